@@ -8,7 +8,7 @@ import typer
 
 from ..client import Sequencer, find_server
 from ..doctor.diagnose import diagnose, is_healthy
-from ..doctor.rights import WORDS, acl_rules
+from ..doctor.rights import ROLES, acl_rules
 from ..values.checks import check_name
 from ..values.views import Finding
 from .app import (
@@ -55,7 +55,7 @@ def doctor(
 
 @app.command()
 def acl(
-    role: Annotated[str, typer.Argument(help=f"What the user does: {', '.join(WORDS)}.", show_default=False)],
+    role: Annotated[str, typer.Argument(help=f"What the user does: {', '.join(ROLES)}.", show_default=False)],
     queue: Annotated[
         str | None, typer.Argument(help="Only for this queue; else for all of the namespace.", show_default=False)
     ] = None,

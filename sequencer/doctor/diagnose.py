@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ..errors import ConfigurationError, DataError, SequencerError, ServerUnavailable, shown
+from ..net.alone import ConnectionAlone, finish
 from ..net.endpoint import Endpoint
 from ..net.link import Link
 from ..net.refusals import Reading
@@ -28,18 +29,18 @@ from .leases import held_long, told_parked, told_unserved
 from .outage import told_outage
 from .registrations import check_registrations
 from .remembered import told_ids
-from .rights import SCRATCH
+from .rights import SCRATCH, is_denied, needed, refused_commands
 from .scores import SCORE, check_units, hash_pairs
 from .server import (
     MAX_CLOCK_OFF_S,
     admin_command,
+    is_full,
     memory_findings,
     once_findings,
     reply_or_error,
     server_facts,
     server_findings,
 )
-from .trial import try_rights
 
 _NUMBERS = re.compile(rb"#\d{1,16}( \d{1,16}-\d{1,16})*")
 """How a sequence keeps how far a group has come: see Sequenced."""
@@ -117,10 +118,9 @@ def _diagnose(
     except SequencerError as error:
         denied = str(error)
     queues = sorted(lanes) if queue is None else [queue]
-    rights, is_full = _rights(link, namespace, queues or [SCRATCH])
-    yield from memory_findings(facts[0], cli, refuses=True) if is_full else memory
-    yield from rights
-    if repair and is_full:
+    yield from memory
+    yield from _rights(link, namespace, queues or [SCRATCH], may_ask=bool(facts[0]))
+    if repair and is_full(facts[0]):
         again = command("doctor", *([] if queue is None else [queue]), namespace=namespace, options=["--repair"])
         text = f"a server that is full takes no repair that needs room: make room first, as said above, then: {again}"
         yield Finding("memory", "warning", text)
@@ -158,18 +158,22 @@ def _diagnose(
         yield Finding("queues", "ok", f"none in namespace {namespace!r}")
 
 
-def _rights(link: Link, namespace: str, queues: list[str]) -> tuple[list[Finding], bool]:
-    """What is said of the rights, and whether the server refused a trial because it is full."""
-    rights = try_rights(link, namespace, queues)
-    is_full = any("maxmemory" in text for text in rights.errors)
-    if rights.missing:
-        names = " ".join(sorted(rights.missing))
-        return [Finding("rights", "problem", f"the user lacks {names}; grant it with ACL SETUSER")], is_full
-    if is_full:
-        return [Finding("rights", "warning", "not all tried, because the server is full")], True
-    if not rights.errors:
-        return [Finding("rights", "ok", "every command and script of ours may be run")], False
-    return [Finding("rights", "problem", text) for text in list(rights.errors)[:MAX_SHOWN]], False
+def _rights(link: Link, namespace: str, queues: list[str], *, may_ask: bool) -> Iterator[Finding]:
+    refused: dict[str, Exception] = {}
+    for queue in queues:
+        alone, lanes = ConnectionAlone(link.connection(), link.endpoint.name), [lane_keys(namespace, queue, SCRATCH)]
+        refused |= finish(refused_commands(alone, namespace, queue, lanes, needed("admin")))
+        if alone.is_given_up:
+            link.close()
+    missing = sorted(name if name[0] == "~" else f"+{name.lower()}" for name in refused if is_denied(refused[name]))
+    missing += [] if may_ask else ["+info"]
+    unknown = [f"{name}: {error}" for name, error in refused.items() if "unknown command" in str(error)]
+    if missing:
+        yield Finding("rights", "problem", f"the user lacks {' '.join(missing)}; grant it with ACL SETUSER")
+    for said in unknown:
+        yield Finding("rights", "problem", said)
+    if not (missing or unknown):
+        yield Finding("rights", "ok", "every command and script of ours may be run")
 
 
 def _dispatch(link: Link, queue: str, lanes: list[LaneKeys], repair: bool) -> Iterator[Finding]:

@@ -4,45 +4,32 @@ Redis looks at rights command by command, also inside a script: one that is miss
 it, and what it wrote until then stays. So whoever appends or consumes asks first (`missing_rights`): MULTI, every
 command, DISCARD. What is not permitted is refused when it is queued, and nothing is run. ACL DRYRUN would need Redis 7
 and a right of its own.
-
-A doctor may take longer, and tries everything for real on a scratch lane (`trial`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from .. import calls
-from ..calls.call import Call
 from ..calls.net_protocol import Alone, Command, Net
-from ..calls.settle import Ack, Nack, Note
 from ..calls.source import commands_in, script_source
 from ..errors import ConfigurationError, ServerNotUsable, shown
-from ..settings.options import ClaimLimits
-from ..settings.policy import Policy
-from ..store.item import Item
 from ..store.keys import LaneKeys, index_key, lane_keys, registry_key
-from ..store.ledger.written import Written
-from ..store.registration import PROTOCOL, Registration, plain_tags
 from ..values.checks import nearest
 
 Role = Literal["append", "consume", "operate", "admin"]
 """What a program does: a producer appends; a consumer claims, and may ask for `info` and `look`; to operate is to
 resume, skip, pause, cancel, redrive ...; an admin does all that, looks and runs doctor.
 """
-WORDS: Mapping[str, Role] = {"append": "append", "consume": "consume", "mend": "operate", "admin": "admin"}
-"""How a role is asked for. The narrow one was "mend", and "operate" the wide one: taken by its new meaning now, the old
-word would silently grant less. So for one version it is refused, and the narrow role is asked for as before.
-"""
+ROLES: tuple[Role, ...] = get_args(Role)
 ASKED: tuple[Role, ...] = ("append", "consume", "operate")
 """Those that write, and are asked about before."""
 
 SCRATCH = "doctor"
-"""The lane, beside the numbered ones, in which rights are tried; its keys are deleted afterwards."""
-DENIED = re.compile(r"no permissions|can't run this command|NOPERM", re.IGNORECASE)
+"""The lane, beside the numbered ones, whose keys are named where rights are asked for."""
+_DENIED = re.compile(r"no permissions|can't run this command|NOPERM", re.IGNORECASE)
 _ALONE = frozenset({"INFO", "MULTI", "EXEC", "DISCARD"})
 """Those that are not tried inside a MULTI: they open and end it, may not stand in it, or were run before."""
 # To connect: the checks, the registry and the policy; ZSCAN and TIME for a change of the policy.
@@ -100,46 +87,6 @@ def scratch_keys(keys: LaneKeys) -> list[str]:
     return [*names, keys.order(SCRATCH), keys.body(SCRATCH)]
 
 
-def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
-    """Run each script on the scratch group; `run` gives None for one that failed."""
-    run(calls.append(keys, [Item(SCRATCH, str(n), f"{n}.0", b"[1]") for n in range(3)]))
-    claimed = run(calls.claim(keys, SCRATCH, SCRATCH, 60.0, ClaimLimits(1, 1)))
-    leased = claimed.groups[0] if claimed and claimed.groups else None
-    token, member = (leased.token, leased.members[0]) if leased else ("0" * 16, f"{'0' * 16}0")
-    letter = f"{member[:16]}{SCRATCH}\n0"
-    one = Registration(PROTOCOL, 1, 0, plain_tags(1), Policy().stored())
-    for call in (
-        calls.register(keys.memory, None, one),  # on the scratch lane too: any hash will do
-        calls.unregister(keys.memory, one),
-        calls.adopt(keys, one),
-        calls.adopt(keys, one, "confirm", pending="none"),
-        calls.renew(keys, [(SCRATCH, token)], 60.0),
-        calls.note(keys, Note(SCRATCH, token, member, "", Written(b"{}", 1, False), False)),
-        calls.ack(keys, [Ack(SCRATCH, token, [], False)]),
-        calls.nack(keys, Nack(SCRATCH, token, member, 1, None, b'{"type": "Doctor"}', "dead", "0.0")),
-        calls.outage(keys, "probe"),
-        calls.redrive(keys, [letter]),
-        calls.purge(keys, [letter]),
-        calls.rerun(keys, SCRATCH, "0", "0" * 16, ("0", 2), b"[1]"),
-        calls.revise(keys, SCRATCH, "2", "", ""),
-        calls.skip_gap(keys, SCRATCH, f"{'0' * 16}1", "", "#1"),
-        calls.pause(keys, SCRATCH, True),
-        calls.pause(keys, SCRATCH, False),
-        calls.wake(keys, SCRATCH),
-        calls.resume(keys, SCRATCH, b"", "", ending="drop"),
-        calls.resume_many(keys, [calls.ParkedGroup(SCRATCH, "", "", "")]),
-        calls.inspect(keys, SCRATCH, "1"),
-        calls.find(keys, "1"),
-        calls.sweep(keys),
-        calls.alarm(keys, [calls.Condition(SCRATCH, "open", "1", "1", "")], [SCRATCH], calls.AlarmTimes(1.0)),
-        calls.alarm_sent(keys, calls.Grant(SCRATCH, "open", SCRATCH, 0, 0, "", "", "", False, "", 0)),
-        calls.untold(keys, SCRATCH),
-        calls.told(keys, SCRATCH, cursor="0"),
-        calls.repair(keys, SCRATCH, dry_run=False),
-    ):
-        run(call)
-
-
 # -- roles ------------------------------------------------------------------------------------------------------
 
 
@@ -161,25 +108,16 @@ def needed(role: Role) -> frozenset[str]:
     return frozenset(_PLAIN[role]).union(*map(commands_of, _SCRIPTS[role]))
 
 
-def role_of(word: str) -> Role:
-    """The role that is asked for by this word. Raises ConfigurationError."""
-    if word == "operate":
-        raise ConfigurationError(
-            "role 'operate' will mean less than it did; say admin for all rights, which it was, or mend for those to "
-            "resume, skip, pause, redrive and their like, which it will be"
-        )
-    if word not in WORDS:
-        raise ConfigurationError(f"there is no role {shown(word)}; {nearest(word, WORDS)}")
-    return WORDS[word]
-
-
 def acl_rules(namespace: str, role: str, queue: str | None = None) -> list[str]:
     """The least rights, as words for ACL SETUSER: key patterns of a namespace, or of one queue in it, and commands.
 
-    `role` is one of WORDS. Raises ConfigurationError. No channels. A URL that names another database than 0 needs
+    `role` is one of ROLES. Raises ConfigurationError. No channels. A URL that names another database than 0 needs
     +select besides, and `wait_replicas` +wait.
     """
-    keys, wanted = f"~{{{namespace}:{queue}:*" if queue else f"~{{{namespace}:*", role_of(role)
+    wanted = next((one for one in ROLES if one == role), None)
+    if wanted is None:
+        raise ConfigurationError(f"there is no role {shown(role)}; {nearest(role, ROLES)}")
+    keys = f"~{{{namespace}:{queue}:*" if queue else f"~{{{namespace}:*"
     names = needed(wanted) | set(WISHED.get(wanted, []))
     return [keys, f"~{index_key(namespace)}", *(f"+{name.lower()}" for name in sorted(names))]
 
@@ -202,19 +140,10 @@ async def missing_rights(
     wanted: dict[Role, frozenset[str]] = {role: needed(role) for role in roles}
     for role in wanted.keys() & set(waits):
         wanted[role] |= {"WAIT"}
-    names = sorted(frozenset().union(*wanted.values()) - _ALONE)
+    names = frozenset().union(*wanted.values())
     async with net.alone(scratch.policy) as alone:  # closed by an error: it may stand inside the MULTI
-        opened = await alone.answers([("MULTI",), ("EXEC",), ("MULTI",)])
-        words = zip(("MULTI", "EXEC"), opened, strict=False)
-        missing = {name for name, reply in words if _is_denied(reply)}
-        if isinstance(opened[-1], Exception):  # what follows would be done, not queued
-            alone.give_up()
-            if not _is_denied(opened[-1]):
-                raise opened[-1]
-        else:
-            own = [[registry_key(namespace, queue)], *[scratch_keys(keys) for keys in lanes]]
-            patterns = {f"~{{{namespace}:{queue}:*": own, f"~{index_key(namespace)}": [[index_key(namespace)]]}
-            missing |= await _queued(alone, names, plain_commands(scratch), patterns)
+        refused = await refused_commands(alone, namespace, queue, lanes, names)
+    missing = {name for name, error in refused.items() if is_denied(error)}
     general = sorted(name for name in missing if name.startswith("~"))
     return {role: [f"+{name.lower()}" for name in sorted(missing & wanted[role])] + general for role in roles}
 
@@ -227,32 +156,40 @@ def lacking(server: str, role: Role, missing: Sequence[str]) -> ServerNotUsable:
     )
 
 
-async def _queued(
-    alone: Alone, names: Sequence[str], words: Sequence[Command], patterns: dict[str, list[list[str]]]
-) -> set[str]:
-    """What is missing, seen inside an open MULTI, which ends here."""
-    by_name: dict[str, Command] = {_name(one): one for one in words} | {
-        "EVALSHA": ("EVALSHA", "0" * 40, 0),
-        "WAIT": ("WAIT", 0, 1),
-    }
+async def refused_commands(
+    alone: Alone, namespace: str, queue: str, lanes: Iterable[LaneKeys], names: frozenset[str]
+) -> dict[str, Exception]:
+    """What the server refuses to queue in a MULTI, with its error: commands by name, keys by the pattern they fit."""
+    opened = await alone.answers([("MULTI",), ("EXEC",), ("MULTI",)])
+    if isinstance(opened[-1], Exception):  # what follows would be done, not queued
+        alone.give_up()
+        if not is_denied(opened[-1]):
+            raise opened[-1]
+        return {name: error for name, error in zip(("MULTI", "EXEC"), opened, strict=False) if is_denied(error)}
+    own = [[registry_key(namespace, queue)], *[scratch_keys(keys) for keys in lanes]]
+    patterns = {f"~{{{namespace}:{queue}:*": own, f"~{index_key(namespace)}": [[index_key(namespace)]]}
+    by_name: dict[str, Command] = {_name(one): one for one in plain_commands(lane_keys(namespace, queue, SCRATCH))}
+    by_name |= {"EVALSHA": ("EVALSHA", "0" * 40, 0), "WAIT": ("WAIT", 0, 1)}
+    commands = {name: by_name[name] for name in sorted(names - _ALONE)}
     # EVAL reads and writes its keys, as far as Redis knows: one command shows the rights on all keys of a lane.
     keys = [(pattern, ("EVAL", "return 1", len(some), *some)) for pattern, lists in patterns.items() for some in lists]
-    replies = await alone.answers([*(by_name[name] for name in names), *(command for _, command in keys), ("DISCARD",)])
-    for name, reply in zip(names, replies, strict=False):
-        if name == "WAIT" and isinstance(reply, Exception) and "unknown command" in str(reply):
-            raise reply
-    missing = {name for name, reply in zip(names, replies, strict=False) if _is_denied(reply) and not _is_key(reply)}
-    for (pattern, _), reply in zip(keys, replies[len(names) :], strict=False):
-        if _is_denied(reply) and _is_key(reply):
-            missing.add(pattern)
-    if isinstance(replies[-1], Exception):
+    asked = [*commands.values(), *(command for _, command in keys), ("DISCARD",)]
+    replies = await alone.answers(asked)
+    ends = ["DISCARD"] if isinstance(replies[-1], Exception) else []
+    if ends:
         alone.give_up()  # it would stay inside the MULTI
-        missing.add("DISCARD")
-    return missing
+    refused = {"EXEC": opened[1]} if is_denied(opened[1]) else {}
+    for name, reply in zip([*commands, *(pattern for pattern, _ in keys)], replies, strict=False):
+        if isinstance(reply, Exception) and _is_key(reply) == name.startswith("~"):
+            if name == "WAIT" and "unknown command" in str(reply):
+                raise reply
+            refused[name] = reply
+    return refused | dict.fromkeys(ends, replies[-1])
 
 
-def _is_denied(reply: Any) -> bool:
-    return isinstance(reply, Exception) and bool(DENIED.search(str(reply)))
+def is_denied(reply: Any) -> bool:
+    """Whether a reply says that the user may not."""
+    return isinstance(reply, Exception) and bool(_DENIED.search(str(reply)))
 
 
 def _is_key(reply: Any) -> bool:

@@ -204,8 +204,13 @@ def server_findings(
     )
 
 
-def memory_findings(info: Mapping[str, str], cli: str, *, refuses: bool = False) -> Iterator[Finding]:
-    """What is used of maxmemory, where that is set. At that the server refuses appends; `refuses`: it was seen to.
+def is_full(info: Mapping[str, str]) -> bool:
+    """Whether it refuses what needs room."""
+    return int(info.get("used_memory", "0")) >= int(info.get("maxmemory", "0")) > 0
+
+
+def memory_findings(info: Mapping[str, str], cli: str) -> Iterator[Finding]:
+    """What is used of maxmemory, where that is set. At that the server refuses appends.
 
     What it refused before is counted by Redis 7 and Valkey; 6.2 counts what scripts asked for as another error.
     """
@@ -213,16 +218,14 @@ def memory_findings(info: Mapping[str, str], cli: str, *, refuses: bool = False)
     if not (used and limit):
         return
     refused = int(found[1]) if (found := _REFUSED.match(info.get("errorstat_OOM", ""))) else 0
-    is_full, is_nearly = used >= limit or refuses, used >= NEARLY_FULL * limit
-    is_problem = is_full or (refused > 0 and used >= FULL_AGAIN * limit)
+    full, is_nearly = is_full(info), used >= NEARLY_FULL * limit
+    is_problem = full or (refused > 0 and used >= FULL_AGAIN * limit)
     level: Level = "problem" if is_problem else "warning" if is_nearly or refused else "ok"
     text = f"{used:,} bytes used of maxmemory {limit:,} ({int(100 * used / limit)}%)"
     said = f", and refused {many(refused, 'command')} for want of memory since it started, or since CONFIG RESETSTAT"
     said = said if refused else ""
     if is_problem:
-        text = (
-            f"the server is {'full' if is_full else 'nearly full'} ({text}){said}: it refuses appends, and consumers "
-        )
+        text = f"the server is {'full' if full else 'nearly full'} ({text}){said}: it refuses appends, and consumers "
         text += f"go on; let them make room (which queue waits: {command('info')}), or raise it"
     elif is_nearly:
         text += f"; when it is full it refuses appends{said}; to raise it"

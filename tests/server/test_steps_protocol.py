@@ -11,11 +11,11 @@ import pytest
 from sequencer import Sequencer, calls
 from sequencer.calls.call import Call
 from sequencer.calls.source import eval_command
-from sequencer.doctor.rights import run_every_script
 from sequencer.errors import Park, SequencerError
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
 from sequencer.store.registration import PROTOCOL
+from tests.support.every_script import run_every_script
 
 from ..support.changed_script import changed_script
 

@@ -102,7 +102,7 @@ def test_connected_consumers_are_counted(seq: Sequencer, link: Link, namespace: 
     assert found[0].connections >= 1
 
 
-@pytest.mark.parametrize(("role", "is_seen"), [("consume", True), ("mend", False)])
+@pytest.mark.parametrize(("role", "is_seen"), [("consume", True), ("operate", False)])
 def test_a_user_with_few_rights_is_told_nothing_wrong(
     seq: Sequencer, server: EmbeddedServer, link: Link, namespace: str, role: str, is_seen: bool
 ) -> None:

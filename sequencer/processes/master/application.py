@@ -20,7 +20,7 @@ from typing import Any
 
 from ...client import Sequencer, find_server
 from ...consume.forks import not_in_a_copy
-from ...doctor.rights import ASKED, WORDS, Role, missing_rights
+from ...doctor.rights import ASKED, Role, missing_rights
 from ...drain.steps.declared import InlineHandler, Steps
 from ...errors import ConfigurationError, HandlerNotFound, SequencerError, shown
 from ...net.blocking import BlockingNet, finish
@@ -101,7 +101,7 @@ def examine_all(plan: RunPlan) -> list[Examined]:
             one.problems.append(f"its app is on another server than {endpoint.name}, which the file says")
         if lacks := rights["consume"]:
             one.problems.append(f"to consume, the user lacks {' '.join(lacks)}; grant it with ACL SETUSER")
-        found.append(replace(one, rights=[word for word, role in WORDS.items() if rights.get(role) == []]))
+        found.append(replace(one, rights=[role for role, lacks in rights.items() if not lacks]))
     return found
 
 

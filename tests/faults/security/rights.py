@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from sequencer.client import Sequencer
 from sequencer.doctor.diagnose import diagnose, is_healthy
-from sequencer.doctor.rights import WISHED, WORDS, acl_rules, role_of
+from sequencer.doctor.rights import ROLES as ALL_ROLES
+from sequencer.doctor.rights import WISHED, acl_rules
 from sequencer.doctor.server import parse_info
 from sequencer.errors import Park, ServerError, ServerNotUsable, SetAside
 from sequencer.net.endpoint import Endpoint
@@ -21,7 +22,7 @@ from sequencer.values.message import Message
 from .server import OwnServer, own_server
 
 NAMESPACE, QUEUE = "rights", "jobs"
-ROLES = tuple(WORDS)
+ROLES: tuple[str, ...] = ALL_ROLES
 
 
 @dataclass
@@ -73,7 +74,7 @@ def lacking_one(role: str) -> Iterator[tuple[str, list[str]]]:
     What it goes on without is left out: tests/server/test_unserved.py.
     """
     rules = acl_rules(NAMESPACE, role)
-    wished = [f"+{name.lower()}" for name in WISHED.get(role_of(role), [])]
+    wished = [f"+{name.lower()}" for name in WISHED.get(role, [])]  # type: ignore[call-overload]
     for right in rules:
         if right not in wished:
             yield right, [rule for rule in rules if rule != right]
@@ -105,7 +106,7 @@ def _prove_lack(users: Users, role: str, right: str, url: str, tried: Tried) -> 
     if role != "append":
         with queue(users.own.url()) as seq:
             seq.append(1, group="g", id="a")
-            if role == "mend":
+            if role == "operate":
                 seq.consume(_park, until_empty=True)
     before = users.state()
     said, done = _try_role(role, url)
@@ -114,8 +115,8 @@ def _prove_lack(users: Users, role: str, right: str, url: str, tried: Tried) -> 
     where = f"to {role}, without {right}"
     problems = []
     words = said.replace(";", " ").split()
-    # A mere look, with which mending begins, says what patterns look like; the checks before writing name them.
-    is_hinted = role == "mend" and right.startswith("~") and "~NAMESPACE:queues" in words
+    # A mere look, with which operating begins, says what patterns look like; the checks before writing name them.
+    is_hinted = role == "operate" and right.startswith("~") and "~NAMESPACE:queues" in words
     if not (wanted in words or f"'{right[1:]}'" in words or is_hinted):
         problems.append(f"{where}: the right is not named in {said!r}")
     if done or (role != "admin" and users.state() != before):
@@ -135,7 +136,7 @@ def _try_role(role: str, url: str) -> tuple[str, str]:
         with queue(url) as seq:
             if role == "append":
                 return f"no error, {seq.append(1, group='g')}", "a message was appended"
-            if role == "mend":
+            if role == "operate":
                 return f"no error, {seq.skip('g')}", "a message was skipped"
             seq.consume(lambda message: handled.append(message.id), until_empty=True)
             return "no error", "a message was handled"
@@ -156,7 +157,7 @@ def _prove_job(users: Users, role: str, tried: Tried) -> None:
     jobs: dict[str, Callable[[Sequencer, Sequencer], str]] = {
         "append": _append,
         "consume": _consume,
-        "mend": _mend,
+        "operate": _operate,
         "admin": _administer,
     }
     try:
@@ -194,7 +195,7 @@ def _consume(seq: Sequencer, other: Sequencer) -> str:
     return "" if found == (41, 1, 1, 8) else f"handled, parked, dead, backlog are {found}, not (41, 1, 1, 8)"
 
 
-def _mend(seq: Sequencer, other: Sequencer) -> str:
+def _operate(seq: Sequencer, other: Sequencer) -> str:
     wrong = _consume(other, other)
     seq.pause("g1")
     seq.unpause("g1")
