@@ -167,7 +167,7 @@ def test_run_shows_the_password_in_no_process_and_no_answer_but_its_own_environm
         "[queues.jobs]\napp = 'shop:handle'\ncheck = 'ops:look'\n"
         "[queues.mails]\nexec = 'env > environment'\n"
         "[alarms]\nunserved = '1h'\nwait = '1h'\n"
-        "[targets.ours]\ntype = 'webhook'\nurl = 'env:HOOK_URL'\nsecret = 'env:HOOK_SECRET'\n"
+        "[targets.ours]\ntype = 'feishu'\nurl = 'env:HOOK_URL'\nsecret = 'env:HOOK_SECRET'\n"
     )
     url = cli.environment["SHOP_REDIS"]
     assert cli.run("append", "mails", input='{"group": ["a"], "body": 1}\n', SEQUENCER_REDIS=url).returncode == 0

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import apprise  # noqa: F401 - loaded before any test, as none counts the time of that
 import pytest
 
-from sequencer.processes.alarms import sender
 from sequencer.processes.alarms.notice import DeliveryFailed
-from sequencer.processes.alarms.sender import Sender
 from sequencer.processes.alarms.targets.by_apprise import ByApprise, nothing_logged
 from sequencer.testing import wait_until
 
@@ -26,7 +26,7 @@ SHORT_S, LONG_S = 0.5, 30.0
 
 def by_apprise(server: HookServer, timeout_s: float = LONG_S) -> ByApprise:
     url = f"json://ann:{CANARY}@{server.place}/{CANARY}"
-    return ByApprise(name="ops", kind="apprise", url=url, timeout_s=timeout_s)
+    return ByApprise(name="ops", url=url, timeout_s=timeout_s)
 
 
 def sent(**changes: Any) -> dict[str, Any]:
@@ -61,21 +61,24 @@ def test_what_apprise_says_is_believed_and_what_it_logs_is_dropped(
 def test_a_url_that_apprise_does_not_take_is_told_without_it(caplog: pytest.LogCaptureFixture) -> None:
     for url in (f"nonsense://{CANARY}", f"slack://{CANARY}"):
         with pytest.raises(DeliveryFailed, match=r"^apprise does not take its url") as caught:
-            ByApprise(name="ops", kind="apprise", url=url, timeout_s=LONG_S).send(NOTICE)
+            ByApprise(name="ops", url=url, timeout_s=LONG_S).send(NOTICE)
         assert CANARY not in f"{caught.value}{caplog.text}"
 
 
-@pytest.mark.slow
-def test_an_answer_that_drips_is_ended_by_the_sender(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own time limits begin anew with each byte."""
-    monkeypatch.setattr(sender, "TRIES", 1)
-    failed: list[tuple[str, str]] = []
-    with hook_server("drip") as server:
-        one = Sender(by_apprise(server, SHORT_S), lambda *words: failed.append(words))
-        one.offer(float("inf"), NOTICE, lambda: None)
-        wait_until(lambda: failed, LONG_S, "it is given up")
-        one.close()
-    assert failed == [("ops", f"no answer within {SHORT_S} s")]
+def test_an_incident_of_pagerduty_is_opened_and_resolved_by_one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    posted: list[dict[str, Any]] = []
+
+    def post(url: str, data: str, **_: object) -> SimpleNamespace:
+        posted.append(json.loads(data))
+        return SimpleNamespace(status_code=202, content=b"")
+
+    monkeypatch.setattr("requests.post", post)
+    target = ByApprise(name="ops", url=f"pagerduty://{CANARY}@{CANARY}", timeout_s=LONG_S)
+    for told in (NOTICE, notice(what="news", text="5 groups are parked"), notice(what="resolved"), notice(incident="b")):
+        target.send(told)
+    assert [one["event_action"] for one in posted] == ["trigger", "trigger", "resolve", "trigger"]
+    first, *same, other = [one["dedup_key"] for one in posted]
+    assert same == [first, first] != [other, other]
 
 
 def test_what_other_threads_log_meanwhile_is_shown(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,13 +15,12 @@ import pytest
 from sequencer.processes.alarms import sender as module
 from sequencer.processes.alarms.notice import DeliveryFailed, Notice
 from sequencer.processes.alarms.sender import (
-    ALL_TRIES_S,
+    ALL_ATTEMPTS_S,
+    ATTEMPTS,
     BETWEEN_S,
-    LATE_S,
-    MAX_TOLD,
+    MAX_LOGGED,
     MAX_WAITING,
     TOO_LATE,
-    TRIES,
     Sender,
 )
 from sequencer.testing import wait_until
@@ -83,7 +82,6 @@ def breaks(error: BaseException) -> Callable[[], None]:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No pause between tries; and no thread is left."""
     monkeypatch.setattr(module, "BETWEEN_S", 0.001)
-    monkeypatch.setattr(module, "LATE_S", 0.01)
     yield
     while Scene.made:
         Scene.made.pop().sender.close()
@@ -109,7 +107,7 @@ def test_a_try_that_fails_is_made_again_and_told_only_when_none_is_left() -> Non
     scene = Scene(refuse(), refuse(), lambda: None)
     scene.offer()
     scene.wait_idle()
-    assert (scene.seen, scene.sent, scene.failed) == ([0] * TRIES, ["0 by alarms to ops"], [])
+    assert (scene.seen, scene.sent, scene.failed) == ([0] * ATTEMPTS, ["0 by alarms to ops"], [])
 
 
 def test_a_failure_is_told_once_until_a_notice_is_taken_again() -> None:
@@ -122,12 +120,12 @@ def test_a_failure_is_told_once_until_a_notice_is_taken_again() -> None:
 
 
 def test_failures_that_are_all_different_do_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TRIES", 1)
-    scene = Scene(*(refuse(f"request {number} failed") for number in range(MAX_TOLD + 5)))
-    for number in range(MAX_TOLD + 5):
+    monkeypatch.setattr(module, "ATTEMPTS", 1)
+    scene = Scene(*(refuse(f"request {number} failed") for number in range(MAX_LOGGED + 5)))
+    for number in range(MAX_LOGGED + 5):
         scene.offer(number)
     scene.wait_idle()
-    assert len(scene.failed) == MAX_TOLD
+    assert len(scene.failed) == MAX_LOGGED
 
 
 def test_a_notice_whose_time_is_over_is_not_sent() -> None:
@@ -139,7 +137,7 @@ def test_a_notice_whose_time_is_over_is_not_sent() -> None:
 
 
 def test_no_try_begins_that_could_end_after_the_time_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ALL_TRIES_S", PATIENCE_S)
+    monkeypatch.setattr(module, "ALL_ATTEMPTS_S", PATIENCE_S)
     scene = Scene(refuse(), lambda: None, timeout_s=PATIENCE_S)
     scene.offer()
     scene.wait_idle()
@@ -148,39 +146,21 @@ def test_no_try_begins_that_could_end_after_the_time_for_all(monkeypatch: pytest
 
 def test_the_numbers_fit_into_the_right_to_send() -> None:
     """Three tries of the usual 5 s, and never more than 18 s of the 30."""
-    assert 3 * (5 + LATE_S) + 2 * BETWEEN_S <= ALL_TRIES_S < 30
+    assert 3 * 5 + 2 * BETWEEN_S <= ALL_ATTEMPTS_S < 30
 
 
-def test_a_target_that_hangs_holds_nobody_else_and_is_asked_once(gate: threading.Event) -> None:
-    hanging, other = Scene(gate.wait, timeout_s=0.01), Scene()
+def test_a_target_that_hangs_holds_nobody_else(gate: threading.Event) -> None:
+    hanging, other = Scene(gate.wait), Scene()
     hanging.offer(0)
     hanging.offer(1)
     other.offer()
     other.wait_idle()
     assert len(other.sent) == 1
-    hanging.wait_idle()
     wait_until(lambda: hanging.seen, PATIENCE_S, "it is asked")
-    assert hanging.seen == [0], "at most one thread hangs"
-    texts = ["no answer within 0.01 s", "an earlier message still waits for its answer"]
-    assert hanging.failed == [("ops", text) for text in texts]
+    assert hanging.seen == [0]
     gate.set()
-    hanging.offer(2)
     hanging.wait_idle()
-    wait_until(lambda: hanging.sent or hanging.offer(3), PATIENCE_S, "it goes on once the answer came")
-
-
-@pytest.mark.slow
-def test_an_answer_that_comes_late_counts_and_nothing_is_sent_twice(
-    gate: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "TRIES", 10**6)
-    monkeypatch.setattr(module, "ALL_TRIES_S", PATIENCE_S)
-    scene = Scene(gate.wait, timeout_s=0.01)
-    scene.offer()
-    wait_until(lambda: scene.seen, PATIENCE_S)
-    threading.Timer(0.5, gate.set).start()  # by then the first try is over, and a later one waits
-    scene.wait_idle()
-    assert (scene.seen, scene.sent, scene.failed) == ([0], ["0 by alarms to ops"], [])
+    assert len(hanging.sent) == 2
 
 
 @pytest.mark.parametrize("error", [ValueError(CANARY), SystemExit(CANARY), RecursionError(CANARY)])
@@ -211,7 +191,7 @@ def test_what_can_not_even_be_told_is_logged(caplog: pytest.LogCaptureFixture, m
     scene.offer(1)
     scene.wait_idle()
     assert len(scene.sent) == 1
-    assert "alarms to ops: no; and telling that failed: unforeseen: ValueError" in caplog.text
+    assert "alarms to ops: no; and logging that failed: unforeseen: ValueError" in caplog.text
     assert CANARY not in caplog.text
 
 
@@ -249,7 +229,7 @@ class Hanging:
         threading.Event().wait()
 
 tried = threading.Event()
-read_target("mail", {"type": "mail", "url": "env:MAIL"})
+read_target("mail", {"type": "apprise", "url": "env:MAIL"})
 Sender(Hanging(), print).offer(float("inf"), NOTICE, print)
 tried.wait()
 print("apprise" in sys.modules)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.processes.alarms.notices import Origin, away_notice
-from sequencer.processes.alarms.sender import ALL_TRIES_S, Sender
+from sequencer.processes.alarms.sender import ALL_ATTEMPTS_S, Sender
 from sequencer.processes.alarms.server_away import HOLD_S, AwayGrant, ServerAway
 from sequencer.processes.alarms.settings import QueueAlarms
 from sequencer.processes.alarms.targets.command import Command
@@ -140,7 +140,7 @@ def test_a_message_is_begun_soon_enough_to_end_with_its_hold(tmp_path: Path, mon
     ended = time.monotonic()
     watcher.close()
     (until,) = untils
-    assert until <= ended + HOLD_S - ALL_TRIES_S
+    assert until <= ended + HOLD_S - ALL_ATTEMPTS_S
 
 
 @given(st.lists(st.tuples(st.sampled_from(["", "refused"]), st.sampled_from([2.0, 31.0, 700.0])), max_size=40))

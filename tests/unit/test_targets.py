@@ -17,8 +17,7 @@ VARIABLES = {
     "URL": f"https://hooks.example/{CANARY}?key={CANARY}",
     "SECRET": f"{CANARY}-secret",
     "MAIL": f"mailto://ann:{CANARY}@example.com",
-    "FEISHU_OF_APPRISE": f"feishu://{CANARY}",
-    "OF_PAGERDUTY": f"pagerduty://{CANARY}@{CANARY}",
+    "OF_WECOM": f"wecombot://{CANARY}",
     "FTP": f"ftp://{CANARY}/x",
     "SPACE": f"https://hooks.example/{CANARY} x",
     "NEWLINE": f"{CANARY}\n",
@@ -36,21 +35,15 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> None:
 URL, SECRET = {"url": "env:URL"}, {"secret": "env:SECRET"}
 GOOD: list[dict[str, Any]] = [
     {"type": "webhook", "url": "https://hooks.example/alarms"},
-    {"type": "webhook", **URL, **SECRET, "timeout": "8s"},
-    *({"type": kind, **URL, **SECRET} for kind in ("feishu", "lark", "dingtalk")),
-    {"type": "wecom", **URL},
+    {"type": "webhook", **URL, "timeout": "8s"},
+    {"type": "feishu", **URL, **SECRET},
+    *({"type": kind, **URL} for kind in ("feishu", "dingtalk", "wecom")),
     {"type": "command", "exec": "true"},
-    {"type": "pagerduty", **SECRET},
-    {"type": "opsgenie", **SECRET, "url": "https://api.eu.opsgenie.com/v2/alerts"},
-    *({"type": kind, **URL} for kind in ("slack", "teams", "discord")),
-    {"type": "telegram", "url": "env:TELEGRAM"},
-    {"type": "mail", "url": "env:MAIL"},
     {"type": "apprise", "url": "env:MAIL"},
 ]
 
 
-def test_every_type_is_read_and_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TELEGRAM", f"tgram://{CANARY}")
+def test_every_type_is_read_and_shows_no_secret() -> None:
     assert {table["type"] for table in GOOD} == set(TYPES)
     for table in GOOD:
         target = read_target("ops", table)
@@ -61,40 +54,37 @@ def test_every_type_is_read_and_shows_no_secret(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ("feishu", 'it must be a table with a type, as in type = "feishu"'),
+        ("feishu", 'it must be a table with a type, as in type = "webhook"'),
         ({}, "it has no type; there are: webhook, command, feishu, "),
         ({"type": "feischu"}, "there is no type 'feischu'; did you mean 'feishu'?"),
         ({"type": "webhook", "uri": CANARY}, "there is no 'uri'; did you mean 'url'?"),
         ({"type": "webhook", "url": [CANARY]}, "url must be text, not a list"),
-        ({"type": "webhook", "secret": 7313}, "secret must be text, not a whole number"),
+        ({"type": "feishu", "secret": 7313}, "secret must be text, not a whole number"),
         ({"type": "webhook", **URL, "timeout": [5]}, "timeout=[5] must be a number of seconds, or text like"),
         ({"type": "webhook", **URL, "timeout": "9s"}, "timeout='9s' must be a duration from 0.1 to 8 s"),
         ({"type": "webhook"}, 'it has no url; put that into a variable, and write url = "env:NAME"'),
         ({"type": "webhook", "url": "env:NONE"}, "url: the variable NONE is not set"),
         ({"type": "webhook", "url": f"env:{CANARY} x"}, "url names no variable, as in env:NAME"),
-        ({"type": "webhook", "url": "env:EMPTY"}, "url: the variable EMPTY is empty"),
+        ({"type": "webhook", "url": "env:EMPTY"}, "url: the variable EMPTY is empty, "),
         ({"type": "webhook", "url": f"https://ann:{CANARY}@a.example/"}, "put url into a variable"),
         ({"type": "webhook", "url": f"https://a.example/?key={CANARY}"}, "put url into a variable"),
         ({"type": "webhook", "url": "a.example/hook"}, "url must begin with https://HOST or http://HOST"),
         ({"type": "webhook", "url": "env:FTP"}, "url must begin with https://HOST or http://HOST"),
         ({"type": "webhook", "url": "env:PORT"}, "url must begin with https://HOST or http://HOST"),
-        ({"type": "webhook", "url": "env:SPACE"}, "url has a character that a URL can't have, such as a space"),
-        ({"type": "webhook", **URL, "secret": CANARY}, "put secret into a variable"),
-        ({"type": "webhook", **URL, "secret": "env:NEWLINE"}, "the variable NEWLINE begins or ends with a space"),
+        ({"type": "webhook", "url": "env:SPACE"}, "and have no spaces"),
+        ({"type": "webhook", **URL, **SECRET}, "secret is nothing that type 'webhook' takes; leave it out"),
+        ({"type": "feishu", **URL, "secret": CANARY}, "put secret into a variable"),
+        ({"type": "feishu", **URL, "secret": "env:NEWLINE"}, "or begins or ends with a space"),
         ({"type": "webhook", **URL, "exec": "true"}, "exec is nothing that type 'webhook' takes; leave it out"),
         ({"type": "feishu", "url": "https://open.feishu.cn/hook/1"}, "put url into a variable"),
         ({"type": "wecom", **URL, **SECRET}, "secret is nothing that type 'wecom' takes; leave it out"),
-        ({"type": "pagerduty"}, 'it has no key; put that into a variable, and write secret = "env:NAME"'),
         ({"type": "command", **URL}, "url is nothing that type 'command' takes; leave it out"),
         ({"type": "command"}, "exec is empty; give the command that tells people"),
         ({"type": "command", "exec": "say 'it"}, "exec can't be split into words: no closing quotation"),
         ({"type": "command", "exec": "no-such-pager me"}, "exec: there is no command 'no-such-pager' that can be run"),
         ({"type": "command", "exec": "./README.md"}, "exec: there is no command './README.md' that can be run"),
-        ({"type": "mail", "url": f"mailto://ann:{CANARY}@a.example"}, "put url into a variable"),
-        ({"type": "mail", **URL}, "beginning with mailto:// or mailtos://"),
         ({"type": "apprise", "url": "env:SECRET"}, "beginning with its service's name and ://"),
-        ({"type": "apprise", "url": "env:FEISHU_OF_APPRISE"}, 'we send ourselves; write type = "feishu"'),
-        ({"type": "apprise", "url": "env:OF_PAGERDUTY"}, 'we send ourselves; write type = "pagerduty"'),
+        ({"type": "apprise", "url": "env:OF_WECOM"}, 'does not see whether this robot refuses; write type = "wecom"'),
     ],
 )
 def test_what_is_wrong_is_one_sentence_without_a_secret(table: Any, said: str) -> None:
@@ -116,7 +106,7 @@ def test_a_name_is_of_letters_digits_and_a_few_signs() -> None:
 def test_without_apprise_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"not installed: pip install apprise$"):
-        read_target("ops", {"type": "mail", "url": "env:MAIL"})
+        read_target("ops", {"type": "apprise", "url": "env:MAIL"})
 
 
 def test_a_command_with_a_slash_is_looked_for_beside_the_file(tmp_path: Path) -> None:

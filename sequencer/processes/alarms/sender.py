@@ -1,9 +1,4 @@
-"""Sends notices to one target, in a thread of its own: tries again, and says what fails. A slow target delays nobody.
-
-Each try runs in a further thread, which is left alone when its time is over: nothing can end a library that waits, or
-the look-up of a name. There is at most one such thread a target. While it goes on, a try of the same notice waits for
-it and takes its outcome, so that a slow receiver is not told three times; a try of another notice fails.
-"""
+"""Sends notices to one target, in a thread of its own: retries, and says what fails. A slow target delays nobody."""
 
 from __future__ import annotations
 
@@ -18,17 +13,15 @@ from typing import NamedTuple
 from .notice import DeliveryFailed, Notice
 from .targets.table import Target
 
-TRIES = 3
+ATTEMPTS = 3
 BETWEEN_S = 1.0
-"""From the end of a try to the next."""
-ALL_TRIES_S = 18.0
-"""From the start of the first try to the end of the last: a sender's right to send lasts 30 s."""
-LATE_S = 0.3
-"""A target that keeps its own time limit is heard this much later."""
+"""From the end of an attempt to the next."""
+ALL_ATTEMPTS_S = 18.0
+"""From the start of the first attempt to the end of the last: a sender's right to send lasts 30 s."""
 MAX_WAITING = 100
 """Notices that wait for their target; more are refused."""
-MAX_TOLD = 20
-"""Different failures that are told until a notice is taken again."""
+MAX_LOGGED = 20
+"""Different failures that are logged until a notice is taken again."""
 TOO_LATE = "its time was over before it could be sent: what was sent before it took too long"
 _log = logging.getLogger("sequencer.alarms")
 
@@ -48,12 +41,10 @@ class Sender:
         """
         self._target, self._on_failed = target, on_failed
         self._changed = threading.Condition()
-        """Guards the four below."""
+        """Guards the next three."""
         self._waiting: deque[_Offer] = deque()
         self._is_sending = self._is_closed = False
-        self._told: set[str] = set()
-        self._try: _Try | None = None
-        """One whose end is not known."""
+        self._logged: set[str] = set()
         threading.Thread(target=self._run, name=f"alarms to {target.name}", daemon=True).start()
 
     def offer(self, until: float, notice: Notice, on_sent: Callable[[], object]) -> bool:
@@ -76,7 +67,7 @@ class Sender:
             return not self._waiting and not self._is_sending
 
     def close(self) -> None:
-        """Send nothing more, not even what waits. A try that is under way is not waited for; again is harmless."""
+        """Send nothing more, not even what waits. An attempt in progress is not waited for."""
         with self._changed:
             self._is_closed = True
             self._waiting.clear()
@@ -87,7 +78,7 @@ class Sender:
             try:
                 self._deliver(offer)
             except BaseException as error:  # whatever it is, the next notice is sent
-                self._tell(_unforeseen(error))
+                self._log(_unforeseen(error))
 
     def _next(self) -> _Offer | None:
         """Waits for one; None once the sender is closed."""
@@ -102,74 +93,41 @@ class Sender:
     def _deliver(self, offer: _Offer) -> None:
         started = time.monotonic()
         if started >= offer.until:
-            self._tell(TOO_LATE)
+            self._log(TOO_LATE)
             return
-        limit_s, failure = self._target.timeout_s + LATE_S, ""
-        for number in range(TRIES):
-            if number and (self._pause() or time.monotonic() + limit_s > started + ALL_TRIES_S):
+        failure = ""
+        for number in range(ATTEMPTS):
+            if number and (self._pause() or time.monotonic() + self._target.timeout_s > started + ALL_ATTEMPTS_S):
                 break
-            failure = self._one_try(offer.notice, limit_s)
+            failure = failure_of(self._target, offer.notice)
             if not failure:
-                self._told.clear()
+                self._logged.clear()
                 offer.on_sent()
                 return
-        self._tell(failure)
+        self._log(failure)
 
     def _pause(self) -> bool:
-        """Between two tries; whether the sender is closed."""
+        """Between two attempts; whether the sender is closed."""
         with self._changed:
             return self._changed.wait_for(lambda: self._is_closed, BETWEEN_S)
 
-    def _one_try(self, notice: Notice, limit_s: float) -> str:
-        """What one try failed with; "" where the target took the notice."""
-        if self._try is None or (not self._try.is_under_way and self._try.notice is not notice):
-            self._try = _Try(self._target, notice)
-        elif self._try.notice is not notice:
-            return "an earlier message still waits for its answer"
-        if not self._try.ends_within(limit_s):
-            return f"no answer within {self._target.timeout_s:g} s"
-        ended, self._try = self._try, None
-        return ended.failure
-
-    def _tell(self, failure: str) -> None:
+    def _log(self, failure: str) -> None:
         """Once for each text, until a notice is taken again."""
-        if failure in self._told or len(self._told) >= MAX_TOLD:
+        if failure in self._logged or len(self._logged) >= MAX_LOGGED:
             return
-        self._told.add(failure)
+        self._logged.add(failure)
         try:
             self._on_failed(self._target.name, failure)
         except Exception as error:
-            _log.error("alarms to %s: %s; and telling that failed: %s", self._target.name, failure, _unforeseen(error))
-
-
-class _Try:
-    """A notice on its way to a target."""
-
-    def __init__(self, target: Target, notice: Notice) -> None:
-        self.notice, self.failure = notice, ""
-        self._target = target
-        self._thread = threading.Thread(target=self._send, name=f"a try to {target.name}", daemon=True)
-        self._thread.start()
-
-    @property
-    def is_under_way(self) -> bool:
-        return self._thread.is_alive()
-
-    def ends_within(self, seconds: float) -> bool:
-        """Waits for its end; whether it came."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
-
-    def _send(self) -> None:
-        self.failure = failure_of(self._target, self.notice)
+            _log.error("alarms to %s: %s; and logging that failed: %s", self._target.name, failure, _unforeseen(error))
 
 
 def failure_of(target: Target, notice: Notice) -> str:
-    """One try, in this thread: what it failed with, without a secret; "" where the target took the notice."""
+    """One attempt: what it failed with, without a secret; "" where the target took the notice."""
     try:
         target.send(notice)
     except DeliveryFailed as error:
-        return str(error) or "it did not say why"
+        return str(error)
     except BaseException as error:
         return _unforeseen(error)
     return ""

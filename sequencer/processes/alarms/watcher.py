@@ -26,7 +26,7 @@ from ...values.views import QueueLook
 from .. import service_events
 from ..signals import stop_signals_in_use
 from .notices import Origin, away_notice, notice_of
-from .sender import ALL_TRIES_S, Sender
+from .sender import ALL_ATTEMPTS_S, Sender
 from .server_away import HOLD_S, AwayGrant, ServerAway
 from .server_away import KIND as AWAY
 from .settings import QueueAlarms
@@ -246,7 +246,7 @@ def _start_by(asked_at: float, hold_s: float) -> float:
     """Until when to begin with what may be told: all tries end within the hold, or the next who gets the right tells it
     too.
     """
-    return asked_at + hold_s - ALL_TRIES_S
+    return asked_at + hold_s - ALL_ATTEMPTS_S
 
 
 def watcher_of(

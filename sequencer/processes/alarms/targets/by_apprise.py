@@ -1,4 +1,4 @@
-"""What `apprise` sends: mail, Slack, Teams and many more. It is imported by the first notice, in the sender's thread.
+"""What `apprise` sends: mail, Slack, Teams, PagerDuty and many more. It is imported by the first notice.
 
 What apprise says of a notice is all that is known: True or False. It logs URLs and keys, and so do the libraries below
 it, so what is logged in the thread that sends is dropped.
@@ -6,9 +6,9 @@ it, so what is logged in the thread that sends is dropped.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,39 +16,28 @@ from typing import Any
 
 from ..notice import TEXT_BYTES, DeliveryFailed, Notice
 
-SCHEMES: dict[str, tuple[str, ...]] = {
-    "slack": ("slack", "https"),
-    "teams": ("workflows", "workflow", "msteams", "https"),
-    "mail": ("mailto", "mailtos"),
-    "telegram": ("tgram",),
-    "discord": ("discord", "https"),
-    "apprise": (),
-}
-"""Types, with how their URLs begin; of "apprise" as its services have it. `https` is a service's own webhook URL."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByApprise:
     """A service that apprise knows."""
 
     name: str
-    kind: str
     url: str = field(repr=False)
     timeout_s: float
+    kind: str = "apprise"
 
     def send(self, notice: Notice) -> None:
         """Raises DeliveryFailed, which can't say why: apprise tells that its log only, with keys."""
-        started = time.monotonic()
         with nothing_logged():
             import apprise
 
-            if time.monotonic() > started + self.timeout_s:  # the sender has given up, and will try again
-                raise DeliveryFailed(f"apprise took longer than {self.timeout_s:g} s to load")
             service: Any = apprise.Apprise.instantiate(self.url, suppress_exceptions=True)
             if service is None:
                 raise DeliveryFailed("apprise does not take its url: it knows no such service, or a part is missing")
             service.socket_connect_timeout = service.socket_read_timeout = self.timeout_s
             service.request_rate_per_sec = 0
+            if service.secure_protocol == "pagerduty":  # whose own key would be made of the text
+                service.dedup, service.action = hashlib.sha256(notice.incident.encode()).hexdigest(), "map"
             title, *lines = notice.chat_text(min(TEXT_BYTES, service.body_maxlen)).split("\n")
             kinds = {"resolved": apprise.NotifyType.SUCCESS, "test": apprise.NotifyType.INFO}
             is_taken = service.notify(

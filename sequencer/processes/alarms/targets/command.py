@@ -7,21 +7,15 @@ import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ....errors import ConfigurationError
-from ....texts.words import error_text
 from ...consumer_process import AWAITED
 from ...handlers.exec import REDIS_VARIABLE
-from ...handlers.pipes import CommandPipes, StderrRelay
 from ...signals import ending_text
 from ..notice import DeliveryFailed, Notice
-
-SAID_CHARACTERS = 200
-"""Of what a command said on standard error: its last line, in the text of a failure."""
 
 
 def words_of(command: str, directory: Path) -> tuple[str, ...]:
@@ -42,7 +36,7 @@ def words_of(command: str, directory: Path) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command of the user's. Its standard output is dropped."""
+    """A command of the user's. Its standard output is dropped; its standard error is ours."""
 
     name: str
     words: tuple[str, ...]
@@ -63,52 +57,34 @@ class Command:
             raise DeliveryFailed(f"its command can't be run: {error.strerror}") from None
         try:
             with process:
-                is_ended, said = self._watch(process, notice.body() + b"\n")
+                try:
+                    process.communicate(notice.body() + b"\n", self.timeout_s)
+                except BaseException:
+                    with suppress(OSError):  # it has just ended
+                        os.killpg(process.pid, signal.SIGKILL)
+                    raise
+        except subprocess.TimeoutExpired:
+            raise DeliveryFailed(f"its command was killed, since it ran for {self.timeout_s:g} s") from None
         finally:
             AWAITED.pids.discard(process.pid)
-        if process.returncode or not is_ended:
-            ending = ending_text(process.returncode) if is_ended else f"SIGKILL, since it ran for {self.timeout_s:g} s"
-            raise DeliveryFailed(f"its command ended with {ending}{_last_line(said)}")
+        if process.returncode:
+            raise DeliveryFailed(f"its command ended with {ending_text(process.returncode)}")
 
     def _start(self, notice: Notice) -> subprocess.Popen[bytes]:
+        hidden = {*self.hidden, REDIS_VARIABLE}
+        environment = {name: value for name, value in os.environ.items() if name not in hidden}
+        environment |= {
+            "SEQUENCER_ALARM_KEY": notice.key,
+            "SEQUENCER_ALARM_INCIDENT": notice.incident,
+            "SEQUENCER_ALARM_WHAT": notice.what,
+            "SEQUENCER_ALARM_QUEUE": notice.queue,
+            "SEQUENCER_ALARM_KIND": notice.kind,
+        }
         return subprocess.Popen(
             self.words,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
             process_group=0,
             cwd=self.directory,
-            env=_environment(notice, self.hidden),
+            env=environment,
         )
-
-    def _watch(self, process: subprocess.Popen[bytes], line: bytes) -> tuple[bool, bytes]:
-        """Until it ends, or is ended: whether it ended by itself, and the end of what it said on standard error."""
-        relay = StderrRelay()
-        relay.fd = -1  # what it says is not passed on
-        pipes, is_ended = CommandPipes(process, line, relay, -1), False
-        try:
-            is_ended = pipes.wait_for_end(self.timeout_s)
-        finally:
-            if not is_ended:
-                with suppress(OSError):  # it has just ended
-                    os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        pipes.finish()
-        return is_ended, pipes.stderr_tail
-
-
-def _environment(notice: Notice, hidden: Collection[str]) -> dict[str, str]:
-    inherited = {name: value for name, value in os.environ.items() if name not in hidden and name != REDIS_VARIABLE}
-    return inherited | {
-        "SEQUENCER_ALARM_KEY": notice.key,
-        "SEQUENCER_ALARM_INCIDENT": notice.incident,
-        "SEQUENCER_ALARM_WHAT": notice.what,
-        "SEQUENCER_ALARM_QUEUE": notice.queue,
-        "SEQUENCER_ALARM_KIND": notice.kind,
-    }
-
-
-def _last_line(said: bytes) -> str:
-    lines = said.decode("utf-8", "replace").split("\n")
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return f": {error_text(last[:SAID_CHARACTERS])}" if last else ""
