@@ -74,7 +74,12 @@ def test_an_incident_of_pagerduty_is_opened_and_resolved_by_one_key(monkeypatch:
 
     monkeypatch.setattr("requests.post", post)
     target = ByApprise(name="ops", url=f"pagerduty://{CANARY}@{CANARY}", timeout_s=LONG_S)
-    for told in (NOTICE, notice(what="news", text="5 groups are parked"), notice(what="resolved"), notice(incident="b")):
+    for told in (
+        NOTICE,
+        notice(what="news", text="5 groups are parked"),
+        notice(what="resolved"),
+        notice(incident="b"),
+    ):
         target.send(told)
     assert [one["event_action"] for one in posted] == ["trigger", "trigger", "resolve", "trigger"]
     first, *same, other = [one["dedup_key"] for one in posted]
