@@ -75,7 +75,7 @@ class Sequencer(Registered):
         self._net = BlockingNet(redis, start_embedded)
         self._net.check_reply_time(self.options.wait_replicas, self.options.wait_timeout_s)
         self._session = Session(self.options, self._net)
-        self._net.follow(self._session)
+        self._net.guide = self._session
         self._appender = Appender(self._session, self._net, ItemMaker(self.options, self._session.fields))
         Registered.__init__(self, self.options.kind_by)
         self._emitter = EventEmitter(queue, observers=self._observers)

@@ -23,7 +23,7 @@ from .drain.outcome import Failed, failed_with
 from .drain.steps.actions import Unfinished
 from .drain.steps.runner import StepRunner
 from .errors import LeaseLost, Park, Retry, SequencerError, SetAside, Undecodable
-from .net.pool import LinkPool
+from .net.blocking import LinkPool
 from .settings.options import ConsumerOptions, QueueOptions
 from .store.keys import LaneKeys
 from .texts.words import named
@@ -267,7 +267,7 @@ class Lease:
     def _doubt(self) -> None:
         """What is lost may have been evicted: the server is checked before anything else is sent."""
         with self._pool.lend() as link:
-            link.looks.doubt()
+            link.doubt()
 
     def _lost(self, held: HeldGroup) -> None:
         held.is_open = False

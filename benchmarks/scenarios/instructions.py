@@ -22,11 +22,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 from sequencer.calls import Ack, Claimed, ack, claim
 from sequencer.client import Sequencer
-from sequencer.net.alone import Follower
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
@@ -193,7 +193,7 @@ def _drained(
 
 @contextmanager
 def linked(url: str, route: str = "") -> Iterator[Link]:
-    link = Link(Endpoint.from_url(url), Follower(lambda: route))
+    link = Link(Endpoint.from_url(url), SimpleNamespace(route=route), only_follows=True)
     try:
         yield link
     finally:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from hashlib import sha1
 from pathlib import Path
-from typing import Any
-
-from .call import Call
 
 LUA = Path(__file__).parents[1] / "lua"
 _RIGHTS = "--+ rights\n"
@@ -35,6 +33,11 @@ def script_source(name: str) -> str:
     return stripped(assembled(name))
 
 
+@cache
+def script_sha(name: str) -> str:
+    return sha1(script_source(name).encode(), usedforsecurity=False).hexdigest()
+
+
 def assembled(name: str) -> str:
     """The script with its parts, as the files have them."""
     there = set[str]()
@@ -53,15 +56,6 @@ def assembled(name: str) -> str:
         questions = [_QUESTION.format(name=command) for command in sorted(commands_in(piece) - _UNASKED)]
         text += _read("parts/rights").replace("QUESTIONS", " or ".join(questions)) + piece
     return text
-
-
-def eval_command(call: Call[Any], route: str = "") -> tuple[Any, ...]:
-    """The call as an EVAL that carries its script: for MULTI/EXEC, where NOSCRIPT could not be mended.
-
-    The route goes behind all arguments (lua/parts/route.lua). It is added when a call is sent, and again when it is
-    repeated: so a call never brings an old one.
-    """
-    return ("EVAL", script_source(call.script), len(call.keys), *call.keys, *call.args, route)
 
 
 def stripped(text: str) -> str:

@@ -66,7 +66,7 @@ class Keeper:
         if self._held.refusals:
             with self.lock:
                 refusals = self._held.take_refusals()
-            self._link.looks.doubt()
+            self._link.doubt()
             self._events.refused(refusals)
 
     def tell_halted(self) -> None:
@@ -103,12 +103,12 @@ class Keeper:
             if stuck:
                 self._held.stuck_since = stuck[1]
             is_sending = self._held.has_due(time.monotonic())
-            looks = self._link.looks
-            may_look, looks.may_look = looks.may_look, False  # a lease is renewed whatever a look would show
+            link = self._link
+            may_look, link.may_look = link.may_look, False  # a lease is renewed whatever a look would show
             try:
                 self._send_due(time.monotonic())
             finally:
-                looks.may_look = may_look
+                link.may_look = may_look
         if is_sending:
             self._events.reached()
         self.tell_refusals()

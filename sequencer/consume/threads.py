@@ -24,9 +24,8 @@ from ..drain.protocol import drain
 from ..drain.steps.declared import InlineHandler, Steps
 from ..drain.steps.note import note
 from ..errors import SequencerError, ServerUnavailable, StopConsuming, Undecodable
-from ..net.alone import Guide
 from ..net.endpoint import Endpoint
-from ..net.link import Link
+from ..net.link import Guide, Link
 from ..net.wait import Waiter
 from ..settings.options import ConsumerOptions, QueueOptions
 from ..settings.pace import SILENT_S, STOP_CHECK_S, SWITCH_S, WAIT_PART
@@ -67,8 +66,7 @@ class Consumer:
         self.events = ConsumerEvents(self.emitter, queue, self.owner)
         self._lanes, self._queue, self._options, self._handler = lanes, queue, options, handler
         self._main = Link(endpoint, guide)
-        route = (lambda: guide.route) if guide else str
-        self._waiter = Waiter(endpoint, lanes, self._main, route)
+        self._waiter = Waiter(endpoint, lanes, self._main, guide)
         self._declared = handler if isinstance(handler, Steps | InlineHandler) else None
         self._held = Held(
             lanes,
@@ -226,7 +224,7 @@ class Consumer:
             except StopConsuming:  # an observer's wish
                 self.stop()
             if isinstance(effect.error, Undecodable):  # its body may be lost
-                self._main.looks.doubt()
+                self._main.doubt()
         elif isinstance(effect, asked.Locked):
             with self._keeper.lock:
                 return effect.act()
@@ -273,7 +271,7 @@ class Consumer:
         lane, seconds, call = effect.lane, effect.seconds, None
         asked_at = time.monotonic()
         with self._keeper.lock:
-            if self._main.looks.is_due:
+            if self._main.is_look_due:
                 self._main.refresh()
             if lane is not None and asked_at - self._settled_at < SILENT_S:
                 seconds = min(seconds, self._options.lease_s / WAIT_PART)
@@ -289,7 +287,7 @@ class Consumer:
         return self._took(claimed)
 
     def _took(self, claimed: Claimed) -> Claimed:
-        self._main.looks.is_idle = not claimed.groups
+        self._main.is_idle = not claimed.groups
         if claimed.groups:
             self._keeper.wake()
             self.events.took(claimed.groups)
@@ -300,7 +298,7 @@ class Consumer:
     def _give_back(self) -> None:
         """Also to a server that must not be used any more: what was handled shall not be handled again."""
         with self._keeper.lock:
-            self._main.looks.may_look = False
+            self._main.may_look = False
         try:
             self._settle_and_claim(SettleAndClaim(None))
         except SequencerError as error:

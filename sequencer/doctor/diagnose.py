@@ -11,15 +11,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ..errors import ConfigurationError, DataError, SequencerError, ServerUnavailable, shown
-from ..net.alone import ConnectionAlone, finish
 from ..net.endpoint import Endpoint
-from ..net.link import Link
-from ..net.refusals import Reading
+from ..net.link import ConnectionAlone, Link, finish
 from ..settings.body_fields import BODY_FIELDS, read_fields
 from ..settings.policy import FIELDS, merge_policy
 from ..store.group import decode_group
 from ..store.keys import LaneKeys, lane_keys
-from ..store.replies import micros, pairs, text
+from ..store.replies import Reading, micros, pairs, text
 from ..texts.commands import command
 from ..texts.words import many, named
 from ..values.checks import check_name

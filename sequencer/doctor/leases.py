@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from ..calls.net_protocol import Alone, Command
 from ..errors import SequencerError, ServerNotUsable
-from ..net.alone import ConnectionAlone, finish
-from ..net.link import Link
+from ..net.link import ConnectionAlone, Link, finish
 from ..store.group import decode_group
 from ..store.keys import PAUSED, LaneKeys, consumer_name
 from ..store.record import number_of, owner_of

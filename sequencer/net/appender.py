@@ -26,8 +26,7 @@ from ..store.item import Item, ItemMaker
 from ..store.keys import LaneKeys, lane_of
 from ..values.message import BatchReceipt, Receipt, Refused
 from .blocking import BlockingNet, finish
-from .endpoint import in_utf8
-from .scripts import eval_command
+from .link import in_utf8
 
 
 class Appender:
@@ -69,7 +68,7 @@ class Appender:
         keys = lanes[lane_of(item.group, len(lanes))]
         call = calls.append(keys, [item], on_conflict="error_replace" if replace else "error")
         # The caller's client may have another encoding.
-        pipeline.execute_command(*map(in_utf8, eval_command(call, self._session.route)), batch=batch)
+        pipeline.execute_command(*map(in_utf8, call.eval_command(self._session.route)), batch=batch)
         return Receipt(item.id, None, None)
 
     def _batch_of(self, pipeline: Any) -> _Batch:

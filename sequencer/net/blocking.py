@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
@@ -13,14 +14,66 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from ..calls.call import Call
 from ..calls.net_protocol import Alone, Answer, Command
 from ..errors import ConfigurationError
-from .alone import ConnectionAlone, Guide, LinkGuide, QueueGuide
-from .alone import finish as finish
+from ..store.replies import Reading
 from .endpoint import SOCKET_TIMEOUT_S, Endpoint, given_endpoint
-from .link import Link
-from .pool import Lent, LinkPool
+from .link import ConnectionAlone, Guide, Link
+from .link import finish as finish
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+
+class LinkPool:
+    """Links for the threads of one client: taken, used, put back. The last one back is taken first, while warm.
+
+    No lock: a list's `append` and `pop` are each one step for all threads.
+    """
+
+    def __init__(self, endpoint: Endpoint, guide: Guide | None = None) -> None:
+        self.endpoint, self._guide = endpoint, guide
+        self._idle: list[Link] = []
+        self._is_closed, self._pid = False, os.getpid()
+
+    def take(self) -> Link:
+        if self._pid != os.getpid():
+            # A fork shares its parent's sockets: leave them alone, and start with none.
+            self._pid, self._idle = os.getpid(), []
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return Link(self.endpoint, self._guide)
+
+    def put(self, link: Link) -> None:
+        self._idle.append(link)
+        if self._is_closed:  # asked behind: whoever comes last closes it
+            self.close()
+
+    def lend(self) -> Lent:
+        """A link for the length of a block; what can't be read in it is a DataError."""
+        return Lent(self)
+
+    def close(self) -> None:
+        self._is_closed = True
+        with suppress(IndexError):  # the last one, or another thread was faster
+            while True:
+                self._idle.pop().close()
+
+
+class Lent:
+    """A link that is put back at the end of its block."""
+
+    __slots__ = ("_link", "_pool")
+
+    def __init__(self, pool: LinkPool) -> None:
+        self._pool, self._link = pool, pool.take()
+
+    def __enter__(self) -> Link:
+        return self._link
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._pool.put(self._link)
+        if error is not None:
+            Reading(self._pool.endpoint.name).__exit__(kind, error, trace)
 
 
 class BlockingNet:
@@ -33,12 +86,8 @@ class BlockingNet:
         self._endpoint, self._start = given_endpoint(redis), start
         self._pool: LinkPool | None = None
         self.guide: Guide | None = None
-        """What links are told of the queue."""
+        """The queue's session: its route goes with each call, and it checks each new connection before all else."""
         self._connecting, self._first_use = threading.Lock(), threading.RLock()
-
-    def follow(self, queue: QueueGuide) -> None:
-        """Use the routes of this queue, and let it look at each new connection before all else."""
-        self.guide = LinkGuide(queue, lambda: self.name)
 
     def check_reply_time(self, wait_replicas: int, wait_s: float) -> None:
         """Raises ConfigurationError if the reply to a wait for replicas may be taken for a lost one."""
@@ -75,18 +124,10 @@ class BlockingNet:
         with self._connecting:
             if self._pool is None:
                 pool = LinkPool(self.endpoint, self.guide)
-                pool.put(self._first_link(pool))
+                with pool.lend() as link:
+                    link.connection()
                 self._pool = pool
             return self._pool
-
-    def _first_link(self, pool: LinkPool) -> Link:
-        link = pool.take()
-        try:
-            link.connection()
-        except BaseException:
-            link.close()
-            raise
-        return link
 
     def reconnect_if_closed(self) -> None:
         """Connect anew if the server has closed the connection since, as it does when it ends.

@@ -1,45 +1,86 @@
-"""One connection, and what is sent on it: calls in one round trip or ahead of their answers, and plain commands."""
+"""One connection, and what is sent on it: calls in one round trip or ahead of their answers, and plain commands; when
+the server and the queue are checked over it.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
 
 import redis
 
 from ..calls.call import UNDONE, Call
-from ..calls.net_protocol import Command
+from ..calls.net_protocol import Alone, Command
 from ..errors import ServerNotUsable, ServerUnavailable
 from ..store.replies import Reading
-from .alone import Guide, Looks
-from .endpoint import Connection, Endpoint, receive, send
-from .refusals import is_astray, translate
+from .endpoint import Connection, Endpoint
+from .refusals import is_astray, translate, unrefused
 from .repeats import ROUNDS, Repeats, RoundTrip
-from .scripts import eval_command, known_command
 
 T = TypeVar("T")
 RECENT_S = 1.0
 """A connection that was used within this time counts as open; the shortest `timeout` of a server is as long."""
+LOOK_EVERY_S = 60.0
+"""How long what was seen of a server and a queue is believed, on a connection that is used."""
+CHECK_EVERY_S = 2.0
+"""How long a client that is used believes that its server evicts nothing. What is evicted meanwhile is lost; to ask
+costs the server 8 us.
+"""
+DOUBTED = 0.0
+"""`check_at` of a client that lost something: it checks at the next call."""
+
+
+class Guide(Protocol):
+    """What links ask of a queue's session, over their own connection alone, on which nothing is in flight."""
+
+    route: str
+    """As it is known now; "" while the queue was not found."""
+    check_at: float
+    """When one of the client's links is to check the server again, by the clock of links."""
+
+    async def look(self, alone: Alone, *, is_new: bool) -> None:
+        """Check whether server and queue are as they were: on each new connection, and each LOOK_EVERY_S of use."""
+        ...
+
+    async def check(self, alone: Alone) -> None:
+        """Check whether the server evicts keys: each CHECK_EVERY_S of use, and where something was lost."""
+        ...
+
+    async def find_route(self, alone: Alone) -> None:
+        """A shard has another route. Raises SequencerError where none is found."""
+        ...
 
 
 class Link:
     """One connection, made when first used and again after an error. Not for two threads at once."""
 
-    def __init__(self, endpoint: Endpoint, guide: Guide | None = None) -> None:
-        """Without a `guide`, calls bring no route, and are taken by each lane as it is."""
+    def __init__(self, endpoint: Endpoint, guide: Guide | None = None, *, only_follows: bool = False) -> None:
+        """Without a `guide`, calls bring no route, and are taken by each lane as it is. A link that `only_follows` uses
+        its route, and leaves the checks to others.
+        """
         self.endpoint = endpoint
-        self.looks = Looks(guide)
-        self._unread = 0
-        """How many posts are not collected yet: nothing may be asked meanwhile."""
         self.is_repeat = False
         """Whether the last `run` sent its calls more than once, so that a first try may have been carried out."""
         self.confirmed = 0
         """How many replicas confirmed the last `run` that asked for it."""
+        self.may_look = True
+        """Whether a connection that is there already is used to look; what is to be sent waits for that."""
+        self.is_idle = False
+        """Whether its consumer found nothing to do: then only a doubt has the server checked."""
+        self._follows, self._guide = guide, None if only_follows else guide
+        self._look_at = 0.0
+        """When to look again at server and queue."""
+        self._is_astray = False
+        """Whether a call that was posted came back for its route."""
+        self._unread = 0
+        """How many posts are not collected yet: nothing may be asked meanwhile."""
         self._connection: Connection = None
         self._used_at = 0.0
         self._known: set[str] = set()
         """Scripts that were sent in full on this connection."""
+
+    # -- the connection -----------------------------------------------------------------------------------------
 
     def connection(self) -> Connection:
         """One that was not used for a while may be closed at the other end by now: then it is replaced."""
@@ -47,28 +88,24 @@ class Link:
         if self._connection is not None and not self._unread:
             if began - self._used_at > RECENT_S and self._is_closed():
                 self.close()
-            else:
-                self._look_again(began)
+            elif self._guide:
+                self._look_again(self._guide, began)
         self._used_at = began
-        if self._connection is None:
-            for is_last in (False, True):  # what is asked of a fresh one is asked once more, if that one is lost too
-                connection = self.endpoint.connect()
-                try:
-                    self.looks.begin(connection)
-                    break
-                except BaseException as error:
-                    connection.disconnect()
-                    if is_last or not isinstance(error, ServerUnavailable) or self._is_over(began):
-                        raise
-            self._connection, self._known, self._unread = connection, set(), 0
-        return self._connection
+        return self._connection or self._connect(began)
 
-    def _look_again(self, began: float) -> None:
-        try:
-            self._look(self.looks.again)
-        except ServerUnavailable:  # the connection may be all that is lost
-            if self._is_over(began):
-                raise
+    def _connect(self, began: float) -> Connection:
+        for is_last in (False, True):  # what is asked of a fresh one is asked once more, if that one is lost too
+            connection = self.endpoint.connect()
+            try:
+                if self._guide:
+                    self._look(self._guide, connection, is_new=True)
+                break
+            except BaseException as error:
+                connection.disconnect()
+                if is_last or not isinstance(error, ServerUnavailable) or self._is_over(began):
+                    raise
+        self._connection, self._known, self._unread = connection, set(), 0
+        return connection
 
     def _is_over(self, began: float) -> bool:
         """Whether the time is over that the URL grants a call with all its repeats."""
@@ -81,13 +118,6 @@ class Link:
         except (redis.RedisError, OSError):
             return True
 
-    def _look(self, look: Callable[[Connection], None]) -> None:
-        try:
-            look(self._connection)
-        except ServerUnavailable:
-            self.close()
-            raise
-
     def refresh(self) -> None:
         """Connect anew if the other end closed the connection, which the socket tells without a round trip."""
         if self._connection is not None and self._is_closed():
@@ -98,16 +128,72 @@ class Link:
             self.close()
             raise translate(error, self.endpoint.name) from error
 
-    def _command(self, call: Call[Any]) -> Command:
-        return known_command(call, self._known, self.looks.route)
-
-    def _whole_command(self, call: Call[Any]) -> Command:
-        return eval_command(call, self.looks.route)
-
     def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.disconnect()
+
+    # -- checks -------------------------------------------------------------------------------------------------
+
+    @property
+    def is_look_due(self) -> bool:
+        """Whether there is a check before anything else is sent."""
+        guide, now = self._guide, time.monotonic()
+        return guide is not None and self.may_look and (now >= self._look_at or self._is_check_due(guide, now))
+
+    def doubt(self) -> None:
+        """Something was lost that the server should have: it is checked before this client sends anything else."""
+        if self._guide:
+            self._guide.check_at = DOUBTED
+
+    def _is_check_due(self, guide: Guide, now: float) -> bool:
+        return now >= guide.check_at and (guide.check_at == DOUBTED or not self.is_idle)
+
+    def _look_again(self, guide: Guide, now: float) -> None:
+        """Over a connection that is there already, if it is time for that."""
+        try:
+            if self._is_astray:
+                self._find_route(guide)
+            elif self.may_look and now >= self._look_at:
+                self._look(guide, self._connection, is_new=False)
+            elif self.may_look and self._is_check_due(guide, now):
+                self._check(guide)
+        except ServerUnavailable:  # the connection may be all that is lost
+            self.close()
+            if self._is_over(now):
+                raise
+
+    def _look(self, guide: Guide, connection: Connection, *, is_new: bool) -> None:
+        finish(guide.look(self._alone(connection), is_new=is_new))
+        now = time.monotonic()
+        self._look_at, guide.check_at = now + LOOK_EVERY_S, now + CHECK_EVERY_S
+
+    def _check(self, guide: Guide) -> None:
+        guide.check_at = time.monotonic() + CHECK_EVERY_S  # first: other threads of the client need not check as well
+        try:
+            finish(guide.check(self._alone(self._connection)))
+        except BaseException:
+            guide.check_at = DOUBTED
+            raise
+
+    def _find_route(self, guide: Guide) -> None:
+        self._is_astray = False
+        try:
+            finish(guide.find_route(self._alone(self._connection)))
+        except ServerUnavailable:
+            self.close()
+            raise
+
+    def _alone(self, connection: Connection) -> ConnectionAlone:
+        return ConnectionAlone(connection, self.endpoint.name)
+
+    # -- calls --------------------------------------------------------------------------------------------------
+
+    def _command(self, call: Call[Any]) -> Command:
+        return call.known_command(self._known, self._follows.route if self._follows else "")
+
+    def _whole_command(self, call: Call[Any]) -> Command:
+        return call.eval_command(self._follows.route if self._follows else "")
 
     def run_one(self, call: Call[T]) -> T:
         result: T = self.run((call,))[0]
@@ -151,6 +237,53 @@ class Link:
                     raise failure from error
             time.sleep(repeats.delay_s)
 
+    def _run_single(self, connection: Connection, call: Call[Any], meanwhile: Callable[[], None] | None) -> Any:
+        """As `_run_once`, in a third of its time: most calls are alone, and many are awaited one by one."""
+        self.confirmed = 0
+        (reply,) = self._exchange(connection, (self._command(call),), meanwhile)
+        if isinstance(reply, Exception):
+            reply = self._run_again(connection, call, reply)
+        try:
+            return call.parse(reply)
+        except Exception:
+            with Reading(self.endpoint.name):
+                raise
+
+    def _run_again(self, connection: Connection, call: Call[Any], reply: Any) -> Any:
+        """After an answer that is an error. Raises it as ours, unless the call gets through."""
+        if isinstance(reply, redis.exceptions.NoScriptError):
+            (reply,) = self._exchange(connection, (self._whole_command(call),))
+        for _ in range(ROUNDS):
+            if self._guide is None or not is_astray(reply):
+                break
+            self._find_route(self._guide)
+            (reply,) = self._exchange(connection, (self._whole_command(call),))
+        if isinstance(reply, Exception):
+            raise translate(reply, self.endpoint.name) from reply
+        return reply
+
+    def _run_once(
+        self,
+        connection: Connection,
+        calls: Sequence[Call[Any]],
+        is_atomic: bool,
+        wait: tuple[int, int] | None,
+        meanwhile: Callable[[], None] | None,
+    ) -> list[Any]:
+        whole = self._whole_command
+        round_trip = RoundTrip(calls, self._command, make_whole=whole, is_atomic=is_atomic, wait=wait)
+        if again := round_trip.again(self._exchange(connection, round_trip.commands(), meanwhile)):
+            round_trip.take_again(self._exchange(connection, again))
+        for _ in range(ROUNDS):
+            if self._guide is None or not round_trip.astray():
+                break
+            self._find_route(self._guide)
+            round_trip.take_again(self._exchange(connection, round_trip.astray()))
+        values, self.confirmed = round_trip.values(self.endpoint.name), round_trip.confirmed
+        return values
+
+    # -- calls ahead of their answers ---------------------------------------------------------------------------
+
     def post(self, calls: Sequence[Call[Any]], *, behind: Sequence[Any] = ()) -> None:
         """Send calls and wait for nothing; `collect` brings their answers, once for each `post` and in their order.
 
@@ -171,7 +304,7 @@ class Link:
     def is_answered(self, within_s: float) -> bool:
         """Whether `collect` finds an answer or a lost connection in that time, or is to wait, since a look is due."""
         try:
-            return self._connection is None or self.looks.is_due or bool(self._connection.can_read(within_s))
+            return self._connection is None or self.is_look_due or bool(self._connection.can_read(within_s))
         except (redis.RedisError, OSError):
             self.close()
             return True
@@ -189,7 +322,7 @@ class Link:
                 if isinstance(reply, redis.exceptions.NoScriptError):
                     self._known.discard(call.script)
                 elif is_astray(reply):
-                    self.looks.is_astray = True
+                    self._is_astray = True
             return replies
         except BaseException as error:
             self.close()
@@ -210,44 +343,7 @@ class Link:
         is_undone = isinstance(reply, redis.exceptions.NoScriptError) or is_astray(reply)
         return UNDONE if is_undone else translate(reply, self.endpoint.name)
 
-    def _run_single(self, connection: Connection, call: Call[Any], meanwhile: Callable[[], None] | None) -> Any:
-        """As `_run_once`, in a third of its time: most calls are alone, and many are awaited one by one."""
-        self.confirmed = 0
-        (reply,) = self._exchange(connection, (self._command(call),), meanwhile)
-        if isinstance(reply, redis.exceptions.NoScriptError):
-            (reply,) = self._exchange(connection, (self._whole_command(call),))
-        for _ in range(ROUNDS) if self.looks.is_guided and is_astray(reply) else ():
-            self._look(self.looks.find_route)
-            (reply,) = self._exchange(connection, (self._whole_command(call),))
-            if not is_astray(reply):
-                break
-        if isinstance(reply, Exception):
-            raise translate(reply, self.endpoint.name) from reply
-        try:
-            return call.parse(reply)
-        except Exception:
-            with Reading(self.endpoint.name):
-                raise
-
-    def _run_once(
-        self,
-        connection: Connection,
-        calls: Sequence[Call[Any]],
-        is_atomic: bool,
-        wait: tuple[int, int] | None,
-        meanwhile: Callable[[], None] | None,
-    ) -> list[Any]:
-        whole = self._whole_command
-        round_trip = RoundTrip(calls, self._command, make_whole=whole, is_atomic=is_atomic, wait=wait)
-        if again := round_trip.again(self._exchange(connection, round_trip.commands(), meanwhile)):
-            round_trip.take_again(self._exchange(connection, again))
-        for _ in range(ROUNDS) if self.looks.is_guided and round_trip.astray() else ():
-            self._look(self.looks.find_route)
-            round_trip.take_again(self._exchange(connection, round_trip.astray()))
-            if not round_trip.astray():
-                break
-        values, self.confirmed = round_trip.values(self.endpoint.name), round_trip.confirmed
-        return values
+    # -- plain commands -----------------------------------------------------------------------------------------
 
     def command(self, *words: Any) -> Any:
         """One plain command. Raises as `run` does, without repeats."""
@@ -286,3 +382,73 @@ class Link:
             # An answer may still be on its way: this connection would give it to the next question.
             self.close()
             raise
+
+
+class ConnectionAlone:
+    """One connection as an `Alone`: what is sent is sent once, on it or not at all."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self._connection, self._name = connection, name
+        self.is_given_up = False
+        """Whether it is to be closed at the end, as one that is lost is already."""
+
+    async def send(self, commands: Sequence[Command]) -> list[Any]:
+        return unrefused(await self.answers(commands))
+
+    async def answers(self, commands: Sequence[Command]) -> list[Any]:
+        try:
+            if self.is_given_up:  # the driver would connect anew
+                raise redis.ConnectionError("the connection was lost between two commands")
+            send(self._connection, commands)
+            answers = receive(self._connection, len(commands))
+        except BaseException as error:
+            self.give_up()
+            if isinstance(error, redis.RedisError | OSError):
+                raise translate(error, self._name) from error
+            raise
+        return [translate(answer, self._name) if isinstance(answer, Exception) else answer for answer in answers]
+
+    def give_up(self) -> None:
+        self.is_given_up = True
+
+
+def finish(operation: Coroutine[Any, Any, T]) -> T:
+    """Run an operation whose net never suspends, to its end. Raises what it raises."""
+    try:
+        operation.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    operation.close()
+    name = getattr(operation, "__qualname__", "")
+    raise RuntimeError(f"operation {name} waits for something that is not its net; this is a bug")
+
+
+def receive(connection: Connection, count: int) -> list[Any]:
+    """So many answers, errors of the server's among them."""
+    replies: list[Any] = []
+    for _ in range(count):
+        try:
+            replies.append(connection.read_response())
+        except redis.ResponseError as error:
+            replies.append(error)
+    return replies
+
+
+def send(connection: Connection, commands: Sequence[Sequence[Any]]) -> None:
+    try:
+        _send_once(connection, commands)
+    except UnicodeEncodeError:  # hiredis packs strictly, and nothing was sent yet
+        _send_once(connection, [[in_utf8(word) for word in words] for words in commands])
+
+
+def _send_once(connection: Connection, commands: Sequence[Sequence[Any]]) -> None:
+    if len(commands) == 1:
+        connection.send_command(*commands[0], check_health=False)
+    else:
+        connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+
+
+def in_utf8(word: Any) -> Any:
+    """Text as bytes. Names of others that are not UTF-8 go back to the server as they came."""
+    return word.encode("utf-8", "surrogateescape") if isinstance(word, str) else word

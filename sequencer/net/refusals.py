@@ -7,7 +7,6 @@ from typing import Any
 import redis
 
 from ..errors import DataError, QueueFull, SequencerError, ServerNotUsable, ServerUnavailable
-from ..store.replies import Reading as Reading
 from ..texts.commands import doctor_of
 
 # One table from the server's words to our errors. Order matters: the first that fits.

@@ -31,7 +31,6 @@ from ..calls.net_protocol import Command
 from ..errors import SequencerError, ServerUnavailable
 from ..store.replies import Reading
 from .refusals import is_astray, translate
-from .scripts import eval_command
 
 TRIES = 3
 """How often a repeatable call is sent before its outcome is given up as unknown."""
@@ -89,7 +88,7 @@ class RoundTrip:
         calls: Sequence[Call[Any]],
         make: Callable[[Call[Any]], Command],
         *,
-        make_whole: Callable[[Call[Any]], Command] = eval_command,
+        make_whole: Callable[[Call[Any]], Command] = Call.eval_command,
         is_atomic: bool = False,
         wait: tuple[int, int] | None = None,
     ) -> None:

@@ -13,9 +13,8 @@ from ..calls.claim import Claimed
 from ..errors import SequencerError
 from ..settings.pace import IDLE_S, STOP_CHECK_S
 from ..store.keys import LaneKeys
-from .alone import Follower
 from .endpoint import SOCKET_TIMEOUT_S, Endpoint
-from .link import Link
+from .link import Guide, Link
 from .refusals import translate
 
 
@@ -31,11 +30,9 @@ class Waiter:
     it, as Redis 7.0 dies of an UNBLOCK for a client that the pause holds.
     """
 
-    def __init__(
-        self, endpoint: Endpoint, lanes: Sequence[LaneKeys], other: Link, route: Callable[[], str] = str
-    ) -> None:
-        """`route`: that of the queue as it is known now; the other link finds a new one."""
-        self.link = Link(endpoint, Follower(route))
+    def __init__(self, endpoint: Endpoint, lanes: Sequence[LaneKeys], other: Link, guide: Guide | None = None) -> None:
+        """The other link does what the guide asks for; this one brings its route."""
+        self.link = Link(endpoint, guide, only_follows=True)
         self._lists, self._other = [keys.dispatch for keys in lanes], other
         self._write = ("HDEL", lanes[0].leases, "")
         self._client_id: tuple[Any, int] | None = None

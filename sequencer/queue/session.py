@@ -39,6 +39,8 @@ class Session:
         """Whether it registers again what it knew and is gone: who only watches must not bring a deleted queue back."""
         self.last_info: tuple[float, QueueInfo] | None = None
         """What the last `info` found, and when, by the net's clock."""
+        self.check_at = 0.0
+        """When one of this client's links checks the server again, by their clock."""
         self._lanes: list[LaneKeys] = []
         self._policy = Policy()
         self._registration: Registration | None = None

@@ -17,7 +17,6 @@ import redis
 
 from ..calls import source
 from ..net.endpoint import Connection, Endpoint
-from ..net.scripts import script_sha
 
 Words = tuple[Any, ...]
 """One command."""
@@ -28,7 +27,7 @@ _NOW = re.compile(r"ARGV\[(\d+)\] now_us")
 def script_names() -> dict[str, str]:
     """Digest and source of each script -> its name."""
     names = [path.stem for path in source.LUA.glob("*.lua")]
-    by_sha = {script_sha(name): name for name in names}
+    by_sha = {source.script_sha(name): name for name in names}
     return by_sha | {source.script_source(name): name for name in names}
 
 

@@ -11,7 +11,6 @@ import pytest
 from sequencer import EmbeddedServer
 from sequencer.calls import source as sources
 from sequencer.errors import ConfigurationError
-from sequencer.net import scripts
 from sequencer.testing import wire
 
 from .crash import proof as crash
@@ -144,7 +143,7 @@ def without_token_check() -> None:
         return broken
 
     sources.script_source = source  # type: ignore[assignment]
-    scripts.script_sha.cache_clear()
+    sources.script_sha.cache_clear()
     wire.script_names.cache_clear()
 
 
@@ -167,7 +166,7 @@ def losing_a_wakeup() -> None:
         return text.replace("wake(group, now)", "", 1) if name == "redrive" else text
 
     sources.script_source = source  # type: ignore[assignment]
-    scripts.script_sha.cache_clear()
+    sources.script_sha.cache_clear()
     wire.script_names.cache_clear()
 
 

@@ -17,7 +17,6 @@ from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import DataError, SequencerError, ServerNotUsable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.net.scripts import eval_command
 from sequencer.settings.policy import Policy
 
 from ..support.lane import Lane, item
@@ -109,7 +108,7 @@ def test_before_redis_7_what_undoing_needs_is_asked_for_before_there_is_anything
     """There a script can't ask for its rights; each command is refused where it stands."""
     lane.link.command("SET", lane.keys.order("g"), "foreign")
     user = restricted(without="hdel")
-    words: list[Any] = list(eval_command(append(lane.keys, [item("h", "a"), item("g", "a")], now_us=lane.now)))
+    words: list[Any] = list(append(lane.keys, [item("h", "a"), item("g", "a")], now_us=lane.now).eval_command())
     assert "redis.acl_check_cmd" in words[1]
     words[1] = words[1].replace("redis.acl_check_cmd", "nil")
     with pytest.raises(SequencerError):

@@ -29,7 +29,7 @@ from tests.support.awaited_net import AwaitedNet
 async def client(url: str, namespace: str, **options: Any) -> AsyncIterator[Session]:
     net = AwaitedNet(Endpoint.from_url(url))
     session = Session(QueueOptions(queue="jobs", namespace=namespace, **options), net)
-    net.follow(session)
+    net.guide = session
     try:
         yield session
     finally:

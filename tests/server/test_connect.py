@@ -20,7 +20,7 @@ import sequencer.net.endpoint
 import sequencer.server
 from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.errors import ConfigurationError, ServerError, ServerNotUsable, ServerUnavailable
-from sequencer.net.alone import CHECK_EVERY_S, LOOK_EVERY_S
+from sequencer.net.link import CHECK_EVERY_S, LOOK_EVERY_S
 from sequencer.server import default_directory, find_binary
 
 from ..support.link_clock import stopped_clock

@@ -12,7 +12,6 @@ import pytest
 from sequencer import list_queues
 from sequencer.calls.call import Call
 from sequencer.calls.register import adopt, register
-from sequencer.calls.source import eval_command
 from sequencer.doctor.diagnose import diagnose
 from sequencer.errors import ConfigurationError, SequencerError, ServerNotUsable
 from sequencer.net.link import Link
@@ -142,7 +141,7 @@ def test_scripts_and_model_agree(admin: Link) -> None:
     ]
     for call in calls:
         model.now_us = int(call.args[-1] or 0)
-        words = ("EVAL", eval_command(call)[1], len(call.keys), *call.keys, *call.args)
+        words = ("EVAL", call.eval_command()[1], len(call.keys), *call.keys, *call.args)
         assert call.parse(model.run(words)) == admin.run_one(call), call
         for key in (REGISTRY, keys.policy):
             words = admin.command("HGETALL", key)

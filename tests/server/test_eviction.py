@@ -26,8 +26,7 @@ import pytest
 from sequencer import ClaimLimits, Message, Sequencer
 from sequencer.calls.claim import claim
 from sequencer.errors import LeaseLost, ServerNotUsable
-from sequencer.net.alone import CHECK_EVERY_S, LOOK_EVERY_S
-from sequencer.net.link import Link
+from sequencer.net.link import CHECK_EVERY_S, LOOK_EVERY_S, Link
 from sequencer.settings.pace import SILENT_S
 from sequencer.store.keys import lane_keys, registry_key
 from sequencer.testing import wait_until

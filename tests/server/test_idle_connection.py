@@ -16,8 +16,7 @@ import pytest
 from sequencer import Sequencer
 from sequencer.errors import OutcomeUnknown, ServerUnavailable
 from sequencer.net import link as link_module
-from sequencer.net.alone import CHECK_EVERY_S, LOOK_EVERY_S
-from sequencer.net.link import Link
+from sequencer.net.link import CHECK_EVERY_S, LOOK_EVERY_S, Link
 from sequencer.server import find_binary
 from sequencer.testing import wait_until
 
@@ -47,7 +46,7 @@ def test_a_connection_that_was_closed_meanwhile_is_replaced(
     seq: Sequencer, link: Link, monkeypatch: pytest.MonkeyPatch, use: Callable[[Sequencer], Any], later_s: float
 ) -> None:
     clock = stopped_clock(monkeypatch)
-    monkeypatch.setattr(link_module, "RECENT_S", 0.0)
+    monkeypatch.setattr(link_module, "RECENT_S", -1.0)
     seq.append("x", group="a")
     use(seq)
     close_idle(link)

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from sequencer import Sequencer
-from sequencer.net.alone import LOOK_EVERY_S
-from sequencer.net.link import Link
+from sequencer.net.link import LOOK_EVERY_S, Link
 from sequencer.settings.pace import IDLE_S
 from sequencer.testing import wait_until
 from sequencer.testing.wire import Wire, wired

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
+import sequencer
 from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
@@ -201,3 +204,23 @@ def test_a_look_is_exact_and_asks_for_no_paused_group_by_name(seq: Sequencer, li
     assert (seq.look().due, seq.info().paused) == (0, 200)
     asked = {one.partition(":")[0] for one in link.command("INFO", "commandstats").decode().splitlines()}
     assert not {f"cmdstat_{name}" for name in ("smembers", "zinter", "zmscore")} & asked
+
+
+def test_a_pause_passes_through_few_files(seq: Sequencer) -> None:
+    """A budget: whoever follows one call of a connected client opens at most nine files."""
+    package = str(Path(sequencer.__file__).parent)
+    pauses: list[Callable[[], object]] = [seq.pause, lambda: seq.pause(["g", "1"])]
+    for pause in pauses:
+        pause()  # connects
+        files = set[str]()
+
+        def entered(frame: FrameType, event: str, _: Any, files: set[str] = files) -> None:
+            if frame.f_code.co_filename.startswith(package):
+                files.add(frame.f_code.co_filename)
+
+        sys.setprofile(entered)
+        try:
+            pause()
+        finally:
+            sys.setprofile(None)
+        assert 5 <= len(files) <= 9, sorted(files)

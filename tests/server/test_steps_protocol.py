@@ -10,7 +10,6 @@ import pytest
 
 from sequencer import Sequencer, calls
 from sequencer.calls.call import Call
-from sequencer.calls.source import eval_command
 from sequencer.errors import Park, SequencerError
 from sequencer.net.link import Link
 from sequencer.store.keys import lane_keys
@@ -57,7 +56,7 @@ def refused(make: Callable[..., Sequencer], link: Link, namespace: str) -> set[s
         if call.script in WITHOUT_ROUTE | BY_TOKEN:
             return
         try:
-            said = link.command(*eval_command(call, other))
+            said = link.command(*call.eval_command(other))
         except SequencerError as error:
             said = str(error)
         assert f"ROUTE {route}" in str(said), f"{call.script} answers {said!r}"

@@ -13,8 +13,7 @@ from sequencer.doctor.diagnose import is_healthy
 from sequencer.doctor.leases import UNSERVED_S, find_unserved
 from sequencer.doctor.rights import acl_rules, needed
 from sequencer.errors import SequencerError
-from sequencer.net.alone import ConnectionAlone, finish
-from sequencer.net.link import Link
+from sequencer.net.link import ConnectionAlone, Link, finish
 from sequencer.store.keys import lane_keys
 from sequencer.testing import wait_until
 

@@ -19,11 +19,10 @@ from redis.backoff import NoBackoff
 from sequencer.calls.call import Call
 from sequencer.calls.net_protocol import Alone, Answer, Command
 from sequencer.errors import ServerUnavailable
-from sequencer.net.alone import QueueGuide
 from sequencer.net.endpoint import TIMEOUTS, Connection, Endpoint, driver_options
+from sequencer.net.link import Guide
 from sequencer.net.refusals import translate, unrefused
 from sequencer.net.repeats import ROUNDS, Repeats, RoundTrip
-from sequencer.net.scripts import eval_command, known_command
 
 T = TypeVar("T")
 
@@ -39,13 +38,10 @@ class AwaitedNet:
         self._make: Callable[[], Connection] = lambda: pool.connection_class(**options)
         self._connection: Connection = None
         self._known: set[str] = set()
-        self._queue: QueueGuide | None = None
+        self.guide: Guide | None = None
+        """The queue's session, as of a BlockingNet."""
         self._turn = asyncio.Lock()
         self._first_uses: dict[str, asyncio.Lock] = {}
-
-    def follow(self, queue: QueueGuide) -> None:
-        """Use the routes of this queue, and let it look at each new connection before all else."""
-        self._queue = queue
 
     async def close(self) -> None:
         """Close the connection; the next use connects anew."""
@@ -70,17 +66,17 @@ class AwaitedNet:
     ) -> Answer[list[Any]]:
         async def once(connection: Connection) -> tuple[list[Any], int]:
             def make(call: Call[Any]) -> Command:
-                return known_command(call, self._known, self._queue.route if self._queue else "")
+                return call.known_command(self._known, self.guide.route if self.guide else "")
 
             def make_whole(call: Call[Any]) -> Command:
-                return eval_command(call, self._queue.route if self._queue else "")
+                return call.eval_command(self.guide.route if self.guide else "")
 
             round_trip = RoundTrip(calls, make, make_whole=make_whole, is_atomic=is_atomic, wait=wait)
             if again := round_trip.again(await self._exchange(connection, round_trip.commands(), meanwhile)):
                 round_trip.take_again(await self._exchange(connection, again))
-            for _ in range(ROUNDS) if self._queue and round_trip.astray() else ():
-                assert self._queue
-                await self._queue.find_route(_OnConnection(self, connection))
+            for _ in range(ROUNDS) if self.guide and round_trip.astray() else ():
+                assert self.guide
+                await self.guide.find_route(_OnConnection(self, connection))
                 round_trip.take_again(await self._exchange(connection, round_trip.astray()))
                 if not round_trip.astray():
                     break
@@ -158,8 +154,8 @@ class AwaitedNet:
                     await connection.connect()
                 except (redis.RedisError, OSError, UnicodeError) as error:
                     raise translate(error, self.name) from error
-                if self._queue:
-                    await self._queue.look(_OnConnection(self, connection), is_new=True)
+                if self.guide:
+                    await self.guide.look(_OnConnection(self, connection), is_new=True)
             except BaseException:
                 await connection.disconnect(nowait=True)
                 raise

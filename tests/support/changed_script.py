@@ -8,7 +8,6 @@ from contextlib import contextmanager
 import pytest
 
 from sequencer.calls import source as sources
-from sequencer.net import scripts
 from sequencer.testing import wire
 
 
@@ -33,6 +32,6 @@ def changed_script(name: str, old: str, new: str) -> Iterator[None]:
 
 
 def _forget() -> None:
-    scripts.script_sha.cache_clear()
+    sources.script_sha.cache_clear()
     wire.script_names.cache_clear()
     wire._now_at.cache_clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import sequencer.net.alone
+import sequencer.net.link
 
 
 class LinkClock:
@@ -16,9 +16,12 @@ class LinkClock:
     def monotonic(self) -> float:
         return self.now
 
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
 
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> LinkClock:
     """From now on links look by this clock."""
     found = LinkClock()
-    monkeypatch.setattr(sequencer.net.alone, "time", found)
+    monkeypatch.setattr(sequencer.net.link, "time", found)
     return found

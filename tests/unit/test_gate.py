@@ -108,7 +108,7 @@ def looped(case: Case) -> Outcome:
 
 class FakeLink:
     is_repeat = False
-    looks = SimpleNamespace(doubt=lambda: None)
+    doubt = staticmethod(lambda: None)
 
     def __init__(self) -> None:
         self.calls: list[Call[Any]] = []

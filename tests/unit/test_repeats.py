@@ -13,7 +13,6 @@ from sequencer.calls.call import Call
 from sequencer.errors import DataError, QueueFull, ServerNotUsable, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.net.repeats import RETRY_DELAY_S, Repeats, RoundTrip
-from sequencer.net.scripts import eval_command, evalsha_command, known_command
 
 ASK = Call("inspect", ("k",), ("a",), lambda reply: reply.decode())
 TAKE = ASK._replace(script="claim", repeatable=False)
@@ -92,25 +91,25 @@ def exchanged(round_trip: RoundTrip, *answers: list[Any]) -> tuple[list[list[Any
 
 def test_a_script_is_sent_in_full_once_on_a_connection() -> None:
     known: set[str] = set()
-    assert [known_command(ASK, known) for _ in range(2)] == [eval_command(ASK), evalsha_command(ASK)]
+    assert [ASK.known_command(known) for _ in range(2)] == [ASK.eval_command(), ASK.evalsha_command()]
 
 
 def test_only_calls_whose_script_was_lost_are_sent_again_and_wait_again() -> None:
-    round_trip = RoundTrip([ASK, TAKE, ASK], evalsha_command, wait=(2, 100))
+    round_trip = RoundTrip([ASK, TAKE, ASK], Call.evalsha_command, wait=(2, 100))
     sent, values = exchanged(round_trip, [b"a", NOSCRIPT, b"c", 2], [b"b", 1])
     assert sent == [["EVALSHA", "EVALSHA", "EVALSHA", "WAIT"], ["EVAL", "WAIT"]]
     assert (values, round_trip.confirmed) == (["a", "b", "c"], 1)
 
 
 def test_in_one_transaction_all_scripts_are_sent_in_full() -> None:
-    round_trip = RoundTrip([ASK, ASK], evalsha_command, is_atomic=True, wait=(1, 100))
+    round_trip = RoundTrip([ASK, ASK], Call.evalsha_command, is_atomic=True, wait=(1, 100))
     sent, values = exchanged(round_trip, [b"OK", b"QUEUED", b"QUEUED", [b"a", b"b"], 1])
     assert (sent, values, round_trip.confirmed) == ([["MULTI", "EVAL", "EVAL", "EXEC", "WAIT"]], ["a", "b"], 1)
 
 
 def test_a_transaction_that_is_refused_says_why() -> None:
     aborted = redis.exceptions.ExecAbortError("EXECABORT")
-    round_trip = RoundTrip([ASK, ASK], evalsha_command, is_atomic=True)
+    round_trip = RoundTrip([ASK, ASK], Call.evalsha_command, is_atomic=True)
     with pytest.raises(QueueFull):
         exchanged(round_trip, [b"OK", redis.ResponseError("OOM command not allowed"), b"QUEUED", aborted])
 
@@ -124,7 +123,7 @@ def test_a_transaction_that_is_refused_says_why() -> None:
     ],
 )
 def test_an_answer_that_refuses_says_whether_others_may_have_run(answers: list[Any], maybe_sent: bool) -> None:
-    round_trip = RoundTrip([ASK, ASK], evalsha_command, wait=(1, 9) if len(answers) == 3 else None)
+    round_trip = RoundTrip([ASK, ASK], Call.evalsha_command, wait=(1, 9) if len(answers) == 3 else None)
     with pytest.raises(ServerUnavailable) as failed:
         exchanged(round_trip, answers)
     assert failed.value.maybe_sent is maybe_sent
@@ -132,7 +131,7 @@ def test_an_answer_that_refuses_says_whether_others_may_have_run(answers: list[A
 
 def test_an_answer_that_can_not_be_read_is_foreign_data() -> None:
     with pytest.raises(DataError, match="no client of ours wrote"):
-        exchanged(RoundTrip([ASK], evalsha_command), [[b"a"]])
+        exchanged(RoundTrip([ASK], Call.evalsha_command), [[b"a"]])
 
 
 @pytest.mark.parametrize(("errors", "is_met"), [([], True), ([away()], True), ([away(), away()], False)])
@@ -148,7 +147,7 @@ def test_what_a_fresh_connection_is_asked_first_is_asked_once_more_on_another(er
             made[-1].disconnect = lambda connection=made[-1]: setattr(connection, "is_open", False)
             return made[-1]
 
-    def greet(_: Any, *, is_new: bool) -> None:
+    async def greet(_: Any, *, is_new: bool) -> None:
         if error := next(left, None):
             raise error
 
@@ -171,7 +170,7 @@ def test_what_is_refused_of_a_fresh_connection_is_not_asked_again() -> None:
             made.append(SimpleNamespace(disconnect=lambda: None))
             return made[-1]
 
-    def greet(_: Any, *, is_new: bool) -> None:
+    async def greet(_: Any, *, is_new: bool) -> None:
         raise DataError("others registered the queue anew")
 
     with pytest.raises(DataError):

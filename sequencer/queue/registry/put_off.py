@@ -8,7 +8,6 @@ from ...calls.call import Call
 from ...calls.net_protocol import Alone
 from ...calls.operate import wake
 from ...calls.register import woken
-from ...calls.source import eval_command
 from ...store.keys import LaneKeys
 from ...store.replies import Reading, micros, pairs, scanned, text
 
@@ -18,7 +17,7 @@ PAGE = 200
 
 async def ask(alone: Alone, name: str, calls: list[Call[Any]], route: str = "") -> list[Any]:
     """What these calls answer, on one connection; `name` is that of the server."""
-    replies = await alone.send([eval_command(call, route) for call in calls]) if calls else []
+    replies = await alone.send([call.eval_command(route) for call in calls]) if calls else []
     with Reading(name):
         return [call.parse(reply) for call, reply in zip(calls, replies, strict=True)]
 
