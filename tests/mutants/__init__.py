@@ -1,1 +1,0 @@
-"""Small faults put into the code, one at a time, to see that a test turns red."""
