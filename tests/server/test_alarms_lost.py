@@ -14,8 +14,7 @@ from sequencer.net.link import Link
 from sequencer.processes.alarms import sender
 from sequencer.processes.alarms import watcher as watchers
 from sequencer.processes.alarms.notice import Notice
-from sequencer.processes.alarms.watched_queue import WatchedQueue
-from sequencer.processes.alarms.watcher import Watcher
+from sequencer.processes.alarms.watcher import WatchedQueue, Watcher
 from sequencer.queue.alarms import untold
 from sequencer.store.keys import LaneKeys, lane_keys
 

@@ -19,15 +19,16 @@ from ...errors import ConfigurationError, SequencerError
 from ...texts.events import Event
 from ...texts.words import error_text, many, type_name
 from ...values.version import VERSION
+from ...values.views import QueueLook
 from .. import service_events
 from ..alarms.server_away import ServerAway
 from ..alarms.watcher import END_S, Local, watcher_of
 from ..pool import Pool
 from ..restart_policy import RestartPolicy
 from ..supervisor import PoolLoop
-from .looks import HostCpu, Looks
 from .plan import PoolPlan, RunPlan
 from .reloading_pool import ReloadingPool
+from .scaling import HostCpu
 from .status import Rates, RunsAlready, ServiceManager, StatusSocket, status_of
 
 log = logging.getLogger("sequencer.supervisor")
@@ -55,7 +56,7 @@ class Master(PoolLoop):
         self._kept: list[ReloadingPool] = [self._make(pool) for pool in plan.pools]
         super().__init__(self._kept)
         self._stage, self._began = 0, time.monotonic()
-        self._looks, self._cpu, self._rates = Looks(plan, self._tell_trouble), cpu or HostCpu().share, Rates()
+        self._cpu, self._rates = cpu or HostCpu().share, Rates()
         self._away = ServerAway()
         self._watcher = watcher_of(plan, self.emit, self._known_of, self._away)
         self._scales_at, self._failed_ticks = 0.0, 0
@@ -104,9 +105,6 @@ class Master(PoolLoop):
         found = next((pool for pool in list(self._kept) if pool.queue == queue and not pool.stage), None)
         return Local(found.down_s, found.check_says) if found else Local()
 
-    def _tell_trouble(self, queue: str, error: Exception) -> None:
-        self.emit(service_events.supervisor_trouble(queue, error, what="looking at the queue"))
-
     # -- the loop -----------------------------------------------------------------------------------------------
 
     def run(self) -> int:
@@ -118,7 +116,6 @@ class Master(PoolLoop):
         try:
             status = super().run()
         finally:
-            self._looks.close()
             self._watcher.close(END_S)
             if self._status is not None:
                 self._status.close()
@@ -185,7 +182,7 @@ class Master(PoolLoop):
     def _scale(self, now: float) -> None:
         """Those that lack a consumer first, then those whose groups wait longest: there may not be room for all."""
         cpu = self._cpu()
-        looks = [(pool, self._looks.last(pool.queue, now)) for pool in self._kept]
+        looks = [(pool, self._last_look(pool.queue, now)) for pool in self._kept]
         for pool, look in sorted(looks, key=lambda one: (not one[0].lacks(one[1]), -one[1].waits_s if one[1] else 0.0)):
             self._rates.note(pool.queue, pool.handled, now)
             pool.scale(look, now, cpu)
@@ -197,9 +194,12 @@ class Master(PoolLoop):
             if giver.spare(now):
                 giver.give_up_one(lacking[0].queue)
 
+    def _last_look(self, queue: str, now: float) -> QueueLook | None:
+        return self._watcher.last_look(queue, now)
+
     def _state_of_all(self) -> dict[str, Any]:
         state = "stopping" if self._stage else "reloading" if self._is_reloading else "running"
-        return status_of(self.plan, self._kept, self._looks, self._rates, self._began, state)
+        return status_of(self.plan, self._kept, self._last_look, self._rates, self._began, state)
 
     def _tell_systemd(self, now: float) -> None:
         is_ready = all(pool.is_ready for pool in self._kept) or now - self._began >= READY_S
@@ -237,11 +237,9 @@ class Master(PoolLoop):
         pools = {pool.queue: pool for pool in self._kept if not pool.stage}
         watcher = watcher_of(plan, self.emit, self._known_of, self._away)  # what may fail comes first
         made = [self._make(one) for one in plan.pools if one.queue not in pools]
-        looks = Looks(plan, self._tell_trouble)
         self.plan = plan
-        self._looks.close()
         self._watcher.close()
-        self._looks, self._watcher = looks, watcher
+        self._watcher = watcher
         self._watcher.start()
         for one in plan.pools:
             if one.queue in pools:

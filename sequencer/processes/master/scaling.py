@@ -1,4 +1,4 @@
-"""How many consumers a pool should have, from looks at its queue. Pure: the time is part of a look.
+"""How many consumers a pool should have, from looks at its queue. Pure, but for HostCpu: the time is part of a look.
 
 Up when due groups wait for a consumer, never for messages: one group is handled by one consumer at a time, however
 many messages it has. Down slowly, and gently: who leaves finishes its message. Most of the time nothing changes.
@@ -6,8 +6,12 @@ many messages it has. Down slowly, and gently: who leaves finishes its message. 
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
+_STAT = Path("/proc/stat")
 LOOKS = 2
 """A wait that only one look has seen is over before a new process would have helped."""
 REST_S = 10.0
@@ -115,3 +119,26 @@ class Scaler:
     def _down(self, now: float) -> int:
         self._rests_until = now + REST_S
         return -1
+
+
+class HostCpu:
+    """The share of this host's processors that was in use since the last question."""
+
+    def __init__(self) -> None:
+        self._last = self._read()
+
+    def share(self) -> float:
+        """From 0 to 1."""
+        now, last = self._read(), self._last
+        self._last = now
+        if now is None or last is None or now[1] <= last[1]:
+            return min(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)) if now is None else 0.0
+        return 1.0 - (now[0] - last[0]) / (now[1] - last[1])
+
+    @staticmethod
+    def _read() -> tuple[int, int] | None:
+        """Ticks without work, and all; None where the system does not tell."""
+        with suppress(OSError, ValueError, IndexError):
+            ticks = [int(word) for word in _STAT.read_text().split("\n", 1)[0].split()[1:9]]
+            return ticks[3] + ticks[4], sum(ticks)
+        return None

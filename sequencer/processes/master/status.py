@@ -18,9 +18,10 @@ from typing import Any
 from ...errors import ConfigurationError
 from ...server import SOCKET_PATH_MAX, default_directory
 from ...values.version import VERSION
-from .looks import Looks
+from ...values.views import QueueLook
 from .plan import RunPlan
 
+LastLook = Callable[[str, float], QueueLook | None]
 VARIABLE = "NOTIFY_SOCKET"
 ANSWER_S = 5.0
 SEND_S = 0.2
@@ -147,7 +148,7 @@ class Rates:
         return (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
 
 
-def status_of(plan: RunPlan, pools: Any, looks: Looks, rates: Rates, began: float, state: str) -> dict[str, Any]:
+def status_of(plan: RunPlan, pools: Any, last_look: LastLook, rates: Rates, began: float, state: str) -> dict[str, Any]:
     """What is told: plain values. `pools`: the KeptPools."""
     now = time.monotonic()
     return {
@@ -159,12 +160,12 @@ def status_of(plan: RunPlan, pools: Any, looks: Looks, rates: Rates, began: floa
         "age_s": round(now - began, 1),
         "processes": sum(pool.size for pool in pools),
         "max_processes": plan.max_processes,
-        "pools": [_pool_status(pool, looks, rates, now) for pool in pools],
+        "pools": [_pool_status(pool, last_look, rates, now) for pool in pools],
     }
 
 
-def _pool_status(pool: Any, looks: Looks, rates: Rates, now: float) -> dict[str, Any]:
-    look = looks.last(pool.queue, now)
+def _pool_status(pool: Any, last_look: LastLook, rates: Rates, now: float) -> dict[str, Any]:
+    look = last_look(pool.queue, now)
     return {
         "queue": pool.queue,
         "state": pool.state,
