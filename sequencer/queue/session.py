@@ -12,6 +12,7 @@ from ..errors import ConfigurationError, ServerNotUsable
 from ..settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_fields, read_fields
 from ..settings.options import QueueOptions
 from ..settings.policy import HistoryKept, Policy, merge_policy
+from ..store.item import ItemMaker
 from ..store.keys import LaneKeys, consumer_name, index_key, lane_keys, lane_of, registry_key
 from ..store.registration import INDEX_WORD, Registration, of_lane, registered
 from ..store.replies import Reading, field_texts, text
@@ -31,6 +32,7 @@ class Session:
         """Over which operations run."""
         self.fields = QueueFields(BodyFields(options.group_by, options.id_by, options.score_by))
         """Which fields of a body make group, id and score: before the first use those that were named."""
+        self.items = ItemMaker(options, self.fields)
         self.route = ""
         """What calls bring: protocol and epoch of the queue; "" while it was not found."""
         self.consumes = False
