@@ -30,8 +30,7 @@ from ..consume.emitter import EventEmitter
 from ..texts.events import Event
 from . import service_events
 from .consumer_process import ConsumerProcess, Reports, Totals
-from .places import CANT_WORK, STANDING_RETRY_S, Place, Places
-from .restart_policy import RestartPolicy
+from .places import CANT_WORK, STANDING_RETRY_S, Place, Places, RestartPolicy
 from .shared_reports import SharedReports
 from .signals import ending_text
 from .silence import Silence

@@ -17,8 +17,8 @@ from . import service_events
 from .consumer_process import Totals, reap_orphans
 from .handlers.printing import end_torn_line, lock_file, mark_torn_line
 from .logs import report_lost_lines
+from .places import RestartPolicy
 from .pool import Pool
-from .restart_policy import RestartPolicy
 from .signals import SignalPipe
 from .worker.config import WorkerConfig
 from .worker.run import GAVE_UP

@@ -14,7 +14,7 @@ from sequencer import EmbeddedServer, Sequencer
 from sequencer.processes import pool as pool_module
 from sequencer.processes import supervisor as supervisor_module
 from sequencer.processes.consumer_process import ConsumerProcess
-from sequencer.processes.restart_policy import RestartPolicy
+from sequencer.processes.places import RestartPolicy
 from sequencer.processes.supervisor import Supervisor
 from sequencer.processes.worker.config import WorkerConfig
 from sequencer.processes.worker.run import SERVER

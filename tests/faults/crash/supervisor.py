@@ -14,9 +14,8 @@ from pathlib import Path
 
 from sequencer.client import Sequencer
 from sequencer.processes.consumer_process import ConsumerProcess
-from sequencer.processes.places import Place
+from sequencer.processes.places import Place, RestartPolicy
 from sequencer.processes.pool import Pool
-from sequencer.processes.restart_policy import RestartPolicy
 from sequencer.processes.supervisor import Supervisor
 from sequencer.processes.worker.config import WorkerConfig
 from sequencer.settings.backoff import Backoff
