@@ -16,7 +16,6 @@ from ..errors import ConfigurationError
 from ..processes.handlers.apps import app_from_project, limited
 from ..processes.handlers.exec import check_command
 from ..processes.logs import LogOptions, background_writing, emit_of_service
-from ..processes.service_events import import_hangs, service_started
 from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import START_S, WorkerConfig, overrides, prepare
@@ -24,7 +23,8 @@ from ..server import EmbeddedServer
 from ..settings.error_names import unknown_names
 from ..settings.options import AUDIT_LENGTH, DEFAULTS, LEASE_S, OnFailure, QueueSettings
 from ..texts.commands import name_server, server_named
-from ..texts.words import many
+from ..texts.events import event
+from ..texts.explanations import import_hangs
 from ..values.durations import seconds
 from ..values.version import VERSION
 from .app import (
@@ -279,7 +279,7 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
     if as_json and (config.app or config.runs_commands):
         print_json({**asdict(supervisor.totals), "queue": left and queue_json(left)})
     else:
-        summarize(config.queue, supervisor.totals, many(processes, "consumer"), config.log_format)
+        summarize(config.queue, supervisor.totals, processes, config.log_format)
         if left is not None and config.log_format != "json":
             say_left(left, config.namespace)
     return status
@@ -311,7 +311,14 @@ def _say_started(config: WorkerConfig, processes: int, server: str, changed: lis
     if config.steps:
         app = f"steps {', '.join(name for name, _ in config.steps)}"
     app += f" with {', '.join(changed)}" if changed else ""
-    started = service_started(
-        config.queue, server=server, app=app, processes=processes, lease_s=config.lease, version=VERSION
+    emit_of_service(
+        event(
+            "service started",
+            config.queue,
+            server=server,
+            app=app,
+            processes=processes,
+            lease_s=config.lease,
+            version=VERSION,
+        )
     )
-    emit_of_service(started)

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from ..processes.logs import FLUSH_S, encoding_of
-from ..texts.commands import command, moving
+from ..texts.commands import command
 from ..texts.explanations import unserved_text
 from ..texts.words import json_line, many, moment, named, plain, quoted
 from ..values.history import MessageInfo
@@ -150,7 +150,7 @@ def unserved_line(info: QueueInfo, near: str = "") -> str:
     """That nobody consumes the queue, and the command that begins to. `near`: of which its name is perhaps a slip."""
     assert info.unserved is not None
     said = unserved_text(info.unserved, info.queue, info.namespace)
-    said += f"; or, if {near!r} was meant, {moving(info.queue, near, info.namespace)}" if near else ""
+    said += f"; or did you mean {near!r}?" if near else ""
     return plain(f"{info.queue}: {said}")
 
 

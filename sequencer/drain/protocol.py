@@ -21,12 +21,11 @@ from ..settings.options import ConsumerOptions, QueueOptions
 from ..settings.pace import ENDING_S, FLUSH_S, IDLE_S
 from ..values.message import ConsumeSummary
 from .batch import BatchEnd, BatchSize
-from .effects import Ahead, Clock, Control, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Tell, Wait
+from .effects import Ahead, Clock, Control, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
 from .gate import refusal_of
 from .held import Held
 from .held_group import HeldGroup
 from .outcome import Failed, failed_with
-from .steps import events
 from .steps.actions import Finished, Stopped, Unfinished
 from .steps.declared import InlineHandler, Steps
 from .steps.runner import MISSING_S, StepRunner
@@ -180,7 +179,9 @@ def _give_back(held: Held, group: HeldGroup, runner: StepRunner, problem: Unfini
     """This version lacks the kind of its head, or a step of it: another may have them."""
     one, member = runner.failed(problem, group), group.leased.members[group.done]
     if runner.waited_s >= MISSING_S:
-        yield Tell(events.step_missing(runner.queue, runner.owner, one.message, one.error, runner.waited_s))
+        left_s = round(max(runner.queue.missing_wait_s - runner.waited_s, 0.0), 3)
+        once = ("step missing", one.message.group, one.message.id, one.message.stamp)
+        yield runner.tell("step missing", one.message, error=one.error, retry_in_s=left_s, once=once)
     yield Locked(partial(held.fail, group, one.told(member)))
 
 

@@ -27,8 +27,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..consume.emitter import EventEmitter
-from ..texts.events import Event
-from . import service_events
+from ..texts.events import Event, event
+from ..texts.explanations import import_hangs
 from .consumer_process import ConsumerProcess, Reports, Totals
 from .places import CANT_WORK, STANDING_RETRY_S, Place, Places, RestartPolicy
 from .shared_reports import SharedReports
@@ -64,10 +64,10 @@ class Pool:
         self._places = Places(processes, policy or RestartPolicy())
         self._stage, self._stage_at = 0, 0.0
         self._status: int | None = None
-        self._reports, self._shared = Reports(), SharedReports(config.queue, self.emit)
+        self._reports, self._shared = Reports(), SharedReports(self.emit)
         self._ready, self._connected = threading.Event(), set[int]()
+        self._has_torn = False
         self._silence = Silence(None if config.handler_timeout is None else config.lease)
-        self._lock_fd = -1
 
     @property
     def read_fd(self) -> int:
@@ -93,9 +93,8 @@ class Pool:
         """Wait, in another thread, until every first consumer is connected."""
         return self._ready.wait(timeout_s)
 
-    def open(self, lock_fd: int) -> None:
-        """Before the first round; `lock_fd`: the lock of standard output."""
-        self._lock_fd = lock_fd
+    def open(self) -> None:
+        """Before the first round."""
         self._config = self._with_descriptors(self._config)
 
     def close(self) -> None:
@@ -108,7 +107,7 @@ class Pool:
 
     def _with_descriptors(self, config: WorkerConfig) -> WorkerConfig:
         """The config, with those of this service."""
-        return replace(config, lock_fd=self._lock_fd, report_fd=self._reports.write_fd)
+        return replace(config, report_fd=self._reports.write_fd, prints_alone=len(self._places) == 1)
 
     def run_round(self) -> None:
         """What has happened since the last one, and what time brings."""
@@ -134,10 +133,10 @@ class Pool:
     def _exit_timeout_s(self) -> float:
         return EXIT_TIMEOUT_S if self._config.grace is None else max(self._config.grace, MIN_EXIT_TIMEOUT_S)
 
-    def emit(self, event: Event) -> None:
-        """Tell of it. Whatever is wrong with the log, the consumers go on."""
+    def emit(self, name: str, **fields: Any) -> None:
+        """An event of this queue. Whatever is wrong with the log, the consumers go on."""
         with suppress(Exception):
-            self._emitter.emit(event)
+            self._emitter.emit(event(name, self.queue, namespace=self._config.namespace, **fields))
 
     # -- starting ---------------------------------------------------------------------------------------------
 
@@ -146,18 +145,19 @@ class Pool:
             try:
                 place.process = self._start(place)
             except OSError as error:  # no more processes; a virtual environment that is being exchanged
-                self.emit(service_events.consumer_cant_start(self.queue, error))
+                self.emit("consumer not started", error=error)
                 self._start_later(place, lived_s=0.0)  # says nothing of the application: tried for ever
                 continue
             self.totals.started += 1
 
     def _start(self, _place: Place) -> ConsumerProcess:
         """The next consumer of a place. Raises OSError."""
-        return ConsumerProcess(self._config, self.WORKER)
+        has_torn, self._has_torn = self._has_torn, False
+        return ConsumerProcess(replace(self._config, after_torn=has_torn), self.WORKER)
 
     def _start_later(self, place: Place, *, lived_s: float) -> None:
         delay_s = self._places.start_later(place, lived_s, time.monotonic(), random.random())
-        self.emit(service_events.consumer_starts_again(self.queue, retry_in_s=delay_s))
+        self.emit("consumer restarting", retry_in_s=round(delay_s, 3))
 
     # -- stopping ---------------------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class Pool:
             self._stage += 1
             self._stage_at = time.monotonic()
             grace_s, count = self._config.grace if self._stage == 1 else None, len(self.pids)
-            self.emit(service_events.service_stopping(self.queue, self._stage, count, grace_s))
+            self.emit("service stopping", stage=self._stage, consumers=count, grace_s=grace_s)
             self._send_stage()
 
     def _send_stage(self) -> None:
@@ -215,11 +215,11 @@ class Pool:
             return process.stop_sent_at + timeout_s, f"it was starting when told to stop, {timeout_s:g} s ago"
         if not process.is_loaded:
             limit_s = process.start_timeout_s
-            return process.started_at + limit_s, service_events.import_hangs(limit_s)
+            return process.started_at + limit_s, import_hangs(limit_s)
         return math.inf, ""
 
     def _kill(self, process: ConsumerProcess, why: str) -> None:
-        self.emit(service_events.consumer_killed(self.queue, pid=process.pid, why=why, begun=process.begun))
+        self.emit("consumer killed", consumer_pid=process.pid, why=why, **process.begun)
         process.kill()
 
     # -- ends of consumers ------------------------------------------------------------------------------------
@@ -264,15 +264,17 @@ class Pool:
         is_closed = process.status == OUTPUT_CLOSED
         self.totals.died += not is_closed
         if self._status is None and is_closed:
-            self.emit(service_events.output_closed(self.queue))
+            self.emit("output closed")
         elif self._status is None:
-            self.emit(service_events.service_gives_up(self.queue, deaths=1, why=CANT_WORK))
+            self.emit("service gave up", deaths=1, why=CANT_WORK)
         self._stop_all(EXIT_BY_ENDING[process.status])
 
     def _after_death(self, place: Place, process: ConsumerProcess, returncode: int, *, is_final: bool = False) -> None:
         now = time.monotonic()
         lived_s, begun, why = now - process.started_at, process.begun, ending_text(returncode)
-        self.emit(service_events.consumer_died(self.queue, pid=process.pid, ended_by=why, lived_s=lived_s, begun=begun))
+        self._has_torn = self._has_torn or bool(begun)
+        fields = {"consumer_pid": process.pid, "ended_by": why, "lived_s": round(lived_s, 1)}
+        self.emit("consumer died", **fields, **begun)
         match self._places.after_death(
             place, lived_s, has_begun=process.has_begun, is_loaded=process.is_loaded, is_final=is_final
         ):
@@ -280,14 +282,14 @@ class Pool:
                 self._start_later(place, lived_s=lived_s)
             case "stand":
                 place.start_at = now + STANDING_RETRY_S
-                deaths, why, left = place.startup_deaths, place.why, len(self.pids)
-                self.emit(service_events.place_stands(self.queue, deaths, why, left, retry_in_s=STANDING_RETRY_S))
+                fields = {"deaths": place.startup_deaths, "why": place.why, "consumers": len(self.pids)}
+                self.emit("worker failing", retry_in_s=STANDING_RETRY_S, **fields)
             case "give up":
                 self._give_up(place)
 
     def _give_up(self, place: Place) -> None:
         """In no place a consumer gets to work."""
-        self.emit(service_events.service_gives_up(self.queue, deaths=place.startup_deaths, why=place.why))
+        self.emit("service gave up", deaths=place.startup_deaths, why=place.why)
         place.is_done = True
         self._stop_all(GAVE_UP)
 
@@ -303,8 +305,6 @@ class Pool:
 
     def _take_report(self, report: dict[str, Any], by_pid: dict[int, tuple[Place, ConsumerProcess]]) -> None:
         self._shared.add_report(report, time.monotonic())
-        if report["event"] == "frozen" and report["holder"] in by_pid:
-            self._kill(by_pid[report["holder"]][1], "it stands still and holds the output, for which others wait")
         if report["pid"] in by_pid:
             _, process = by_pid[report["pid"]]
             process.apply_report(report)

@@ -39,6 +39,11 @@ def unserved_text(one: Unserved, queue: str, namespace: str) -> str:
     return f"{text}; to start consumers: {command('consume', queue, namespace=namespace, options=APP)}"
 
 
+def import_hangs(limit_s: float) -> str:
+    """Why a process that imports an app is ended."""
+    return f"its import did not finish within {limit_s:g} s (start_timeout)"
+
+
 def mixed(examples: Examples) -> str:
     """That scores are in these units, each with its example."""
     said = ", ".join(

@@ -158,7 +158,7 @@ def test_a_place_in_which_no_consumer_gets_to_work_does_not_end_what_others_do(
     thread = threading.Thread(target=supervisor.run)
     thread.start()
     try:
-        wait_until(lambda: "place stands" in caplog.text, PATIENCE_S, "the second place stands")
+        wait_until(lambda: "worker failing" in caplog.text, PATIENCE_S, "the second place stands")
         work.add("a", {})
         work.wait_handled("a-0")
     finally:

@@ -305,7 +305,7 @@ def test_what_goes_wrong_beside_a_handler_is_told_and_tried_again(
     seq = make()
     seq.append(1, group="g")
     seq.consume(lambda message: wait_until(lambda: not failures), until_empty=True)
-    said = records("leases not kept")
+    said = records("renewal failed")
     assert [one.error for one in said] == ["unforeseen", "foreign data"]
     assert [one.levelname for one in said] == ["ERROR", "ERROR"]
     assert [bool(one.exc_info) for one in said] == [True, False], "a traceback where nobody foresaw it"

@@ -16,14 +16,15 @@ from ...settings.backoff import RECONNECT
 from ...settings.options import QueueOptions, Replicas
 from ...store.failure import decode_failure, is_own_outage
 from ...store.history.ending import Remark
-from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
+from ...store.ledger import Entry, Ledger, LedgerError, Written, decode_ledger, encode_ledger
+from ...texts.events import event
 from ...values.message import Failure, Message
 from ..effects import Clock, Control, Effect, Note, Run, RunHandler, Sleep, Tell
 from ..gate import unfit
 from ..held import Held
 from ..held_group import HeldGroup
 from ..outcome import Decision, Failed, OfSteps, decide, describe, waits
-from . import events, rules, texts
+from . import rules, texts
 from .actions import (
     UNCONFIRMED,
     Asked,
@@ -102,9 +103,11 @@ class StepRunner:
             if isinstance(end, Finished) and group.history.has_bodies:
                 group.ledgers[position] = self._written(rules.fitting(end.ledger))
         if isinstance(end, Finished) and end.failed and self.declared is not None:
-            yield Tell(events.with_failures(self.queue, self.owner, leased.messages[position], end))
+            steps = {name: _outcome(entry) for name in end.failed if (entry := end.ledger.get(name))}
+            yield self.tell("finished with failures", leased.messages[position], steps=steps)
         elif isinstance(end, Lost) and end.code == -1:
-            yield Tell(events.message_gone(self.queue, self.owner, leased.messages[position], end.ledger))
+            left = encode_ledger(rules.fitting(end.ledger))
+            yield self.tell("message removed", leased.messages[position], ledger=left)
         return end
 
     def _pass(self, group: HeldGroup, position: int, ledger: Ledger | None) -> Generator[Effect, Any, End]:
@@ -174,7 +177,9 @@ class StepRunner:
         )
         held.switch(self.clock(), runs=self._is_inline)
         if isinstance(heard, Raised) and isinstance(heard.error, Exception):
-            yield Tell(events.step_failed(self.queue, self.owner, message, asked, heard.error))
+            at, limit = asked.call.attempt, step.limit(self.queue.max_attempts)
+            fields = {"step": step.name, "is_check": asked.is_check, "attempt": at, "attempts": limit}
+            yield self.tell("step failed", message, error=heard.error, **fields)
         return heard
 
     def _note(self, group: HeldGroup, asked: WriteLedger) -> Generator[Effect, Any, int]:
@@ -211,6 +216,11 @@ class StepRunner:
         self._last = self._last.next(encode_ledger(ledger), has_effects=ledger.has_effects)
         return self._last
 
+    def tell(self, name: str, message: Message, **fields: Any) -> Tell:
+        """An event of a message."""
+        fields |= {"group": list(message.group), "owner": self.owner, "id": message.id}
+        return Tell(event(name, self.queue.queue, **fields))
+
     # -- a message that is not finished --------------------------------------------------------------------------------
 
     def failed(self, end: Unfinished, group: HeldGroup) -> Failed:
@@ -233,6 +243,10 @@ class StepRunner:
             return Decision(min(max(self.waited_s, queue.backoff_s), MISSING_S, left_s))
         delay_s = queue.backoff.delay_s(end.tries, random) if end.after_s is None else end.after_s
         return Decision(delay_s, outage=waits(queue, end.outage, random) if end.outage else None)
+
+
+def _outcome(entry: Entry) -> str:
+    return f"done, but its result can't be kept: {entry.error}" if entry.state == "done" else entry.error
 
 
 def _failure_of(leased: LeasedGroup, position: int) -> Failure | None:

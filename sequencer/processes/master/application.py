@@ -28,9 +28,8 @@ from ...net.endpoint import Endpoint
 from ...net.link import Link
 from ...server import start_embedded
 from ...store.keys import lane_keys
-from ...texts.events import Event
+from ...texts.explanations import import_hangs
 from ...texts.words import error_text, type_name
-from .. import service_events
 from ..consumer_process import merged
 from ..handlers.apps import load_app, load_value
 from ..handlers.exec import REDIS_VARIABLE, check_command
@@ -124,7 +123,7 @@ def examine(plan: PoolPlan) -> Examined:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-        why = service_events.import_hangs(limit_s)
+        why = import_hangs(limit_s)
     if process.stdin:
         process.stdin.close()
     with os.fdopen(read_fd, "rb") as found:
@@ -172,7 +171,7 @@ class CheckProcess:
             with suppress(OSError):
                 self._process.stdin.close()
 
-    def take_report(self, report: dict[str, Any], emit: Callable[[Event], None], now: float) -> bool:
+    def take_report(self, report: dict[str, Any], emit: Callable[..., None], now: float) -> bool:
         """Tell what the check said, if this is a report of it: when it begins or changes, once a minute at most."""
         if self._process is None or report["pid"] != self._process.pid:
             return False
@@ -181,7 +180,7 @@ class CheckProcess:
             self._told = ""
         elif text != self._told and now - self._told_at >= AGAIN_S:
             self._told, self._told_at = text, now
-            emit(service_events.check_says(self._plan.queue, text))
+            emit("check failed", said=error_text(text))
         return True
 
 

@@ -44,7 +44,8 @@ class SlowHandlerMonitor:
         waited_s = now - (began if self._stop.at is None else max(began, self._stop.at))
         if waited_s >= self._next_s():
             self._emitted_s = waited_s
-            self._consumer.events.runs_long(message, now - began, is_stopping=self._is_stopping)
+            fields = {"runs_s": round(now - began, 1), "is_stopping": self._is_stopping}
+            self._consumer.events.emit("handler slow", message, **fields)
 
     def _next_s(self) -> float:
         """The time at which the next event is due."""

@@ -30,14 +30,13 @@ from ...store.keys import LaneKeys, lane_keys, registry_key
 from ...store.registration import INDEX_WORD, PROTOCOL, Registration, of_lane, plain_tags, registered
 from ...store.replies import Reading, field_texts
 from ...texts.commands import command
-from ...texts.events import Event
+from ...texts.events import Event, event, log_event
 from ...texts.words import many
 from ...values.checks import near_names
 from .index import most_used, write_index
 from .look import QueueSeen, look_at
 from .put_off import ask, wake_put_off_groups
 from .remembered import merged_fields
-from .told import queue_new, queue_restored, tell, tell_changes
 
 ROUNDS = 12
 PAUSE_S = 0.02
@@ -82,7 +81,7 @@ class RouteSearch:
             is_settled, found = await self._try(seen)
             if is_settled:
                 if self._told:
-                    tell(self._told)
+                    log_event(self._told)
                 return found
         if seen and seen.there and seen.there.is_deleted:
             finish = command("delete", options.queue, namespace=options.namespace, options=["--yes"])
@@ -115,7 +114,7 @@ class RouteSearch:
         if wanted != there.policy:
             changed = there.changed(wanted)
             if await self._register(there, changed) == changed:
-                tell_changes(self._options.queue, self._asked, read_policy(there.policy), read_policy(wanted))
+                self._log_changes(read_policy(there.policy), read_policy(wanted))
             return False, None
         if (self._registers or self._known) and not await self._bring_to_lanes(there):
             return False, None
@@ -129,14 +128,14 @@ class RouteSearch:
         if copy and not copy.is_deleted:
             if not (self._registers or known):
                 return True, copy
-            self._told = queue_restored(options.queue, len(copy.tags), from_lane=True)
+            self._told = event("queue restored", options.queue, lanes=len(copy.tags), from_lane=True)
             await self._register(None, copy)
             return False, None
         if known and not self._restores:
             return True, None
         least = copy.epoch if copy else 0
         if known:
-            self._told = queue_restored(options.queue, len(known.tags))
+            self._told = event("queue restored", options.queue, lanes=len(known.tags), from_lane=False)
             await self._register(None, replace(known, epoch=max(known.epoch, least)), is_new=True)
             return False, None
         if not self._registers:
@@ -228,7 +227,14 @@ class RouteSearch:
             names = await write_index(self.alone, self.net.name, options, is_new=self._is_new)
             if self._is_new:
                 near = await most_used(self.alone, options.namespace, near_names(options.queue, names))
-                self._told = queue_new(options.queue, near, options.namespace)
+                self._told = event("queue created", options.queue, namespace=options.namespace, near=near)
+
+    def _log_changes(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        """Each option that was asked for, and was another before."""
+        for name in self._asked:
+            if name in before and before[name] != now[name]:
+                changed = event("policy changed", self._options.queue, policy=name, before=before[name], now=now[name])
+                log_event(changed)
 
     async def _register(
         self, seen: Registration | None, wanted: Registration, *, is_new: bool = False

@@ -47,7 +47,7 @@ def killers(scene: Scene) -> None:
         scene.append(f"{number}", {"die": "always"})
     running = scene.consume(*LEASE, "--max-attempts", "1", "--until-empty", changed=["hurried"])
     _ends(scene, running, 4, "killers")
-    assert not running.told("service gives up"), "it gave up"
+    assert not running.told("service gave up"), "it gave up"
     states = [info.state for info in scene.queue.groups()]
     assert states == ["parked"] * GROUPS, f"the groups are {states}"
     scene.faults["SIGKILL of a consumer by its message"] += len(scene.events("begun"))

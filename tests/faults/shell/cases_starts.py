@@ -42,7 +42,7 @@ def no_forks(scene: Scene) -> None:
     scene.signal(signal.SIGKILL, first[:1], "of a consumer that can't be replaced")
     scene.wait(lambda: len(running.consumers()) < 2, "the consumer is gone")
     scene.append("b", {})
-    scene.expect(lambda: running.told("consumer can't start") and scene.is_handled("b-0"), "the other consumer goes on")
+    scene.expect(lambda: running.told("consumer not started") and scene.is_handled("b-0"), "the other consumer goes on")
     scene.append("c", {})
     scene.expect(lambda: scene.is_handled("c-0"), "the other consumer goes on")
     away.rename(python)
@@ -60,7 +60,7 @@ def nothing_starts(scene: Scene) -> None:
     assert running.status is not None, "it starts consumers for ever"
     scene.faults["end of a consumer at its import"] += len(scene.events("import"))
     assert running.status == 1, f"exit status {running.status}, not 1"
-    assert running.told("service gives up") == 1, "it does not say that it gives up"
+    assert running.told("service gave up") == 1, "it does not say that it gives up"
     assert len(scene.events("import")) == most, "it gave up before each place had its tries"
 
 

@@ -54,5 +54,5 @@ def expired_leases(scene: Scene) -> None:
     assert held > 1, "it held no groups beside that of its message"
     scene.faults["SIGKILL of a consumer that holds groups"] += 1
     scene.expect_end(running, 0)
-    told = re.findall(rf"{QUEUE}: expired leases: ([\d,]+) groups? of consumer", running.said)
+    told = re.findall(rf"{QUEUE}: leases expired: ([\d,]+) groups? of consumer", running.said)
     assert told == [f"{held:,}"], f"the leases of {held} groups are told as {told}, not once"

@@ -14,9 +14,7 @@ from sequencer.consume.time_limit import TimeLimit
 from sequencer.drain import held, protocol
 from sequencer.drain.batch import BatchSize
 from sequencer.processes.handlers import exec as exec_
-from sequencer.processes.handlers import printing
 from sequencer.processes.handlers.pipes import WRITE_BYTES, CommandPipes, StderrRelay
-from sequencer.processes.handlers.printing import Printer
 from sequencer.processes.signals import STOP_SIGNALS
 from sequencer.processes.worker import control_thread, run
 from sequencer.processes.worker.control_thread import ControlThread
@@ -115,16 +113,6 @@ def copies_stay() -> None:
     put(threads, "exit_child", lambda error: None)
 
 
-def nobody_looks() -> None:
-    """Nobody asks who holds the output."""
-    put(Printer, "on_tick", lambda self, now: None)
-
-
-def kills_while_output_stands() -> None:
-    """Who holds the output for long is killed, whether or not anybody reads it."""
-    put(printing, "takes_something", lambda output_fd: True)
-
-
 def everybodys_signal_counts() -> None:
     """A command that a stop for everybody ended has failed."""
     exec_._Command._is_caused_by_stop = lambda self, status, ended_at: False  # type: ignore[method-assign]
@@ -174,7 +162,7 @@ CHANGES = by_name(
         deaf_while_importing,
         hears_what_was_ignored,
     ),
-    *(no_look_at_the_stage, end_of_pipe_unheard, never_ends_alone, copies_stay, nobody_looks),
-    *(kills_while_output_stands, everybodys_signal_counts, command_outlives, saying_fails, waits_for_the_pipe),
+    *(no_look_at_the_stage, end_of_pipe_unheard, never_ends_alone, copies_stay),
+    *(everybodys_signal_counts, command_outlives, saying_fails, waits_for_the_pipe),
     *(any_status_counts,),
 )

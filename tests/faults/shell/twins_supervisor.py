@@ -28,8 +28,9 @@ from sequencer.processes.shared_reports import SharedReports
 from sequencer.processes.signals import STOP_SIGNALS
 from sequencer.processes.silence import Silence
 from sequencer.processes.supervisor import PoolLoop
+from sequencer.processes.worker import in_hand
 from sequencer.settings.backoff import Backoff
-from sequencer.texts.events import Event, event
+from sequencer.texts.events import event
 
 from .twins import by_name, put
 
@@ -134,8 +135,8 @@ def lingers_for_ever() -> None:
 def telling_raises() -> None:
     """The loop has no net, and what can't be written raises in it."""
 
-    def tell(self: Pool, event: Event) -> None:
-        os.write(2, f"{event.text}\n".encode())
+    def tell(self: Pool, name: str, **fields: Any) -> None:
+        os.write(2, f"{event(name, self.queue, **fields).text}\n".encode())
 
     put(Pool, "emit", tell)
     put(PoolLoop, "_run_safely", lambda self, pool: pool.run_round())
@@ -163,14 +164,9 @@ def any_word_is_a_command() -> None:
     put(consume, "check_command", ignore)
 
 
-def lock_in_a_folder() -> None:
-    """The lock of the output is a file in a folder for temporary files."""
-    put(supervisor, "lock_file", lambda: tempfile.mkstemp()[0])
-
-
-def torn_line_stays() -> None:
-    """A line that a run before this one left open is not ended."""
-    put(supervisor, "mark_torn_line", lambda *_: None)
+def memory_in_a_folder() -> None:
+    """The memory of a message in progress is a file in a folder for temporary files."""
+    put(in_hand, "memory_file", lambda name: tempfile.mkstemp()[0])
 
 
 def each_is_told() -> None:
@@ -179,7 +175,7 @@ def each_is_told() -> None:
 
     def take_each(self: SharedReports, report: dict[str, Any], now: float) -> None:
         if report["event"] in ("server lost", "server back"):
-            self._emit(event(report["event"], self._queue, "once more", {}))
+            self._emit(report["event"], **({"error": "x"} if "error" in report else {"away_s": 1.0}))
         else:
             take(self, report, now)
 
@@ -256,5 +252,5 @@ CHANGES = by_name(
     *(deaf_at_first, supervisor_lingers, append_says_nothing, append_lies, start_ends_the_service, no_death_counts),
     *(every_death_counts, lingers_for_ever, telling_raises, dead_do_not_count, command_outlives),
     *(stuck_unheard, nobody_listens, one_ends_all, hung_ones_stay, all_at_once),
-    *(any_word_is_a_command, lock_in_a_folder, torn_line_stays, each_is_told, each_lease_is_told),
+    *(any_word_is_a_command, memory_in_a_folder, each_is_told, each_lease_is_told),
 )
