@@ -53,7 +53,7 @@ class Counts:
     """What was emitted so far, of messages and groups."""
 
     failed: int = 0
-    """Attempts that failed: also the last one, after which the message is not tried again."""
+    """Attempts that failed: also the last one, after which the message is not retried."""
     outages: int = 0
     """Of those: by an outage."""
     parked: int = 0

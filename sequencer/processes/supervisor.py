@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 
 from ..texts.events import Event
 from .consumer_process import Totals, reap_orphans
-from .places import RestartPolicy
 from .pool import Pool
 from .signals import SignalPipe
 from .worker.config import WorkerConfig
 from .worker.run import GAVE_UP
+from .workers import RestartPolicy
 
 MAX_FAILED_ROUNDS = 100
 """Rounds of a pool that fail one after the other until its consumers are left alone; they stop then."""

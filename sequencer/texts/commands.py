@@ -104,7 +104,7 @@ def removal(owner: str, id: str, group: Sequence[str], queue: str, namespace: st
     found = OWNER.fullmatch(owner)
     end = f"on {found['host']}: {end_command(owner)}" if found else "end that consumer"
     pause, unpause = (command(name, queue, *group, namespace=namespace) for name in ("pause", "unpause"))
-    said = f"that message is tried again then; to take {plain(id)} away instead, in this order: "
+    said = f"that message is retried then; to take {plain(id)} away instead, in this order: "
     said += "" if is_paused else f"{pause}; "
     said += f"{end}; once its lease ran out: {skipping(id, group, queue, namespace)}"
     return said if is_paused else f"{said}; {unpause}"

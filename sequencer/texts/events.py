@@ -290,12 +290,12 @@ def _queue_created(fields: Fields) -> str:
 
 
 def _queue_restored(fields: Fields) -> str:
-    lost = "its registration was lost" if fields["from_lane"] else "the server did not know it any more"
-    return f"{lost}; registered again, with {many(fields['lanes'], 'lane')}"
+    lost = "its registration was lost" if fields["from_shard"] else "the server did not know it any more"
+    return f"{lost}; registered again, with {many(fields['shards'], 'shard')}"
 
 
 WHAT = {"open": "opened", "news": "news", "again": "still open", "resolved": "resolved", "test": "test"}
-"""What an alarm says of its incident."""
+"""What an alert says of its incident."""
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------
@@ -372,14 +372,14 @@ LABELS = {"done": "if it took effect", "again": "if it did not", "retry_same_err
 """How the log calls a command, where that is not its name."""
 COMMANDS: Mapping[str, str] = {
     "inspect": "shows what is wrong",
-    "retry": "lets the message be tried again",
+    "retry": "lets the message be retried",
     "retry_same_error": "resumes all groups of the queue that are parked by this error",
     "retry_all": "resumes all parked groups of the queue",
     "skip": "goes on without the message, or without the missing number",
     "fix": "repairs it",
     "done": "says that the step took effect",
     "again": "runs the step again, where nothing happened",
-    "probe": "tries at once whether the outage is over",
+    "probe": "attempts at once whether the outage is over",
     "kill": "ends the consumer, on its own host",
     "append": "appends a first message",
     "delete": "deletes the queue",
@@ -460,7 +460,7 @@ FIELDS: Mapping[str, str] = {
     "why": "the reason",
     "file": "path of the file that says what runs",
     "said": "what the check returned",
-    "target": "name of a target of alarms",
+    "target": "name of a target of alerts",
     "kind": "of the incident: parked, dead, wait, ...",
     "lines": "how many lines of the log",
     "observer": "name of the callback",
@@ -476,12 +476,12 @@ FIELDS: Mapping[str, str] = {
     "died": "consumers that died",
     "killed": "consumers that the service killed",
     "unreported": "consumers that ended without a last report: what they did in their last second is not counted",
-    "what": "what was being done; of an alarm open, news, again or resolved",
+    "what": "what was being done; of an alert open, news, again or resolved",
     "policy": "name of the policy",
     "before": "what it was",
     "now": "what it is now",
-    "lanes": "how many lanes the queue has",
-    "from_lane": "whether only the registry was lost",
+    "shards": "how many shards the queue has",
+    "from_shard": "whether only the registry was lost",
     "suppressed": "how many events of this name the line stands for",
     "errors": "how many of them by class of the error, the ten most frequent",
 }
@@ -490,7 +490,7 @@ FIELDS: Mapping[str, str] = {
 EVENTS: Mapping[str, Kind] = {
     "message failed": Kind(
         WARNING,
-        "one attempt failed; the message is tried again",
+        "one attempt failed; the message is retried",
         (*_MESSAGE, "retry_in_s", "outage", "since"),
         _message_failed,
         is_observed=True,
@@ -520,7 +520,7 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "outage began": Kind(
         ERROR,
-        "what all handlers need is not there: the queue, or a lane of it, is held back until a probe gets through",
+        "what all handlers need is not there: the queue, or a shard of it, is held back until a probe gets through",
         ("owner", *_RAISED, "since", "retry_in_s"),
         "{facts}; nothing is handled since {since}, and no attempt counted; next probe in {retry_in_s}",
         _of_outage,
@@ -694,7 +694,7 @@ EVENTS: Mapping[str, Kind] = {
     "consumer failed": Kind(ERROR, "a consumer ends, and says why", _RAISED, "{raised}"),
     "pool down": Kind(
         ERROR,
-        "no consumer of the queue gets to work; tried again; other queues go on",
+        "no consumer of the queue gets to work; retried; other queues go on",
         ("deaths", "why", "retry_in_s"),
         "in each worker {dead_in_row}; one is started each {retry_in_s}",
     ),
@@ -733,15 +733,15 @@ EVENTS: Mapping[str, Kind] = {
         ERROR, "the file or the code is wrong; the old consumers stay", ("error",), "{error}; keeping the old consumers"
     ),
     "check failed": Kind(WARNING, "the queue's own check found something", ("said",), "{said}"),
-    "alarm sent": Kind(
+    "alert sent": Kind(
         INFO,
-        "a target of alarms took a message",
+        "a target of alerts took a message",
         ("target", "kind", "what"),
         lambda fields: f"to {fields['target']}: {fields['kind']} ({WHAT[fields['what']]})",
     ),
-    "alarm not sent": Kind(
+    "alert not sent": Kind(
         ERROR,
-        "a target of alarms took no message; logged once, until it takes one",
+        "a target of alerts took no message; logged once, until it takes one",
         ("target", "error"),
         "to {target}: {error}; trying again",
     ),
@@ -766,8 +766,8 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "queue restored": Kind(
         WARNING,
-        "the server had lost the queue's lanes and policy; a client wrote them again",
-        ("lanes", "from_lane"),
+        "the server had lost the queue's shards and policy; a client wrote them again",
+        ("shards", "from_shard"),
         _queue_restored,
     ),
     "consumer error": Kind(

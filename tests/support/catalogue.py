@@ -38,7 +38,7 @@ def examples() -> list[Event]:
     return [event(name, "" if name in ALL_QUEUES else "orders", **fields) for name, fields in EXAMPLES]
 
 
-ALL_QUEUES = {"already running", "service reloading", "service reloaded", "lines lost", "alarm not sent"}
+ALL_QUEUES = {"already running", "service reloading", "service reloaded", "lines lost", "alert not sent"}
 EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("message failed", FAILED | {"attempts": 5, "retry_in_s": 0.341}),
     ("message failed", FAILED | {"outage": True, "retry_in_s": 2.0}),
@@ -112,15 +112,15 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("service reloaded", {"file": "/srv/shop/sequencer.toml"}),
     ("reload failed", {"error": "no module 'shop'"}),
     ("check failed", {"said": "the disk is full"}),
-    ("alarm sent", {"target": "hook", "kind": "parked", "what": "open"}),
-    ("alarm not sent", {"target": "hook", "error": "it answered 500"}),
+    ("alert sent", {"target": "hook", "kind": "parked", "what": "open"}),
+    ("alert not sent", {"target": "hook", "error": "it answered 500"}),
     ("output closed", {}),
     ("supervisor error", {"what": "watching the queue", "error": RuntimeError("unforeseen")}),
     ("policy changed", {"policy": "on_late", "before": "handle", "now": "drop"}),
     ("queue created", {"near": ""}),
     ("queue created", {"near": "order"}),
-    ("queue restored", {"lanes": 4, "from_lane": False}),
-    ("queue restored", {"lanes": 1, "from_lane": True}),
+    ("queue restored", {"shards": 4, "from_shard": False}),
+    ("queue restored", {"shards": 1, "from_shard": True}),
     ("consumer error", {"what": "what is done each second", "error": RuntimeError("unforeseen")}),
 ]
 

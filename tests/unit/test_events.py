@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.calls.outage import LaneOutage
+from sequencer.calls.outage import ShardOutage
 from sequencer.drain.outcome import Decision, Failed, OfSteps, describe, event_of, failed_with
 from sequencer.errors import (
     LeaseExpired,
@@ -131,7 +131,7 @@ def test_of_an_outage_no_attempt_is_counted_and_the_probe_is_named() -> None:
     one = told(ConnectionError("refused"))
     assert (one.fields["outage"], "attempts" in one.fields, "since" in one.fields) == (True, False, False)
     failed = failed_with(QUEUE, message(), ConnectionError("refused"), owner="me", at=1.0, random=0.5)
-    held = LaneOutage(10**15, 10**15, 10**15 + 10**6, True)
+    held = ShardOutage(10**15, 10**15, 10**15 + 10**6, True)
     since = event_of(QUEUE, "me", replace(failed, held_back=held))
     assert (since.fields["since"], since.fields["retry_in_s"]) == (1e9, held.probe_s)
 

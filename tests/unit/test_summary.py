@@ -28,7 +28,7 @@ def test_one_group_that_is_parked_again_is_not_several(
     assert capsys.readouterr().err == f"consumed 0 messages in 0.00 s with 1 consumer: {said}\n"
 
 
-def test_a_consumer_counts_which_of_its_failed_tries_were_an_outage() -> None:
+def test_a_consumer_counts_which_of_its_failed_attempts_were_an_outage() -> None:
     emitter = EventEmitter("jobs")
     for error in (ConnectionError("refused"), ValueError("no")):
         emitter.emit(told(error))
