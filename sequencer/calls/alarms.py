@@ -148,7 +148,7 @@ def untold(keys: LaneKeys, target: str, first: int = 0) -> Call[Untold]:
     return Call(
         "untold",
         (keys.schedule,),
-        (target, str(first)),
+        (target, str(first), ""),
         _parse_untold,
     )
 
@@ -172,6 +172,6 @@ def told(
     return Call(
         "told",
         (keys.schedule,),
-        (target, dumps_words(words), dead_us, cursor),
+        (target, dumps_words(words), dead_us, cursor, ""),
         lambda reply: reply.decode() if isinstance(reply, bytes) else str(reply),
     )

@@ -8,7 +8,6 @@ local kind, target, opened_us, number, what = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --+ route
 local alarms = prefix .. 'alarms'
 call('HDEL', alarms, '') -- changes nothing; a first write that is allowed at maxmemory
-local _, now_text = time_us(now_us)
 --+ alarm/record
 local record = record_of(call('HGET', alarms, kind) or '')
 local to = record and record.opened == opened_us and record.to[target]
