@@ -95,8 +95,9 @@ class MendedLane(LaneState):
 
     def resume(self, words: str, ending: str, is_bulk: str, _now: str) -> Any:
         statuses, score, record = [], b"", b""
-        for word in json.loads(words):
-            status, score, record = self._resume(*word, ending, is_bulk=is_bulk == "1")
+        for group, digest, member, mark, ledger, told in json.loads(words):
+            given = group, digest, member, mark, ledger, told, ending
+            status, score, record = self._resume(*given, is_bulk=is_bulk == "1")
             statuses.append(status)
         return [statuses, b"" if is_bulk == "1" else score, b"" if is_bulk == "1" else record]
 
