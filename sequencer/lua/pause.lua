@@ -1,11 +1,11 @@
--- pause: holds a group, or the lane, from the next claim on, or lets it go on. It survives
+-- pause: holds a group, or the shard, from the next claim on, or lets it go on. It survives
 -- everything but its own end.
--- ARGV[1] group    "" for the whole lane
+-- ARGV[1] group    "" for the whole shard
 -- ARGV[2] is_paused "1" or "0"
 -- RETURN  1 if that changed something, else 0
 local group, is_paused = ARGV[1], ARGV[2] == '1'
 --+ keys
---+ route
+--+ generation
 --+ hint
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 call('LLEN', dispatch)

@@ -3,7 +3,7 @@
 -- RETURN  how many there were
 local words = cjson.decode(ARGV[1])
 --+ keys
---+ route
+--+ generation
 --+ history/of_letter
 local history = open_history()
 local contents = history and call('HMGET', letters, unpack(words)) or {}

@@ -13,7 +13,7 @@ local from = ARGV[1]
 local words = cjson.decode(ARGV[2])
 local ledger = ARGV[3]
 --+ keys
---+ route
+--+ generation
 --+ check_keys
 --+ memory/marks_of
 --+ memory/note_again

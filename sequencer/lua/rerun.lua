@@ -16,8 +16,8 @@ local group, id, stamp, base = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local number = tonumber(ARGV[5])
 local envelope, ledger = ARGV[6], ARGV[7]
 --+ keys
---+ route
---+ lane_clock
+--+ generation
+--+ shard_clock
 --+ record
 --+ head_of
 --+ wake
@@ -60,7 +60,7 @@ while is_taken and not is_own do
   new = base .. '~' .. fmt('%d', number)
   is_taken, is_own = taken_by(new)
 end
-local new_stamp = fmt('%.0f', math.max(lane_clock() + 1, now))
+local new_stamp = fmt('%.0f', math.max(shard_clock() + 1, now))
 local mark = marks_of({group}, mark_us)[1] or ''
 
 call('SET', clock_key, new_stamp)

@@ -12,13 +12,13 @@
 -- ARGV[2] ending   "": the member stays; "drop": it is removed first, unless its ledger notes
 --                  effects; "discard": also then; "dead": it becomes a dead letter first
 -- ARGV[3] is_bulk  "1": only groups that are parked behind a failure; "0": a message that is
---                  dropped is kept as the lane's last skipped one
+--                  dropped is kept as the shard's last skipped one
 -- RETURN  [[status, ...], score, record]: "resumed", "due" (nothing to do; never with a ledger),
 --         "leased", "changed", "missing", "unfailed", "effects", "gone" (not parked behind a
 --         failure, of a bulk); score and record are those of one removed message, else ""
 local words, ending, is_bulk = cjson.decode(ARGV[1]), ARGV[2], ARGV[3] == '1'
 --+ keys
---+ route
+--+ generation
 --+ ledger
 --+ check_keys
 --+ history/behind

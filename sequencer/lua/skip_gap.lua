@@ -7,7 +7,7 @@
 -- RETURN  "skipped", "leased", or "changed": nothing was done, look again
 local group, member, old_mark, mark = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --+ keys
---+ route
+--+ generation
 --+ check_keys
 --+ memory/marks_of
 --+ go_on

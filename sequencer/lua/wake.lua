@@ -4,7 +4,7 @@
 -- RETURN  "woken", "due" (nothing to do), "leased", "failed", "paused", or "missing"
 local group = ARGV[1]
 --+ keys
---+ route
+--+ generation
 --+ memory/check_memory
 --+ go_on
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory

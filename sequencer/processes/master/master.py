@@ -1,6 +1,6 @@
 """The master of `sequencer run`: many pools under one loop, and what concerns all of them.
 
-It looks at the queues and changes the size of pools, has alarms told and old data swept, reads its file again at
+It looks at the queues and changes the size of pools, has alerts told and old data swept, reads its file again at
 SIGHUP, ends after `run_for`, answers `--status`, and tells systemd how it is.
 """
 
@@ -19,10 +19,10 @@ from ...errors import ConfigurationError, SequencerError
 from ...texts.events import Event
 from ...texts.words import error_text, many, type_name
 from ...values.version import VERSION
-from ...values.views import QueueLook
+from ...values.views import QueueSnapshot
 from .. import service_events
-from ..alarms.server_away import ServerAway
-from ..alarms.watcher import END_S, Local, watcher_of
+from ..alerts.server_away import ServerAway
+from ..alerts.watcher import END_S, Local, watcher_of
 from ..pool import Pool
 from ..restart_policy import RestartPolicy
 from ..supervisor import PoolLoop
@@ -182,11 +182,13 @@ class Master(PoolLoop):
     def _scale(self, now: float) -> None:
         """Those that lack a consumer first, then those whose groups wait longest: there may not be room for all."""
         cpu = self._cpu()
-        looks = [(pool, self._last_look(pool.queue, now)) for pool in self._kept]
-        for pool, look in sorted(looks, key=lambda one: (not one[0].lacks(one[1]), -one[1].waits_s if one[1] else 0.0)):
+        snapshots = [(pool, self._last_look(pool.queue, now)) for pool in self._kept]
+        for pool, snapshot in sorted(
+            snapshots, key=lambda one: (not one[0].lacks(one[1]), -one[1].waits_s if one[1] else 0.0)
+        ):
             self._rates.note(pool.queue, pool.handled, now)
-            pool.scale(look, now, cpu)
-        lacking = [pool for pool, look in looks if pool.lacks(look)] if not self._room() else []
+            pool.scale(snapshot, now, cpu)
+        lacking = [pool for pool, snapshot in snapshots if pool.lacks(snapshot)] if not self._room() else []
         for pool in self._kept:
             pool.note_lack(pool in lacking, now, self.plan.max_processes)
         if lacking and self._is_settled():
@@ -194,7 +196,7 @@ class Master(PoolLoop):
             if giver.spare(now):
                 giver.give_up_one(lacking[0].queue)
 
-    def _last_look(self, queue: str, now: float) -> QueueLook | None:
+    def _last_look(self, queue: str, now: float) -> QueueSnapshot | None:
         return self._watcher.last_look(queue, now)
 
     def _state_of_all(self) -> dict[str, Any]:

@@ -18,10 +18,10 @@ from typing import Any
 from ...errors import ConfigurationError
 from ...server import SOCKET_PATH_MAX, default_directory
 from ...values.version import VERSION
-from ...values.views import QueueLook
+from ...values.views import QueueSnapshot
 from .plan import RunPlan
 
-LastLook = Callable[[str, float], QueueLook | None]
+LastLook = Callable[[str, float], QueueSnapshot | None]
 VARIABLE = "NOTIFY_SOCKET"
 ANSWER_S = 5.0
 SEND_S = 0.2
@@ -165,31 +165,31 @@ def status_of(plan: RunPlan, pools: Any, last_look: LastLook, rates: Rates, bega
 
 
 def _pool_status(pool: Any, last_look: LastLook, rates: Rates, now: float) -> dict[str, Any]:
-    look = last_look(pool.queue, now)
+    snapshot = last_look(pool.queue, now)
     return {
         "queue": pool.queue,
         "state": pool.state,
         "n": pool.plan.n,
         "max": pool.plan.most,
-        "processes": [_process_status(place, process, now) for place, process in pool.running],
+        "processes": [_process_status(worker, process, now) for worker, process in pool.running],
         "busy": round(pool.busy, 2),
         "handled": pool.handled,
         "rate": round(rates.of(pool.queue), 2),
-        "due": look.due if look else None,
-        "waits_s": round(look.waits_s, 3) if look else None,
-        "parked": look.parked if look else None,
-        "dead": look.dead if look else None,
+        "due": snapshot.due if snapshot else None,
+        "waits_s": round(snapshot.waits_s, 3) if snapshot else None,
+        "parked": snapshot.parked if snapshot else None,
+        "dead": snapshot.dead if snapshot else None,
     }
 
 
-def _process_status(place: Any, process: Any, now: float) -> dict[str, Any]:
-    state = "leaving" if place.is_leaving else "working" if process.is_connected else "starting"
+def _process_status(worker: Any, process: Any, now: float) -> dict[str, Any]:
+    state = "leaving" if worker.is_leaving else "working" if process.is_connected else "starting"
     return {
         "pid": process.pid,
         "age_s": round(now - process.started_at, 1),
         "state": state,
         "handled": process.counts.get("handled", 0),
-        "in_hand": process.begun.name,
+        "in_progress": process.begun.name,
     }
 
 

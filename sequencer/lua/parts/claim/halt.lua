@@ -6,7 +6,7 @@ local function park_broken(group, error_text) -- whose order is no zset
   call('HSET', failures, group, cjson.encode({type = 'Broken', message = error_text}))
 end
 
-local function put_off(group, at) -- until its head may be handled; what the reply says of that
+local function deferred(group, at) -- until its head may be handled; what the reply says of that
   local text = at < math.huge and fmt('%.0f', at) or ''
   call('ZADD', schedule, at < math.huge and text or 'inf', group)
   call('HDEL', leases, group)

@@ -7,7 +7,7 @@ local function clean(word)
   return text
 end
 
--- `letter`: of the outcome; `failure`: as it is kept, or "": it knows the tries of a message whose
+-- `letter`: of the outcome; `failure`: as it is kept, or "": it knows the attempts of a message whose
 -- record does not count them. `text`: how and when, perhaps with consumer and kind, where the
 -- caller knows that.
 local function ended_behind(letter, member, record, failure, text)
