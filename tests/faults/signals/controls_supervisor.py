@@ -23,13 +23,11 @@ from sequencer.processes.liveness import Liveness
 from sequencer.processes.master import kept_pool
 from sequencer.processes.master.kept_pool import KeptPool
 from sequencer.processes.master.plan import PoolPlan
-from sequencer.processes.master.reloading_pool import ReloadingPool
 from sequencer.processes.pool import Pool
-from sequencer.processes.restart_policy import RestartPolicy
 from sequencer.processes.shared_reports import SharedReports
 from sequencer.processes.signals import STOP_SIGNALS
 from sequencer.processes.supervisor import PoolLoop
-from sequencer.processes.workers import Worker
+from sequencer.processes.workers import RestartPolicy, Worker, Workers
 from sequencer.settings.backoff import Backoff
 from sequencer.texts.events import Event, event
 
@@ -41,7 +39,6 @@ HURRIED = RestartPolicy(backoff=Backoff(base_s=0.02, cap_s=0.1))
 def hurried() -> None:
     """No control: consumers are replaced sooner, for cases with many deaths."""
     put(pool, "RestartPolicy", lambda: HURRIED)
-    put(kept_pool, "RestartPolicy", lambda: HURRIED)
 
 
 def no_temporary_folder() -> None:
@@ -114,7 +111,7 @@ def start_ends_the_service() -> None:
 
 def no_death_counts() -> None:
     """No number of deaths is too high."""
-    put(RestartPolicy, "is_standing", lambda self, deaths: False)
+    put(Workers, "_is_standing", lambda self, worker: False)
 
 
 def every_death_counts() -> None:
@@ -234,13 +231,13 @@ def hung_ones_stay() -> None:
 def all_at_once() -> None:
     """A reload stops all consumers, and starts the new ones then."""
 
-    def replace_all(self: ReloadingPool, plan: PoolPlan) -> None:
-        self._adopt(plan)
+    def replace_all(self: KeptPool, plan: PoolPlan) -> None:
+        self._adopt(kept_pool.Replacement(plan, []))
         for worker, process in self.running:
             self._leave(worker, process)
             self._workers.add()
 
-    put(ReloadingPool, "replace_all", replace_all)
+    put(KeptPool, "replace_all", replace_all)
 
 
 def _start() -> Any:
