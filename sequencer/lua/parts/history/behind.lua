@@ -7,8 +7,8 @@ local function clean(word)
   return text
 end
 
--- `letter`: of the outcome; `failure`: as it is kept, or "": it knows the attempts of a message whose
--- record does not count them. `text`: how and when, perhaps with consumer and kind, where the
+-- `letter`: of the outcome; `failure`: as it is kept, or "": it knows the attempts of a message
+-- whose record does not count them. `text`: how and when, perhaps with consumer and kind, where the
 -- caller knows that.
 local function ended_behind(letter, member, record, failure, text)
   local known = failure ~= '' and failure_of(failure) or nil
