@@ -173,6 +173,6 @@ def told(
     return Call(
         "told",
         (keys.schedule,),
-        (target, dumps_words(words), dead_us, cursor),
+        (target, dumps_words(words), dead_us, cursor, ""),
         lambda reply: reply.decode() if isinstance(reply, bytes) else str(reply),
     )

@@ -43,7 +43,7 @@ elseif words.keeps and has_other_table then
   status = 'other'
 elseif not generation_number and step == 'put' then
   -- With the time: another's, put since then, is not confirmed in its place.
-  call('HSET', policy_key, 'pending', mine .. ' ' .. fmt('%.0f', (time_us(now_us))))
+  call('HSET', policy_key, 'pending', mine .. ' ' .. now_text)
   status = 'pending'
 elseif generation_number or there[3] == words.pending then
   for _, name in ipairs(words.packed ~= '' and words.rules or {}) do
@@ -62,7 +62,7 @@ elseif generation_number or there[3] == words.pending then
     call('HSET', policy_key, 'packed', words.packed)
     local clock = read_clock(call('GET', clock_key) or '0')
     if clock then
-      call('SET', clock_key, fmt('%.0f', math.max(clock, (time_us(now_us)))))
+      call('SET', clock_key, fmt('%.0f', math.max(clock, now)))
     end
   end
   status = 'taken'

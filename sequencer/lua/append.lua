@@ -132,10 +132,6 @@ local wrong = rules.sequence and wrong_number(batch)
 if wrong then return redis.error_reply(wrong) end
 add_units(batch, rules.mark_us)
 if (replaces or rules.on_late == 'drop') and not dry_run then -- else it pays nothing
---+ history/listed_by_score
---+ history/open
---+ history/keep
---+ history/ended
 --+ history/of_append
   rules.history = history_of_append()
 end

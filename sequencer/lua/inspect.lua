@@ -13,7 +13,6 @@ local group, id = ARGV[1], ARGV[2]
 --+ generation
 local now = time_us(now_us)
 --+ memory/marks_of
---+ history/listed
 --+ history/content
 local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us', 'paused', 'probe_us')
 local trouble = policy[4] and call('HMGET', outage, 'since_us', 'failure') or {}
@@ -48,7 +47,7 @@ if id ~= '' then
   end
 end
 return {
-  fmt('%.0f', now),
+  now_text,
   call('ZSCORE', schedule, group) or '',
   call('HGET', leases, group) or '',
   call('HGET', failures, group) or '',

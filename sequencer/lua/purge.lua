@@ -11,8 +11,7 @@ local now = time_us(now_us)
 --+ history/ended
 --+ history/behind
 --+ history/of_letter
---+ history/room
-local history = open_history(has_room(call('HGET', prefix .. 'policy', 'history_bodies')))
+local history = open_history()
 local contents = history and call('HMGET', letters, unpack(words)) or {}
 call('ZCARD', dead)
 for i, kept in ipairs(contents) do

@@ -24,11 +24,10 @@ local now = time_us(now_us)
 --+ wake
 --+ memory/known
 --+ memory/marks_of
---+ history/listed
 --+ history/content
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local field = group .. '\n' .. id
-local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us')
+local mark_us, dedup_us = policy_numbers('mark_us', 'dedup_us')
 call('ZCARD', order)
 call('ZCARD', schedule)
 call('LLEN', dispatch)
@@ -49,7 +48,7 @@ local function taken_by(new)
   end
   local entry = group .. '\n' .. new
   local is_known = found_in_history(entry) ~= nil
-  for _, key in ipairs(known('seen', tonumber(policy[2] or 0))) do
+  for _, key in ipairs(known('seen', dedup_us)) do
     is_known = is_known or call('SISMEMBER', key, entry) == 1
   end
   return is_known, false

@@ -41,69 +41,79 @@ elseif failure == '' and visible ~= math.huge then
   return {'unfailed', '', ''} -- delayed, paused: a claim decides when
 end
 --+ ledger
-local order, body, id = prefix .. 'order:' .. group, prefix .. 'body:' .. group, sub(member, 17)
-local score, record = '', member ~= '' and call('HGET', body, id) or ''
-if sub(record, 1, 16) ~= sub(member, 1, 16) then
-  record = ''
-end
-local _, _, known = cut(record)
-if ending == 'drop' and sub(known, 1, 1) == '1' then return {'effects', '', ''} end
---+ memory/check_memory
---+ memory/remember_ids
---+ memory/remember_marks
---+ memory/retire
---+ remove
---+ set_aside
---+ history/listed
---+ history/open
---+ history/keep
---+ history/ended
+--+ check_keys
 --+ history/behind
-local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap')
-local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
-check_memory()
-call('LLEN', dispatch)
-call('HLEN', stats)
-call('ZCARD', schedule)
+--+ take_away
+--+ go_on
+local history = open_history()
+call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
+check_keys()
 call('HLEN', skipped)
-call('ZCARD', prefix .. 'dead')
-call('HLEN', prefix .. 'letters')
-local history = open_history(room)
+local skip = ending ~= ''
 
-if member ~= '' then
-  score = call('ZSCORE', order, member) or ''
-  if skip then
-    local ids = {}
-    if ending == 'dead' and score ~= '' then
-      set_aside(group, member, score, record, failure)
-    elseif score ~= '' then
-      call('UNLINK', skipped)
-      local kept = score .. '\n' .. failure .. '\n' .. record
-      call('HSET', skipped, letter_of(group, member), kept)
-      local text = ended_behind('s', member, record, failure)
-      add_ending(history, group .. '\n' .. id, text, score, failure, record)
-      keep_history(history)
-    end
-    remove(group, {member}, 1, ids, order)
-    remember_ids(ids, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
-    if mark ~= '' then
-      remember_marks({group, mark}, mark_us, mark_cap)
-    end
-    pcall('HINCRBY', stats, ending == 'dead' and 'dead' or 'skipped', 1)
-  elseif record ~= '' then
+local function head_of_group(group)
+  local first = pcall('ZRANGE', prefix .. 'order:' .. group, 0, 0)
+  return not first.err and first[1] or ''
+end
+
+local function refusal(group, digest, member, ledger, told, visible, failure)
+  local has_lease = call('HEXISTS', leases, group) == 1
+  local is_over = skip and has_lease and (visible <= now or visible == 9e15) -- it ran out
+  if is_bulk and (visible ~= math.huge or failure == '') then return 'gone' end
+  if visible ~= visible then return 'missing' end
+  if has_lease and visible < 9e15 and not is_over then return 'leased' end
+  local found = failure ~= '' and #failure .. ' ' .. sub(failure, -400) or ''
+  if found ~= digest then return 'changed' end
+  if skip and member == '' then return 'unfailed' end
+  if not skip and ledger == '' and visible <= now then return 'due' end
+  if told == '' then -- delayed, paused: a claim decides when
+    return failure == '' and visible ~= math.huge and 'unfailed' or nil
+  end
+  return not is_over and 'unfailed' or head_of_group(group) ~= member and 'changed' or nil
+end
+
+local function take_head(group, member, score, record, failure, mark)
+  local text = ending ~= 'dead' and ended_behind('s', member, record, failure) or nil
+  if text and not is_bulk then
+    call('UNLINK', skipped)
+    local kept = score .. '\n' .. failure .. '\n' .. record
+    call('HSET', skipped, letter_of(group, member), kept)
+  end
+  take_away(group, member, score, record, failure, mark, history, text)
+  pcall('HINCRBY', stats, ending == 'dead' and 'dead' or 'skipped', 1)
+end
+
+local function resume(group, digest, member, mark, ledger, told) -- status, score, record
+  local visible = tonumber(call('ZSCORE', schedule, group) or 'nan')
+  local failure = call('HGET', failures, group) or ''
+  if is_bulk and member == '' then
+    member = head_of_group(group)
+  end
+  local why_not = refusal(group, digest, member, ledger, told, visible, failure)
+  if why_not then return why_not end
+  local body, id = prefix .. 'body:' .. group, sub(member, 17)
+  local score = pcall('ZSCORE', prefix .. 'order:' .. group, member)
+  local record = pcall('HGET', body, id)
+  if type(score) == 'table' or type(record) == 'table' then return 'changed' end -- other types
+  if not record or sub(record, 1, 16) ~= sub(member, 1, 16) then
+    record = ''
+  end
+  local _, _, known = cut(record)
+  if ending == 'drop' and sub(known, 1, 1) == '1' then return 'effects' end
+  if skip and score then
+    take_head(group, member, score, record, told ~= '' and told or failure, mark)
+  elseif not skip and record ~= '' then
     call('HSET', body, id, rewritten(record, '0', ledger))
   end
+  call('HDEL', failures, group)
+  call('HDEL', leases, group) -- it ran out; its holder may wake, and note
+  go_on(group, visible == 9e15 and '' or now_text) -- a paused group stays so
+  return 'resumed', skip and score or '', skip and record or ''
 end
-call('HDEL', failures, group)
-call('HDEL', leases, group) -- it ran out; its holder may wake, and note
 
-if call('EXISTS', order) == 0 then
-  call('ZREM', schedule, group)
-  retire(group, mark_us, mark_cap)
-elseif visible ~= 9e15 then -- a paused group stays so
-  call('ZADD', schedule, fmt('%.0f', now), group)
-  if call('LLEN', dispatch) == 0 then
-    call('RPUSH', dispatch, group)
-  end
+local reply, score, record = {}, nil, nil
+for i, word in ipairs(words) do
+  reply[i], score, record = resume(unpack(word))
 end
-return {'resumed', skip and score or '', skip and record or ''}
+keep_history(history)
+return {reply, not is_bulk and score or '', not is_bulk and record or ''}

@@ -17,22 +17,19 @@ local now = time_us(now_us)
 --+ history/behind
 --+ history/of_letter
 --+ repair/is_enough
-local policy = call('HMGET', policy_key, 'dead_us', 'dead_cap')
-local dead_us, dead_cap = tonumber(policy[1] or nil) or 0, tonumber(policy[2] or nil) or 0
+local dead_us, dead_cap = policy_numbers('dead_us', 'dead_cap')
 local LETTERS = 100
 call('HLEN', stats)
 call('HLEN', letters)
 local excess = dead_cap > 0 and call('ZCARD', dead) - dead_cap or 0
 call('ZCARD', prefix .. 'histories')
---+ history/room
-local room = has_room(call('HGET', policy_key, 'history_bodies'))
-local history = open_history(room)
+local history = open_history()
 
 call('HDEL', memory, '') -- changes nothing; a first write that is allowed at maxmemory
 local gone, names = clean_history(history and history.window or 0, history and history.cap or 0)
 if names[call('HGET', memory, 'history:open') or ''] then
   call('HDEL', memory, 'history:open', 'history:end', 'history:due')
-  history = open_history(room)
+  history = history and open_history(history.takes_bodies)
 end
 
 local function is_unresolved(letter)

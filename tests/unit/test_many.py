@@ -45,7 +45,13 @@ def session_of(*answers: Any, shards: int = 1, policy: Policy | None = None) -> 
 
 def sent(session: Any) -> list[list[Any]]:
     """The groups of each call."""
-    return [orjson.loads(words[2]) for words in session.net.asked if words[0] == "resume_many"]
+    return [orjson.loads(words[1]) for words in session.net.asked if words[0] == "resume"]
+
+
+def went(marks: str) -> list[Any]:
+    """The answer to `resume`: a group that went on, one that changed, or one that was not parked any more."""
+    names = {"+": b"resumed", "!": b"changed", "-": b"gone"}
+    return [[names[mark] for mark in marks], b"", b""]
 
 
 def test_all_are_resumed_as_they_were_seen() -> None:
@@ -53,7 +59,7 @@ def test_all_are_resumed_as_they_were_seen() -> None:
     done = run(resume_many(session, everything=True))
     assert done == ManySummary(2, 1, 1, 1, {"ValueError": 1, "KeyError": 1})
     digests = [digest_of(one) for one in (failure(), failure("KeyError"))]
-    assert sent(session) == [[["g0", digests[0], MEMBER, ""], ["g2", digests[1], MEMBER, ""]]]
+    assert sent(session) == [[["g0", digests[0], MEMBER, "", "", ""], ["g2", digests[1], MEMBER, "", "", ""]]]
     assert session.allowed == ["operate"]
     assert not session.net.answers
 
@@ -136,7 +142,7 @@ def test_a_skip_sets_aside_or_discards() -> None:
     for discard, ending in ((False, "dead"), (True, "drop")):
         session = session_of(*shard(failure()), b"+")
         assert run(skip_many(session, everything=True, discard=discard)).done == 1
-        assert [words[3] for words in session.net.asked if words[0] == "resume_many"] == [ending]
+        assert [words[2] for words in session.net.asked if words[0] == "resume"] == [ending]
 
 
 def test_in_a_sequence_a_skip_passes_the_number() -> None:
@@ -152,7 +158,7 @@ def test_in_a_sequence_a_skip_passes_the_number() -> None:
 def test_pauses_of_groups_are_lifted() -> None:
     session = session_of([[b"a", b"b"]], [[]], [1, 0], shards=2)
     assert run(unpause_many(session, everything=True)) == ManySummary(2, 1, 1, 0, {})
-    assert [words[2:4] for words in session.net.asked if words[0] == "pause"] == [("a", "0"), ("b", "0")]
+    assert [words[1:3] for words in session.net.asked if words[0] == "pause"] == [("a", "0"), ("b", "0")]
     session = session_of([[b"a", b"b"]])
     assert run(unpause_many(session, everything=True, dry_run=True)) == ManySummary(2, 0, 0, 0, {}, True)
     session = session_of([[b"a"]], Answer([False], is_repeat=True))

@@ -58,7 +58,7 @@ class Master(PoolLoop):
         self._cpu = cpu or HostCpu().share
         self._away = ServerAway()
         self._watcher = watcher_of(plan, self.emit, self._known_of, self._away)
-        self._scales_at, self._failed_ticks = 0.0, 0
+        self._scales_at = 0.0
         self._is_ready = self._is_reloading = False
         self._systemd, self._status = ServiceManager(), self._status_socket()
 
@@ -153,8 +153,6 @@ class Master(PoolLoop):
     def _on_tick(self, now: float) -> None:
         if self._signals.take_reload():
             self._reload()
-        if any(map(self._is_left, self.pools)) and not self._stage:  # who starts this service does it again
-            self._stop_pools()
         if self.plan.run_for_s and now - self._began >= self.plan.run_for_s and not self._stage:
             self._stop_pools()
         if now >= self._scales_at and not self._stage:

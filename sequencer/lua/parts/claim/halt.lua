@@ -1,5 +1,5 @@
 -- halt: groups that were due and are not taken.
---+ memory/retire
+--+ forget
 local function park_broken(group, error_text) -- whose order is no zset
   call('ZADD', schedule, 'inf', group)
   call('HDEL', leases, group)
