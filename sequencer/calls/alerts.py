@@ -149,7 +149,7 @@ def pending_news(keys: ShardKeys, target: str, first: int = 0) -> Call[PendingNe
     return Call(
         "pending_news",
         (keys.schedule,),
-        (target, str(first)),
+        (target, str(first), ""),
         _parse_pending_news,
     )
 

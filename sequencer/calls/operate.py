@@ -1,4 +1,4 @@
-"""Calls of the scripts that people use on a queue rather than consumers: resume, resume_many, skip_gap, wake, update,
+"""Calls of the scripts that people use on a queue rather than consumers: resume, skip_gap, wake, update,
 pause, redrive, purge, rerun, sweep.
 """
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
+from ..store.failure import digest_of
 from ..store.keys import ShardKeys
 from ..store.ledger.written import Written
 from ..store.replies import text

@@ -82,6 +82,8 @@ class OfSteps:
     """Whether a step was called."""
     is_missing: bool = False
     """Whether this version lacks its kind or a step: it is released, and counts nothing."""
+    step: str = ""
+    """The step that raised what the message failed with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,8 @@ def event_of(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0)
     fields |= {"attempt": one.failure.attempt, "error_type": type_name(error)}
     if one.failure.attempt and not (one.is_late or decision.outage or steps):
         fields["attempts"] = options.max_attempts
+    if steps and steps.step:
+        fields["step"] = steps.step
     name, raised, wait_s = "message failed", error, decision.delay_s
     if not one.is_held:
         pass

@@ -34,9 +34,6 @@ local policy = call('HMGET', policy_key, 'packed', 'mark_cap')
 local packed = policy[1] or NO_RULES
 local ends = generation_end(packed, generation)
 if not ends then return redis.error_reply('GENERATION ' .. packed:match('^%S*')) end
---+ history/room
-local room = endings and has_room(policy[3])
-call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now, now_text = time_us(now_us)
 local history = nil
 if endings then -- else it pays nothing

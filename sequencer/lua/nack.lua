@@ -15,15 +15,15 @@
 --                    next probe or ""]; else ""
 -- ARGV[12] before    the member whose ack was sent in front of this call, or ""
 -- ARGV[13] ledger    of the message, as its record keeps it (parts/record); "" leaves it
--- ARGV[14] ended     of one that is dropped after an attempt, where a history is kept: what that says of
---                    it, but for the error; else ""
+-- ARGV[14] ended     of one that is dropped after an attempt, where a history is kept: what that
+--                    says of it, but for the error; else ""
 -- An outage counts no attempt, and `attempts`, `delay_ms`, `ending` and `mark` are not used. But a
--- group's 10th in a row, and those behind it, are failures like others while nothing holds the shard
--- back, if the shard handled something since the first of them: they are the group's own. Its
+-- group's 10th in a row, and those behind it, are failures like others while nothing holds the
+-- shard back, if the shard handled something since the first of them: they are the group's own. Its
 -- failure begins with how many in a row, and how many messages the shard had handled at the first.
--- Behind that it says whether they are its own: then the next one counts an attempt of a step.
--- With a ledger an `ending` stands: what was done decides then, and the outage is only counted.
--- Of one that is missing the failure begins with how often in a row, and us since when.
+-- Behind that it says whether they are its own: then the next one counts an attempt of a step. With
+-- a ledger an `ending` stands: what was done decides then, and the outage is only counted. Of one
+-- that is missing the failure begins with how often in a row, and us since when.
 -- RETURN  0 when the token is not valid, -2 when the member `before` is still there, as its ack was
 --         refused: nothing was changed; 1
 -- RETURN  of an outage, and while one holds the shard back: ["1" if no attempt was counted or "0",
@@ -35,20 +35,7 @@ local is_late = ARGV[9] == '1'
 local verdict, waits, before, ledger, ended = ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]
 --+ keys
 --+ generation
---+ history/room
-local room = has_room(call('HGET', policy_key, 'history_bodies'))
-call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
-local held = call('HGET', leases, group)
-if not held or sub(held, 1, 16) ~= token then return 0 end
-local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
-if before ~= '' and type(pcall('ZSCORE', order, before)) == 'string' then return -2 end
-local now = time_us(now_us)
---+ memory/check_memory
---+ memory/remember_ids
---+ memory/remember_marks
---+ memory/retire
---+ remove
---+ set_aside
+--+ check_keys
 --+ outage/count
 --+ ledger
 --+ missing

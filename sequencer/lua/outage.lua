@@ -9,6 +9,7 @@
 local action, token = ARGV[1], ARGV[2]
 --+ keys
 --+ generation
+--+ hint
 call('HDEL', policy_key, '') -- changes nothing; a first write that is allowed at maxmemory
 call('LLEN', dispatch)
 local kept = call('HMGET', outage, 'since_us', 'probes', 'failure', 'opened_us', 'token')

@@ -6,6 +6,7 @@
 local group, is_paused = ARGV[1], ARGV[2] == '1'
 --+ keys
 --+ generation
+--+ hint
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 call('LLEN', dispatch)
 call('ZCARD', schedule)

@@ -4,12 +4,6 @@
 local words = cjson.decode(ARGV[1])
 --+ keys
 --+ generation
-local now = time_us(now_us)
---+ history/listed
---+ history/open
---+ history/keep
---+ history/ended
---+ history/behind
 --+ history/of_letter
 local history = open_history()
 local contents = history and call('HMGET', letters, unpack(words)) or {}

@@ -14,8 +14,7 @@ local words = cjson.decode(ARGV[2])
 local ledger = ARGV[3]
 --+ keys
 --+ generation
-local now = time_us(now_us)
---+ memory/check_memory
+--+ check_keys
 --+ memory/marks_of
 --+ memory/note_again
 --+ memory/was_handled

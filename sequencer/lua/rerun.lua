@@ -17,7 +17,6 @@ local number = tonumber(ARGV[5])
 local envelope, ledger = ARGV[6], ARGV[7]
 --+ keys
 --+ generation
-local now = time_us(now_us)
 --+ shard_clock
 --+ record
 --+ head_of
@@ -62,7 +61,7 @@ while is_taken and not is_own do
   is_taken, is_own = taken_by(new)
 end
 local new_stamp = fmt('%.0f', math.max(shard_clock() + 1, now))
-local mark = marks_of({group}, tonumber(policy[1] or 0))[1] or ''
+local mark = marks_of({group}, mark_us)[1] or ''
 
 call('SET', clock_key, new_stamp)
 if not is_own then

@@ -1,45 +1,24 @@
--- resume: lets a parked or waiting group go on at once, with fresh attempts; may first take away
--- its failed head, or one whose lease ran out.
--- ARGV[1] group
--- ARGV[2] failure  the bytes the caller saw; "" for none. Compared, so that nobody skips what they
---                  did not see
--- ARGV[3] member   of that failure; "" for none
--- ARGV[4] ending   "": the member stays; "drop": it is removed first, and kept as the shard's last
---                  skipped one, unless its ledger notes effects; "discard": also then; "dead": it
---                  becomes a dead letter first
--- ARGV[5] mark     the group's watermark once the member is passed, "" to leave it
--- ARGV[6] ledger   of the member that stays, as its record keeps it (parts/record); "" leaves it
--- ARGV[7] told     with an ending, of the head of a group whose lease ran out: the failure that is
---                  kept with it, where ARGV[2] is not about it; else ""
--- RETURN  [status, score, record]: "resumed", "due" (nothing to do; never with a ledger),
---         "leased", "changed", "missing", "unfailed", "effects"; score and record are those of a
---         removed message, else ""
-local group, failure, member, ending, mark = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local ledger, told = ARGV[6], ARGV[7]
+-- resume: lets parked or waiting groups go on at once, with fresh attempts; may first take away the
+-- failed head of each, or one whose lease ran out.
+-- ARGV[1] groups   JSON [[group, digest, member, mark, ledger, told], ...]; at most 100, each once
+--   digest         of the failure that the caller saw, "" for none: its length, a blank, and its
+--                  last 400 bytes, which say when it was, and where (fakeredis has no
+--                  redis.sha1hex). So nobody skips what they did not see
+--   member         of that failure; "" for none, with is_bulk for the head
+--   mark           the group's watermark once the member is passed, "" to leave it
+--   ledger         of the member that stays, as its record keeps it (parts/record); "" leaves it
+--   told           with an ending, of the head of a group whose lease ran out: the failure that is
+--                  kept with it, where `digest` is not about it; else ""
+-- ARGV[2] ending   "": the member stays; "drop": it is removed first, unless its ledger notes
+--                  effects; "discard": also then; "dead": it becomes a dead letter first
+-- ARGV[3] is_bulk  "1": only groups that are parked behind a failure; "0": a message that is
+--                  dropped is kept as the shard's last skipped one
+-- RETURN  [[status, ...], score, record]: "resumed", "due" (nothing to do; never with a ledger),
+--         "leased", "changed", "missing", "unfailed", "effects", "gone" (not parked behind a
+--         failure, of a bulk); score and record are those of one removed message, else ""
+local words, ending, is_bulk = cjson.decode(ARGV[1]), ARGV[2], ARGV[3] == '1'
 --+ keys
 --+ generation
---+ history/room
-local room = has_room(call('HGET', policy_key, 'history_bodies'))
-call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
-local now = time_us(now_us)
-local skip = ending ~= ''
-local visible = tonumber(call('ZSCORE', schedule, group) or 'nan')
-if visible ~= visible then return {'missing', '', ''} end
-local has_lease = call('HEXISTS', leases, group) == 1
-local is_over = skip and has_lease and (visible <= now or visible == 9e15) -- it ran out
-if has_lease and visible < 9e15 and not is_over then return {'leased', '', ''} end
-if (call('HGET', failures, group) or '') ~= failure then return {'changed', '', ''} end
-if skip and member == '' then return {'unfailed', '', ''} end
-if not skip and ledger == '' and visible <= now then return {'due', '', ''} end
-if told ~= '' then
-  if not is_over then return {'unfailed', '', ''} end
-  if call('ZRANGE', prefix .. 'order:' .. group, 0, 0)[1] ~= member then
-    return {'changed', '', ''}
-  end
-  failure = told
-elseif failure == '' and visible ~= math.huge then
-  return {'unfailed', '', ''} -- delayed, paused: a claim decides when
-end
 --+ ledger
 --+ check_keys
 --+ history/behind

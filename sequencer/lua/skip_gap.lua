@@ -8,9 +8,7 @@
 local group, member, old_mark, mark = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --+ keys
 --+ generation
-call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
-local now = time_us(now_us)
---+ memory/check_memory
+--+ check_keys
 --+ memory/marks_of
 --+ go_on
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory

@@ -2,19 +2,13 @@
 -- its cap. Writes do that too, but for dead letters; this is for a queue in which nothing ends.
 -- Deleted dead letters are recorded in the history, where one is kept.
 -- ARGV[1] passed   how many dead letters, the oldest, an earlier call has looked at and left
--- A dead letter with an unresolved step is left: its failure is of the type StepUnknown. A person has
--- to say what became of that step. Letters are read until they are 100, or more than 2 MB.
+-- A dead letter with an unresolved step is left: its failure is of the type StepUnknown. A person
+-- has to say what became of that step. Letters are read until they are 100, or more than 2 MB.
 -- RETURN  [messages of the history that went, dead letters that went, dead letters that were looked
 --         at and left, "1" if there may be more to do or "0"]
 local passed = ARGV[1]
 --+ keys
 --+ generation
-local now = time_us(now_us)
---+ history/listed
---+ history/open
---+ history/keep
---+ history/ended
---+ history/behind
 --+ history/of_letter
 --+ repair/is_enough
 local dead_us, dead_cap = policy_numbers('dead_us', 'dead_cap')

@@ -16,7 +16,6 @@
 local group, id, score, due = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --+ keys
 --+ generation
-local now = time_us(now_us)
 --+ shard_clock
 --+ memory/check_memory
 --+ memory/forget_again
@@ -28,7 +27,6 @@ local now = time_us(now_us)
 --+ due_score
 --+ history/ended
 local stamp = fmt('%.0f', math.max(shard_clock() + 1, now))
-local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap')
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local record, held = pcall('HGET', body, id), call('HGET', leases, group)
 if type(record) ~= 'string' then return 'missing' end

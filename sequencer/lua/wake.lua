@@ -5,6 +5,8 @@
 local group = ARGV[1]
 --+ keys
 --+ generation
+--+ memory/check_memory
+--+ go_on
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local visible = tonumber(call('ZSCORE', schedule, group) or 'nan')
 if visible ~= visible then return 'missing' end

@@ -134,9 +134,13 @@ class Pool:
         return EXIT_TIMEOUT_S if self._config.grace is None else max(self._config.grace, MIN_EXIT_TIMEOUT_S)
 
     def emit(self, name: str, **fields: Any) -> None:
-        """An event of this queue. Whatever is wrong with the log, the consumers go on."""
+        """An event of this queue."""
+        self.log(event(name, self.queue, namespace=self._config.namespace, **fields))
+
+    def log(self, one: Event) -> None:
+        """Whatever is wrong with the log, the consumers go on."""
         with suppress(Exception):
-            self._emitter.emit(event(name, self.queue, namespace=self._config.namespace, **fields))
+            self._emitter.emit(one)
 
     # -- starting ---------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from ..texts.events import Event
+from ..texts.events import Event, event
 from .consumer_process import Totals, reap_orphans
 from .pool import Pool
 from .signals import SignalPipe
@@ -36,7 +36,7 @@ class PoolLoop:
     def __init__(self, pools: Sequence[Pool]) -> None:
         self.pools = list(pools)
         self._signals, self._selector = SignalPipe(), selectors.DefaultSelector()
-        self._failed_rounds = Counter[Pool]()
+        self._failed_rounds = 0
 
     def stop(self) -> None:
         """Ask for the next stage of stopping. Safe in a signal handler or any thread."""
@@ -47,9 +47,9 @@ class PoolLoop:
         """The processes of the consumers that run now."""
         return [pid for pool in self.pools for pid in pool.pids]
 
-    def emit(self, event: Event) -> None:
+    def emit(self, one: Event) -> None:
         """Log it."""
-        self.pools[0].emit(event)
+        self.pools[0].log(one)
 
     def run(self) -> int:
         """Supervise to the end. Returns 0, 1 when it gave up, 2 or 3 when consumers can't work at all."""
@@ -64,7 +64,7 @@ class PoolLoop:
             for pool in self.pools:
                 self._close(pool)
             self._signals.close()
-        return GAVE_UP if any(map(self._is_left, self.pools)) else max(pool.status for pool in self.pools)
+        return GAVE_UP if self._failed_rounds else max(pool.status for pool in self.pools)
 
     def _open(self, pool: Pool) -> None:
         pool.open()
@@ -84,7 +84,7 @@ class PoolLoop:
         except Exception as error:
             self._failed_rounds += 1
             if self._failed_rounds == 1:
-                self.emit(service_events.supervisor_trouble("", error, what="supervising"))
+                self.emit(event("supervisor error", "", error=error, what="supervising"))
             time.sleep(min(0.01 * self._failed_rounds, 0.5))
 
     def _run_round(self) -> None:
@@ -96,18 +96,6 @@ class PoolLoop:
             reap_orphans(self.pids)
         if not self._is_done:
             self._selector.select(self._wait_s(time.monotonic()))
-        for _ in range(self._signals.take_requests()):
-            self._stop_pools()
-
-    def _run_safely(self, pool: Pool) -> None:
-        try:
-            pool.run_round()
-            del self._failed_rounds[pool]
-        except Exception as error:
-            self._failed_rounds[pool] += 1
-            if self._failed_rounds[pool] in (1, MAX_FAILED_ROUNDS):
-                pool.emit("supervisor error", error=error, what="supervising")
-            time.sleep(min(0.01 * self._failed_rounds[pool], 0.5))
 
     def _wait_s(self, now: float) -> float:
         """Seconds until the next round, at most."""

@@ -405,7 +405,7 @@ class Kind:
 
 _GROUP = ("group", "owner")
 _RAISED = ("error_type", "error")
-_MESSAGE = (*_GROUP, "id", "attempt", "attempts", *_RAISED)
+_MESSAGE = (*_GROUP, "id", "step", "attempt", "attempts", *_RAISED)
 _GAP = ("number", "first_missing", "last_missing")
 _BEGUN = ("group", "id")
 _DONE = ("handled", "failed", "outages", "lost", "parked", "dead", "dropped")
@@ -536,7 +536,7 @@ EVENTS: Mapping[str, Kind] = {
     "step failed": Kind(
         DEBUG,
         "a step of a message, or its check, raised; what becomes of the message is an event, too",
-        (*_MESSAGE, "step", "is_check"),
+        (*_MESSAGE, "is_check"),
         is_observed=True,
     ),
     "finished with failures": Kind(

@@ -108,13 +108,14 @@ def test_who_holds_a_group_is_named_with_what_ends_it() -> None:
         assert "is held by host.example:4711:0000ff for 75.0 s now, since 20" in str(caught.value)
         assert str(caught.value).endswith(
             "with m1 first; its lease ends in 5.0 s unless it is prolonged; if its handler hangs, end that process (on "
-            "host.example: kill -KILL 4711); if that is gone already, its lease ends by itself: that message is tried "
-            "again then; to take m1 away instead, in this order: sequencer pause q g --namespace n; on host.example: "
+            "host.example: kill -KILL 4711); if that is gone already, its lease ends by itself: that message is "
+            "retried then; to take m1 away instead, in this order: sequencer pause q g --namespace n; on host.example: "
             "kill -KILL 4711; once its lease ran out: sequencer "
             "skip q g --id m1 --dead-letter --namespace n; sequencer unpause q g --namespace n"
         )
     over = held | {"visible_us": NOW_US - 1e6}
-    away = "which host.example:4711:0000ff had in progress when its lease ran out: sequencer skip q g --id m1 --dead-letter"
+    away = "which host.example:4711:0000ff had in progress when its lease ran out: sequencer skip q g --id m1 "
+    away += "--dead-letter"
     with pytest.raises(GroupBusy, match=f"whose lease ran out: a consumer takes it over; to take m1 away, {away}"):
         run(resume(session_of(seen(**over), seen(**over), reply("leased")), "g"))
     still = over | {"is_paused": True}

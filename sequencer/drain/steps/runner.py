@@ -73,6 +73,9 @@ class StepRunner:
     _is_new: bool = field(init=False, default=True)
     """Whether that record has no ledger, and no step of it was called."""
 
+    _raised: dict[str, BaseException] = field(init=False, default_factory=dict)
+    """What steps of the message in progress raised."""
+
     @property
     def _watcher(self) -> PassWatcher | None:
         return self.declared.watcher if isinstance(self.declared, Steps) else None
@@ -88,7 +91,7 @@ class StepRunner:
         return end
 
     def _handle(self, group: HeldGroup, position: int) -> Generator[Effect, Any, End]:
-        leased, self.held.with_failures = group.leased, True
+        leased, self.held.with_failures, self._raised = group.leased, True, {}
         kept = leased.ledgers[position] if leased.ledgers else None
         self._last, self._is_new = kept or UNWRITTEN, kept is None
         try:
@@ -179,6 +182,7 @@ class StepRunner:
         if isinstance(heard, Raised) and isinstance(heard.error, Exception):
             at, limit = asked.call.attempt, step.limit(self.queue.max_attempts)
             fields = {"step": step.name, "is_check": asked.is_check, "attempt": at, "attempts": limit}
+            self._raised[step.name] = heard.error
             yield self.tell("step failed", message, error=heard.error, **fields)
         return heard
 
@@ -229,7 +233,8 @@ class StepRunner:
         message = leased.messages[group.done]
         unanswered, is_over = message.attempt - 1, end.ending is not None
         written = None if end.ledger is None or (self._is_new and is_over) else self._written(end.ledger)
-        steps = OfSteps(written, end.has_progressed, unanswered, not self._is_new, end.is_missing)
+        step = next((name for name, error in self._raised.items() if error is end.error), "")
+        steps = OfSteps(written, end.has_progressed, unanswered, not self._is_new, end.is_missing, step)
         attempt = unanswered if end.ledger is None else max(end.attempts, unanswered)
         failure = describe(end.error, message, self.owner, self.wall(), attempt)
         return Failed(message, end.error, self._decision(end), failure, group.is_open, steps=steps)

@@ -1,5 +1,6 @@
 -- keys: the shard's keys, which begin as its schedule does. That is KEYS[1], the only one that is
--- named. The last argument but one is now_us: "" for the server's time. The generation comes after it.
+-- named. The last argument but one is now_us: "" for the server's time. The generation comes after
+-- it.
 --+ prelude
 local schedule = KEYS[1]
 local now, now_text = time_us(ARGV[#ARGV - 1])

@@ -141,16 +141,6 @@ class Master(PoolLoop):
     def _run_round(self) -> None:
         super()._run_round()
         now = time.monotonic()
-        try:
-            self._on_tick(now)
-            self._failed_ticks = 0
-        except Exception as error:  # whatever it is, the consumers are looked after
-            self._failed_ticks += 1
-            if self._failed_ticks == 1:
-                self.emit(event("supervisor error", "", error=error, what="running the file"))
-            time.sleep(min(0.01 * self._failed_ticks, 0.5))
-
-    def _on_tick(self, now: float) -> None:
         if self._signals.take_reload():
             self._reload()
         if self.plan.run_for_s and now - self._began >= self.plan.run_for_s and not self._stage:

@@ -80,7 +80,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "audit": (),
     "acl": (),
     "alerts": ("--test", "--file"),
-    "check": ("--max-wait", "--max-no_consumers", "--max-lag", "--max-backlog", "--max-parked", "--max-dead"),
+    "check": ("--max-wait", "--max-no-consumers", "--max-lag", "--max-backlog", "--max-parked", "--max-dead"),
     "doctor": ("--repair", "--limit"),
     "configure": (
         *("--dedup-window", "--dedup-cap", "--on-late", "--watermark-window", "--watermark-cap"),
@@ -120,7 +120,7 @@ class Line:
 
 
 def command_line(module: str) -> Any:
-    """A module of the command line: the layer above, which the fault_test uses as its users do and does not build
+    """A module of the command line: the layer above, which the fault test uses as its users do and does not build
     on.
     """
     return importlib.import_module(f"sequencer.cli.{module}")

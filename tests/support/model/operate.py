@@ -18,7 +18,7 @@ def digest_of(failure: str) -> str:
 class FixedShard(ShardState):
     """Is fixed by hand."""
 
-    def update(self, _p: str, group: str, message_id: str, score: str, due: str, _now: str) -> bytes:
+    def update(self, group: str, message_id: str, score: str, due: str, _now: str) -> bytes:
         stamp = max(self.clock + 1, self.now_us)
         record, lease = self.bodies.get(group, {}).get(message_id), self.leases.get(group)
         if record is None:
