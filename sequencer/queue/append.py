@@ -1,4 +1,4 @@
-"""What an append sends, and what became of it: one message, or a chunk of many over all lanes. Pure."""
+"""What an append sends, and what became of it: one message, or a chunk of many over all shards. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .. import calls
 from ..calls.call import Call
 from ..errors import (
     BatchRefused,
-    EffectsNoted,
+    EffectsSaved,
     IdConflict,
     LateMessage,
     NotReplicated,
@@ -23,7 +23,7 @@ from ..errors import (
 from ..settings.options import Replicas
 from ..store.group import decode_group
 from ..store.item import Item
-from ..store.keys import LaneKeys, lane_of
+from ..store.keys import ShardKeys, shard_of
 from ..store.replies import text
 from ..texts.commands import command
 from ..texts.words import many, named
@@ -48,9 +48,9 @@ async def append(session: Session, item: Item, *, replace: bool = False, backlog
 
     Raises IdConflict, NumberTaken, LateMessage, OutcomeUnknown, NotReplicated, ServerError.
     """
-    lanes, wait = await session.lanes_to_append(), session.options.wait
+    shards, wait = await session.shards_to_append(), session.options.wait
     try:
-        answer = await session.net.ask(call_for(lanes, item, replace=replace, backlog=backlog), wait=wait)
+        answer = await session.net.ask(call_for(shards, item, replace=replace, backlog=backlog), wait=wait)
     except ServerUnavailable as error:
         refuse_unknown(item.id, error, replaces=replace)
         raise
@@ -58,9 +58,9 @@ async def append(session: Session, item: Item, *, replace: bool = False, backlog
     return receipt_of(item, outcomes, answer.confirmed, wait, replace=replace)
 
 
-def call_for(lanes: list[LaneKeys], item: Item, *, replace: bool, backlog: bool) -> Call[list[calls.ItemOutcome]]:
+def call_for(shards: list[ShardKeys], item: Item, *, replace: bool, backlog: bool) -> Call[list[calls.ItemOutcome]]:
     """What an append of one message sends."""
-    keys = lanes[lane_of(item.group, len(lanes))]
+    keys = shards[shard_of(item.group, len(shards))]
     return calls.append(keys, [item], on_conflict="replace" if replace else "none", backlog=backlog)
 
 
@@ -84,10 +84,10 @@ async def with_marks(session: Session, items: list[Item], outcomes: list[calls.I
     late = [item.group for item, one in zip(items, outcomes, strict=True) if one.outcome == "refused"]
     if not late:
         return outcomes
-    lanes, marks = await session.lanes_to_append(), dict[str, str]()
+    shards, marks = await session.shards_to_append(), dict[str, str]()
     with suppress(SequencerError):  # then the text is without it
-        for keys in lanes:
-            groups = sorted({group for group in late if lanes[lane_of(group, len(lanes))] == keys})
+        for keys in shards:
+            groups = sorted({group for group in late if shards[shard_of(group, len(shards))] == keys})
             for key in (keys.marks_old, keys.marks) if groups else ():
                 (words,) = await session.net.read(key, [("HMGET", key, *groups)])
                 marks |= {group: text(mark) for group, mark in zip(groups, words, strict=True) if mark}
@@ -164,41 +164,41 @@ async def append_chunk(
     `meanwhile` is called once they are sent, before their answer is awaited. Raises OutcomeUnknown, NotReplicated,
     ServerError.
     """
-    lanes, by_lane = await session.lanes_to_append(), dict[LaneKeys, list[int]]()
-    if len(lanes) == 1:
-        by_lane[lanes[0]] = list(range(len(items)))
+    shards, by_shard = await session.shards_to_append(), dict[ShardKeys, list[int]]()
+    if len(shards) == 1:
+        by_shard[shards[0]] = list(range(len(items)))
     else:
         for position, item in enumerate(items):
-            by_lane.setdefault(lanes[lane_of(item.group, len(lanes))], []).append(position)
+            by_shard.setdefault(shards[shard_of(item.group, len(shards))], []).append(position)
     if on_refused != "stop":
-        outcomes = await _send(session, items, by_lane, "replace" if replace else "others", meanwhile)
+        outcomes = await _send(session, items, by_shard, "replace" if replace else "others", meanwhile)
         return await with_marks(session, items, outcomes)
-    # A script can't undo what it replaced, and undoes its own lane only: what would be refused is looked for first, in
+    # A script can't undo what it replaced, and undoes its own shard only: what would be refused is looked for first, in
     # all of them.
-    if replace or len(by_lane) > 1:
-        outcomes = await _send(session, items, by_lane, "replace" if replace else "none", dry_run=True)
+    if replace or len(by_shard) > 1:
+        outcomes = await _send(session, items, by_shard, "replace" if replace else "none", dry_run=True)
         if not replace:
             _mark_conflicts(items, outcomes)
         _mark_taken(items, outcomes if await session.is_sequence() else [])
         if any(one.outcome in calls.REFUSALS for one in outcomes):
             return await with_marks(session, items, [_undone(one) for one in outcomes])
-    outcomes = await _send(session, items, by_lane, "replace" if replace else "none", meanwhile)
+    outcomes = await _send(session, items, by_shard, "replace" if replace else "none", meanwhile)
     return await with_marks(session, items, outcomes)
 
 
 async def _send(
     session: Session,
     items: list[Item],
-    by_lane: dict[LaneKeys, list[int]],
+    by_shard: dict[ShardKeys, list[int]],
     mode: calls.OnConflict,
     meanwhile: Callable[[], None] | None = None,
     *,
     dry_run: bool = False,
 ) -> list[calls.ItemOutcome]:
-    parts = [items] if len(by_lane) == 1 else [[items[p] for p in places] for places in by_lane.values()]
+    parts = [items] if len(by_shard) == 1 else [[items[p] for p in places] for places in by_shard.values()]
     todo = [
         calls.append(keys, part, on_conflict=mode, dry_run=dry_run, with_stamps=False)
-        for keys, part in zip(by_lane, parts, strict=True)
+        for keys, part in zip(by_shard, parts, strict=True)
     ]
     what, wait = f"{items[0].id} to {items[-1].id}", None if dry_run else session.options.wait
     try:
@@ -206,7 +206,7 @@ async def _send(
     except ServerUnavailable as error:
         refuse_unknown(what, error, replaces=mode == "replace")
         raise
-    outcomes = _in_order(by_lane, answer.value, undoes=mode == "none" and not dry_run)
+    outcomes = _in_order(by_shard, answer.value, undoes=mode == "none" and not dry_run)
     if wait and answer.confirmed < wait[0]:
         _check_replicas(what, outcomes, answer.confirmed, wait, replaces=mode == "replace")
     return outcomes
@@ -235,13 +235,13 @@ def _refusals(chunk: Chunk, outcomes: list[calls.ItemOutcome]) -> list[Refused]:
     return [Refused(index, _refusal(item, one)) for index, item, one in found if one.outcome in calls.REFUSALS]
 
 
-def _in_order(by_lane: dict[LaneKeys, list[int]], results: list[Any], *, undoes: bool) -> list[calls.ItemOutcome]:
-    """The outcomes of all lanes, by the position of their message; "undone" where a refusal undid its lane."""
+def _in_order(by_shard: dict[ShardKeys, list[int]], results: list[Any], *, undoes: bool) -> list[calls.ItemOutcome]:
+    """The outcomes of all shards, by the position of their message; "undone" where a refusal undid its shard."""
     if len(results) == 1 and not any(one.outcome in calls.REFUSALS for one in set(results[0])):
         only: list[calls.ItemOutcome] = results[0]
         return only
     outcomes: dict[int, calls.ItemOutcome] = {}
-    for places, result in zip(by_lane.values(), results, strict=True):
+    for places, result in zip(by_shard.values(), results, strict=True):
         is_undone = undoes and any(one.outcome in calls.REFUSALS for one in result)
         for position, one in zip(places, result, strict=True):
             outcomes[position] = _undone(one) if is_undone else one
@@ -265,7 +265,7 @@ def _refusal(item: Item, one: calls.ItemOutcome) -> SequencerError:
         return NumberTaken(item.id, group, f"{said}; use the next number, or the same id to repeat it")
     if one.outcome == "effects":
         said = f"message {item.id!r} {where} is not replaced: effects of its steps are noted. Let it end, or "
-        return EffectsNoted(item.id, group, f"{said}append the new one under another id")
+        return EffectsSaved(item.id, group, f"{said}append the new one under another id")
     higher = f"a higher score than {item.score} was handled{f', {one.mark}' if one.mark else ''}"
     said = (
         f"message {item.id!r} {where} comes too late: {higher}; give it a later score, or set the queue's on_late to "

@@ -1,4 +1,4 @@
-"""Crash at every step: a few real trials, and broken twins of the product that they must find."""
+"""Crash at every step: a few real trials, and negative control of the product that they must find."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sequencer import EmbeddedServer
 from sequencer.calls import source as sources
 from sequencer.testing import wire
 
-from .crash import proof as crash
+from .crash import fault_test as crash
 from .crash.plan import every_chain, mismatch, named_points, slice_of
 from .crash.points import KINDS, Case
 from .crash.supervisor import SupervisorTrial
-from .crash.trial import Trial, Twin
+from .crash.trial import Control, Trial
 from .crash.verdict import Outcome
 from .crash.work import LEASE_S, ROLES, Site, handle
 
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.nightly
 HANDLER = "consumer.handler:before"
 
 
-def tried(server: EmbeddedServer, directory: Path, case: Case, twin: Twin | None = None) -> Outcome:
+def tried(server: EmbeddedServer, directory: Path, case: Case, control: Control | None = None) -> Outcome:
     """One trial, in a directory of its own, made again where the machine stood still for longer than a lease."""
     for number in range(3):
         place = directory / str(number)
         place.mkdir(parents=True)
-        outcome = Trial(server.url, place, case.variant, case, twin).run()
+        outcome = Trial(server.url, place, case.variant, case, control).run()
         if not outcome.is_disturbed:
             break
     return outcome
@@ -69,13 +69,14 @@ def test_a_supervisor_killed_before_it_configured_a_consumer_leaves_nobody(
 
 
 def test_one_case_by_its_command() -> None:
-    result = crash.run("smoke", point="keeper.renew:before", passage=1, kind="kill", variant="default", seconds=60)
+    result = crash.run("smoke", point="renewer.renew:before", passage=1, kind="kill", variant="default", seconds=60)
     assert result.is_passed, result.problems
     assert result.faults == {"kill": 1}
-    assert "--point keeper.renew:before --passage 1 --kind 'kill' --variant default" in result.command
+    assert "--point renewer.renew:before --passage 1 --kind 'kill' --variant default" in result.command
 
 
-# -- broken twins ---------------------------------------------------------------------------------------------------
+# -- negative control
+# ---------------------------------------------------------------------------------------------------
 
 
 def acking_first(site: Site) -> None:
@@ -92,11 +93,11 @@ def acking_first(site: Site) -> None:
 
 
 def test_a_consumer_that_acknowledges_first_loses_a_message(server: EmbeddedServer, tmp_path: Path) -> None:
-    twin = Twin(roles={**ROLES, "consumer": acking_first})
+    control = Control(roles={**ROLES, "consumer": acking_first})
     loss = "loss: group b: b-1 was stored, and never handled"
     for name, case, is_lost in (("whole", None, False), ("killed", Case("default", HANDLER, 2, "kill"), True)):
         (tmp_path / name).mkdir()
-        outcome = Trial(server.url, tmp_path / name, "default", case, twin).run()
+        outcome = Trial(server.url, tmp_path / name, "default", case, control).run()
         assert (loss in outcome.problems) is is_lost, outcome.problems
 
 
@@ -121,7 +122,7 @@ def test_an_ack_without_a_token_check_is_found(server: EmbeddedServer, tmp_path:
     case = Case("default", "consumer.ack:before", 1, "stop")
     assert tried(server, tmp_path / "honest", case).problems == ()
     (tmp_path / "broken").mkdir()
-    outcome = Trial(server.url, tmp_path / "broken", "default", case, Twin(prepare=without_token_check)).run()
+    outcome = Trial(server.url, tmp_path / "broken", "default", case, Control(prepare=without_token_check)).run()
     assert outcome.order_violations > 0, outcome.problems
 
 
@@ -137,10 +138,10 @@ def test_a_point_that_nobody_passes_or_nobody_knows_is_a_problem() -> None:
 
 
 def test_a_first_passage_that_never_came_is_a_problem() -> None:
-    case = Case("default", "keeper.ack:sent", 1, "kill")
+    case = Case("default", "renewer.ack:sent", 1, "kill")
     runner = crash.Runner(None, "", Path())  # type: ignore[arg-type]
     runner.add([Outcome(case=case, variant="default", is_reached=False, problems=(), passages={})])
-    assert runner.problems == [f"keeper.ack:sent was never reached; {case.command}"]
+    assert runner.problems == [f"renewer.ack:sent was never reached; {case.command}"]
 
 
 def test_a_slice_has_each_point_once_and_repeats_by_its_seed() -> None:

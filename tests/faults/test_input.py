@@ -1,4 +1,4 @@
-"""Input: the real product in small, and broken twins of it, each of which must turn red."""
+"""Input: the real product in small, and negative control of it, each of which must turn red."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sequencer.errors import InvalidBody
 
 from .input import calls as input_calls
 from .input import cli as input_cli
-from .input import proof as proof
+from .input import fault_test as fault_test
 from .input import records as input_records
 from .input import values as input_values
 from .input.bench import Bench, bench
@@ -45,17 +45,18 @@ def of(targets: list[Target], name: str) -> Target:
 
 def test_every_target_runs_and_takes_effect(made: Bench) -> None:
     findings = Findings()
-    for target in proof.all_targets(made):
-        explore(replace(target, examples=min(target.examples, 10)), 0, findings, tries=1)
+    for target in fault_test.all_targets(made):
+        explore(replace(target, examples=min(target.examples, 10)), 0, findings, attempts=1)
     assert findings.problems == {}
-    assert set(proof.EFFECTS) <= set(findings.effects)
+    assert set(fault_test.EFFECTS) <= set(findings.effects)
 
 
 def test_every_command_is_fuzzed() -> None:
     assert input_cli.all_commands() == set(input_cli.COMMANDS) | input_cli.PROCESSES
 
 
-# -- broken twins -----------------------------------------------------------------------------------------------------
+# -- negative control
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_a_group_joined_without_escaping_is_caught() -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from sequencer import EmbeddedServer
-from sequencer.processes.places import Place
 from sequencer.processes.pool import Pool
+from sequencer.processes.workers import Worker
 from sequencer.testing import wait_until
 
 from .crash import supervisor as crash_supervisor
@@ -82,8 +82,8 @@ def test_a_process_that_outlives_others_is_found_and_ended() -> None:
 def test_a_supervisor_that_does_not_replace_the_dead_is_found(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def leave_empty(self: object, place: Place, *_: object) -> None:
-        place.is_done = True
+    def leave_empty(self: object, worker: Worker, *_: object) -> None:
+        worker.is_done = True
 
     monkeypatch.setattr(Pool, "_after_death", leave_empty)
     case = Case("default", "supervisor.spawn:before", 99, "kill")  # never reached: all goes its way

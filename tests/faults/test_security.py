@@ -1,4 +1,4 @@
-"""Least rights, TLS and canaries: the part passes, and each of its checkers turns red on a broken twin."""
+"""Least rights, TLS and canaries: the part passes, and each of its checkers turns red on a negative control."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sequencer import Sequencer
 from sequencer.doctor.rights import acl_rules, commands_of, needed
 from sequencer.errors import NotReplicated, ServerNotUsable
 
-from .security import proof as security
+from .security import fault_test as security
 from .security import rights as security_rights
 from .security import tls as security_tls
 from .security.rights import Users, prove_rights
@@ -118,9 +118,9 @@ def _print(search: Search, directory: Path) -> None:
     search.command(("info",), directory, program=program, SEQUENCER_REDIS=search.password)
 
 
-@pytest.mark.parametrize("twin", [_log, _print])
-def test_what_shows_a_canary_is_caught(twin: Callable[[Search, Path], None], tmp_path: Path) -> None:
+@pytest.mark.parametrize("control", [_log, _print])
+def test_what_shows_a_canary_is_caught(control: Callable[[Search, Path], None], tmp_path: Path) -> None:
     search = Search()
-    twin(search, tmp_path)
+    control(search, tmp_path)
     assert "shows the password" in search.problems[0]
     assert search.password not in "".join(search.problems), "the report does not show it either"

@@ -201,11 +201,11 @@ def test_consumers_that_can_not_be_started_end_no_service(
     work: Work, config: WorkerConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No more processes, or an interpreter that is exchanged just now: more often than deaths are counted."""
-    tries: list[int] = []
+    attempts: list[int] = []
 
     def start(*words: Any) -> ConsumerProcess:
-        tries.append(1)
-        if len(tries) <= 2 * RestartPolicy().limit:
+        attempts.append(1)
+        if len(attempts) <= 2 * RestartPolicy().limit:
             raise OSError(11, "Resource temporarily unavailable")
         return ConsumerProcess(*words)
 

@@ -15,13 +15,13 @@ from typing import Any
 
 from ...texts.events import Event
 from ...texts.words import many
-from ...values.views import QueueLook
+from ...values.views import QueueSnapshot
 from .. import service_events
 from ..consumer_process import ConsumerProcess
 from ..handlers.exec import REDIS_VARIABLE
-from ..places import STANDING_RETRY_S, Place
 from ..pool import Pool
 from ..restart_policy import RestartPolicy
+from ..workers import STANDING_RETRY_S, Worker
 from . import scaling
 from .application import CheckProcess
 from .plan import PoolPlan
@@ -56,7 +56,7 @@ class KeptPool(Pool):
     def open(self, lock_fd: int) -> None:
         super().open(lock_fd)
         for _ in range(min(self.plan.n, self._room())):
-            self._places.add()
+            self._workers.add()
 
     # -- what the master asks -----------------------------------------------------------------------------------
 
@@ -83,12 +83,12 @@ class KeptPool(Pool):
     @property
     def size(self) -> int:
         """Consumers that run or are about to, those too that were told to leave."""
-        return len(self._places)
+        return len(self._workers)
 
     @property
     def is_ready(self) -> bool:
         """Whether each consumer is connected, or can't be."""
-        return self.is_down or all(process.is_connected for _, process in self._places.running)
+        return self.is_down or all(process.is_connected for _, process in self._workers.running)
 
     @property
     def is_replacing(self) -> bool:
@@ -101,9 +101,9 @@ class KeptPool(Pool):
         return self._stage
 
     @property
-    def running(self) -> list[tuple[Place, ConsumerProcess]]:
+    def running(self) -> list[tuple[Worker, ConsumerProcess]]:
         """The consumers that run, each with its place."""
-        return self._places.running
+        return self._workers.running
 
     @property
     def state(self) -> str:
@@ -114,18 +114,18 @@ class KeptPool(Pool):
             return "down"
         if self.is_replacing:
             return "reloading"
-        running = self._places.running
+        running = self._workers.running
         return "starting" if running and not any(one.is_connected for _, one in running) else "running"
 
     @property
     def handled(self) -> int:
         """Messages handled by all its consumers so far, those that ended too."""
-        return self.totals.handled + sum(process.counts.get("handled", 0) for _, process in self._places.running)
+        return self.totals.handled + sum(process.counts.get("handled", 0) for _, process in self._workers.running)
 
     # -- starting, and the end of old ones ------------------------------------------------------------------------
 
-    def _start(self, place: Place) -> ConsumerProcess:
-        plan = self._plan_of(place)
+    def _start(self, worker: Worker) -> ConsumerProcess:
+        plan = self._plan_of(worker)
         config = self._with_descriptors(plan.config)
         if config.max_age is not None:
             config = replace(config, max_age=config.max_age * random.uniform(1 - AGE_SPREAD, 1 + AGE_SPREAD))
@@ -135,21 +135,21 @@ class KeptPool(Pool):
             process.longest_s = config.max_age + plan.hang_after_s
         return process
 
-    def _plan_of(self, _place: Place) -> PoolPlan:
+    def _plan_of(self, _worker: Worker) -> PoolPlan:
         """What the next consumer of a place is to do."""
         return self.plan
 
     def _on_tick(self) -> None:
         super()._on_tick()
         now = time.monotonic()
-        for _, process in self._places.running:
+        for _, process in self._workers.running:
             self._end_overdue(process, now)
         self._look_whether_back(now)
         if self._stage:
             self._checks.close()
             return
         self._checks.tick(now)
-        self._places.remove_done()
+        self._workers.remove_done()
 
     def close(self) -> None:
         self._checks.close()
@@ -184,27 +184,27 @@ class KeptPool(Pool):
 
     # -- down, and back -----------------------------------------------------------------------------------------
 
-    def _after_final_end(self, place: Place, process: ConsumerProcess, returncode: int) -> None:
+    def _after_final_end(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
         if self._stage:
-            place.is_done = True
+            worker.is_done = True
             return
         self.totals.died += 1
-        self._after_death(place, process, returncode, is_final=True)
+        self._after_death(worker, process, returncode, is_final=True)
 
-    def _give_up(self, place: Place) -> None:
+    def _give_up(self, worker: Worker) -> None:
         now = time.monotonic()
         if self._down_since is None:
             self._down_since = now
-            deaths, why = place.startup_deaths, place.why
+            deaths, why = worker.startup_deaths, worker.why
             self.emit(service_events.pool_down(self.queue, deaths=deaths, why=why, retry_in_s=STANDING_RETRY_S))
-        for other in self._places.empty:
+        for other in self._workers.empty:
             other.start_at = math.inf
-        place.start_at = now + STANDING_RETRY_S
+        worker.start_at = now + STANDING_RETRY_S
 
     def _look_whether_back(self, now: float) -> None:
         if self._down_since is None:
             return
-        works = [one for _, one in self._places.running if self._has_lived(one, now)]
+        works = [one for _, one in self._workers.running if self._has_lived(one, now)]
         if works:
             self.emit(service_events.pool_back(self.queue, lasted_s=now - self._down_since))
             self._down_since = None
@@ -216,26 +216,28 @@ class KeptPool(Pool):
 
     def _try_all(self) -> None:
         """Each empty place gets a consumer now."""
-        for place in self._places.empty:
-            place.free()
+        for worker in self._workers.empty:
+            worker.free()
 
     # -- size ---------------------------------------------------------------------------------------------------
 
-    def scale(self, look: QueueLook | None, now: float, cpu: float) -> None:
+    def scale(self, snapshot: QueueSnapshot | None, now: float, cpu: float) -> None:
         """Start consumers, or let one leave, as the look at the queue says; None: the server is away."""
         self._sizing.measure(self.running, now)
-        if self._stage or look is None:
+        if self._stage or snapshot is None:
             return
-        is_frozen = look.is_paused or look.has_outage or self.is_replacing or self._are_dying
-        change = self._sizing.change(list(self._places), look, now, cpu=cpu, room=self._room(), is_frozen=is_frozen)
+        is_frozen = snapshot.is_paused or snapshot.has_outage or self.is_replacing or self._are_dying
+        change = self._sizing.change(
+            list(self._workers), snapshot, now, cpu=cpu, room=self._room(), is_frozen=is_frozen
+        )
         if change:
-            self._change(change, look)
+            self._change(change, snapshot)
 
-    def lacks(self, look: QueueLook | None) -> bool:
+    def lacks(self, snapshot: QueueSnapshot | None) -> bool:
         """Whether it has fewer consumers than `n`, or none for what waits."""
         if self._stage:
             return False
-        return self._staying < self.plan.n or (not self._staying and look is not None and look.due > 0)
+        return self._staying < self.plan.n or (not self._staying and snapshot is not None and snapshot.due > 0)
 
     def note_lack(self, lacks: bool, now: float, most: int) -> None:
         """Log it after a while, then each hour. `most`: the limit of processes that is reached."""
@@ -254,7 +256,7 @@ class KeptPool(Pool):
         """
         if self._stage or self.is_replacing:
             return 0
-        processes = [place.process for place in self._places]
+        processes = [worker.process for worker in self._workers]
         are_settled = all(one and one.is_connected and now - one.started_at >= scaling.REST_S for one in processes)
         return max(0, len(processes) - self.plan.n) if are_settled else 0
 
@@ -267,7 +269,7 @@ class KeptPool(Pool):
 
     @property
     def _staying(self) -> int:
-        return sum(not place.is_leaving for place in self._places)
+        return sum(not worker.is_leaving for worker in self._workers)
 
     @property
     def busy(self) -> float:
@@ -276,33 +278,33 @@ class KeptPool(Pool):
 
     @property
     def _are_dying(self) -> bool:
-        return self.is_down or any(place.fast_deaths or place.startup_deaths for place in self._places)
+        return self.is_down or any(worker.fast_deaths or worker.startup_deaths for worker in self._workers)
 
-    def _change(self, change: int, look: QueueLook) -> None:
+    def _change(self, change: int, snapshot: QueueSnapshot) -> None:
         before = self._staying
         for _ in range(change):
-            self._places.add()
+            self._workers.add()
         if change > 0:
-            why = f"{many(look.due, 'group')} wait{'s' if look.due == 1 else ''}, the first for {look.waits_s:.1f} s"
+            why = f"{many(snapshot.due, 'group')} wait{'s' if snapshot.due == 1 else ''}, the first for {snapshot.waits_s:.1f} s"
         else:
             why = "they have little to do" if before <= self.plan.most else "there are more than the file says"
             self._let_youngest_leave()
         self.emit(service_events.pool_scaled(self.queue, before=before, now=before + change, why=why))
 
     def _let_youngest_leave(self) -> None:
-        staying = [(place, process) for place, process in self._places.running if not place.is_leaving]
-        if self._places.empty:
-            self._places.empty[-1].is_done = True
+        staying = [(worker, process) for worker, process in self._workers.running if not worker.is_leaving]
+        if self._workers.empty:
+            self._workers.empty[-1].is_done = True
         elif staying:
             self._leave(*max(staying, key=lambda one: one[1].started_at))
 
     @staticmethod
-    def _leave(place: Place, process: ConsumerProcess) -> None:
-        place.is_leaving = True
+    def _leave(worker: Worker, process: ConsumerProcess) -> None:
+        worker.is_leaving = True
         process.send_stage(1)
 
     # -- reports ------------------------------------------------------------------------------------------------
 
-    def _take_report(self, report: dict[str, Any], by_pid: dict[int, tuple[Place, ConsumerProcess]]) -> None:
+    def _take_report(self, report: dict[str, Any], by_pid: dict[int, tuple[Worker, ConsumerProcess]]) -> None:
         if not self._checks.take_report(report, self.emit, time.monotonic()):
             super()._take_report(report, by_pid)

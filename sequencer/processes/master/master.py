@@ -1,6 +1,6 @@
 """The master of `sequencer run`: many pools under one loop, and what concerns all of them.
 
-It looks at the queues and changes the size of pools, has alarms told and old data swept, reads its file again at
+It looks at the queues and changes the size of pools, has alerts told and old data swept, reads its file again at
 SIGHUP, ends after `run_for`, answers `--status`, and tells systemd how it is.
 """
 
@@ -20,14 +20,14 @@ from ...texts.events import Event
 from ...texts.words import error_text, many, type_name
 from ...values.version import VERSION
 from .. import service_events
-from ..alarms.server_away import ServerAway
-from ..alarms.watcher import END_S, Local, watcher_of
+from ..alerts.server_away import ServerAway
+from ..alerts.watcher import END_S, Local, watcher_of
 from ..pool import Pool
 from ..restart_policy import RestartPolicy
 from ..supervisor import PoolLoop
-from .looks import HostCpu, Looks
 from .plan import PoolPlan, RunPlan
 from .reloading_pool import ReloadingPool
+from .snapshots import HostCpu, Snapshots
 from .status import Rates, RunsAlready, ServiceManager, StatusSocket, status_of
 
 log = logging.getLogger("sequencer.supervisor")
@@ -55,7 +55,7 @@ class Master(PoolLoop):
         self._kept: list[ReloadingPool] = [self._make(pool) for pool in plan.pools]
         super().__init__(self._kept)
         self._stage, self._began = 0, time.monotonic()
-        self._looks, self._cpu, self._rates = Looks(plan, self._tell_trouble), cpu or HostCpu().share, Rates()
+        self._snapshots, self._cpu, self._rates = Snapshots(plan, self._tell_trouble), cpu or HostCpu().share, Rates()
         self._away = ServerAway()
         self._watcher = watcher_of(plan, self.emit, self._known_of, self._away)
         self._scales_at, self._failed_ticks = 0.0, 0
@@ -118,7 +118,7 @@ class Master(PoolLoop):
         try:
             status = super().run()
         finally:
-            self._looks.close()
+            self._snapshots.close()
             self._watcher.close(END_S)
             if self._status is not None:
                 self._status.close()
@@ -185,11 +185,13 @@ class Master(PoolLoop):
     def _scale(self, now: float) -> None:
         """Those that lack a consumer first, then those whose groups wait longest: there may not be room for all."""
         cpu = self._cpu()
-        looks = [(pool, self._looks.last(pool.queue, now)) for pool in self._kept]
-        for pool, look in sorted(looks, key=lambda one: (not one[0].lacks(one[1]), -one[1].waits_s if one[1] else 0.0)):
+        snapshots = [(pool, self._snapshots.last(pool.queue, now)) for pool in self._kept]
+        for pool, snapshot in sorted(
+            snapshots, key=lambda one: (not one[0].lacks(one[1]), -one[1].waits_s if one[1] else 0.0)
+        ):
             self._rates.note(pool.queue, pool.handled, now)
-            pool.scale(look, now, cpu)
-        lacking = [pool for pool, look in looks if pool.lacks(look)] if not self._room() else []
+            pool.scale(snapshot, now, cpu)
+        lacking = [pool for pool, snapshot in snapshots if pool.lacks(snapshot)] if not self._room() else []
         for pool in self._kept:
             pool.note_lack(pool in lacking, now, self.plan.max_processes)
         if lacking and self._is_settled():
@@ -199,7 +201,7 @@ class Master(PoolLoop):
 
     def _state_of_all(self) -> dict[str, Any]:
         state = "stopping" if self._stage else "reloading" if self._is_reloading else "running"
-        return status_of(self.plan, self._kept, self._looks, self._rates, self._began, state)
+        return status_of(self.plan, self._kept, self._snapshots, self._rates, self._began, state)
 
     def _tell_systemd(self, now: float) -> None:
         is_ready = all(pool.is_ready for pool in self._kept) or now - self._began >= READY_S
@@ -237,11 +239,11 @@ class Master(PoolLoop):
         pools = {pool.queue: pool for pool in self._kept if not pool.stage}
         watcher = watcher_of(plan, self.emit, self._known_of, self._away)  # what may fail comes first
         made = [self._make(one) for one in plan.pools if one.queue not in pools]
-        looks = Looks(plan, self._tell_trouble)
+        snapshots = Snapshots(plan, self._tell_trouble)
         self.plan = plan
-        self._looks.close()
+        self._snapshots.close()
         self._watcher.close()
-        self._looks, self._watcher = looks, watcher
+        self._snapshots, self._watcher = snapshots, watcher
         self._watcher.start()
         for one in plan.pools:
             if one.queue in pools:

@@ -13,8 +13,8 @@ from typing import Any
 
 from .. import service_events
 from ..consumer_process import ConsumerProcess
-from ..places import Place
 from ..signals import ending_text
+from ..workers import Worker
 from .kept_pool import KeptPool
 from .plan import PoolPlan
 
@@ -24,16 +24,16 @@ class Replacement:
     """The new plan of a pool, and how far it has come."""
 
     plan: PoolPlan
-    olds: list[tuple[Place, ConsumerProcess]]
+    olds: list[tuple[Worker, ConsumerProcess]]
     """Consumers of the old plan that are still to be replaced, each with its place."""
-    successor: Place | None = None
+    successor: Worker | None = None
     """The place of the new consumer that is not connected yet."""
     is_adopted: bool = False
     """Whether a new consumer has shown that the new plan works."""
 
-    def next_old(self) -> tuple[Place, ConsumerProcess] | None:
+    def next_old(self) -> tuple[Worker, ConsumerProcess] | None:
         """The old consumer to be replaced next. One that ended by itself has a successor already."""
-        self.olds = [(place, old) for place, old in self.olds if place.process is old and not place.is_leaving]
+        self.olds = [(worker, old) for worker, old in self.olds if worker.process is old and not worker.is_leaving]
         return self.olds[0] if self.olds else None
 
     def is_connected(self) -> bool:
@@ -41,9 +41,9 @@ class Replacement:
         process = self.successor.process if self.successor else None
         return process is not None and process.is_connected
 
-    def has_failed(self, place: Place) -> bool:
+    def has_failed(self, worker: Worker) -> bool:
         """Whether this place, whose consumer has ended, was the trial."""
-        return place is self.successor and not self.is_adopted
+        return worker is self.successor and not self.is_adopted
 
 
 class ReloadingPool(KeptPool):
@@ -66,11 +66,11 @@ class ReloadingPool(KeptPool):
     def is_exchanging(self) -> bool:
         """Whether a new consumer is not connected yet, or one leaves."""
         has_successor = self._replacement is not None and self._replacement.successor is not None
-        return has_successor or any(place.is_leaving for place in self._places)
+        return has_successor or any(worker.is_leaving for worker in self._workers)
 
-    def _plan_of(self, place: Place) -> PoolPlan:
+    def _plan_of(self, worker: Worker) -> PoolPlan:
         replacement = self._replacement
-        return replacement.plan if replacement is not None and place is replacement.successor else self.plan
+        return replacement.plan if replacement is not None and worker is replacement.successor else self.plan
 
     def _on_tick(self) -> None:
         super()._on_tick()
@@ -79,7 +79,7 @@ class ReloadingPool(KeptPool):
 
     def replace_all(self, plan: PoolPlan) -> None:
         """Replace each consumer by one of this plan, one by one; the first is the trial."""
-        olds = [(place, process) for place, process in self._places.running if not place.is_leaving]
+        olds = [(worker, process) for worker, process in self._workers.running if not worker.is_leaving]
         if self._replacement is not None and self._replacement.successor is not None:
             olds = [one for one in olds if one[0] is not self._replacement.successor]
             self._drop(self._replacement.successor)
@@ -98,7 +98,7 @@ class ReloadingPool(KeptPool):
             if replacement.next_old() is None:
                 self._replacement = None
             elif self._room() > 0 or self._is_settled():
-                replacement.successor = self._places.add()
+                replacement.successor = self._workers.add()
         elif replacement.is_connected():
             self._adopt(replacement.plan)
             if (old := replacement.next_old()) is not None:
@@ -121,20 +121,20 @@ class ReloadingPool(KeptPool):
         self._sizing.adopt(plan)
         self._checks.replace(plan)
 
-    def _drop(self, place: Place) -> None:
+    def _drop(self, worker: Worker) -> None:
         """Of a trial that a newer one replaces."""
-        place.is_leaving = True
-        if place.process is None:
-            place.is_done = True
+        worker.is_leaving = True
+        if worker.process is None:
+            worker.is_done = True
         else:
-            place.process.send_stage(1)
+            worker.process.send_stage(1)
 
-    def _after_end(self, place: Place, process: ConsumerProcess, returncode: int) -> None:
+    def _after_end(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
         replacement = self._replacement
-        if replacement is None or not replacement.has_failed(place) or self._stage:
-            super()._after_end(place, process, returncode)
+        if replacement is None or not replacement.has_failed(worker) or self._stage:
+            super()._after_end(worker, process, returncode)
             return
-        place.is_done = True
+        worker.is_done = True
         self._replacement = None
         why = f"the first new consumer ended before it was connected ({ending_text(returncode)})"
         self.reload_error = why

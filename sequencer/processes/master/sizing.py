@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...values.views import QueueLook
+from ...values.views import QueueSnapshot
 from ..consumer_process import ConsumerProcess
-from ..places import Place
+from ..workers import Worker
 from .plan import PoolPlan
-from .scaling import PoolLook, Scaler
+from .scaling import PoolSnapshot, Scaler
 
 SMOOTH_S = 5.0
 """Over this time it is smoothed."""
@@ -31,7 +31,7 @@ class Sizing:
         """The numbers of another plan; what was seen stays."""
         self._scaler.least, self._scaler.most, self._scaler.wait_s = plan.n, plan.most, plan.wait_s
 
-    def measure(self, running: Sequence[tuple[Place, ConsumerProcess]], now: float) -> None:
+    def measure(self, running: Sequence[tuple[Worker, ConsumerProcess]], now: float) -> None:
         """How busy they were since the last time."""
         before, self._handlers_s = self._handlers_s, {process.pid: process.busy_s for _, process in running}
         span = 0.0 if self._measured_at is None else now - self._measured_at
@@ -42,18 +42,18 @@ class Sizing:
             self.busy += (self._busy - self.busy) * min(1.0, span / SMOOTH_S)
 
     def change(
-        self, places: Sequence[Place], look: QueueLook, now: float, *, cpu: float, room: int, is_frozen: bool
+        self, workers: Sequence[Worker], snapshot: QueueSnapshot, now: float, *, cpu: float, room: int, is_frozen: bool
     ) -> int:
         """How many consumers to start, or -1: one is to leave."""
-        starting = sum(place.process is None or not place.process.is_connected for place in places)
+        starting = sum(worker.process is None or not worker.process.is_connected for worker in workers)
         return self._scaler.decide(
-            PoolLook(
+            PoolSnapshot(
                 now=now,
-                due=look.due,
-                waits_s=look.waits_s,
-                processes=len(places),
+                due=snapshot.due,
+                waits_s=snapshot.waits_s,
+                processes=len(workers),
                 starting=starting,
-                leaving=sum(place.is_leaving for place in places),
+                leaving=sum(worker.is_leaving for worker in workers),
                 busy=self._busy,
                 is_frozen=is_frozen,
                 cpu=cpu,

@@ -18,8 +18,8 @@ from typing import Any
 from ...errors import ConfigurationError
 from ...server import SOCKET_PATH_MAX, default_directory
 from ...values.version import VERSION
-from .looks import Looks
 from .plan import RunPlan
+from .snapshots import Snapshots
 
 VARIABLE = "NOTIFY_SOCKET"
 ANSWER_S = 5.0
@@ -147,7 +147,9 @@ class Rates:
         return (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
 
 
-def status_of(plan: RunPlan, pools: Any, looks: Looks, rates: Rates, began: float, state: str) -> dict[str, Any]:
+def status_of(
+    plan: RunPlan, pools: Any, snapshots: Snapshots, rates: Rates, began: float, state: str
+) -> dict[str, Any]:
     """What is told: plain values. `pools`: the KeptPools."""
     now = time.monotonic()
     return {
@@ -159,36 +161,36 @@ def status_of(plan: RunPlan, pools: Any, looks: Looks, rates: Rates, began: floa
         "age_s": round(now - began, 1),
         "processes": sum(pool.size for pool in pools),
         "max_processes": plan.max_processes,
-        "pools": [_pool_status(pool, looks, rates, now) for pool in pools],
+        "pools": [_pool_status(pool, snapshots, rates, now) for pool in pools],
     }
 
 
-def _pool_status(pool: Any, looks: Looks, rates: Rates, now: float) -> dict[str, Any]:
-    look = looks.last(pool.queue, now)
+def _pool_status(pool: Any, snapshots: Snapshots, rates: Rates, now: float) -> dict[str, Any]:
+    snapshot = snapshots.last(pool.queue, now)
     return {
         "queue": pool.queue,
         "state": pool.state,
         "n": pool.plan.n,
         "max": pool.plan.most,
-        "processes": [_process_status(place, process, now) for place, process in pool.running],
+        "processes": [_process_status(worker, process, now) for worker, process in pool.running],
         "busy": round(pool.busy, 2),
         "handled": pool.handled,
         "rate": round(rates.of(pool.queue), 2),
-        "due": look.due if look else None,
-        "waits_s": round(look.waits_s, 3) if look else None,
-        "parked": look.parked if look else None,
-        "dead": look.dead if look else None,
+        "due": snapshot.due if snapshot else None,
+        "waits_s": round(snapshot.waits_s, 3) if snapshot else None,
+        "parked": snapshot.parked if snapshot else None,
+        "dead": snapshot.dead if snapshot else None,
     }
 
 
-def _process_status(place: Any, process: Any, now: float) -> dict[str, Any]:
-    state = "leaving" if place.is_leaving else "working" if process.is_connected else "starting"
+def _process_status(worker: Any, process: Any, now: float) -> dict[str, Any]:
+    state = "leaving" if worker.is_leaving else "working" if process.is_connected else "starting"
     return {
         "pid": process.pid,
         "age_s": round(now - process.started_at, 1),
         "state": state,
         "handled": process.counts.get("handled", 0),
-        "in_hand": process.begun.name,
+        "in_progress": process.begun.name,
     }
 
 

@@ -57,7 +57,7 @@ def methods(client: Sequencer, bench: Bench) -> dict[str, Callable[[], Any]]:
     """Every public method that reads what is stored; those that change it come last."""
     return {
         "info": client.info,
-        "alarms": client.alarms,
+        "alerts": client.alerts,
         "groups": client.groups,
         "parked": client.parked,
         "paused_groups": client.paused_groups,
@@ -164,7 +164,7 @@ def _flipped(data: bytes, at: int, by: int) -> bytes:
 
 
 def damages() -> Any:
-    """A change of one record. "@name" stands for a key of the lane, "@order" and "@body" for those of the group."""
+    """A change of one record. "@name" stands for a key of the shard, "@order" and "@body" for those of the group."""
     rubbish = st.one_of(st.binary(max_size=30), inputs.json_bytes, st.sampled_from([b"inf", b"nan", b"1e300", b"-5"]))
     sound = b'000000000000000100000[{"n":1}]'
     flipped = st.builds(_flipped, st.just(sound), st.integers(0, 40), st.integers(1, 255))
