@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 from .consume.emitter import EventEmitter
 from .consume.forks import owner_name
@@ -17,8 +17,9 @@ from .lease import Lease
 from .net.appender import Appender
 from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
-from .queue import audit_stream, counts, operate, views
+from .queue import append, audit_stream, counts, operate, views
 from .queue.alerts import incidents
+from .queue.append_many import append_many
 from .queue.dead_letters import listed as dead_letters
 from .queue.dead_letters import purge, redrive
 from .queue.groups import head, many, parked, unskip
@@ -40,11 +41,11 @@ from .settings.options import (
 )
 from .settings.policy import Policy
 from .store.group import encode_group
-from .store.item import Group, Id, ItemMaker, Score
+from .store.item import Group, Id, Score
 from .store.keys import shard_of
 from .values.checks import check_name
 from .values.durations import Duration
-from .values.message import BatchReceipt, ConsumeSummary, Receipt
+from .values.message import ConsumeSummary, Receipt
 from .values.views import Finding
 
 
@@ -76,7 +77,7 @@ class Sequencer(Registered):
         self._net.check_reply_time(self.options.wait_replicas, self.options.wait_timeout_s)
         self._session = Session(self.options, self._net)
         self._net.guide = self._session
-        self._appender = Appender(self._session, self._net, ItemMaker(self.options, self._session.fields))
+        self._appender = Appender(self._session, self._net)
         Registered.__init__(self, self.options.kind_by)
         self._emitter = EventEmitter(queue, observers=self._observers)
 
@@ -158,38 +159,16 @@ class Sequencer(Registered):
         IdConflict, LateMessage where the queue's `on_late` is "refuse", QueueFull, OutcomeUnknown when the connection
         failed after sending, ServerUnavailable when it failed before.
         """
-        if (is_sequence := self._session.known_sequence()) is None:  # what breaks a rule is said without a server
-            self._appender.check(body, group, id, score, headers, delay, at, done)
-            is_sequence = finish(self._session.is_sequence())
-        item = self._appender.items.make(body, group, id, score, headers, delay, at, done, is_sequence=is_sequence)
+        session = self._session
+        if (is_sequence := session.known_sequence()) is None:  # what breaks a rule is said without a server
+            finish(append.check(session, body, group, id, score, headers, delay, at, done))
+            is_sequence = finish(session.is_sequence())
+        item = session.items.make(body, group, id, score, headers, delay, at, done, is_sequence=is_sequence)
         if pipeline is not None:
             return self._appender.append_to(pipeline, item, replace=replace)
         return self._appender.append(item, replace=replace, backlog=backlog)
 
-    def append_many(
-        self,
-        items: Iterable[Any],
-        *,
-        on_refused: Literal["stop", "skip"] = "stop",
-        chunk: int | None = None,
-        replace: bool = False,
-    ) -> BatchReceipt:
-        """Add any number of messages, streamed: one round trip for each `chunk`, and each chunk stored as a whole.
-
-        A chunk is so many messages, 1 to 1,000; without a number 200, or fewer where they are of more than 128 groups.
-        With a number or without, it has at most 1 MiB of groups, ids, bodies and headers, unless one message is larger.
-
-        An item is a mapping with the arguments of `append`: `body`, `group`, and as needed `id`, `score`, `headers`,
-        `delay`, `at`, `done`; any other item is a body, when the queue has `group_by`. With
-        on_refused="stop", a chunk that holds an item which can't be stored is not stored at all, and BatchRefused says
-        which and why and how many messages of earlier chunks were stored; with "skip" the others are stored and the
-        receipt lists the refused. Of a list or tuple the next chunk is checked while the server stores one; from an
-        iterator no more is taken than is sent, but for one message that was too large for its chunk.
-
-        Raises BatchRefused, OutcomeUnknown, QueueFull, ServerUnavailable; repeating is harmless where items have ids.
-        `earlier` of any of them is the receipt of the chunks before the one that failed.
-        """
-        return self._appender.append_many(items, on_refused, chunk, replace=replace)
+    append_many = blocking(append_many)
 
     # -- looking ----------------------------------------------------------------------------------------------
 

@@ -27,8 +27,6 @@ class ItemOutcome(NamedTuple):
     stamp: int
     backlog: int | None = None
     """How many messages its group has then, where that was asked."""
-    mark: str = ""
-    """Of one that was refused as late: the watermark of its group, where it was looked up."""
 
 
 OnConflict = Literal["none", "others", "error", "replace", "error_replace"]

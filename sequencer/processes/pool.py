@@ -31,12 +31,11 @@ from ..texts.events import Event
 from . import service_events
 from .consumer_process import ConsumerProcess, Reports, Totals
 from .liveness import Liveness
-from .restart_policy import RestartPolicy
 from .shared_reports import SharedReports
 from .signals import ending_text
 from .worker.config import WorkerConfig
 from .worker.run import DRAINED, EXIT_BY_ENDING, GAVE_UP, OUTPUT_CLOSED, PLANNED
-from .workers import CANT_WORK, STANDING_RETRY_S, Worker, Workers
+from .workers import CANT_WORK, STANDING_RETRY_S, RestartPolicy, Worker, Workers
 
 log = logging.getLogger("sequencer.supervisor")
 

@@ -181,12 +181,6 @@ def consumer_overdue(queue: str, *, pid: int, lived_s: float, begun: Begun, kill
     return event("consumer overdue", queue, f"{said}{_seen(begun)}", fields)
 
 
-def no_room(queue: str, *, consumers: int, wanted: int, most: int) -> Event:
-    """The queue has fewer consumers than it should, because the host may not run more."""
-    said = f"{consumers} of {many(wanted, 'consumer')}; max_processes={most} is reached"
-    return event("no room", queue, said, {"consumers": consumers, "wanted": wanted, "max_processes": most})
-
-
 def runs_already(file: str, other_pid: int) -> Event:
     """A second master of the same file starts a second set of consumers."""
     said = f"process {other_pid} runs {file} on this host; each queue now has two sets of consumers, and run --status"

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from ..settings.backoff import Backoff
 from .consumer_process import ConsumerProcess
-from .restart_policy import RestartPolicy
 
 STANDING_RETRY_S = 60.0
 """How often a place that stands is retried while others work."""
@@ -20,6 +20,31 @@ CANT_WORK = 'of what its line "consumer can\'t work" says, and no other could do
 
 Next = Literal["restart", "stand", "give up"]
 """What follows from a death: the place gets its next consumer soon, seldom from now on, or no place gets any."""
+
+
+RESTART = Backoff(base_s=0.2, cap_s=5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """When the supervisor replaces a consumer that died, and when it gives up.
+
+    A death is one at startup if its app was not imported, or no handler had begun and the consumer had lived for less
+    than `startup_s`: what it needs is missing, and a restart does not help. After `limit` of them in a row its place
+    stands; when all places stand, the service gives up. Any other death is of a message or of this machine, and its
+    consumer is replaced, for ever: the message at which consumers die is parked in the end. A rule that counts those
+    too would end the service before that, since a message at which a consumer died waits for a lease, and fresh ones
+    come before it.
+    """
+
+    limit: int = 5
+    startup_s: float = 60.0
+    fast_s: float = 5.0
+    """Who dies sooner makes the next one in its place start later."""
+    backoff: Backoff = RESTART
+
+    def is_startup_death(self, lived_s: float, *, has_begun: bool, is_loaded: bool = True) -> bool:
+        return not is_loaded or (not has_begun and lived_s < self.startup_s)
 
 
 @dataclass(slots=True)
@@ -55,7 +80,7 @@ class Workers:
     """All places of a service."""
 
     def __init__(self, count: int, policy: RestartPolicy) -> None:
-        self._policy, self._workers = policy, [Worker() for _ in range(count)]
+        self.policy, self._workers = policy, [Worker() for _ in range(count)]
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(self._workers)
@@ -64,7 +89,7 @@ class Workers:
         return len(self._workers)
 
     def add(self) -> Worker:
-        """One place more; its first consumer starts at once."""
+        """One more place; its first consumer starts at once."""
         self._workers.append(Worker())
         return self._workers[-1]
 
@@ -93,8 +118,8 @@ class Workers:
 
     def start_later(self, worker: Worker, lived_s: float, now: float, random: float) -> float:
         """The more of its consumers died soon after their start, the later comes the next. Returns the delay."""
-        worker.fast_deaths = self._policy.after_death(worker.fast_deaths, lived_s)
-        delay_s = self._policy.delay_s(worker.fast_deaths, random)
+        worker.fast_deaths = worker.fast_deaths + 1 if lived_s < self.policy.fast_s else 0
+        delay_s = self.policy.backoff.delay_s(worker.fast_deaths, random) if worker.fast_deaths else 0.0
         worker.start_at = now + delay_s
         return delay_s
 
@@ -102,10 +127,10 @@ class Workers:
         """Reset the counts of deaths where the running consumer has lived long enough to end the row."""
         for worker, process in self.running:
             lived_s = now - process.started_at
-            if process.is_connected and not self._policy.is_fast(lived_s):
+            if process.is_connected and lived_s >= self.policy.fast_s:
                 worker.fast_deaths = 0
             began = {"has_begun": process.has_begun, "is_loaded": process.is_loaded}
-            if not self._policy.is_startup_death(lived_s, **began):
+            if not self.policy.is_startup_death(lived_s, **began):
                 worker.startup_deaths = 0
 
     def after_death(
@@ -115,7 +140,7 @@ class Workers:
         `is_loaded`: whether its app was imported; `is_final`: it ended with what no other consumer could better, so
         that the place stands at once.
         """
-        is_startup = is_final or self._policy.is_startup_death(lived_s, has_begun=has_begun, is_loaded=is_loaded)
+        is_startup = is_final or self.policy.is_startup_death(lived_s, has_begun=has_begun, is_loaded=is_loaded)
         worker.startup_deaths = worker.startup_deaths + 1 if is_startup else 0
         worker.is_hopeless = is_final
         if not self._is_standing(worker):
@@ -125,4 +150,4 @@ class Workers:
         return "stand" if can_work else "give up"
 
     def _is_standing(self, worker: Worker) -> bool:
-        return worker.is_hopeless or self._policy.is_standing(worker.startup_deaths)
+        return worker.is_hopeless or worker.startup_deaths >= self.policy.limit

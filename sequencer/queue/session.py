@@ -14,6 +14,7 @@ from ..errors import ConfigurationError, ServerNotUsable
 from ..settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_fields, read_fields
 from ..settings.options import QueueOptions
 from ..settings.policy import HistoryKept, Policy, merge_policy
+from ..store.item import ItemMaker
 from ..store.keys import ShardKeys, consumer_name, index_key, registry_key, shard_keys, shard_of
 from ..store.registration import INDEX_WORD, Registration, of_shard, registered
 from ..store.replies import Reading, field_texts, text
@@ -33,6 +34,7 @@ class Session:
         """Over which operations run."""
         self.fields = QueueFields(BodyFields(options.group_by, options.id_by, options.score_by))
         """Which fields of a body make group, id and score: before the first use those that were named."""
+        self.items = ItemMaker(options, self.fields)
         self.generation = ""
         """What calls bring: protocol and generation_number of the queue; "" while it was not found."""
         self.consumes = False

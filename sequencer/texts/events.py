@@ -79,8 +79,6 @@ FIELDS: Mapping[str, str] = {
     "make": "command that appends a first message",
     "consumer_pid": "process id of the consumer",
     "other_pid": "process id of the other master",
-    "wanted": "how many consumers there should be",
-    "max_processes": "how many there may be on this host",
     "ended_by": "how the consumer ended: an exit status or a signal",
     "deaths": "how often in a row",
     "lived_s": "how long the consumer lived, in seconds",
@@ -215,11 +213,6 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "pool back": Kind(WARNING, "consumers of the queue get to work again", ("lasted_s",)),
     "pool scaled": Kind(INFO, "the queue gets more consumers, or fewer", ("before", "now", "why")),
-    "no room": Kind(
-        WARNING,
-        "the queue has fewer consumers than n, or none for what waits: max_processes is reached; logged once an hour",
-        ("consumers", "wanted", "max_processes"),
-    ),
     "runs already": Kind(WARNING, "another master runs the same file on this host", ("file", "other_pid")),
     "consumer overdue": Kind(
         WARNING,

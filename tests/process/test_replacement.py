@@ -14,10 +14,10 @@ from sequencer import EmbeddedServer, Sequencer
 from sequencer.processes import pool as pool_module
 from sequencer.processes import supervisor as supervisor_module
 from sequencer.processes.consumer_process import ConsumerProcess
-from sequencer.processes.restart_policy import RestartPolicy
 from sequencer.processes.supervisor import Supervisor
 from sequencer.processes.worker.config import WorkerConfig
 from sequencer.processes.worker.run import SERVER
+from sequencer.processes.workers import RestartPolicy
 from sequencer.settings.backoff import Backoff
 from sequencer.testing import wait_until
 

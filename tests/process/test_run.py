@@ -187,7 +187,7 @@ def test_a_second_signal_interrupts_the_handlers_of_all_queues(cli: Cli, scene: 
 
 
 def test_its_own_time_ends_it_as_a_signal_would(cli: Cli, scene: RunScene) -> None:
-    scene.write_file("run_for = '3s'", orders="n = 1; max_messages = 1")
+    scene.write_file("run_for = '6s'", orders="n = 1; max_messages = 1")
     scene.append("orders", [{}, {}])
     done = cli.run("run")
     assert done.returncode == 0, done.stderr

@@ -13,8 +13,7 @@ from sequencer.doctor.diagnose import diagnose
 from sequencer.errors import Park, SetAside
 from sequencer.net.link import Link
 from sequencer.processes.alerts.notices import Origin
-from sequencer.processes.alerts.watched_queue import WatchedQueue
-from sequencer.processes.alerts.watcher import Local, Watcher
+from sequencer.processes.alerts.watcher import Local, WatchedQueue, Watcher
 from sequencer.store.keys import ShardKeys, shard_keys
 
 from ..support.changed_script import changed_script

@@ -14,8 +14,7 @@ from sequencer.net.link import Link
 from sequencer.processes.alerts import sender
 from sequencer.processes.alerts import watcher as watchers
 from sequencer.processes.alerts.notice import Notice
-from sequencer.processes.alerts.watched_queue import WatchedQueue
-from sequencer.processes.alerts.watcher import Watcher
+from sequencer.processes.alerts.watcher import WatchedQueue, Watcher
 from sequencer.queue.alerts import pending_news
 from sequencer.store.keys import ShardKeys, shard_keys
 

@@ -11,10 +11,11 @@ import pytest
 
 from sequencer import EmbeddedServer, Sequencer
 from sequencer.calls.net_protocol import Net
-from sequencer.errors import ConfigurationError, IdConflict, ServerUnavailable
+from sequencer.errors import BatchRefused, ConfigurationError, IdConflict, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.queue.append import append, append_chunk
+from sequencer.queue.append import append
+from sequencer.queue.append_many import append_many
 from sequencer.queue.groups.head import resume
 from sequencer.queue.operate import pause, unpause
 from sequencer.queue.session import Session
@@ -88,20 +89,18 @@ def test_a_parked_group_is_resumed_over_it(
 def test_messages_are_appended_one_by_one_and_in_chunks(
     make: Callable[..., Sequencer], server: EmbeddedServer, namespace: str, shards: int
 ) -> None:
-    async def appended() -> list[str]:
+    async def appended() -> None:
         async with client(server.url, namespace, shards=shards) as session:
-            said: list[str] = []
             assert (await append(session, item(session, 0, "g0", id="a"))).outcome == "stored"
             with pytest.raises(IdConflict):
                 await append(session, item(session, 1, "g0", id="a"))
-            some = [item(session, n, f"g{n}", id="a") for n in range(20)]
-            marks = await append_chunk(session, some, meanwhile=lambda: said.append("meanwhile"))
-            assert said == ["meanwhile"]
-            refused = [item(session, "other", "g7", id="a"), item(session, "new", "new", id="a")]
-            assert [mark.outcome for mark in await append_chunk(session, refused)] == ["conflict", "undone"]
-            return [mark.outcome for mark in marks]
+            done = await append_many(session, [{"body": n, "group": f"g{n}", "id": "a"} for n in range(20)], chunk=7)
+            assert (done.appended, done.duplicates) == (19, 1)
+            with pytest.raises(BatchRefused) as caught:
+                await append_many(session, [{"body": n, "group": n, "id": "a"} for n in ("g7", "new")])
+            assert (caught.value.refused[0].index, caught.value.stored) == (0, 0)
 
-    assert asyncio.run(appended()) == ["duplicate", *["stored"] * 19]
+    asyncio.run(appended())
     assert make(shards=shards).info().backlog == 20
 
 

@@ -12,6 +12,7 @@ from sequencer.calls.net_protocol import Alone, Answer, Command
 from sequencer.net.blocking import finish
 from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy
+from sequencer.store.item import ItemMaker
 from sequencer.store.keys import ShardKeys, shard_keys, shard_of
 from sequencer.values.views import QueueInfo
 
@@ -131,6 +132,7 @@ class ListedSession:
         **options: Any,
     ) -> None:
         self.net, self.options = net, QueueOptions(queue="q", namespace="n", **options)
+        self.items = ItemMaker(self.options)
         self.keys = [shard_keys("n", "q", shard) for shard in range(shards)]
         self._policy = policy or Policy()
         self._fresh = fresh or self._policy

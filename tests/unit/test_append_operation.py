@@ -15,7 +15,6 @@ from sequencer.errors import (
     BatchRefused,
     DataError,
     IdConflict,
-    LateMessage,
     NotReplicated,
     NumberTaken,
     OutcomeUnknown,
@@ -23,10 +22,10 @@ from sequencer.errors import (
     ServerUnavailable,
 )
 from sequencer.net.appender import Appender
-from sequencer.queue.append import Chunk, Tally, append, append_chunk
-from sequencer.settings.options import QueueOptions
+from sequencer.queue.append import append
+from sequencer.queue.append_many import Chunk, Tally, append_chunk, append_many
 from sequencer.settings.policy import Policy
-from sequencer.store.item import Item, ItemMaker
+from sequencer.store.item import Item
 from sequencer.values.message import Receipt, Refused
 
 from ..support.listed_net import ListedNet, ListedSession, run
@@ -84,7 +83,7 @@ def by_both_ways(answer: Any, *, shards: int, replace: bool, **options: Any) -> 
         net = ListedNet(answer)
         session: Any = ListedSession(net, shards=shards, **options)
         links: Any = Links(net)
-        flat = Appender(session, links, ItemMaker(session.options))
+        flat = Appender(session, links)
         ways: dict[str, Callable[[], Any]] = {
             "flat": partial(flat.append, ITEM, replace=replace),
             "operation": partial(_by_operation, session, replace),
@@ -143,24 +142,6 @@ def test_what_became_of_one_message() -> None:
         one(Answer(marks("stored"), False, 1), **WAITING)
 
 
-@pytest.mark.parametrize(
-    ("answers", "said"),
-    [
-        (([[b"7"]], [[b"8"]]), "a higher score than 1.0 was handled, 8; give it"),
-        (([[b"7"]], [[None]]), "a higher score than 1.0 was handled, 7; give it"),
-        (([[None]], [[None]]), "a higher score than 1.0 was handled; give it"),
-        ((ServerUnavailable("gone"),), "a higher score than 1.0 was handled; give it"),
-    ],
-)
-def test_a_late_message_names_the_watermark_that_it_came_behind(answers: Any, said: str) -> None:
-    session: Any = ListedSession(ListedNet(b"<" + STAMP, *answers))
-    with pytest.raises(LateMessage, match=said):
-        run(append(session, ITEM))
-    chunks = ListedNet([b"<" + STAMP], *answers)
-    (outcome,) = run(append_chunk(ListedSession(chunks), [ITEM], on_refused="skip"))  # type: ignore[arg-type]
-    assert (f", {outcome.mark};" in said) == bool(outcome.mark)
-
-
 # -- a chunk ----------------------------------------------------------------------------------------------------
 
 ITEMS = [Item(f"g{n}", f"m{n}", "", b"[%d]" % n) for n in range(8)]
@@ -169,7 +150,7 @@ ITEMS = [Item(f"g{n}", f"m{n}", "", b"[%d]" % n) for n in range(8)]
 def chunk(*answers: Any, items: list[Item] = ITEMS, shards: int = 1, **options: Any) -> tuple[list[str], ListedNet]:
     net = ListedNet(*answers)
     session: Any = ListedSession(net, shards=shards, policy=options.pop("policy", None), **options.pop("given", {}))
-    found = run(append_chunk(session, items, **options))
+    found = run(append_chunk(session, items, **{"on_refused": "stop", "replace": False, **options}))
     assert net.answers == []
     return [mark.outcome for mark in found], net
 
@@ -264,7 +245,5 @@ def test_the_tally_stops_at_what_was_refused_or_lists_it() -> None:
 def test_an_empty_list_asks_nothing() -> None:
     net = ListedNet()
     session: Any = ListedSession(net)
-    links: Any = Links(net)
-    appender = Appender(session, links, ItemMaker(QueueOptions(queue="q")))
-    assert appender.append_many([], "stop", None).appended == 0
+    assert run(append_many(session, [])).appended == 0
     assert net.asked == []

@@ -9,14 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sequencer.net.appender
+import sequencer.queue.append_many
 from sequencer.errors import BatchRefused, QueueFull
-from sequencer.net.appender import Appender
-from sequencer.queue.append import CHUNK_BYTES, Chunk
-from sequencer.settings.options import QueueOptions
-from sequencer.store.item import ItemMaker
+from sequencer.queue.append_many import CHUNK_BYTES, Chunk, Chunks, append_many
 
-from ..support.listed_net import ListedNet, ListedSession
+from ..support.listed_net import ListedNet, ListedSession, run
 
 BOUND = 100
 ITEMS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2 * BOUND)) | st.none(), max_size=30)
@@ -25,8 +22,11 @@ ITEMS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2 * BOUND)) | st.no
 
 def chunks_of(items: list[Any], size: int, most_groups: int) -> list[Chunk]:
     session: Any = ListedSession(ListedNet())
-    net: Any = None
-    return list(Appender(session, net, ItemMaker(QueueOptions(queue="q")))._chunks(items, size, most_groups))
+    chunks, found = Chunks(session, items, None), list[Chunk]()
+    chunks.size, chunks._most_groups = size, most_groups
+    while chunk := chunks.take():
+        found.append(chunk)
+    return found
 
 
 def bytes_of(chunk: Chunk) -> int:
@@ -42,7 +42,7 @@ def test_no_chunk_is_larger_than_its_bounds_unless_it_is_one_message(
         for position, one in enumerate(drawn)
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sequencer.net.appender, "CHUNK_BYTES", BOUND)
+        patch.setattr(sequencer.queue.append_many, "CHUNK_BYTES", BOUND)
         chunks = chunks_of(items, size, most_groups)
     for chunk in chunks:
         assert chunk.items or chunk.errors
@@ -60,7 +60,7 @@ def test_no_chunk_is_larger_than_its_bounds_unless_it_is_one_message(
 def test_a_chunk_ends_only_where_a_bound_says_so(drawn: list[tuple[int, int] | None]) -> None:
     items = [{"group": one[0], "body": "x" * one[1], "id": 1} for one in drawn if one]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sequencer.net.appender, "CHUNK_BYTES", BOUND)
+        patch.setattr(sequencer.queue.append_many, "CHUNK_BYTES", BOUND)
         chunks = chunks_of(items, 12, 12)
     for chunk, following in pairwise(chunks):
         first = following.items[0]
@@ -72,9 +72,9 @@ def test_from_an_iterator_one_message_more_is_taken_at_most() -> None:
     large = "x" * (CHUNK_BYTES // 3)
     items = iter([{"group": "g", "body": large, "id": n} for n in range(6)])
     session: Any = ListedSession(ListedNet(), max_body_bytes=CHUNK_BYTES)
-    net: Any = None
-    chunks = Appender(session, net, ItemMaker(session.options))._chunks(items, 1000, 1000)
-    assert [item.id for item in next(chunks).items] == ["0", "1"]
+    first = Chunks(session, items, 1000).take()
+    assert first
+    assert [item.id for item in first.items] == ["0", "1"]
     assert [next(items)["id"], next(items)["id"]] == [3, 4]
 
 
@@ -82,19 +82,15 @@ def test_the_error_of_a_chunk_says_what_became_of_the_earlier_ones() -> None:
     net = ListedNet([b"+" + b"1" * 16], [b"=" + b"0" * 16])
     session: Any = ListedSession(net)
     bad = [*({"group": "g", "body": n, "id": n} for n in range(2)), {"body": 1, "group": []}]
-    unused: Any = None
-    appender = Appender(session, unused, ItemMaker(session.options))
     with pytest.raises(BatchRefused) as caught:
-        appender.append_many(bad, "stop", 1)
+        run(append_many(session, bad, chunk=1))
     earlier = caught.value.earlier
     assert (caught.value.stored, earlier.appended, earlier.duplicates) == (1, 1, 1)
 
 
 def test_any_error_of_many_says_what_became_of_the_earlier_chunks() -> None:
     session: Any = ListedSession(ListedNet([b"+" + b"1" * 16], [b"=" + b"0" * 16], QueueFull("full")))
-    unused: Any = None
-    appender = Appender(session, unused, ItemMaker(session.options))
     with pytest.raises(QueueFull) as caught:
-        appender.append_many([{"group": "g", "body": n, "id": n} for n in range(4)], "stop", 1)
+        run(append_many(session, [{"group": "g", "body": n, "id": n} for n in range(4)], chunk=1))
     assert (caught.value.earlier.appended, caught.value.earlier.duplicates) == (1, 1)
     assert QueueFull("full").earlier is None

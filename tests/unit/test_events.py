@@ -96,7 +96,6 @@ def all_events() -> list[Event]:
             begun=service.Begun("group=a id=m1", "sequencer explain orders a"),
             kill_in_s=15.0,
         ),
-        service.no_room("orders", consumers=0, wanted=2, most=4),
         service.runs_already("/srv/shop/sequencer.toml", 77),
         service.service_reloading("/srv/shop/sequencer.toml"),
         service.service_reloaded("/srv/shop/sequencer.toml"),

@@ -156,7 +156,7 @@ def pending(play: Play) -> bool:
     old = play.go(play.find(3))
     for shard in (1, 2):
         del play.server.hashes[shard_keys("n", "q", shard).policy]
-    sleeper = play.go(play.find(3), until=has(shard_keys("n", "q", 1).policy))
+    sleeper = play.go(play.find(3), until=has(shard_keys("n", "q", 1).schedule))
     brings = play.pending
     play.go(play.delete())
     play.append(play.go(play.find(1)), 1)

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.processes.restart_policy import RestartPolicy
-from sequencer.processes.workers import BEFORE_BEGIN, CANT_WORK, Workers
+from sequencer.processes.workers import BEFORE_BEGIN, CANT_WORK, RestartPolicy, Workers
 
 LEASE_S, ATTEMPTS, START_S, LIMIT_S = 15.0, 5, 0.3, 40_000.0
 

@@ -191,7 +191,7 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         (ORDERS + "env = { A = 'env:' }\n", "queues.orders: env.A names no variable, as in env:NAME"),
         (ORDERS + "on_failure = 'parc'\n", "queues.orders: on_failure='parc' must be one of park, dead_letter, drop"),
         (ORDERS + "outage = 'Away'\n", "queues.orders: outage='Away' must be a list, not text"),
-        (ORDERS + "n = 4\n[queues.mails]\nexec='true'\nn = 61\n", "max_processes=64 is too low: the queues need n=65"),
+        (ORDERS + "n = 4\n[queues.mails]\nexec='true'\nn = 61\n", "max_processes=64 is too low: the queues need 65"),
         ("check_every = '1ms'\n" + ORDERS, "check_every='1ms' must be a duration from 0.1 to "),
         ("redis = 'redis://:secret@host/0'\n" + ORDERS, "redis has a password in it; put it into a variable"),
         ("redis = ''\n" + ORDERS, "redis is empty; name a server, or leave it out"),

@@ -74,7 +74,7 @@ class RandomWalk:
             busy=0.0 if phase == "idle" else chance.uniform(0, self._size),
             is_frozen=phase == "frozen",
             cpu=chance.choice([0.3, 0.89, 0.95]),
-            room=chance.choice([0, 2, 100]),
+            room=chance.choice([-1, 0, 2, 100]),
         )
         change = self._scaler.decide(snapshot)
         self._check(snapshot, change)
@@ -94,7 +94,8 @@ class RandomWalk:
             return "down while frozen"
         if change < 0 and self._now - self._left_at < scaling.REST_S:
             return "two leave"
-        if change > snapshot.room or (change > 0 and size > self._least and snapshot.processes + change > self._most):
+        is_free = size <= self._least or not snapshot.processes  # the others leave room for that
+        if change > 0 and not is_free and (change > snapshot.room or snapshot.processes + change > self._most):
             return "more than there is room for"
         if change <= 0 or self._size < self._least:
             return ""
@@ -210,6 +211,12 @@ def test_a_pool_that_was_made_smaller_gives_back_one_in_ten_seconds() -> None:
     scaler = Scaler(1, 2, 1.0)
     snapshots = [replace(WAITING, now=now, due=0, processes=5, leaving=0) for now in (0.0, 10.0, 12.0, 20.0)]
     assert decide(snapshots, scaler) == [0, -1, 0, -1]
+
+
+def test_a_pool_gives_back_what_is_above_its_least_where_the_host_has_too_many() -> None:
+    crowded = [replace(WAITING, now=now, due=9, processes=5, leaving=0, room=-1) for now in (0.0, 10.0, 12.0, 20.0)]
+    assert decide(crowded, Scaler(1, 12, 1.0)) == [0, -1, 0, -1]
+    assert decide(crowded, Scaler(5, 12, 1.0)) == [0, 0, 0, 0]
 
 
 # -- controls --------------------------------------------------------------------------------------------------------

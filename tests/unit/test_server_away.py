@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.processes.alerts.notices import Origin, away_notice
+from sequencer.calls.alerts import Grant
+from sequencer.processes.alerts.notices import Origin, notice_of
 from sequencer.processes.alerts.sender import ALL_ATTEMPTS_S, Sender
-from sequencer.processes.alerts.server_away import HOLD_S, AwayGrant, ServerAway
+from sequencer.processes.alerts.server_away import HOLD_S, ServerAway
 from sequencer.processes.alerts.settings import QueueAlerts
 from sequencer.processes.alerts.targets.command import Command
 from sequencer.processes.alerts.watcher import Watcher
@@ -28,10 +29,10 @@ class Walk:
         self.takes = set(self.targets)
         self.told: list[tuple[float, str, str, int]] = []
 
-    def look(self, error: str, seconds: float = 2.0, limit_s: float = LIMIT_S) -> list[AwayGrant]:
+    def look(self, error: str, seconds: float = 2.0, limit_s: float = LIMIT_S) -> list[Grant]:
         self.now += seconds
         self.away.note(self.now, AT + self.now, error, limit_s)
-        found = self.away.grants(self.now, self.targets, REPEAT_S)
+        found = self.away.grants(self.now, self.targets, REPEAT_S, limit_s)
         for one in found:
             if one.target in self.takes:
                 self.away.sent(one, self.now)
@@ -77,7 +78,7 @@ def test_a_target_that_takes_nothing_is_tried_after_the_hold_and_hears_of_the_en
     walk.takes = {"chat", "mail"}
     walk.look("", HOLD_S)
     walk.look_for("", 100)
-    assert [told[1:] for told in walk.told] == [("mail", "open", 0), ("mail", "resolved", 1), ("chat", "resolved", 0)]
+    assert [told[1:] for told in walk.told] == [("mail", "open", 0), ("mail", "resolved", 1), ("chat", "resolved", 1)]
 
 
 def test_the_next_time_is_told_with_its_own_length_though_one_target_never_heard_the_end() -> None:
@@ -88,8 +89,8 @@ def test_the_next_time_is_told_with_its_own_length_though_one_target_never_heard
     walk.look_for("gone", 30)
     said = {one.target: one for one in walk.look("gone")}
     assert said["mail"].text == "the server does not answer, for 30.0 s: gone"
-    assert (said["mail"].what, said["mail"].number, said["mail"].away_s) == ("open", 2, 30.0)
-    assert away_notice(Origin("shop", "", "web-1"), "orders", Thresholds(), said["mail"]).at == AT + walk.now
+    assert (said["mail"].what, said["mail"].number, said["mail"].value) == ("open", 2, "30.0")
+    assert notice_of(Origin("shop", "", "web-1"), "", said["mail"], shown_by="orders").at == AT + walk.now
 
 
 def test_a_server_that_is_away_again_before_the_end_was_answered_is_told_under_a_new_key() -> None:
@@ -100,7 +101,7 @@ def test_a_server_that_is_away_again_before_the_end_was_answered_is_told_under_a
     walk.look_for("refused", 34)
     assert [(one.what, one.number) for one in walk.look("refused", HOLD_S)] == [("open", 2)]
     walk.takes = {"chat"}
-    assert [(one.what, one.number) for one in walk.look("", HOLD_S)] == [("resolved", 2)]
+    assert [(one.what, one.number) for one in walk.look("", HOLD_S)] == [("resolved", 3)]
 
 
 def test_the_key_names_host_and_namespace_and_is_the_same_to_the_end() -> None:
@@ -110,7 +111,7 @@ def test_the_key_names_host_and_namespace_and_is_the_same_to_the_end() -> None:
     (first,) = walk.look("connection refused")
     walk.look("")
     (last,) = walk.look("", HOLD_S)
-    notices = [away_notice(origin, "orders", Thresholds(), one) for one in (first, last)]
+    notices = [notice_of(origin, "", one._replace(kind="away@web-1"), shown_by="orders") for one in (first, last)]
     assert {one.incident for one in notices} == {f"shop::away@web-1:{round((AT + 2) * 1e6)}"}
     assert notices[0].lines == [
         "sequencer production: away",

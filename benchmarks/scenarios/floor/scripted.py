@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from sequencer.net.link import Link
-from sequencer.queue.append import CHUNK
+from sequencer.queue.append_many import CHUNK
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.envelope import encode_envelope
 from sequencer.store.record import padded_owner

@@ -9,12 +9,8 @@ from ...calls.alerts import Grant
 from ...queue.alerts.conditions import commands_for, unit_of
 from ...queue.alerts.incidents import key_of
 from ...queue.alerts.pending_news import NamedHead, News, heads_in
-from ...settings.thresholds import Thresholds
 from ...texts.words import error_text, named
 from .notice import Item, Notice
-from .server_away import KIND as AWAY
-from .server_away import AwayGrant
-from .settings import QueueAlerts
 
 
 class Origin(NamedTuple):
@@ -33,17 +29,21 @@ class Origin(NamedTuple):
 def notice_of(
     origin: Origin,
     queue: str,
-    alerts: QueueAlerts,
     grant: Grant,
-    news: News | None,
-    errors: Mapping[str, int],
+    news: News | None = None,
+    errors: Mapping[str, int] | None = None,
+    *,
+    texts: bool = True,
+    shown_by: str = "",
 ) -> Notice:
     """Of an incident. `news`: the heads that it names, if any; an incident that is only sent when it is over names what
-    it was. `errors`: how many groups each type of error parked, if it is about that.
+    it was. `errors`: how many groups each type of error parked. `shown_by`: the queue by which to check a server that
+    is away, where `queue` is "".
     """
     kind, _, host = grant.kind.partition("@")
     heads = heads_in(grant.heads) if news is None else news.heads_of(kind)
     count = 0 if news is None else news.counts().get(kind, 0)
+    app = origin.apps.get(queue, "")
     return Notice(
         incident=key_of(origin.namespace, queue, grant.kind, grant.opened_us),
         number=grant.number,
@@ -59,10 +59,10 @@ def notice_of(
         limit=float(grant.limit) if grant.limit else None,
         unit=unit_of(kind),
         text=f"it was over before this could be told: {grant.text}" if grant.is_late else grant.text,
-        errors=tuple(errors.items()),
-        items=tuple(_item(head, texts=alerts.texts) for head in heads),
+        errors=tuple((errors or {}).items()),
+        items=tuple(_item(head, texts=texts) for head in heads),
         more=max(0, count - len(heads)),
-        commands=commands_for(kind, queue, origin.namespace, app=origin.apps.get(queue, ""), file=origin.file),
+        commands=commands_for(kind, queue or shown_by, origin.namespace, app=app, file=origin.file),
         news="" if news is None else news.digest(kind),
     )
 
@@ -71,24 +71,3 @@ def _item(head: NamedHead, *, texts: bool) -> Item:
     failure = head.failure
     error = f"{failure.type}: {failure.message}" if texts and failure.message else failure.type
     return Item(group=named(head.group), id=head.id, error=error_text(error), at=failure.at, commands=head.commands)
-
-
-def away_notice(origin: Origin, queue: str, limits: Thresholds, grant: AwayGrant) -> Notice:
-    """Of a server that is away; `queue`: one by which to look at it."""
-    return Notice(
-        incident=key_of(origin.namespace, "", f"{AWAY}@{origin.host}", grant.opened_us),
-        number=grant.number,
-        what=grant.what,
-        namespace=origin.namespace,
-        queue="",
-        kind=AWAY,
-        environment=origin.environment,
-        host=origin.host,
-        opened_at=grant.opened_us / 1e6,
-        at=grant.at_us / 1e6,
-        value=grant.away_s,
-        limit=limits.away,
-        unit=unit_of(AWAY),
-        text=grant.text,
-        commands=commands_for(AWAY, queue, origin.namespace),
-    )

@@ -8,39 +8,37 @@ answered ends it. Times are seconds of a clock that goes on, but for `at`, since
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
 
-from ...calls.alerts import AlertTimes, What
+from ...calls.alerts import AlertTimes, Grant, What
 from ...texts.words import duration
 
 KIND = "away"
 HOLD_S = AlertTimes(settle=0.0).hold
 
 
-class AwayGrant(NamedTuple):
-    """What one target is to be told now."""
-
-    target: str
-    what: What
-    number: int
-    """How many messages of the incident the target took before, or may have taken before the server was away again."""
-    opened_us: int
-    at_us: int
-    """Until when it is told of: now, or when the server was back."""
-    away_s: float
-    """For how long it does not answer, or did not."""
-    text: str
-
-
 @dataclass(slots=True)
-class _To:
-    number: int = 0
-    said: Literal["open", "resolved", "resolving"] | None = None
-    """As it took it last; "resolving": it may have taken that; None: nothing, or it may have taken "open"."""
-    sent: float = 0.0
-    held_until: float = 0.0
+class _Message:
+    """What a target was granted last."""
+
+    what: What | None = None
+    number: int = -1
+    is_taken: bool = False
+    at: float = 0.0
+    """When it was granted, or taken."""
+
+    def next(self, now: float, repeat_s: float, *, is_over: bool) -> What | None:
+        """What the target is to be told now. Another message has another number: it may have taken the last one."""
+        if self.what and not self.is_taken and now < self.at + HOLD_S:
+            return None
+        if is_over:
+            return None if self.what == "resolved" and self.is_taken else "resolved"
+        if self.what in (None, "resolved"):
+            return "open"
+        if not self.is_taken:
+            return self.what
+        return "again" if 0 < repeat_s <= now - self.at else None
 
 
 @dataclass(slots=True)
@@ -51,7 +49,7 @@ class _Incident:
     lost: float
     """Later than `opened` where it is away again before each target has heard that it was back."""
     back: float | None = None
-    to: dict[str, _To] = field(default_factory=dict)
+    to: dict[str, _Message] = field(default_factory=dict)
 
 
 class ServerAway:
@@ -79,48 +77,34 @@ class ServerAway:
                 self._incident = _Incident(round((at - (now - self._lost)) * 1e6), self._lost, error, self._lost)
             self._incident.back, self._incident.error, self._incident.lost = None, error, self._lost
 
-    def grants(self, now: float, targets: Collection[str], repeat_s: float) -> list[AwayGrant]:
+    def grants(self, now: float, targets: Collection[str], repeat_s: float, limit_s: float) -> list[Grant]:
         """What these targets are to be told now. Each is theirs for the time of a hold."""
         with self._lock:
             if (one := self._incident) is None:
                 return []
-            if one.back is None:
-                for name in targets:
-                    one.to.setdefault(name, _To())
-            one.to = {name: to for name, to in one.to.items() if name in targets}
-            if one.back is not None and all(to.said == "resolved" for to in one.to.values()):
+            one.to = {name: one.to.get(name, _Message()) for name in targets if one.back is None or name in one.to}
+            if one.back is not None and all(to.what == "resolved" and to.is_taken for to in one.to.values()):
                 self._incident = None
-            return list(_grants(one, now, repeat_s))
+            found = []
+            for target, to in one.to.items():
+                if what := to.next(now, repeat_s, is_over=one.back is not None):
+                    number = to.number if to.what == what and not to.is_taken else to.number + 1
+                    one.to[target] = _Message(what, number, at=now)
+                    found.append(_grant(one, target, what, number, now, limit_s))
+            return found
 
-    def sent(self, grant: AwayGrant, now: float) -> None:
+    def sent(self, grant: Grant, now: float) -> None:
         """The target took it."""
         with self._lock:
             to = self._incident.to.get(grant.target) if self._incident else None
-            if self._incident and to and self._incident.opened_us == grant.opened_us and to.number == grant.number:
-                to.number, to.sent, to.held_until = grant.number + 1, now, 0.0
-                to.said = "resolved" if grant.what == "resolved" else "open"
+            if self._incident and to and (self._incident.opened_us, to.number) == (grant.opened_us, grant.number):
+                to.is_taken, to.at = True, now
 
 
-def _grants(one: _Incident, now: float, repeat_s: float) -> Iterator[AwayGrant]:
+def _grant(one: _Incident, target: str, what: What, number: int, now: float, limit_s: float) -> Grant:
     until = now if one.back is None else one.back
     away_s, at_us = until - one.lost, one.opened_us + round((until - one.opened) * 1e6)
     text = f"the server does not answer, for {duration(away_s)}: {one.error}"
     if one.back is not None:
         text = f"the server answers again; for {duration(away_s)} it did not: {one.error}"
-    for target, to in one.to.items():
-        what = _wanted(one, to, now, repeat_s)
-        if what and now >= to.held_until:
-            to.held_until = now + HOLD_S
-            if what == "open" and to.said == "resolving":
-                to.number += 1
-            if what in ("open", "resolved"):
-                to.said = None if what == "open" else "resolving"
-            yield AwayGrant(target, what, to.number, one.opened_us, at_us, away_s, text)
-
-
-def _wanted(one: _Incident, to: _To, now: float, repeat_s: float) -> What | None:
-    if one.back is not None:
-        return None if to.said == "resolved" else "resolved"
-    if to.said != "open":
-        return "open"
-    return "again" if repeat_s > 0 and now - to.sent >= repeat_s else None
+    return Grant(KIND, what, target, one.opened_us, number, str(away_s), str(limit_s), text, False, "", at_us)

@@ -1,4 +1,6 @@
-"""The thread that looks at queues, lets incidents begin and end, and has them told; and cleans each minute.
+"""The thread that looks at queues, for who scales their pools and for alerts, and that cleans each minute.
+
+It lets incidents begin and end, and has them told.
 
 It dies with its process and loses nothing: what holds is in the server, and so is what was told. Others that watch the
 same queues do the same; the server lets one at a time tell a target.
@@ -15,23 +17,24 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...calls.alerts import AlertTimes, Grant
+from ...client import Sequencer
 from ...consume.emitter import EventEmitter
 from ...drain import consumer_events
 from ...errors import ServerUnavailable
+from ...net.blocking import blocking
+from ...queue.alerts import facts, incidents, pending_news
 from ...queue.alerts.conditions import PendingNews, QueueFacts, conditions, may_open
-from ...queue.alerts.pending_news import heads_text
 from ...texts.events import Event
 from ...texts.words import error_text
 from ...values.views import QueueSnapshot
 from .. import service_events
 from ..signals import stop_signals_in_use
-from .notices import Origin, away_notice, notice_of
+from .notice import Notice
+from .notices import Origin, notice_of
 from .sender import ALL_ATTEMPTS_S, Sender
-from .server_away import HOLD_S, AwayGrant, ServerAway
-from .server_away import KIND as AWAY
+from .server_away import HOLD_S, ServerAway
 from .settings import QueueAlerts
 from .targets.table import Target
-from .watched_queue import WatchState
 
 if TYPE_CHECKING:
     from ..master.plan import RunPlan
@@ -56,10 +59,43 @@ class Local(NamedTuple):
     check: str | None = None
 
 
+class WatchedQueue(Sequencer):
+    """The client of one queue, with what a watcher asks and what it saw. It does not restore what was deleted."""
+
+    def __init__(self, queue: str, url: str | None, *, namespace: str, alerts: QueueAlerts | None = None) -> None:
+        super().__init__(queue, url, namespace=namespace)
+        self._session.restores = False
+        self.settings = alerts or QueueAlerts()
+        self.attempts = facts.Attempts()
+        self.seen: tuple[float, QueueSnapshot] | None = None
+        """The last look, and when that was."""
+        self.known: QueueFacts = QueueFacts()
+        """What was counted last."""
+        self.known_at, self.known_arrived = 0.0, 0
+        """When that was, and how many messages had come then."""
+        self.progress: dict[str, dict[str, pending_news.ShardProgress]] = {name: {} for name in self.settings.to}
+        """By target and shard: how far parked groups were looked through."""
+        self.whole_at = self.minute_at = 0.0
+        """When all is to be gone through again; when the next minute begins."""
+        self.trouble: Exception | None = None
+        """Why the last look failed."""
+
+    take_seen = blocking(incidents.take_seen)
+    sent = blocking(incidents.sent)
+    amounts = blocking(pending_news.amounts)
+    news_of = blocking(pending_news.news_of)
+    parked_errors = blocking(pending_news.parked_errors)
+    mark_notified = blocking(pending_news.mark_notified)
+    forget_told = blocking(pending_news.forget_told)
+    counted = blocking(facts.counted)
+    arrived = blocking(facts.arrived)
+    no_consumers_s = blocking(facts.no_consumers_s)
+
+
 class Watcher:
     """Watches the queues: `round` once, or `start` in a thread of its own until `close`.
 
-    `alerts`: of each queue, what is told and to whom; None: nothing, it is only cleaned. `local`: what is known of a
+    `alerts`: of each queue, what is told and to whom; None: nothing. `local`: what is known of a
     queue on this host. `emit` takes events, from any thread. `away`: what this process knows of a server that does not
     answer; without it, nobody is told of that.
     """
@@ -77,10 +113,9 @@ class Watcher:
         away: ServerAway | None = None,
     ) -> None:
         self._origin, self._every_s, self._emit, self._local = origin, every_s, emit, local
-        self._queues = [
-            WatchState(name, url, origin.namespace, one or QueueAlerts(), is_first=position == 0)
-            for position, (name, one) in enumerate(alerts.items())
-        ]
+        self._queues = {
+            name: WatchedQueue(name, url, namespace=origin.namespace, alerts=one) for name, one in alerts.items()
+        }
         self._told = {name: one for name, one in alerts.items() if one is not None}
         self._away = away
         self._senders = {one.name: Sender(one, self._say_failed) for one in targets}
@@ -115,12 +150,12 @@ class Watcher:
         while not self._ends.is_set():
             self.round()
             self._ends.wait(self._every_s)
-        for one in self._queues:
-            one.client.close()
+        for one in self._queues.values():
+            one.close()
 
     def round(self) -> None:
         """Look at each queue once. Raises nothing: what fails is told by an event, once until it is over."""
-        for one in self._queues:
+        for one in self._queues.values():
             if self._ends.is_set():
                 return
             trouble: Exception | None = None
@@ -133,9 +168,15 @@ class Watcher:
     @property
     def trouble(self) -> Exception | None:
         """Why the last look at a queue failed: of the first for which it did."""
-        return next((one.trouble for one in self._queues if one.trouble), None)
+        return next((one.trouble for one in self._queues.values() if one.trouble), None)
 
-    def _tell_trouble(self, one: WatchState, trouble: Exception | None) -> None:
+    def last_look(self, queue: str, now: float) -> QueueSnapshot | None:
+        """The last look at a queue; None where it is too old to say anything: the server is away."""
+        one = self._queues.get(queue)
+        at, snapshot = one.seen if one and one.seen else (0.0, None)
+        return snapshot if now - at < 3 * self._every_s + 1.0 else None
+
+    def _tell_trouble(self, one: WatchedQueue, trouble: Exception | None) -> None:
         now, is_away = time.monotonic(), isinstance(trouble, ServerUnavailable)
         if is_away and self._lost_at is None:
             self._lost_at = now
@@ -144,7 +185,7 @@ class Watcher:
             self._emit(consumer_events.server_back("", now - self._lost_at))
             self._lost_at = None
         if trouble and not is_away and (one.trouble is None or isinstance(one.trouble, ServerUnavailable)):
-            self._emit(service_events.supervisor_trouble(one.client.queue, trouble, what="watching the queue"))
+            self._emit(service_events.supervisor_trouble(one.queue, trouble, what="watching the queue"))
         one.trouble = trouble
         if self._away is not None:
             self._tell_away(self._away, now, error_text(trouble) if trouble and is_away else "")
@@ -157,86 +198,95 @@ class Watcher:
 
     # -- one look -----------------------------------------------------------------------------------------------
 
-    def _watch(self, one: WatchState, now: float) -> None:
-        client, is_told = one.client, one.client.queue in self._told
-        is_minute = now >= one.minute_at
+    def _watch(self, one: WatchedQueue, now: float) -> None:
+        snapshot = one.snapshot()
+        one.seen = now, snapshot
+        is_minute, is_told = now >= one.minute_at, one.queue in self._told
         if is_minute:
             one.minute_at = now + MINUTE_S
-            client.sweep()
+            one.sweep()
+            if is_told:
+                one.forget_told()
         if not is_told:
             return
-        if is_minute:
-            client.forget_told()
-        counted = self._counted(one, now, is_minute=is_minute)
-        snapshot, local = client.snapshot(), self._local(client.queue)
-        limits, host = one.alerts.limits, self._origin.host
+        counted, limits = self._counted(one, now, is_minute=is_minute), one.settings.limits
         waits_long = snapshot.due and snapshot.waits_s >= limits.no_consumers > 0
-        no_consumers_s = client.no_consumers_s() if waits_long else 0.0
-        known = counted._replace(snapshot=snapshot, no_consumers_s=no_consumers_s, **local._asdict(), host=host)
+        no_consumers_s = one.no_consumers_s() if waits_long else 0.0
+        local = self._local(one.queue)._asdict()
+        known = counted._replace(snapshot=snapshot, no_consumers_s=no_consumers_s, **local, host=self._origin.host)
         news = self._news(one, snapshot, now)
-        times = AlertTimes(settle=0.9 * self._every_s, again=one.alerts.repeat_s)
+        times = AlertTimes(settle=0.9 * self._every_s, again=one.settings.repeat_s)
         asked_at = time.monotonic()
-        for grant in client.take_seen(conditions(known, limits, news), one.alerts.to, times):
+        for grant in one.take_seen(conditions(known, limits, news), one.settings.to, times):
             self._tell(one, grant, _start_by(asked_at, times.hold))
 
-    def _counted(self, one: WatchState, now: float, *, is_minute: bool) -> QueueFacts:
+    def _counted(self, one: WatchedQueue, now: float, *, is_minute: bool) -> QueueFacts:
         """What is counted each minute, and where that may open an incident; else nothing is known."""
-        arrived, last = one.client.arrived(), one.counted
-        since = (arrived - one.arrived, now - one.counted_at)
-        if not is_minute and not (last.info and may_open(last.info, one.alerts.limits, *since)):
+        arrived, last = one.arrived(), one.known
+        since = (arrived - one.known_arrived, now - one.known_at)
+        if not is_minute and not (last.info and may_open(last.info, one.settings.limits, *since)):
             return QueueFacts()
-        found = one.client.counted(has_memory=one.tells_memory)
-        one.counted = QueueFacts(**found._asdict(), tried=one.attempts.note(now, found.info.totals))
-        one.counted_at, one.arrived = now, arrived
-        return one.counted
+        found = one.counted(has_memory=one is next(iter(self._queues.values())))
+        one.known = QueueFacts(**found._asdict(), tried=one.attempts.note(now, found.info.totals))
+        one.known_at, one.known_arrived = now, arrived
+        return one.known
 
-    def _news(self, one: WatchState, snapshot: QueueSnapshot, now: float) -> dict[str, PendingNews]:
+    def _news(self, one: WatchedQueue, snapshot: QueueSnapshot, now: float) -> dict[str, PendingNews]:
         """Of which conditions a target was not told all."""
         found: dict[str, list[tuple[int, str, str]]] = {}
-        if now >= one.progress_at:
-            one.progress_at = now + WHOLE_S
-            one.begin_again()
+        if now >= one.whole_at:
+            one.whole_at = now + WHOLE_S
+            for shards in one.progress.values():
+                for shard in shards.values():
+                    shard.quiet = None
         if snapshot.parked or snapshot.dead:
-            known = one.client.amounts()
+            known = one.amounts()
             for target, progress in one.progress.items():
-                news = one.client.news_of(target, progress, pages=LOOK_PAGES if progress else None, known=known)
+                news = one.news_of(target, progress, pages=LOOK_PAGES if progress else None, known=known)
                 for kind, count in news.counts().items():
-                    found.setdefault(kind, []).append((count, target, heads_text(news.heads_of(kind))))
+                    found.setdefault(kind, []).append((count, target, pending_news.heads_text(news.heads_of(kind))))
         return {kind: PendingNews([target for _, target, _ in some], max(some)[2]) for kind, some in found.items()}
 
     # -- what is told -------------------------------------------------------------------------------------------
 
-    def _tell(self, one: WatchState, grant: Grant, start_by: float) -> None:
-        news, has_heads = None, grant.kind in ("parked", "dead") and grant.what in ("open", "news")
-        if has_heads:
-            news = one.client.news_of(grant.target, {})
+    def _tell(self, one: WatchedQueue, grant: Grant, start_by: float) -> None:
+        news = None
+        if grant.kind in ("parked", "dead") and grant.what in ("open", "news"):
+            news = one.news_of(grant.target, {})
             if grant.what == "news" and grant.kind not in news.counts():
                 return  # another told it meanwhile
-
-        errors = one.client.parked_errors() if grant.kind == "parked" and grant.what != "resolved" else {}
+        errors = one.parked_errors() if grant.kind == "parked" and grant.what != "resolved" else {}
 
         def on_sent() -> None:
             if news is not None:
-                one.client.mark_notified(grant.target, news, grant.kind)
-            one.client.sent(grant)
-            self._emit(service_events.alert_sent(one.client.queue, grant.kind, grant.what, grant.target))
+                one.mark_notified(grant.target, news, grant.kind)
+            one.sent(grant)
 
-        notice = notice_of(self._origin, one.client.queue, one.alerts, grant, news, errors)
-        self._senders[grant.target].offer(start_by, notice, on_sent)
+        notice = notice_of(self._origin, one.queue, grant, news, errors, texts=one.settings.texts)
+        self._send(start_by, notice, grant.target, on_sent)
 
     def _tell_away(self, away: ServerAway, now: float, error: str) -> None:
         """All targets are told, as the first queue of the file says."""
-        first = next(iter(self._told.values()), QueueAlerts())
+        if not self._told:
+            return
+        queue, first = next(iter(self._told.items()))
         away.note(now, time.time(), error, first.limits.away)
         targets = {name for one in self._told.values() for name in one.to}
-        for grant in away.grants(now, targets, first.repeat_s):
+        for grant in away.grants(now, targets, first.repeat_s, first.limits.away):
+            own = grant._replace(kind=f"{grant.kind}@{self._origin.host}")
+            notice = notice_of(self._origin, "", own, shown_by=queue)
 
-            def on_sent(grant: AwayGrant = grant) -> None:
+            def on_sent(grant: Grant = grant) -> None:
                 away.sent(grant, time.monotonic())
-                self._emit(service_events.alert_sent("", AWAY, grant.what, grant.target))
 
-            notice = away_notice(self._origin, next(iter(self._told)), first.limits, grant)
-            self._senders[grant.target].offer(_start_by(now, HOLD_S), notice, on_sent)
+            self._send(_start_by(now, HOLD_S), notice, grant.target, on_sent)
+
+    def _send(self, start_by: float, notice: Notice, target: str, on_sent: Callable[[], object]) -> None:
+        def then() -> None:
+            on_sent()
+            self._emit(service_events.alert_sent(notice.queue, notice.kind, notice.what, target))
+
+        self._senders[target].offer(start_by, notice, then)
 
     def _say_failed(self, target: str, error: str) -> None:
         self._emit(service_events.alert_not_sent(target, error))

@@ -1,6 +1,10 @@
-"""A pool of `sequencer run`: it is never given up, changes its size, and ends consumers that hang.
+"""A pool of `sequencer run`: it is never given up, changes its size, ends consumers that hang, and replaces all of them
+at a reload.
 
-Not here: when to change the size (`scaling.py`), and new code or a new file (`reloading_pool.py`).
+At a reload a new consumer comes first; only when it is connected an old one is told to stop. The first new one is the
+trial: where it ends before that, the code or the file is wrong, and everything stays as it was.
+
+Not here: when to change the size (`scaling.py`).
 """
 
 from __future__ import annotations
@@ -10,8 +14,8 @@ import os
 import random
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from ...texts.events import Event
 from ...texts.words import many
@@ -20,43 +24,75 @@ from .. import service_events
 from ..consumer_process import ConsumerProcess
 from ..handlers.exec import REDIS_VARIABLE
 from ..pool import Pool
-from ..restart_policy import RestartPolicy
-from ..workers import STANDING_RETRY_S, Worker
-from . import scaling
+from ..signals import ending_text
+from ..workers import STANDING_RETRY_S, RestartPolicy, Worker
 from .application import CheckProcess
 from .plan import PoolPlan
-from .sizing import Sizing
+from .scaling import Load, PoolSnapshot, Scaler
 
 AGE_SPREAD = 0.1
 """A consumer's `max_age` is longer or shorter by up to this part, so that not all of them go at once."""
-LACKS_S, LACKS_AGAIN_S = 10.0, 3600.0
-"""A missing consumer is logged after the first, and again after each of the second."""
+
+
+class Host(Protocol):
+    """What all pools of a host share."""
+
+    def room(self) -> int:
+        """How many processes may be started."""
+
+    def spare_room(self) -> int:
+        """How many a pool may have above its `n`; below 0: there are too many."""
+
+    def may_exchange(self) -> bool:
+        """Whether a pool may start a consumer in place of another now."""
+
+
+@dataclass(slots=True)
+class Replacement:
+    """The new plan of a pool, and how far it has come."""
+
+    plan: PoolPlan
+    olds: list[tuple[Worker, ConsumerProcess]]
+    """Consumers of the old plan that are still to be replaced, each with its place."""
+    successor: Worker | None = None
+    """The place of the new consumer that is not connected yet."""
+    is_adopted: bool = False
+    """Whether a new consumer has shown that the new plan works."""
+
+    def next_old(self) -> tuple[Worker, ConsumerProcess] | None:
+        """The old consumer to be replaced next. One that ended by itself has a successor already."""
+        self.olds = [(worker, old) for worker, old in self.olds if worker.process is old and not worker.is_leaving]
+        return self.olds[0] if self.olds else None
 
 
 class KeptPool(Pool):
-    """The consumers of one queue of the file. `room`: how many processes this host may have more."""
+    """The consumers of one queue of the file."""
 
     def __init__(
         self,
         plan: PoolPlan,
-        room: Callable[[], int],
+        host: Host,
         *,
         policy: RestartPolicy | None = None,
         forward: Callable[[Event], bool] | None = None,
     ) -> None:
-        self._policy = policy or RestartPolicy()
-        super().__init__(plan.config, 0, policy=self._policy, forward=forward)
-        self.plan, self._room = plan, room
-        self._sizing = Sizing(plan)
-        self._down_since: float | None = None
+        super().__init__(plan.config, 0, policy=policy, forward=forward)
+        self.plan, self._host = plan, host
+        self._scaler, self._load = Scaler(plan.n, plan.most, plan.wait_s), Load()
         self._checks = CheckProcess(plan, self._reports.write_fd)
-        self._lacks_since: float | None = None
-        self._lack_logged_at = -math.inf
+        self._down_since: float | None = None
+        self._replacement: Replacement | None = None
+        self.reload_error = ""
+        """Why the last reload kept the old consumers."""
 
     def open(self, lock_fd: int) -> None:
         super().open(lock_fd)
-        for _ in range(min(self.plan.n, self._room())):
+        for _ in range(min(self.plan.n, self._host.room())):
             self._workers.add()
+
+    def close(self) -> None:
+        self._checks.close()
+        super().close()
 
     # -- what the master asks -----------------------------------------------------------------------------------
 
@@ -86,14 +122,25 @@ class KeptPool(Pool):
         return len(self._workers)
 
     @property
+    def busy(self) -> float:
+        """How many consumers' time was spent in handlers lately."""
+        return self._load.busy
+
+    @property
     def is_ready(self) -> bool:
         """Whether each consumer is connected, or can't be."""
-        return self.is_down or all(process.is_connected for _, process in self._workers.running)
+        return self.is_down or all(process.is_connected for _, process in self.running)
 
     @property
     def is_replacing(self) -> bool:
-        """Whether consumers are being replaced, so that their number says nothing."""
-        return False
+        """Whether old consumers are still to be replaced."""
+        return self._replacement is not None
+
+    @property
+    def is_exchanging(self) -> bool:
+        """Whether a new consumer is not connected yet, or one leaves."""
+        has_successor = self._replacement is not None and self._replacement.successor is not None
+        return has_successor or any(worker.is_leaving for worker in self._workers)
 
     @property
     def stage(self) -> int:
@@ -106,6 +153,28 @@ class KeptPool(Pool):
         return self._workers.running
 
     @property
+    def handled(self) -> int:
+        """Messages handled by all its consumers so far, those that ended too."""
+        return self.totals.handled + sum(process.counts.get("handled", 0) for _, process in self.running)
+
+    def as_json(self, snapshot: QueueSnapshot | None, now: float) -> dict[str, Any]:
+        """For `run --status`: plain values. `look`: at its queue, if the server is there."""
+        return {
+            "queue": self.queue,
+            "state": self.state,
+            "n": self.plan.n,
+            "max": self.plan.most,
+            "processes": [_process_as_json(worker, process, now) for worker, process in self.running],
+            "busy": round(self.busy, 2),
+            "handled": self.handled,
+            "rate": round(self._load.rate, 2),
+            "due": snapshot.due if snapshot else None,
+            "waits_s": round(snapshot.waits_s, 3) if snapshot else None,
+            "parked": snapshot.parked if snapshot else None,
+            "dead": snapshot.dead if snapshot else None,
+        }
+
+    @property
     def state(self) -> str:
         """In a word."""
         if self._stage:
@@ -114,18 +183,13 @@ class KeptPool(Pool):
             return "down"
         if self.is_replacing:
             return "reloading"
-        running = self._workers.running
-        return "starting" if running and not any(one.is_connected for _, one in running) else "running"
-
-    @property
-    def handled(self) -> int:
-        """Messages handled by all its consumers so far, those that ended too."""
-        return self.totals.handled + sum(process.counts.get("handled", 0) for _, process in self._workers.running)
+        return "starting" if self.running and not any(one.is_connected for _, one in self.running) else "running"
 
     # -- starting, and the end of old ones ------------------------------------------------------------------------
 
     def _start(self, worker: Worker) -> ConsumerProcess:
-        plan = self._plan_of(worker)
+        replacement = self._replacement
+        plan = replacement.plan if replacement is not None and worker is replacement.successor else self.plan
         config = self._with_descriptors(plan.config)
         if config.max_age is not None:
             config = replace(config, max_age=config.max_age * random.uniform(1 - AGE_SPREAD, 1 + AGE_SPREAD))
@@ -135,52 +199,53 @@ class KeptPool(Pool):
             process.longest_s = config.max_age + plan.hang_after_s
         return process
 
-    def _plan_of(self, _worker: Worker) -> PoolPlan:
-        """What the next consumer of a place is to do."""
-        return self.plan
-
     def _on_tick(self) -> None:
         super()._on_tick()
         now = time.monotonic()
-        for _, process in self._workers.running:
+        for _, process in self.running:
             self._end_overdue(process, now)
-        self._look_whether_back(now)
+        self._check_whether_back(now)
         if self._stage:
             self._checks.close()
             return
         self._checks.tick(now)
         self._workers.remove_done()
-
-    def close(self) -> None:
-        self._checks.close()
-        super().close()
+        self._replace()
 
     def _times(self, now: float) -> list[float]:
         return [*super()._times(now), *(self._overdue_at(process) for _, process in self.running)]
 
-    def _overdue_at(self, process: ConsumerProcess) -> float:
-        """When its age is to be acted on next."""
-        if process.is_killed or process.ended_at is not None:
-            return math.inf
-        if process.released_at is not None:
-            return process.released_at + self.plan.config.lease
-        return process.works_from + process.longest_s
+    @staticmethod
+    def _overdue_at(process: ConsumerProcess) -> float:
+        """When it is to be told for its age that its message hangs."""
+        is_ending = process.is_killed or process.ended_at is not None or process.released_at is not None
+        return math.inf if is_ending else process.works_from + process.longest_s
 
     def _end_overdue(self, process: ConsumerProcess, now: float) -> None:
         if now < self._overdue_at(process):
             return
-        lease_s = self.plan.config.lease
-        if process.released_at is not None:
-            self._kill(process, f"it is too old, was told to end {lease_s:g} s ago, and goes on")
-            return
         process.released_at = now
-        lived_s, begun = now - process.started_at, process.begun
+        lived_s, begun, lease_s = now - process.started_at, process.begun, self.plan.config.lease
         self.emit(
             service_events.consumer_overdue(
                 self.queue, pid=process.pid, lived_s=lived_s, begun=begun, kill_in_s=lease_s
             )
         )
         process.end_hung()
+
+    def _patience(self, process: ConsumerProcess) -> tuple[float, str]:
+        limits = [super()._patience(process)]
+        if process.is_killed or process.ended_at is not None:
+            return limits[0]
+        if process.released_at is not None:
+            lease_s = self.plan.config.lease
+            why = f"it is too old, was told to end {lease_s:g} s ago, and goes on"
+            limits.append((process.released_at + lease_s, why))
+        trial = self._trial
+        if trial is not None and trial.process is process and not process.is_connected:
+            limit_s = process.start_timeout_s
+            limits.append((process.started_at + limit_s, f"it is not connected after {limit_s:g} s (start_timeout)"))
+        return min(limits)
 
     # -- down, and back -----------------------------------------------------------------------------------------
 
@@ -201,18 +266,15 @@ class KeptPool(Pool):
             other.start_at = math.inf
         worker.start_at = now + STANDING_RETRY_S
 
-    def _look_whether_back(self, now: float) -> None:
-        if self._down_since is None:
-            return
-        works = [one for _, one in self._workers.running if self._has_lived(one, now)]
-        if works:
+    def _check_whether_back(self, now: float) -> None:
+        if self._down_since is not None and any(self._has_lived(one, now) for _, one in self.running):
             self.emit(service_events.pool_back(self.queue, lasted_s=now - self._down_since))
             self._down_since = None
             self._try_all()
 
     def _has_lived(self, process: ConsumerProcess, now: float) -> bool:
         lived_s = now - process.started_at
-        return process.is_connected and not self._policy.is_startup_death(lived_s, has_begun=process.has_begun)
+        return process.is_connected and not self._workers.policy.is_startup_death(lived_s, has_begun=process.has_begun)
 
     def _try_all(self) -> None:
         """Each empty place gets a consumer now."""
@@ -223,76 +285,43 @@ class KeptPool(Pool):
 
     def scale(self, snapshot: QueueSnapshot | None, now: float, cpu: float) -> None:
         """Start consumers, or let one leave, as the look at the queue says; None: the server is away."""
-        self._sizing.measure(self.running, now)
+        self._load.measure({process.pid: process.busy_s for _, process in self.running}, self.handled, now)
         if self._stage or snapshot is None:
             return
-        is_frozen = snapshot.is_paused or snapshot.has_outage or self.is_replacing or self._are_dying
-        change = self._sizing.change(
-            list(self._workers), snapshot, now, cpu=cpu, room=self._room(), is_frozen=is_frozen
+        workers = list(self._workers)
+        are_dying = self.is_down or any(worker.fast_deaths or worker.startup_deaths for worker in workers)
+        change = self._scaler.decide(
+            PoolSnapshot(
+                now=now,
+                due=snapshot.due,
+                waits_s=snapshot.waits_s,
+                processes=len(workers),
+                starting=sum(worker.process is None or not worker.process.is_connected for worker in workers),
+                leaving=sum(worker.is_leaving for worker in workers),
+                busy=self._load.busy_now,
+                is_frozen=snapshot.is_paused or snapshot.has_outage or self.is_replacing or are_dying,
+                cpu=cpu,
+                room=self._host.spare_room(),
+            )
         )
-        if change:
+        if change := min(change, max(0, self._host.room())):
             self._change(change, snapshot)
 
-    def lacks(self, snapshot: QueueSnapshot | None) -> bool:
-        """Whether it has fewer consumers than `n`, or none for what waits."""
-        if self._stage:
-            return False
-        return self._staying < self.plan.n or (not self._staying and snapshot is not None and snapshot.due > 0)
-
-    def note_lack(self, lacks: bool, now: float, most: int) -> None:
-        """Log it after a while, then each hour. `most`: the limit of processes that is reached."""
-        if not lacks:
-            self._lacks_since = None
-            return
-        self._lacks_since = self._lacks_since or now
-        if now - self._lacks_since >= LACKS_S and now - self._lack_logged_at >= LACKS_AGAIN_S:
-            self._lack_logged_at = now
-            wanted = max(self.plan.n, 1)
-            self.emit(service_events.no_room(self.queue, consumers=self._staying, wanted=wanted, most=most))
-
-    def spare(self, now: float) -> int:
-        """How many consumers it can give up for a queue that lacks one, asked while none leaves: those above `n`, once
-        all are at work.
-        """
-        if self._stage or self.is_replacing:
-            return 0
-        processes = [worker.process for worker in self._workers]
-        are_settled = all(one and one.is_connected and now - one.started_at >= scaling.REST_S for one in processes)
-        return max(0, len(processes) - self.plan.n) if are_settled else 0
-
-    def give_up_one(self, queue: str) -> None:
-        """Let one leave, to make room for that queue."""
-        before = self._staying
-        self._let_youngest_leave()
-        why = f"making room for {queue}, as max_processes is reached"
-        self.emit(service_events.pool_scaled(self.queue, before=before, now=before - 1, why=why))
-
-    @property
-    def _staying(self) -> int:
-        return sum(not worker.is_leaving for worker in self._workers)
-
-    @property
-    def busy(self) -> float:
-        """How many consumers' time was spent in handlers lately."""
-        return self._sizing.busy
-
-    @property
-    def _are_dying(self) -> bool:
-        return self.is_down or any(worker.fast_deaths or worker.startup_deaths for worker in self._workers)
-
     def _change(self, change: int, snapshot: QueueSnapshot) -> None:
-        before = self._staying
+        before = sum(not worker.is_leaving for worker in self._workers)
         for _ in range(change):
             self._workers.add()
         if change > 0:
-            why = f"{many(snapshot.due, 'group')} wait{'s' if snapshot.due == 1 else ''}, the first for {snapshot.waits_s:.1f} s"
+            waits = "waits" if snapshot.due == 1 else "wait"
+            why = f"{many(snapshot.due, 'group')} {waits}, the first for {snapshot.waits_s:.1f} s"
         else:
-            why = "they have little to do" if before <= self.plan.most else "there are more than the file says"
+            is_file = before > self.plan.most or self._host.spare_room() < 0
+            why = "there are more than the file says" if is_file else "they have little to do"
             self._let_youngest_leave()
         self.emit(service_events.pool_scaled(self.queue, before=before, now=before + change, why=why))
 
     def _let_youngest_leave(self) -> None:
-        staying = [(worker, process) for worker, process in self._workers.running if not worker.is_leaving]
+        staying = [(worker, process) for worker, process in self.running if not worker.is_leaving]
         if self._workers.empty:
             self._workers.empty[-1].is_done = True
         elif staying:
@@ -303,8 +332,74 @@ class KeptPool(Pool):
         worker.is_leaving = True
         process.send_stage(1)
 
+    # -- a reload -----------------------------------------------------------------------------------------------
+
+    @property
+    def _trial(self) -> Worker | None:
+        """The place of the first new consumer, while it is not connected."""
+        found = self._replacement
+        return None if found is None or found.is_adopted else found.successor
+
+    def replace_all(self, plan: PoolPlan) -> None:
+        """Replace each consumer by one of this plan, one by one; the first is the trial."""
+        olds = [(worker, process) for worker, process in self.running if not worker.is_leaving]
+        if self._replacement is not None and (successor := self._replacement.successor) is not None:
+            olds = [one for one in olds if one[0] is not successor]
+            successor.is_leaving, successor.is_done = True, successor.process is None
+            if successor.process is not None:
+                successor.process.send_stage(1)
+        self.reload_error = ""
+        self._replacement = Replacement(plan, olds)
+        if self.is_down or not olds:
+            self._adopt(self._replacement)
+            self._try_all()
+
+    def _replace(self) -> None:
+        replacement = self._replacement
+        if replacement is None:
+            return
+        successor = replacement.successor
+        if successor is None:
+            if replacement.next_old() is None:
+                self._replacement = None
+            elif self._host.may_exchange():
+                replacement.successor = self._workers.add()
+        elif successor.process is not None and successor.process.is_connected:
+            self._adopt(replacement)
+            if (old := replacement.next_old()) is not None:
+                self._leave(*old)
+            replacement.successor = None
+
+    def _adopt(self, replacement: Replacement) -> None:
+        if replacement.is_adopted:
+            return
+        replacement.is_adopted, plan = True, replacement.plan
+        self.plan, self._config = plan, self._with_descriptors(plan.config)
+        self._scaler.least, self._scaler.most, self._scaler.wait_s = plan.n, plan.most, plan.wait_s
+        self._checks.replace(plan)
+
+    def _after_end(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
+        if worker is not self._trial or self._stage:
+            super()._after_end(worker, process, returncode)
+            return
+        worker.is_done = True
+        self._replacement = None
+        self.reload_error = f"the first new consumer ended before it was connected ({ending_text(returncode)})"
+        self.emit(service_events.reload_failed(self.queue, self.reload_error))
+
     # -- reports ------------------------------------------------------------------------------------------------
 
     def _take_report(self, report: dict[str, Any], by_pid: dict[int, tuple[Worker, ConsumerProcess]]) -> None:
         if not self._checks.take_report(report, self.emit, time.monotonic()):
             super()._take_report(report, by_pid)
+
+
+def _process_as_json(worker: Worker, process: ConsumerProcess, now: float) -> dict[str, Any]:
+    state = "leaving" if worker.is_leaving else "working" if process.is_connected else "starting"
+    return {
+        "pid": process.pid,
+        "age_s": round(now - process.started_at, 1),
+        "state": state,
+        "handled": process.counts.get("handled", 0),
+        "in_progress": process.begun.name,
+    }

@@ -7,6 +7,7 @@ SIGHUP, ends after `run_for`, answers `--status`, and tells systemd how it is.
 from __future__ import annotations
 
 import logging
+import os
 import selectors
 import time
 from collections.abc import Callable, Sequence
@@ -23,12 +24,12 @@ from .. import service_events
 from ..alerts.server_away import ServerAway
 from ..alerts.watcher import END_S, Local, watcher_of
 from ..pool import Pool
-from ..restart_policy import RestartPolicy
 from ..supervisor import PoolLoop
+from ..workers import RestartPolicy
+from .kept_pool import KeptPool
 from .plan import PoolPlan, RunPlan
-from .reloading_pool import ReloadingPool
-from .snapshots import HostCpu, Snapshots
-from .status import Rates, RunsAlready, ServiceManager, StatusSocket, status_of
+from .scaling import HostCpu
+from .status import RunsAlready, ServiceManager, StatusSocket
 
 log = logging.getLogger("sequencer.supervisor")
 
@@ -52,10 +53,10 @@ class Master(PoolLoop):
     ) -> None:
         self.plan, self._read, self._policy, self._forward = plan, read, policy, forward
         self._emitter = EventEmitter("", log=log, forward=forward)
-        self._kept: list[ReloadingPool] = [self._make(pool) for pool in plan.pools]
+        self._kept: list[KeptPool] = [self._make(pool) for pool in plan.pools]
         super().__init__(self._kept)
         self._stage, self._began = 0, time.monotonic()
-        self._snapshots, self._cpu, self._rates = Snapshots(plan, self._tell_trouble), cpu or HostCpu().share, Rates()
+        self._cpu = cpu or HostCpu().share
         self._away = ServerAway()
         self._watcher = watcher_of(plan, self.emit, self._known_of, self._away)
         self._scales_at, self._failed_ticks = 0.0, 0
@@ -67,7 +68,7 @@ class Master(PoolLoop):
         self._signals.request_reload()
 
     @property
-    def kept(self) -> Sequence[ReloadingPool]:
+    def kept(self) -> Sequence[KeptPool]:
         """Its pools, in the order of the file."""
         return self._kept
 
@@ -76,14 +77,20 @@ class Master(PoolLoop):
         """Processes of all pools, those too that are about to start."""
         return sum(pool.size for pool in self._kept)
 
-    def _make(self, plan: PoolPlan) -> ReloadingPool:
-        return ReloadingPool(plan, self._room, policy=self._policy, forward=self._forward, is_settled=self._is_settled)
+    def _make(self, plan: PoolPlan) -> KeptPool:
+        return KeptPool(plan, self, policy=self._policy, forward=self._forward)
 
-    def _room(self) -> int:
-        return max(0, self.plan.max_processes - self.count)
+    def room(self) -> int:
+        return self.plan.max_processes - self.count
 
-    def _is_settled(self) -> bool:
-        return not any(pool.is_exchanging for pool in self._kept)
+    def spare_room(self) -> int:
+        """Each queue has room for its `n`, and for one consumer at least, whatever the others have."""
+        staying = {pool: pool.size - pool.is_exchanging for pool in self._kept}
+        taken = sum(count if pool.stage else max(count, pool.plan.n, 1) for pool, count in staying.items())
+        return self.plan.max_processes - taken
+
+    def may_exchange(self) -> bool:
+        return self.room() > 0 or not any(pool.is_exchanging for pool in self._kept)
 
     def _status_socket(self) -> StatusSocket | None:
         try:
@@ -104,9 +111,6 @@ class Master(PoolLoop):
         found = next((pool for pool in list(self._kept) if pool.queue == queue and not pool.stage), None)
         return Local(found.down_s, found.check_says) if found else Local()
 
-    def _tell_trouble(self, queue: str, error: Exception) -> None:
-        self.emit(service_events.supervisor_trouble(queue, error, what="looking at the queue"))
-
     # -- the loop -----------------------------------------------------------------------------------------------
 
     def run(self) -> int:
@@ -118,7 +122,6 @@ class Master(PoolLoop):
         try:
             status = super().run()
         finally:
-            self._snapshots.close()
             self._watcher.close(END_S)
             if self._status is not None:
                 self._status.close()
@@ -126,7 +129,7 @@ class Master(PoolLoop):
             pool.totals.seconds = time.monotonic() - self._began
         return status
 
-    def _say_started(self, pool: ReloadingPool) -> None:
+    def _say_started(self, pool: KeptPool) -> None:
         config, server = pool.plan.config, find_server(self.plan.url).name
         app = f"app {config.app}" if config.app else f"command {config.command!r}"
         pool.emit(
@@ -164,7 +167,7 @@ class Master(PoolLoop):
         self._forget_removed()
         self._tell_systemd(now)
         if self._status is not None:
-            self._status.answer(self._state_of_all)
+            self._status.answer(self._status_as_json)
 
     def _wait_s(self, now: float) -> float:
         waits = [super()._wait_s(now), max(0.0, self._scales_at - now)]
@@ -183,25 +186,25 @@ class Master(PoolLoop):
     # -- looks ----------------------------------------------------------------------------------------------------
 
     def _scale(self, now: float) -> None:
-        """Those that lack a consumer first, then those whose groups wait longest: there may not be room for all."""
+        """Those whose groups wait longest first: there may not be room for all."""
         cpu = self._cpu()
-        snapshots = [(pool, self._snapshots.last(pool.queue, now)) for pool in self._kept]
-        for pool, snapshot in sorted(
-            snapshots, key=lambda one: (not one[0].lacks(one[1]), -one[1].waits_s if one[1] else 0.0)
-        ):
-            self._rates.note(pool.queue, pool.handled, now)
+        snapshots = [(pool, self._watcher.last_look(pool.queue, now)) for pool in self._kept]
+        for pool, snapshot in sorted(snapshots, key=lambda one: -one[1].waits_s if one[1] else 0.0):
             pool.scale(snapshot, now, cpu)
-        lacking = [pool for pool, snapshot in snapshots if pool.lacks(snapshot)] if not self._room() else []
-        for pool in self._kept:
-            pool.note_lack(pool in lacking, now, self.plan.max_processes)
-        if lacking and self._is_settled():
-            giver = max(self._kept, key=lambda pool: (pool.spare(now), -pool.busy))
-            if giver.spare(now):
-                giver.give_up_one(lacking[0].queue)
 
-    def _state_of_all(self) -> dict[str, Any]:
-        state = "stopping" if self._stage else "reloading" if self._is_reloading else "running"
-        return status_of(self.plan, self._kept, self._snapshots, self._rates, self._began, state)
+    def _status_as_json(self) -> dict[str, Any]:
+        now = time.monotonic()
+        return {
+            "pid": os.getpid(),
+            "version": VERSION,
+            "file": str(self.plan.path),
+            "environment": self.plan.environment,
+            "state": "stopping" if self._stage else "reloading" if self._is_reloading else "running",
+            "age_s": round(now - self._began, 1),
+            "processes": self.count,
+            "max_processes": self.plan.max_processes,
+            "pools": [pool.as_json(self._watcher.last_look(pool.queue, now), now) for pool in self._kept],
+        }
 
     def _tell_systemd(self, now: float) -> None:
         is_ready = all(pool.is_ready for pool in self._kept) or now - self._began >= READY_S
@@ -239,11 +242,9 @@ class Master(PoolLoop):
         pools = {pool.queue: pool for pool in self._kept if not pool.stage}
         watcher = watcher_of(plan, self.emit, self._known_of, self._away)  # what may fail comes first
         made = [self._make(one) for one in plan.pools if one.queue not in pools]
-        snapshots = Snapshots(plan, self._tell_trouble)
         self.plan = plan
-        self._snapshots.close()
         self._watcher.close()
-        self._snapshots, self._watcher = snapshots, watcher
+        self._watcher = watcher
         self._watcher.start()
         for one in plan.pools:
             if one.queue in pools:

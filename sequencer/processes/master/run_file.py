@@ -152,12 +152,10 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
         replace(pool, check_every_s=every_s, env=_env_of(pool, top), alerts=alerts.get(pool.queue)) for pool in found
     )
     _check_count("max_processes", top.max_processes, 1)
-    count, needs_more = sum(pool.n for pool in pools), any(not pool.n for pool in pools)
-    if count + needs_more > top.max_processes:
-        also = ", plus one for those with n=0" if needs_more else ""
+    if (needed := sum(max(pool.n, 1) for pool in pools)) > top.max_processes:
         raise ConfigurationError(
-            f"max_processes={top.max_processes} is too low: the queues need n={count} together{also}; raise it, or "
-            "lower an n"
+            f"max_processes={top.max_processes} is too low: the queues need {needed} together, by their n, and one "
+            "with n=0 needs 1; raise it, or lower an n"
         )
     return RunPlan(
         path=path,

@@ -1,4 +1,4 @@
-"""How many consumers a pool should have, from looks at its queue. Pure: the time is part of a look.
+"""How many consumers a pool should have, from looks at its queue. Pure, but for HostCpu: the time is part of a look.
 
 Up when due groups wait for a consumer, never for messages: one group is handled by one consumer at a time, however
 many messages it has. Down slowly, and gently: who leaves finishes its message. Most of the time nothing changes.
@@ -6,8 +6,12 @@ many messages it has. Down slowly, and gently: who leaves finishes its message. 
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
+_STAT = Path("/proc/stat")
 LOOKS = 2
 """A wait that only one look has seen is over before a new process would have helped."""
 REST_S = 10.0
@@ -44,7 +48,7 @@ class PoolSnapshot:
     cpu: float = 0.0
     """The share of the host's processors that is in use."""
     room: int = 1_000_000
-    """Processes that this host may have more, over all pools."""
+    """Processes that it may have above `least`, beside all pools of this host; below 0: there are too many."""
 
 
 class Scaler:
@@ -67,15 +71,15 @@ class Scaler:
             self._be_loud(now)
         self._notice(snapshot)
         if staying < self.least:
-            return max(0, min(self.least - staying, snapshot.room))
+            return self.least - staying
         if not snapshot.processes:  # nothing to be measured; also in an outage, whose probes need a consumer
             return self._up(snapshot, 1) if snapshot.due and self.most else 0
         if snapshot.is_frozen or now < self._rests_until:
             return 0
-        if staying > self.most:
+        if staying > self.most or (snapshot.room < 0 and staying > max(1, self.least)):
             return self._down(now)
         if self._looks_waiting >= LOOKS and snapshot.cpu <= BUSY_CPU:
-            return self._up(snapshot, max(1, staying // 2))
+            return self._up(snapshot, min(max(1, staying // 2), snapshot.room))
         if staying > self.least and now - self._quiet_since >= QUIET_S and self._can_spare(staying, now):
             return self._down(now)
         return 0
@@ -108,7 +112,7 @@ class Scaler:
         return self._busy < FULL * (staying - 1)
 
     def _up(self, snapshot: PoolSnapshot, step: int) -> int:
-        more = min(step, snapshot.due - snapshot.starting, self.most - snapshot.processes, snapshot.room)
+        more = min(step, snapshot.due - snapshot.starting, self.most - snapshot.processes)
         if more <= 0:
             return 0
         self._rests_until = snapshot.now + REST_S
@@ -118,3 +122,52 @@ class Scaler:
     def _down(self, now: float) -> int:
         self._rests_until = now + REST_S
         return -1
+
+
+class Load:
+    """How busy the consumers of a pool are, by what they report each second."""
+
+    SMOOTH_S = 5.0
+
+    def __init__(self) -> None:
+        self.busy_now = self.busy = self.rate = 0.0
+        """How many consumers' time was spent in handlers between the last two measurements, which jumps but has the
+        right mean; the same smoothed, and messages a second, for people.
+        """
+        self._handlers_s: dict[int, float] = {}
+        self._handled, self._at = 0, -1.0
+
+    def measure(self, handlers_s: dict[int, float], handled: int, now: float) -> None:
+        """`handlers_s`: by process, its time in handlers so far; `handled`: messages so far."""
+        before, self._handlers_s = self._handlers_s, handlers_s
+        span, count = now - self._at, handled - self._handled
+        is_first, self._at, self._handled = self._at < 0, now, handled
+        if is_first or span <= 0:
+            return
+        self.busy_now = sum(max(0.0, spent_s - before.get(pid, 0.0)) for pid, spent_s in handlers_s.items()) / span
+        part = min(1.0, span / self.SMOOTH_S)
+        self.busy += (self.busy_now - self.busy) * part
+        self.rate += (count / span - self.rate) * part
+
+
+class HostCpu:
+    """The share of this host's processors that was in use since the last question."""
+
+    def __init__(self) -> None:
+        self._last = self._read()
+
+    def share(self) -> float:
+        """From 0 to 1."""
+        now, last = self._read(), self._last
+        self._last = now
+        if now is None or last is None or now[1] <= last[1]:
+            return min(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)) if now is None else 0.0
+        return 1.0 - (now[0] - last[0]) / (now[1] - last[1])
+
+    @staticmethod
+    def _read() -> tuple[int, int] | None:
+        """Ticks without work, and all; None where the system does not tell."""
+        with suppress(OSError, ValueError, IndexError):
+            ticks = [int(word) for word in _STAT.read_text().split("\n", 1)[0].split()[1:9]]
+            return ticks[3] + ticks[4], sum(ticks)
+        return None

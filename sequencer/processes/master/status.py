@@ -17,9 +17,6 @@ from typing import Any
 
 from ...errors import ConfigurationError
 from ...server import SOCKET_PATH_MAX, default_directory
-from ...values.version import VERSION
-from .plan import RunPlan
-from .snapshots import Snapshots
 
 VARIABLE = "NOTIFY_SOCKET"
 ANSWER_S = 5.0
@@ -122,76 +119,6 @@ def _locked(path: Path) -> int:
         os.close(fd)
         raise
     return fd
-
-
-class Rates:
-    """Messages a second of each queue, over the last looks of the loop."""
-
-    SPAN_S = 10.0
-
-    def __init__(self) -> None:
-        self._before: dict[str, list[tuple[float, int]]] = {}
-
-    def note(self, queue: str, handled: int, now: float) -> None:
-        """At this time it had handled so many."""
-        points = self._before.setdefault(queue, [])
-        points.append((now, handled))
-        while len(points) > 2 and points[1][0] <= now - self.SPAN_S:
-            del points[0]
-
-    def of(self, queue: str) -> float:
-        """A second; 0 before it was noted twice."""
-        points = self._before.get(queue, [])
-        if len(points) < 2 or points[-1][0] <= points[0][0]:
-            return 0.0
-        return (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
-
-
-def status_of(
-    plan: RunPlan, pools: Any, snapshots: Snapshots, rates: Rates, began: float, state: str
-) -> dict[str, Any]:
-    """What is told: plain values. `pools`: the KeptPools."""
-    now = time.monotonic()
-    return {
-        "pid": os.getpid(),
-        "version": VERSION,
-        "file": str(plan.path),
-        "environment": plan.environment,
-        "state": state,
-        "age_s": round(now - began, 1),
-        "processes": sum(pool.size for pool in pools),
-        "max_processes": plan.max_processes,
-        "pools": [_pool_status(pool, snapshots, rates, now) for pool in pools],
-    }
-
-
-def _pool_status(pool: Any, snapshots: Snapshots, rates: Rates, now: float) -> dict[str, Any]:
-    snapshot = snapshots.last(pool.queue, now)
-    return {
-        "queue": pool.queue,
-        "state": pool.state,
-        "n": pool.plan.n,
-        "max": pool.plan.most,
-        "processes": [_process_status(worker, process, now) for worker, process in pool.running],
-        "busy": round(pool.busy, 2),
-        "handled": pool.handled,
-        "rate": round(rates.of(pool.queue), 2),
-        "due": snapshot.due if snapshot else None,
-        "waits_s": round(snapshot.waits_s, 3) if snapshot else None,
-        "parked": snapshot.parked if snapshot else None,
-        "dead": snapshot.dead if snapshot else None,
-    }
-
-
-def _process_status(worker: Any, process: Any, now: float) -> dict[str, Any]:
-    state = "leaving" if worker.is_leaving else "working" if process.is_connected else "starting"
-    return {
-        "pid": process.pid,
-        "age_s": round(now - process.started_at, 1),
-        "state": state,
-        "handled": process.counts.get("handled", 0),
-        "in_progress": process.begun.name,
-    }
 
 
 class ServiceManager:

@@ -164,7 +164,7 @@ class GenerationSearch:
         if known and self._restores and len(known.tags) != shards:
             raise DataError(
                 f"queue {options.queue!r} had {many(len(known.tags), 'shard')}, and now {self._registry} says {shards}: "
-                "it was deleted, or the server lost its data, and others registered the queue anew; start this program "
+                "it was deleted, or the server lost its data, and others registered it again; start this program "
                 "again"
             )
         if options.shards not in (None, shards):

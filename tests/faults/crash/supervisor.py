@@ -15,10 +15,9 @@ from pathlib import Path
 from sequencer.client import Sequencer
 from sequencer.processes.consumer_process import ConsumerProcess
 from sequencer.processes.pool import Pool
-from sequencer.processes.restart_policy import RestartPolicy
 from sequencer.processes.supervisor import Supervisor
 from sequencer.processes.worker.config import WorkerConfig
-from sequencer.processes.workers import Worker
+from sequencer.processes.workers import RestartPolicy, Worker
 from sequencer.settings.backoff import Backoff
 from sequencer.store.group import encode_group
 from sequencer.testing import Event, Recorder, judge, wait_until

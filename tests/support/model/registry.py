@@ -144,7 +144,8 @@ class ModelServer:
         return same or self.without != "what is newer is written back"
 
     def _adopt(self, keys: list[str], args: Words) -> list[Any]:
-        (key, clock), words, step = keys, json.loads(args[0]), str(args[1])
+        prefix, words, step = keys[0].removesuffix("schedule"), json.loads(args[0]), str(args[1])
+        key, clock = f"{prefix}policy", f"{prefix}clock"
         policy = self.hashes.get(key, {})
         if self.without == "a deletion is a table" and str(words.get("generation", "")).startswith("-1"):
             return [b"same", self._hgetall(key)]

@@ -1,0 +1,294 @@
+"""Many messages more, in chunks: one round trip for each, over all shards."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+from .. import calls
+from ..errors import BatchRefused, InvalidMessage, SequencerError, ServerUnavailable
+from ..store.item import Item
+from ..store.keys import ShardKeys, shard_of
+from ..values.checks import check_choice, check_integer
+from ..values.message import BatchReceipt, Refused
+from .append import check_replicas, refusal, refuse_unknown
+from .session import Session
+
+CHUNK, CHUNK_GROUPS = 200, 128
+"""Messages, or groups, a round trip in `append_many`: 1 to 2 ms of the server's time, in which it does nothing else.
+Larger chunks gain nothing; a message of another group costs three times as much (benchmark `growth`: longest calls).
+"""
+CHUNK_BYTES = 1024 * 1024
+"""Bodies, headers, groups and ids of a chunk, whatever its number of messages, unless it is one message. 115 MB in one
+script kept the server busy for 570 ms.
+"""
+
+
+async def append_many(
+    session: Session,
+    items: Iterable[Any],
+    *,
+    on_refused: Literal["stop", "skip"] = "stop",
+    chunk: int | None = None,
+    replace: bool = False,
+) -> BatchReceipt:
+    """Add any number of messages, streamed: one round trip for each `chunk`, and each chunk stored as a whole.
+
+    A chunk is so many messages, 1 to 1,000; without a number 200, or fewer where they are of more than 128 groups.
+    With a number or without, it has at most 1 MiB of groups, ids, bodies and headers, unless one message is larger.
+
+    An item is a mapping with the arguments of `append`: `body`, `group`, and as needed `id`, `score`, `headers`,
+    `delay`, `at`, `done`; any other item is a body, when the queue has `group_by`. With
+    on_refused="stop", a chunk that holds an item which can't be stored is not stored at all, and BatchRefused says
+    which and why and how many messages of earlier chunks were stored; with "skip" the others are stored and the
+    receipt lists the refused. Of a list or tuple the next chunk is checked while the server stores one; from an
+    iterator no more is taken than is sent, but for one message that was too large for its chunk.
+
+    Raises BatchRefused, OutcomeUnknown, QueueFull, ServerUnavailable; repeating is harmless where items have ids.
+    `earlier` of any of them is the receipt of the chunks before the one that failed.
+    """
+    check_choice("on_refused", on_refused, ("stop", "skip"))
+    if chunk is not None:
+        check_integer("chunk", chunk, 1, calls.MAX_APPEND)
+    tally, chunks = Tally(on_refused), Chunks(session, items, chunk)
+    try:
+        while True:
+            if session.known_sequence() is None:
+                await _first_use(session, chunks)
+            if (one := chunks.take()) is None:
+                return tally.receipt()
+            outcomes = list[calls.ItemOutcome]()
+            if tally.sends(one):
+                how: dict[str, Any] = {"replace": replace, "meanwhile": chunks.prepare}
+                outcomes = await append_chunk(session, one.items, on_refused, **how)
+            tally.add(one, outcomes)
+    except SequencerError as error:
+        error.earlier = error.earlier or tally.receipt()
+        raise
+
+
+async def _first_use(session: Session, chunks: Chunks) -> None:
+    """Refuse what breaks a rule before the queue is used for the first time: nothing is registered then."""
+    for index, value in itertools.islice(chunks.values, chunks.size):
+        try:
+            if session.items.check_of(value):
+                await session.take_fields()
+                session.items.make_of(value, is_sequence=None)
+        except InvalidMessage as error:
+            chunks.refused.append(Refused(index, error))
+        else:
+            await session.is_sequence()
+            chunks.values = itertools.chain([(index, value)], chunks.values)
+            return
+
+
+# -- chunks -----------------------------------------------------------------------------------------------------
+
+
+class Chunk(NamedTuple):
+    """The messages of one chunk and their positions among all, and what could not become one."""
+
+    items: list[Item]
+    indexes: list[int]
+    errors: list[Refused]
+
+
+class Chunks:
+    """Chunks one by one; of a list or tuple the next one is made while the server works on the one before.
+
+    From an iterator nothing is taken that may then not be sent.
+    """
+
+    def __init__(self, session: Session, items: Iterable[Any], chunk: int | None) -> None:
+        self._session, self._is_eager = session, isinstance(items, list | tuple)
+        self.size, self._most_groups = (CHUNK, CHUNK_GROUPS) if chunk is None else (chunk, chunk)
+        self.values: Iterator[tuple[int, Any]] = enumerate(items)
+        self.refused: list[Refused] = []
+        """Before the queue was used for the first time."""
+        self._held: tuple[int, Item] | None = None
+        self._ahead: Chunk | None = None
+        self._error: Exception | None = None
+
+    def take(self) -> Chunk | None:
+        """The next chunk; None at the end."""
+        if self._error:
+            raise self._error
+        one, self._ahead = self._ahead or self._make(), None
+        return one if one.items or one.errors else None
+
+    def prepare(self) -> None:
+        """Make the next chunk; an error of it is raised when it is taken."""
+        if self._is_eager and self._ahead is None:
+            try:
+                self._ahead = self._make()
+            except Exception as error:
+                self._error = error
+
+    def _make(self) -> Chunk:
+        refused, self.refused = self.refused, []
+        found, indexes = list[Item](), list[int]()
+        groups, count, held = set[str](), 0, self._held
+        if held is not None:
+            self._held = None
+            indexes.append(held[0])
+            found.append(held[1])
+            groups.add(held[1].group)
+            count = bytes_of(held[1])
+        is_sequence, make_of = self._session.known_sequence(), self._session.items.make_of
+        for index, value in itertools.islice(self.values, self.size - len(found) - len(refused)):
+            try:
+                item = make_of(value, is_sequence=is_sequence)
+            except InvalidMessage as error:
+                refused.append(Refused(index, error))
+                continue
+            group, message_id, _, envelope, _, ledger = item
+            count += len(envelope) + len(ledger) + len(group) + len(message_id)  # `bytes_of`, without a call for each
+            if count > CHUNK_BYTES and found:
+                self._held = index, item  # how large it is shows only now; it begins the next chunk
+                break
+            indexes.append(index)
+            found.append(item)
+            groups.add(group)
+            if len(groups) == self._most_groups:
+                break
+        return Chunk(found, indexes, refused)
+
+
+def bytes_of(item: Item) -> int:
+    """What a message counts for in a chunk."""
+    return len(item.envelope) + len(item.ledger) + len(item.group) + len(item.id)
+
+
+class Tally:
+    """What became of the chunks so far."""
+
+    def __init__(self, on_refused: str) -> None:
+        self._stops, self._counts, self._refused = on_refused == "stop", Counter[str](), list[Refused]()
+
+    def sends(self, chunk: Chunk) -> bool:
+        """Whether the chunk is to be sent: not where one of its items stops all."""
+        return bool(chunk.items) and not (chunk.errors and self._stops)
+
+    def add(self, chunk: Chunk, outcomes: list[calls.ItemOutcome]) -> None:
+        """Count what was sent. Raises BatchRefused."""
+        errors, counts = chunk.errors, self._counts
+        if outcomes:
+            if outcomes.count(outcomes[0]) == len(outcomes):
+                counts[outcomes[0].outcome] += len(outcomes)
+            else:
+                counts.update(one.outcome for one in outcomes)
+            if any(counts[outcome] for outcome in calls.REFUSALS):
+                errors += _refusals(chunk, outcomes)
+                errors.sort(key=lambda one: one.index)
+        if errors and self._stops:
+            earlier = counts - Counter(one.outcome for one in outcomes)
+            raise BatchRefused(errors, counts["stored"], _receipt(earlier, []))
+        self._refused += errors
+
+    def receipt(self) -> BatchReceipt:
+        """What became of all."""
+        return _receipt(self._counts, self._refused)
+
+
+def _receipt(counts: Counter[str], refused: list[Refused]) -> BatchReceipt:
+    return BatchReceipt(counts["stored"], counts["duplicate"], refused, counts["dropped"], counts["dead_letter"])
+
+
+# -- what a chunk stores ----------------------------------------------------------------------------------------
+
+
+async def append_chunk(
+    session: Session, items: list[Item], on_refused: str, *, replace: bool, meanwhile: Callable[[], None] | None = None
+) -> list[calls.ItemOutcome]:
+    """Add up to 1,000 checked messages, and say what became of each; with "stop" all of them or none.
+
+    `meanwhile` is called once they are sent, before their answer is awaited.
+    """
+    shards, by_shard = await session.shards_to_append(), dict[ShardKeys, list[int]]()
+    if len(shards) == 1:
+        by_shard[shards[0]] = list(range(len(items)))
+    else:
+        for position, item in enumerate(items):
+            by_shard.setdefault(shards[shard_of(item.group, len(shards))], []).append(position)
+    if on_refused != "stop":
+        return await _send(session, items, by_shard, "replace" if replace else "others", meanwhile)
+    # A script can't undo what it replaced, and undoes its own shard only: what would be refused is looked for first, in
+    # all of them.
+    if replace or len(by_shard) > 1:
+        outcomes = await _send(session, items, by_shard, "replace" if replace else "none", dry_run=True)
+        if not replace:
+            _mark_conflicts(items, outcomes)
+        _mark_taken(items, outcomes if await session.is_sequence() else [])
+        if any(one.outcome in calls.REFUSALS for one in outcomes):
+            return [_undone(one) for one in outcomes]
+    return await _send(session, items, by_shard, "replace" if replace else "none", meanwhile)
+
+
+async def _send(
+    session: Session,
+    items: list[Item],
+    by_shard: dict[ShardKeys, list[int]],
+    mode: calls.OnConflict,
+    meanwhile: Callable[[], None] | None = None,
+    *,
+    dry_run: bool = False,
+) -> list[calls.ItemOutcome]:
+    parts = [items] if len(by_shard) == 1 else [[items[p] for p in places] for places in by_shard.values()]
+    todo = [
+        calls.append(keys, part, on_conflict=mode, dry_run=dry_run, with_stamps=False)
+        for keys, part in zip(by_shard, parts, strict=True)
+    ]
+    what, wait = f"{items[0].id} to {items[-1].id}", None if dry_run else session.options.wait
+    try:
+        answer = await session.net.ask_all(todo, is_atomic=True, wait=wait, meanwhile=meanwhile)
+    except ServerUnavailable as error:
+        refuse_unknown(what, error, replaces=mode == "replace")
+        raise
+    outcomes = _in_order(by_shard, answer.value, undoes=mode == "none" and not dry_run)
+    if wait and answer.confirmed < wait[0]:
+        check_replicas(what, outcomes, answer.confirmed, wait, replaces=mode == "replace")
+    return outcomes
+
+
+def _refusals(chunk: Chunk, outcomes: list[calls.ItemOutcome]) -> list[Refused]:
+    found = zip(chunk.indexes, chunk.items, outcomes, strict=True)
+    return [Refused(index, refusal(item, one)) for index, item, one in found if one.outcome in calls.REFUSALS]
+
+
+def _in_order(by_shard: dict[ShardKeys, list[int]], results: list[Any], *, undoes: bool) -> list[calls.ItemOutcome]:
+    """The outcomes of all shards, by the position of their message; "undone" where a refusal undid its shard."""
+    if len(results) == 1 and not any(one.outcome in calls.REFUSALS for one in set(results[0])):
+        only: list[calls.ItemOutcome] = results[0]
+        return only
+    outcomes: dict[int, calls.ItemOutcome] = {}
+    for places, result in zip(by_shard.values(), results, strict=True):
+        is_undone = undoes and any(one.outcome in calls.REFUSALS for one in result)
+        for position, one in zip(places, result, strict=True):
+            outcomes[position] = _undone(one) if is_undone else one
+    return [outcomes[position] for position in range(len(outcomes))]
+
+
+def _undone(one: calls.ItemOutcome) -> calls.ItemOutcome:
+    """What an outcome means where nothing was stored in the end."""
+    return one._replace(outcome="undone") if one.outcome in ("stored", "dropped", "dead_letter") else one
+
+
+def _mark_conflicts(items: list[Item], outcomes: list[calls.ItemOutcome]) -> None:
+    """An id that stands twice in one chunk with other content is a conflict that no look at the server shows."""
+    known: dict[tuple[str, str], Item] = {}
+    for position, item in enumerate(items):
+        first = known.setdefault((item.group, item.id), item)
+        if first.envelope != item.envelope or (item.score and item.score != first.score):
+            outcomes[position] = outcomes[position]._replace(outcome="conflict")
+
+
+def _mark_taken(items: list[Item], outcomes: list[calls.ItemOutcome]) -> None:
+    """So is, in a sequence, a number under two ids, or an id with two numbers. Without outcomes: nothing to do."""
+    ids: dict[tuple[str, str], str] = {}
+    numbers: dict[tuple[str, str], str] = {}
+    for position, item in enumerate(items if outcomes else ()):
+        is_taken = ids.setdefault((item.group, item.score), item.id) != item.id
+        if is_taken or numbers.setdefault((item.group, item.id), item.score) != item.score:
+            outcomes[position] = outcomes[position]._replace(outcome="taken")
