@@ -35,7 +35,7 @@ PARTS = {
     "server": "the server's own faults: kill -9, a cut file, full memory, wrong types, lost rights, failover, clock",
     "input": "odd values, command lines and records, by hypothesis",
     "security": "least rights, TLS, and secrets that must not show",
-    "shell": "the processes around the core: stopped, crashed and starved as operators and machines do it",
+    "signals": "the processes around the core: stopped, crashed and starved as operators and machines do it",
 }
 SCALES = ("smoke", "ci", "nightly")
 FINE, FOUND, WRONG_USE = 0, 1, 2

@@ -69,7 +69,7 @@ def test_one_that_breaks_down_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> N
     [
         "chaos --only x",
         "server --only x",
-        "shell --only x",
+        "signals --only x",
         "crash --point x",
         "model --scale x",
         "x",

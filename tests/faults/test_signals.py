@@ -1,4 +1,4 @@
-"""The shell's cases: a few quick ones pass and their controls are found; a control that passes is a problem."""
+"""The cases of signals: a few quick ones pass and their controls are found; a control that passes is a problem."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class Line:
 
 
 def command_line(module: str) -> Any:
-    """A module of the command line: the layer above, which the fault_test uses as its users do and does not build
+    """A module of the command line: the layer above, which the fault test uses as its users do and does not build
     on.
     """
     return importlib.import_module(f"sequencer.cli.{module}")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 from sequencer.processes import pool, signals
 from sequencer.processes.consumer_process import ConsumerProcess
 from sequencer.processes.master import kept_pool
 from sequencer.processes.pool import Pool
-from sequencer.processes.restart_policy import RestartPolicy
 from sequencer.processes.signals import STOP_SIGNALS
+from sequencer.processes.workers import RestartPolicy
 from sequencer.settings.backoff import Backoff
 
 from .controls import by_name, put
@@ -25,11 +23,7 @@ def hurried() -> None:
 
 def no_grace() -> None:
     """Stage 2 comes by a second signal only."""
-
-    def look(self: Pool) -> None:
-        self._shared.tick(time.monotonic())
-
-    put(Pool, "_on_tick", look)
+    put(Pool, "_on_tick", lambda self: None)
 
 
 def hears_what_was_ignored() -> None:

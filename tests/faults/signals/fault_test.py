@@ -53,7 +53,7 @@ def run(scale: Scale, *, only: str | None = None) -> Result:
     left_out = sorted({f"{name}: {one.left_out}" for name, one in seen if one.left_out})
     slowest = sorted(((one.seconds, name) for name, one in seen), reverse=True)[:3]
     return Result(
-        name="shell",
+        name="signals",
         command=f"python -m tests.faults signals --scale {scale}{f' --only {only}' if only else ''}",
         runs=sum(one.runs for _, one in seen),
         unit="cases",
