@@ -128,7 +128,7 @@ class Supervisor(PoolLoop):
         forward: Callable[[Event], bool] | None = None,
     ) -> None:
         self._pool = self.POOL(config, processes, policy=policy, forward=forward)
-        self._is_printing = not (config.app or config.runs_commands)
+        self._is_printing = not (config.app or config.exec)
         super().__init__([self._pool])
 
     @property

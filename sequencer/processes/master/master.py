@@ -131,10 +131,14 @@ class Master(PoolLoop):
 
     def _say_started(self, pool: KeptPool) -> None:
         config, server = pool.plan.config, find_server(self.plan.url).name
-        app = f"app {config.app}" if config.app else f"command {config.command!r}"
         pool.emit(
             service_events.service_started(
-                pool.queue, server=server, app=app, processes=pool.plan.n, lease_s=config.lease, version=VERSION
+                pool.queue,
+                server=server,
+                app=config.handles,
+                processes=pool.plan.n,
+                lease_s=config.lease_s,
+                version=VERSION,
             )
         )
 
