@@ -87,7 +87,7 @@ def append(
     tally = Tally(chunk=chunk, last_line=from_line - 1)
     with _opened(file) as source, client, new_queue_said():
         known = names_of_queues(client)
-        if known is None or queue in known:  # else its first good line makes it: the name may be a slip
+        if known is None or queue in known:  # else its first good line makes it: the name may be a typo
             client.connect()
         tally.fields = merge_fields(queue, client.fields, asked, is_used=False)
         is_envelope = tally.fields.group_by is None

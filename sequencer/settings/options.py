@@ -34,18 +34,18 @@ from .option import (
 )
 from .policy import DAY_S, Policy, PolicySettings
 
-MAX_LANES = 1024
+MAX_SHARDS = 1024
 MAX_WAIT_S = 4.0
 """Below the time that a reply may take (SOCKET_TIMEOUT_S)."""
 MAX_PROCESSES = 1024
 Replicas = tuple[int, int] | None
 """For how many replicas a write waits, and how many milliseconds."""
 OnFailure = Literal["park", "dead_letter", "drop"]
-OnQuestion = Literal["park", "dead_letter"]
+OnUnresolved = Literal["park", "dead_letter"]
 OUTAGE = ("ConnectionError", "TimeoutError")
 """What is an outage unless a queue's options say otherwise: Python's own, with their subclasses."""
 AUDIT_LENGTH = 100_000
-"""Handled messages that the audit stream of a lane keeps, about: 10 to 20 MB."""
+"""Handled messages that the audit stream of a shard keeps, about: 10 to 20 MB."""
 SIZE_BESIDE = 40
 """Bytes that a message counts for beside its record: id, stamp and frame of a claim's answer."""
 
@@ -62,7 +62,7 @@ class QueueSettings(PolicySettings, total=False):
     group_by: Sequence[str] | str | None
     id_by: str | None
     score_by: str | None
-    lanes: int | None
+    shards: int | None
     max_attempts: int
     backoff: Duration
     backoff_cap: Duration
@@ -75,7 +75,7 @@ class QueueSettings(PolicySettings, total=False):
     wait_timeout: Duration
     kind_by: str | None
     on_unknown: OnFailure
-    on_question: OnQuestion
+    on_unresolved: OnUnresolved
     retired: Sequence[str]
     missing_wait: Duration
 
@@ -94,8 +94,8 @@ class QueueOptions:
     )
     id_by: str | None = option(Text("the name of a body field"), None, "Body field that is the id.", APPEND)
     score_by: str | None = option(Text("the name of a body field"), None, "Body field that is the score.", APPEND)
-    lanes: int | None = option(
-        Whole(1, MAX_LANES), None, "Shards; fixed at first use. Without it those that are there, else 1.", APPEND
+    shards: int | None = option(
+        Whole(1, MAX_SHARDS), None, "Shards; fixed at first use. Without it those that are there, else 1.", APPEND
     )
     max_attempts: int = option(
         Whole(1, 9999), 5, "Attempts of a message, the first included, before `on_failure` decides.", CONSUMERS
@@ -147,8 +147,8 @@ class QueueOptions:
         "What becomes of a message of a kind that has no steps, after `missing_wait`.",
         CONSUMERS,
     )
-    on_question: OnQuestion = option(
-        Choice(OnQuestion), "park", "What becomes of a message with a `once` step whose end nobody knows.", CONSUMERS
+    on_unresolved: OnUnresolved = option(
+        Choice(OnUnresolved), "park", "What becomes of a message with a `once` step whose end nobody knows.", CONSUMERS
     )
     retired: tuple[str, ...] = option(
         Names("names of steps"),
@@ -277,7 +277,7 @@ class ConsumerOptions:
     )
     audit: bool = option(Flag(), False, "Record each handled message in the audit stream.", CONSUMERS)
     audit_length: int = option(
-        Whole(1, 10**9), AUDIT_LENGTH, "Entries that the stream of a lane keeps, about.", CONSUMERS
+        Whole(1, 10**9), AUDIT_LENGTH, "Entries that the stream of a shard keeps, about.", CONSUMERS
     )
     limits: ClaimLimits = option(Instance(ClaimLimits), ClaimLimits(), "The most that one claim takes.")
 

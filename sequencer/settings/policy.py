@@ -61,7 +61,7 @@ class Policy:
         "dedup_cap",
         Whole(1, 10**8),
         1_000_000,
-        "Ids of a lane after which the older half is forgotten early; 44 to 76 bytes each.",
+        "Ids of a shard after which the older half is forgotten early; 44 to 76 bytes each.",
     )
     on_late: OnLate = _kept(
         "on_late",
@@ -80,7 +80,7 @@ class Policy:
         "mark_cap",
         Whole(1, 10**8),
         100_000,
-        "Groups of a lane after which the older half of the watermarks is forgotten early; about 50 bytes each.",
+        "Groups of a shard after which the older half of the watermarks is forgotten early; about 50 bytes each.",
     )
     reorder_window: float = _kept(
         "window_us",
@@ -115,7 +115,7 @@ class Policy:
         "history_cap",
         Whole(24, 10**8),
         1_000_000,
-        "Messages in the history of a lane after which its oldest part, a 24th or more, is dropped early.",
+        "Messages in the history of a shard after which its oldest part, a 24th or more, is dropped early.",
         is_rare=True,
     )
     history_bodies: bool = _kept(
@@ -137,7 +137,7 @@ class Policy:
         "dead_cap",
         Whole(0, 10**8),
         0,
-        "Dead letters of a lane above which `sweep` deletes the oldest. 0: no limit.",
+        "Dead letters of a shard above which `sweep` deletes the oldest. 0: no limit.",
         is_rare=True,
     )
 

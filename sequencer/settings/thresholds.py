@@ -8,8 +8,8 @@ from .option import Flag, Seconds, Share, Takers, Whole, option, read_options
 
 CLOSES_AT = 0.8
 """A condition is over below this part of its limit, so that a value at the limit does not open and close it."""
-LEAST_TRIES = 20
-"""Of so many tries on, the share of those that failed says something."""
+LEAST_ATTEMPTS = 20
+"""Of so many attempts on, the share of those that failed says something."""
 FAILING_S = 300.0
 """Over this time that share is counted."""
 FILE: Takers = ("run",)
@@ -30,8 +30,8 @@ class Thresholds:
         "Age of the oldest head of a group that is neither parked nor paused, from its arrival.",
         FILE,
     )
-    unserved: float = option(
-        Seconds(), 60.0, "For how long something is due while no consumer has a group in hand.", FILE
+    no_consumers: float = option(
+        Seconds(), 60.0, "For how long something is due while no consumer has a group in progress.", FILE
     )
     failing: float = option(
         Share(), 0.2, "Share of the attempts in five minutes that failed, from 20 attempts on.", FILE

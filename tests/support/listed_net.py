@@ -13,7 +13,7 @@ from sequencer.net.blocking import finish
 from sequencer.settings.options import queue_options
 from sequencer.settings.policy import Policy
 from sequencer.store.item import ItemMaker
-from sequencer.store.keys import LaneKeys, lane_keys, lane_of
+from sequencer.store.keys import ShardKeys, shard_keys, shard_of
 from sequencer.values.views import QueueInfo
 
 T = TypeVar("T")
@@ -126,24 +126,24 @@ class ListedSession:
         self,
         net: ListedNet,
         *,
-        lanes: int = 1,
+        shards: int = 1,
         policy: Policy | None = None,
         fresh: Policy | None = None,
         **options: Any,
     ) -> None:
         self.net, self.options = net, queue_options("q", "n", options)
         self.items = ItemMaker(self.options)
-        self.keys = [lane_keys("n", "q", lane) for lane in range(lanes)]
+        self.keys = [shard_keys("n", "q", shard) for shard in range(shards)]
         self._policy = policy or Policy()
         self._fresh = fresh or self._policy
         self.allowed: list[str] = []
         self.last_info: tuple[float, QueueInfo] | None = None
 
-    async def lanes(self, *, register: bool = True, role: str | None = None) -> list[LaneKeys]:
+    async def shards(self, *, register: bool = True, role: str | None = None) -> list[ShardKeys]:
         return self.keys
 
-    async def keys_of(self, group: str, *, register: bool = True) -> LaneKeys:
-        return self.keys[lane_of(group, len(self.keys))]
+    async def keys_of(self, group: str, *, register: bool = True) -> ShardKeys:
+        return self.keys[shard_of(group, len(self.keys))]
 
     async def policy(self, *, register: bool = True, role: str | None = None) -> Policy:
         return self._policy
@@ -154,10 +154,10 @@ class ListedSession:
     async def allow(self, role: str) -> None:
         self.allowed.append(role)
 
-    async def lanes_to_append(self) -> list[LaneKeys]:
+    async def shards_to_append(self) -> list[ShardKeys]:
         return self.keys
 
-    def known_lanes(self) -> list[LaneKeys]:
+    def known_shards(self) -> list[ShardKeys]:
         return self.keys
 
     async def is_sequence(self) -> bool:

@@ -85,21 +85,21 @@ def test_everything_that_it_may_say(tmp_path: Path) -> None:
     }
 
 
-def test_alarms_of_all_queues_and_of_one(tmp_path: Path) -> None:
+def test_alerts_of_all_queues_and_of_one(tmp_path: Path) -> None:
     text = (
         f"{OPS}{OPS.replace('ops', 'night')}"
-        "[alarms]\nparked = 3\nwait = '5m'\nrepeat = '0'\n"
-        "[queues.orders]\nexec = 'true'\n[queues.orders.alarms]\nwait = '1h'\ntexts = false\nto = ['night']\n"
+        "[alerts]\nparked = 3\nwait = '5m'\nrepeat = '0'\n"
+        "[queues.orders]\nexec = 'true'\n[queues.orders.alerts]\nwait = '1h'\ntexts = false\nto = ['night']\n"
         "[queues.mails]\nexec = 'true'\n"
     )
     plan = read_file(write(tmp_path, text))
-    orders, mails = (pool.alarms for pool in plan.pools)
+    orders, mails = (pool.alerts for pool in plan.pools)
     assert orders is not None
     assert mails is not None
     assert [one.name for one in plan.targets] == ["ops", "night"]
     assert (orders.to, orders.texts, orders.limits.wait, orders.limits.parked) == (("night",), False, 3600.0, 3)
     assert (mails.to, mails.texts, mails.limits.wait, mails.repeat_s) == (("ops", "night"), True, 300.0, 0.0)
-    assert read_file(write(tmp_path, ORDERS)).pools[0].alarms is None
+    assert read_file(write(tmp_path, ORDERS)).pools[0].alerts is None
 
 
 def test_of_pyproject_it_is_the_table_of_the_tool_beside_the_app_of_consume(tmp_path: Path) -> None:
@@ -142,16 +142,16 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         ("[tool.sequencer.queues.orders]\n", "tables begin with tool.sequencer in pyproject.toml alone"),
         ("[queues.orders]\napp = a:b\n", "it is no TOML: Invalid value (at line 2, column 7); a text stands in quotes"),
         (ORDERS + "n = 1\nn = 2\n", "it is no TOML: Cannot overwrite a value (at line 4, column 6); it stands there"),
-        ("alarms = 1\n" + ORDERS, "alarms must be a table"),
-        ("[alarms]\npark = 1\n" + ORDERS, "alarms: there is no 'park'; did you mean 'parked'?"),
-        ("[alarms]\nfailing = 1.5\n" + ORDERS, "alarms: failing=1.5"),
-        ("[alarms]\nto = ['opps']\n" + OPS + ORDERS, "alarms: to: there is no target 'opps'; did you mean 'ops'?"),
+        ("alerts = 1\n" + ORDERS, "alerts must be a table"),
+        ("[alerts]\npark = 1\n" + ORDERS, "alerts: there is no 'park'; did you mean 'parked'?"),
+        ("[alerts]\nfailing = 1.5\n" + ORDERS, "alerts: failing=1.5"),
+        ("[alerts]\nto = ['opps']\n" + OPS + ORDERS, "alerts: to: there is no target 'opps'; did you mean 'ops'?"),
         (
-            "[alarms]\nto = ['ops']\n" + OPS + OPS.replace("ops", "night") + ORDERS,
+            "[alerts]\nto = ['ops']\n" + OPS + OPS.replace("ops", "night") + ORDERS,
             "targets.night: nothing is",
         ),
-        (ORDERS + "alarms = { lag = 'soon' }\n", "queues.orders.alarms: lag='soon'"),
-        (ORDERS + "alarms = 1\n", "queues.orders.alarms must be a table"),
+        (ORDERS + "alerts = { lag = 'soon' }\n", "queues.orders.alerts: lag='soon'"),
+        (ORDERS + "alerts = 1\n", "queues.orders.alerts must be a table"),
         ("[targets.ops]\ntype = 'feishoo'\n" + ORDERS, "targets.ops: "),
         ("[targets.'o ps']\n" + ORDERS, "targets.o ps: target 'o ps'"),
         (ORDERS + "leese = '1s'\n", "queues.orders: there is no 'leese'; did you mean 'lease'?"),

@@ -20,7 +20,7 @@ from sequencer.cli.declared import takes
 from sequencer.cli.main import import_commands
 from sequencer.drain.outcome import Decision, decide
 from sequencer.errors import CommandFailed, ConfigurationError, LeaseExpired, Undecodable
-from sequencer.processes.alarms.settings import QueueAlarms
+from sequencer.processes.alerts.settings import QueueAlerts
 from sequencer.processes.handlers.apps import App
 from sequencer.processes.master.run_file import read_file
 from sequencer.processes.worker.config import WorkerConfig, prepare
@@ -58,7 +58,7 @@ from sequencer.settings.thresholds import Thresholds
 from sequencer.testing import MemoryQueue
 
 OF_QUEUE, OF_CONSUMER = declared(QueueOptions, Policy), declared(ConsumerOptions)
-KINDS = (QueueOptions, Policy, ServiceOptions, PoolOptions, RunOptions, Thresholds, QueueAlarms)
+KINDS = (QueueOptions, Policy, ServiceOptions, PoolOptions, RunOptions, Thresholds, QueueAlerts)
 ALL = [(kind, one) for kind in KINDS for one in declared(kind).values()]
 ONLY_IN_PYTHON = {"kind_by", "limits"}
 
@@ -228,10 +228,10 @@ def test_a_policy_comes_back_from_the_server() -> None:
 
 def test_a_consumer_process_gets_the_settings_as_they_are() -> None:
     config = WorkerConfig(
-        queue="q", settings={"max_attempts": 2, "backoff": 90.0, "park_on": ("KeyError",), "lanes": 3}
+        queue="q", settings={"max_attempts": 2, "backoff": 90.0, "park_on": ("KeyError",), "shards": 3}
     )
     options = prepare(config)[0].options
-    assert (options.max_attempts, options.park_on, options.lanes) == (2, ("KeyError",), 3)
+    assert (options.max_attempts, options.park_on, options.shards) == (2, ("KeyError",), 3)
     assert (options.backoff.base_s, options.backoff.cap_s) == (90.0, 90.0), "the cap gives way"
     assert prepare(WorkerConfig(queue="q"))[0].options == QueueOptions(queue="q")
     given = WorkerConfig(queue="q", lease_s=5, audit=True).given()
@@ -240,7 +240,7 @@ def test_a_consumer_process_gets_the_settings_as_they_are() -> None:
 
 
 def test_an_app_keeps_what_the_service_does_not_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = Sequencer("q", max_attempts=9, backoff=2, on_failure="drop", lanes=2, dedup_window=9, dead_cap=3)
+    own = Sequencer("q", max_attempts=9, backoff=2, on_failure="drop", shards=2, dedup_window=9, dead_cap=3)
     own.handler(print)
     monkeypatch.setattr(sequencer.processes.worker.config, "load_app", lambda _: App(print, own))
     before = own.options

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...settings.options import PoolOptions, RunOptions
-from ..alarms.settings import QueueAlarms
-from ..alarms.targets.table import Target
+from ..alerts.settings import QueueAlerts
+from ..alerts.targets.table import Target
 from ..worker.config import WorkerConfig
 
 
@@ -18,7 +18,7 @@ class PoolPlan(PoolOptions):
     config: WorkerConfig
     """What each of its consumers does."""
     check_every_s: float = 2.0
-    alarms: QueueAlarms | None = None
+    alerts: QueueAlerts | None = None
     """What is told of it, and to whom; None: nothing."""
 
     @property
@@ -33,7 +33,7 @@ class RunPlan(RunOptions):
     path: Path
     pools: tuple[PoolPlan, ...]
     targets: tuple[Target, ...] = ()
-    """To whom alarms go."""
+    """To whom alerts go."""
 
     @property
     def url(self) -> str | None:

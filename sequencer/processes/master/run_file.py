@@ -21,7 +21,7 @@ from ...settings.policy import Policy
 from ...settings.tables import SECRET, table_of, value_of, variables_in
 from ...texts.words import error_text, type_name
 from ...values.checks import check_name
-from ..alarms.settings import read_alarms, read_targets
+from ..alerts.settings import read_alerts, read_targets
 from ..logs import LogOptions
 from ..worker.config import WorkerConfig
 from .plan import PoolPlan, RunPlan
@@ -30,7 +30,7 @@ OWN_FILE, PROJECT_FILE = "sequencer.toml", "pyproject.toml"
 _HINTS = {"Invalid value": "a text stands in quotes", "Cannot overwrite a value": "it stands there twice"}
 MAX_SHOWN = 200
 """Characters of a path that an error shows."""
-TABLES = ("queues", "targets", "alarms")
+TABLES = ("queues", "targets", "alerts")
 """Keys of the file beside its options."""
 OF_QUEUE = taken_by("run", QueueOptions, Policy, WorkerConfig, PoolOptions)
 """Options in `[queues.NAME]`."""
@@ -105,10 +105,10 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
         raise ConfigurationError("it has no [queues.NAME], which says what to run for a queue")
     found = [_pool(name, queue, path.parent, options, log) for name, queue in queues.items()]
     targets = read_targets(table_of("targets", table.get("targets")), path.parent, variables_in(table))
-    own = {name: table_of(f"queues.{name}.alarms", queue.get("alarms")) for name, queue in queues.items()}
-    general = table_of("alarms", table["alarms"]) if "alarms" in table else None
-    alarms = read_alarms(general, own, targets)
-    pools = tuple(replace(pool, env=_env_of(pool, table), alarms=alarms.get(pool.queue)) for pool in found)
+    own = {name: table_of(f"queues.{name}.alerts", queue.get("alerts")) for name, queue in queues.items()}
+    general = table_of("alerts", table["alerts"]) if "alerts" in table else None
+    alerts = read_alerts(general, own, targets)
+    pools = tuple(replace(pool, env=_env_of(pool, table), alerts=alerts.get(pool.queue)) for pool in found)
     if (needed := sum(max(pool.n, 1) for pool in pools)) > options.max_processes:
         raise ConfigurationError(
             f"max_processes={options.max_processes} is too low: the queues need {needed} together, by their n, and one "
@@ -126,7 +126,7 @@ def _pool(name: str, table: Mapping[str, Any], directory: Path, options: RunOpti
 
 
 def _checked(name: str, table: Mapping[str, Any], directory: Path, options: RunOptions, log: LogOptions) -> PoolPlan:
-    given = read_table(table, OF_QUEUE, beside=("alarms",))
+    given = read_table(table, OF_QUEUE, beside=("alerts",))
     if not ("app" in given or "exec" in given):
         raise ConfigurationError('give app = "module:attribute" or exec = "a command"')
     if "hang_after" in given and "max_age" not in given:

@@ -1,7 +1,7 @@
 """resume and skip of one group: what lets it go on from its head. Operations over a net.
 
 Each change is one script, so that nothing is ever half done. An operation looks first, and its change is refused by the
-script if something else is there by then; it looks again, up to TRIES times.
+script if something else is there by then; it looks again, up to ATTEMPTS times.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ... import calls
 from ...calls.net_protocol import Answer
 from ...drain.steps.answers import Answers
 from ...errors import (
-    EffectsNoted,
+    EffectsSaved,
     GroupBusy,
     GroupNotFound,
     NotParked,
@@ -24,7 +24,7 @@ from ...store.envelope import encode_id
 from ...store.failure import decode_failure, digest_of
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
-from ...store.keys import LaneKeys
+from ...store.keys import ShardKeys
 from ...store.record import id_of, readable_message
 from ...store.replies import Reading
 from ...store.watermark import Sequenced, advance
@@ -33,13 +33,13 @@ from ...texts.words import named
 from ...values.history import Skipped
 from ...values.views import Gap
 from ..explain import explanation, missing_number
-from ..holder import held_by, unanswered
+from ..lease_owner import held_by, unanswered
 from ..session import Session
-from ..state import expired_head, is_put_off
+from ..state import expired_head, is_deferred
 from ..steps.answers import answered_head, given_answers
 from ..steps.record_steps import record_steps
 
-TRIES = 5
+ATTEMPTS = 5
 """How often to look again when something changed between look and act."""
 
 
@@ -57,7 +57,7 @@ async def resume(
 
     Where a `once` step of its head has an end that nobody knows, a person says it: `done` names steps that took effect,
     each with its result, and `again` those that did not, which run again under another key. `done` may also name a step
-    that shall not run at all. `attempts`: for each step the attempt you answer for, its `tries` in `steps`: once
+    that shall not run at all. `attempts`: for each step the attempt you answer for, its `attempts` in `steps`: once
     it has run again, the answer is refused. `by`: who says it. `id`: only if this message is the failed head. Raises
     GroupNotFound; GroupBusy when a consumer holds it; NotParked when its head is another than `id`, when it waits for
     its time or for a missing number, or is paused; AnswerNeeded, AnswerRefused.
@@ -71,7 +71,7 @@ async def resume(
     with Reading(session.net.name):
         reason = explanation(key, facts, policy).reason
         missing = None if facts.failure else missing_number(facts, policy)
-    if not answers and reason == "due" and is_put_off(facts.visible_us, facts.now_us):  # by a rule that holds no more
+    if not answers and reason == "due" and is_deferred(facts.visible_us, facts.now_us):  # by a rule that holds no more
         await session.net.ask(calls.wake(keys, key))
         return True
     if missing:
@@ -81,7 +81,7 @@ async def resume(
 
 
 async def resume_asked(
-    session: Session, keys: LaneKeys, group: str, digest: str, answers: Answers, by: str | None
+    session: Session, keys: ShardKeys, group: str, digest: str, answers: Answers, by: str | None
 ) -> Literal["resumed", "changed"]:
     """Answer for the head of a group, if its failure is still the one with this digest. Raises AnswerRefused."""
     facts = (await session.net.ask(calls.inspect(keys, group))).value
@@ -98,13 +98,13 @@ async def skip(
 ) -> Skipped | Gap:
     """Remove the failed head of a group and let the group go on; returns the removed message, with its steps.
 
-    So is a head removed that a consumer had in hand when its lease ran out: a handler may hang at it, whichever
+    So is a head removed that a consumer had in progress when its lease ran out: a handler may hang at it, whichever
     consumer takes it over. That consumer is refused when it wakes. `pause` the group before, so that none does. It is
     kept until the next skip, and `unskip` puts it back; with `dead_letter` it becomes a dead letter. `id`: only
     if it is this message. In a sequence that waits for a number, step over what is missing instead;
     returns the Gap. A message with such a number is late when it comes after all. `yes`: also where steps of it had
     effects, which `unskip` brings back too. Raises GroupNotFound, NotParked when its head did not fail or is another
-    than `id`, GroupBusy when a consumer holds it, EffectsNoted, OutcomeUnknown.
+    than `id`, GroupBusy when a consumer holds it, EffectsSaved, OutcomeUnknown.
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
     keys = await session.keys_of(key, register=False)
@@ -119,11 +119,11 @@ async def skip(
     return Skipped.of(message, record_steps(queue, key, message.id, done.record, is_dead=dead_letter))
 
 
-async def _skip_gap(session: Session, keys: LaneKeys, group: str, id: str | None) -> Gap | None:
+async def _skip_gap(session: Session, keys: ShardKeys, group: str, id: str | None) -> Gap | None:
     """The gap that was skipped; None when the group waits for no number. Raises NotParked where an id is given."""
     seen: tuple[int, int] | None = None
     policy = await session.policy(register=False)
-    for _ in range(TRIES):
+    for _ in range(ATTEMPTS):
         facts = (await session.net.ask(calls.inspect(keys, group))).value
         with Reading(session.net.name):
             missing, passed = missing_number(facts, policy), Sequenced.parse(facts.mark)
@@ -138,7 +138,7 @@ async def _skip_gap(session: Session, keys: LaneKeys, group: str, id: str | None
         done = await session.net.ask(calls.skip_gap(keys, group, facts.head, facts.mark, mark))
         if done.value == "skipped":
             return Gap(decode_group(group), *seen)
-        doubt(done, done.value == "changed", f"numbers {seen[0]} to {seen[1]} were stepped over")
+        invalidate(done, done.value == "changed", f"numbers {seen[0]} to {seen[1]} were stepped over")
         if done.value == "leased":
             break
     raise GroupBusy(f"group {name_of(group)} was changed or taken meanwhile; look again")
@@ -146,7 +146,7 @@ async def _skip_gap(session: Session, keys: LaneKeys, group: str, id: str | None
 
 async def _resume(
     session: Session,
-    keys: LaneKeys,
+    keys: ShardKeys,
     group: str,
     ending: calls.Ending,
     id: str | None = None,
@@ -156,7 +156,7 @@ async def _resume(
 ) -> tuple[calls.Resumed, str]:
     """What the script did, and the member that it was about. With an ending, that is taken away."""
     seen: str | None = None
-    for _ in range(TRIES):
+    for _ in range(ATTEMPTS):
         facts = (await session.net.ask(calls.inspect(keys, group))).value
         member, told = _failed_member(facts), b""
         if ending and (head := expired_head(facts)) not in ("", member):
@@ -183,7 +183,7 @@ async def _resume(
         if ending and answer.is_repeat:
             raise _unknown(session, group, member, ending)
         if answer.is_repeat and done.status in ("changed", "due", "missing"):
-            return done._replace(status="resumed"), member  # the first try did it
+            return done._replace(status="resumed"), member  # the first attempt did it
         if done.status == "effects":
             raise _effects(group, member)
         if done.status != "changed" or answers:
@@ -192,9 +192,9 @@ async def _resume(
     return done, member
 
 
-def _effects(group: str, member: str) -> EffectsNoted:
+def _effects(group: str, member: str) -> EffectsSaved:
     id, parts = id_of(member), decode_group(group)
-    return EffectsNoted(
+    return EffectsSaved(
         id,
         parts,
         f"message {id!r} of group {named(parts)} is not skipped: effects of its steps are noted. Make it a dead "
@@ -241,7 +241,7 @@ def _failed_member(facts: calls.GroupFacts) -> str:
     return (decode_failure(facts.failure)[1] or facts.head) if facts.failure else ""
 
 
-async def _mark_behind(session: Session, keys: LaneKeys, group: str, member: str, mark: str) -> str:
+async def _mark_behind(session: Session, keys: ShardKeys, group: str, member: str, mark: str) -> str:
     """The watermark of a sequence after this member; "" for a queue that is none."""
     if not (await session.policy(register=False)).sequence:
         return ""
@@ -250,8 +250,10 @@ async def _mark_behind(session: Session, keys: LaneKeys, group: str, member: str
         return advance(mark or "#0", [score.decode()]) if score else ""
 
 
-def doubt(answer: Answer[Any], is_refused: bool, what: str) -> None:
-    """Raise OutcomeUnknown where the refusal of a repeated call may be the answer to the success of its first try."""
+def invalidate(answer: Answer[Any], is_refused: bool, what: str) -> None:
+    """Raise OutcomeUnknown where the refusal of a repeated call may be the answer to the success of its first
+    attempt.
+    """
     if is_refused and answer.is_repeat:
         raise OutcomeUnknown(f"whether {what} is unknown, because an answer was lost; look before you repeat it")
 

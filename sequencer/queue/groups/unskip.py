@@ -1,4 +1,4 @@
-"""What puts back the message that a skip took away: it is kept in its lane until the next skip."""
+"""What puts back the message that a skip took away: it is kept in its shard until the next skip."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ...errors import IdConflict, MessageNotFound
 from ...store.envelope import encode_id
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
-from ...store.record import LetterName, decode_letter
+from ...store.record import DeadLetterName, decode_dead_letter
 from ...store.replies import Reading, pairs, text
 from ...texts.words import named
 from ...values.message import Message
@@ -17,7 +17,7 @@ from ..session import Session
 async def unskip(session: Session, group: Group, *, id: Id | None = None) -> Message:
     """Put the message that was skipped last back into its place in this group, with fresh attempts; returns it.
 
-    `id`: only if it is this one. Raises MessageNotFound when another was skipped since in the same lane, IdConflict
+    `id`: only if it is this one. Raises MessageNotFound when another was skipped since in the same shard, IdConflict
     when a message with its id is pending again.
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
@@ -27,13 +27,13 @@ async def unskip(session: Session, group: Group, *, id: Id | None = None) -> Mes
     with Reading(session.net.name):
         kept = {text(letter): record for letter, record in pairs(words)}
     for letter, record in kept.items():
-        name = LetterName.parse(letter)
+        name = DeadLetterName.parse(letter)
         if name.group != key or wanted not in (None, name.id):
             continue
         answer = await session.net.ask(calls.redrive(keys, [letter], skipped=True))
         outcome = answer.value[0]
         if outcome == "redriven" or (outcome == "missing" and answer.is_repeat):
-            return decode_letter(letter, record, 0.0, session.options.queue).message
+            return decode_dead_letter(letter, record, 0.0, session.options.queue).message
         if outcome == "pending":
             parts = decode_group(key)
             raise IdConflict(name.id, parts, f"message {name.id!r} of group {named(parts)} is pending again; see get")

@@ -1,0 +1,69 @@
+"""What a file says of alerts: its targets, and the tables `alerts` of all queues and of one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...errors import ConfigurationError, SequencerError
+from ...settings.option import Flag, Names, Seconds, declared, fields_of, option, read_options, read_table
+from ...settings.thresholds import FILE, Thresholds
+from ...values.checks import nearest
+from .targets.table import Target, read_target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueAlerts:
+    """What is told of one queue, and to whom. Times in seconds."""
+
+    limits: Thresholds = field(default_factory=Thresholds)
+    to: tuple[str, ...] = option(Names("names of targets"), (), "Who is told. Without it, all targets.", FILE)
+    repeat_s: float = option(Seconds(), 4 * 3600.0, "What still holds is told again after this. 0: it is not.", FILE)
+    texts: bool = option(Flag(), True, "Tell the texts of errors, and not their types alone.", FILE)
+
+    def __post_init__(self) -> None:
+        read_options(self)
+
+
+def read_targets(tables: Mapping[str, Any], directory: Path, variables: Collection[str]) -> dict[str, Target]:
+    """The targets of a file; `variables`: those that the file names, which a command is not given.
+
+    Raises ConfigurationError.
+    """
+    return {name: read_target(name, table, directory=directory, hidden=variables) for name, table in tables.items()}
+
+
+def read_alerts(
+    general: Mapping[str, Any] | None, own: Mapping[str, Mapping[str, Any]], targets: Mapping[str, Target]
+) -> dict[str, QueueAlerts]:
+    """What is told of each queue: by its own table, else by the general one. Nothing where the file has neither, and
+    no target. Raises ConfigurationError.
+    """
+    if general is None and not targets and not any(own.values()):
+        return {}
+    found, worker = dict[str, QueueAlerts](), "alerts"
+    try:
+        whole = _alerts(general or {}, targets, QueueAlerts(to=tuple(targets)))
+        for queue, table in own.items():
+            worker = f"queues.{queue}.alerts"
+            found[queue] = _alerts(table, targets, whole)
+    except SequencerError as error:
+        raise ConfigurationError(f"{worker}: {error}") from error
+    named = {name for one in found.values() for name in one.to}
+    if named and (unused := [name for name in targets if name not in named]):
+        raise ConfigurationError(
+            f"targets.{unused[0]}: nothing is sent to it; name it in `to` of [alerts], or leave it out"
+        )
+    return found
+
+
+def _alerts(table: Mapping[str, Any], targets: Mapping[str, object], before: QueueAlerts) -> QueueAlerts:
+    """What a table says, where it says something; else as before."""
+    given = read_table(table, declared(Thresholds, QueueAlerts))
+    for name in given.get("to", ()):
+        if name not in targets:
+            raise ConfigurationError(f"to: there is no target {name!r}; {nearest(name, targets)}")
+    limits = replace(before.limits, **fields_of(Thresholds, given))
+    return replace(before, limits=limits, **fields_of(QueueAlerts, given))
