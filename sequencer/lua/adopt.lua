@@ -1,5 +1,5 @@
 -- adopt: lets a shard take what is registered of its queue. It takes only what is newer: a higher
--- generation_number, or in its generation_number a higher version.
+-- generation number, or in its generation a higher version.
 -- ARGV[1] words   JSON {generation, generation_number, version, table, fields = name -> value, packed ("" for a
 --                 queue that is being deleted), rules = names of fields by which groups are put
 --                 off, keeps = whether the shard keeps its own table if that is another, pending =
@@ -25,7 +25,8 @@ local generation = words.generation
 local there = call('HMGET', policy_key, 'generation', 'version', 'pending', 'table')
 local generation_number = tonumber((there[1] or ''):match('%.(%d+)$'))
 local version, mine = tonumber(there[2] or 0), generation .. ' ' .. fmt('%.0f', words.version)
-local is_newer = generation_number and (words.generation_number > generation_number or words.generation_number == generation_number and words.version > version)
+local is_newer = generation_number and (words.generation_number > generation_number
+  or words.generation_number == generation_number and words.version > version)
 local has_other_table = generation_number and sub(there[1], 1, 1) ~= '-' and there[4]
   and there[4] ~= words.table
 local status = 'none'

@@ -2,7 +2,7 @@
 -- KEYS[1] registry hash
 -- ARGV[1] words   JSON {seen = [generation, version] that the caller saw ("", "" for nothing), protocol
 --                 (as it is kept; "" to forget the queue), generation_number ("" for the server's time in us,
---                 for a table that is made), least (an generation_number that is made is not below), version,
+--                 for a table that is made), least (a generation number that is made is not below), version,
 --                 table, policy}
 -- ARGV[2] now_us  "" for the server's time
 -- RETURN  what is registered now: [field, value, ...]

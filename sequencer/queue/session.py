@@ -36,7 +36,7 @@ class Session:
         """Which fields of a body make group, id and score: before the first use those that were named."""
         self.items = ItemMaker(options, self.fields)
         self.generation = ""
-        """What calls bring: protocol and generation_number of the queue; "" while it was not found."""
+        """What calls bring: protocol and generation number of the queue; "" while it was not found."""
         self.consumes = False
         """Whether this client has a consumer: its connections say so by their names, where the user may."""
         self.restores = True

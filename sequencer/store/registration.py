@@ -1,8 +1,8 @@
 """What is registered of a queue: its generation, its table of shards, its policy. Pure.
 
 The truth lies in the queue's registry; each shard has a copy beside its policy, so that either can be made from the
-other. Of two, the one with the higher generation_number counts, and of one generation_number the one with the higher
-version. An generation_number is the
+other. Of two, the one with the higher generation number counts, and of one generation number the one with the higher
+version. A generation number is the
 server's time when a table was made, in us: two tables never share one, whatever was lost between them.
 """
 

@@ -313,7 +313,8 @@ class KeptPool(Pool):
         for _ in range(change):
             self._workers.add()
         if change > 0:
-            why = f"{many(snapshot.due, 'group')} wait{'s' if snapshot.due == 1 else ''}, the first for {snapshot.waits_s:.1f} s"
+            waits = "waits" if snapshot.due == 1 else "wait"
+            why = f"{many(snapshot.due, 'group')} {waits}, the first for {snapshot.waits_s:.1f} s"
         else:
             is_file = before > self.plan.most or self._host.spare_room() < 0
             why = "there are more than the file says" if is_file else "they have little to do"
