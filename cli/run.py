@@ -96,8 +96,8 @@ def _check(plan: RunPlan, as_json: bool) -> int:
         rows = table("queue", "handles", "n", "max", "lease", "max age", "rights", "in")
         for one, pool in zip(found, plan.pools, strict=True):
             config, rights = pool.config, ", ".join(one.rights) or "none"
-            counts = (str(pool.n), str(pool.most), seconds(config.lease), seconds(config.max_age))
-            rows.add_row(*cells(pool.queue, one.handles, *counts, rights, str(pool.cwd)))
+            counts = (str(pool.n), str(pool.most), seconds(config.lease_s), seconds(config.max_age_s))
+            rows.add_row(*cells(pool.queue, one.handles, *counts, rights, pool.cwd))
         console().print(rows)
     for problem in problems:
         say(plain(f"error: {problem}"))
