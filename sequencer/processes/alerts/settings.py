@@ -32,7 +32,7 @@ class QueueAlerts:
 
 
 class AlertsTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
-    """`[tool.sequencer.alerts]`, and `[tool.sequencer.queues.NAME.alerts]`; what a word means is in cli/README.md."""
+    """`[tool.sequencer.alerts]`, and `[tool.sequencer.queues.NAME.alerts]`; docs/configuration.md says what each key means."""
 
     parked: int | None = None
     dead: int | None = None

@@ -34,7 +34,7 @@ MAX_SHOWN = 200
 
 
 class QueueTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
-    """`[tool.sequencer.queues.NAME]`; what a word means is in cli/README.md."""
+    """`[tool.sequencer.queues.NAME]`; docs/configuration.md says what each key means."""
 
     app: str | None = None
     exec: str | None = None
