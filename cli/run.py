@@ -37,7 +37,7 @@ def run(
 ) -> int:
     """Run the consumers of many queues, as a file says.
 
-    The file is sequencer.toml, or [tool.sequencer] of pyproject.toml; docs/configuration.md lists its keys. SIGHUP reads
+    The file is sequencer.toml, or [tool.sequencer] of pyproject.toml; see docs/configuration.md. SIGHUP reads
     it again, and replaces consumers one by one by new code. SIGTERM and Ctrl-C stop in stages, as with consume.
     """
     path, log = find(file), ctx.obj or LogOptions()
@@ -96,8 +96,8 @@ def _check(plan: RunPlan, as_json: bool) -> int:
         rows = table("queue", "handles", "n", "max", "lease", "max age", "rights", "in")
         for one, pool in zip(found, plan.pools, strict=True):
             config, rights = pool.config, ", ".join(one.rights) or "none"
-            counts = (str(pool.n), str(pool.most), seconds(config.lease), seconds(config.max_age))
-            rows.add_row(*cells(pool.queue, one.handles, *counts, rights, str(pool.cwd)))
+            counts = (str(pool.n), str(pool.most), seconds(config.lease_s), seconds(config.max_age_s))
+            rows.add_row(*cells(pool.queue, one.handles, *counts, rights, pool.cwd))
         console().print(rows)
     for problem in problems:
         say(plain(f"error: {problem}"))

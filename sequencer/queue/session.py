@@ -36,7 +36,7 @@ class Session:
         """Which fields of a body make group, id and score: before the first use those that were named."""
         self.items = ItemMaker(options, self.fields)
         self.generation = ""
-        """What calls bring: protocol and generation_number of the queue; "" while it was not found."""
+        """What calls bring: protocol and generation number of the queue; "" while it was not found."""
         self.consumes = False
         """Whether this client has a consumer: its connections say so by their names, where the user may."""
         self.restores = True
@@ -150,7 +150,7 @@ class Session:
     async def _find(self, register: bool) -> None:
         options, registry = self.options, registry_key(self.options.namespace, self.options.queue)
         async with self.net.alone(registry) as alone:
-            asked, fields = (options.asked, self.fields.asked) if register else ({}, None)
+            asked, fields = (options.policy, self.fields.asked) if register else ({}, None)
             search = GenerationSearch(self.net, alone, options, asked=asked, fields=fields, registers=register)
             found = await search.run()
         if self._is_registered and not register:

@@ -21,7 +21,7 @@ class Shards:
         self._is_ended = False
 
     def run(self, shards: Sequence[Sequence[str]]) -> list[Result]:
-        """The results, shard by shard. However this ends, no fault_test goes on."""
+        """The results, shard by shard. However this ends, no fault test goes on."""
         with ThreadPoolExecutor(len(shards)) as pool:
             try:
                 done = [pool.submit(self._shard, names) for names in shards]

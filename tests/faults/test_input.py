@@ -1,4 +1,4 @@
-"""The fault_test of input on the real product in small, and on negative control of it, each of which must turn red."""
+"""The fault test of input on the real product in small, and on negative control of it, each of which must turn red."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SEEDS = range(2)
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Bench]:
-    """A server of the fault_test's own: it deletes everything on it."""
+    """A server of the fault test's own: it deletes everything on it."""
     with bench() as running:
         yield running
 

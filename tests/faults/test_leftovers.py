@@ -1,4 +1,4 @@
-"""What a fault_test leaves behind when it is interrupted: nothing; and that processes which outlive others are
+"""What a fault test leaves behind when it is interrupted: nothing; and that processes which outlive others are
 found.
 """
 
@@ -35,7 +35,7 @@ linux = pytest.mark.skipif(not Path("/proc").exists(), reason="the environment o
 
 @pytest.fixture
 def room() -> Iterator[Path]:
-    """A directory for temporary ones, by which the processes of a fault_test are known as well."""
+    """A directory for temporary ones, by which the processes of a fault test are known as well."""
     directory = Path(tempfile.mkdtemp(prefix="sql-"))
     yield directory
     end_strays(f"TMPDIR={directory}")

@@ -1,4 +1,4 @@
-"""Least rights, TLS and canaries: the fault_test passes, and each of its checkers turns red on a negative control."""
+"""Least rights, TLS and canaries: the fault test passes, and each of its checkers turns red on a negative control."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fault_test of the shell: a few quick cases pass and their controls are found; a control that passes is a
+"""The fault test of the shell: a few quick cases pass and their controls are found; a control that passes is a
 problem.
 """
 

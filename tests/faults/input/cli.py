@@ -85,7 +85,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "configure": (
         *("--dedup-window", "--dedup-cap", "--on-late", "--watermark-window", "--watermark-cap"),
         *("--reorder-window", "--gap-timeout", "--on-gap"),
-        *("--history", "--history-cap", "--history-bodies", "--dead-window", "--dead-cap"),
+        *("--history-window", "--history-cap", "--history-bodies", "--dead-window", "--dead-cap"),
     ),
 }
 """Commands that run in this process, with their options."""

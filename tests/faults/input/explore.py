@@ -1,4 +1,4 @@
-"""How the fault_test of input looks for what breaks: a target is a strategy of inputs and a check, and a seed is a
+"""How the fault test of input looks for what breaks: a target is a strategy of inputs and a check, and a seed is a
 batch.
 
 A check fails with `Wrong` where a rule does not hold, and with any other exception where the product let out one that
@@ -161,7 +161,7 @@ def _explore_once(target: Target, seed: int, findings: Findings) -> bool:
             hypothesis.seed(seed)(settings(given(attempt)))()
     except Exception:
         if not last:
-            raise  # of the strategy itself: the fault_test is broken, not the product
+            raise  # of the strategy itself: the fault test is broken, not the product
         value, error = last[0]
         findings.add(target.name, value, error, f"python -m tests.faults input --seed {seed}")
     return bool(last)

@@ -106,7 +106,7 @@ def start_ends_the_service() -> None:
             worker.process = self._start(worker)
 
     put(Pool, "_start_due", start)
-    put(PoolLoop, "_run_safely", lambda self, pool: pool.run_round())
+    put(PoolLoop, "_run_safely", lambda self: self._run_round())
 
 
 def no_death_counts() -> None:
@@ -138,7 +138,7 @@ def telling_raises() -> None:
         os.write(2, f"{event.text}\n".encode())
 
     put(Pool, "emit", tell)
-    put(PoolLoop, "_run_safely", lambda self, pool: pool.run_round())
+    put(PoolLoop, "_run_safely", lambda self: self._run_round())
 
 
 def dead_do_not_count() -> None:
