@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Collection
 
 import pytest
 import typer
@@ -18,7 +19,7 @@ import typer
 from benchmarks.__main__ import app as benchmarks
 from sequencer.cli.app import app as command_line
 from sequencer.cli.main import import_commands
-from tests.faults.__main__ import app as faults
+from tests.faults.__main__ import PARTS
 
 from ..support import doc_blocks
 from ..support.doc_blocks import PAGES, ROOT, differences, missing, prose
@@ -121,7 +122,7 @@ def unknown_commands(text: str) -> list[str]:
     """Commands of ours that a text names and that do not exist. A word in capitals stands for any."""
     import_commands()
     known = commands_of(command_line)
-    below = {"benchmarks": commands_of(benchmarks), "tests.faults": commands_of(faults)}
+    below: dict[str, Collection[str]] = {"benchmarks": commands_of(benchmarks), "tests.faults": PARTS}
     blocks = [block for part in doc_blocks.parts(text) for block in part]
     consoles = [line for block in blocks if block.kind == "console" for line in block.text.splitlines()]
     spans = SPAN.findall(prose(text)) + INDENTED.findall(prose(text)) + consoles
