@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -27,7 +28,11 @@ def takes(command: Taker, *kinds: type) -> Callable[[FunctionT], FunctionT]:
             given = {name: known[name].kind.split(value) for name, value in named.items() if value is not None}
             return function(**values, **given)
 
-        shown = [*own[:at], *(_parameter(one, is_set=command == "configure") for one in known.values()), *own[at:]]
+        shown = [
+            *own[:at],
+            *(_parameter(one, known, is_set=command == "configure") for one in known.values()),
+            *own[at:],
+        ]
         keyword = inspect.Parameter.KEYWORD_ONLY
         called.__name__, called.__doc__, called.__module__ = function.__name__, function.__doc__, function.__module__
         called.__annotations__ = {one.name: one.annotation for one in shown}
@@ -38,7 +43,7 @@ def takes(command: Taker, *kinds: type) -> Callable[[FunctionT], FunctionT]:
     return take
 
 
-def _parameter(option: Option, *, is_set: bool) -> inspect.Parameter:
+def _parameter(option: Option, known: Mapping[str, Option], *, is_set: bool) -> inspect.Parameter:
     """`is_set`: where it stays as it is unless it is named, so that there is no default to show."""
     kind, flag, more = option.kind, option.flag, dict[str, Any]()
     plain: Any = str
@@ -54,8 +59,8 @@ def _parameter(option: Option, *, is_set: bool) -> inspect.Parameter:
             flag += f"/--no-{flag[2:]}" if is_set else ""
         case _:
             more = {"metavar": "NAMES"} if isinstance(kind, Names) else {}
-    default = False if is_set else option.default_text or False
-    help = option.help.replace("`", "")
-    shown = typer.Option(flag, help=help, envvar=option.variable, show_default=default, **more)
+    help = re.sub("`([a-z_]+)`", lambda name: known[name[1]].flag if name[1] in known else name[1], option.help)
+    help += f" [default: {option.default_text}]" if option.default_text and not is_set else ""
+    shown = typer.Option(flag, help=help, envvar=option.variable, show_default=False, **more)
     hint = Annotated[plain | None, shown]
     return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)

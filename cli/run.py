@@ -15,7 +15,7 @@ from ..processes.logs import LogOptions, background_writing
 from ..texts.words import many, plain
 from .app import FINE, WRONG_USE, JsonOption, RedisOption, app, call_option, hear_hangups, hear_interrupts
 from .file import FileArgument, NamespaceOfFileOption, find, read_with_server
-from .queues import names_of_queues, new_queue_said, say_unused
+from .queues import names_of_queues, say_unused
 from .render import cells, console, print_json, say, seconds, table
 from .summary import summarize
 
@@ -74,8 +74,7 @@ def _unusable(queue: str, plan: RunPlan) -> SequencerError | None:
     with Sequencer(queue, plan.url, namespace=plan.namespace) as client:
         known = names_of_queues(client)
         try:
-            with new_queue_said(by_command=True):
-                client.connect()
+            client.info()  # it registers nothing: a new queue is as its consumers ask for it
         except SequencerError as error:
             if known is None and isinstance(error, ServerUnavailable):
                 raise

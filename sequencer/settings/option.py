@@ -84,7 +84,7 @@ class Seconds(Kind):
 
     @property
     def bounds(self) -> str:
-        return f"{brief(self.low)} to {brief(self.high)}"
+        return f"from {brief(self.low)}" + (f" to {brief(self.high)}" if self.high < LONGEST_S else "")
 
     def read(self, name: str, value: Any) -> float:
         return seconds_of(name, value, self.low, self.high)
@@ -218,9 +218,11 @@ class Option:
     @property
     def default_text(self) -> str:
         """In help and reference; "" for none."""
-        if isinstance(self.kind, Seconds) and self.default is not None:
-            return brief(self.default)
-        return ", ".join(self.default) if isinstance(self.default, tuple) else str(self.default or "")
+        if self.default is None or self.default is False:
+            return ""
+        if isinstance(self.default, tuple):
+            return ",".join(self.default)
+        return brief(self.default) if isinstance(self.kind, Seconds) else str(self.default)
 
     def read(self, value: Any) -> Any:
         """What is kept of a value. Raises ConfigurationError."""

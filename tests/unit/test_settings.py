@@ -200,7 +200,7 @@ def test_an_option_that_is_declared_has_every_face() -> None:
     shown = inspect.signature(command).parameters
     assert list(shown) == ["nap", "redis"]
     (typed,) = shown["nap"].annotation.__metadata__
-    assert (typed.default, typed.envvar, typed.show_default) == ("--nap", "SEQUENCER_NAP", "5s")
+    assert (typed.default, typed.envvar, typed.help) == ("--nap", "SEQUENCER_NAP", "How long it naps. [default: 5s]")
     assert command(nap=7.0, redis="") == {"nap": 7.0}
     assert command(nap=None, redis="") == {}
     assert read_table({"nap": "1m"}, taken_by("run", made)) == {"nap": 60.0}
