@@ -4,8 +4,6 @@ Pure.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from ..calls.examine import GroupFacts
 from ..errors import LeaseExpired
 from ..settings.options import QueueOptions
@@ -14,6 +12,7 @@ from ..store.group import decode_group
 from ..store.record import decode_head, id_of, owner_of, stamp_of
 from ..texts.commands import removal, skipping
 from ..texts.explanations import ending
+from ..texts.words import exact_moment
 from ..values.message import Failure
 from .state import expired_head, is_leased
 
@@ -33,7 +32,7 @@ def held_by(group: str, facts: GroupFacts, options: QueueOptions) -> str:
     if not is_leased(facts.visible_us, facts.lease, facts.now_us):
         pause = ", once it is unpaused" if facts.is_paused or facts.is_queue_paused else ""
         return f"{owner}, whose lease ran out: a consumer takes it over{pause}{said}"
-    held = f"{owner} for {since_s:.1f} s now, since {exact_moment(facts.now_us - since_s * 1e6)}"
+    held = f"{owner} for {since_s:.1f} s now, since {exact_moment(facts.now_us / 1e6 - since_s)}"
     left_s = ((facts.visible_us or 0) - facts.now_us) / 1e6
     held += f", with {id_of(facts.head)} first; its lease ends in {left_s:.1f} s unless it is prolonged"
     return f"{held}; {ending(owner)}{said}"
@@ -58,8 +57,3 @@ def unanswered(facts: GroupFacts) -> bytes:
     said = f"consumer {owner} had it in progress when its lease ran out, and did not answer; then somebody skipped it"
     failure = Failure(id, LeaseExpired.__name__, said, "", attempts + 1, facts.now_us / 1e6, owner)
     return encode_failure(failure, facts.head)
-
-
-def exact_moment(at_us: float) -> str:
-    said = datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(sep=" ", timespec="milliseconds")
-    return f"{said.removesuffix('+00:00')} UTC"

@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import ServerNotUsable, shown
 from ..settings.body_fields import BODY_FIELDS
 from ..settings.options import MAX_SHARDS
-from ..settings.policy import FIELDS
+from ..settings.policy import KEYS
 from ..texts.commands import command
 from ..texts.words import quoted
 from ..values.checks import is_name
@@ -30,7 +30,7 @@ DELETED = -1
 """In place of a protocol: the queue is being deleted. No client brings such a generation."""
 RULES = ("gap_us", "on_gap", "window_us")
 """Fields by which groups are deferred: where one changes, these groups are looked at again."""
-_KEYS = (*[field.key for field in FIELDS.values()], BODY_FIELDS)
+_KEYS = (*KEYS, BODY_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The fault test under faults: `python -m tests.faults` breaks things on purpose and judges what came of it.
+"""Fault tests: `python -m tests.faults` breaks things on purpose and judges what came of it.
 
 Each fault test is a module with `run(scale) -> Result`; what users can run on their own handlers is in
 `sequencer.testing`.

@@ -24,7 +24,7 @@ class Result:
     """What one fault test found. It passed when it was not skipped and `problems` is empty."""
 
     name: str
-    """As in the command: model, simulate, crash, steps, chaos, server, input, security, shell."""
+    """As in the command: model, simulate, crash, steps, chaos, server, input, security, signals."""
     command: str
     """What repeats the whole of it."""
     runs: int = 0

@@ -18,7 +18,7 @@ from .report import Result, bound
 
 WIDTH = 160
 COLUMNS = (
-    "fault_test",
+    "fault test",
     "runs",
     "messages",
     "lost",

@@ -18,7 +18,7 @@ from sequencer import EmbeddedServer, Sequencer
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.testing import wait_until
-from sequencer.testing.proxy.fault_proxy import FaultProxy
+from tests.support.proxy.fault_proxy import FaultProxy
 
 if TYPE_CHECKING:
     from .conftest import Cli

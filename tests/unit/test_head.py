@@ -114,8 +114,10 @@ def test_who_holds_a_group_is_named_with_what_ends_it() -> None:
             "skip q g --id m1 --dead-letter --namespace n; sequencer unpause q g --namespace n"
         )
     over = held | {"visible_us": NOW_US - 1e6}
-    away = "which host.example:4711:0000ff had in progress when its lease ran out: sequencer skip q g --id m1 "
-    away += "--dead-letter"
+    away = (
+        "which host.example:4711:0000ff had in progress when its lease ran out: "
+        "sequencer skip q g --id m1 --dead-letter"
+    )
     with pytest.raises(GroupBusy, match=f"whose lease ran out: a consumer takes it over; to take m1 away, {away}"):
         run(resume(session_of(seen(**over), seen(**over), reply("leased")), "g"))
     still = over | {"is_paused": True}

@@ -30,7 +30,7 @@ from .plan import PoolPlan
 from .scaling import Load, PoolSnapshot, Scaler
 
 AGE_SPREAD = 0.1
-"""A consumer's `max_age` is longer or shorter by up to this part, so that not all of them go at once."""
+"""A consumer's `max_age` is shorter by up to this part, so that not all of them go at once."""
 
 
 class Host(Protocol):
@@ -190,12 +190,13 @@ class KeptPool(Pool):
         replacement = self._replacement
         plan = replacement.plan if replacement is not None and worker is replacement.successor else self.plan
         config = self._with_descriptors(plan.config)
-        if config.max_age is not None:
-            config = replace(config, max_age=config.max_age * random.uniform(1 - AGE_SPREAD, 1 + AGE_SPREAD))
-        redis = plan.env.get(REDIS_VARIABLE, config.url) or os.environ.get(REDIS_VARIABLE)
-        process = ConsumerProcess(config, self.WORKER, env={**plan.env, REDIS_VARIABLE: redis}, cwd=plan.cwd)
-        if config.max_age is not None and plan.hang_after_s is not None:
-            process.longest_s = config.max_age + plan.hang_after_s
+        env = plan.env or {}
+        if config.max_age_s is not None:
+            config = replace(config, max_age_s=max(0.1, config.max_age_s * random.uniform(1 - AGE_SPREAD, 1.0)))
+        redis = env.get(REDIS_VARIABLE, config.url) or os.environ.get(REDIS_VARIABLE)
+        process = ConsumerProcess(config, self.WORKER, env={**env, REDIS_VARIABLE: redis}, cwd=plan.cwd)
+        if config.max_age_s is not None and plan.hang_after_s is not None:
+            process.longest_s = config.max_age_s + plan.hang_after_s
         return process
 
     def _on_tick(self) -> None:
@@ -224,7 +225,7 @@ class KeptPool(Pool):
         if now < self._overdue_at(process):
             return
         process.released_at = now
-        lived_s, lease_s = round(now - process.started_at, 1), self.plan.config.lease
+        lived_s, lease_s = round(now - process.started_at, 1), self.plan.config.lease_s
         fields = {"consumer_pid": process.pid, "lived_s": lived_s, "kill_in_s": lease_s}
         self.emit("consumer overdue", **fields, **process.begun)
         process.end_hung()
@@ -234,7 +235,7 @@ class KeptPool(Pool):
         if process.is_killed or process.ended_at is not None:
             return limits[0]
         if process.released_at is not None:
-            lease_s = self.plan.config.lease
+            lease_s = self.plan.config.lease_s
             why = f"it is too old, was told to end {lease_s:g} s ago, and goes on"
             limits.append((process.released_at + lease_s, why))
         trial = self._trial

@@ -130,8 +130,7 @@ class Master(PoolLoop):
 
     def _say_started(self, pool: KeptPool) -> None:
         config, server = pool.plan.config, find_server(self.plan.url).name
-        app = f"app {config.app}" if config.app else f"command {config.command!r}"
-        fields = {"app": app, "processes": pool.plan.n, "lease_s": config.lease}
+        fields = {"app": config.handles, "processes": pool.plan.n, "lease_s": config.lease_s}
         pool.emit("service started", server=server, version=VERSION, **fields)
 
     @property

@@ -100,7 +100,7 @@ async def _refusal(
             "so its content is gone"
         )
     keep = command(
-        "configure", options.queue, namespace=options.namespace, options=["--history", "3d", "--history-bodies"]
+        "configure", options.queue, namespace=options.namespace, options=["--history-window", "3d", "--history-bodies"]
     )
     return RerunRefused(
         f"queue {options.queue!r} keeps no contents of messages that ended, so {name} can't run again; "

@@ -11,9 +11,12 @@ import reprlib
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import hypothesis
+from hypothesis import Phase
 
 from sequencer.errors import SequencerError
 
@@ -129,8 +132,6 @@ def explore(target: Target, seed: int, findings: Findings, *, attempts: int = 4)
 
 
 def _explore_once(target: Target, seed: int, findings: Findings) -> bool:
-    import hypothesis
-
     settings: Any = hypothesis.settings(
         max_examples=target.examples,
         database=None,
@@ -139,7 +140,7 @@ def _explore_once(target: Target, seed: int, findings: Findings) -> bool:
         report_multiple_bugs=False,
         print_blob=False,
         verbosity=hypothesis.Verbosity.quiet,
-        phases=_phases(target.shrinks),
+        phases=(Phase.generate, Phase.shrink) if target.shrinks else (Phase.generate,),
     )
     last: list[tuple[Any, BaseException]] = []
 
@@ -165,9 +166,3 @@ def _explore_once(target: Target, seed: int, findings: Findings) -> bool:
         value, error = last[0]
         findings.add(target.name, value, error, f"python -m tests.faults input --seed {seed}")
     return bool(last)
-
-
-def _phases(shrinks: bool) -> Collection[Any]:
-    from hypothesis import Phase
-
-    return (Phase.generate, Phase.shrink) if shrinks else (Phase.generate,)
