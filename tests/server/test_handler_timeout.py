@@ -44,7 +44,7 @@ def swallows_exceptions(message: Message) -> None:
             continue
 
 
-@pytest.mark.parametrize("handler", [waits, computes, swallows_exceptions])
+@pytest.mark.parametrize("handler", [waits, swallows_exceptions])
 def test_it_is_interrupted_and_its_message_failed(
     make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture, handler: Callable[[Message], None]
 ) -> None:
@@ -190,6 +190,7 @@ def test_a_program_that_handles_the_signal_itself_is_refused(seq: Sequencer) -> 
         signal.signal(signal.SIGUSR2, old)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_an_interrupt_at_any_line_of_its_start_leaves_no_renewer_behind(make: Callable[..., Sequencer]) -> None:
     """Ctrl-C while a consumer starts: its thread would renew leases for nobody."""
@@ -226,7 +227,7 @@ def test_an_interrupt_at_any_line_of_its_start_leaves_no_renewer_behind(make: Ca
     assert line > 10
 
 
-@pytest.mark.parametrize("kind", ["handler", "step", "inline"])
+@pytest.mark.parametrize("kind", ["handler", pytest.param("inline", marks=pytest.mark.nightly)])
 def test_a_message_that_hangs_past_the_age_of_its_consumer_has_failed(
     make: Callable[..., Sequencer], kind: str
 ) -> None:
