@@ -216,7 +216,7 @@ def screen(cli: Cli, environment: dict[str, str]) -> Iterator[Callable[..., str]
 
 
 def test_an_ascii_terminal_gets_ascii(cli: Cli, seq: Sequencer) -> None:
-    environment = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
+    environment: dict[str, Any] = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
     seq.append("\u4e2d", ["müller"], id="\xfc")
     with screen(cli, environment) as shown_by:
         for words in (
