@@ -566,8 +566,7 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "handler slow": Kind(
         WARNING,
-        "a handler runs for 10 s, and three times as long as any before; for a minute; or a stop waits for it; emitted "
-        "again as its time doubles",
+        "a handler runs for a minute, or a stop waits for it; emitted again as its time doubles",
         (*_GROUP, "id", "runs_s", "is_stopping"),
         _handler_slow,
         _of_handler,
