@@ -107,7 +107,7 @@ class Sequencer(Registered):
 
         Raises ServerUnavailable, ServerNotUsable, or ConfigurationError when `lanes` differs from the server's number.
         """
-        finish(self._session.lanes())
+        finish(self._session.lanes(register=True))
 
     def close(self) -> None:
         """Close the connections. The client may be used again: it then connects anew. A server keeps running."""
@@ -281,7 +281,7 @@ class Sequencer(Registered):
         self._session.consumes = True
         if isinstance(work, Steps | InlineHandler):
             self._session.will_note_starts()
-        lanes = finish(self._session.lanes(role="consume"))
+        lanes = finish(self._session.lanes("consume"))
         given = (self._net.endpoint, lanes, self.options, options or ConsumerOptions(), work)
         keeps = self._session.keeps_history
         return Consumer(*given, guide=self._net.guide, emitter=self._emitter, keeps_history=keeps)
@@ -297,7 +297,7 @@ class Sequencer(Registered):
         """
         options = consumer_options(lease=lease, limits=ClaimLimits(groups, messages))
         only = "" if group is None else encode_group(group)
-        lanes = finish(self._session.lanes(role="consume"))
+        lanes = finish(self._session.lanes("consume"))
         if only:
             lanes = [lanes[lane_of(only, len(lanes))]]
         given = (self._net.connect(), lanes, self.options, options, owner_name(), self._emitter)

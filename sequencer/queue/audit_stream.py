@@ -19,7 +19,7 @@ PAGE = 1000
 
 async def audit(session: Session) -> AuditReport:
     """What the runs that consumers with `audit=True` recorded show of order. Raises ServerError, DataError."""
-    return await prove_lanes(session.net, await session.lanes(register=False))
+    return await prove_lanes(session.net, await session.lanes())
 
 
 async def prove_lanes(net: Net, lanes: Iterable[LaneKeys], *, page: int = PAGE) -> AuditReport:

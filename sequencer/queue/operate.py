@@ -47,14 +47,14 @@ async def reschedule(
     if not due:
         raise InvalidTime("no time given; pass delay= in seconds, or at=")
     key, message_id = encode_group(group), encode_id(id)
-    if score is not None and (await session.policy(register=False)).sequence:
+    if score is not None and (await session.policy()).sequence:
         raise InvalidScore("score is given, but in a queue with sequence=True a number stays what it is; leave it out")
     await _revise(session, key, message_id, "due" if score is None else encode_score(score), due)
 
 
 async def _revise(session: Session, group: str, message_id: str, score: str, due: str) -> None:
     name, queue = f"message {message_id!r} of group {name_of(group)}", session.options.queue
-    keys = await session.keys_of(group, register=False)
+    keys = await session.keys_of(group)
     await session.allow("operate")
     facts = (await session.net.ask(calls.inspect(keys, group, message_id))).value
     if not facts.member:
@@ -99,7 +99,7 @@ async def unpause(session: Session, group: Group | None = None) -> bool:
 async def _pause(session: Session, group: Group | None, is_paused: bool) -> bool:
     key = "" if group is None else encode_group(group)
     lanes = await session.lanes(register=is_paused)  # to let go on what was never used changes nothing
-    lanes = lanes if group is None else [await session.keys_of(key, register=False)]
+    lanes = lanes if group is None else [await session.keys_of(key)]
     await session.allow("operate")
     return any((await session.net.ask_all([calls.pause(keys, key, is_paused) for keys in lanes])).value)
 
@@ -109,7 +109,7 @@ async def _pause(session: Session, group: Group | None, is_paused: bool) -> bool
 
 async def probe_outage(session: Session) -> bool:
     """While an outage holds the queue back, let one message be tried now. False where none does."""
-    lanes = await session.lanes(register=False)
+    lanes = await session.lanes()
     await session.allow("operate")
     ended = (await session.net.ask_all([calls.outage(keys, "probe") for keys in lanes])).value
     return any(one.status == "probing" for one in ended)

@@ -53,22 +53,29 @@ class Session:
 
     # -- what operations ask ------------------------------------------------------------------------------------
 
-    async def lanes(self, *, register: bool = True, role: Role | None = None) -> list[LaneKeys]:
-        """The keys of every lane. The first use of a queue registers it; a mere look (register=False) does not.
+    async def lanes(self, role: Role | None = None, *, register: bool | None = None) -> list[LaneKeys]:
+        """The keys of every lane, after asking once whether the user has the rights of this role.
 
-        Before that, it is asked whether the user has the rights for this `role`, or for any. Raises ServerNotUsable.
+        A queue is registered by its first use: by who appends or consumes, or where `register` says so.
+        Raises ServerNotUsable.
         """
+        register = role in ("append", "consume") if register is None else register
         if role or register:
-            await self._allow(role)
+            await self.allow(role)
         if not self._is_found(register):
             async with self.net.once("registration"):
                 if not self._is_found(register):
                     await self._find(register)
         return self._lanes
 
-    async def policy(self, *, register: bool = True, role: Role | None = None) -> Policy:
+    async def keys_of(self, group: str, role: Role | None = None) -> LaneKeys:
+        """The keys of an encoded group's lane, after asking for the rights of this role."""
+        lanes = await self.lanes(role)
+        return lanes[lane_of(group, len(lanes))]
+
+    async def policy(self, role: Role | None = None) -> Policy:
         """The queue's policy, as this client found or set it when it connected."""
-        await self.lanes(register=register, role=role)
+        await self.lanes(role)
         return self._policy
 
     def keeps_history(self) -> HistoryKept:
@@ -79,7 +86,7 @@ class Session:
 
     async def fresh_policy(self) -> Policy:
         """The policy as the server has it now."""
-        keys = (await self.lanes(register=False))[0]
+        keys = (await self.lanes())[0]
         (reply,) = await self.net.read(keys.policy, [("HGETALL", keys.policy)])
         with Reading(self.net.name):
             fields = field_texts(reply)
@@ -91,7 +98,7 @@ class Session:
 
     async def fresh_fields(self) -> BodyFields:
         """The body fields as the server remembers them now."""
-        keys = (await self.lanes(register=False))[0]
+        keys = (await self.lanes())[0]
         (stored,) = await self.net.read(keys.policy, [("HGET", keys.policy, BODY_FIELDS)])
         with Reading(self.net.name):
             return read_fields(stored.decode() if stored else None)
@@ -100,15 +107,6 @@ class Session:
         """Take the body fields that the queue remembers, before it is registered: that refuses other values."""
         known = await self.fresh_fields()
         self.fields.take(merge_fields(self.options.queue, known, self.fields.asked, is_used=False))
-
-    async def allow(self, role: Role) -> None:
-        """Ask once whether the user has the rights of this role. Raises ServerNotUsable."""
-        await self._allow(role)
-
-    async def keys_of(self, group: str, *, register: bool = True) -> LaneKeys:
-        """The keys of an encoded group's lane; with `register` for one who appends."""
-        lanes = (await self.lanes_to_append()) if register else await self.lanes(register=False)
-        return lanes[lane_of(group, len(lanes))]
 
     def forget(self) -> None:
         """What was found is no more: the next use finds it, or registers the queue, as the first one did."""
@@ -129,7 +127,7 @@ class Session:
     async def lanes_to_append(self) -> list[LaneKeys]:
         """The keys of every lane, for one who appends."""
         lanes = self.known_lanes()
-        return await self.lanes(role="append") if lanes is None else lanes
+        return await self.lanes("append") if lanes is None else lanes
 
     def known_sequence(self) -> bool | None:
         """Whether scores are consecutive numbers in this queue; None before its first append."""
@@ -138,7 +136,7 @@ class Session:
     async def is_sequence(self) -> bool:
         """Whether scores are consecutive numbers in this queue, for one who appends."""
         known = self.known_sequence()
-        return (await self.policy(role="append")).sequence if known is None else known
+        return (await self.policy("append")).sequence if known is None else known
 
     # -- first use ----------------------------------------------------------------------------------------------
 
@@ -174,7 +172,7 @@ class Session:
             self._lanes = [lane_keys(options.namespace, options.queue, tag) for tag in found.tags]
         self._registration, self.route = found, found.route
 
-    async def _allow(self, role: Role | None) -> None:
+    async def allow(self, role: Role | None) -> None:
         """Raises ServerNotUsable without the rights for this role, or for any; what is missing is asked for anew."""
         if not self._is_allowed(role):
             async with self.net.once("rights"):
@@ -187,7 +185,7 @@ class Session:
     async def _ask_for_rights(self, wanted: Role | None) -> None:
         options = self.options
         try:
-            await self.lanes(register=False)
+            await self.lanes()
             lanes, denied = self._lanes, None
         except ServerNotUsable as error:
             denied = error  # what is missing is named below

@@ -54,7 +54,7 @@ async def groups(session: Session, state: GroupState | None = None, *, limit: in
     if state is not None and state not in STATES:
         raise ConfigurationError(f"state={shown(state)} must be one of {', '.join(STATES)}")
     found: list[GroupInfo] = []
-    for keys in await session.lanes(register=False):
+    for keys in await session.lanes():
         found += await _groups_of(session.net, keys, state, limit)
     found.sort(key=lambda info: float("inf") if info.due_in_s is None else info.due_in_s)
     return found[:limit]
@@ -63,7 +63,7 @@ async def groups(session: Session, state: GroupState | None = None, *, limit: in
 async def paused_groups(session: Session) -> list[tuple[str, ...]]:
     """The groups that were paused, whether they have messages or not."""
     found: list[tuple[str, ...]] = []
-    for keys in await session.lanes(register=False):
+    for keys in await session.lanes():
         words = (await session.net.read(keys.paused, [("SMEMBERS", keys.paused)]))[0]
         with Reading(session.net.name):
             found += [decode_group(group) for group in texts(words)]
@@ -166,7 +166,7 @@ async def peek(session: Session, group: Group, *, limit: int = 10) -> list[Messa
     """The next messages of a group, in order; changes nothing. Empty when the group has none."""
     key = encode_group(group)
     check_limit(limit)
-    keys, net = await session.keys_of(key, register=False), session.net
+    keys, net = await session.keys_of(key), session.net
     mark = (await net.ask(calls.inspect(keys, key))).value.mark
     words = (await net.read(keys.order(key), [("ZRANGE", keys.order(key), 0, limit - 1, "WITHSCORES")]))[0]
     with Reading(net.name):
@@ -184,7 +184,7 @@ async def peek(session: Session, group: Group, *, limit: int = 10) -> list[Messa
 async def explain(session: Session, group: Group) -> Explanation:
     """Why a group does not move, and what would move it. Raises InvalidGroup, ServerError."""
     key = encode_group(group)
-    keys = await session.keys_of(key, register=False)
+    keys = await session.keys_of(key)
     facts = (await session.net.ask(calls.inspect(keys, key))).value
     policy, options = await session.fresh_policy(), session.options
     probe = command("resume", options.queue, namespace=options.namespace, options=["--outage"])
@@ -192,7 +192,7 @@ async def explain(session: Session, group: Group) -> Explanation:
         found = explanation(key, facts, policy, probe=probe)
     waits_s = 0.0 if facts.visible_us is None else (facts.now_us - facts.visible_us) / 1e6
     if found.reason == "due" and waits_s >= UNSERVED_S:
-        nobody = await unserved(session, await session.lanes(register=False))
+        nobody = await unserved(session, await session.lanes())
         found = with_unserved(found, nobody, waits_s, session.options)
     found = with_removal(found, key, facts, options)
     if found.reason == "leased":
@@ -221,7 +221,7 @@ async def _held_longest(session: Session) -> LongestHeld | None:
     UNSERVED_S, as they are only busy, or the user may not read leases. Raises ServerError.
     """
     found: list[LongestHeld] = []
-    for keys in await session.lanes(register=False):
+    for keys in await session.lanes():
         try:
             now_us, leases = await now_of(session.net, keys), await leases_of(session.net, keys)
         except ServerNotUsable:

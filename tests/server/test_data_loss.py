@@ -221,11 +221,11 @@ def test_a_look_beside_a_registration_does_not_undo_it(admin: Link, monkeypatch:
         async def slow(self: RouteSearch) -> Any:
             if todo:
                 todo.clear()
-                await seq._session.lanes(role="append")
+                await seq._session.lanes("append")
             return await search(self)
 
         monkeypatch.setattr(RouteSearch, "run", slow)
-        finish(seq._session.lanes(register=False))
+        finish(seq._session.lanes())
         lose_everything(admin)
         assert seq.info().backlog == 0
     assert lanes_of(admin) == 4

@@ -139,13 +139,15 @@ class ListedSession:
         self.allowed: list[str] = []
         self.last_info: tuple[float, QueueInfo] | None = None
 
-    async def lanes(self, *, register: bool = True, role: str | None = None) -> list[LaneKeys]:
+    async def lanes(self, role: str | None = None, *, register: bool | None = None) -> list[LaneKeys]:
+        if role:
+            await self.allow(role)
         return self.keys
 
-    async def keys_of(self, group: str, *, register: bool = True) -> LaneKeys:
-        return self.keys[lane_of(group, len(self.keys))]
+    async def keys_of(self, group: str, role: str | None = None) -> LaneKeys:
+        return self.keys[lane_of(group, len(await self.lanes(role)))]
 
-    async def policy(self, *, register: bool = True, role: str | None = None) -> Policy:
+    async def policy(self, role: str | None = None) -> Policy:
         return self._policy
 
     async def fresh_policy(self) -> Policy:

@@ -23,7 +23,7 @@ REGISTRY, INDEX = registry_key("n", "q"), index_key("n")
 
 def test_a_server_that_lost_its_data_gets_lanes_and_policy_again(caplog: pytest.LogCaptureFixture) -> None:
     server, net, seq = made(lanes=2, on_late="drop")
-    run(seq.lanes())
+    run(seq.lanes(register=True))
     before = seq.route
     server.hashes.clear()
     server.clocks.clear()
@@ -56,9 +56,9 @@ def test_a_new_queue_is_told_once_with_a_name_like_its_own(
     if others:
         server.run(("HSET", INDEX, *[word for pair in others.items() for word in pair]))
     with caplog.at_level(logging.INFO, "sequencer"):
-        run(seq.lanes(register=False))
-        assert caplog.messages == [], "a mere look makes nothing"
         run(seq.lanes())
+        assert caplog.messages == [], "a mere look makes nothing"
+        run(seq.lanes(register=True))
         looked(net, seq)
         connected(server)
     [record] = caplog.records
@@ -80,13 +80,13 @@ def test_of_several_names_like_it_the_queue_is_told_that_is_used(
     for queue, count in appended.items():
         server.run(("HSET", lane_keys("n", queue, 0).stats, "appended", count))
     with caplog.at_level(logging.INFO, "sequencer"):
-        run(seq.lanes())
+        run(seq.lanes(register=True))
     assert [record.near for record in caplog.records] == [near]  # type: ignore[attr-defined]
 
 
 def test_the_names_of_all_are_read_only_where_a_queue_is_made_in_the_same_round_trip() -> None:
     server, net, seq = made()
-    run(seq.lanes())
+    run(seq.lanes(register=True))
     at = net.one.asked.index(("HSET", INDEX, "q", "p3"))
     assert net.one.asked[at + 1] == ("HGETALL", INDEX)
     other = ModelNet(server)
@@ -96,20 +96,20 @@ def test_the_names_of_all_are_read_only_where_a_queue_is_made_in_the_same_round_
 
 def test_a_registry_that_was_lost_is_made_again_from_the_first_lane(caplog: pytest.LogCaptureFixture) -> None:
     server, net, seq = made(lanes=2)
-    run(seq.lanes())
+    run(seq.lanes(register=True))
     before = server.hashes.pop(REGISTRY)
     with caplog.at_level(logging.WARNING, "sequencer"):
         looked(net, seq)
     assert server.hashes[REGISTRY] == before
     assert "its registration was lost; registered again, with 2 lanes" in caplog.text
     del server.hashes[REGISTRY]
-    assert len(run(session(ModelNet(server)).lanes(register=False))) == 2, "a mere look finds it, and writes nothing"
+    assert len(run(session(ModelNet(server)).lanes())) == 2, "a mere look finds it, and writes nothing"
     assert REGISTRY not in server.hashes
 
 
 def test_who_did_not_know_a_queue_whose_policy_is_gone_refuses() -> None:
     server, net, seq = made(lanes=2)
-    run(seq.lanes())
+    run(seq.lanes(register=True))
     server.hashes.clear()  # its messages are there, and the lane's clock
     with pytest.raises(DataError, match="neither a registration nor a policy"):
         run(session(ModelNet(server)).lanes())
@@ -119,7 +119,7 @@ def test_who_did_not_know_a_queue_whose_policy_is_gone_refuses() -> None:
 
 def test_others_who_registered_it_with_other_lanes_are_left_alone() -> None:
     server, net, seq = made(lanes=2)
-    run(seq.lanes())
+    run(seq.lanes(register=True))
     server.hashes.clear()
     server.clocks.clear()
     connected(server, lanes=1)
@@ -133,7 +133,7 @@ def test_an_older_registry_gets_what_is_newer_again() -> None:
     server, net, seq = made()
     connected(server)
     old = dict(server.hashes[REGISTRY])
-    run(seq.lanes())
+    run(seq.lanes(register=True))
     connected(server, on_late="drop")
     newer = dict(server.hashes[REGISTRY])
     looked(net, seq)
@@ -194,7 +194,7 @@ def test_a_registration_that_others_change_all_the_time_is_given_up() -> None:
 
     server._register = busy  # type: ignore[method-assign]
     with pytest.raises(ServerUnavailable, match="is being changed by others"):
-        run(seq.lanes())
+        run(seq.lanes(register=True))
     assert len(net.slept) == 11
 
 
@@ -207,7 +207,7 @@ def test_an_index_that_can_not_be_written_is_told_and_no_more(caplog: pytest.Log
 
     server._hset = refuse  # type: ignore[method-assign]
     with caplog.at_level(logging.WARNING, "sequencer"):
-        assert run(seq.lanes()) == KEYS[:1]
+        assert run(seq.lanes(register=True)) == KEYS[:1]
     assert "queue q: can't be written into n:queues (it is a string); see doctor" in caplog.text
 
 
@@ -232,5 +232,5 @@ def test_a_registration_that_waits_for_a_deletion_is_given_up() -> None:
     gone = replace(other._registration, protocol=-1, tags=plain_tags(1), epoch=other._registration.epoch + 5)
     server.run(("HSET", REGISTRY, "route", gone.route))
     with pytest.raises(ServerNotUsable, match="is being deleted"):
-        run(seq.lanes())
+        run(seq.lanes(register=True))
     assert net.slept

@@ -41,7 +41,7 @@ def denied(right: str) -> Refused:
 
 def test_the_first_use_registers_and_the_next_asks_nothing() -> None:
     server, net, seq = made(lanes=2)
-    assert run(seq.lanes(role="append")) == KEYS
+    assert run(seq.lanes("append")) == KEYS
     assert server.hashes[REGISTRY]["table"] == "0 1"
     assert server.hashes[INDEX] == {"q": "p3"}
     assert {server.hashes[keys.policy]["route"] for keys in KEYS} == {seq.route}
@@ -49,20 +49,20 @@ def test_the_first_use_registers_and_the_next_asks_nothing() -> None:
     assert server.hashes[REGISTRY]["route"] == seq.route
     net.one.asked.clear()
     assert run(seq.keys_of("g")) in KEYS
-    assert (run(seq.lanes(role="append")), run(seq.policy()), net.asked) == (KEYS, Policy(), [])
+    assert (run(seq.lanes("append")), run(seq.policy()), net.asked) == (KEYS, Policy(), [])
     assert (seq.known_lanes(), seq.known_sequence(), run(seq.is_sequence())) == (KEYS, False, False)
 
 
 def test_a_mere_look_writes_nothing_and_is_remembered_only_of_a_queue_that_is_there() -> None:
     server, net, seq = made()
-    assert len(run(seq.lanes(register=False))) == 1
+    assert len(run(seq.lanes())) == 1
     assert (server.hashes, seq.route) == ({}, "")
     other = connected(server, lanes=2, sequence=True)
-    assert len(run(seq.lanes(register=False))) == 2
-    assert run(seq.policy(register=False)).sequence is True
+    assert len(run(seq.lanes())) == 2
+    assert run(seq.policy()).sequence is True
     assert seq.route == other.route
     net.one.asked.clear()
-    assert len(run(seq.lanes(register=False))) == 2
+    assert len(run(seq.lanes())) == 2
     assert net.asked == []
 
 
@@ -72,14 +72,14 @@ def test_a_table_that_can_not_be_is_said(table: str) -> None:
     connected(server)
     server.hashes[REGISTRY]["table"] = table
     with pytest.raises(DataError, match="no client of ours wrote"):
-        run(session(ModelNet(server)).lanes(register=False))
+        run(session(ModelNet(server)).lanes())
 
 
 def test_another_number_of_lanes_is_refused() -> None:
     server, _, _ = made()
     connected(server, lanes=3)
     with pytest.raises(ConfigurationError, match="has 3 lanes since its first use, lanes=2 was asked"):
-        run(session(ModelNet(server), lanes=2).lanes(register=False))
+        run(session(ModelNet(server), lanes=2).lanes())
 
 
 def test_a_policy_that_others_wrote_is_foreign_data() -> None:
@@ -90,12 +90,12 @@ def test_a_policy_that_others_wrote_is_foreign_data() -> None:
         run(seq.fresh_policy())
     server.hashes[REGISTRY]["policy"] = '{"dedup_us": "soon"}'
     with pytest.raises(DataError, match="no client of ours wrote"):
-        run(session(ModelNet(server)).lanes(register=False))
+        run(session(ModelNet(server)).lanes())
 
 
 def test_the_policy_of_now_is_what_a_lost_server_gets_again() -> None:
     server, net, seq = made()
-    run(seq.lanes())
+    run(seq.lanes(register=True))
     connected(server, on_late="drop")
     assert run(seq.fresh_policy()).on_late == "drop"
     server.hashes.clear()
@@ -152,7 +152,7 @@ def test_a_client_that_never_used_the_queue_asks_for_the_server_only() -> None:
 
 def test_a_server_that_knows_the_queue_is_only_asked() -> None:
     _, net, seq = made(lanes=2)
-    run(seq.lanes())
+    run(seq.lanes(register=True))
     assert looked(net, seq) == ["INFO", "HGETALL", "HGET", "HMGET", "HMGET"]
 
 

@@ -40,7 +40,7 @@ async def counted(session: Session, *, has_memory: bool) -> Counted:
 async def arrived(session: Session) -> int:
     """How many messages came so far: appended and redriven. Raises ServerError."""
     count = 0
-    for keys in await session.lanes(register=False):
+    for keys in await session.lanes():
         (words,) = await session.net.read(keys.stats, [("HMGET", keys.stats, "appended", "redriven")])
         with Reading(session.net.name):
             count += sum(int(word or 0) for word in words)
@@ -49,13 +49,13 @@ async def arrived(session: Session) -> int:
 
 async def unserved_s(session: Session) -> float:
     """For how long groups are due and nobody consumes. Raises ServerError."""
-    found = await views.unserved(session, await session.lanes(register=False))
+    found = await views.unserved(session, await session.lanes())
     return found.waits_s if found else 0.0
 
 
 async def _memory(session: Session) -> float | None:
     try:
-        (said,) = await session.net.read((await session.lanes(register=False))[0].policy, [("INFO", "memory")])
+        (said,) = await session.net.read((await session.lanes())[0].policy, [("INFO", "memory")])
     except ServerError:
         return None
     with Reading(session.net.name):

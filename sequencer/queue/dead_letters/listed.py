@@ -87,7 +87,7 @@ async def dead(
     """
     check_limit(limit)
     wanted = DeadLetterFilter.of(group, id, error)
-    return (await oldest(session, await session.lanes(register=False), wanted))[:limit]
+    return (await oldest(session, await session.lanes(), wanted))[:limit]
 
 
 async def count_dead(
@@ -98,7 +98,7 @@ async def count_dead(
     """
     wanted = DeadLetterFilter.of(group, id, error)
     count = 0
-    for keys in await session.lanes(register=False):
+    for keys in await session.lanes():
         if wanted == DeadLetterFilter():
             (size,) = await session.net.read(keys.dead, [("ZCARD", keys.dead)])
             with Reading(session.net.name):
@@ -171,7 +171,7 @@ def _letter(queue: str, letter: str, kept: bytes, died_us: float) -> DeadLetter:
 async def by_lane(session: Session, wanted: DeadLetterFilter) -> list[tuple[LaneKeys, list[SeenLetter]]]:
     """Those that fit, by score: within a group the first one goes back first."""
     found = []
-    for keys in await session.lanes(register=False):
+    for keys in await session.lanes():
         scored: list[tuple[float, SeenLetter]] = []
         async for letters in _found(session, keys, wanted):
             scored += [

@@ -85,7 +85,7 @@ def most_first(counts: Counter[str]) -> dict[str, int]:
 async def choose(session: Session, wanted: FailureFilter) -> Chosen:
     """The parked groups that fit, each as it is now."""
     by_lane, waiting, others = [], 0, Counter[str]()
-    for keys in await session.lanes(register=False):
+    for keys in await session.lanes():
         now_s = await now_of(session.net, keys) / 1e6
         found: list[calls.ParkedGroup] = []
         async for names in parked_names(session.net, keys):

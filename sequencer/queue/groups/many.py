@@ -101,7 +101,7 @@ async def unpause_many(
         raise ConfigurationError("unpause_many: say everything=True for all paused groups; unpause takes one")
     how = _how(rate, dry_run, on_progress)
     await session.allow("operate")
-    names = [(keys, await _paused_names(session.net, keys)) for keys in await session.lanes(register=False)]
+    names = [(keys, await _paused_names(session.net, keys)) for keys in await session.lanes()]
     total, done, passed = sum(len(some) for _, some in names), 0, 0
     others = {} if total else (await choose(session, FailureFilter())).errors
     async for keys, some in _paced(session.net, _pages([] if dry_run else names, how), how):
@@ -191,7 +191,7 @@ def _outcomes(answer: Answer[list[calls.Resuming]]) -> list[calls.Resuming]:
 
 async def _marked(session: Session, keys: LaneKeys, groups: Sequence[calls.ParkedGroup]) -> list[calls.ParkedGroup]:
     """In a sequence, with the watermark of each behind its failed head: nothing moves it before that goes."""
-    if not (await session.policy(register=False)).sequence:
+    if not (await session.policy()).sequence:
         return list(groups)
     names = [one.group for one in groups]
     scores = [("ZSCORE", keys.order(one.group), one.member) for one in groups]

@@ -34,7 +34,7 @@ async def rerun(session: Session, group: Group, id: Id, *, keep_steps: bool = Fa
     new one again. Raises MessageNotFound, RerunRefused, QueueFull.
     """
     key, message_id = encode_group(group), encode_id(id)
-    keys = await session.keys_of(key, register=False)
+    keys = await session.keys_of(key)
     await session.allow("operate")
     facts = (await session.net.ask(calls.inspect(keys, key, message_id))).value
     record = b"" if facts.member else Kept.parse(facts.kept).record

@@ -112,7 +112,7 @@ class Simulation:
             QUEUE, redis=ground.probe.endpoint, namespace=NAMESPACE, lanes=play.lanes, **POLICIES[play.policy]
         ) as queue:
             queue.connect()
-            return finish(queue._session.lanes())
+            return finish(queue._session.lanes(register=True))
 
     def run(self) -> Played:
         try:

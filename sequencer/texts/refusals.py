@@ -1,0 +1,130 @@
+"""What errors say, by their code: a template over their fields, or a function of them. Pure.
+
+In a template a group is shown as words for a shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .commands import command, id_option
+from .words import many, named
+
+Fields = Mapping[str, Any]
+
+
+def refusal_text(code: str, fields: Fields) -> str:
+    """The text of an error; "" where nothing is listed for its code and fields."""
+    text = REFUSALS.get(code, "")
+    if not text or not fields:
+        return ""
+    return text(fields) if callable(text) else text.format(**_shown(fields))
+
+
+def _shown(fields: Fields) -> dict[str, Any]:
+    return {name: named(value) if name == "group" else value for name, value in fields.items()}
+
+
+def _line(name: str, fields: Fields, *, options: list[str] | None = None, is_whole_queue: bool = False) -> str:
+    """A command about the queue and the group of an error."""
+    words = [fields["queue"], *(() if is_whole_queue else fields["group"])]
+    return command(name, *words, namespace=fields["namespace"], options=options or [])
+
+
+# -- an append --------------------------------------------------------------------------------------------------
+
+
+def _late_message(fields: Fields) -> str:
+    return (
+        f"message {fields['id']!r} of group {named(fields['group'])} comes too late: a higher score than "
+        f"{fields['score']} was handled; give it a later score, or set the queue's on_late to handle, dead_letter or "
+        f"drop; where producers send times in several units, see: {command('doctor')}"
+    )
+
+
+def _batch_refused(fields: Fields) -> str:
+    first, count = fields["refused"][0], len(fields["refused"])
+    return (
+        f"item {first.index} was refused: {first.error} (refused in its chunk: {count:,}; stored: "
+        f"{fields['stored']:,}). Correct it, or pass on_refused='skip' to store the others"
+    )
+
+
+def _again(fields: Fields, otherwise: str, replaced: str) -> str:
+    return replaced if fields["replaces"] else otherwise
+
+
+def _append_unknown(fields: Fields) -> str:
+    advice = _again(
+        fields, "append it again with the same id: that adds nothing if it was", "see get() before you repeat it"
+    )
+    return f"it is unknown whether message {fields['id']!r} was stored ({fields['error']}); {advice}"
+
+
+def _not_replicated(fields: Fields) -> str:
+    advice = _again(
+        fields,
+        "append it again with the same id: that adds nothing, and waits again",
+        "see get() before you repeat it: once it was handled, that adds it again",
+    )
+    wanted = many(fields["replicas"], "replica")
+    return (
+        f"message {fields['id']!r} is stored, but {fields['confirmed']} of {wanted} confirmed it in "
+        f"{fields['wait_ms']} ms; {advice}"
+    )
+
+
+# -- groups that stand still ------------------------------------------------------------------------------------
+
+
+def _group_busy(fields: Fields) -> str:
+    since = f" for {fields['held_s']:.1f} s now" if fields["held_s"] is not None else ""
+    return (
+        f"group {named(fields['group'])} is held by {fields['owner'] or 'a consumer'}{since}; "
+        f"inspect: {_line('explain', fields)}"
+    )
+
+
+def _no_failed_head(fields: Fields) -> str:
+    text = f"group {named(fields['group'])} has no failed head: it is not parked, nor waiting after a failure; "
+    text += f"inspect: {_line('explain', fields)}"
+    if id := fields["id"]:
+        text += f"; to remove {id!r}, which waits: {_line('cancel', fields, options=id_option(id))}"
+    return text
+
+
+def _skip_unknown(fields: Fields) -> str:
+    is_dead, id = fields["is_dead"], fields["id"]
+    line = _line("dead redrive" if is_dead else "unskip", fields, options=id_option(id))
+    kept = "it is a dead letter" if is_dead else "it is kept until the next skip"
+    return (
+        f"whether message {id!r} was skipped is unknown, because an answer was lost; check before you repeat it. If it "
+        f"was, {kept}; to put it back: {line}"
+    )
+
+
+REFUSALS: dict[str, str | Callable[[Fields], str]] = {
+    # an append
+    "id_conflict": "id {id!r} of group {group} is already pending with other content; use a new id, or append the same "
+    "body, headers and score to repeat it",
+    "number_taken": "number {number} of group {group} is already pending under another id than {id!r}; use the next "
+    "number, or the same id to repeat it",
+    "late_message": _late_message,
+    "batch_refused": _batch_refused,
+    "append_unknown": _append_unknown,
+    "not_replicated": _not_replicated,
+    "replace_refused": "message {id!r} of group {group} is not replaced: effects of its steps are noted. Let it end, "
+    "or append the new one under another id",
+    # groups
+    "group_not_found": "group {group} has no messages in queue {queue!r}",
+    "group_busy": _group_busy,
+    "group_changed": "group {group} was changed or taken meanwhile; check again",
+    "no_failed_head": _no_failed_head,
+    "other_head": "group {group} stands at {head!r} now, not at {id!r}; check again",
+    "number_missing": "group {group} waits for a missing number (see explain); append it, or skip it without an id",
+    "skip_refused": "message {id!r} of group {group} is not skipped: effects of its steps are noted, and the next step "
+    "would not know. Let it end, or skip it all the same with yes=True (--yes), or as a dead letter, which keeps them",
+    "skip_unknown": _skip_unknown,
+    "outcome_unknown": "whether {what} is unknown, because an answer was lost; check before you repeat it",
+}
