@@ -72,7 +72,7 @@ def append(
         int, call_option("--from-line", min=1, help="Begin with this line of the input, the first is 1.")
     ] = 1,
     max_body_bytes: Annotated[int, option("--max-body-bytes", help="Largest body.")] = DEFAULTS["max_body_bytes"],
-    lanes: Annotated[int | None, option("--lanes", help="Shards; fixed at first use.")] = None,
+    shards: Annotated[int | None, option("--shards", help="Shards; fixed at first use.")] = None,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
@@ -91,14 +91,14 @@ def append(
         "id_by": id_by,
         "score_by": score_by,
         "max_body_bytes": max_body_bytes,
-        "lanes": lanes,
+        "shards": shards,
     }
     client = Sequencer(queue, redis, namespace=namespace, **settings)
     began, interruption = time.monotonic(), Interruption()
     tally = Tally(chunk=chunk, last_line=from_line - 1)
     with _opened(file) as source, client, new_queue_said():
         known = names_of_queues(client)
-        if known is None or queue in known:  # else its first good line makes it: the name may be a slip
+        if known is None or queue in known:  # else its first good line makes it: the name may be a typo
             client.connect()
         tally.fields = merge_fields(queue, client.fields, BodyFields(fields, id_by, score_by), is_used=False)
         is_envelope = tally.fields.group_by is None

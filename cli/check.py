@@ -46,9 +46,11 @@ def check(
     max_wait: Annotated[
         float | None, call_option("--max-wait", help="How long a due group may wait for a consumer.", **_TIME)
     ] = None,
-    max_unserved: Annotated[
+    max_no_consumers: Annotated[
         float | None,
-        call_option("--max-unserved", help="How long groups may be due while no consumer has any in hand.", **_TIME),
+        call_option(
+            "--max-no_consumers", help="How long groups may be due while no consumer has any in progress.", **_TIME
+        ),
     ] = None,
     max_lag: Annotated[
         float | None, call_option("--max-lag", help="Age of the oldest head of a group.", **_TIME)
@@ -63,7 +65,7 @@ def check(
     For cron and monitoring systems. A time is written as 90s, 10m, 2h or 1d. --max-lag and --max-backlog read each
     group, up to 20,000 of them, and take a sample above.
     """
-    times = {"wait": max_wait, "unserved": max_unserved, "lag": max_lag}
+    times = {"wait": max_wait, "no_consumers": max_no_consumers, "lag": max_lag}
     counts = {"backlog": max_backlog, "parked": max_parked, "dead": max_dead}
     limits = {name: float(most) for name, most in {**times, **counts}.items() if most is not None}
     if not limits:
@@ -81,19 +83,19 @@ def _values(client: Sequencer, names: dict[str, float]) -> dict[str, float]:
     """What was found for each of these names, by as few looks as they need."""
     found: dict[str, float] = {}
     if names.keys() & {"wait", "parked", "dead"}:
-        look = client.look()
-        found |= {"wait": look.waits_s, "parked": look.parked, "dead": look.dead}
-    if names.keys() & {"unserved", "lag", "backlog"}:
+        snapshot = client.snapshot()
+        found |= {"wait": snapshot.waits_s, "parked": snapshot.parked, "dead": snapshot.dead}
+    if names.keys() & {"no_consumers", "lag", "backlog"}:
         info = client.info()
         found |= {"lag": info.lag_s, "backlog": info.backlog}
-        found["unserved"] = info.unserved.waits_s if info.unserved else 0.0
+        found["no_consumers"] = info.no_consumers.waits_s if info.no_consumers else 0.0
     return {name: found[name] for name in names}
 
 
 def _compared(client: Sequencer, name: str, limit: float, value: float) -> Limit:
     see = {"parked": "parked", "dead": "dead list", "wait": "groups", "lag": "groups"}.get(name, "info")
     line = command(see, client.queue, namespace=client.options.namespace)
-    return Limit(name, value, limit, line, "s" if name in ("wait", "unserved", "lag") else "")
+    return Limit(name, value, limit, line, "s" if name in ("wait", "no_consumers", "lag") else "")
 
 
 def _show(found: list[Limit]) -> None:

@@ -74,7 +74,7 @@ def configure(
     ] = None,
     history_cap: Annotated[
         int | None,
-        _policy("--history-cap", "Messages in the history of a lane above which the oldest are dropped."),
+        _policy("--history-cap", "Messages in the history of a shard above which the oldest are dropped."),
     ] = None,
     history_bodies: Annotated[
         bool | None,
@@ -88,7 +88,8 @@ def configure(
         _policy("--dead-window", "How long a dead letter is kept until `sweep`: 30d; 0: for ever.", **DURATION),
     ] = None,
     dead_cap: Annotated[
-        int | None, _policy("--dead-cap", "Dead letters of a lane above which `sweep` deletes the oldest; 0: no limit.")
+        int | None,
+        _policy("--dead-cap", "Dead letters of a shard above which `sweep` deletes the oldest; 0: no limit."),
     ] = None,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",

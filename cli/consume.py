@@ -96,7 +96,7 @@ def consume(
         ),
     ] = None,
     max_attempts: Annotated[
-        int, option("--max-attempts", help="Tries of a message before --on-failure decides.")
+        int, option("--max-attempts", help="Attempts of a message before --on-failure decides.")
     ] = DEFAULTS["max_attempts"],
     backoff: Annotated[
         float, option("--backoff", help="Wait before the first retry; doubled for each further one.", **DURATION)
@@ -144,7 +144,7 @@ def consume(
     ] = START_S,
     audit: Annotated[bool, option("--audit", help="Record each handled message in the audit stream.")] = False,
     audit_length: Annotated[
-        int, option("--audit-length", help="Entries that the stream of a lane keeps, about.")
+        int, option("--audit-length", help="Entries that the stream of a shard keeps, about.")
     ] = AUDIT_LENGTH,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",

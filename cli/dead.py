@@ -40,7 +40,7 @@ NAMED = 10
 """Of those that stay."""
 EVERYTHING = 10**9
 """As a limit: more than there are."""
-LetterIdOption = Annotated[str | None, call_option("--id", help="Only those with this id.", show_default=False)]
+DeadLetterIdOption = Annotated[str | None, call_option("--id", help="Only those with this id.", show_default=False)]
 ErrorOption = Annotated[
     str | None,
     call_option(
@@ -57,7 +57,7 @@ AllOption = Annotated[bool, call_option("--all", help="All of the queue.")]
 def list_(
     client: Sequencer,
     group: OptionalGroupArgument = None,
-    id: LetterIdOption = None,
+    id: DeadLetterIdOption = None,
     error: ErrorOption = None,
     by_error: ByErrorOption = False,
     limit: LimitOption = 100,
@@ -117,7 +117,7 @@ def _show(letter: DeadLetter) -> None:
 def redrive(
     client: Sequencer,
     group: OptionalGroupArgument = None,
-    id: LetterIdOption = None,
+    id: DeadLetterIdOption = None,
     error: ErrorOption = None,
     everything: AllOption = False,
     rate: Annotated[float, call_option("--rate", help="Messages a second, at most.")] = 1000.0,
@@ -168,23 +168,23 @@ def _say_redriven(queue: str, namespace: str, done: Redriven, *, everything: boo
     needless = done.pending + done.handled  # they are named first
     for position, (group, message_id) in enumerate(done.stayed[:NAMED]):
         purge = command("dead purge", queue, *group, namespace=namespace, options=id_option(message_id))
-        mend = f"; to delete it: {purge}" if position < needless else ""
-        typer.echo(f"  {plain(message_id)} of group {named(group)}{mend}")
+        fix = f"; to delete it: {purge}" if position < needless else ""
+        typer.echo(f"  {plain(message_id)} of group {named(group)}{fix}")
     if (count := sum(why.values())) > NAMED:
         typer.echo(f"  and {count - NAMED:,} more")
     if everything and count and count == needless:
         purge = command("dead purge", queue, namespace=namespace, options=["--all"])
         typer.echo(f"to delete all that are left: {purge}")
     for group in done.parked:
-        mend = command("resume", queue, *group, namespace=namespace)
-        typer.echo(f"group {named(group)} is parked; to let it go on: {mend}")
+        fix = command("resume", queue, *group, namespace=namespace)
+        typer.echo(f"group {named(group)} is parked; to let it go on: {fix}")
 
 
 @queue_command(dead)
 def purge(
     client: Sequencer,
     group: OptionalGroupArgument = None,
-    id: LetterIdOption = None,
+    id: DeadLetterIdOption = None,
     error: ErrorOption = None,
     everything: AllOption = False,
     yes: YesOption = False,

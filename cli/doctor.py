@@ -1,4 +1,4 @@
-"""`sequencer doctor` examines a server and its queues, and mends what the data allow; `acl` prints the least rights."""
+"""`sequencer doctor` examines a server and its queues, and fixes what the data allow; `acl` prints the least rights."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .render import cells, console, print_json, table
 @app.command()
 def doctor(
     queue: OptionalQueueArgument = None,
-    repair: Annotated[bool, call_option("--repair", help="Mend what the data allow.")] = False,
+    repair: Annotated[bool, call_option("--repair", help="Fix what the data allow.")] = False,
     limit: Annotated[
         int | None,
         call_option("--limit", min=1, help="Read about this many names in each queue.", show_default=False),

@@ -111,7 +111,7 @@ def _probe(client: Sequencer, group: list[str] | None, as_json: bool) -> None:
     if group:
         raise typer.BadParameter("it is for the whole queue; leave the group out", param_hint="--outage")
     is_probing = client.probe_outage()
-    said = "tries its next message at once" if is_probing else "is not held back by an outage; nothing to do"
+    said = "attempts its next message at once" if is_probing else "is not held back by an outage; nothing to do"
     print_either(as_json, {"queue": client.queue, "probing": is_probing}, f"queue {client.queue} {said}")
 
 
@@ -132,7 +132,7 @@ def skip(
 ) -> int:
     """Remove the failed head of a group, and let the group go on. Prints the removed message; `unskip` puts it back.
 
-    So is a head taken away that a consumer had in hand when its lease ran out, say one at which each handler hangs:
+    So is a head taken away that a consumer had in progress when its lease ran out, say one at which each handler hangs:
     pause the group, end that consumer, and skip it then.
     In a sequence that waits for a missing number, steps over what is missing instead. With --all, --error or --since:
     the failed heads of many parked groups become dead letters, or are gone for good with --discard, which asks first.
@@ -218,7 +218,7 @@ def unskip(
 ) -> None:
     """Put the message that was skipped last back into its place, with fresh attempts: for a skip whose answer was lost.
 
-    It is kept until the next skip in its lane.
+    It is kept until the next skip in its shard.
     """
     message = client.unskip(group, id=id)
     print_either(json, message, f"{plain(message.id)} is back in group {named(group)}")

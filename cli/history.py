@@ -46,7 +46,8 @@ def history(
     limit: LimitOption = 100,
     json: JsonOption = False,
 ) -> None:
-    """Messages that ended, the newest end first, of one group or of all: how, when, after how many tries, and by whom.
+    """Messages that ended, the newest end first, of one group or of all: how, when, after how many attempts, and by
+    whom.
 
     Empty unless the queue keeps a history: `configure QUEUE --history 3d`. Outcomes: finished; failed (finished, but
     parts of it that need not succeed failed); skipped; dropped; cancelled; replaced; purged or swept (a dead letter

@@ -16,7 +16,7 @@ from .output import failure_text
 from .render import say
 
 SUBJECTS = {
-    "alarms": ("alarms", "watch"),
+    "alerts": ("alerts", "watch"),
     "append": ("append",),
     "audit": ("audit",),
     "check": ("check",),

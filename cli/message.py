@@ -49,7 +49,7 @@ def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption 
 
 def show_message(info: MessageInfo) -> None:
     """For people, a field a line."""
-    fields = {"id": id_word(info.id), "group": group_words(info.group), "state": info.state, "phase": info.phase}
+    fields = {"id": id_word(info.id), "group": group_words(info.group), "state": info.state, "phase": info.status}
     if info.state == "handled":  # or not: nobody knows at which phase it ended
         del fields["phase"]
         fields |= {"state": "handled, dropped, skipped or purged", "note": info.note}
@@ -107,7 +107,7 @@ def rerun(
 
 @queue_command(app)
 def cancel(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption = False) -> None:
-    """Remove a pending message, so that it will not be handled. Refused while a consumer has it in hand.
+    """Remove a pending message, so that it will not be handled. Refused while a consumer has it in progress.
 
     Once the lease of that consumer ran out it is removed, though the handler may have begun: see `skip`.
     """
@@ -140,7 +140,7 @@ def reschedule(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Give a pending message another time, and fresh attempts. Refused while a consumer has it in hand."""
+    """Give a pending message another time, and fresh attempts. Refused while a consumer has it in progress."""
     time = None if at is None else _time(at)
     new_score = None if score is None else _score(score)
     client.reschedule(group, id, delay=delay, at=time, score=new_score)

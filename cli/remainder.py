@@ -30,7 +30,7 @@ def say_interrupted(tally: Tally, ctx: typer.Context, *, is_unknown: bool) -> No
 def say_stopped(tally: Tally, ctx: typer.Context) -> None:
     """At a line that can't be appended, or where the input can't be read on."""
     hint = "" if tally.end else " (--on-error skip leaves it out)"
-    rest = f"once that is mended{hint}, {_way_on(ctx)}: {rest_of(ctx, tally.last_line + 1)}"
+    rest = f"once that is fixed{hint}, {_way_on(ctx)}: {rest_of(ctx, tally.last_line + 1)}"
     say(plain(f"error: {tally.problem}; stopped there, the lines before it are stored; {rest}"))
 
 

@@ -17,10 +17,10 @@ from rich.console import Console
 
 from ..processes.logs import FLUSH_S, encoding_of
 from ..texts.commands import command, moving
-from ..texts.explanations import unserved_text
+from ..texts.explanations import no_consumers_text
 from ..texts.words import json_line, many, moment, named, plain, quoted
 from ..values.history import MessageInfo
-from ..values.message import Message, Tried
+from ..values.message import Message, PastAttempt
 from ..values.views import DeadLetter, GroupInfo, QueueInfo, as_json
 from .output import is_ascii
 from .table import Column, Table
@@ -140,16 +140,16 @@ def outage_line(info: QueueInfo) -> str:
     """What holds the queue back, and the command that probes at once."""
     outage = info.outage
     assert outage is not None
-    of = f" {outage.lanes} of {many(info.lanes, 'lane')}" if outage.lanes < info.lanes else ""
+    of = f" {outage.shards} of {many(info.shards, 'shard')}" if outage.shards < info.shards else ""
     said = f"{info.queue}: outage since {moment(outage.since)}{of}: {outage.error}; "
     said += f"next probe in {outage.next_probe_s:.1f} s; to probe at once: "
     return plain(said) + command("resume", info.queue, namespace=info.namespace, options=["--outage"])
 
 
-def unserved_line(info: QueueInfo, near: str = "") -> str:
-    """That nobody consumes the queue, and the command that begins to. `near`: of which its name is perhaps a slip."""
-    assert info.unserved is not None
-    said = unserved_text(info.unserved, info.queue, info.namespace)
+def no_consumers_line(info: QueueInfo, near: str = "") -> str:
+    """That nobody consumes the queue, and the command that begins to. `near`: of which its name is perhaps a typo."""
+    assert info.no_consumers is not None
+    said = no_consumers_text(info.no_consumers, info.queue, info.namespace)
     said += f"; or, if {near!r} was meant, {moving(info.queue, near, info.namespace)}" if near else ""
     return plain(f"{info.queue}: {said}")
 
@@ -163,7 +163,7 @@ def history_line(info: QueueInfo) -> str:
 
 def message_info_table(infos: list[MessageInfo]) -> Table:
     """Messages that ended. A narrow terminal shows id, group and state in any case."""
-    times = (Column("tries", 5), Column("took", 3), Column("ended", 1), Column("consumer", 6), Column("kind", 4))
+    times = (Column("attempts", 5), Column("took", 3), Column("ended", 1), Column("consumer", 6), Column("kind", 4))
     bodies = [Column("body", 7, is_cut=True)] if any(info.message for info in infos) else []
     rows = table("id", "group", "state", *times, Column("note", 2, is_cut=True), *bodies)
     for info in infos:
@@ -180,12 +180,12 @@ def ended_fields(info: MessageInfo) -> dict[str, str]:
     times = {"appended": info.appended_at, "began": info.began_at, "ended": info.finished_at}
     fields = {name: moment(at) for name, at in times.items() if at is not None}
     fields |= {"took": seconds((info.finished_at or 0.0) - info.began_at)} if info.began_at is not None else {}
-    fields |= {"tries": str(info.attempts)}
+    fields |= {"attempts": str(info.attempts)}
     texts = {"consumer": info.consumer, "kind": info.kind, "note": info.note}
     return fields | {name: text for name, text in texts.items() if text}
 
 
-def log_fields(log: Sequence[Tried]) -> dict[str, str]:
+def log_fields(log: Sequence[PastAttempt]) -> dict[str, str]:
     """What a message failed with, an attempt a line."""
     return {f"attempt {one.attempt}": f"{moment(one.at)} {one.error}" for one in log if one.attempt}
 

@@ -43,12 +43,12 @@ from .render import (
     history_line,
     log_fields,
     message_table,
+    no_consumers_line,
     outage_line,
     print_either,
     print_json,
     queue_table,
     say,
-    unserved_line,
 )
 
 GAP = "gap"
@@ -94,8 +94,8 @@ def _queues(infos: list[QueueInfo]) -> str:
 
 def _troubles(infos: list[QueueInfo]) -> list[str]:
     outages = [outage_line(one) for one in infos if one.outage]
-    served = [one.queue for one in infos if not one.unserved]
-    return outages + [unserved_line(one, near_name(one.queue, served)) for one in infos if one.unserved]
+    served = [one.queue for one in infos if not one.no_consumers]
+    return outages + [no_consumers_line(one, near_name(one.queue, served)) for one in infos if one.no_consumers]
 
 
 def _screen(infos: list[QueueInfo]) -> Text:
@@ -114,7 +114,7 @@ def trouble(info: QueueInfo) -> tuple[float, ...]:
     """Greater for a queue that needs a person more: an outage, nobody that consumes, parked groups, a pause, dead
     letters, and what waits.
     """
-    held = info.outage is not None, info.unserved is not None
+    held = info.outage is not None, info.no_consumers is not None
     return *held, info.parked, info.is_paused + info.paused, info.dead, info.lag_s, info.backlog
 
 

@@ -116,7 +116,7 @@ def steps(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """What became of each step of a message: outcome, tries, when, how long, error or result, and its key."""
+    """What became of each step of a message: outcome, attempts, when, how long, error or result, and its key."""
     found = client.steps(group, id)
     if found is None:
         which = "the group has no message" if id is None else f"no message {id!r} is pending or dead"
@@ -146,7 +146,7 @@ def show_steps(found: MessageSteps, *, err: bool = False) -> None:
 def question(queue: str, namespace: str, found: MessageSteps) -> str:
     """What has to be found out, and the two commands that say it."""
     name, words = "dead redrive" if found.is_dead else "resume", id_option(found.id)
-    asked = {step.name: step.tries for step in found.steps if step.name in found.questions}
+    asked = {step.name: step.attempts for step in found.steps if step.name in found.questions}
     done, again = (
         command(name, queue, *found.group, namespace=namespace, options=[*words, *answer_options(answer, asked)])
         for answer in ("--done", "--again")
@@ -159,13 +159,13 @@ def question(queue: str, namespace: str, found: MessageSteps) -> str:
 def steps_table(steps: Sequence[StepInfo]) -> Table:
     """A narrow terminal shows step and outcome in any case."""
     rows = table(
-        "step", "outcome", Column("tries", 3), Column("when", 2), Column("took", 4), Column("result", 1), "key"
+        "step", "outcome", Column("attempts", 3), Column("when", 2), Column("took", 4), Column("result", 1), "key"
     )
     for step in steps:
         when = moment(step.at) if step.at else "-"
         took = f"{1000 * step.took_s:.0f} ms" if step.took_s else "-"
         said = step.error or ("-" if step.result is None else orjson.dumps(step.result).decode())
-        rows.add_row(*cells(step.name, outcome(step), str(step.tries), when, took, said, step.key))
+        rows.add_row(*cells(step.name, outcome(step), str(step.attempts), when, took, said, step.key))
     return rows
 
 

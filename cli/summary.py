@@ -33,7 +33,7 @@ def queue_json(info: QueueInfo) -> dict[str, Any]:
 def summarize(queue: str, totals: Totals, consumers: str, log_format: str, *, names_queue: bool = False) -> None:
     """What this run did for a queue, as a line or as the event "service ended"."""
     counts = {
-        "failed try": totals.failed,
+        "failed attempt": totals.failed,
         "dead letter": totals.dead,
         "dropped message": totals.dropped,
         "lost lease": totals.lost,

@@ -55,7 +55,7 @@ class Tally:
             done = error.earlier
             self._count(done)
             own = error.stored - done.appended
-            self.appended += own  # of the lanes that were stored when another one refused
+            self.appended += own  # of the shards that were stored when another one refused
             begin = done.appended + done.duplicates + done.dropped + done.dead
             before = [] if own else lines[begin : first.index]
             receipt = self._send(queue, before, "skip", replace)

@@ -18,7 +18,7 @@ from .net.appender import Appender
 from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
 from .queue import append, audit_stream, counts, operate, views
-from .queue.alarms import incidents
+from .queue.alerts import incidents
 from .queue.append_many import append_many
 from .queue.dead_letters import listed as dead_letters
 from .queue.dead_letters import purge, redrive
@@ -42,7 +42,7 @@ from .settings.options import (
 from .settings.policy import Policy
 from .store.group import encode_group
 from .store.item import Group, Id, Score
-from .store.keys import lane_of
+from .store.keys import shard_of
 from .values.checks import check_name
 from .values.durations import Duration
 from .values.message import ConsumeSummary, Receipt
@@ -65,7 +65,7 @@ class Sequencer(Registered):
     `wait_replicas`: an append returns when so many replicas have it too (WAIT, in the same round trip), and raises
     NotReplicated when they did not say so within `wait_timeout` seconds. It narrows what a failover may lose, and does
     not rule it out. An append on a pipeline waits for nothing: its caller may. The start of a `once` step waits too;
-    where they did not say so, the step is not called, and what it is for is tried again as after an Outage.
+    where they did not say so, the step is not called, and what it is for is retried as after an Outage.
     """
 
     @shows_settings
@@ -103,11 +103,11 @@ class Sequencer(Registered):
         return self._net.endpoint
 
     def connect(self) -> None:
-        """Connect and check the server and the queue's lanes now rather than at first use.
+        """Connect and check the server and the queue's shards now rather than at first use.
 
-        Raises ServerUnavailable, ServerNotUsable, or ConfigurationError when `lanes` differs from the server's number.
+        Raises ServerUnavailable, ServerNotUsable, or ConfigurationError when `shards` differs from the server's number.
         """
-        finish(self._session.lanes(register=True))
+        finish(self._session.shards(register=True))
 
     def close(self) -> None:
         """Close the connections. The client may be used again: it then connects anew. A server keeps running."""
@@ -135,7 +135,8 @@ class Sequencer(Registered):
 
         `group`, `id` and `score` come out of the body where they are not given, and `group_by`, `id_by`, `score_by` are
         set or remembered. A score is a number, an aware datetime, or ISO 8601 text; without one the server's time of
-        arrival, in seconds, is the score. Without an id one is made before the first try, so that a repeat after a lost
+        arrival, in seconds, is the score. Without an id one is made before the first attempt, so that a repeat after a
+        lost
         connection adds nothing. The same id with the same content (as JSON bytes), while it is pending, is a duplicate,
         with other content IdConflict is raised; after it was handled it is a duplicate for the queue's `dedup_window`,
         whatever it holds.
@@ -150,7 +151,8 @@ class Sequencer(Registered):
 
         `pipeline`: a redis-py pipeline of the same server; the append joins it and is sent by its `execute()`, where a
         conflict shows as an error reply (`IDCONFLICT`, `EFFECTS`, `LATE`). The receipt has no stamp and no backlog.
-        Where the server loses its data between this call and `execute()` that reply is `ROUTE`: append again with the
+        Where the server loses its data between this call and `execute()` that reply is `GENERATION`: append again with
+        the
         same id. The next append on a pipeline looks at the queue first.
 
         Raises InvalidMessage (InvalidGroup, InvalidId, InvalidScore, InvalidBody, InvalidTime) with nothing sent,
@@ -171,7 +173,7 @@ class Sequencer(Registered):
     # -- looking ----------------------------------------------------------------------------------------------
 
     info = blocking(counts.info)
-    look = blocking(counts.look)
+    snapshot = blocking(counts.snapshot)
     groups = blocking(views.groups)
     count_parked = blocking(parked.count_parked)
     parked = blocking_list(parked.parked)
@@ -184,7 +186,7 @@ class Sequencer(Registered):
     steps = blocking(seen.steps)
     dead = blocking(dead_letters.dead)
     count_dead = blocking(dead_letters.count_dead)
-    alarms = blocking(incidents.alarms)
+    alerts = blocking(incidents.alerts)
     audit = blocking(audit_stream.audit)
 
     @property
@@ -198,7 +200,7 @@ class Sequencer(Registered):
         return finish(self._session.fresh_fields())
 
     def doctor(self, *, repair: bool = False, limit: int | None = None) -> list[Finding]:
-        """Examine the server and this queue's invariants; with `repair`, mend what the data allow.
+        """Examine the server and this queue's invariants; with `repair`, fix what the data allow.
 
         `limit`: about how many names to read. Raises ConfigurationError, ServerUnavailable.
         """
@@ -251,7 +253,7 @@ class Sequencer(Registered):
         and stops now (in the main thread; elsewhere `on_start` gets the consumer, whose `stop()` any thread may call).
         `handler_timeout`: a handler that runs for longer is interrupted: HandlerTimeout. In the main thread that is
         SIGUSR2, which also ends a wait; in another only Python code can be interrupted.
-        `audit` records each handled message in a stream of about `audit_length` entries a lane (see `audit`).
+        `audit` records each handled message in a stream of about `audit_length` entries a shard (see `audit`).
         Returns why it ended and what it did. Raises HandlerNotFound, ConfigurationError, ServerNotUsable, DataError.
         A server that goes away is waited for.
         """
@@ -281,8 +283,8 @@ class Sequencer(Registered):
         self._session.consumes = True
         if isinstance(work, Steps | InlineHandler):
             self._session.will_note_starts()
-        lanes = finish(self._session.lanes("consume"))
-        given = (self._net.endpoint, lanes, self.options, options or ConsumerOptions(), work)
+        shards = finish(self._session.shards("consume"))
+        given = (self._net.endpoint, shards, self.options, options or ConsumerOptions(), work)
         keeps = self._session.keeps_history
         return Consumer(*given, guide=self._net.guide, emitter=self._emitter, keeps_history=keeps)
 
@@ -297,10 +299,10 @@ class Sequencer(Registered):
         """
         options = consumer_options(lease=lease, limits=ClaimLimits(groups, messages))
         only = "" if group is None else encode_group(group)
-        lanes = finish(self._session.lanes("consume"))
+        shards = finish(self._session.shards("consume"))
         if only:
-            lanes = [lanes[lane_of(only, len(lanes))]]
-        given = (self._net.connect(), lanes, self.options, options, owner_name(), self._emitter)
+            shards = [shards[shard_of(only, len(shards))]]
+        given = (self._net.connect(), shards, self.options, options, owner_name(), self._emitter)
         return Lease.claim(*given, keeps_history=bool(self._session.keeps_history()), only=only)
 
 

@@ -112,8 +112,8 @@ class BatchRefused(SequencerError):
     """`append_many` met an item it could not store and was not told to go on; `refused` says which and why.
 
     `stored` counts the messages of earlier chunks, which are in the queue; nothing of the failing chunk is. (With
-    several lanes, a conflict that another producer makes in the instant between check and append is the exception:
-    the other lanes' parts of the chunk are then stored, and counted here.) `earlier`: the receipt of earlier chunks.
+    several shards, a conflict that another producer makes in the instant between check and append is the exception:
+    the other shards' parts of the chunk are then stored, and counted here.) `earlier`: the receipt of earlier chunks.
     """
 
     @property
@@ -213,7 +213,7 @@ class MessageBusy(SequencerError):
     """The message may be in the hands of a consumer just now, so it can't be cancelled or moved; look at it again."""
 
 
-class EffectsNoted(SequencerError):
+class EffectsSaved(SequencerError):
     """Effects of the message's steps are noted, so it is not cancelled, replaced or skipped: let it end, or see the
     text.
     """
@@ -225,7 +225,7 @@ class EffectsNoted(SequencerError):
 class WrongSignal(ConfigurationError, TypeError):
     """A Retry or an Outage was made of what it does not take; the text says how it is written.
 
-    Raised in a handler, it counts as a failed try and the message is tried again by the queue's backoff, up to
+    Raised in a handler, it counts as a failed attempt and the message is retried by the queue's backoff, up to
     `max_attempts`: whatever `park_on` and `dead_letter_on` say of ValueError or TypeError.
     """
 

@@ -1,5 +1,5 @@
 """Lease: the lower layer, for people with a loop of their own. Nothing runs in the background. Each call is one round
-trip; `claim` makes one a lane, and what ends the lease of a probe one more.
+trip; `claim` makes one a shard, and what ends the lease of a probe one more.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from .calls.claim import LeasedGroup
 from .calls.outage import Began
 from .calls.settle import Nacked
 from .consume.emitter import ConsumerEvents, EventEmitter
+from .drain.admission import refusal_of
 from .drain.effects import Control
-from .drain.gate import refusal_of
 from .drain.held import Held
 from .drain.held_group import HeldGroup, History
 from .drain.outcome import Failed, failed_with
@@ -25,7 +25,7 @@ from .drain.steps.runner import StepRunner
 from .errors import LeaseLost, Park, Retry, SequencerError, SetAside, Undecodable
 from .net.blocking import LinkPool
 from .settings.options import ConsumerOptions, QueueOptions
-from .store.keys import LaneKeys
+from .store.keys import ShardKeys
 from .texts.words import named
 from .values.durations import Duration
 from .values.message import Message
@@ -43,7 +43,7 @@ class Lease:
     def __init__(
         self,
         pool: LinkPool,
-        keys: LaneKeys,
+        keys: ShardKeys,
         queue: QueueOptions,
         options: ConsumerOptions,
         owner: str,
@@ -68,7 +68,7 @@ class Lease:
     def claim(
         cls,
         pool: LinkPool,
-        lanes: Sequence[LaneKeys],
+        shards: Sequence[ShardKeys],
         queue: QueueOptions,
         options: ConsumerOptions,
         owner: str,
@@ -77,13 +77,13 @@ class Lease:
         keeps_history: bool = False,
         only: str = "",
     ) -> Lease:
-        """Claim from the first lane that has something due, beginning at a random one; `only`: this group, encoded."""
+        """Claim from the first shard that has something due, beginning at a random one; `only`: this group, encoded."""
         history = History(owner) if keeps_history else None
         events = ConsumerEvents(emitter := emitter or EventEmitter(queue.queue), queue, owner)
-        first = random.randrange(len(lanes))
-        for lane in (*lanes[first:], *lanes[:first]):
+        first = random.randrange(len(shards))
+        for shard in (*shards[first:], *shards[:first]):
             asked_at = time.monotonic()
-            asked = (lane, queue.queue, owner, options.lease_s, options.limits)
+            asked = (shard, queue.queue, owner, options.lease_s, options.limits)
             call = calls.claim(*asked, with_failures=True, only=only)
             with pool.lend() as link:
                 claimed = link.run_one(call)
@@ -91,8 +91,8 @@ class Lease:
                 history.clock.learn(claimed.now_us, asked_at, time.monotonic())
             events.claimed(claimed)
             if claimed.groups:
-                return cls(pool, lane, queue, options, owner, claimed.groups, asked_at, emitter, history)
-        return cls(pool, lanes[first], queue, options, owner, [], asked_at, emitter)
+                return cls(pool, shard, queue, options, owner, claimed.groups, asked_at, emitter, history)
+        return cls(pool, shards[first], queue, options, owner, [], asked_at, emitter)
 
     def __enter__(self) -> Lease:
         return self
@@ -175,7 +175,7 @@ class Lease:
         self._fail(message, SetAside(reason))
 
     def renew(self) -> None:
-        """Prolong the lease of every group not given back, counted from now. Raises LeaseLost when one was lost."""
+        """Prolong the lease of every group not released, counted from now. Raises LeaseLost when one was lost."""
         leases = [(held.leased.key, held.leased.token) for held in self._held if held.is_open]
         asked_at = time.monotonic()
         if leases:
@@ -236,7 +236,7 @@ class Lease:
         if not one.decision.outage:
             self._events.failed(one)
         if isinstance(problem, Undecodable):
-            self._doubt()
+            self._invalidate()
         now = time.monotonic()
         held.tried = self._given_at.get(held.leased.key, now), now
         told = one.told(held.leased.members[held.done])
@@ -264,10 +264,10 @@ class Lease:
             self._is_repeat = link.is_repeat
         return result
 
-    def _doubt(self) -> None:
+    def _invalidate(self) -> None:
         """What is lost may have been evicted: the server is checked before anything else is sent."""
         with self._pool.lend() as link:
-            link.doubt()
+            link.invalidate()
 
     def _lost(self, held: HeldGroup) -> None:
         held.is_open = False
@@ -275,7 +275,7 @@ class Lease:
             # The reply was lost and the call repeated: the refusal may be the answer to a success.
             self._events.refused([(held.leased.key, held.leased.token, True)])
             return
-        self._doubt()
+        self._invalidate()
         raise LeaseLost(
             f"the lease on group {named(held.leased.group)} (token {held.leased.token}) ended; others may hold it"
         )

@@ -25,7 +25,7 @@ from sequencer.doctor.invariants import check_invariants
 from sequencer.doctor.rights import acl_rules
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 
 KEPT = ("SEQUENCER_TEST_BINARY", "SEQUENCER_TEST_ACL")
 ACL_USER = "least"
@@ -111,11 +111,11 @@ def namespace(link: Link) -> Iterator[str]:
     name = f"t{uuid.uuid4().hex[:12]}"
     yield name
     everything = link.command("KEYS", "*")
-    lanes = {found for key in everything if (found := lane_in(name, key))}
+    shards = {found for key in everything if (found := shard_in(name, key))}
     problems: list[str] = []
-    for queue in sorted({queue for queue, _ in lanes}):
-        numbers = sorted(int(lane) for one, lane in lanes if one == queue)
-        problems += check_invariants(link, [lane_keys(name, queue, lane) for lane in numbers])
+    for queue in sorted({queue for queue, _ in shards}):
+        numbers = sorted(int(shard) for one, shard in shards if one == queue)
+        problems += check_invariants(link, [shard_keys(name, queue, shard) for shard in numbers])
     ours = [key for key in everything if key.startswith((f"{name}:".encode(), f"{{{name}:".encode()))]
     if everything:
         link.command("DEL", *everything)  # what is another's is told here, and not of each test that follows
@@ -123,8 +123,8 @@ def namespace(link: Link) -> Iterator[str]:
     assert len(ours) == len(everything), f"keys outside the namespace: {set(everything) - set(ours)}"
 
 
-def lane_in(namespace: str, key: bytes) -> tuple[str, str] | None:
-    """The queue and the lane of a numbered lane's key."""
+def shard_in(namespace: str, key: bytes) -> tuple[str, str] | None:
+    """The queue and the shard of a numbered shard's key."""
     found = re.match(rf"\{{{re.escape(namespace)}:([^:]+):(\d+)\}}:", key.decode("utf-8", "replace"))
     return (found[1], found[2]) if found else None
 

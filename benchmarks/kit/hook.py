@@ -1,4 +1,4 @@
-"""A receiver of alarms that is no use to anybody."""
+"""A receiver of alerts that is no use to anybody."""
 
 from __future__ import annotations
 

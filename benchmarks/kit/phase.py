@@ -8,7 +8,7 @@ from typing import Literal
 
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 
 from ..load.fleet import Fleet
 from ..load.member import QUEUE
@@ -50,7 +50,7 @@ def perform(name: PhaseName, producers: Fleet, drainers: Fleet, messages: int, t
 def wait_drained(url: str, namespace: str, drainers: Fleet, seconds: float) -> str:
     """Wait until no group has messages; says what is wrong if that does not come. One cheap command a look."""
     link = Link(Endpoint.from_url(url))
-    schedule, until = lane_keys(namespace, QUEUE, 0).schedule, time.monotonic() + seconds
+    schedule, until = shard_keys(namespace, QUEUE, 0).schedule, time.monotonic() + seconds
     try:
         while left := link.command("ZCARD", schedule):
             if drainers.has_died or time.monotonic() > until:

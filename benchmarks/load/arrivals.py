@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from sequencer.client import Sequencer
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import Handled
 
 from .history import Row
@@ -33,7 +33,7 @@ HOT = "hot"
 """The group that is kept full; no group of a workload is called so."""
 FULL = 500
 """Messages that it is filled up to."""
-LOOK_S = 0.01
+CHECK_S = 0.01
 
 
 def due_times(workload: Workload, rate: float, *, is_steady: bool) -> list[float]:
@@ -142,7 +142,7 @@ def keep_full(task: Task, parent: Parent, rows: list[Row]) -> None:
 
     `score` of a row is how many messages the group had left when that one was appended.
     """
-    number, order, link = 0, lane_keys(task.namespace, QUEUE, 0).order(HOT), Link(Endpoint.from_url(task.url))
+    number, order, link = 0, shard_keys(task.namespace, QUEUE, 0).order(HOT), Link(Endpoint.from_url(task.url))
     with Sequencer(QUEUE, task.url, namespace=task.namespace) as queue:
         queue.connect()
         parent.ready(lambda: None)
@@ -153,7 +153,7 @@ def keep_full(task: Task, parent: Parent, rows: list[Row]) -> None:
             queue.append_many({"group": [HOT], "id": message.id, "body": message.body()} for message in more)
             ended, number = time.monotonic(), number + len(more)
             rows += [(HOT, message.id, left, message.number, 0, started, ended) for message in more]
-            parent.is_ending.wait(LOOK_S)
+            parent.is_ending.wait(CHECK_S)
     link.close()
 
 

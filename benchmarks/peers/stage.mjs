@@ -1,4 +1,4 @@
-// The worker's end of a cell, for Node: the twin of workers/stage.py, where the rules are written down.
+// The worker's end of a cell, for Node: the control of workers/stage.py, where the rules are written down.
 // Packages are those installed in the working directory.
 
 import { readFileSync, writeFileSync } from "node:fs";

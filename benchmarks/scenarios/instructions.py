@@ -30,7 +30,7 @@ from sequencer.client import Sequencer
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
-from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 
 ARGUMENTS = ("--port", "0", "--save", "", "--hz", "1", "--dynamic-hz", "no", "--activerehashing", "no")
 START_S = 60.0
@@ -125,7 +125,7 @@ def counted_server() -> Iterator[Counter]:
 class Consumer:
     """Sends what a consumer sends, and nothing that depends on time."""
 
-    def __init__(self, link: Link, keys: LaneKeys, limits: ClaimLimits) -> None:
+    def __init__(self, link: Link, keys: ShardKeys, limits: ClaimLimits) -> None:
         self.link, self.keys, self.limits = link, keys, limits
         self.acks: list[Ack] = []
 
@@ -180,10 +180,10 @@ def _drained(
         queue.append_many(
             {"body": {"n": n}, "group": group, "id": f"{group}-{n}"} for group, count in backlog for n in range(count)
         )
-    keys = lane_keys(NAMESPACE, QUEUE, 0)
+    keys = shard_keys(NAMESPACE, QUEUE, 0)
     with linked(counter.url) as plain:
-        route = plain.command("HGET", keys.policy, "route").decode()
-        with linked(counter.url, route) as link:
+        generation = plain.command("HGET", keys.policy, "generation").decode()
+        with linked(counter.url, generation) as link:
             consumer = Consumer(link, keys, limits)
             consumer.turns(before)
             found = counter.count(lambda: consumer.turns(turns), link)
@@ -192,8 +192,8 @@ def _drained(
 
 
 @contextmanager
-def linked(url: str, route: str = "") -> Iterator[Link]:
-    link = Link(Endpoint.from_url(url), SimpleNamespace(route=route), only_follows=True)
+def linked(url: str, generation: str = "") -> Iterator[Link]:
+    link = Link(Endpoint.from_url(url), SimpleNamespace(generation=generation), only_follows=True)
     try:
         yield link
     finally:

@@ -1,4 +1,4 @@
-"""Scenario `pools`: what `sequencer run` and its alarms cost the consumers of a queue.
+"""Scenario `pools`: what `sequencer run` and its alerts cost the consumers of a queue.
 
 A backlog over many groups, and handlers that sleep, so that the rate is that of the consumers. The same queue is
 drained by real commands, in turns:
@@ -7,7 +7,7 @@ drained by real commands, in turns:
     run       `sequencer run` of a file with this queue alone
     beside    the same file with two more queues: of one each message ends the consumer's process, and of the other each
               handler hangs, whatever interrupts it, past the time after which it is killed
-    no target `sequencer run` with alarms that are open all the time, and nobody to tell
+    no target `sequencer run` with alerts that are open all the time, and nobody to tell
     500       the same with four targets, which answer each request with 500
     hangs     the same with four targets, which never answer
 
@@ -143,7 +143,7 @@ def _words(case: Case, parameters: Parameters, directory: Path, hook: Hook) -> l
         lines += ["[queues.hanging]", f"app = '{APP}:hang'", "lease = '1s'", "max_age = '1s'", "hang_after = '1s'"]
     elif case != "run":
         lines += [line for name in IDLE for line in (f"[queues.{name}]", "exec = 'true'", "n = 0")]
-        lines += ["[alarms]", "backlog = 1", "wait = '1ms'"]
+        lines += ["[alerts]", "backlog = 1", "wait = '1ms'"]
     if case in ("500", "hangs"):
         for number in range(TARGETS):
             lines += [f"[targets.t{number}]", "type = 'webhook'", f"url = '{hook.url}'"]

@@ -26,7 +26,7 @@ from sequencer.client import Sequencer
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.store.ledger import Entry, Ledger, Written, encode_ledger
 
 from ..kit.charts import Chart
@@ -119,7 +119,7 @@ def _declare(queue: Sequencer, case: str, ran: Counter[str], own: Link) -> None:
 
 def noted(url: str, namespace: str, case: str, size: int) -> Run:
     """Notes of one message, beside as many empty scripts. Raises ServerError."""
-    keys = lane_keys(namespace, QUEUE, 0)
+    keys = shard_keys(namespace, QUEUE, 0)
     with Sequencer(QUEUE, url, namespace=namespace) as queue:
         queue.append("x" * size, 1, id="m")
     link = Link(Endpoint.from_url(url))

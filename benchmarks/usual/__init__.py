@@ -8,7 +8,8 @@ scenarios drain backlogs with handlers that do nothing. Here sequencer runs besi
     celery    Celery 5 on Redis, acks_late (installed by itself, as in `peers`)
     rq        RQ 2 (the same)
 
-`rates` has the cases and how each is judged; `promises` tries what each system keeps, cell by cell, with real processes
+`rates` has the cases and how each is judged; `promises` attempts what each system keeps, cell by cell, with real
+processes
 that are killed. `player` is the worker's end of both.
 
 Not here: scenarios of sequencer alone (`scenarios`), rates at the best settings of each system (`peers`).

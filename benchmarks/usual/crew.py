@@ -30,7 +30,7 @@ OWN = ("sequencer", "streams", "seed")
 SYSTEMS = (*OWN, "celery", "rq")
 ORDERED = OWN
 """Those that promise order in each group: of the others disorder is counted, and no reason to refuse a figure."""
-LOOK_S = 0.01
+CHECK_S = 0.01
 
 
 class Planned(NamedTuple):
@@ -149,7 +149,7 @@ class Crew:
                 seen, since = count, now
             elif now > until or now - since > quiet_s:
                 return False
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_S)
         return True
 
     def wait_all(self, names: set[tuple[str, str]], seconds: float, quiet_s: float) -> bool:
@@ -165,7 +165,7 @@ class Crew:
                 seen, since = count, now
             elif now > until or now - since > quiet_s:
                 return False
-            time.sleep(10 * LOOK_S)
+            time.sleep(10 * CHECK_S)
 
     def settle(self, quiet_s: float) -> None:
         """Wait until nothing was handled for so long: what is handed out again has then been seen."""
@@ -177,7 +177,7 @@ class Crew:
         while not condition():
             if time.monotonic() > until:
                 return False
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_S)
         return True
 
     def end(self, seconds: float = 20.0) -> Happened:

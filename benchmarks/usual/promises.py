@@ -45,7 +45,7 @@ LOCK_S = 2.0
 SHORT_S = 1.0
 OUTLIVES_S = 3.0
 KILLS = 4
-TRIES = 3
+ATTEMPTS = 3
 
 Fault = str
 """What went wrong in a trial, "" for nothing."""
@@ -79,7 +79,7 @@ def settings(lock_s: float, consumers: int = 2) -> dict[str, Any]:
     often = {"unacked_restore_interval": 1, "unacked_restore_throttle": 1, "unacked_restore_limit": 1000}
     transport = {"visibility_timeout": lock_s, **often}
     celery = {"task_acks_late": True, "task_reject_on_worker_lost": True, "broker_transport_options": transport}
-    queue = {"max_attempts": TRIES, "backoff": 0.1}
+    queue = {"max_attempts": ATTEMPTS, "backoff": 0.1}
     return {"lock": lock_s, "consumers": consumers, "conf": celery, "queue": queue}
 
 

@@ -1,7 +1,7 @@
 """The algorithm that this project was asked for, as a good engineer writes it: hash, sorted set, SETNX guard, lock.
 
 Beyond the naive version (`load/naive.py`) it has what reviews and incidents add: a group that was taken stays in a list
-of its consumer's until it is done, a reaper gives back groups whose lock expired, the lock is released and prolonged by
+of its consumer's until it is done, a reaper releases groups whose lock expired, the lock is released and prolonged by
 its owner only, the guard has an expiry, a group is looked at again once it was released, and a message that fails three
 times goes to a list of dead ones.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 import redis
 
-TRIES = 3
+ATTEMPTS = 3
 MINE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call(ARGV[2], KEYS[1], ARGV[3]) end return 0"
 """Prolong or release a lock of one's own: PEXPIRE in so many ms, in 0 to release it."""
 Handle = Callable[[str, str, dict[str, Any]], None]
@@ -73,12 +73,12 @@ class Seed:
         while first := self.redis.zrange(self.key("order", group), 0, 0):
             message_id = first[0]
             body = json.loads(self.redis.hget(self.key("body", group), message_id) or "null")
-            for attempt in range(1, TRIES + 1):
+            for attempt in range(1, ATTEMPTS + 1):
                 try:
                     handle(group, message_id, body)
                     break
                 except Exception:
-                    if attempt == TRIES:
+                    if attempt == ATTEMPTS:
                         self.redis.lpush(self.dead, json.dumps([group, message_id, body]))
                     time.sleep(0.1)
             with self.redis.pipeline(transaction=True) as pipe:

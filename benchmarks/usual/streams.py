@@ -10,7 +10,7 @@ from typing import Any
 
 import redis
 
-PARTITIONS, READ, TRIES = 16, 100, 3
+PARTITIONS, READ, ATTEMPTS = 16, 100, 3
 Handle = Callable[[str, str, dict[str, Any]], None]
 
 
@@ -47,12 +47,12 @@ class Streams:
 
     def run(self, stream: str, entries: list[tuple[str, dict[str, str]]], handle: Handle) -> None:
         for _, fields in entries:
-            for _attempt in range(TRIES):
+            for _attempt in range(ATTEMPTS):
                 try:
                     handle(fields["group"], fields["id"], json.loads(fields["body"]))
                     break
                 except Exception:
-                    time.sleep(0.1)  # a failing message is dropped after some tries, and its group goes on
+                    time.sleep(0.1)  # a failing message is dropped after some attempts, and its group goes on
         done = [entry_id for entry_id, _ in entries]
         with self.redis.pipeline() as pipe:
             pipe.xack(stream, "workers", *done).xdel(stream, *done).execute()

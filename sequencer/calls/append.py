@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from ..errors import InvalidMessage
 from ..store.item import Item
-from ..store.keys import LaneKeys
+from ..store.keys import ShardKeys
 from ..store.record import STAMP_DIGITS
 from ..store.text import dumps_words
 from .call import Args, Call, now_text
@@ -82,7 +82,7 @@ def _speaks_for_all(reply: bytes, count: int) -> bool:
 
 
 def append(
-    keys: LaneKeys,
+    keys: ShardKeys,
     items: Sequence[Item],
     *,
     on_conflict: OnConflict = "none",
@@ -91,7 +91,7 @@ def append(
     backlog: bool = False,
     now_us: int | None = None,
 ) -> Call[list[ItemOutcome]]:
-    """Store up to 1,000 messages of one lane, atomically; `on_conflict` says what a conflict does to the others.
+    """Store up to 1,000 messages of one shard, atomically; `on_conflict` says what a conflict does to the others.
 
     Without `with_stamps` those of several have 0 for a stamp, and are read many times as fast.
 

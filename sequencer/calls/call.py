@@ -28,27 +28,28 @@ class Call(NamedTuple, Generic[T]):
     parse: Callable[[Any], T]
     repeatable: bool = True
 
-    def eval_command(self, route: str = "") -> tuple[Any, ...]:
+    def eval_command(self, generation: str = "") -> tuple[Any, ...]:
         """As an EVAL that carries its script: for MULTI/EXEC, where NOSCRIPT could not be fixed.
 
-        The route goes behind all arguments (lua/parts/route.lua). It is added when a call is sent, and again when it is
+        The generation goes behind all arguments (lua/parts/generation.lua). It is added when a call is sent, and again
+        when it is
         repeated: so a call never brings an old one.
         """
-        return ("EVAL", source.script_source(self.script), len(self.keys), *self.keys, *self.args, route)
+        return ("EVAL", source.script_source(self.script), len(self.keys), *self.keys, *self.args, generation)
 
-    def evalsha_command(self, route: str = "") -> tuple[Any, ...]:
-        return ("EVALSHA", source.script_sha(self.script), len(self.keys), *self.keys, *self.args, route)
+    def evalsha_command(self, generation: str = "") -> tuple[Any, ...]:
+        return ("EVALSHA", source.script_sha(self.script), len(self.keys), *self.keys, *self.args, generation)
 
-    def known_command(self, known: set[str], route: str = "") -> tuple[Any, ...]:
+    def known_command(self, known: set[str], generation: str = "") -> tuple[Any, ...]:
         """EVALSHA, but EVAL the first time on a connection, whose `known` scripts these are.
 
         After a restart or failover the server lacks the script, and one that is sent again alone runs after the other
         calls of its batch.
         """
         if self.script in known:
-            return self.evalsha_command(route)
+            return self.evalsha_command(generation)
         known.add(self.script)
-        return self.eval_command(route)
+        return self.eval_command(generation)
 
 
 def ms_text(seconds: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..settings.options import SIZE_BESIDE, ClaimLimits
 from ..store.failure import decode_failure
 from ..store.group import decode_group
-from ..store.keys import LaneKeys
+from ..store.keys import ShardKeys
 from ..store.ledger.written import Written
 from ..store.record import (
     Arrivals,
@@ -58,7 +58,7 @@ class LeasedGroup:
 
 
 class Halted(NamedTuple):
-    """A group that the claim put off or parked itself, because a number is missing or its order is no sorted set."""
+    """A group that the claim deferred or parked itself, because a number is missing or its order is no sorted set."""
 
     group: tuple[str, ...]
     until_us: int | None
@@ -86,7 +86,7 @@ class Claimed:
     size: float = 0.0
     """Of its messages on average, in bytes, as ClaimLimits counts them."""
     was_ahead: bool = False
-    """Whether it was sent while groups were in hand: then that nothing was due does not say that nothing is."""
+    """Whether it was sent while groups were in progress: then that nothing was due does not say that nothing is."""
     halted: Sequence[Halted] = ()
     now_us: int = 0
     """The server's time when it was carried out."""
@@ -160,7 +160,7 @@ def _halted(key: str, why: str, mark: str | None = None, score: str = "", messag
 
 
 def claim(
-    keys: LaneKeys,
+    keys: ShardKeys,
     queue: str,
     owner: str,
     lease_s: float,

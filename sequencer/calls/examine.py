@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..store.keys import LaneKeys
+from ..store.keys import ShardKeys
 from ..store.replies import text, texts
 from ..store.text import dumps_words
 from .call import Call, now_text
 
 
 class HeldBack(NamedTuple):
-    """An outage that holds the lane back: since when and its next probe in us, and its last failure."""
+    """An outage that holds the shard back: since when and its next probe in us, and its last failure."""
 
     since_us: int
     probe_us: int
@@ -45,7 +45,7 @@ class GroupFacts(NamedTuple):
     is_handled: bool
     """Whether the id asked for was handled lately."""
     outage: HeldBack | None = None
-    """What holds the lane back."""
+    """What holds the shard back."""
     ended: bytes = b""
     """What history says of the message that was asked for, where it is not pending."""
     kept: bytes = b""
@@ -86,7 +86,7 @@ def _held_back(probe_us: bytes, since_us: bytes, failure: bytes) -> HeldBack | N
     return HeldBack(int(since_us or probe_us), int(probe_us), failure) if probe_us else None
 
 
-def inspect(keys: LaneKeys, group: str, message_id: str = "", *, now_us: int | None = None) -> Call[GroupFacts]:
+def inspect(keys: ShardKeys, group: str, message_id: str = "", *, now_us: int | None = None) -> Call[GroupFacts]:
     """Look at a group, and at one of its messages if an id is given; changes nothing."""
     return Call(
         "inspect",
@@ -122,7 +122,7 @@ def _parse_checked(reply: list[Any]) -> Checked:
 
 
 def repair(
-    keys: LaneKeys,
+    keys: ShardKeys,
     group: str,
     *,
     members: Sequence[str] = (),
@@ -143,7 +143,7 @@ def repair(
     )
 
 
-def find(keys: LaneKeys, message_id: str, cursor: str = "0") -> Call[tuple[str, list[str]]]:
+def find(keys: ShardKeys, message_id: str, cursor: str = "0") -> Call[tuple[str, list[str]]]:
     """Encoded groups in which a message with that id waits, of about 1,000 groups; and the cursor for the next, "0" at
     the end.
     """

@@ -1,7 +1,8 @@
 """What an operation may ask of the network. An operation awaits a Net and other operations, and nothing else. Pure.
 
 An operation is a coroutine that is written once: the blocking client class finishes it with one `send`, since the
-methods of a blocking net never suspend. An awaited net exists as a proof (`tests/support/awaited_net.py`). Both repeat
+methods of a blocking net never suspend. An awaited net exists as a fault_test (`tests/support/awaited_net.py`). Both
+repeat
 calls by the same rules and raise the same errors: ServerUnavailable (its `maybe_sent` says whether the calls may have
 run), ServerNotUsable, QueueFull, DataError.
 """
@@ -26,7 +27,7 @@ class Answer(NamedTuple, Generic[T]):
 
     value: T
     is_repeat: bool = False
-    """Whether the call was sent more than once, so that a first try may have been carried out."""
+    """Whether the call was sent more than once, so that a first attempt may have been carried out."""
     confirmed: int = 0
     """How many replicas confirmed it, where that was asked for."""
 

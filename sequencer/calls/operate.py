@@ -1,4 +1,4 @@
-"""Calls of the scripts that people use on a queue rather than consumers: resume, resume_many, skip_gap, wake, revise,
+"""Calls of the scripts that people use on a queue rather than consumers: resume, resume_many, skip_gap, wake, update,
 pause, redrive, purge, rerun, sweep.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
-from ..store.keys import LaneKeys
+from ..store.keys import ShardKeys
 from ..store.ledger.written import Written
 from ..store.replies import text
 from ..store.text import dumps_words
@@ -34,7 +34,7 @@ class Resumed(NamedTuple):
 
 
 def resume(
-    keys: LaneKeys,
+    keys: ShardKeys,
     group: str,
     failure: bytes,
     member: str,
@@ -74,7 +74,7 @@ class ParkedGroup(NamedTuple):
 
 
 def resume_many(
-    keys: LaneKeys, groups: Sequence[ParkedGroup], *, ending: Ending = "", now_us: int | None = None
+    keys: ShardKeys, groups: Sequence[ParkedGroup], *, ending: Ending = "", now_us: int | None = None
 ) -> Call[list[Resuming]]:
     """Make many parked groups due, those that are as they were seen; what became of each. At most MAX_RESUME."""
     words = [(one.group, one.digest, one.member, one.mark) for one in groups]
@@ -88,7 +88,7 @@ def resume_many(
 
 
 def wake(
-    keys: LaneKeys, group: str, *, now_us: int | None = None
+    keys: ShardKeys, group: str, *, now_us: int | None = None
 ) -> Call[Literal["woken", "due", "leased", "failed", "paused", "missing"]]:
     """Let a claim look again at a group that sleeps without a failure."""
     return Call(
@@ -100,7 +100,7 @@ def wake(
 
 
 def skip_gap(
-    keys: LaneKeys, group: str, member: str, old_mark: str, mark: str, *, now_us: int | None = None
+    keys: ShardKeys, group: str, member: str, old_mark: str, mark: str, *, now_us: int | None = None
 ) -> Call[Literal["skipped", "leased", "changed"]]:
     """Set the watermark of a sequence to just before its head, if head and watermark are still those."""
     return Call(
@@ -111,22 +111,22 @@ def skip_gap(
     )
 
 
-def revise(
-    keys: LaneKeys, group: str, message_id: str, score: str, due: str, *, now_us: int | None = None
+def update(
+    keys: ShardKeys, group: str, message_id: str, score: str, due: str, *, now_us: int | None = None
 ) -> Call[Literal["done", "missing", "leased", "effects"]]:
     """Cancel a message (`score` ""), or give it another time and score ("due": that time if it was its score; "s", "ms"
     or "us": that time in this unit).
     """
     return Call(
-        "revise",
+        "update",
         (keys.schedule,),
         (group, message_id, score, due, now_text(now_us)),
         lambda reply: reply.decode(),
     )
 
 
-def pause(keys: LaneKeys, group: str, is_paused: bool, *, now_us: int | None = None) -> Call[bool]:
-    """Hold a group, or with "" the lane, or let it go on; whether that changed something."""
+def pause(keys: ShardKeys, group: str, is_paused: bool, *, now_us: int | None = None) -> Call[bool]:
+    """Hold a group, or with "" the shard, or let it go on; whether that changed something."""
     return Call(
         "pause",
         (keys.schedule,),
@@ -136,7 +136,7 @@ def pause(keys: LaneKeys, group: str, is_paused: bool, *, now_us: int | None = N
 
 
 def redrive(
-    keys: LaneKeys,
+    keys: ShardKeys,
     letters: Sequence[str],
     *,
     digests: Sequence[str] = (),
@@ -165,7 +165,7 @@ def redrive(
     )
 
 
-def purge(keys: LaneKeys, letters: Sequence[str], *, now_us: int | None = None) -> Call[int]:
+def purge(keys: ShardKeys, letters: Sequence[str], *, now_us: int | None = None) -> Call[int]:
     """Delete dead letters; how many there were."""
     return Call(
         "purge",
@@ -186,7 +186,7 @@ class Rerun(NamedTuple):
 
 
 def rerun(
-    keys: LaneKeys,
+    keys: ShardKeys,
     group: str,
     message_id: str,
     stamp: str,
@@ -209,8 +209,8 @@ def rerun(
     )
 
 
-class SweptLane(NamedTuple):
-    """What `sweep` deleted in a lane: messages of its history, dead letters; how many of those it looked at and left;
+class SweptShard(NamedTuple):
+    """What `sweep` deleted in a shard: messages of its history, dead letters; how many of those it looked at and left;
     whether there may be more to do.
     """
 
@@ -220,7 +220,7 @@ class SweptLane(NamedTuple):
     is_more: bool
 
 
-def sweep(keys: LaneKeys, passed: int = 0, *, now_us: int | None = None) -> Call[SweptLane]:
+def sweep(keys: ShardKeys, passed: int = 0, *, now_us: int | None = None) -> Call[SweptShard]:
     """Drop what history and dead letters have that is older than the policy keeps it, or above its cap.
 
     `passed`: how many dead letters the calls before have looked at and left.
@@ -229,5 +229,5 @@ def sweep(keys: LaneKeys, passed: int = 0, *, now_us: int | None = None) -> Call
         "sweep",
         (keys.schedule,),
         (str(passed), now_text(now_us)),
-        lambda reply: SweptLane(int(reply[0]), int(reply[1]), int(reply[2]), reply[3] == b"1"),
+        lambda reply: SweptShard(int(reply[0]), int(reply[1]), int(reply[2]), reply[3] == b"1"),
     )

@@ -1,10 +1,10 @@
-"""The call of outage.lua, and what the server says of an outage that holds a lane back."""
+"""The call of outage.lua, and what the server says of an outage that holds a shard back."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from ..store.keys import LaneKeys
+from ..store.keys import ShardKeys
 from .call import Call, now_text
 
 Ending = Literal["closed", "probing", "none", "other"]
@@ -13,7 +13,7 @@ Ending = Literal["closed", "probing", "none", "other"]
 class Waits(NamedTuple):
     """How long a group waits after an outage, in seconds: at first, doubled with each more in a row, up to the longest.
 
-    `probe_s`: how long until the lane is probed again, where the handler said so.
+    `probe_s`: how long until the shard is probed again, where the handler said so.
     """
 
     first_s: float
@@ -21,8 +21,8 @@ class Waits(NamedTuple):
     probe_s: float | None = None
 
 
-class LaneOutage(NamedTuple):
-    """An outage that holds a lane back; times in us of the server's clock."""
+class ShardOutage(NamedTuple):
+    """An outage that holds a shard back; times in us of the server's clock."""
 
     now_us: int
     since_us: int
@@ -41,7 +41,7 @@ class LaneOutage(NamedTuple):
 class Began(NamedTuple):
     """An outage that a failure began."""
 
-    outage: LaneOutage
+    outage: ShardOutage
     failure: bytes
 
 
@@ -70,11 +70,11 @@ def _parse_ended(reply: list[Any]) -> Ended:
 
 
 def outage(
-    keys: LaneKeys, action: Literal["close", "probe"], token: str = "", *, now_us: int | None = None
+    keys: ShardKeys, action: Literal["close", "probe"], token: str = "", *, now_us: int | None = None
 ) -> Call[Ended]:
-    """End the lane's outage, since a probe with this token got through; or let it be probed now.
+    """End the shard's outage, since a probe with this token got through; or let it be probed now.
 
-    With a token, `probe` gives back a probe that was not tried; without one a person asks for it.
+    With a token, `probe` releases a probe that was not tried; without one a person asks for it.
     """
     return Call(
         "outage",

@@ -1,11 +1,11 @@
-"""The calls that change what is registered of a queue, and what its lanes know of it."""
+"""The calls that change what is registered of a queue, and what its shards know of it."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Literal, NamedTuple
 
-from ..store.keys import LaneKeys
+from ..store.keys import ShardKeys
 from ..store.registration import RULES, Registration, registered
 from ..store.replies import field_texts
 from ..store.text import dumps_words
@@ -25,13 +25,13 @@ def register(
 ) -> Call[Registration | None]:
     """Register this where `seen` is still what is registered; what is registered now.
 
-    `is_new`: a table is made, so the server gives the epoch, above that of `wanted`.
+    `is_new`: a table is made, so the server gives the generation_number, above that of `wanted`.
     """
     words = {
-        "seen": [seen.route, str(seen.version)] if seen else ["", ""],
+        "seen": [seen.generation, str(seen.version)] if seen else ["", ""],
         "protocol": str(wanted.protocol),
-        "epoch": "" if is_new else str(wanted.epoch),
-        "least": wanted.epoch + 1,
+        "generation_number": "" if is_new else str(wanted.generation_number),
+        "least": wanted.generation_number + 1,
         "version": str(wanted.version),
         "table": wanted.table,
         "policy": json.dumps(dict(wanted.policy)),
@@ -41,7 +41,7 @@ def register(
 
 def unregister(registry: str, seen: Registration) -> Call[Registration | None]:
     """Forget the queue where this is still what is registered; what is registered now."""
-    words = {"seen": [seen.route, str(seen.version)], "protocol": ""}
+    words = {"seen": [seen.generation, str(seen.version)], "protocol": ""}
     return Call("register", (registry,), (dumps_words(words), ""), _registered)
 
 
@@ -50,27 +50,27 @@ def _registered(reply: Any) -> Registration | None:
 
 
 class Adopted(NamedTuple):
-    """What became of a lane, and the fields of its policy by now."""
+    """What became of a shard, and the fields of its policy by now."""
 
     status: Taken
     fields: dict[str, str]
 
 
 def adopt(
-    keys: LaneKeys,
+    keys: ShardKeys,
     wanted: Registration,
     step: Step = "put",
     *,
     pending: str = "",
     now_us: int | None = None,
 ) -> Call[Adopted]:
-    """Let a lane take what is registered, where that is newer; one without a policy in two steps.
+    """Let a shard take what is registered, where that is newer; one without a policy in two steps.
 
     `pending`: what the first step left in the field of that name, for the second.
     """
     words = {
-        "route": wanted.route,
-        "epoch": wanted.epoch,
+        "generation": wanted.generation,
+        "generation_number": wanted.generation_number,
         "version": wanted.version,
         "table": wanted.table,
         "fields": dict(wanted.policy),
@@ -87,8 +87,8 @@ def adopt(
     )
 
 
-def woken(keys: LaneKeys, mark: str) -> Call[int]:
-    """Groups that were put off by a rule were looked at again since this mark was seen in `again`."""
+def woken(keys: ShardKeys, mark: str) -> Call[int]:
+    """Groups that were deferred by a rule were looked at again since this mark was seen in `again`."""
     return Call("adopt", (keys.schedule,), (dumps_words({}), f"woken {mark}", ""), lambda _: 0)
 
 

@@ -7,18 +7,18 @@ from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from ..settings.options import AUDIT_LENGTH
-from ..store.keys import LaneKeys
+from ..store.keys import ShardKeys
 from ..store.ledger.written import Written
 from ..store.text import dumps_words
 from .call import Call, ms_text, now_text
-from .outage import LaneOutage, Waits
+from .outage import ShardOutage, Waits
 
 Ending = Literal["park", "dead", "drop"]
 """What becomes of a message that is not tried any more."""
 
 
 class HandlerRun(NamedTuple):
-    """One handler run for the audit stream; times in us of the lane's clock, from the claim on."""
+    """One handler run for the audit stream; times in us of the shard's clock, from the claim on."""
 
     id: str
     score: str
@@ -33,7 +33,7 @@ EndingSaid = str | tuple[str, str]
 
 
 class Ack(NamedTuple):
-    """Members of one leased group that were handled, and whether the group is given back. No members: release only."""
+    """Members of one leased group that were handled, and whether the group is released. No members: release only."""
 
     group: str
     token: str
@@ -55,7 +55,7 @@ class Ack(NamedTuple):
 
 
 class Acked(NamedTuple):
-    """The entries that were refused for their token, and whether groups were due then, but for those given back, or a
+    """The entries that were refused for their token, and whether groups were due then, but for those released, or a
     group that is kept has another head than its consumer thinks.
     """
 
@@ -85,14 +85,14 @@ class Nack(NamedTuple):
     """The member whose ack was sent in front of it, in the same flight: it must be gone by then."""
     written: Written | None = None
     """The ledger, of a message that has one: then `attempts` is not used. Leases that ended without an answer are
-    counted there, and begin anew where no try follows.
+    counted there, and begin anew where no attempt follows.
     """
     has_progressed: bool = False
     """Whether a step became done since the ledger was written last: so they begin anew too."""
     is_missing: bool = False
-    """Whether this version lacks what the message needs: it is given back, and nothing is counted but how often."""
+    """Whether this version lacks what the message needs: it is released, and nothing is counted but how often."""
     ended: str = ""
-    """What history says of one that is dropped after a try, where one is kept."""
+    """What history says of one that is dropped after an attempt, where one is kept."""
 
     @property
     def verdict(self) -> str:
@@ -107,7 +107,7 @@ class Nack(NamedTuple):
 
 
 class Note(NamedTuple):
-    """The ledger of a message in hand, as it is before its next step begins."""
+    """The ledger of a message in progress, as it is before its next step begins."""
 
     group: str
     token: str
@@ -136,8 +136,8 @@ class Nacked(NamedTuple):
     """Whether it was an outage that counts no attempt."""
     wait_s: float | None = None
     """How long the group waits then."""
-    held: LaneOutage | None = None
-    """The outage that holds the lane back now."""
+    held: ShardOutage | None = None
+    """The outage that holds the shard back now."""
     is_behind: bool = False
     """Whether what was to be acknowledged before it is still there: nothing was changed, and both are sent again."""
 
@@ -147,12 +147,12 @@ def _parse_nacked(reply: Any) -> Nacked:
         return Nacked(reply == 1, is_behind=reply == -2)
     uncounted, wait_ms, now_us, since_us, probe_us, is_new = reply
     wait_s = float(wait_ms) / 1000 if wait_ms else None
-    held = LaneOutage(int(now_us), int(since_us or now_us), int(probe_us), is_new == b"1") if probe_us else None
+    held = ShardOutage(int(now_us), int(since_us or now_us), int(probe_us), is_new == b"1") if probe_us else None
     return Nacked(True, uncounted == b"1", wait_s, held)
 
 
 def ack(
-    keys: LaneKeys,
+    keys: ShardKeys,
     acks: Sequence[Ack],
     *,
     hint: bool = True,
@@ -177,7 +177,7 @@ def ack(
     )
 
 
-def nack(keys: LaneKeys, entry: Nack, *, now_us: int | None = None) -> Call[Nacked]:
+def nack(keys: ShardKeys, entry: Nack, *, now_us: int | None = None) -> Call[Nacked]:
     """Record a failure of a leased group's head."""
     ends = ("", entry.ending) if entry.delay_s is None else (ms_text(entry.delay_s), "")
     is_late = "1" if entry.is_late else "0"
@@ -210,8 +210,8 @@ def _waits(waits: Waits | None) -> bytes | str:
     return dumps_words([round(waits.first_s * 1000), round(waits.longest_s * 1000), after])
 
 
-def note(keys: LaneKeys, entry: Note) -> Call[Noted]:
-    """Write the ledger of the message in hand. A repeat is harmless, also one that comes late."""
+def note(keys: ShardKeys, entry: Note) -> Call[Noted]:
+    """Write the ledger of the message in progress. A repeat is harmless, also one that comes late."""
     return Call(
         "note",
         (keys.schedule,),
@@ -221,7 +221,7 @@ def note(keys: LaneKeys, entry: Note) -> Call[Noted]:
 
 
 def renew(
-    keys: LaneKeys,
+    keys: ShardKeys,
     leases: Sequence[tuple[str, str]],
     lease_s: float,
     *,

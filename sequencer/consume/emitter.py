@@ -51,7 +51,7 @@ class Counts:
     """What was emitted so far, of messages and groups."""
 
     failed: int = 0
-    """Tries that failed: also the last one, after which the message is not tried again."""
+    """Attempts that failed: also the last one, after which the message is not retried."""
     outages: int = 0
     """Those of them that were told as an outage."""
     parked: int = 0
@@ -67,8 +67,8 @@ class _Window:
     queue: str
     lines: int = 0
     suppressed: Counter[str] = field(default_factory=Counter)
-    mend_all: str = ""  # of what was suppressed: the command that mends all of it, and more
-    mend_alike: str = ""  # that which mends all of one error
+    fix_all: str = ""  # of what was suppressed: the command that fixes all of it, and more
+    fix_same_error: str = ""  # that which fixes all of one error
 
 
 class EventEmitter:
@@ -132,8 +132,8 @@ class EventEmitter:
 
     def _count(self, event: Event) -> None:
         counts, name = self.counts, event.name
-        is_try = "attempt" in event.fields and event.error is not None and name != "step failed"
-        counts.failed += name == "message failed" or is_try
+        is_attempt = "attempt" in event.fields and event.error is not None and name != "step failed"
+        counts.failed += name == "message failed" or is_attempt
         counts.outages += event.fields.get("outage") is True
         counts.parked += name in ("group parked", "group broken")
         counts.dead += name == "dead letter"
@@ -165,8 +165,8 @@ class EventEmitter:
             window.lines += 1
             if is_over := window.lines > LINES:
                 window.suppressed[event.fields.get("error_type", "")] += 1
-                window.mend_all = event.fields.get("mend_all", window.mend_all)
-                window.mend_alike = event.fields.get("mend_alike", window.mend_alike)
+                window.fix_all = event.fields.get("fix_all", window.fix_all)
+                window.fix_same_error = event.fields.get("fix_same_error", window.fix_same_error)
         if not is_over:
             self._log_line(event.level, event.text, event.name, event.queue, event.fields, event.error)
 
@@ -178,9 +178,9 @@ class EventEmitter:
         kinds = [f"{kind} {number:,}" for kind, number in errors.items()]
         said = f"{window.queue}: {count:,} more of '{name}' in {elapsed_s:.1f} s"
         said = plain(f"{said}: {', '.join(kinds)}" if kinds else said)
-        if window.mend_all:
+        if window.fix_all:
             is_one = len(window.suppressed) == 1
-            said += f"; all of them: {window.mend_alike}" if is_one else f"; all that is parked: {window.mend_all}"
+            said += f"; all of them: {window.fix_same_error}" if is_one else f"; all that is parked: {window.fix_all}"
         self._log_line(EVENTS[name].level, said, name, window.queue, {"suppressed": count, "errors": errors}, None)
 
     def _log_line(self, level: int, text: str, name: str, queue: str, fields: Any, error: BaseException | None) -> None:
@@ -291,7 +291,7 @@ class ConsumerEvents:
         self.emitter.emit(consumer_events.leases_not_kept(self.emitter.queue, self._owner, error))
 
     def not_released(self, error: Exception) -> None:
-        """The groups could not be given back at the end."""
+        """The groups could not be released at the end."""
         self.emitter.emit(consumer_events.groups_not_released(self.emitter.queue, self._owner, error))
 
     def not_recorded(self, group: tuple[str, ...], error: Exception) -> None:

@@ -21,7 +21,7 @@ from ..values.message import Message
 from ..values.owner import owner_text
 
 GROUP_SIZE = 640
-"""In memory the group of the message in hand comes first, its parts with a NUL between two, which no command line
+"""In memory the group of the message in progress comes first, its parts with a NUL between two, which no command line
 can hold; what is longer than the room is cut.
 """
 GROUP_IN_HAND, ID_IN_HAND = struct.Struct(f"{GROUP_SIZE}s"), struct.Struct("384s")
@@ -35,7 +35,9 @@ def owner_name() -> str:
 
 
 def note_in_hand(memory: Memory, message: Message | None) -> Message | None:
-    """This message is begun, or none is in hand. A plain handler's is written by `threads.py`, without this call."""
+    """This message is begun, or none is in progress. A plain handler's is written by `threads.py`, without this
+    call.
+    """
     if memory is not None:
         if message is not None:
             note_group(memory, message.group)
@@ -84,10 +86,10 @@ def signals_taken(handlers: Mapping[int, SignalHandler]) -> Iterator[None]:
         for one in reversed(taken):
             if one in _taken:
                 _taken.remove(one)
-                _give_back(*one)
+                _release(*one)
 
 
-def _give_back(number: int, handler: Any) -> None:
+def _release(number: int, handler: Any) -> None:
     signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: code in C had it
 
 
@@ -108,7 +110,7 @@ def _after_fork_in_child() -> None:
     if _taken:
         signal.set_wakeup_fd(-1)
     while _taken:
-        _give_back(*_taken.pop())
+        _release(*_taken.pop())
     _after_fork()
 
 

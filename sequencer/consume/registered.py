@@ -149,7 +149,7 @@ class Registered:
         once: bool = False,
         after: str | Step | Sequence[str | Step] = (),
         optional: bool = False,
-        tries: int | None = None,
+        attempts: int | None = None,
         retry_on: Sequence[type[BaseException] | str] = (),
         never_retry: Sequence[type[BaseException] | str] = (),
         declined: Sequence[type[BaseException] | str] = (),
@@ -164,7 +164,7 @@ class Registered:
         once: bool = False,
         after: str | Step | Sequence[str | Step] = (),
         optional: bool = False,
-        tries: int | None = None,
+        attempts: int | None = None,
         retry_on: Sequence[type[BaseException] | str] = (),
         never_retry: Sequence[type[BaseException] | str] = (),
         declined: Sequence[type[BaseException] | str] = (),
@@ -179,8 +179,8 @@ class Registered:
         `kind`: of a queue with `kind_by`, the value of that field whose messages have this step. `order`: they run from
         the lowest on, and those of one order as they were registered. `once`: it never runs again by itself; where its
         end is unknown, its `check` or an operator says what happened. `after`: the step or steps that must be done.
-        `optional`: its failure is told, and holds nothing back. `tries`: how often it may be tried (default:
-        `max_attempts`, or 1 if it is optional). `retry_on`: only these errors are tried again; `never_retry`: these are
+        `optional`: its failure is told, and holds nothing back. `attempts`: how often it may be tried (default:
+        `max_attempts`, or 1 if it is optional). `retry_on`: only these errors are retried; `never_retry`: these are
         not. `declined`: these say that a `once` step took no effect, and end the message as `on_failure` says; others
         leave that unknown. `name`: default that of the function; it stands in keys and ledgers, so keep it when you
         rename that.
@@ -193,7 +193,7 @@ class Registered:
             "once": once,
             "after": after,
             "optional": optional,
-            "tries": tries,
+            "attempts": attempts,
             "retry_on": retry_on,
             "never_retry": never_retry,
             "declined": declined,

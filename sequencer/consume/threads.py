@@ -1,6 +1,6 @@
 """One consuming process: does what the drain generator asks, and keeps leases alive beside a running handler.
 
-Two threads. The caller's thread runs handlers and, between them, one round trip a batch. The other is the keeper's.
+Two threads. The caller's thread runs handlers and, between them, one round trip a batch. The other is the renewer's.
 One lock guards what is held and the main link, on which both send.
 """
 
@@ -30,14 +30,14 @@ from ..net.wait import Waiter
 from ..settings.options import ConsumerOptions, QueueOptions
 from ..settings.pace import SILENT_S, STOP_CHECK_S, SWITCH_S, WAIT_PART
 from ..settings.policy import HistoryKept
-from ..store.keys import LaneKeys
+from ..store.keys import ShardKeys
 from ..values.message import ConsumeSummary, Message
 from .emitter import ConsumerEvents, EventEmitter
 from .exchange import carry_out
 from .forks import GROUP_SIZE, ID_IN_HAND, Fork, Memory, exit_child, note_group, note_in_hand, owner_name
 from .interruption import interrupt, is_ctrl_c
-from .keeper import Keeper
 from .registered import Work
+from .renewer import Renewer
 from .step_calls import StepCalls
 from .time_limit import time_limit
 
@@ -50,7 +50,7 @@ class Consumer:
     def __init__(
         self,
         endpoint: Endpoint,
-        lanes: Sequence[LaneKeys],
+        shards: Sequence[ShardKeys],
         queue: QueueOptions,
         options: ConsumerOptions,
         handler: Work,
@@ -64,12 +64,12 @@ class Consumer:
         self.owner = owner or owner_name()
         self.emitter = emitter or EventEmitter(queue.queue)
         self.events = ConsumerEvents(self.emitter, queue, self.owner)
-        self._lanes, self._queue, self._options, self._handler = lanes, queue, options, handler
+        self._shards, self._queue, self._options, self._handler = shards, queue, options, handler
         self._main = Link(endpoint, guide)
-        self._waiter = Waiter(endpoint, lanes, self._main, guide)
+        self._waiter = Waiter(endpoint, shards, self._main, guide)
         self._declared = handler if isinstance(handler, Steps | InlineHandler) else None
         self._held = Held(
-            lanes,
+            shards,
             options.lease_s,
             audits=options.audit,
             audit_length=options.audit_length,
@@ -78,12 +78,12 @@ class Consumer:
         )
         claimant = Claimant(queue.queue, self.owner, options.lease_s)
         self._in_flight = InFlight(self._held, claimant, clock=time.monotonic, read=self._main.parsed)
-        self._keeper = Keeper(self._held, self._in_flight, self._main, self.events, lambda: self.running)
+        self._renewer = Renewer(self._held, self._in_flight, self._main, self.events, lambda: self.running)
         self._control = Control()
         self._is_handling = self._is_interrupted = False
         self._step_calls = StepCalls(self.events, self._do)
         self._settled_at = 0.0
-        self._in_hand: Message | None = None
+        self._in_progress: Message | None = None
         self.on_first: Callable[[], object] | None = None
         """Called once, before the first handler begins."""
         self.memory: Memory = None
@@ -107,13 +107,15 @@ class Consumer:
             self._step_calls.hung, self._held.stuck_since = running
 
     def on_stuck(self, call: Callable[[Message], object]) -> None:
-        """Call this, in the keeper's thread, when a handler ignores the end of its time: it has to end this process."""
-        self._keeper.on_stuck = call
+        """Call this, in the renewer's thread, when a handler ignores the end of its time: it has to end this
+        process.
+        """
+        self._renewer.on_stuck = call
 
     @property
     def running(self) -> tuple[Message, float] | None:
         """The message whose handler runs now, and since when, by `time.monotonic`; any thread may look."""
-        message, since = self._in_hand, self._held.running_since
+        message, since = self._in_progress, self._held.running_since
         return None if message is None or since is None else (message, since)
 
     @property
@@ -133,7 +135,7 @@ class Consumer:
         """
         if self._options.handler_timeout_s is None:
             return self._run()
-        self._keeper.limit = self._step_calls.limit = limit = time_limit(self._options.handler_timeout_s)
+        self._renewer.limit = self._step_calls.limit = limit = time_limit(self._options.handler_timeout_s)
         with limit.in_force():
             return self._run()
 
@@ -153,16 +155,16 @@ class Consumer:
         self._step_calls.on_first = self.on_first
         try:
             sys.setswitchinterval(min(switch_s, SWITCH_S))
-            self._keeper.start()
+            self._renewer.start()
             return self._perform(effects)
         except BaseException:
-            self._give_back()
+            self._release()
             raise
         finally:
             sys.setswitchinterval(switch_s)
-            self._keeper.end()
-            self._keeper.tell_refusals()
-            self._keeper.tell_halted()
+            self._renewer.end()
+            self._renewer.tell_refusals()
+            self._renewer.tell_halted()
             self.emitter.close()
             for link in (self._main, self._waiter.link):
                 link.close()
@@ -171,7 +173,7 @@ class Consumer:
         resume, forks, first = effects.send, Fork.count, self.on_first
         memory, write_id, group = self.memory, ID_IN_HAND.pack_into, None
         handler: Any = self._handler
-        limit = self._keeper.limit
+        limit = self._renewer.limit
         if limit is not None:
             handler = limit.limited(handler)
         answer: Any = None
@@ -186,7 +188,7 @@ class Consumer:
                 if first:
                     first()
                     first = None
-                self._in_hand = message = effect.message
+                self._in_progress = message = effect.message
                 if memory is not None:
                     if message.group is not group:
                         group = note_group(memory, message.group)
@@ -224,23 +226,23 @@ class Consumer:
             except StopConsuming:  # an observer's wish
                 self.stop()
             if isinstance(effect.error, Undecodable):  # its body may be lost
-                self._main.doubt()
+                self._main.invalidate()
         elif isinstance(effect, asked.Locked):
-            with self._keeper.lock:
+            with self._renewer.lock:
                 return effect.act()
         elif isinstance(effect, asked.Ahead):
             self._carry_out(self._in_flight.ahead(effect))
         elif isinstance(effect, asked.Flush):
             self._carry_out(self._in_flight.flush(is_awaited=effect.is_awaited))
         elif isinstance(effect, asked.Run):
-            self._in_hand = note_in_hand(self.memory, effect.message)
+            self._in_progress = note_in_hand(self.memory, effect.message)
             return self._step_calls.run(effect)
         elif isinstance(effect, asked.RunHandler):
-            self._in_hand = note_in_hand(self.memory, effect.message)
+            self._in_progress = note_in_hand(self.memory, effect.message)
             return self._step_calls.run_handler(effect)
         elif isinstance(effect, asked.Note):
             code = self._carry_out(note(effect, self._held, self._in_flight, time.monotonic()))
-            self._keeper.tell_refusals()
+            self._renewer.tell_refusals()
             return code
         elif isinstance(effect, asked.Tell):
             self.emitter.emit(effect.event)
@@ -253,52 +255,52 @@ class Consumer:
         return None
 
     def _carry_out(self, exchange: Exchange[T]) -> T:
-        with self._keeper.lock:
+        with self._renewer.lock:
             return carry_out(exchange, self._in_flight, self._main)
 
     def _settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
-        self._keeper.rest()
+        self._renewer.rest()
         note_in_hand(self.memory, None)
         claimed = self._carry_out(self._in_flight.settle_and_claim(effect))
         self._settled_at = time.monotonic()
-        self._keeper.tell_refusals()
-        if effect.lane is not None:
+        self._renewer.tell_refusals()
+        if effect.shard is not None:
             self.events.reached()
         return None if claimed is None else self._took(claimed)
 
     def _wait(self, effect: Wait) -> Claimed | None:
         """Until a hint comes, and with what was claimed then. That lease is counted from before the wait."""
-        lane, seconds, call = effect.lane, effect.seconds, None
+        shard, seconds, call = effect.shard, effect.seconds, None
         asked_at = time.monotonic()
-        with self._keeper.lock:
+        with self._renewer.lock:
             if self._main.is_look_due:
                 self._main.refresh()
-            if lane is not None and asked_at - self._settled_at < SILENT_S:
+            if shard is not None and asked_at - self._settled_at < SILENT_S:
                 seconds = min(seconds, self._options.lease_s / WAIT_PART)
-                call = self._in_flight.claim(lane, effect.limits, ahead=True)
+                call = self._in_flight.claim(shard, effect.limits, ahead=True)
             else:
                 self._main.refresh()  # the claim that follows the wait goes over it
         claimed = self._waiter.wait(seconds, lambda: self._control.is_stopping, call)
-        if claimed is None or lane is None:
+        if claimed is None or shard is None:
             return None
-        with self._keeper.lock:
-            self._held.take(lane, claimed.groups, asked_at, time.monotonic())
+        with self._renewer.lock:
+            self._held.take(shard, claimed.groups, asked_at, time.monotonic())
             self._in_flight.halted += claimed.halted
         return self._took(claimed)
 
     def _took(self, claimed: Claimed) -> Claimed:
         self._main.is_idle = not claimed.groups
         if claimed.groups:
-            self._keeper.wake()
+            self._renewer.wake()
             self.events.took(claimed.groups)
-        self._keeper.tell_halted()
+        self._renewer.tell_halted()
         self.emitter.tick()
         return claimed
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         """Also to a server that must not be used any more: what was handled shall not be handled again."""
-        with self._keeper.lock:
-            self._main.may_look = False
+        with self._renewer.lock:
+            self._main.may_check = False
         try:
             self._settle_and_claim(SettleAndClaim(None))
         except SequencerError as error:

@@ -1,7 +1,7 @@
 """The time limit of a handler: past it, an exception ends the handler. It never comes into what is not the handler.
 
 Two threads use a TimeLimit. The one that runs handlers calls what `limited` made, and `outcome` behind each failure.
-The keeper calls `look` at each tick, and sends what interrupts.
+The renewer calls `look` at each tick, and sends what interrupts.
 
 In the main thread that is a signal (`interruption.SIGNAL`), which also ends what the handler waits for. Python takes
 notice of it between two instructions, maybe when the handler is over and the next one runs. So it asks where it came,
@@ -49,7 +49,7 @@ class TimeLimit:
         """Whether it was interrupted already: what it does about that is left alone."""
         self._code: CodeType | None = None
         self._seen: float | None = None
-        """The keeper's: beginning of the run that it found too long, when it did so, and when it sends again."""
+        """The renewer's: beginning of the run that it found too long, when it did so, and when it sends again."""
         self._seen_at = self._next_at = 0.0
         self._is_told = False
 
@@ -99,8 +99,10 @@ class TimeLimit:
         _leave_out_ours(error.__traceback__)
         return error
 
-    def look(self, now: float) -> bool:
-        """By the keeper: interrupt a handler that runs too long. True, once, when it has ignored that for IGNORED_S."""
+    def check(self, now: float) -> bool:
+        """By the renewer: interrupt a handler that runs too long. True, once, when it has ignored that for
+        IGNORED_S.
+        """
         since = self._since
         if since is None or now - since < self.seconds:
             return False
@@ -133,7 +135,7 @@ class ThreadTimeLimit(TimeLimit):
 
     Both threads write what they are about before they read what the other is about:
 
-        the keeper: _interrupt                     the thread that handles: _leave
+        the renewer: _interrupt                     the thread that handles: _leave
         ----------------------                     -------------------------------
         1  writes  _is_sending = True              1  writes  _since = None
         2  reads   _since                          2  waits   while _is_sending

@@ -16,14 +16,14 @@ from ..net.link import ConnectionAlone, Link, finish
 from ..settings.body_fields import BODY_FIELDS, read_fields
 from ..settings.policy import FIELDS, merge_policy
 from ..store.group import decode_group
-from ..store.keys import LaneKeys, lane_keys
+from ..store.keys import ShardKeys, shard_keys
 from ..store.replies import Reading, micros, pairs, text
 from ..texts.commands import command
 from ..texts.words import many, named
 from ..values.checks import check_name
 from ..values.views import Finding, Level
 from .invariants import InvariantCheck
-from .leases import held_long, told_parked, told_unserved
+from .leases import held_long, told_no_consumers, told_parked
 from .outage import told_outage
 from .registrations import check_registrations
 from .remembered import told_ids
@@ -108,14 +108,14 @@ def _diagnose(
         yield Finding("queues", "warning", "not checked, because this server can't hold queues as it is")
         yield from memory
         return
-    lanes, denied = dict[str, int](), ""
+    shards, denied = dict[str, int](), ""
     try:
-        yield from check_registrations(link, namespace, queue, lanes, repair=repair)
+        yield from check_registrations(link, namespace, queue, shards, repair=repair)
     except ServerUnavailable:
         raise
     except SequencerError as error:
         denied = str(error)
-    queues = sorted(lanes) if queue is None else [queue]
+    queues = sorted(shards) if queue is None else [queue]
     yield from memory
     yield from _rights(link, namespace, queues or [SCRATCH], may_ask=bool(facts[0]))
     if repair and is_full(facts[0]):
@@ -127,13 +127,13 @@ def _diagnose(
         yield Finding("queues", "problem", f"can't be listed: {denied}")
         return
     for name in queues:
-        if name not in lanes:
+        if name not in shards:
             yield Finding("queues", "warning", f"queue {name!r} was never used here; is its name right?")
             continue
-        keys = [lane_keys(namespace, name, lane) for lane in range(lanes[name])]
+        keys = [shard_keys(namespace, name, shard) for shard in range(shards[name])]
         try:
             yield from _dispatch(link, name, keys, repair)
-            yield from _lane_clocks(link, name, keys)
+            yield from _shard_clocks(link, name, keys)
             yield from told_outage(link, namespace, name, keys)
             yield from _readable(link, name, keys)
             yield from _numbers(link, name, keys, limit, most)
@@ -143,7 +143,7 @@ def _diagnose(
                 yield from once_findings(name, *facts[:2], cli)
             yield from held_long(link, namespace, name, keys, most)
             yield from told_parked(link, namespace, name, keys)
-            yield from told_unserved(link, namespace, name, keys)
+            yield from told_no_consumers(link, namespace, name, keys)
             with suppress(DataError):  # of a key that is told by now
                 yield from check_units(link, namespace, name, keys, limit)
                 yield from told_ids(link, namespace, name, keys)
@@ -159,8 +159,8 @@ def _diagnose(
 def _rights(link: Link, namespace: str, queues: list[str], *, may_ask: bool) -> Iterator[Finding]:
     refused: dict[str, Exception] = {}
     for queue in queues:
-        alone, lanes = ConnectionAlone(link.connection(), link.endpoint.name), [lane_keys(namespace, queue, SCRATCH)]
-        refused |= finish(refused_commands(alone, namespace, queue, lanes, needed("admin")))
+        alone, shards = ConnectionAlone(link.connection(), link.endpoint.name), [shard_keys(namespace, queue, SCRATCH)]
+        refused |= finish(refused_commands(alone, namespace, queue, shards, needed("admin")))
         if alone.is_given_up:
             link.close()
     missing = sorted(name if name[0] == "~" else f"+{name.lower()}" for name in refused if is_denied(refused[name]))
@@ -174,9 +174,9 @@ def _rights(link: Link, namespace: str, queues: list[str], *, may_ask: bool) -> 
         yield Finding("rights", "ok", "every command and script of ours may be run")
 
 
-def _dispatch(link: Link, queue: str, lanes: list[LaneKeys], repair: bool) -> Iterator[Finding]:
+def _dispatch(link: Link, queue: str, shards: list[ShardKeys], repair: bool) -> Iterator[Finding]:
     """A dispatch list of another type stops every script; what it holds may be lost, so it can go."""
-    for keys in lanes:
+    for keys in shards:
         kind = link.command("TYPE", keys.dispatch)
         if kind not in (b"list", b"none"):
             if repair:
@@ -185,9 +185,9 @@ def _dispatch(link: Link, queue: str, lanes: list[LaneKeys], repair: bool) -> It
             yield Finding("keys", "problem", text, repair)
 
 
-def _readable(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
+def _readable(link: Link, queue: str, shards: list[ShardKeys]) -> Iterator[Finding]:
     """A policy, totals or times that no client of ours wrote: each reader of them stops with an error."""
-    for keys in lanes:
+    for keys in shards:
         for key in (keys.policy, keys.stats, keys.memory):
             words = [word.decode("utf-8", "replace") for word in link.command("HSCAN", key, 0, "COUNT", 100)[1]]
             stored = dict(pairs(words))
@@ -202,10 +202,10 @@ def _readable(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding
                 yield Finding("keys", "problem", f"queue {queue}: {key} can't be read ({error}); correct it with HSET")
 
 
-def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None, most: int) -> Iterator[Finding]:
+def _numbers(link: Link, queue: str, shards: list[ShardKeys], limit: int | None, most: int) -> Iterator[Finding]:
     """How far a group has come, where no client of ours wrote it: appends to the group and claims of it fail."""
     count = 0
-    for keys in lanes:
+    for keys in shards:
         is_sequence = link.command("HGET", keys.policy, "sequence") == b"1"
         for key in (keys.numbers, keys.marks, keys.marks_old):
             if link.command("TYPE", key) not in (b"hash", b"none"):
@@ -223,16 +223,16 @@ def _numbers(link: Link, queue: str, lanes: list[LaneKeys], limit: int | None, m
         yield Finding("keys", "problem", f"queue {queue}: and {count - most:,} more like these")
 
 
-def _lane_clocks(link: Link, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
-    """A lane clock ahead of the server's time: that was set back, or another server's data were loaded."""
+def _shard_clocks(link: Link, queue: str, shards: list[ShardKeys]) -> Iterator[Finding]:
+    """A shard clock ahead of the server's time: that was set back, or another server's data were loaded."""
     now_us = micros(link.command("TIME"))
     ahead_s = 0.0
-    for keys in lanes:
+    for keys in shards:
         clock, _ = reply_or_error(link, "GET", keys.clock)
         if clock and clock.isdigit():
             ahead_s = max(ahead_s, (int(clock) - now_us) / 1e6)
     if ahead_s > MAX_CLOCK_OFF_S:
-        text = f"the lane clock is {ahead_s:.1f} s ahead of the server's time, which was set back"
+        text = f"the shard clock is {ahead_s:.1f} s ahead of the server's time, which was set back"
         yield Finding(
             "clock", "warning", f"queue {queue}: {text}; leases of dead consumers and delays end that much later"
         )
@@ -279,5 +279,5 @@ def _invariants(
     else:
         level: Level = "problem" if left else "ok"
         repairing = command("doctor", queue, namespace=namespace, options=["--repair"])
-        mend = "" if repair else f"; to repair what the data allow: {repairing}"
-        yield Finding("invariants", level, f"queue {queue}: {repaired_count:,} repaired, {left:,} left ({seen}){mend}")
+        fix = "" if repair else f"; to repair what the data allow: {repairing}"
+        yield Finding("invariants", level, f"queue {queue}: {repaired_count:,} repaired, {left:,} left ({seen}){fix}")

@@ -2,15 +2,15 @@
 
 1. A group is in the schedule exactly when it has messages.
 2. A group's order and body hold the same messages, member by member; an empty group leaves no key.
-3. Leases and failures belong to groups in the schedule; no token and no stamp lies ahead of the lane's clock.
+3. Leases and failures belong to groups in the schedule; no token and no stamp lies ahead of the shard's clock.
 4. Every record carries the stamp of its member, and a readable count of attempts; if it says that its score is its
    stamp, so it is. If it says that it has a ledger, that can be read, and what stands before it fits: its length, and
-   whether effects are noted; no step was started by a lease ahead of the lane's clock.
+   whether effects are noted; no step was started by a lease ahead of the shard's clock.
 5. A parked group has a failure, or waits for a missing number; a paused one is among the paused groups.
 6. Dead letters and their contents belong together. Their ledgers, and that of the message that was skipped last, are
    as those of records.
-7. The lane has no other keys, and each of its keys has its type.
-8. What holds a lane back in an outage, and what is known of that outage, are there together.
+7. The shard has no other keys, and each of its keys has its type.
+8. What holds a shard back in an outage, and what is known of that outage, are there together.
 9. Each bucket of the history is listed, so that it is dropped in time.
 
 Names are read in pages, and each group is judged by the script `repair`, at one moment: what is on its way is not taken
@@ -27,7 +27,7 @@ from typing import Any
 from ..calls.examine import Checked, Found, repair
 from ..net.link import Link
 from ..store.history.ending import bucket_began_us
-from ..store.keys import LaneKeys
+from ..store.keys import ShardKeys
 from ..store.record import id_of
 from ..store.replies import scanned, texts
 from ..values.views import Finding
@@ -46,7 +46,7 @@ TYPES = {
     "zset": ("schedule", "dead", "histories"),
     "hash": (
         *("leases", "failures", "stats", "policy", "marks", "marks_old", "numbers", "memory", "letters", "skipped"),
-        *("outage", "alarms", "told"),
+        *("outage", "alerts", "told"),
     ),
     "string": ("clock",),
     "list": ("dispatch",),
@@ -55,18 +55,18 @@ TYPES = {
 }
 
 
-def check_invariants(link: Link, lanes: list[LaneKeys]) -> list[str]:
+def check_invariants(link: Link, shards: list[ShardKeys]) -> list[str]:
     """One sentence for each broken invariant; empty when all hold. Changes nothing. Raises ServerError."""
-    return [finding.text for finding in InvariantCheck(link, lanes).run()]
+    return [finding.text for finding in InvariantCheck(link, shards).run()]
 
 
 class InvariantCheck:
-    """One pass over some lanes of a queue; with `repair`, what is broken is repaired where that is possible."""
+    """One pass over some shards of a queue; with `repair`, what is broken is repaired where that is possible."""
 
     def __init__(
-        self, link: Link, lanes: Sequence[LaneKeys], *, repair: bool = False, limit: int | None = None
+        self, link: Link, shards: Sequence[ShardKeys], *, repair: bool = False, limit: int | None = None
     ) -> None:
-        self._link, self._lanes, self._repair = link, lanes, repair
+        self._link, self._shards, self._repair = link, shards, repair
         self._left = float("inf") if limit is None else limit
         self._checked: set[tuple[str, str]] = set()
         self.groups = self.messages = 0
@@ -84,23 +84,25 @@ class InvariantCheck:
     def run(self) -> Iterator[Finding]:
         """What is broken, as it is found. Raises ServerError."""
         sound = []
-        for keys in self._lanes:
+        for keys in self._shards:
             wrong = list(self._types(keys))
             yield from wrong
             if not wrong:
                 sound.append(keys)
-                yield from self._lane(keys)
+                yield from self._shard(keys)
         yield from self._keys(sound)
 
-    def _types(self, keys: LaneKeys) -> Iterator[Finding]:
+    def _types(self, keys: ShardKeys) -> Iterator[Finding]:
         wanted = _types(keys)
         types = self._link.commands([("TYPE", key) for key in wanted])
         for (key, kind), found in zip(wanted.items(), types, strict=True):
             if found.decode() not in (kind, "none"):
-                text = f"key {key!r} is of type {found.decode()}, not {kind}; rename or delete it, then check this lane"
+                text = (
+                    f"key {key!r} is of type {found.decode()}, not {kind}; rename or delete it, then check this shard"
+                )
                 yield Finding("keys", "problem", text)
 
-    def _lane(self, keys: LaneKeys) -> Iterator[Finding]:
+    def _shard(self, keys: ShardKeys) -> Iterator[Finding]:
         yield from broken_outage(self._link, keys, repair=self._repair)
         skipped = texts(self._link.command("HKEYS", keys.skipped))
         whole: Checked = self._link.run_one(repair(keys, "", skipped=skipped, dry_run=not self._repair))
@@ -119,14 +121,14 @@ class InvariantCheck:
                 self._check_letters(keys, names, found)
         yield from (finding_of("", one) for one in found.values())
 
-    def _keys(self, lanes: Sequence[LaneKeys]) -> Iterator[Finding]:
+    def _keys(self, shards: Sequence[ShardKeys]) -> Iterator[Finding]:
         """Groups that have keys only, and keys that are not ours."""
-        by_prefix = {keys.prefix: keys for keys in lanes}
-        known = {key for keys in lanes for key in _types(keys)}
+        by_prefix = {keys.prefix: keys for keys in shards}
+        known = {key for keys in shards for key in _types(keys)}
         start = min(by_prefix, default="")
         while not all(prefix.startswith(start) for prefix in by_prefix):
             start = start[:-1]
-        for names in self._scan("SCAN", start) if lanes else ():
+        for names in self._scan("SCAN", start) if shards else ():
             groups: dict[str, dict[str, None]] = {prefix: {} for prefix in by_prefix}
             for name in names:
                 prefix = name[: name.find("}:") + 2]
@@ -140,7 +142,7 @@ class InvariantCheck:
             for prefix, some in groups.items():
                 yield from self._unscheduled(by_prefix[prefix], list(some))
 
-    def _bucket(self, keys: LaneKeys, key: str) -> Iterator[Finding]:
+    def _bucket(self, keys: ShardKeys, key: str) -> Iterator[Finding]:
         """A bucket of the history; to repair, one that is not listed is listed as over since its beginning."""
         name = key.removeprefix(keys.history("")).removesuffix(":bodies")
         listed, kind = self._link.commands([("ZSCORE", keys.histories, name), ("TYPE", key)])
@@ -152,7 +154,7 @@ class InvariantCheck:
             text = f"history {key!r} is not listed, so that it would stay for ever"
             yield Finding("keys", "problem", text, repaired=self._repair)
 
-    def _unscheduled(self, keys: LaneKeys, groups: Sequence[str]) -> Iterator[Finding]:
+    def _unscheduled(self, keys: ShardKeys, groups: Sequence[str]) -> Iterator[Finding]:
         """Check those of these groups that are not in the schedule, and were not checked before."""
         if groups:
             times = self._link.command("ZMSCORE", keys.schedule, *groups)
@@ -163,7 +165,7 @@ class InvariantCheck:
 
     # -- groups -----------------------------------------------------------------------------------------------
 
-    def _groups(self, keys: LaneKeys, groups: Sequence[str]) -> Iterator[Finding]:
+    def _groups(self, keys: ShardKeys, groups: Sequence[str]) -> Iterator[Finding]:
         for some in _pages(groups, GROUPS_PAGE):
             found: dict[str, dict[tuple[str, str], Found]] = {group: {} for group in some}
             checks: list[Checked] = self._link.run([repair(keys, group, dry_run=not self._repair) for group in some])
@@ -183,7 +185,7 @@ class InvariantCheck:
                 yield from (finding_of(group, one) for one in all_found.values())
 
     def _check_members(
-        self, keys: LaneKeys, groups: Sequence[str], found: dict[str, dict[tuple[str, str], Found]]
+        self, keys: ShardKeys, groups: Sequence[str], found: dict[str, dict[tuple[str, str], Found]]
     ) -> None:
         cursors: dict[str, Any] = dict.fromkeys(groups, 0)
         while cursors:
@@ -207,7 +209,7 @@ class InvariantCheck:
                 todo = [(group, members) for group, members in rest if members]
             cursors = {group: at for group, (at, _) in pages.items() if int(at)}
 
-    def _check_records(self, keys: LaneKeys, group: str, found: dict[tuple[str, str], Found]) -> None:
+    def _check_records(self, keys: ShardKeys, group: str, found: dict[tuple[str, str], Found]) -> None:
         placed = {id_of(name) for what, name in found if what == "head"}
         for names in self._scan("HSCAN", keys.body(group), RECORDS_PAGE):
             for page in _pages(names, MEMBERS):
@@ -217,7 +219,7 @@ class InvariantCheck:
                     _add(found, [one for one in check.found if one.what != "no place" or one.name not in placed])
                     ids = ids[max(1, check.looked_at) :]
 
-    def _check_letters(self, keys: LaneKeys, letters: Sequence[str], found: dict[tuple[str, str], Found]) -> None:
+    def _check_letters(self, keys: ShardKeys, letters: Sequence[str], found: dict[tuple[str, str], Found]) -> None:
         for page in _pages(letters, MEMBERS):
             left = page
             while left:
@@ -247,12 +249,12 @@ def _add(found: dict[tuple[str, str], Found], more: Sequence[Found]) -> None:
         found.setdefault((one.what, one.name), one)
 
 
-def _types(keys: LaneKeys) -> dict[str, str]:
-    """Every key of a lane but those of its groups, with its type."""
+def _types(keys: ShardKeys) -> dict[str, str]:
+    """Every key of a shard but those of its groups, with its type."""
     return {getattr(keys, name): kind for kind, names in TYPES.items() for name in names}
 
 
-def _group_of(keys: LaneKeys, name: str) -> str:
+def _group_of(keys: ShardKeys, name: str) -> str:
     for start in (keys.order(""), keys.body("")):
         if name.startswith(start):
             return name[len(start) :]

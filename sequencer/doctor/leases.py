@@ -13,24 +13,24 @@ from ..calls.net_protocol import Alone, Command
 from ..errors import SequencerError, ServerNotUsable
 from ..net.link import ConnectionAlone, Link, finish
 from ..store.group import decode_group
-from ..store.keys import PAUSED, LaneKeys, consumer_name
+from ..store.keys import PAUSED, ShardKeys, consumer_name
 from ..store.record import number_of, owner_of
 from ..store.replies import micros, pairs, scanned, text
 from ..texts.commands import command
-from ..texts.explanations import advice, unserved_text
+from ..texts.explanations import advice, no_consumers_text
 from ..texts.words import many, named, plain
-from ..values.owner import Unserved, is_held_long
+from ..values.owner import NoConsumers, is_held_long
 from ..values.views import Finding
 
 PAGE = 500
-UNSERVED_S = 10.0
+NO_CONSUMERS_S = 10.0
 """A group that has been due for this long, while nobody holds any, says that nobody consumes: twice IDLE_S."""
 
 
-def held_long(link: Link, namespace: str, queue: str, lanes: list[LaneKeys], most: int) -> Iterator[Finding]:
+def held_long(link: Link, namespace: str, queue: str, shards: list[ShardKeys], most: int) -> Iterator[Finding]:
     """A warning for each group, up to `most`, that is leased for more than LONG_LEASES leases: it may be meant so."""
     count = 0
-    for keys in lanes:
+    for keys in shards:
         for group, owner, seconds in _held(link, keys):
             count += 1
             if count <= most:
@@ -43,7 +43,7 @@ def held_long(link: Link, namespace: str, queue: str, lanes: list[LaneKeys], mos
         yield Finding("leases", "warning", f"queue {queue}: and {count - most} more like these")
 
 
-def _held(link: Link, keys: LaneKeys) -> Iterator[tuple[str, str, float]]:
+def _held(link: Link, keys: ShardKeys) -> Iterator[tuple[str, str, float]]:
     """Group, owner and seconds of each such lease."""
     now_us = micros(link.command("TIME"))
     cursor: bytes | None = b"0"
@@ -61,7 +61,7 @@ def _held(link: Link, keys: LaneKeys) -> Iterator[tuple[str, str, float]]:
 
 
 class DueSeen(NamedTuple):
-    """What is due in one lane."""
+    """What is due in one shard."""
 
     now_us: int
     due: int
@@ -70,39 +70,41 @@ class DueSeen(NamedTuple):
     """Since when the first of them is due."""
     is_paused: bool
     has_outage: bool
-    """Whether an outage holds the lane back, or lets a probe through now."""
+    """Whether an outage holds the shard back, or lets a probe through now."""
     totals: list[bytes | None]
-    """Of the lane's counts those that a consumer makes grow."""
+    """Of the shard's counts those that a consumer makes grow."""
 
 
-class _LaneSeen(NamedTuple):
-    """What was seen of one lane."""
+class _ShardSeen(NamedTuple):
+    """What was seen of one shard."""
 
     found: DueSeen
     is_held: bool
-    """Whether a consumer has a group in hand."""
+    """Whether a consumer has a group in progress."""
     last_lease: tuple[float, bytes] | None
     """When the lease that ran out last did so, and what it was."""
 
 
-async def find_unserved(alone: Alone, lanes: Sequence[LaneKeys], namespace: str, queue: str) -> Unserved | None:
+async def find_no_consumers(
+    alone: Alone, shards: Sequence[ShardKeys], namespace: str, queue: str
+) -> NoConsumers | None:
     """Whether groups are due and nobody consumes; None also where the user may not see that. Raises ServerError.
 
-    It looks twice: between two commands of ours a consumer may have given back all that it had, and not claimed yet.
+    It looks twice: between two commands of ours a consumer may have released all that it had, and not claimed yet.
     """
     try:
-        before = [await _lane_seen(alone, keys) for keys in lanes]
-        if not _is_unserved(before):
+        before = [await _shard_seen(alone, keys) for keys in shards]
+        if not _is_no_consumers(before):
             return None
-        seen = [await _lane_seen(alone, keys) for keys in lanes]
+        seen = [await _shard_seen(alone, keys) for keys in shards]
     except ServerNotUsable:
         return None
-    if not _is_unserved(seen) or [one.found.totals for one in seen] != [one.found.totals for one in before]:
+    if not _is_no_consumers(seen) or [one.found.totals for one in seen] != [one.found.totals for one in before]:
         return None
     found = [one.found for one in seen]
     now_us, since_us = found[0].now_us, min(one.since_us for one in found if one.since_us is not None)
     last = max((one.last_lease for one in seen if one.last_lease), default=None)
-    return Unserved(
+    return NoConsumers(
         groups=sum(one.due for one in found),
         since=since_us / 1e6,
         waits_s=max(0.0, now_us - since_us) / 1e6,
@@ -112,30 +114,30 @@ async def find_unserved(alone: Alone, lanes: Sequence[LaneKeys], namespace: str,
     )
 
 
-def _is_unserved(seen: Sequence[_LaneSeen]) -> bool:
-    """Whether something has been due for long, and no consumer holds a group of any lane: it serves them all."""
+def _is_no_consumers(seen: Sequence[_ShardSeen]) -> bool:
+    """Whether something has been due for long, and no consumer holds a group of any shard: it serves them all."""
     if any(one.is_held for one in seen):
         return False
-    return any(since is not None and now - since >= UNSERVED_S * 1e6 for (now, _, since, *_), *_ in seen)
+    return any(since is not None and now - since >= NO_CONSUMERS_S * 1e6 for (now, _, since, *_), *_ in seen)
 
 
-async def _lane_seen(alone: Alone, keys: LaneKeys) -> _LaneSeen:
+async def _shard_seen(alone: Alone, keys: ShardKeys) -> _ShardSeen:
     found = await due_seen(alone, keys)
-    return _LaneSeen(found, *await _leases_seen(alone, keys, found.now_us))
+    return _ShardSeen(found, *await _leases_seen(alone, keys, found.now_us))
 
 
-def paused_with_messages(keys: LaneKeys) -> Command:
+def paused_with_messages(keys: ShardKeys) -> Command:
     """How many paused groups have messages. A claim has put all of them aside where as many wait at PAUSED."""
     return ("ZINTERCARD", 2, keys.schedule, keys.paused)
 
 
-def paused_times(keys: LaneKeys) -> Command:
+def paused_times(keys: ShardKeys) -> Command:
     """Paused groups that have messages, with their visible-at in us."""
     return ("ZINTER", 2, keys.schedule, keys.paused, "WEIGHTS", 1, 0, "WITHSCORES")
 
 
-async def due_seen(alone: Alone, keys: LaneKeys) -> DueSeen:
-    """What is due in a lane, exactly, in two round trips. Raises ServerError."""
+async def due_seen(alone: Alone, keys: ShardKeys) -> DueSeen:
+    """What is due in a shard, exactly, in two round trips. Raises ServerError."""
     time, (paused, probe_us), stopped, put_aside, totals, from_us = await alone.send(
         [
             ("TIME",),
@@ -161,7 +163,7 @@ async def due_seen(alone: Alone, keys: LaneKeys) -> DueSeen:
     return DueSeen(now_us, max(0, int(due) - len(held_back)), since_us, False, bool(probe_us), totals)
 
 
-async def _leases_seen(alone: Alone, keys: LaneKeys, now_us: int) -> tuple[bool, tuple[float, bytes] | None]:
+async def _leases_seen(alone: Alone, keys: ShardKeys, now_us: int) -> tuple[bool, tuple[float, bytes] | None]:
     """Whether one of them holds, and else the one that ran out last."""
     last: tuple[float, bytes] | None = None
     cursor: bytes | None = b"0"
@@ -188,17 +190,17 @@ async def _connections(alone: Alone, name: str) -> int | None:
     return sum(f"name={name}" in line.split(" ") for line in lines)
 
 
-def told_parked(link: Link, namespace: str, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
+def told_parked(link: Link, namespace: str, queue: str, shards: list[ShardKeys]) -> Iterator[Finding]:
     """Groups that stand still until a person lets them go on: no fault of the data."""
-    count = sum(link.commands([("ZCOUNT", keys.schedule, "inf", "inf") for keys in lanes]))
+    count = sum(link.commands([("ZCOUNT", keys.schedule, "inf", "inf") for keys in shards]))
     if count:
         see = command("parked", queue, namespace=namespace)
         yield Finding("parked", "warning", f"queue {queue}: {many(count, 'parked group')}; see: {see}")
 
 
-def told_unserved(link: Link, namespace: str, queue: str, lanes: Sequence[LaneKeys]) -> Iterator[Finding]:
+def told_no_consumers(link: Link, namespace: str, queue: str, shards: Sequence[ShardKeys]) -> Iterator[Finding]:
     """A warning where groups are due and nobody consumes: it may be meant so. Raises ServerError."""
     alone = ConnectionAlone(link.connection(), link.endpoint.name)
-    found = finish(find_unserved(alone, lanes, namespace, queue))
+    found = finish(find_no_consumers(alone, shards, namespace, queue))
     if found:
-        yield Finding("consumers", "warning", f"queue {queue}: {plain(unserved_text(found, queue, namespace))}")
+        yield Finding("consumers", "warning", f"queue {queue}: {plain(no_consumers_text(found, queue, namespace))}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..net.link import Link
-from ..store.keys import LaneKeys
+from ..store.keys import ShardKeys
 from ..texts.commands import command
 from ..texts.words import many
 from ..values.views import Finding
@@ -14,10 +14,10 @@ ID_BYTES = 76
 """Of a remembered id of 16 to 21 characters on Redis 7.0; on Valkey 9.1 it is 44 to 57 (benchmark `memory`)."""
 
 
-def told_ids(link: Link, namespace: str, queue: str, lanes: list[LaneKeys]) -> Iterator[Finding]:
+def told_ids(link: Link, namespace: str, queue: str, shards: list[ShardKeys]) -> Iterator[Finding]:
     """How many are remembered, and what they take. Raises ServerError."""
     count, full = 0, 0
-    for keys in lanes:
+    for keys in shards:
         window_us, cap = (
             int(word) if word and word.isdigit() and len(word) <= 18 else 0
             for word in link.command("HMGET", keys.policy, "dedup_us", "dedup_cap")

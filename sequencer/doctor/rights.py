@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from ..calls.net_protocol import Alone, Command, Net
 from ..calls.source import commands_in, script_source
 from ..errors import ConfigurationError, ServerNotUsable, shown
-from ..store.keys import LaneKeys, index_key, lane_keys, registry_key
+from ..store.keys import ShardKeys, index_key, registry_key, shard_keys
 from ..values.checks import nearest
 
 Role = Literal["append", "consume", "operate", "admin"]
@@ -28,7 +28,7 @@ ASKED: tuple[Role, ...] = ("append", "consume", "operate")
 """Those that write, and are asked about before."""
 
 SCRATCH = "doctor"
-"""The lane, beside the numbered ones, whose keys are named where rights are asked for."""
+"""The shard, beside the numbered ones, whose keys are named where rights are asked for."""
 _DENIED = re.compile(r"no permissions|can't run this command|NOPERM", re.IGNORECASE)
 _ALONE = frozenset({"INFO", "MULTI", "EXEC", "DISCARD"})
 """Those that are not tried inside a MULTI: they open and end it, may not stand in it, or were run before."""
@@ -46,13 +46,25 @@ _SCRIPTS: dict[Role, tuple[str, ...]] = {
     "append": ("append", "register", "adopt", "wake"),
     "consume": ("claim", "ack", "nack", "note", "renew", "outage", "register", "adopt", "wake"),
     "operate": (
-        *("register", "adopt", "inspect", "resume", "resume_many", "skip_gap", "wake", "revise"),
-        *("pause", "redrive", "purge", "rerun", "outage", "find", "sweep", "alarm", "alarm_sent", "untold", "told"),
+        *("register", "adopt", "inspect", "resume", "resume_many", "skip_gap", "wake", "update"),
+        *(
+            "pause",
+            "redrive",
+            "purge",
+            "rerun",
+            "outage",
+            "find",
+            "sweep",
+            "alert",
+            "alert_sent",
+            "pending_news",
+            "told",
+        ),
     ),
 }
 
 
-def plain_commands(keys: LaneKeys) -> list[tuple[Any, ...]]:
+def plain_commands(keys: ShardKeys) -> list[tuple[Any, ...]]:
     """Each command that our scripts and clients use, once, in an order in which none waits or fails."""
     order, body, group, old = keys.order(SCRATCH), keys.body(SCRATCH), SCRATCH, keys.seen_old
     return [
@@ -82,7 +94,7 @@ def plain_commands(keys: LaneKeys) -> list[tuple[Any, ...]]:
     ]
 
 
-def scratch_keys(keys: LaneKeys) -> list[str]:
+def scratch_keys(keys: ShardKeys) -> list[str]:
     names = [getattr(keys, name) for name in keys.__slots__ if name != "prefix"]
     return [*names, keys.order(SCRATCH), keys.body(SCRATCH)]
 
@@ -103,7 +115,7 @@ def _name(words: Sequence[Any]) -> str:
 def needed(role: Role) -> frozenset[str]:
     """The commands that a role needs, in capitals; a subcommand as CLIENT|ID."""
     if role == "admin":
-        tried = plain_commands(lane_keys("sequencer", "jobs", SCRATCH))
+        tried = plain_commands(shard_keys("sequencer", "jobs", SCRATCH))
         return frozenset({_name(words) for words in tried} | {"EVALSHA"})
     return frozenset(_PLAIN[role]).union(*map(commands_of, _SCRIPTS[role]))
 
@@ -127,7 +139,7 @@ async def missing_rights(
     roles: Sequence[Role],
     namespace: str,
     queue: str,
-    lanes: Iterable[LaneKeys],
+    shards: Iterable[ShardKeys],
     *,
     waits: Iterable[Role] = (),
 ) -> dict[Role, list[str]]:
@@ -136,13 +148,13 @@ async def missing_rights(
     `waits`: the roles that wait for replicas, which takes one right more, and a server that can (fakeredis can't).
     Raises ServerUnavailable, ServerNotUsable.
     """
-    scratch = lane_keys(namespace, queue, SCRATCH)
+    scratch = shard_keys(namespace, queue, SCRATCH)
     wanted: dict[Role, frozenset[str]] = {role: needed(role) for role in roles}
     for role in wanted.keys() & set(waits):
         wanted[role] |= {"WAIT"}
     names = frozenset().union(*wanted.values())
     async with net.alone(scratch.policy) as alone:  # closed by an error: it may stand inside the MULTI
-        refused = await refused_commands(alone, namespace, queue, lanes, names)
+        refused = await refused_commands(alone, namespace, queue, shards, names)
     missing = {name for name, error in refused.items() if is_denied(error)}
     general = sorted(name for name in missing if name.startswith("~"))
     return {role: [f"+{name.lower()}" for name in sorted(missing & wanted[role])] + general for role in roles}
@@ -157,7 +169,7 @@ def lacking(server: str, role: Role, missing: Sequence[str]) -> ServerNotUsable:
 
 
 async def refused_commands(
-    alone: Alone, namespace: str, queue: str, lanes: Iterable[LaneKeys], names: frozenset[str]
+    alone: Alone, namespace: str, queue: str, shards: Iterable[ShardKeys], names: frozenset[str]
 ) -> dict[str, Exception]:
     """What the server refuses to queue in a MULTI, with its error: commands by name, keys by the pattern they fit."""
     opened = await alone.answers([("MULTI",), ("EXEC",), ("MULTI",)])
@@ -166,12 +178,12 @@ async def refused_commands(
         if not is_denied(opened[-1]):
             raise opened[-1]
         return {name: error for name, error in zip(("MULTI", "EXEC"), opened, strict=False) if is_denied(error)}
-    own = [[registry_key(namespace, queue)], *[scratch_keys(keys) for keys in lanes]]
+    own = [[registry_key(namespace, queue)], *[scratch_keys(keys) for keys in shards]]
     patterns = {f"~{{{namespace}:{queue}:*": own, f"~{index_key(namespace)}": [[index_key(namespace)]]}
-    by_name: dict[str, Command] = {_name(one): one for one in plain_commands(lane_keys(namespace, queue, SCRATCH))}
+    by_name: dict[str, Command] = {_name(one): one for one in plain_commands(shard_keys(namespace, queue, SCRATCH))}
     by_name |= {"EVALSHA": ("EVALSHA", "0" * 40, 0), "WAIT": ("WAIT", 0, 1)}
     commands = {name: by_name[name] for name in sorted(names - _ALONE)}
-    # EVAL reads and writes its keys, as far as Redis knows: one command shows the rights on all keys of a lane.
+    # EVAL reads and writes its keys, as far as Redis knows: one command shows the rights on all keys of a shard.
     keys = [(pattern, ("EVAL", "return 1", len(some), *some)) for pattern, lists in patterns.items() for some in lists]
     asked = [*commands.values(), *(command for _, command in keys), ("DISCARD",)]
     replies = await alone.answers(asked)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..net.link import Link
 from ..store.group import decode_group
-from ..store.keys import LaneKeys
+from ..store.keys import ShardKeys
 from ..store.replies import pairs, scanned, text
 from ..texts.commands import command, to_one_unit
 from ..texts.explanations import mixed
@@ -67,21 +67,21 @@ def examples_of(scored: Iterable[Scored]) -> dict[str, Scored]:
 
 
 def check_units(
-    link: Link, namespace: str, queue: str, lanes: Sequence[LaneKeys], limit: int | None
+    link: Link, namespace: str, queue: str, shards: Sequence[ShardKeys], limit: int | None
 ) -> Iterator[Finding]:
     """Look at the lowest and the highest score of each group, about `limit` of them; a sequence has no times."""
-    if link.command("HGET", lanes[0].policy, "sequence") == b"1":
+    if link.command("HGET", shards[0].policy, "sequence") == b"1":
         return
     found: dict[str, Scored] = {}
-    for keys in lanes:
+    for keys in shards:
         for scored in _pages(link, keys, limit):
             found = {**examples_of(scored), **found}
     if finding := unit_finding(queue, found, namespace):
         yield finding
-    names = [name for keys in lanes for name in (keys.marks, keys.marks_old)]
+    names = [name for keys in shards for name in (keys.marks, keys.marks_old)]
     held = (one for name in names for one in hash_pairs(link, name, limit))
     marks = examples_of((text(group), float(mark)) for group, mark in held if group and SCORE.fullmatch(mark))
-    window_us = int(link.command("HGET", lanes[0].policy, "mark_us") or 0)
+    window_us = int(link.command("HGET", shards[0].policy, "mark_us") or 0)
     if finding := mark_finding(queue, namespace, marks, found, window_us / 1e6):
         yield finding
 
@@ -96,7 +96,7 @@ def hash_pairs(link: Link, key: str, limit: int | None) -> Iterator[tuple[bytes,
         yield from pairs(words)
 
 
-def _pages(link: Link, keys: LaneKeys, limit: int | None) -> Iterator[list[Scored]]:
+def _pages(link: Link, keys: ShardKeys, limit: int | None) -> Iterator[list[Scored]]:
     cursor: bytes | None = b"0"
     count = 0
     while cursor is not None and (limit is None or count < limit):

@@ -9,7 +9,7 @@ from ..calls.examine import Found
 from ..store.group import decode_group
 from ..store.ledger import LedgerError, decode_ledger
 from ..store.ledger.written import written_at
-from ..store.record import STAMP_DIGITS, LetterName, id_of
+from ..store.record import STAMP_DIGITS, DeadLetterName, id_of
 from ..texts.words import named
 from ..values.views import Finding
 
@@ -63,7 +63,7 @@ SENTENCES = {
     ),
     "leased and parked": Sentence("leases", "{group} is leased and parked at once: {detail!r}", "lease removed"),
     "ahead": Sentence("clock", "{group} has a stamp or token {detail} ahead of the clock", "clock set forward"),
-    "clock": Sentence("clock", "the lane's clock {name!r} can't be read: {detail!r}", "set to the server's time"),
+    "clock": Sentence("clock", "the shard's clock {name!r} can't be read: {detail!r}", "set to the server's time"),
     "unscheduled": Sentence(
         "schedule", "{group} has messages but is not in the schedule, so that no consumer sees it", "due now"
     ),
@@ -95,7 +95,7 @@ def _is_once(told: str) -> bool:
 
 
 def ledger_problem(told: str) -> str:
-    """What is wrong with a ledger as its record has it, behind the lane's clock; "" for one that is sound."""
+    """What is wrong with a ledger as its record has it, behind the shard's clock; "" for one that is sound."""
     clock, _, text = told.partition(" ")
     kept = text.encode("utf-8", "surrogateescape")
     written = written_at(kept, 0)[0]
@@ -113,7 +113,7 @@ def ledger_problem(told: str) -> str:
 
 def _letter(name: str) -> tuple[tuple[str, ...], str]:
     """Group and id of a dead letter; nothing of a name that no client of ours gave it."""
-    stamp, group, message_id = LetterName.parse(name)
+    stamp, group, message_id = DeadLetterName.parse(name)
     is_ours = stamp.isdecimal() and len(stamp) == STAMP_DIGITS and group and message_id
     return (decode_group(group), message_id) if is_ours else ((), "")
 

@@ -168,7 +168,7 @@ def server_facts(link: Link) -> tuple[dict[str, str], dict[str, str], float]:
 def server_findings(
     info: Mapping[str, str], config: Mapping[str, str], ahead_s: float, cli: str = "redis-cli"
 ) -> Iterator[Finding]:
-    """What INFO, settings and clock say of a server; `cli`: how a line for a shell that mends it begins. Pure."""
+    """What INFO, settings and clock say of a server; `cli`: how a line for a shell that fixes it begins. Pure."""
     if not info:
         yield Finding("version", "warning", "unknown, and so is all else: INFO is not permitted; grant +info")
         return

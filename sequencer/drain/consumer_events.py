@@ -42,32 +42,32 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
     tried = f" attempt={of_limit(failure.attempt, options.max_attempts)}" if is_told else ""
     said = f"{name_of(message.group, message.id)}{tried} error={fields['error_type']}: {fields['error']}"
     if not one.is_held:
-        then = "its lease was lost: who has the group now tries it"
+        then = "its lease was lost: who has the group now attempts it"
         return event("message failed", queue, f"{said}; {then}", fields, error=one.error)
     if decision.outage is not None:
         return _by_outage(queue, said, fields, one)
     if decision.delay_s is not None:
         fields["retry_in_s"] = round(decision.delay_s, 3)
         return event(
-            "message failed", queue, f"{said}; tried again in {duration(decision.delay_s)}", fields, error=one.error
+            "message failed", queue, f"{said}; retried in {duration(decision.delay_s)}", fields, error=one.error
         )
     if isinstance(one.error, StepUnknown):
         return question(options, one, one.error, fields)
     if decision.ending == "park":
         answer = one.error.done if isinstance(one.error, StepResultInvalid) else ""
-        mend, skip = answer or _command(options, "resume", *message.group), _command(options, "skip", *message.group)
+        fix, skip = answer or _command(options, "resume", *message.group), _command(options, "skip", *message.group)
         is_lost = isinstance(one.error, Undecodable)  # to resume it would park it again
         if is_lost:
-            mend = _command(options, "doctor", more=["--repair"]) if str(one.error) == NO_BODY else skip
-        fields |= {"see": _explain(options, message.group), "mend": mend, "skip": skip}
-        said = _mended(said, fields)
-        said += "" if mend == skip else f"; or without this message: {skip}"
+            fix = _command(options, "doctor", more=["--repair"]) if str(one.error) == NO_BODY else skip
+        fields |= {"see": _explain(options, message.group), "fix": fix, "skip": skip}
+        said = _fixed(said, fields)
+        said += "" if fix == skip else f"; or without this message: {skip}"
         if parked and not is_lost:
-            fields["mend_all"] = resume_all(options.queue, options.namespace)
-            fields["mend_alike"] = _command(options, "resume", more=["--error", fields["error_type"]])
-            said += f"; or all that are parked by {fields['error_type']}: {fields['mend_alike']}"
-            is_out_of_tries = options.max_attempts and failure.attempt >= options.max_attempts
-            if parked >= MANY_PARKED and is_out_of_tries and not isinstance(one.error, NO_OUTAGE):
+            fields["fix_all"] = resume_all(options.queue, options.namespace)
+            fields["fix_same_error"] = _command(options, "resume", more=["--error", fields["error_type"]])
+            said += f"; or all that are parked by {fields['error_type']}: {fields['fix_same_error']}"
+            is_out_of_attempts = options.max_attempts and failure.attempt >= options.max_attempts
+            if parked >= MANY_PARKED and is_out_of_attempts and not isinstance(one.error, NO_OUTAGE):
                 names = ",".join([*options.outage_names, fields["error_type"]])
                 said += f"; if what all handlers need was away, consume with --outage {names}: the queue waits then"
         return event("group parked", queue, said, fields, error=one.error)
@@ -79,33 +79,33 @@ def failed(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -
             said += f"; its ledger: {fields['ledger']}"
         return event("message dropped", queue, f"{said}; it is gone", fields, error=error)
     fields["see"] = _command(options, "dead show", *message.group, more=id_option(message.id))
-    fields["mend"] = _command(options, "dead redrive", *message.group, more=id_option(message.id))
-    return event("dead letter", queue, _mended(said, fields), fields, error=error)
+    fields["fix"] = _command(options, "dead redrive", *message.group, more=id_option(message.id))
+    return event("dead letter", queue, _fixed(said, fields), fields, error=error)
 
 
 def _by_outage(queue: str, said: str, fields: dict[str, Any], one: Failed) -> Event:
-    """One more of an outage. While that holds the lane back, the lane waits rather than the group."""
+    """One more of an outage. While that holds the shard back, the shard waits rather than the group."""
     fields["outage"], wait_s, held = True, one.decision.delay_s, one.held_back
     if held is not None:
         then = f"; the queue waits since {moment(held.since_us / 1e6)}, next probe in {duration(held.probe_s)}"
         wait_s = held.probe_s
     else:
-        then = "" if wait_s is None else f"; tried again in {duration(wait_s)}"
+        then = "" if wait_s is None else f"; retried in {duration(wait_s)}"
     if wait_s is not None:
         fields["retry_in_s"] = round(wait_s, 3)
     return event("message failed", queue, f"{said}; an outage, so no attempt is counted{then}", fields, error=one.error)
 
 
 def outage_began(options: QueueOptions, owner: str, one: Began) -> Event:
-    """Enough groups failed by it: their lane is held back."""
+    """Enough groups failed by it: their shard is held back."""
     failure, outage = decode_failure(one.failure)[0], one.outage
     fields: dict[str, Any] = {"owner": owner, "error_type": failure.type, "error": error_text(failure.message)}
     fields |= {"since": outage.since_us / 1e6, "retry_in_s": round(outage.probe_s, 3)}
-    fields |= {"see": _command(options, "info"), "mend": _command(options, "resume", more=["--outage"])}
+    fields |= {"see": _command(options, "info"), "fix": _command(options, "resume", more=["--outage"])}
     said = f"since {moment(outage.since_us / 1e6)} error={fields['error_type']}: {fields['error']}; nothing is "
     said += "handled, and no attempt counted, until it works again; "
     said += f"next probe in {duration(outage.probe_s)}; see: {fields['see']}"
-    return event("outage began", options.queue, f"{said}; to probe at once: {fields['mend']}", fields)
+    return event("outage began", options.queue, f"{said}; to probe at once: {fields['fix']}", fields)
 
 
 def outage_over(queue: str, owner: str, one: Ended) -> Event:
@@ -126,15 +126,15 @@ def interrupted(queue: str, owner: str, message: Message, step: str = "") -> Eve
     again = "its steps that are not done" if step else "from its beginning"
     what = f"its step {step}" if step else "its handler"
     said = f"{what} was interrupted; it is handled again, {again}, and no attempt is counted"
-    return event("message given back", queue, f"{message_name(message)}: {said}", fields)
+    return event("message released", queue, f"{message_name(message)}: {said}", fields)
 
 
 def runs_long(options: QueueOptions, owner: str, message: Message, seconds: float, *, is_stopping: bool) -> Event:
     """Its handler runs, and nothing else of this consumer."""
     fields: dict[str, Any] = {"group": list(message.group), "owner": owner, "id": message.id}
-    fields |= {"runs_s": round(seconds, 1), "see": _explain(options, message.group), "mend": end_command(owner)}
+    fields |= {"runs_s": round(seconds, 1), "see": _explain(options, message.group), "fix": end_command(owner)}
     said = f"{message_name(message)} for {seconds:.0f} s{'; the stop waits for it' if is_stopping else ''}; "
-    said += f"see: {fields['see']}; if it hangs, end its process: {fields['mend']} (--handler-timeout sets a limit): "
+    said += f"see: {fields['see']}; if it hangs, end its process: {fields['fix']} (--handler-timeout sets a limit): "
     said += _removal(options, owner, message)
     return event("handler runs", options.queue, said, fields)
 
@@ -142,12 +142,12 @@ def runs_long(options: QueueOptions, owner: str, message: Message, seconds: floa
 def stuck(options: QueueOptions, owner: str, message: Message, seconds: float, *, is_ended: bool) -> Event:
     """Its handler was interrupted and goes on; `is_ended`: the process that it runs in is killed anyhow."""
     fields: dict[str, Any] = {"group": list(message.group), "owner": owner, "id": message.id}
-    fields |= {"runs_s": round(seconds, 1), "see": _explain(options, message.group), "mend": end_command(owner)}
+    fields |= {"runs_s": round(seconds, 1), "see": _explain(options, message.group), "fix": end_command(owner)}
     said = f"{message_name(message)}: it ran out of its time, was interrupted, and still runs after {seconds:.1f} s; "
     said += "its lease is not renewed any more, and the end of it counts as an attempt"
     if is_ended:
         return event("handler stuck", options.queue, f"{said}; its consumer is killed; see: {fields['see']}", fields)
-    said += f"; see: {fields['see']}; to end its process: {fields['mend']}: {_removal(options, owner, message)}"
+    said += f"; see: {fields['see']}; to end its process: {fields['fix']}: {_removal(options, owner, message)}"
     return event("handler stuck", options.queue, said, fields)
 
 
@@ -172,21 +172,21 @@ def _expired(queue: str, owner: str, group: LeasedGroup) -> Event:
 def mixed_scores(options: QueueOptions, owner: str, examples: Examples) -> Event:
     """Scores in several units were met: the order that they give is hardly the one that was meant."""
     see = _command(options, "doctor")
-    fields = {"owner": owner, "see": see, "mend": to_one_unit(options.queue, options.namespace)}
-    return event("mixed scores", options.queue, f"{mixed(examples)}; see: {see}; {fields['mend']}", fields)
+    fields = {"owner": owner, "see": see, "fix": to_one_unit(options.queue, options.namespace)}
+    return event("mixed scores", options.queue, f"{mixed(examples)}; see: {see}; {fields['fix']}", fields)
 
 
 def halted(options: QueueOptions, owner: str, one: Halted) -> Event:
-    """A group that a claim put off or parked itself."""
+    """A group that a claim deferred or parked itself."""
     fields: dict[str, Any] = {"group": list(one.group), "owner": owner}
     if not one.error:
         return _at_gap(options, fields, one)
     fields |= {
         "error": error_text(one.error),
         "see": _command(options, "doctor"),
-        "mend": _command(options, "doctor", more=["--repair"]),
+        "fix": _command(options, "doctor", more=["--repair"]),
     }
-    said = _mended(f"group={named(one.group)} error={fields['error']}", fields)
+    said = _fixed(f"group={named(one.group)} error={fields['error']}", fields)
     return event("group broken", options.queue, said, fields)
 
 
@@ -200,15 +200,15 @@ def _at_gap(options: QueueOptions, fields: dict[str, Any], one: Halted) -> Event
         "first_missing": first,
         "last_missing": last,
         "see": _explain(options, one.group),
-        "mend": _command(options, "skip", *one.group),
+        "fix": _command(options, "skip", *one.group),
     }
     once = (one.group, one.id, one.number, one.missing, one.until_us)
     if one.until_us is None:
         said += ", and did not come in time; it is parked until it comes"
-        return event("group parked", options.queue, _mended(said, fields), fields, once=once)
+        return event("group parked", options.queue, _fixed(said, fields), fields, once=once)
     fields["until"] = one.until_us / 1e6
     said += f"; it waits until {moment(one.until_us / 1e6)}, unless that comes"
-    return event("gap wait", options.queue, _mended(said, fields), fields, once=once)
+    return event("gap wait", options.queue, _fixed(said, fields), fields, once=once)
 
 
 def lease_lost(queue: str, owner: str, key: str, token: str) -> Event:
@@ -221,7 +221,7 @@ def lease_lost(queue: str, owner: str, key: str, token: str) -> Event:
 def answer_repeated(queue: str, owner: str, key: str) -> Event:
     """An acknowledgement that was sent twice was refused."""
     group = decode_group(key)
-    said = f"group={named(group)}: a repeated acknowledgement was refused; its first try may have arrived"
+    said = f"group={named(group)}: a repeated acknowledgement was refused; its first attempt may have arrived"
     return event("answer repeated", queue, said, {"group": list(group), "owner": owner})
 
 
@@ -241,7 +241,7 @@ def _owned(owner: str) -> dict[str, str]:
 
 
 def leases_not_kept(queue: str, owner: str, error: BaseException) -> Event:
-    """What the keeper does beside a handler failed; with its traceback where nobody foresaw it."""
+    """What the renewer does beside a handler failed; with its traceback where nobody foresaw it."""
     said, fields = _raised(error)
     cause = None if isinstance(error, SequencerError) else error
     return event("leases not kept", queue, f"{said}; trying again", {"owner": owner, **fields}, error=cause)
@@ -257,7 +257,7 @@ def groups_not_released(queue: str, owner: str, error: BaseException) -> Event:
 def failure_not_recorded(queue: str, owner: str, group: tuple[str, ...], error: BaseException) -> Event:
     """The server was not told that a message failed."""
     text = error_text(error)
-    said = f"group={named(group)}: {text}; it is tried again when the lease ends"
+    said = f"group={named(group)}: {text}; it is retried when the lease ends"
     return event("failure not recorded", queue, said, {"group": list(group), "owner": owner, "error": text})
 
 
@@ -279,8 +279,8 @@ def name_of(group: tuple[str, ...], message_id: str) -> str:
     return f"group={named(group)} id={message_id}"
 
 
-def _mended(said: str, fields: Mapping[str, Any]) -> str:
-    return f"{said}; see: {fields['see']}; then: {fields['mend']}"
+def _fixed(said: str, fields: Mapping[str, Any]) -> str:
+    return f"{said}; see: {fields['see']}; then: {fields['fix']}"
 
 
 def _removal(options: QueueOptions, owner: str, message: Message) -> str:

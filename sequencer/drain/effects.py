@@ -4,12 +4,12 @@ Of `protocol.drain`:
 
     effect                  what the shell does                                                   answer
     ------                  -------------------                                                   ------
-    SettleAndClaim(lane, limits)
-                            settle everything held and, unless lane is None, claim from it, in    Claimed, already held
+    SettleAndClaim(shard, limits)
+                            settle everything held and, unless shard is None, claim from it, in    Claimed, already held
                             one round trip: so many messages, or `alone` of a group that is due
                             alone, if that is more. If a claim is on its way, that is what comes;
                             with `ahead` the next one sets out then
-    Ahead(lane, limits, after_s)
+    Ahead(shard, limits, after_s)
                             send a claim, unless one is on its way, and wait for nothing; in      None
                             `after_s` from now, or never, if a SettleAndClaim comes before. A
                             shell may leave it out
@@ -28,10 +28,11 @@ Of `protocol.drain`:
     Failed                  tell what a message failed with and what becomes of it, before the    None
                             server learns it; of an outage, behind that
     Locked(act)             call it while no other thread uses what is held                       what it returned
-    Flush(is_awaited)       put what is finished into the outbox, and send that and the           None
+    Flush(is_awaited)       put what is finished into the pending_acks, and send that and the           None
                             renewals that are due; perhaps wait until it is answered
-    Wait(seconds, lane, limits)
-                            sleep until a dispatch hint, at most so long, and unless lane is      Claimed, already held,
+    Wait(seconds, shard, limits)
+                            sleep until a dispatch hint, at most so long, and unless shard is      Claimed, already
+                            held,
                             None claim from it right then                                         or None
     Sleep(seconds)          sleep without asking the server; unless `is_whole`, a stop ends it    None
 
@@ -75,7 +76,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class SettleAndClaim:
-    lane: int | None
+    shard: int | None
     limits: ClaimLimits = field(default_factory=ClaimLimits)
     ahead: bool = False
     alone: int = 0
@@ -83,7 +84,7 @@ class SettleAndClaim:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    lane: int
+    shard: int
     limits: ClaimLimits
     after_s: float = 0.0
 
@@ -138,7 +139,7 @@ class Flush:
 @dataclass(frozen=True, slots=True)
 class Wait:
     seconds: float
-    lane: int | None = None
+    shard: int | None = None
     limits: ClaimLimits = field(default_factory=ClaimLimits)
 
 

@@ -1,26 +1,27 @@
 """What one consumer holds: leased groups, and how far each is handled. Pure.
 
-Two threads use it: the one that runs handlers walks through the groups, and the keeper thread renews leases and sends
-what a slow handler would hold up. All but `begin` and `finish` is called under the shell's lock: the keeper may hold
+Two threads use it: the one that runs handlers walks through the groups, and the renewer thread renews leases and sends
+what a slow handler would hold up. All but `begin` and `finish` is called under the shell's lock: the renewer may hold
 that for a round trip.
 
 Rules:
   - A message handled but not acknowledged yet sits between `acked` and `done` of its group.
-  - A group is open until it is given back, failed, or its lease is found lost; only an open group is worked on.
+  - A group is open until it is released, failed, or its lease is found lost; only an open group is worked on.
   - After `deadline`, by the local clock since before the lease was asked for, a lease counts as lost until renewed.
 
 A group is begun without the lock. Both threads write what they are about before they read what the other is about:
 
-    the thread that handles: begin(i)              the keeper: settle(unbegun=True), under the lock
+    the thread that handles: begin(i)              the renewer: settle(unbegun=True), under the lock
     ---------------------------------              ------------------------------------------------
     1  writes  current = i                         1  writes  gives_up = True
     2  reads   gives_up                            2  reads   current
-         it is True:  asks again under the lock    3  gives back the groups behind `current`, is_open = False
+         it is True:  asks again under the lock    3  releases the groups behind `current`, is_open = False
          it is False: reads is_open                4  writes  gives_up = False
 
-Where it reads False before the keeper's 1, the keeper's 2 reads the new `current` and leaves the group alone. Where it
-reads False after the 4, `is_open` says what the keeper decided. Where it reads True, it waits for the lock, and so
-for 4. With a pair of lines turned round, a group could be begun and given back at once (the twins in test_held.py).
+Where it reads False before the renewer's 1, the renewer's 2 reads the new `current` and leaves the group alone. Where
+it
+reads False after the 4, `is_open` says what the renewer decided. Where it reads True, it waits for the lock, and so
+for 4. With a pair of lines turned round, a group could be begun and released at once (the controls in test_held.py).
 """
 
 from __future__ import annotations
@@ -33,21 +34,21 @@ from ..calls.claim import LeasedGroup
 from ..calls.outage import Began, Ended, ProbeEnd
 from ..calls.settle import Acked, Nack, Nacked, renew
 from ..settings.options import AUDIT_LENGTH
-from ..settings.pace import ACK_AFTER_S, GIVE_BACK_S, KEEPER_AFTER_S, KEEPER_S, RENEW_PART
+from ..settings.pace import ACK_AFTER_S, RELEASE_S, RENEW_PART, RENEWER_AFTER_S, RENEWER_S
 from ..settings.policy import HistoryKept
-from ..store.keys import LaneKeys
+from ..store.keys import ShardKeys
 from .held_group import HeldGroup, History
-from .outbox import Outbox, Sending
 from .outcome import Told
+from .pending_acks import PendingAcks, Sending
 
 
 @dataclass(slots=True)
 class Held:
     """The groups of one claim. `lost` counts the leases that ended before their acknowledgement."""
 
-    lanes: Sequence[LaneKeys]
+    shards: Sequence[ShardKeys]
     lease_s: float
-    lane: int = 0
+    shard: int = 0
     groups: list[HeldGroup] = field(default_factory=list)
     current: int = -1
     deadline: float = 0.0
@@ -62,14 +63,14 @@ class Held:
     left_since: float | None = None
     """Beginning of the run whose lease was renewed for the last time."""
     gives_up: bool = False
-    """Whether groups that were not begun are being given back right now."""
+    """Whether groups that were not begun are being released right now."""
     is_more_due: bool = False
     """Whether groups were due at the last acknowledgement, but for those that it gave back."""
     lost: int = 0
     handled: int = 0
     """Messages whose handlers succeeded, of all claims."""
     number: int = 0
-    """Of the claim in hand."""
+    """Of the claim in progress."""
     with_failures: bool = False
     """Whether claims bring the failures of heads: passes over steps need them."""
     audits: bool = False
@@ -79,25 +80,25 @@ class Held:
     keeps_history: Callable[[], HistoryKept] = lambda: ""
     """What the queue keeps, as far as its client knows; asked at each claim."""
     history: History | None = None
-    """For the claim in hand."""
+    """For the claim in progress."""
     refusals: list[tuple[str, str, bool]] = field(default_factory=list)
     """Group and token of each refusal that the shell has yet to tell, and whether its call was repeated."""
     is_held_back: bool = False
-    """Whether an outage holds the lane back, as a nack of this claim was answered: its other groups are given back."""
+    """Whether an outage holds the shard back, as a nack of this claim was answered: its other groups are released."""
     outages: list[Began | Ended] = field(default_factory=list)
     """What the shell has yet to tell of outages."""
     nacked: dict[tuple[str, str], Nacked] = field(default_factory=dict)
     """How outages were taken, by group and token."""
-    outboxes: list[Outbox] = field(init=False)
-    """One for each lane."""
-    outbox: Outbox = field(init=False)
-    """That of the lane in hand."""
+    shard_acks: list[PendingAcks] = field(init=False)
+    """One for each shard."""
+    pending_acks: PendingAcks = field(init=False)
+    """That of the shard in progress."""
 
     def __post_init__(self) -> None:
-        self.outboxes = [Outbox(lane, keys, self.audit_length) for lane, keys in enumerate(self.lanes)]
-        self.outbox = self.outboxes[self.lane]
+        self.shard_acks = [PendingAcks(shard, keys, self.audit_length) for shard, keys in enumerate(self.shards)]
+        self.pending_acks = self.shard_acks[self.shard]
 
-    def take(self, lane: int, groups: list[LeasedGroup], asked_at: float, answered_at: float, now_us: int = 0) -> None:
+    def take(self, shard: int, groups: list[LeasedGroup], asked_at: float, answered_at: float, now_us: int = 0) -> None:
         """Hold these groups, those with few messages first: one that never ends lets the others go before it.
         Their leases are counted from before the claim was sent. `now_us`: the server's time when it was carried out.
         """
@@ -106,7 +107,7 @@ class Held:
         self.writer.clock.learn(now_us, asked_at, answered_at)
         for leased in groups:
             leased.claimed_at = answered_at
-        self.lane, self.outbox, self.current, self.number = lane, self.outboxes[lane], -1, self.number + 1
+        self.shard, self.pending_acks, self.current, self.number = shard, self.shard_acks[shard], -1, self.number + 1
         few_first = sorted(groups, key=lambda leased: len(leased.members))
         self.groups = [*map(HeldGroup, few_first)]
         if self.audits or self.history:
@@ -118,7 +119,7 @@ class Held:
         self.nacked.clear()
 
     def begin(self, index: int) -> bool | None:
-        """Start on a group, unless it was given back or lost meanwhile; None: whether it is open shows under the lock.
+        """Start on a group, unless it was released or lost meanwhile; None: whether it is open shows under the lock.
         The order of the two lines is the handshake drawn above.
         """
         self.current = index
@@ -147,22 +148,22 @@ class Held:
         if not group.is_open:
             return
         self._settle(group, group.done, release=False)
-        self.outbox.nacks.append(group.give_up(told))
+        self.pending_acks.nacks.append(group.give_up(told))
         if group.leased.is_probe and told.ends_outage:
-            self.outbox.probes.append(ProbeEnd("close", group.leased.token))
+            self.pending_acks.probes.append(ProbeEnd("close", group.leased.token))
         group.is_open = False
 
     def _settle(self, group: HeldGroup, done: int, *, release: bool) -> None:
         if group.leased.is_probe and (done > group.acked or (release and not done)):
-            self.outbox.probes.append(ProbeEnd("close" if done else "probe", group.leased.token))
+            self.pending_acks.probes.append(ProbeEnd("close" if done else "probe", group.leased.token))
         if done > group.acked or release:
             entry = group.entry(done, release=release)
-            self.outbox.acks.append(entry)
+            self.pending_acks.acks.append(entry)
             group.acknowledged(entry)
             group.is_open = group.is_open and not release
 
     def settle(self, *, everything: bool = False, unbegun: bool = False) -> None:
-        """Put finished messages into the outbox. `everything` gives back all groups, `unbegun` those not begun."""
+        """Put finished messages into the pending_acks. `everything` releases all groups, `unbegun` those not begun."""
         self.finished_at = None  # first: a message that is finished meanwhile must not wait unnoticed
         self.gives_up = unbegun  # before `current` is read, as drawn above
         for index, group in enumerate(self.groups):
@@ -176,34 +177,41 @@ class Held:
         self.gives_up = False
 
     def settle_late(self, now: float) -> None:
-        """While a handler runs: into the outbox with what would wait for it, late acks and groups not begun."""
+        """While a handler runs: into the pending_acks with what would wait for it, late acks and groups not begun."""
         since, finished = self.running_since, self.finished_at
-        waits = finished is not None and now - finished >= KEEPER_AFTER_S
-        if since is not None and now - since >= (KEEPER_S if waits else ACK_AFTER_S):
-            self.settle(unbegun=now - since >= GIVE_BACK_S)
+        waits = finished is not None and now - finished >= RENEWER_AFTER_S
+        if since is not None and now - since >= (RENEWER_S if waits else ACK_AFTER_S):
+            self.settle(unbegun=now - since >= RELEASE_S)
 
     def outgoing(self, *, claims_next: int | None = None, now: float | None = None) -> Sending | None:
-        """What to send now of the lane in hand: its outbox, and with `now` the renewals that are due. None when nothing
-        is. `claims_next`: see `Outbox.sending`.
+        """What to send now of the shard in progress: its pending_acks, and with `now` the renewals that are due. None
+        when nothing
+        is. `claims_next`: see `PendingAcks.sending`.
         """
         renews = now is not None and self._renews(now)
-        if not (self.outbox or renews):
+        if not (self.pending_acks or renews):
             return None
-        sending = self.outbox.sending(self.number, claims_next=claims_next)
+        sending = self.pending_acks.sending(self.number, claims_next=claims_next)
         if renews:
             sending.renewals = [(group.leased.key, group.leased.token) for group in self.groups if group.is_open]
             if sending.renewals:
                 sending.is_last = self.is_stuck
-                sending.calls.append(renew(self.outbox.keys, sending.renewals, self.lease_s, alone=sending.is_last))
+                sending.calls.append(
+                    renew(self.pending_acks.keys, sending.renewals, self.lease_s, alone=sending.is_last)
+                )
         return sending if sending.calls else None
 
     def outgoing_of_all(self, *, claims_next: int | None = None) -> list[Sending]:
-        """What waits in any lane's outbox, to be sent together with a claim."""
-        return [outbox.sending(self.number, claims_next=claims_next) for outbox in self.outboxes if outbox]
+        """What waits in any shard's pending_acks, to be sent together with a claim."""
+        return [
+            pending_acks.sending(self.number, claims_next=claims_next)
+            for pending_acks in self.shard_acks
+            if pending_acks
+        ]
 
     def has_due(self, now: float) -> bool:
         """Whether there may be something to send now."""
-        return bool(self.outbox) or self._renews(now)
+        return bool(self.pending_acks) or self._renews(now)
 
     @property
     def is_stuck(self) -> bool:
@@ -217,18 +225,18 @@ class Held:
 
     def posted(self, sending: Sending) -> None:
         """It is on its way. `answered` or `put_back` says what became of it."""
-        self.outboxes[sending.lane].posted()
+        self.shard_acks[sending.shard].posted()
 
     def put_back(self, sending: Sending) -> None:
         """It was not answered: it is sent again, before what came meanwhile."""
-        self.outboxes[sending.lane].put_back(sending)
+        self.shard_acks[sending.shard].put_back(sending)
 
     def answered(self, sending: Sending, results: Sequence[Any], sent_at: float, *, is_repeat: bool = False) -> None:
         """Take in the results of `sending.calls`, in their order: every call was answered.
 
         `is_repeat`: the network layer sent them more than once, so a refusal may be the answer to a success.
         """
-        self.outboxes[sending.lane].answered(sending)
+        self.shard_acks[sending.shard].answered(sending)
         answers = iter(results)
         refused: list[tuple[str, str]] = []
         if sending.acks:
@@ -237,7 +245,7 @@ class Held:
             refused += [(entry.group, entry.token) for entry in acked.refused if entry.members]
         nacked = [(entry, next(answers)) for entry in sending.nacks]
         refused += [(entry.group, entry.token) for entry, done in nacked if not self._taken(entry, done)]
-        self.outboxes[sending.lane].nacks[:0] = [entry for entry, done in nacked if done.is_behind]
+        self.shard_acks[sending.shard].nacks[:0] = [entry for entry, done in nacked if done.is_behind]
         self.outages += [end for end in (next(answers) for _ in sending.probes) if end.status == "closed"]
         if refused and (sending.is_repeat or is_repeat):
             self.refusals += [(group, token, True) for group, token in refused]
@@ -286,9 +294,9 @@ class Held:
 
     def abandon(self) -> None:
         """The leases ran out while the server was away: forget all of it; others handle those groups again."""
-        for outbox in self.outboxes:
-            leases = outbox.leases()
-            outbox.posted()
+        for pending_acks in self.shard_acks:
+            leases = pending_acks.leases()
+            pending_acks.posted()
             for key, token in leases:
                 self._lose(key, token)
         self.groups = []

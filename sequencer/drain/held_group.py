@@ -55,7 +55,7 @@ class History:
         return all_handled(messages, times, self.clock.ahead_us, self.consumer)
 
     def dropped(self, group: HeldGroup, began: float, ended: float) -> str:
-        """Of the group's next message, which is given up after this try."""
+        """Of the group's next message, which is given up after this attempt."""
         return "d" + self._text(group, group.done, began, ended)[1:]
 
     def _said(self, group: HeldGroup, at: int) -> EndingSaid:
@@ -65,8 +65,8 @@ class History:
     def _text(self, group: HeldGroup, at: int, began: float, ended: float) -> str:
         message, us = group.leased.messages[at], self.clock.us
         remark = group.remarks.get(at, PLAIN)
-        tries = max(message.attempt, remark.tries)
-        return handled(tries, message.stamp, us(began), us(ended), self.consumer, remark)
+        attempts = max(message.attempt, remark.attempts)
+        return handled(attempts, message.stamp, us(began), us(ended), self.consumer, remark)
 
 
 class HeldGroup:
@@ -117,7 +117,7 @@ class HeldGroup:
         self.mark = entry.mark
 
     def _run(self, position: int) -> HandlerRun:
-        """Times count from the token, a tick of the lane's clock, and from the claim's answer: never too late, so that
+        """Times count from the token, a tick of the shard's clock, and from the claim's answer: never too late, so that
         runs of two leases overlap only if their handlers did.
         """
         leased, (began, ended) = self.leased, self.times[position]

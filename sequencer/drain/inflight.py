@@ -5,7 +5,7 @@ Where an exception that no generator raised ends one between two effects, the sh
 
 While more groups are due than one claim takes, the next claim is in flight while a batch is handled: from its start on
 where handlers are quick, so that the server and the handlers work at the same time, else shortly before its end. Its
-answer waits in the connection until the batch is done; its groups are given back when that takes longer than it should.
+answer waits in the connection until the batch is done; its groups are released when that takes longer than it should.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ..calls.call import UNDONE, Call
 from ..calls.claim import Claimed, Halted, claim
 from ..errors import SequencerError
 from ..settings.options import ClaimLimits
-from ..settings.pace import AHEAD_BYTES, AHEAD_S, ANSWER_S, GIVE_BACK_S, OVERDUE_S, SMALL_BYTES
+from ..settings.pace import AHEAD_BYTES, AHEAD_S, ANSWER_S, OVERDUE_S, RELEASE_S, SMALL_BYTES
 from .effects import Ahead, Calls, Clock, Close, Collect, Exchange, IsAnswered, Post, SendAndWait, SettleAndClaim
 from .held import Held
-from .outbox import Sending
+from .pending_acks import Sending
 
 
 class Posted(NamedTuple):
-    """What was posted and is not answered yet. `lane`: where the claim in it looks, None when there is none."""
+    """What was posted and is not answered yet. `shard`: where the claim in it looks, None when there is none."""
 
     calls: Calls
     sending: Sending | None
-    lane: int | None
+    shard: int | None
     sent_at: float
     is_long: bool
     """Whether what it claims may be more than a server sends at once."""
@@ -42,7 +42,7 @@ class AnsweredClaim(NamedTuple):
     """A claim ahead that was answered and not asked for yet."""
 
     claimed: Claimed
-    lane: int
+    shard: int
     sent_at: float
 
 
@@ -76,11 +76,11 @@ class InFlight:
         """When the claim was sent that nobody has asked for yet, if there is one."""
         if self._answered_claim:
             return self._answered_claim.sent_at
-        return next((posted.sent_at for posted in self._in_flight if posted.lane is not None), None)
+        return next((posted.sent_at for posted in self._in_flight if posted.shard is not None), None)
 
-    def claim(self, lane: int, limits: ClaimLimits, *, ahead: bool = False, alone: int = 0) -> Call[Claimed]:
+    def claim(self, shard: int, limits: ClaimLimits, *, ahead: bool = False, alone: int = 0) -> Call[Claimed]:
         """The call that claims for this consumer."""
-        keys, who = self._held.lanes[lane], self._claimant
+        keys, who = self._held.shards[shard], self._claimant
         return claim(keys, *who[:3], limits, ahead=ahead, alone=alone, with_failures=self._held.with_failures)
 
     def settle_and_claim(self, effect: SettleAndClaim) -> Exchange[Claimed | None]:
@@ -90,18 +90,18 @@ class InFlight:
         if self.ahead_since is None:
             if self._in_flight:
                 yield from self.collect_all()
-        elif effect.lane is None:
-            yield from self.give_back_claim()
+        elif effect.shard is None:
+            yield from self.release_claim()
         else:
             return (yield from self._take_claim(effect))
         return (yield from self._settle_and_claim_now(effect))
 
     def _settle_and_claim_now(self, effect: SettleAndClaim) -> Exchange[Claimed | None]:
-        held, lane = self._held, effect.lane
-        sendings = held.outgoing_of_all(claims_next=lane)
+        held, shard = self._held, effect.shard
+        sendings = held.outgoing_of_all(claims_next=shard)
         calls = [call for sending in sendings for call in sending.calls]
-        if lane is not None:
-            calls.append(self.claim(lane, effect.limits, alone=effect.alone))
+        if shard is not None:
+            calls.append(self.claim(shard, effect.limits, alone=effect.alone))
         if not calls:
             return None
         before = self._clock()
@@ -110,11 +110,11 @@ class InFlight:
         for sending in sendings:
             told = list(islice(answers, len(sending.calls)))
             held.answered(sending, told, before, is_repeat=is_repeat)
-        if lane is None:
+        if shard is None:
             return None
         claimed: Claimed = results[-1]
         self._note(claimed)
-        held.take(lane, claimed.groups, before, self._clock(), claimed.now_us)
+        held.take(shard, claimed.groups, before, self._clock(), claimed.now_us)
         return claimed
 
     def _take_claim(self, effect: SettleAndClaim) -> Exchange[Claimed]:
@@ -132,7 +132,7 @@ class InFlight:
                 not (unread or self._answered_claim) and (yield IsAnswered(within_s))
             ):
                 unread = (yield from self._collect_next()) or unread
-            sending = self._held.outgoing(claims_next=effect.lane if effect.ahead else None)
+            sending = self._held.outgoing(claims_next=effect.shard if effect.ahead else None)
             if sending or effect.ahead:
                 yield from self._post(sending, effect if effect.ahead else None)
             while not (unread or self._answered_claim):
@@ -141,32 +141,32 @@ class InFlight:
             if unread:
                 with suppress(SequencerError):
                     self._take_in(*unread)
-            self._give_back_answered()  # the server may have lost its data, and with it the lease
+            self._release_answered()  # the server may have lost its data, and with it the lease
             raise
         if unread:
             yield from self._taken_in(*unread)
         answered, self._answered_claim = self._answered_claim, None
         assert answered is not None
-        self._held.take(answered.lane, answered.claimed.groups, answered.sent_at, self._clock())
+        self._held.take(answered.shard, answered.claimed.groups, answered.sent_at, self._clock())
         return answered.claimed
 
     def ahead(self, effect: Ahead) -> Exchange[None]:
         """Send a claim, unless one is in flight; or, if its time has not come yet, leave that to `on_tick`."""
         if effect.after_s > 0:
             self._planned = effect, self._clock() + effect.after_s
-        elif self.ahead_since is None:  # alone: what is to be told of the groups in hand may have to wait
+        elif self.ahead_since is None:  # alone: what is to be told of the groups in progress may have to wait
             yield from self._post(None, effect)
 
     def on_tick(self, now: float) -> Exchange[None]:
-        """While a handler runs: send the claim whose time has come, take in what is answered, give back what was
+        """While a handler runs: send the claim whose time has come, take in what is answered, release what was
         claimed ahead of a handler that takes long, and send what would wait for it.
         """
         if self._planned and now >= self._planned[1]:
             effect, self._planned = self._planned[0], None
             yield from self.ahead(replace(effect, after_s=0.0))
         began, since = self._held.running_since, self.ahead_since
-        if began is not None and since is not None and (now - since > AHEAD_S or now - max(began, since) > GIVE_BACK_S):
-            yield from self.give_back_claim()
+        if began is not None and since is not None and (now - since > AHEAD_S or now - max(began, since) > RELEASE_S):
+            yield from self.release_claim()
         elif self._in_flight:
             yield from self.collect_all(is_awaited=now - self._in_flight[0].sent_at > OVERDUE_S)
         self._held.settle_late(now)
@@ -180,9 +180,9 @@ class InFlight:
             yield from self.collect_all()
 
     def send_due(self, now: float) -> Exchange[None]:
-        """Send the outbox of the lane in hand, and renewals that are due.
+        """Send the pending_acks of the shard in progress, and renewals that are due.
 
-        Waits for the answers to renewals, and for those to earlier acknowledgements of the groups in hand: of two
+        Waits for the answers to renewals, and for those to earlier acknowledgements of the groups in progress: of two
         acknowledgements of a group, the second must not be carried out where the first was not.
         """
         if not self._held.has_due(now):
@@ -201,16 +201,16 @@ class InFlight:
         if self._answered_claim and not self._answered_claim.claimed.groups:
             self._answered_claim = None
 
-    def give_back_claim(self) -> Exchange[None]:
+    def release_claim(self) -> Exchange[None]:
         """Let the groups that were claimed ahead go with what is sent next."""
         yield from self.collect_all()
-        self._give_back_answered()
+        self._release_answered()
 
     def lose(self) -> None:
-        """The connection is lost: what was told is to be told again, and groups that were claimed ahead are given back.
+        """The connection is lost: what was told is to be told again, and groups that were claimed ahead are released.
         Those of an answer that never came wait for the end of their leases.
         """
-        self._give_back_answered()
+        self._release_answered()
         for posted in reversed(self._in_flight):
             if posted.sending:
                 self._held.put_back(posted.sending)
@@ -219,9 +219,9 @@ class InFlight:
     def _is_about_current_batch(self, posted: Posted) -> bool:
         return posted.sending is not None and posted.sending.number == self._held.number
 
-    def _give_back_answered(self) -> None:
+    def _release_answered(self) -> None:
         if answered := self._answered_claim:
-            self._held.outboxes[answered.lane].give_back(answered.claimed.groups)
+            self._held.shard_acks[answered.shard].release(answered.claimed.groups)
             self._answered_claim = None
 
     def _note(self, claimed: Claimed) -> None:
@@ -231,14 +231,14 @@ class InFlight:
     def _post(self, sending: Sending | None, ahead: Ahead | SettleAndClaim | None) -> Exchange[None]:
         """Send what is to be told and, behind it, a claim ahead."""
         calls = list(sending.calls) if sending else []
-        lane, is_long = None, False
-        if ahead and ahead.lane is not None:
-            lane, limits, is_long = ahead.lane, ahead.limits, self._size > SMALL_BYTES
+        shard, is_long = None, False
+        if ahead and ahead.shard is not None:
+            shard, limits, is_long = ahead.shard, ahead.limits, self._size > SMALL_BYTES
             limits = limits if is_long else replace(limits, bytes=min(limits.bytes, AHEAD_BYTES))
-            calls.append(self.claim(lane, limits, ahead=True))
+            calls.append(self.claim(shard, limits, ahead=True))
         if sending:
             self._held.posted(sending)
-        self._in_flight.append(Posted(calls, sending, lane, self._clock(), is_long))
+        self._in_flight.append(Posted(calls, sending, shard, self._clock(), is_long))
         try:
             yield Post(calls)
         except BaseException:
@@ -257,7 +257,7 @@ class InFlight:
     def _collect_next(self) -> Exchange[tuple[Posted, list[Any]] | None]:
         """Take in the earliest of what is in flight; leave a claim to the caller, unless it tells of these groups."""
         posted, replies = yield from self._collect()
-        if posted.lane is not None and not self._is_about_current_batch(posted):
+        if posted.shard is not None and not self._is_about_current_batch(posted):
             return posted, replies
         yield from self._taken_in(posted, replies)
         return None
@@ -282,11 +282,11 @@ class InFlight:
                 self._held.put_back(sending)
             else:
                 self._held.answered(sending, told, posted.sent_at)
-        if posted.lane is not None:
+        if posted.shard is not None:
             claimed = results[-1] if isinstance(results[-1], Claimed) else Claimed([])
-            self._give_back_answered()  # one that was answered before is nobody's any more
+            self._release_answered()  # one that was answered before is nobody's any more
             self._note(claimed)
-            self._answered_claim = AnsweredClaim(replace(claimed, was_ahead=True), posted.lane, posted.sent_at)
+            self._answered_claim = AnsweredClaim(replace(claimed, was_ahead=True), posted.shard, posted.sent_at)
         return refusal
 
     def _give_up(self, refusal: SequencerError) -> Exchange[NoReturn]:

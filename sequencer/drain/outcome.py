@@ -6,7 +6,7 @@ import traceback
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ..calls.outage import LaneOutage, Waits
+from ..calls.outage import ShardOutage, Waits
 from ..calls.settle import Ending, Nacked
 from ..errors import HandlerTimeout, LeaseExpired, Outage, Park, Retry, SetAside, TooLate, Undecodable, WrongSignal
 from ..settings.error_names import is_named
@@ -19,7 +19,7 @@ from ..values.message import Failure, Message
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of a failed message: tried again after `delay_s`, or, when that is None, ended so."""
+    """What becomes of a failed message: retried after `delay_s`, or, when that is None, ended so."""
 
     delay_s: float | None
     ending: Ending = "park"
@@ -64,11 +64,11 @@ class OfSteps:
     """None leaves the record as it is."""
     has_progressed: bool
     unanswered: int
-    """Leases that ended unanswered: what a record without a ledger counts on. Tries of steps are in the ledger."""
+    """Leases that ended unanswered: what a record without a ledger counts on. Attempts of steps are in the ledger."""
     was_tried: bool
     """Whether a step was called."""
     is_missing: bool = False
-    """Whether this version lacks its kind or a step: it is given back, and counts nothing."""
+    """Whether this version lacks its kind or a step: it is released, and counts nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,14 @@ class Failed:
     failure: Failure
     is_held: bool = True
     """Whether its lease still counts as held: if not, another consumer decides."""
-    held_back: LaneOutage | None = None
-    """The outage that holds the lane back, as the server said when it was told of an outage."""
+    held_back: ShardOutage | None = None
+    """The outage that holds the shard back, as the server said when it was told of an outage."""
     steps: OfSteps | None = None
     """Of a message with a ledger: what its pass left."""
 
     @property
     def is_late(self) -> bool:
-        """Whether it is given up because it was late: no try failed."""
+        """Whether it is given up because it was late: no attempt failed."""
         return isinstance(self.error, TooLate)
 
     def told(self, member: str) -> Told:
@@ -122,7 +122,9 @@ ENDING_BY_OPTION: dict[OnFailure, Ending] = {"park": "park", "dead_letter": "dea
 
 
 def decide(options: QueueOptions, attempt: int, error: BaseException, random: float) -> Decision:
-    """By what the handler raised, else by the queue's options: those that name errors, then those that count tries."""
+    """By what the handler raised, else by the queue's options: those that name errors, then those that count
+    attempts.
+    """
     if isinstance(error, TooLate):
         return Decision(None, error.ending)
     if isinstance(error, SetAside):
@@ -177,7 +179,7 @@ def no_answer(options: QueueOptions, message: Message, owner: str) -> str:
         return (
             f"attempt {tried} ended without an answer: consumer {owner} died, or stood still for longer than its lease"
         )
-    return f"it was tried {many(tried, 'time')}, of at most {_limit(options)}, and is not tried again"
+    return f"it was tried {many(tried, 'time')}, of at most {_limit(options)}, and is not retried"
 
 
 def has_expired(options: QueueOptions, message: Message) -> bool:
@@ -200,10 +202,10 @@ def describe(error: BaseException, message: Message, owner: str, at: float, atte
         text = "".join(traceback.format_exception(type(error), error, inner)) if inner else ""
     except Exception as broken:  # an exception that can't even say what it is
         said, text = f"its text could not be read: {type(broken).__name__}", ""
-    tried = tries(message, error) if attempt is None else attempt
+    tried = attempts(message, error) if attempt is None else attempt
     return Failure(message.id, type(error).__name__, said, text, tried, at, owner)
 
 
-def tries(message: Message, error: BaseException) -> int:
+def attempts(message: Message, error: BaseException) -> int:
     """How often the message was tried, when it failed with this."""
     return message.attempt - 1 if isinstance(error, LeaseExpired | TooLate | Undecodable) else message.attempt

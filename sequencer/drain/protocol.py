@@ -20,9 +20,9 @@ from ..settings.backoff import RECONNECT
 from ..settings.options import ConsumerOptions, QueueOptions
 from ..settings.pace import ENDING_S, FLUSH_S, IDLE_S
 from ..values.message import ConsumeSummary
+from .admission import refusal_of
 from .batch import BatchEnd, BatchSize
 from .effects import Ahead, Clock, Control, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Tell, Wait
-from .gate import refusal_of
 from .held import Held
 from .held_group import HeldGroup
 from .outcome import Failed, failed_with
@@ -34,9 +34,9 @@ from .steps.runner import MISSING_S, StepRunner
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """What the lanes said since one of them had something due."""
+    """What the shards said since one of them had something due."""
 
-    lanes: int = 0
+    shards: int = 0
     """How many of them were asked."""
     is_empty: bool = True
     """Whether nothing is left in them but what waits for a person."""
@@ -44,9 +44,9 @@ class Idle:
     """Until the first of them has something due, as far as they know; 0 where that may be so already."""
 
     def found_nothing(self, claimed: Claimed) -> Idle:
-        """One more lane has nothing due now."""
+        """One more shard has nothing due now."""
         due_s = IDLE_S if claimed.next_due_s is None else claimed.next_due_s
-        return Idle(self.lanes + 1, self.is_empty and claimed.is_empty, min(self.wait_s, due_s))
+        return Idle(self.shards + 1, self.is_empty and claimed.is_empty, min(self.wait_s, due_s))
 
 
 NOT_IDLE = Idle()
@@ -64,7 +64,7 @@ def drain(
     random: Clock,
     declared: Steps | InlineHandler | None = None,
 ) -> Drain:
-    """Drain the queue's lanes until told to stop; the summary is the generator's return value.
+    """Drain the queue's shards until told to stop; the summary is the generator's return value.
 
     `clock` is monotonic and `wall` since 1970, both in seconds; `random` gives numbers in [0, 1). `declared`: the steps
     of each message, None where a handler takes them.
@@ -72,8 +72,8 @@ def drain(
     size = BatchSize(options.limits)
     held.with_failures = declared is not None
     runner = StepRunner(held, queue, declared, control, owner, clock, wall, random)
-    born, lanes = clock(), len(held.lanes)
-    lane = troubles = failed = late = 0
+    born, shards = clock(), len(held.shards)
+    shard = troubles = failed = late = 0
     idle, goes_ahead = NOT_IDLE, True
     claimed_while_waiting: Claimed | None = None
 
@@ -89,12 +89,12 @@ def drain(
     while (reason := ending()) is None:
         left = None if options.max_messages is None else options.max_messages - held.handled - failed
         try:
-            # With several lanes nothing is claimed ahead: what is sent belongs to one lane.
-            may_ahead = goes_ahead and lanes == 1 and left is None
+            # With several shards nothing is claimed ahead: what is sent belongs to one shard.
+            may_ahead = goes_ahead and shards == 1 and left is None
             ahead = may_ahead and size.is_quick
-            alone = size.alone if lanes == 1 and left is None else 0
+            alone = size.alone if shards == 1 and left is None else 0
             claimed: Claimed = claimed_while_waiting or (
-                yield SettleAndClaim(lane, size.next_limits(left), ahead, alone)
+                yield SettleAndClaim(shard, size.next_limits(left), ahead, alone)
             )
         except ServerUnavailable:
             troubles += 1
@@ -102,20 +102,20 @@ def drain(
                 yield Locked(held.abandon)
             yield Sleep(RECONNECT.delay_s(troubles, random()))
             continue
-        troubles, lane, claimed_while_waiting = 0, (lane + 1) % lanes, None
+        troubles, shard, claimed_while_waiting = 0, (shard + 1) % shards, None
         goes_ahead = bool(claimed.groups) or not claimed.was_ahead
         if not goes_ahead:
             continue
         if not claimed.groups:
             idle = idle.found_nothing(claimed)
-            if idle.lanes >= lanes:
+            if idle.shards >= shards:
                 if (options.until_empty and idle.is_empty) or (options.until_idle and idle.wait_s > 0):
                     reason = "drained"
                     break
                 seconds = min(idle.wait_s, ENDING_S) if options.until_empty else idle.wait_s
                 try:
-                    # A hint does not say to a claim which of several lanes it is for.
-                    claimed_while_waiting = yield Wait(seconds, lane if lanes == 1 else None, size.first_limits(left))
+                    # A hint does not say to a claim which of several shards it is for.
+                    claimed_while_waiting = yield Wait(seconds, shard if shards == 1 else None, size.first_limits(left))
                 except ServerUnavailable:
                     yield Sleep(RECONNECT.base_s)
                 idle = NOT_IDLE
@@ -124,7 +124,7 @@ def drain(
 
         if may_ahead and claimed.has_more and (after_s := size.claims_after_s()) is not None:
             with suppress(ServerUnavailable):
-                yield Ahead(lane, size.next_limits(left), after_s)
+                yield Ahead(shard, size.next_limits(left), after_s)
         began, before = clock(), held.handled + failed + late
         end = size.end_of(claimed, began)
         for index, group in enumerate(held.groups):
@@ -136,7 +136,7 @@ def drain(
                 if isinstance(problem, StopConsuming):
                     control.is_stopping = True
                 elif isinstance(problem, Unfinished) and problem.is_missing:
-                    yield from _give_back(held, group, runner, problem)
+                    yield from _release(held, group, runner, problem)
                 elif problem is not None:
                     message, member = group.leased.messages[group.done], group.leased.members[group.done]
                     if isinstance(problem, Unfinished):
@@ -154,14 +154,14 @@ def drain(
                 break
         is_alone = not (claimed.has_more or held.is_more_due)
         size.learn(held.handled + failed + late - before, clock() - began, is_alone=is_alone)
-        if held.is_held_back:  # also what was claimed ahead is given back
+        if held.is_held_back:  # also what was claimed ahead is released
             with suppress(ServerUnavailable):
                 yield SettleAndClaim(None)
 
     for _ in range(3):
         try:
             yield SettleAndClaim(None)
-            if not any(held.outboxes):  # nothing is left to be sent again
+            if not any(held.shard_acks):  # nothing is left to be sent again
                 break
         except ServerUnavailable:
             yield Sleep(RECONNECT.base_s)
@@ -169,14 +169,14 @@ def drain(
 
 
 def _tell_outage(held: Held, group: HeldGroup, one: Failed, member: str) -> Generator[Effect, Any, None]:
-    """Of an outage the server says what becomes of it, and whether it holds the lane back: so it is asked first."""
+    """Of an outage the server says what becomes of it, and whether it holds the shard back: so it is asked first."""
     yield Locked(partial(held.fail, group, one.told(member)))
     with suppress(ServerUnavailable):
         yield Flush(is_awaited=True)
     yield one.answered((yield Locked(partial(held.take_nacked, group.leased))))
 
 
-def _give_back(held: Held, group: HeldGroup, runner: StepRunner, problem: Unfinished) -> Generator[Effect, Any, None]:
+def _release(held: Held, group: HeldGroup, runner: StepRunner, problem: Unfinished) -> Generator[Effect, Any, None]:
     """This version lacks the kind of its head, or a step of it: another may have them."""
     one, member = runner.failed(problem, group), group.leased.members[group.done]
     if runner.waited_s >= MISSING_S:

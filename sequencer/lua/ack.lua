@@ -1,7 +1,7 @@
--- ack: removes handled messages of leased groups, and gives back those groups whose consumer is
+-- ack: removes handled messages of leased groups, and releases those groups whose consumer is
 -- done with them.
 -- KEYS[1] schedule zset
--- The lane's other keys begin as it does: each key named is a hundredth of an ack of one message.
+-- The shard's other keys begin as it does: each key named is a hundredth of an ack of one message.
 -- ARGV[1] words    JSON [[group, token, "1" to release the group, else the member that its consumer
 --                  handles next or "0", its watermark now or "", how many were late, member, ...],
 --                  ...]; members at most 1000 a group
@@ -13,7 +13,7 @@
 --                  refused
 -- ARGV[6] endings  only where a history is kept: JSON [[what it says of each member, or that and
 --                  the last ledger of its steps (parts/record), ...] of each entry, ...]
--- RETURN  [how many groups are due, but for those given back now, and how many that are kept have
+-- RETURN  [how many groups are due, but for those released now, and how many that are kept have
 --         another head than the member that comes next, position from 1 of each entry whose token
 --         is not valid, ...]; nothing of those was changed
 local schedule = KEYS[1]
@@ -23,7 +23,7 @@ local now_us = ARGV[3]
 local length = ARGV[4]
 local runs = ARGV[5]
 local endings = #ARGV > 6 and ARGV[6]
-local route = ARGV[#ARGV]
+local generation = ARGV[#ARGV]
 --+ prelude
 --+ packed_rules
 local prefix = sub(schedule, 1, -9)
@@ -32,8 +32,8 @@ local stats, memory, audit = prefix .. 'stats', prefix .. 'memory', prefix .. 'a
 local policy_key = prefix .. 'policy'
 local policy = call('HMGET', policy_key, 'packed', 'mark_cap', 'history_bodies')
 local packed = policy[1] or NO_RULES
-local ends = route_end(packed, route)
-if not ends then return redis.error_reply('ROUTE ' .. packed:match('^%S*')) end
+local ends = generation_end(packed, generation)
+if not ends then return redis.error_reply('GENERATION ' .. packed:match('^%S*')) end
 --+ history/room
 local room = endings and has_room(policy[3])
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory

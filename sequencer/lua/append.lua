@@ -1,8 +1,8 @@
--- append: adds messages of one lane, each to its group; a new group becomes due and wakes a
+-- append: adds messages of one shard, each to its group; a new group becomes due and wakes a
 -- consumer.
 -- KEYS[1] schedule zset; KEYS[2] clock string; KEYS[3] dispatch list
 -- KEYS[4] stats hash
--- These four each append may write. The lane's other keys begin as the first does; naming them too
+-- These four each append may write. The shard's other keys begin as the first does; naming them too
 -- would cost one message 2 % of its time.
 -- ARGV[1] on_conflict "none": store nothing; "others": store the rest; "error": store nothing,
 --                     error reply (in MULTI); "replace": take the place of the id's pending
@@ -22,8 +22,8 @@
 -- ARGV[6] group
 -- ARGV[7] id
 -- ARGV[8] score       or ""
--- Behind all of them, the route (parts/route). What an append needs of the policy is one field,
--- `packed`, with the route at its beginning: as six fields it cost one message 4 % more.
+-- Behind all of them, the generation (parts/generation). What an append needs of the policy is one field,
+-- `packed`, with the generation at its beginning: as six fields it cost one message 4 % more.
 -- RETURN  one string, 17 characters a message: "+" stored, "=" was there or was handled, "!" other
 --         content, "<" late and refused, "~" late and dropped, "x" late and a dead letter, "#" its
 --         number is pending under another id, "*" not replaced, as its ledger notes effects; then
@@ -31,7 +31,7 @@
 --         are several, and all went the quick way (by_group), only what is said of the first: all
 --         are stored, each with a stamp one above that of the one before. In mode "2" the number
 --         stands behind that
--- ERROR   ROUTE where that is another; IDCONFLICT, EFFECTS or LATE when on_conflict is "error" or
+-- ERROR   GENERATION where that is another; IDCONFLICT, EFFECTS or LATE when on_conflict is "error" or
 --         "error_replace"; SEQUENCE for
 --         a score that is no number of a sequence; OOM at maxmemory (SET is refused, and comes
 --         first)
@@ -42,19 +42,19 @@ local now_us = ARGV[3]
 local words = ARGV[4]
 local envelope = ARGV[5]
 local group, id, score = ARGV[6], ARGV[7], ARGV[8]
-local route = ARGV[#ARGV]
+local generation = ARGV[#ARGV]
 --+ prelude
 local now = time_us(now_us)
 local prefix = sub(schedule, 1, -9)
 call('HLEN', stats)
 --+ packed_rules
 local packed = call('HGET', prefix .. 'policy', 'packed') or NO_RULES
-local ends = route_end(packed, route)
-if not ends then return redis.error_reply('ROUTE ' .. packed:match('^%S*')) end
+local ends = generation_end(packed, generation)
+if not ends then return redis.error_reply('GENERATION ' .. packed:match('^%S*')) end
 local replaces = on_conflict == 'replace' or on_conflict == 'error_replace'
 local is_plain = sub(packed, ends + 1, ends + 1) == '1' and mode == '0' and not replaces
 local dedup_us = tonumber(packed:match('^%d+', ends + 3))
---+ lane_clock
+--+ shard_clock
 -- The short way, for one message that nothing special is to be said of, and whose id is new. Where
 -- it finds something else it leaves all as it was, and the long way looks again: also whether the
 -- window of an id that was seen is over.
@@ -70,7 +70,7 @@ if words == '' and is_plain then
     wakes = call('HEXISTS', prefix .. 'leases', group) == 0
       and call('HEXISTS', prefix .. 'failures', group) == 0
   end
-  local hinted, before = wakes and call('LLEN', dispatch), lane_clock()
+  local hinted, before = wakes and call('LLEN', dispatch), shard_clock()
   local stamp = fmt('%.0f', math.max(before + 1, now))
   local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
   local record = stamp .. (score == '' and '0000A' or '00000') .. envelope
@@ -150,7 +150,7 @@ if rules.sequence or rules.on_late ~= 'handle' then
   call('HLEN', prefix .. 'letters')
   batch.marked = marks_in(batch, rules.mark_us)
 end
-set_clock(batch, math.max(lane_clock(), now - 1))
+set_clock(batch, math.max(shard_clock(), now - 1))
 call('SET', clock_key, fmt('%.0f', batch.clock + batch.total))
 
 -- Storing is tried at once, and undone exactly where something was refused: a look at every id

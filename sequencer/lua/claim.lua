@@ -1,7 +1,7 @@
--- claim: leases due groups of one lane, longest due first, and reads their first messages that may
+-- claim: leases due groups of one shard, longest due first, and reads their first messages that may
 -- be handled now.
 -- KEYS[1] schedule zset
--- The lane's other keys begin as it does: each key named is a hundredth of a claim of one message.
+-- The shard's other keys begin as it does: each key named is a hundredth of a claim of one message.
 -- ARGV[1] owner        who asks, any text
 -- ARGV[2] lease_ms     until the lease ends
 -- ARGV[3] max_groups
@@ -16,7 +16,7 @@
 -- ARGV[9] failures     "1": the caller wants the failures of the groups that it gets
 -- ARGV[10] only        "" or the only group that the caller wants, if it is due
 -- RETURN  idle: [now_us, next visible-at in us or "", groups, parked or paused groups]; while an
---         outage holds the lane back, no time before its next probe
+--         outage holds the shard back, no time before its next probe
 -- RETURN  else: [now_us, token, JSON [[group, owner whose lease expired or "", watermark or "",
 --         what becomes of a late message, [member, ...], 1], ...], [record, ...], "1" if more was
 --         due, "p" for a probe]; where scores are not all stamps (flag A) it is
@@ -28,10 +28,10 @@
 --         ...]
 -- A due group that still has a lease: it expired. If its consumer held no other group, its head's
 -- attempts go up. It is claimed alone with one message: what kills a consumer is not blamed on its
--- neighbours, and shows itself the next time. A group whose head may not be handled yet is put off
+-- neighbours, and shows itself the next time. A group whose head may not be handled yet is deferred
 -- until then: this is the only place that decides it. How many of several due groups it takes, and
 -- how many messages of each: see parts/claim/fair_share.lua.
--- While an outage holds the lane back nothing is given until its next probe is due, and then one
+-- While an outage holds the shard back nothing is given until its next probe is due, and then one
 -- message, a probe; never to a caller that works on other groups. It is due, too, where the clock
 -- was set back since the wait for it began.
 -- A claim of one group says nothing of others: it leaves the hints, and answers "0" for more.
@@ -40,7 +40,7 @@ local owner, lease_ms = ARGV[1], tonumber(ARGV[2])
 local max_groups, room, max_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local now_us, is_ahead, alone = ARGV[6], ARGV[7] == '1', tonumber(ARGV[8])
 local told_too, only = ARGV[9] == '1', ARGV[10]
-local route = ARGV[#ARGV]
+local generation = ARGV[#ARGV]
 --+ prelude
 local visible_at = only ~= '' and tonumber(call('ZSCORE', schedule, only) or 'nan')
 --+ rights
@@ -51,14 +51,14 @@ local dispatch, stats, memory = prefix .. 'dispatch', prefix .. 'stats', prefix 
 local policy_key, paused = prefix .. 'policy', prefix .. 'paused'
 local policy = call('HMGET', policy_key, 'packed', 'paused', 'probe_us')
 local packed = policy[1] or NO_RULES
-local ends = route_end(packed, route)
-if not ends then return redis.error_reply('ROUTE ' .. packed:match('^%S*')) end
+local ends = generation_end(packed, generation)
+if not ends then return redis.error_reply('GENERATION ' .. packed:match('^%S*')) end
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now, now_text = time_us(now_us)
---+ lane_clock
+--+ shard_clock
 call('HLEN', failures)
 local hints = call('LLEN', dispatch)
-local clock = lane_clock()
+local clock = shard_clock()
 local probe_us = policy[3] and tonumber(policy[3])
 --+ outage/probe
 if probe_us and now < probe_us and has_gone_back() then
@@ -132,7 +132,7 @@ for i, group in ipairs(due) do
       local count, opens, is_gap = read(taken, gate, head)
       range, stride = head.range, head.stride
       if opens > 0 then
-        local text = put_off(group, opens)
+        local text = deferred(group, opens)
         if is_gap then
           halted[#halted + 1] = {group, text, mark or '', range[2], sub(range[1], 17)}
         end

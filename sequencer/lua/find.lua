@@ -4,7 +4,7 @@
 -- RETURN  [cursor, "0" at the end, group, ...]; a group may come twice
 local id, cursor = ARGV[1], ARGV[2]
 --+ keys
---+ route
+--+ generation
 local page = call('ZSCAN', schedule, cursor, 'COUNT', 1000)
 local found = {page[1]}
 for i = 1, #page[2], 2 do

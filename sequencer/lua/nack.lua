@@ -10,23 +10,23 @@
 -- ARGV[9] is_late   "1": it is given up because it is late
 -- ARGV[10] verdict   "outage": something that all handlers need is not there; "timeout": the
 --                    handler took too long; "missing": this version lacks what the message needs,
---                    so it is given back; else ""
+--                    so it is released; else ""
 -- ARGV[11] waits     of an outage, JSON [ms that its group waits at first, at most, ms until the
 --                    next probe or ""]; else ""
 -- ARGV[12] before    the member whose ack was sent in front of this call, or ""
 -- ARGV[13] ledger    of the message, as its record keeps it (parts/record); "" leaves it
--- ARGV[14] ended     of one that is dropped after a try, where a history is kept: what that says of
+-- ARGV[14] ended     of one that is dropped after an attempt, where a history is kept: what that says of
 --                    it, but for the error; else ""
 -- An outage counts no attempt, and `attempts`, `delay_ms`, `ending` and `mark` are not used. But a
--- group's 10th in a row, and those behind it, are failures like others while nothing holds the lane
--- back, if the lane handled something since the first of them: they are the group's own. Its
--- failure begins with how many in a row, and how many messages the lane had handled at the first.
--- Behind that it says whether they are its own: then the next one counts a try of a step.
+-- group's 10th in a row, and those behind it, are failures like others while nothing holds the shard
+-- back, if the shard handled something since the first of them: they are the group's own. Its
+-- failure begins with how many in a row, and how many messages the shard had handled at the first.
+-- Behind that it says whether they are its own: then the next one counts an attempt of a step.
 -- With a ledger an `ending` stands: what was done decides then, and the outage is only counted.
 -- Of one that is missing the failure begins with how often in a row, and us since when.
 -- RETURN  0 when the token is not valid, -2 when the member `before` is still there, as its ack was
 --         refused: nothing was changed; 1
--- RETURN  of an outage, and while one holds the lane back: ["1" if no attempt was counted or "0",
+-- RETURN  of an outage, and while one holds the shard back: ["1" if no attempt was counted or "0",
 --         ms that the group waits or "", now_us, us since when and us of the next probe or "",
 --         "1" if this failure began it or "0"]
 local group, token, member, attempts, delay_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -34,7 +34,7 @@ local ending, failure, mark = ARGV[6], ARGV[7], ARGV[8]
 local is_late = ARGV[9] == '1'
 local verdict, waits, before, ledger, ended = ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]
 --+ keys
---+ route
+--+ generation
 --+ history/room
 local room = has_room(call('HGET', policy_key, 'history_bodies'))
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory

@@ -12,7 +12,7 @@ local progressed = ARGV[6] == '1'
 --+ prelude
 local prefix = sub(KEYS[1], 1, -9)
 local leases = prefix .. 'leases'
---+ route
+--+ generation
 --+ ledger
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local held = call('HGET', leases, group)

@@ -1,14 +1,14 @@
--- outage: ends the outage that holds a lane back, or lets it be probed now.
+-- outage: ends the outage that holds a shard back, or lets it be probed now.
 -- ARGV[1] action   "close": what was given to a probe ran to its end; "probe": the next claim is
 --                  one
 -- ARGV[2] token    of the probe, which to "close" is any of this outage, as one may take longer
 --                  than its lease; "" for a person who asks for a probe
 -- RETURN  [status, now_us, us since when, how many probes failed, last failure]: "closed",
---         "probing", "none" where nothing holds the lane back, "other" for a token of no probe; of
+--         "probing", "none" where nothing holds the shard back, "other" for a token of no probe; of
 --         those two nothing was changed
 local action, token = ARGV[1], ARGV[2]
 --+ keys
---+ route
+--+ generation
 call('HDEL', policy_key, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 call('LLEN', dispatch)

@@ -1,12 +1,12 @@
--- pause: holds a group, or the lane, from the next claim on, or lets it go on. It survives
+-- pause: holds a group, or the shard, from the next claim on, or lets it go on. It survives
 -- everything but its own end.
--- ARGV[1] group    "" for the whole lane
+-- ARGV[1] group    "" for the whole shard
 -- ARGV[2] is_paused "1" or "0"
 -- RETURN  1 if that changed something, else 0
 local group = ARGV[1]
 local is_paused = ARGV[2] == '1'
 --+ keys
---+ route
+--+ generation
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 call('LLEN', dispatch)

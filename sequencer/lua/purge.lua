@@ -3,7 +3,7 @@
 -- RETURN  how many there were
 local words = cjson.decode(ARGV[1])
 --+ keys
---+ route
+--+ generation
 local now = time_us(now_us)
 --+ history/listed
 --+ history/open

@@ -13,7 +13,7 @@ local from = ARGV[1]
 local words = cjson.decode(ARGV[2])
 local ledger = ARGV[3]
 --+ keys
---+ route
+--+ generation
 local now = time_us(now_us)
 --+ memory/check_memory
 --+ memory/marks_of

@@ -16,9 +16,9 @@ local group, id, stamp, base = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local number = tonumber(ARGV[5])
 local envelope, ledger = ARGV[6], ARGV[7]
 --+ keys
---+ route
+--+ generation
 local now = time_us(now_us)
---+ lane_clock
+--+ shard_clock
 --+ record
 --+ head_of
 --+ wake
@@ -62,7 +62,7 @@ while is_taken and not is_own do
   new = base .. '~' .. fmt('%d', number)
   is_taken, is_own = taken_by(new)
 end
-local new_stamp = fmt('%.0f', math.max(lane_clock() + 1, now))
+local new_stamp = fmt('%.0f', math.max(shard_clock() + 1, now))
 local mark = marks_of({group}, tonumber(policy[1] or 0))[1] or ''
 
 call('SET', clock_key, new_stamp)

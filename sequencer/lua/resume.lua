@@ -4,7 +4,7 @@
 -- ARGV[2] failure  the bytes the caller saw; "" for none. Compared, so that nobody skips what they
 --                  did not see
 -- ARGV[3] member   of that failure; "" for none
--- ARGV[4] ending   "": the member stays; "drop": it is removed first, and kept as the lane's last
+-- ARGV[4] ending   "": the member stays; "drop": it is removed first, and kept as the shard's last
 --                  skipped one, unless its ledger notes effects; "discard": also then; "dead": it
 --                  becomes a dead letter first
 -- ARGV[5] mark     the group's watermark once the member is passed, "" to leave it
@@ -17,7 +17,7 @@
 local group, failure, member, ending, mark = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local ledger, told = ARGV[6], ARGV[7]
 --+ keys
---+ route
+--+ generation
 --+ history/room
 local room = has_room(call('HGET', policy_key, 'history_bodies'))
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory

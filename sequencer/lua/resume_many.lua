@@ -11,7 +11,7 @@
 local words = cjson.decode(ARGV[1])
 local ending = ARGV[2]
 --+ keys
---+ route
+--+ generation
 --+ history/room
 local room = has_room(call('HGET', policy_key, 'history_bodies'))
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory

@@ -7,7 +7,7 @@
 -- RETURN  "skipped", "leased", or "changed": nothing was done, look again
 local group, member, old_mark, mark = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --+ keys
---+ route
+--+ generation
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 --+ memory/check_memory

@@ -2,13 +2,13 @@
 -- its cap. Writes do that too, but for dead letters; this is for a queue in which nothing ends.
 -- Deleted dead letters are recorded in the history, where one is kept.
 -- ARGV[1] passed   how many dead letters, the oldest, an earlier call has looked at and left
--- A dead letter with an open question is left: its failure is of the type StepUnknown. A person has
+-- A dead letter with an unresolved step is left: its failure is of the type StepUnknown. A person has
 -- to say what became of that step. Letters are read until they are 100, or more than 2 MB.
 -- RETURN  [messages of the history that went, dead letters that went, dead letters that were looked
 --         at and left, "1" if there may be more to do or "0"]
 local passed = ARGV[1]
 --+ keys
---+ route
+--+ generation
 local now = time_us(now_us)
 --+ history/listed
 --+ history/open
@@ -35,7 +35,7 @@ if names[call('HGET', memory, 'history:open') or ''] then
   history = open_history(room)
 end
 
-local function is_question(letter)
+local function is_unresolved(letter)
   local failure = letter:match('^[^\n]*\n([^\n]*)')
   return failure:find('"type":"StepUnknown"', 1, true) ~= nil
     or failure:find('"type":"StepResultInvalid"', 1, true) ~= nil
@@ -53,7 +53,7 @@ for i = 1, #page, 2 do
     break
   end
   local letter = call('HGET', letters, name) or '\n'
-  if is_question(letter) then
+  if is_unresolved(letter) then
     left = left + 1
   else
     ended_letter(history, 'w', name, letter)

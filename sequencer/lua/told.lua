@@ -9,7 +9,7 @@ local target = ARGV[1]
 local groups = cjson.decode(ARGV[2])
 local dead_us, cursor = ARGV[3], ARGV[4]
 --+ keys
---+ route
+--+ generation
 local told = prefix .. 'told'
 call('HDEL', told, '') -- changes nothing; a first write that is allowed at maxmemory
 for i = 1, #groups, 2 do

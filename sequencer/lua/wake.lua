@@ -4,7 +4,7 @@
 -- RETURN  "woken", "due" (nothing to do), "leased", "failed", "paused", or "missing"
 local group = ARGV[1]
 --+ keys
---+ route
+--+ generation
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now = time_us(now_us)
 local visible = tonumber(call('ZSCORE', schedule, group) or 'nan')

@@ -10,7 +10,7 @@ from ..errors import ServerUnavailable
 from ..queue.append import call_for, receipt_of, refuse_unknown
 from ..queue.session import Session
 from ..store.item import Item
-from ..store.keys import LaneKeys, lane_of
+from ..store.keys import ShardKeys, shard_of
 from ..values.message import Receipt
 from .blocking import BlockingNet, finish
 from .link import in_utf8
@@ -26,7 +26,7 @@ class Appender:
 
     def append(self, item: Item, *, replace: bool = False, backlog: bool = False) -> Receipt:
         """As the operation `queue.append.append`, without its coroutines: that costs a fifth more."""
-        call = call_for(self._lanes(), item, replace=replace, backlog=backlog)
+        call = call_for(self._shards(), item, replace=replace, backlog=backlog)
         with self._net.link() as link:
             try:
                 (outcomes,) = link.run((call,), wait=self._wait)
@@ -40,15 +40,16 @@ class Appender:
         """Put it on a caller's pipeline: nothing is sent here, so it is no operation."""
         self._net.reconnect_if_closed()
         batch = self._batch_of(pipeline)
-        lanes = self._lanes()
-        keys = lanes[lane_of(item.group, len(lanes))]
+        shards = self._shards()
+        keys = shards[shard_of(item.group, len(shards))]
         call = calls.append(keys, [item], on_conflict="error_replace" if replace else "error")
         # The caller's client may have another encoding.
-        pipeline.execute_command(*map(in_utf8, call.eval_command(self._session.route)), batch=batch)
+        pipeline.execute_command(*map(in_utf8, call.eval_command(self._session.generation)), batch=batch)
         return Receipt(item.id, None, None)
 
     def _batch_of(self, pipeline: Any) -> _Batch:
-        """Where the server did not take one that is over, its route was perhaps refused, and only its caller was told:
+        """Where the server did not take one that is over, its generation was perhaps refused, and only its caller was
+        told:
         then the queue is looked at first.
         """
         known = list(self._batches)
@@ -56,8 +57,8 @@ class Appender:
             return found
         over = [one for one in known if one.is_over]
         if not all(one.is_stored for one in over):
-            self._lanes()
-            finish(self._session.ask_route())
+            self._shards()
+            finish(self._session.ask_generation())
         for one in over:
             self._batches.pop(one, None)
         new = _Batch(pipeline)
@@ -65,8 +66,8 @@ class Appender:
         pipeline.set_response_callback(b"EVAL", _answered)
         return new
 
-    def _lanes(self) -> list[LaneKeys]:
-        return self._session.known_lanes() or finish(self._session.lanes_to_append())
+    def _shards(self) -> list[ShardKeys]:
+        return self._session.known_shards() or finish(self._session.shards_to_append())
 
 
 class _Batch:

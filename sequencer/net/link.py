@@ -15,40 +15,40 @@ from ..calls.net_protocol import Alone, Command
 from ..errors import ServerNotUsable, ServerUnavailable
 from ..store.replies import Reading
 from .endpoint import Connection, Endpoint
-from .refusals import is_astray, translate, unrefused
+from .refusals import is_stale, translate, unrefused
 from .repeats import ROUNDS, Repeats, RoundTrip
 
 T = TypeVar("T")
 RECENT_S = 1.0
 """A connection that was used within this time counts as open; the shortest `timeout` of a server is as long."""
-LOOK_EVERY_S = 60.0
+CHECK_EVERY_S = 60.0
 """How long what was seen of a server and a queue is believed, on a connection that is used."""
 CHECK_EVERY_S = 2.0
 """How long a client that is used believes that its server evicts nothing. What is evicted meanwhile is lost; to ask
 costs the server 8 us.
 """
-DOUBTED = 0.0
+INVALIDATED = 0.0
 """`check_at` of a client that lost something: it checks at the next call."""
 
 
 class Guide(Protocol):
     """What links ask of a queue's session, over their own connection alone, on which nothing is in flight."""
 
-    route: str
+    generation: str
     """As it is known now; "" while the queue was not found."""
     check_at: float
     """When one of the client's links is to check the server again, by the clock of links."""
 
-    async def look(self, alone: Alone, *, is_new: bool) -> None:
-        """Check whether server and queue are as they were: on each new connection, and each LOOK_EVERY_S of use."""
+    async def refresh(self, alone: Alone, *, is_new: bool) -> None:
+        """Check whether server and queue are as they were: on each new connection, and each CHECK_EVERY_S of use."""
         ...
 
     async def check(self, alone: Alone) -> None:
         """Check whether the server evicts keys: each CHECK_EVERY_S of use, and where something was lost."""
         ...
 
-    async def find_route(self, alone: Alone) -> None:
-        """A shard has another route. Raises SequencerError where none is found."""
+    async def find_generation(self, alone: Alone) -> None:
+        """A shard has another generation. Raises SequencerError where none is found."""
         ...
 
 
@@ -56,23 +56,24 @@ class Link:
     """One connection, made when first used and again after an error. Not for two threads at once."""
 
     def __init__(self, endpoint: Endpoint, guide: Guide | None = None, *, only_follows: bool = False) -> None:
-        """Without a `guide`, calls bring no route, and are taken by each lane as it is. A link that `only_follows` uses
-        its route, and leaves the checks to others.
+        """Without a `guide`, calls bring no generation, and are taken by each shard as it is. A link that
+        `only_follows` uses
+        its generation, and leaves the checks to others.
         """
         self.endpoint = endpoint
         self.is_repeat = False
-        """Whether the last `run` sent its calls more than once, so that a first try may have been carried out."""
+        """Whether the last `run` sent its calls more than once, so that a first attempt may have been carried out."""
         self.confirmed = 0
         """How many replicas confirmed the last `run` that asked for it."""
-        self.may_look = True
+        self.may_check = True
         """Whether a connection that is there already is used to look; what is to be sent waits for that."""
         self.is_idle = False
-        """Whether its consumer found nothing to do: then only a doubt has the server checked."""
+        """Whether its consumer found nothing to do: then only a invalidate has the server checked."""
         self._follows, self._guide = guide, None if only_follows else guide
         self._look_at = 0.0
         """When to look again at server and queue."""
-        self._is_astray = False
-        """Whether a call that was posted came back for its route."""
+        self._is_stale = False
+        """Whether a call that was posted came back for its generation."""
         self._unread = 0
         """How many posts are not collected yet: nothing may be asked meanwhile."""
         self._connection: Connection = None
@@ -98,7 +99,7 @@ class Link:
             connection = self.endpoint.connect()
             try:
                 if self._guide:
-                    self._look(self._guide, connection, is_new=True)
+                    self._refresh(self._guide, connection, is_new=True)
                 break
             except BaseException as error:
                 connection.disconnect()
@@ -139,47 +140,47 @@ class Link:
     def is_look_due(self) -> bool:
         """Whether there is a check before anything else is sent."""
         guide, now = self._guide, time.monotonic()
-        return guide is not None and self.may_look and (now >= self._look_at or self._is_check_due(guide, now))
+        return guide is not None and self.may_check and (now >= self._look_at or self._is_check_due(guide, now))
 
-    def doubt(self) -> None:
+    def invalidate(self) -> None:
         """Something was lost that the server should have: it is checked before this client sends anything else."""
         if self._guide:
-            self._guide.check_at = DOUBTED
+            self._guide.check_at = INVALIDATED
 
     def _is_check_due(self, guide: Guide, now: float) -> bool:
-        return now >= guide.check_at and (guide.check_at == DOUBTED or not self.is_idle)
+        return now >= guide.check_at and (guide.check_at == INVALIDATED or not self.is_idle)
 
     def _look_again(self, guide: Guide, now: float) -> None:
         """Over a connection that is there already, if it is time for that."""
         try:
-            if self._is_astray:
-                self._find_route(guide)
-            elif self.may_look and now >= self._look_at:
-                self._look(guide, self._connection, is_new=False)
-            elif self.may_look and self._is_check_due(guide, now):
+            if self._is_stale:
+                self._find_generation(guide)
+            elif self.may_check and now >= self._look_at:
+                self._refresh(guide, self._connection, is_new=False)
+            elif self.may_check and self._is_check_due(guide, now):
                 self._check(guide)
         except ServerUnavailable:  # the connection may be all that is lost
             self.close()
             if self._is_over(now):
                 raise
 
-    def _look(self, guide: Guide, connection: Connection, *, is_new: bool) -> None:
-        finish(guide.look(self._alone(connection), is_new=is_new))
+    def _refresh(self, guide: Guide, connection: Connection, *, is_new: bool) -> None:
+        finish(guide.refresh(self._alone(connection), is_new=is_new))
         now = time.monotonic()
-        self._look_at, guide.check_at = now + LOOK_EVERY_S, now + CHECK_EVERY_S
+        self._look_at, guide.check_at = now + CHECK_EVERY_S, now + CHECK_EVERY_S
 
     def _check(self, guide: Guide) -> None:
         guide.check_at = time.monotonic() + CHECK_EVERY_S  # first: other threads of the client need not check as well
         try:
             finish(guide.check(self._alone(self._connection)))
         except BaseException:
-            guide.check_at = DOUBTED
+            guide.check_at = INVALIDATED
             raise
 
-    def _find_route(self, guide: Guide) -> None:
-        self._is_astray = False
+    def _find_generation(self, guide: Guide) -> None:
+        self._is_stale = False
         try:
-            finish(guide.find_route(self._alone(self._connection)))
+            finish(guide.find_generation(self._alone(self._connection)))
         except ServerUnavailable:
             self.close()
             raise
@@ -190,10 +191,10 @@ class Link:
     # -- calls --------------------------------------------------------------------------------------------------
 
     def _command(self, call: Call[Any]) -> Command:
-        return call.known_command(self._known, self._follows.route if self._follows else "")
+        return call.known_command(self._known, self._follows.generation if self._follows else "")
 
     def _whole_command(self, call: Call[Any]) -> Command:
-        return call.eval_command(self._follows.route if self._follows else "")
+        return call.eval_command(self._follows.generation if self._follows else "")
 
     def run_one(self, call: Call[T]) -> T:
         result: T = self.run((call,))[0]
@@ -254,9 +255,9 @@ class Link:
         if isinstance(reply, redis.exceptions.NoScriptError):
             (reply,) = self._exchange(connection, (self._whole_command(call),))
         for _ in range(ROUNDS):
-            if self._guide is None or not is_astray(reply):
+            if self._guide is None or not is_stale(reply):
                 break
-            self._find_route(self._guide)
+            self._find_generation(self._guide)
             (reply,) = self._exchange(connection, (self._whole_command(call),))
         if isinstance(reply, Exception):
             raise translate(reply, self.endpoint.name) from reply
@@ -275,10 +276,10 @@ class Link:
         if again := round_trip.again(self._exchange(connection, round_trip.commands(), meanwhile)):
             round_trip.take_again(self._exchange(connection, again))
         for _ in range(ROUNDS):
-            if self._guide is None or not round_trip.astray():
+            if self._guide is None or not round_trip.stale():
                 break
-            self._find_route(self._guide)
-            round_trip.take_again(self._exchange(connection, round_trip.astray()))
+            self._find_generation(self._guide)
+            round_trip.take_again(self._exchange(connection, round_trip.stale()))
         values, self.confirmed = round_trip.values(self.endpoint.name), round_trip.confirmed
         return values
 
@@ -321,8 +322,8 @@ class Link:
             for call, reply in zip(calls, replies, strict=True):
                 if isinstance(reply, redis.exceptions.NoScriptError):
                     self._known.discard(call.script)
-                elif is_astray(reply):
-                    self._is_astray = True
+                elif is_stale(reply):
+                    self._is_stale = True
             return replies
         except BaseException as error:
             self.close()
@@ -331,7 +332,8 @@ class Link:
             raise
 
     def parsed(self, calls: Sequence[Call[Any]], replies: Sequence[Any]) -> list[Any]:
-        """What these replies say; UNDONE for a call whose script the server has lost, or whose route is another by now;
+        """What these replies say; UNDONE for a call whose script the server has lost, or whose generation is another by
+        now;
         a SequencerError for one that it refused. Raises DataError.
         """
         with Reading(self.endpoint.name):
@@ -340,7 +342,7 @@ class Link:
     def _said(self, call: Call[Any], reply: Any) -> Any:
         if not isinstance(reply, Exception):
             return call.parse(reply)
-        is_undone = isinstance(reply, redis.exceptions.NoScriptError) or is_astray(reply)
+        is_undone = isinstance(reply, redis.exceptions.NoScriptError) or is_stale(reply)
         return UNDONE if is_undone else translate(reply, self.endpoint.name)
 
     # -- plain commands -----------------------------------------------------------------------------------------

@@ -65,8 +65,8 @@ _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
     ("CROSSSLOT", ServerNotUsable, "it is a cluster node, which is not supported yet"),
     ("CLUSTERDOWN", ServerNotUsable, "it is a cluster node, which is not supported yet"),
     ("WRONGTYPE", DataError, "a key of this queue holds another type; was it written by something else?"),
-    ("ROUTE ", ServerUnavailable, "others are changing where this queue's messages lie; try again"),
-    ("CLOCK of the lane", DataError, "others wrote the clock of a lane; `doctor --repair` sets it right"),
+    ("GENERATION ", ServerUnavailable, "others are changing where this queue's messages lie; try again"),
+    ("CLOCK of the shard", DataError, "others wrote the clock of a shard; `doctor --repair` sets it right"),
     ("DB index is out of range", ServerNotUsable, "it has no database of that number; correct it in the URL"),
     ("unknown command", ServerNotUsable, _LACKS),
     ("unknown subcommand", ServerNotUsable, _LACKS),
@@ -82,9 +82,9 @@ _CLASSES = {
 """Replies whose first word redis-py takes off."""
 
 
-def is_astray(reply: object) -> bool:
-    """Whether this is the answer to a call that brought another route than its lane has: nothing was done."""
-    return isinstance(reply, redis.ResponseError) and str(reply).startswith("ROUTE ")
+def is_stale(reply: object) -> bool:
+    """Whether this is the answer to a call that brought another generation than its shard has: nothing was done."""
+    return isinstance(reply, redis.ResponseError) and str(reply).startswith("GENERATION ")
 
 
 def unrefused(answers: list[Any]) -> list[Any]:

@@ -2,11 +2,11 @@
 
 | what failed              | calls, all repeatable            | other calls           | plain commands            |
 |--------------------------|----------------------------------|-----------------------|---------------------------|
-| no connection was made   | again, `TRIES` in all            | said, as not sent     | said, as not sent         |
+| no connection was made   | again, `ATTEMPTS` in all            | said, as not sent     | said, as not sent         |
 | lost after the sending   | again; from then on a repeat     | said, as maybe sent   | again, once               |
 | the server loads its data| again, as not sent               | said, as not sent     | again, once               |
-| it can't for now         | again, `TRIES` in all            | said                  | said                      |
-| its route is another     | again, by the new one            | again, by the new one | -                         |
+| it can't for now         | again, `ATTEMPTS` in all            | said                  | said                      |
+| its generation is another     | again, by the new one            | again, by the new one | -                         |
 | anything else            | said                             | said                  | said                      |
 
 What a link asks of each fresh connection before all else is asked once more, on another, where that is lost.
@@ -14,7 +14,8 @@ What a link asks of each fresh connection before all else is asked once more, on
 "It can't for now" is an answer that is ServerUnavailable: a replica, or a server that can't write to its disk. Such an
 answer says itself whether others of the same batch may have run.
 
-WAIT speaks of what its own connection wrote. So a repeat, on another connection, asks about the first try only where it
+WAIT speaks of what its own connection wrote. So a repeat, on another connection, asks about the first attempt only
+where it
 writes too: each append does, and of a note the next one is asked about (drain/steps/runner.py).
 """
 
@@ -30,13 +31,13 @@ from ..calls.call import Call
 from ..calls.net_protocol import Command
 from ..errors import SequencerError, ServerUnavailable
 from ..store.replies import Reading
-from .refusals import is_astray, translate
+from .refusals import is_stale, translate
 
-TRIES = 3
+ATTEMPTS = 3
 """How often a repeatable call is sent before its outcome is given up as unknown."""
 RETRY_DELAY_S = 0.05
 ROUNDS = 12
-"""How often a call whose route was another by then is sent by the route that was found."""
+"""How often a call whose generation was another by then is sent by the generation that was found."""
 _is_repeatable = attrgetter("repeatable")
 
 
@@ -48,9 +49,9 @@ class Repeats:
     def __init__(self, calls: Sequence[Call[Any]] | None) -> None:
         """For calls, or with None for plain commands that may be carried out twice."""
         self._is_plain = calls is None
-        self._left = 2 if calls is None else TRIES if all(map(_is_repeatable, calls)) else 1
+        self._left = 2 if calls is None else ATTEMPTS if all(map(_is_repeatable, calls)) else 1
         self.maybe_sent = False
-        """Whether a try that failed may have been carried out: then the next one is a repeat."""
+        """Whether an attempt that failed may have been carried out: then the next one is a repeat."""
 
     @property
     def delay_s(self) -> float:
@@ -126,10 +127,12 @@ class RoundTrip:
         self._missing = [i for i, one in enumerate(self._replies) if isinstance(one, redis.exceptions.NoScriptError)]
         return self._some()
 
-    def astray(self) -> list[Command]:
-        """What to send once the new route is known: those calls that were refused for their route, and only those."""
+    def stale(self) -> list[Command]:
+        """What to send once the new generation is known: those calls that were refused for their generation, and only
+        those.
+        """
         found = self._replies if isinstance(self._replies, list) else []
-        self._missing = [i for i, reply in enumerate(found) if is_astray(reply)]
+        self._missing = [i for i, reply in enumerate(found) if is_stale(reply)]
         return self._some()
 
     def _some(self) -> list[Command]:

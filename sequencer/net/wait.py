@@ -12,7 +12,7 @@ from ..calls.call import UNDONE, Call
 from ..calls.claim import Claimed
 from ..errors import SequencerError
 from ..settings.pace import IDLE_S, STOP_CHECK_S
-from ..store.keys import LaneKeys
+from ..store.keys import ShardKeys
 from .endpoint import SOCKET_TIMEOUT_S, Endpoint
 from .link import Guide, Link
 from .refusals import translate
@@ -30,11 +30,13 @@ class Waiter:
     it, as Redis 7.0 dies of an UNBLOCK for a client that the pause holds.
     """
 
-    def __init__(self, endpoint: Endpoint, lanes: Sequence[LaneKeys], other: Link, guide: Guide | None = None) -> None:
-        """The other link does what the guide asks for; this one brings its route."""
+    def __init__(
+        self, endpoint: Endpoint, shards: Sequence[ShardKeys], other: Link, guide: Guide | None = None
+    ) -> None:
+        """The other link does what the guide asks for; this one brings its generation."""
         self.link = Link(endpoint, guide, only_follows=True)
-        self._lists, self._other = [keys.dispatch for keys in lanes], other
-        self._write = ("HDEL", lanes[0].leases, "")
+        self._lists, self._other = [keys.dispatch for keys in shards], other
+        self._write = ("HDEL", shards[0].leases, "")
         self._client_id: tuple[Any, int] | None = None
 
     def wait(

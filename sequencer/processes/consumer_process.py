@@ -27,7 +27,7 @@ from .service_events import Begun
 from .signals import STOP_SIGNALS
 from .worker.config import WorkerConfig
 from .worker.control_thread import HANGS
-from .worker.in_hand import InHand
+from .worker.in_progress import InHand
 
 
 def merged(env: Mapping[str, str | None]) -> dict[str, str]:
@@ -42,8 +42,8 @@ class ConsumerProcess:
         self, config: WorkerConfig, module: str, *, env: Mapping[str, str | None] | None = None, cwd: Path | None = None
     ) -> None:
         """`env`: variables beside those of this process, or None for one to leave out; `cwd`: another directory."""
-        self._in_hand = InHand(config.queue, config.namespace)
-        config = replace(config, hand_fd=self._in_hand.fd)
+        self._in_progress = InHand(config.queue, config.namespace)
+        config = replace(config, hand_fd=self._in_progress.fd)
         fds = (config.lock_fd, config.report_fd, config.hand_fd)
         environment = merged(env or {})
         redis = environment.pop(REDIS_VARIABLE, None)  # with its password; what a consumer starts would inherit it
@@ -61,7 +61,7 @@ class ConsumerProcess:
                 cwd=cwd,
             )
         except BaseException:
-            self._in_hand.close()
+            self._in_progress.close()
             raise
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
@@ -98,7 +98,7 @@ class ConsumerProcess:
     @property
     def begun(self) -> Begun:
         """The message that it began last; none where it waits, or claims others."""
-        return self._in_hand.begun
+        return self._in_progress.begun
 
     def send_stage(self, stage: int) -> None:
         """Send it a stage of stopping."""
@@ -129,7 +129,7 @@ class ConsumerProcess:
     def clean_up(self) -> None:
         """After its end: its command must not go on beside its successor."""
         self.close_control()
-        self._in_hand.close()
+        self._in_progress.close()
         if self.command_group is not None:
             with suppress(OSError):
                 os.killpg(self.command_group, signal.SIGKILL)

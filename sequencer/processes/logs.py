@@ -216,7 +216,7 @@ class StderrHandler(logging.Handler):
             self._lost, self._why = self._lost + 1, error_text(error) or type(error).__name__
 
     def report_lost(self) -> None:
-        """Try again to say how many lines were lost: nothing else may ever be written."""
+        """Attempt again to say how many lines were lost: nothing else may ever be written."""
         waiting = self._waiting
         if self._lost and waiting is None:
             self._put("")

@@ -30,12 +30,12 @@ from ..consume.emitter import EventEmitter
 from ..texts.events import Event
 from . import service_events
 from .consumer_process import ConsumerProcess, Reports, Totals
-from .places import CANT_WORK, STANDING_RETRY_S, Place, Places, RestartPolicy
+from .liveness import Liveness
 from .shared_reports import SharedReports
 from .signals import ending_text
-from .silence import Silence
 from .worker.config import WorkerConfig
 from .worker.run import DRAINED, EXIT_BY_ENDING, GAVE_UP, OUTPUT_CLOSED, PLANNED
+from .workers import CANT_WORK, STANDING_RETRY_S, RestartPolicy, Worker, Workers
 
 log = logging.getLogger("sequencer.supervisor")
 
@@ -61,12 +61,12 @@ class Pool:
         self.totals = Totals()
         self.queue, self._config = config.queue, config
         self._emitter = EventEmitter(config.queue, log=log, forward=forward)
-        self._places = Places(processes, policy or RestartPolicy())
+        self._workers = Workers(processes, policy or RestartPolicy())
         self._stage, self._stage_at = 0, 0.0
         self._status: int | None = None
         self._reports, self._shared = Reports(), SharedReports(config.queue, self.emit)
         self._ready, self._connected = threading.Event(), set[int]()
-        self._silence = Silence(None if config.handler_timeout is None else config.lease)
+        self._silence = Liveness(None if config.handler_timeout is None else config.lease)
         self._lock_fd = -1
 
     @property
@@ -77,12 +77,12 @@ class Pool:
     @property
     def pids(self) -> list[int]:
         """The processes of the consumers that run now."""
-        return [process.pid for _, process in self._places.running]
+        return [process.pid for _, process in self._workers.running]
 
     @property
     def is_done(self) -> bool:
         """Whether it gets no other consumer, and none is left."""
-        return self._places.are_done
+        return self._workers.are_done
 
     @property
     def status(self) -> int:
@@ -100,7 +100,7 @@ class Pool:
 
     def close(self) -> None:
         """After the last round."""
-        for _, process in self._places.running:  # only after failed rounds: they stop by themselves
+        for _, process in self._workers.running:  # only after failed rounds: they stop by themselves
             process.close_control()
         self._shared.tick(0.0, is_last=True)
         self._emitter.close()
@@ -123,8 +123,8 @@ class Pool:
 
     def _times(self, now: float) -> list[float]:
         """When something is to be done."""
-        times = [place.start_at for place in self._places.empty]
-        times += [self._patience(process)[0] for _, process in self._places.running]
+        times = [worker.start_at for worker in self._workers.empty]
+        times += [self._patience(process)[0] for _, process in self._workers.running]
         if self._stage == 1 and self._config.grace is not None:
             times.append(self._stage_at + self._config.grace)
         waits = (self._shared.wait_s(now), self._silence.wait_s)
@@ -142,21 +142,21 @@ class Pool:
     # -- starting ---------------------------------------------------------------------------------------------
 
     def _start_due(self) -> None:
-        for place in self._places.due(time.monotonic()):
+        for worker in self._workers.due(time.monotonic()):
             try:
-                place.process = self._start(place)
+                worker.process = self._start(worker)
             except OSError as error:  # no more processes; a virtual environment that is being exchanged
                 self.emit(service_events.consumer_cant_start(self.queue, error))
-                self._start_later(place, lived_s=0.0)  # says nothing of the application: tried for ever
+                self._start_later(worker, lived_s=0.0)  # says nothing of the application: tried for ever
                 continue
             self.totals.started += 1
 
-    def _start(self, _place: Place) -> ConsumerProcess:
+    def _start(self, _worker: Worker) -> ConsumerProcess:
         """The next consumer of a place. Raises OSError."""
         return ConsumerProcess(self._config, self.WORKER)
 
-    def _start_later(self, place: Place, *, lived_s: float) -> None:
-        delay_s = self._places.start_later(place, lived_s, time.monotonic(), random.random())
+    def _start_later(self, worker: Worker, *, lived_s: float) -> None:
+        delay_s = self._workers.start_later(worker, lived_s, time.monotonic(), random.random())
         self.emit(service_events.consumer_starts_again(self.queue, retry_in_s=delay_s))
 
     # -- stopping ---------------------------------------------------------------------------------------------
@@ -171,13 +171,13 @@ class Pool:
             self._send_stage()
 
     def _send_stage(self) -> None:
-        for place in self._places:
-            if place.process is None:
-                place.is_done = True
+        for worker in self._workers:
+            if worker.process is None:
+                worker.is_done = True
             elif self._stage < 3:
-                place.process.send_stage(self._stage)
+                worker.process.send_stage(self._stage)
             else:
-                place.process.kill()
+                worker.process.kill()
 
     def _stop_all(self, status: int) -> None:
         """No consumer can go on: stop them all, and end with this status."""
@@ -189,14 +189,14 @@ class Pool:
     def _on_tick(self) -> None:
         """What time brings: the end of the grace, and of patience with one that neither starts nor exits."""
         now, grace_s = time.monotonic(), self._config.grace
-        self._places.forgive(now)
+        self._workers.forgive(now)
         if self._stage == 1 and grace_s is not None and now >= self._stage_at + grace_s:
             self.next_stage()
-        for _, process in self._places.running:
+        for _, process in self._workers.running:
             until, why = self._patience(process)
             if now >= until:
                 self._kill(process, why)
-        for process in self._silence.tick([process for _, process in self._places.running], now):
+        for process in self._silence.tick([process for _, process in self._workers.running], now):
             self._kill(process, self._silence.reason)
         self._shared.tick(now)
         self._emitter.tick()
@@ -225,42 +225,42 @@ class Pool:
     # -- ends of consumers ------------------------------------------------------------------------------------
 
     def _reap(self) -> None:
-        for place, process in self._places.running:
+        for worker, process in self._workers.running:
             if (returncode := process.returncode) is None:
                 continue
             self._read_reports()  # what it had to say comes before its end
-            place.process = None
+            worker.process = None
             process.clean_up()
             self._shared.forget(process.pid)
             self.totals.add(process.counts)
             self.totals.unreported += process.has_begun and process.status is None
-            self._after_end(place, process, returncode)
+            self._after_end(worker, process, returncode)
 
-    def _after_end(self, place: Place, process: ConsumerProcess, returncode: int) -> None:
+    def _after_end(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
         """What follows from the end of a consumer.
 
         Its status is what it announced; a `returncode` without that is the doing of others: a signal, or os._exit in
         a handler.
         """
         status = process.status
-        if place.is_leaving:
-            place.is_done = True
+        if worker.is_leaving:
+            worker.is_done = True
         elif status in EXIT_BY_ENDING:
-            self._after_final_end(place, process, returncode)
+            self._after_final_end(worker, process, returncode)
         elif self._stage or status == DRAINED:
-            place.is_done = True
+            worker.is_done = True
         elif status in PLANNED:
-            place.free()
+            worker.free()
         else:
-            self._after_death(place, process, returncode)
+            self._after_death(worker, process, returncode)
         self.totals.killed += process.is_killed
         if status not in (*PLANNED, *EXIT_BY_ENDING) and not process.is_killed:
             self.totals.died += 1
 
-    def _after_final_end(self, place: Place, process: ConsumerProcess, _returncode: int) -> None:
+    def _after_final_end(self, worker: Worker, process: ConsumerProcess, _returncode: int) -> None:
         """It ended with what no other consumer could better."""
         assert process.status is not None
-        place.is_done = True
+        worker.is_done = True
         is_closed = process.status == OUTPUT_CLOSED
         self.totals.died += not is_closed
         if self._status is None and is_closed:
@@ -269,39 +269,41 @@ class Pool:
             self.emit(service_events.service_gives_up(self.queue, deaths=1, why=CANT_WORK))
         self._stop_all(EXIT_BY_ENDING[process.status])
 
-    def _after_death(self, place: Place, process: ConsumerProcess, returncode: int, *, is_final: bool = False) -> None:
+    def _after_death(
+        self, worker: Worker, process: ConsumerProcess, returncode: int, *, is_final: bool = False
+    ) -> None:
         now = time.monotonic()
         lived_s, begun, why = now - process.started_at, process.begun, ending_text(returncode)
         self.emit(service_events.consumer_died(self.queue, pid=process.pid, ended_by=why, lived_s=lived_s, begun=begun))
-        match self._places.after_death(
-            place, lived_s, has_begun=process.has_begun, is_loaded=process.is_loaded, is_final=is_final
+        match self._workers.after_death(
+            worker, lived_s, has_begun=process.has_begun, is_loaded=process.is_loaded, is_final=is_final
         ):
             case "restart":
-                self._start_later(place, lived_s=lived_s)
+                self._start_later(worker, lived_s=lived_s)
             case "stand":
-                place.start_at = now + STANDING_RETRY_S
-                deaths, why, left = place.startup_deaths, place.why, len(self.pids)
-                self.emit(service_events.place_stands(self.queue, deaths, why, left, retry_in_s=STANDING_RETRY_S))
+                worker.start_at = now + STANDING_RETRY_S
+                deaths, why, left = worker.startup_deaths, worker.why, len(self.pids)
+                self.emit(service_events.worker_stands(self.queue, deaths, why, left, retry_in_s=STANDING_RETRY_S))
             case "give up":
-                self._give_up(place)
+                self._give_up(worker)
 
-    def _give_up(self, place: Place) -> None:
+    def _give_up(self, worker: Worker) -> None:
         """In no place a consumer gets to work."""
-        self.emit(service_events.service_gives_up(self.queue, deaths=place.startup_deaths, why=place.why))
-        place.is_done = True
+        self.emit(service_events.service_gives_up(self.queue, deaths=worker.startup_deaths, why=worker.why))
+        worker.is_done = True
         self._stop_all(GAVE_UP)
 
     # -- reports ----------------------------------------------------------------------------------------------
 
     def _read_reports(self) -> None:
-        by_pid = {process.pid: (place, process) for place, process in self._places.running}
+        by_pid = {process.pid: (worker, process) for worker, process in self._workers.running}
         for report in self._reports.read():
             with suppress(KeyError, TypeError):  # an application wrote something of that shape: the others count
                 self._take_report(report, by_pid)
-        if len(self._connected) >= len(self._places):
+        if len(self._connected) >= len(self._workers):
             self._ready.set()
 
-    def _take_report(self, report: dict[str, Any], by_pid: dict[int, tuple[Place, ConsumerProcess]]) -> None:
+    def _take_report(self, report: dict[str, Any], by_pid: dict[int, tuple[Worker, ConsumerProcess]]) -> None:
         self._shared.add_report(report, time.monotonic())
         if report["event"] == "frozen" and report["holder"] in by_pid:
             self._kill(by_pid[report["holder"]][1], "it stands still and holds the output, for which others wait")

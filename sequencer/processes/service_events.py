@@ -37,10 +37,10 @@ def queue_unused(queue: str, *, known: Sequence[str] | None, namespace: str) -> 
     make = command("append", queue, "FILE.ndjson", namespace=namespace)
     is_new = known is not None and queue not in known
     said = "it did not exist, and is made now, with nothing in it" if is_new else "it has had no message yet"
-    mend = command("delete", queue, namespace=namespace) if near and is_new else ""
+    fix = command("delete", queue, namespace=namespace) if near and is_new else ""
     said += f"; did you mean {near!r}?" if near else ";"
-    said += f" then end this, and: {mend}; else" if mend else ""
-    fields = {"near": near, "make": make, "mend": mend}
+    said += f" then end this, and: {fix}; else" if fix else ""
+    fields = {"near": near, "make": make, "fix": fix}
     return event("queue unused", queue, f"{said} its first message comes by append() or: {make}", fields)
 
 
@@ -56,7 +56,7 @@ def _seen(begun: Begun) -> str:
 
 
 def _fields(begun: Begun) -> dict[str, Any]:
-    return {"in_hand": begun.name, "see": begun.see}
+    return {"in_progress": begun.name, "see": begun.see}
 
 
 def consumer_cant_work(queue: str, error: BaseException, *, has_trace: bool = False) -> Event:
@@ -76,9 +76,9 @@ def consumer_starts_again(queue: str, *, retry_in_s: float) -> Event:
     return event("consumer starts again", queue, f"in {duration(retry_in_s)}", {"retry_in_s": round(retry_in_s, 3)})
 
 
-def place_stands(queue: str, deaths: int, why: str, consumers: int, *, retry_in_s: float) -> Event:
+def worker_stands(queue: str, deaths: int, why: str, consumers: int, *, retry_in_s: float) -> Event:
     """A place is tried seldom from now on; `consumers` are left in others."""
-    said = f"in it {_dead(deaths, why)}; {many(consumers, 'other')} left; next try in {retry_in_s:g} s"
+    said = f"in it {_dead(deaths, why)}; {many(consumers, 'other')} left; next attempt in {retry_in_s:g} s"
     fields = {"deaths": deaths, "why": why, "consumers": consumers, "retry_in_s": retry_in_s}
     return event("place stands", queue, said, fields)
 
@@ -100,9 +100,9 @@ def consumer_cant_start(queue: str, error: BaseException) -> Event:
 
 
 STAGES = {
-    1: "{n}: finish the message in hand{then}; again to release it and stop now",
-    2: "{n}: release what is in hand and stop now; again to kill them",
-    3: "{n}: killed; what was in hand waits until the leases end",
+    1: "{n}: finish the message in progress{then}; again to release it and stop now",
+    2: "{n}: release what is in progress and stop now; again to kill them",
+    3: "{n}: killed; what was in progress waits until the leases end",
 }
 
 
@@ -213,16 +213,16 @@ def check_says(queue: str, text: str) -> Event:
     return event("check says", queue, said, {"said": said})
 
 
-# -- alarms ---------------------------------------------------------------------------------------------------------
+# -- alerts ---------------------------------------------------------------------------------------------------------
 
 
-def alarm_sent(queue: str, kind: str, what: str, target: str) -> Event:
+def alert_sent(queue: str, kind: str, what: str, target: str) -> Event:
     """A target took a message of an incident."""
     said = f"{target} was told: {kind}, {what}"
-    return event("alarm sent", queue, said, {"target": target, "kind": kind, "what": what})
+    return event("alert sent", queue, said, {"target": target, "kind": kind, "what": what})
 
 
-def alarm_not_sent(target: str, error: str) -> Event:
-    """A target does not take what it is told; it is tried again after half a minute, and on."""
-    said = f"{target}: {error}; it is tried again, and the others are told"
-    return event("alarm not sent", "", said, {"target": target, "error": error})
+def alert_not_sent(target: str, error: str) -> Event:
+    """A target does not take what it is told; it is retried after half a minute, and on."""
+    said = f"{target}: {error}; it is retried, and the others are told"
+    return event("alert not sent", "", said, {"target": target, "error": error})

@@ -17,11 +17,11 @@ from . import service_events
 from .consumer_process import Totals, reap_orphans
 from .handlers.printing import end_torn_line, lock_file, mark_torn_line
 from .logs import report_lost_lines
-from .places import RestartPolicy
 from .pool import Pool
 from .signals import SignalPipe
 from .worker.config import WorkerConfig
 from .worker.run import GAVE_UP
+from .workers import RestartPolicy
 
 MAX_FAILED_ROUNDS = 100
 """Rounds of a pool that fail one after the other until its consumers are left alone; they stop then."""

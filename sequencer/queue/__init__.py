@@ -1,5 +1,5 @@
 """What can be done with a queue besides consuming it: append, look, operate, audit; groups that stand still (`groups`),
-dead letters, steps, history, alarms; what one client knows of its queue (`session`), and what is registered of it
+dead letters, steps, history, alerts; what one client knows of its queue (`session`), and what is registered of it
 (`registry`).
 
 Not here: the consumer's protocol (`drain`).

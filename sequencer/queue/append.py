@@ -7,7 +7,7 @@ from typing import Any
 from .. import calls
 from ..calls.call import Call
 from ..errors import (
-    EffectsNoted,
+    EffectsSaved,
     IdConflict,
     LateMessage,
     NotReplicated,
@@ -19,7 +19,7 @@ from ..errors import (
 from ..settings.options import Replicas
 from ..store.group import decode_group
 from ..store.item import Item
-from ..store.keys import LaneKeys, lane_of
+from ..store.keys import ShardKeys, shard_of
 from ..texts.commands import command
 from ..texts.words import many, named
 from ..values.message import Receipt
@@ -41,18 +41,18 @@ async def append(session: Session, item: Item, *, replace: bool = False, backlog
 
     Raises IdConflict, NumberTaken, LateMessage, OutcomeUnknown, NotReplicated, ServerError.
     """
-    lanes, wait = await session.lanes_to_append(), session.options.wait
+    shards, wait = await session.shards_to_append(), session.options.wait
     try:
-        answer = await session.net.ask(call_for(lanes, item, replace=replace, backlog=backlog), wait=wait)
+        answer = await session.net.ask(call_for(shards, item, replace=replace, backlog=backlog), wait=wait)
     except ServerUnavailable as error:
         refuse_unknown(item.id, error, replaces=replace)
         raise
     return receipt_of(item, answer.value, answer.confirmed, wait, replace=replace)
 
 
-def call_for(lanes: list[LaneKeys], item: Item, *, replace: bool, backlog: bool) -> Call[list[calls.ItemOutcome]]:
+def call_for(shards: list[ShardKeys], item: Item, *, replace: bool, backlog: bool) -> Call[list[calls.ItemOutcome]]:
     """What an append of one message sends."""
-    keys = lanes[lane_of(item.group, len(lanes))]
+    keys = shards[shard_of(item.group, len(shards))]
     return calls.append(keys, [item], on_conflict="replace" if replace else "none", backlog=backlog)
 
 
@@ -110,7 +110,7 @@ def refusal(item: Item, one: calls.ItemOutcome) -> SequencerError:
         return NumberTaken(item.id, group, f"{said}; use the next number, or the same id to repeat it")
     if one.outcome == "effects":
         said = f"message {item.id!r} {where} is not replaced: effects of its steps are noted. Let it end, or "
-        return EffectsNoted(item.id, group, f"{said}append the new one under another id")
+        return EffectsSaved(item.id, group, f"{said}append the new one under another id")
     said = (
         f"message {item.id!r} {where} comes too late: a higher score than {item.score} was handled; give it a later "
         "score, or set the queue's on_late to "

@@ -1,4 +1,4 @@
-"""Many messages more, in chunks: one round trip for each, over all lanes."""
+"""Many messages more, in chunks: one round trip for each, over all shards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from .. import calls
 from ..errors import BatchRefused, InvalidMessage, SequencerError, ServerUnavailable
 from ..store.item import Item
-from ..store.keys import LaneKeys, lane_of
+from ..store.keys import ShardKeys, shard_of
 from ..values.checks import check_choice, check_integer
 from ..values.message import BatchReceipt, Refused
 from .append import check_replicas, refusal, refuse_unknown
@@ -206,39 +206,39 @@ async def append_chunk(
 
     `meanwhile` is called once they are sent, before their answer is awaited.
     """
-    lanes, by_lane = await session.lanes_to_append(), dict[LaneKeys, list[int]]()
-    if len(lanes) == 1:
-        by_lane[lanes[0]] = list(range(len(items)))
+    shards, by_shard = await session.shards_to_append(), dict[ShardKeys, list[int]]()
+    if len(shards) == 1:
+        by_shard[shards[0]] = list(range(len(items)))
     else:
         for position, item in enumerate(items):
-            by_lane.setdefault(lanes[lane_of(item.group, len(lanes))], []).append(position)
+            by_shard.setdefault(shards[shard_of(item.group, len(shards))], []).append(position)
     if on_refused != "stop":
-        return await _send(session, items, by_lane, "replace" if replace else "others", meanwhile)
-    # A script can't undo what it replaced, and undoes its own lane only: what would be refused is looked for first, in
+        return await _send(session, items, by_shard, "replace" if replace else "others", meanwhile)
+    # A script can't undo what it replaced, and undoes its own shard only: what would be refused is looked for first, in
     # all of them.
-    if replace or len(by_lane) > 1:
-        outcomes = await _send(session, items, by_lane, "replace" if replace else "none", dry_run=True)
+    if replace or len(by_shard) > 1:
+        outcomes = await _send(session, items, by_shard, "replace" if replace else "none", dry_run=True)
         if not replace:
             _mark_conflicts(items, outcomes)
         _mark_taken(items, outcomes if await session.is_sequence() else [])
         if any(one.outcome in calls.REFUSALS for one in outcomes):
             return [_undone(one) for one in outcomes]
-    return await _send(session, items, by_lane, "replace" if replace else "none", meanwhile)
+    return await _send(session, items, by_shard, "replace" if replace else "none", meanwhile)
 
 
 async def _send(
     session: Session,
     items: list[Item],
-    by_lane: dict[LaneKeys, list[int]],
+    by_shard: dict[ShardKeys, list[int]],
     mode: calls.OnConflict,
     meanwhile: Callable[[], None] | None = None,
     *,
     dry_run: bool = False,
 ) -> list[calls.ItemOutcome]:
-    parts = [items] if len(by_lane) == 1 else [[items[p] for p in places] for places in by_lane.values()]
+    parts = [items] if len(by_shard) == 1 else [[items[p] for p in places] for places in by_shard.values()]
     todo = [
         calls.append(keys, part, on_conflict=mode, dry_run=dry_run, with_stamps=False)
-        for keys, part in zip(by_lane, parts, strict=True)
+        for keys, part in zip(by_shard, parts, strict=True)
     ]
     what, wait = f"{items[0].id} to {items[-1].id}", None if dry_run else session.options.wait
     try:
@@ -246,7 +246,7 @@ async def _send(
     except ServerUnavailable as error:
         refuse_unknown(what, error, replaces=mode == "replace")
         raise
-    outcomes = _in_order(by_lane, answer.value, undoes=mode == "none" and not dry_run)
+    outcomes = _in_order(by_shard, answer.value, undoes=mode == "none" and not dry_run)
     if wait and answer.confirmed < wait[0]:
         check_replicas(what, outcomes, answer.confirmed, wait, replaces=mode == "replace")
     return outcomes
@@ -257,13 +257,13 @@ def _refusals(chunk: Chunk, outcomes: list[calls.ItemOutcome]) -> list[Refused]:
     return [Refused(index, refusal(item, one)) for index, item, one in found if one.outcome in calls.REFUSALS]
 
 
-def _in_order(by_lane: dict[LaneKeys, list[int]], results: list[Any], *, undoes: bool) -> list[calls.ItemOutcome]:
-    """The outcomes of all lanes, by the position of their message; "undone" where a refusal undid its lane."""
+def _in_order(by_shard: dict[ShardKeys, list[int]], results: list[Any], *, undoes: bool) -> list[calls.ItemOutcome]:
+    """The outcomes of all shards, by the position of their message; "undone" where a refusal undid its shard."""
     if len(results) == 1 and not any(one.outcome in calls.REFUSALS for one in set(results[0])):
         only: list[calls.ItemOutcome] = results[0]
         return only
     outcomes: dict[int, calls.ItemOutcome] = {}
-    for places, result in zip(by_lane.values(), results, strict=True):
+    for places, result in zip(by_shard.values(), results, strict=True):
         is_undone = undoes and any(one.outcome in calls.REFUSALS for one in result)
         for position, one in zip(places, result, strict=True):
             outcomes[position] = _undone(one) if is_undone else one

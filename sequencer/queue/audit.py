@@ -1,6 +1,6 @@
 """Proves from what consumers recorded (`audit=True`) that each group was handled in order and one at a time.
 
-A record is one handler run that succeeded; stamp, token and the times of the run are ticks of the lane's clock, in us.
+A record is one handler run that succeeded; stamp, token and the times of the run are ticks of the shard's clock, in us.
 Records come in the order of their acknowledgements. A run that failed, or whose consumer died, left none.
 
 Rules, within a group:
@@ -52,7 +52,7 @@ class AuditRecord(NamedTuple):
     stamp: int
     token: int
     began: int
-    """By the lane's clock in us, as are stamp and token; never too late."""
+    """By the shard's clock in us, as are stamp and token; never too late."""
     ended: int
     redriven: bool
     refused: bool
@@ -199,7 +199,7 @@ class Prover:
         if self._case is None or record.at_ms < self._case[0]:
             self._case = record.at_ms, f"{kind} in group {named(decode_group(record.group))}: {text}"
 
-    def proof(self) -> AuditReport:
+    def fault_test(self) -> AuditReport:
         """What all records so far show."""
         return AuditReport(
             messages=self._runs - self._duplicates,

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 
 from ..calls.net_protocol import Net
 from ..errors import DataError
-from ..store.keys import LaneKeys
+from ..store.keys import ShardKeys
 from ..store.replies import Reading, pairs, texts
 from ..values.views import AuditReport
 from .audit import AuditRecord, Prover
@@ -19,16 +19,16 @@ PAGE = 1000
 
 async def audit(session: Session) -> AuditReport:
     """What the runs that consumers with `audit=True` recorded show of order. Raises ServerError, DataError."""
-    return await prove_lanes(session.net, await session.lanes())
+    return await prove_shards(session.net, await session.shards())
 
 
-async def prove_lanes(net: Net, lanes: Iterable[LaneKeys], *, page: int = PAGE) -> AuditReport:
-    """What the audit streams of these lanes show, each up to its end now. Raises ServerError, and DataError for an
+async def prove_shards(net: Net, shards: Iterable[ShardKeys], *, page: int = PAGE) -> AuditReport:
+    """What the audit streams of these shards show, each up to its end now. Raises ServerError, and DataError for an
     entry that no consumer wrote.
     """
     streams: list[tuple[str, bytes]] = []
     is_trimmed: bool | None = False
-    for stream in (keys.audit for keys in lanes):
+    for stream in (keys.audit for keys in shards):
         if not (await net.read(stream, [("EXISTS", stream)]))[0]:
             continue
         (words,) = await net.read(stream, [("XINFO", "STREAM", stream)])
@@ -41,7 +41,7 @@ async def prove_lanes(net: Net, lanes: Iterable[LaneKeys], *, page: int = PAGE) 
     for stream, last in streams:
         async for record in read_records(net, stream, last, page):
             prover.add(record)
-    return prover.proof()
+    return prover.fault_test()
 
 
 async def read_records(net: Net, stream: str, last: bytes, page: int = PAGE) -> AsyncIterator[AuditRecord]:

@@ -13,15 +13,15 @@ from typing import NamedTuple
 from ..calls.net_protocol import Command, Net
 from ..doctor.leases import due_seen, paused_times, paused_with_messages
 from ..store.failure import decode_failure
-from ..store.keys import PAUSED, LaneKeys
+from ..store.keys import PAUSED, ShardKeys
 from ..store.record import number_of
 from ..store.replies import Reading, pairs, texts
 from ..values.history import HistoryInfo
-from ..values.views import OutageInfo, QueueInfo, QueueLook
+from ..values.views import OutageInfo, QueueInfo, QueueSnapshot
 from .history.buckets import buckets_of
 from .session import Session
 from .state import group_state, is_leased
-from .views import PAGE, leases_of, now_of, pages, unserved
+from .views import PAGE, leases_of, no_consumers, now_of, pages
 
 EXACT_GROUPS = 20_000
 """Up to this many groups the backlog is counted exactly: about a second of small reads."""
@@ -31,8 +31,8 @@ TOTALS = (
 )
 
 
-class LaneCounts(NamedTuple):
-    """One lane."""
+class ShardCounts(NamedTuple):
+    """One shard."""
 
     counts: dict[str, int]
     """Of groups, groups by state, messages and dead letters."""
@@ -50,35 +50,35 @@ async def info(session: Session) -> QueueInfo:
 
 
 async def info_of(session: Session, exact: int) -> QueueInfo:
-    """The same, but backlog and lag come from a sample where a lane has more than `exact` groups, 1,000 at least."""
-    keys = await session.lanes()
-    lanes = [await _count(session.net, one, exact) for one in keys]
+    """The same, but backlog and lag come from a sample where a shard has more than `exact` groups, 1,000 at least."""
+    keys = await session.shards()
+    shards = [await _count(session.net, one, exact) for one in keys]
     now = await session.net.now()
-    found = _summed(lanes, session.options.queue, session.options.namespace)
+    found = _summed(shards, session.options.queue, session.options.namespace)
     if found.due and not found.leased:
-        found = replace(found, unserved=await unserved(session, keys))
+        found = replace(found, no_consumers=await no_consumers(session, keys))
     last, session.last_info = session.last_info, (now, found)
     return with_rates(found, now, last)
 
 
-async def look(session: Session) -> QueueLook:
+async def snapshot(session: Session) -> QueueSnapshot:
     """What is due, for how long, parked and dead, exactly; cheap enough for each second. Raises ServerError."""
-    keys = await session.lanes()
+    keys = await session.shards()
     async with session.net.alone(keys[0].schedule) as alone:
         with Reading(session.net.name):
-            lanes = [await due_seen(alone, one) for one in keys]
+            shards = [await due_seen(alone, one) for one in keys]
             ends: list[Command] = []
             for one in keys:
                 ends += [("ZCOUNT", one.schedule, "inf", "inf"), ("ZCARD", one.dead)]
             counts = [int(count) for count in await alone.send(ends)]
-    return QueueLook(
+    return QueueSnapshot(
         queue=session.options.queue,
-        due=sum(lane.due for lane in lanes),
-        waits_s=max(0.0, *(0.0 if one.since_us is None else (one.now_us - one.since_us) / 1e6 for one in lanes)),
+        due=sum(shard.due for shard in shards),
+        waits_s=max(0.0, *(0.0 if one.since_us is None else (one.now_us - one.since_us) / 1e6 for one in shards)),
         parked=sum(counts[::2]),
         dead=sum(counts[1::2]),
-        is_paused=any(lane.is_paused for lane in lanes),
-        has_outage=any(lane.has_outage for lane in lanes),
+        is_paused=any(shard.is_paused for shard in shards),
+        has_outage=any(shard.has_outage for shard in shards),
     )
 
 
@@ -94,49 +94,49 @@ def with_rates(info: QueueInfo, now: float, last: tuple[float, QueueInfo] | None
     )
 
 
-def _summed(lanes: list[LaneCounts], queue: str, namespace: str) -> QueueInfo:
+def _summed(shards: list[ShardCounts], queue: str, namespace: str) -> QueueInfo:
     counts: Counter[str] = Counter()
     totals = Counter(dict.fromkeys(TOTALS, 0))
-    for lane in lanes:
-        counts.update(lane.counts)
-        totals.update(lane.totals)
+    for shard in shards:
+        counts.update(shard.counts)
+        totals.update(shard.totals)
     groups, due, leased = counts["groups"], counts["due"], counts["leased"]
     parked, paused = counts["parked"], counts["paused"]
     return QueueInfo(
         queue=queue,
         namespace=namespace,
-        lanes=len(lanes),
+        shards=len(shards),
         backlog=counts["backlog"],
-        lag_s=max(lane.lag_s for lane in lanes),
+        lag_s=max(shard.lag_s for shard in shards),
         groups=groups,
         due=due,
         leased=leased,
         waiting=max(0, groups - due - leased - parked - paused),  # the counts are of different moments
         parked=parked,
         paused=paused,
-        is_paused=any(lane.is_paused for lane in lanes),
+        is_paused=any(shard.is_paused for shard in shards),
         dead=counts["dead"],
-        is_estimate=any(lane.is_estimate for lane in lanes),
+        is_estimate=any(shard.is_estimate for shard in shards),
         totals=dict(totals),
         append_rate=None,
         handle_rate=None,
-        outage=_first([lane.outage for lane in lanes if lane.outage]),
-        history=_whole([lane.history for lane in lanes if lane.history]),
+        outage=_first([shard.outage for shard in shards if shard.outage]),
+        history=_whole([shard.history for shard in shards if shard.history]),
     )
 
 
 def _first(outages: list[OutageInfo]) -> OutageInfo | None:
-    return replace(min(outages, key=lambda one: one.since), lanes=len(outages)) if outages else None
+    return replace(min(outages, key=lambda one: one.since), shards=len(outages)) if outages else None
 
 
-def _whole(lanes: list[HistoryInfo]) -> HistoryInfo | None:
-    if not lanes:
+def _whole(shards: list[HistoryInfo]) -> HistoryInfo | None:
+    if not shards:
         return None
-    least = min(lanes, key=lambda lane: lane.reaches_s)
-    return replace(least, messages=sum(lane.messages for lane in lanes))
+    least = min(shards, key=lambda shard: shard.reaches_s)
+    return replace(least, messages=sum(shard.messages for shard in shards))
 
 
-async def _count(net: Net, keys: LaneKeys, exact: int) -> LaneCounts:
+async def _count(net: Net, keys: ShardKeys, exact: int) -> ShardCounts:
     now = await now_of(net, keys)
     commands: list[Command] = [
         ("ZCARD", keys.schedule),
@@ -175,15 +175,15 @@ async def _count(net: Net, keys: LaneKeys, exact: int) -> LaneCounts:
     lag_s = 0.0 if oldest is None else max(0.0, (latest - oldest) / 1e6)
     history = await _history(net, keys, latest, window_s) if window_s else None
     is_estimate = 0 < sampled < size
-    return LaneCounts(counts, totals, lag_s, is_paused == b"1", is_estimate, outage, history)
+    return ShardCounts(counts, totals, lag_s, is_paused == b"1", is_estimate, outage, history)
 
 
 def _latest(now: int, clock: bytes | None) -> int:
-    """Now, or what the lane's clock says, if the server's was set back: nothing gets younger by that."""
+    """Now, or what the shard's clock says, if the server's was set back: nothing gets younger by that."""
     return max(now, int(clock)) if clock and clock.isdigit() else now
 
 
-async def _history(net: Net, keys: LaneKeys, now: int, window_s: float) -> HistoryInfo:
+async def _history(net: Net, keys: ShardKeys, now: int, window_s: float) -> HistoryInfo:
     buckets = await buckets_of(net, keys)
     sizes = await net.read(keys.histories, [("HLEN", keys.history(bucket.name)) for bucket in buckets])
     with Reading(net.name):
@@ -199,7 +199,7 @@ def _outage(
     return OutageInfo(since, f"{known.type}: {known.message}".split("\n")[0][:200], probe_s, int(probes or 0), 1)
 
 
-async def _visible(net: Net, keys: LaneKeys, groups: list[bytes]) -> dict[bytes, float | None]:
+async def _visible(net: Net, keys: ShardKeys, groups: list[bytes]) -> dict[bytes, float | None]:
     """The visible-at of groups, in us; None for one that ended meanwhile."""
     found: dict[bytes, float | None] = {}
     for page in pages(groups):
@@ -209,7 +209,7 @@ async def _visible(net: Net, keys: LaneKeys, groups: list[bytes]) -> dict[bytes,
     return found
 
 
-async def _to_be_paused(net: Net, keys: LaneKeys, leases: dict[bytes, bytes], now: int) -> Counter[str]:
+async def _to_be_paused(net: Net, keys: ShardKeys, leases: dict[bytes, bytes], now: int) -> Counter[str]:
     """Groups that are paused, but that no claim has put aside yet, by what the schedule has them for."""
     (words,) = await net.read(keys.schedule, [paused_times(keys)])
     with Reading(net.name):
@@ -218,7 +218,7 @@ async def _to_be_paused(net: Net, keys: LaneKeys, leases: dict[bytes, bytes], no
     return Counter(group_state(at, None, now) for at in unclaimed)
 
 
-async def _backlog(net: Net, keys: LaneKeys, size: int, exact: int) -> tuple[int, int, int | None]:
+async def _backlog(net: Net, keys: ShardKeys, size: int, exact: int) -> tuple[int, int, int | None]:
     """Groups looked at, messages in them, and the oldest stamp among their heads: those of parked and paused groups
     wait for an operator.
     """

@@ -15,14 +15,14 @@ from ..store.keys import PAUSED
 from ..store.record import decode_head, id_of, owner_of, stamp_of
 from ..store.watermark import Sequenced
 from ..texts.commands import command
-from ..texts.explanations import advice, ending, unserved_text
+from ..texts.explanations import advice, ending, no_consumers_text
 from ..texts.words import many, named
 from ..values.history import MessageSteps
 from ..values.message import Failure
-from ..values.owner import Unserved, is_held_long
+from ..values.owner import NoConsumers, is_held_long
 from ..values.views import Explanation
-from .holder import exact_moment, holder_of, removing
-from .state import is_leased, is_put_off
+from .lease_owner import exact_moment, lease_owner_of, removing
+from .state import is_deferred, is_leased
 
 COMMANDS: dict[str, list[tuple[str, str, bool]]] = {
     "parked": [("to resume it", "resume", True), ("to go on without that message", "skip", True)],
@@ -35,7 +35,7 @@ COMMANDS: dict[str, list[tuple[str, str, bool]]] = {
 
 
 class LongestHeld(NamedTuple):
-    """What consumers have in hand longest: for how long, which group, and whose it is."""
+    """What consumers have in progress longest: for how long, which group, and whose it is."""
 
     held_s: float
     group: tuple[str, ...]
@@ -79,14 +79,14 @@ def _explain(group: str, facts: GroupFacts, policy: Policy) -> Explanation:
 
     broken = _broken(facts, policy)
     if broken:
-        mend = command("doctor", options=["--repair"])
-        return because("broken", f"is broken: {broken}; to repair what can be repaired: {mend}")
+        fix = command("doctor", options=["--repair"])
+        return because("broken", f"is broken: {broken}; to repair what can be repaired: {fix}")
     if not facts.order_size or facts.visible_us is None:
         return because("nothing", "has no messages; append one")
     now, visible = facts.now_us, facts.visible_us
     head = id_of(facts.head)
     if is_leased(visible, facts.lease, now):
-        owner, since_s = holder_of(facts)
+        owner, since_s = lease_owner_of(facts)
         then = "; it is to be paused then" if facts.is_paused or facts.is_queue_paused else ""
         text = f"is leased by {owner} for {since_s:.1f} s now, until {_when(visible, now)}"
         end = advice(owner) if is_held_long(now, now - since_s * 1e6, visible) else ending(owner)
@@ -97,20 +97,20 @@ def _explain(group: str, facts: GroupFacts, policy: Policy) -> Explanation:
         if failure.type in ASKING:  # its text has the commands that answer
             return because("question", f"is parked on {failure.id or head}: {failure.message}")
         said = f"{failure.type}: {failure.message}".split("\n")[0][:200]
-        tried = f" after {_tries(failure.attempt)}" if failure.attempt else ""
+        tried = f" after {_attempts(failure.attempt)}" if failure.attempt else ""
         return because("parked", f"is parked on {failure.id or head}{tried} ({said})")
     closed = _gate(facts, policy, head)
     if closed:
         reason, text, until = closed
         return because(reason, text, until)
-    if is_put_off(visible, now) and facts.failure:
+    if is_deferred(visible, now) and facts.failure:
         failure = decode_failure(facts.failure)[0]
         said = f"{failure.type}: {failure.message}".split("\n")[0][:200]
-        tried = _outages(failure, facts) if failure.outages else _tries(failure.attempt)
+        tried = _outages(failure, facts) if failure.outages else _attempts(failure.attempt)
         text = f"backs off until {_when(visible, now)} after {tried} of {failure.id} ({said})"
         return because("backoff", text, visible)
-    if is_put_off(visible, now):
-        text = f"is put off until {_when(visible, now)} by a rule that holds no more"
+    if is_deferred(visible, now):
+        text = f"is deferred until {_when(visible, now)} by a rule that holds no more"
         return because("due", f"{text}; resume it to wake it", visible)
     waits = f"is due for {(now - visible) / 1e6:.1f} s"
     if facts.lease:
@@ -120,8 +120,8 @@ def _explain(group: str, facts: GroupFacts, policy: Policy) -> Explanation:
 
 
 def _with_outage(found: Explanation, facts: GroupFacts, probe: str) -> Explanation:
-    """What holds the lane back comes before what the group would do else."""
-    is_asleep = found.reason == "due" and is_put_off(facts.visible_us, facts.now_us)
+    """What holds the shard back comes before what the group would do else."""
+    is_asleep = found.reason == "due" and is_deferred(facts.visible_us, facts.now_us)
     if facts.outage is None or is_asleep or found.reason not in ("due", "backoff"):
         return found
     since_us, probe_us, failure = facts.outage
@@ -145,29 +145,31 @@ def with_commands(found: Explanation, options: QueueOptions) -> Explanation:
 def with_longest(found: Explanation, longest: LongestHeld, options: QueueOptions) -> Explanation:
     """Of a group that is due for long: what keeps the consumers, and the command that says how that ends."""
     see = command("explain", options.queue, *longest.group, namespace=options.namespace)
-    held = f"in hand longest: group {named(longest.group)}, for {longest.held_s:.1f} s, by {longest.owner}"
+    held = f"in progress longest: group {named(longest.group)}, for {longest.held_s:.1f} s, by {longest.owner}"
     return replace(found, text=f"{found.text}; {held}; see: {see}")
 
 
 def with_removal(found: Explanation, group: str, facts: GroupFacts, options: QueueOptions) -> Explanation:
-    """Of a group in hand, or whose lease ran out: with what takes its first message away."""
+    """Of a group in progress, or whose lease ran out: with what takes its first message away."""
     return replace(found, text=found.text + removing(group, facts, options)) if found.reason != "broken" else found
 
 
 def with_steps(found: Explanation, steps: MessageSteps | None) -> Explanation:
-    """Of a group in hand: what is noted of the steps of its first message."""
+    """Of a group in progress: what is noted of the steps of its first message."""
     if steps is None or not steps.steps:
         return found
     return replace(found, text=f"{found.text}; its steps so far: {steps.said}")
 
 
-def with_unserved(found: Explanation, nobody: Unserved | None, waits_s: float, options: QueueOptions) -> Explanation:
+def with_no_consumers(
+    found: Explanation, nobody: NoConsumers | None, waits_s: float, options: QueueOptions
+) -> Explanation:
     """Of a group that is due: that nobody consumes, where that is known."""
     if nobody is None:
         return found
     text = f"group {named(found.group)} is due for {waits_s:.1f} s, and "
-    text += unserved_text(nobody, options.queue, options.namespace)
-    return replace(found, reason="unserved", text=text, moves_in_s=None)
+    text += no_consumers_text(nobody, options.queue, options.namespace)
+    return replace(found, reason="no_consumers", text=text, moves_in_s=None)
 
 
 def _said(record: bytes) -> str:
@@ -175,7 +177,7 @@ def _said(record: bytes) -> str:
     return f"{failure.type}: {failure.message}".split("\n")[0][:200]
 
 
-def _tries(count: int) -> str:
+def _attempts(count: int) -> str:
     return many(count, "failed attempt")
 
 

@@ -6,13 +6,13 @@ Each change is one script, so that nothing is ever half done.
 from __future__ import annotations
 
 from .. import calls
-from ..errors import EffectsNoted, InvalidScore, InvalidTime, MessageBusy, MessageNotFound
+from ..errors import EffectsSaved, InvalidScore, InvalidTime, MessageBusy, MessageNotFound
 from ..store.envelope import encode_due, encode_id, encode_score
 from ..store.group import decode_group, encode_group
 from ..store.item import Group, Id, Score
 from ..values.durations import Duration
-from .groups.head import doubt, name_of
-from .holder import held_by
+from .groups.head import invalidate, name_of
+from .lease_owner import held_by
 from .session import Session
 
 # -- messages and timers ---------------------------------------------------------------------------------------
@@ -21,11 +21,12 @@ from .session import Session
 async def cancel(session: Session, group: Group, id: Id) -> None:
     """Remove a pending message; it will not be handled.
 
-    Where the lease of a consumer ran out that had it in hand, a handler may have begun with it, and that consumer is
-    refused when it wakes. Raises MessageNotFound, MessageBusy when a consumer may have it in hand, and EffectsNoted
+    Where the lease of a consumer ran out that had it in progress, a handler may have begun with it, and that consumer
+    is
+    refused when it wakes. Raises MessageNotFound, MessageBusy when a consumer may have it in progress, and EffectsSaved
     when steps of it had effects.
     """
-    await _revise(session, encode_group(group), encode_id(id), "", "")
+    await _update(session, encode_group(group), encode_id(id), "", "")
 
 
 async def reschedule(
@@ -49,26 +50,26 @@ async def reschedule(
     key, message_id = encode_group(group), encode_id(id)
     if score is not None and (await session.policy()).sequence:
         raise InvalidScore("score is given, but in a queue with sequence=True a number stays what it is; leave it out")
-    await _revise(session, key, message_id, "due" if score is None else encode_score(score), due)
+    await _update(session, key, message_id, "due" if score is None else encode_score(score), due)
 
 
-async def _revise(session: Session, group: str, message_id: str, score: str, due: str) -> None:
+async def _update(session: Session, group: str, message_id: str, score: str, due: str) -> None:
     name, queue = f"message {message_id!r} of group {name_of(group)}", session.options.queue
     keys = await session.keys_of(group)
     await session.allow("operate")
     facts = (await session.net.ask(calls.inspect(keys, group, message_id))).value
     if not facts.member:
         raise MessageNotFound(f"{name} is not pending in queue {queue!r}")
-    answer = await session.net.ask(calls.revise(keys, group, message_id, score, due))
+    answer = await session.net.ask(calls.update(keys, group, message_id, score, due))
     if answer.value == "done":
         return
     if answer.value == "missing" and answer.is_repeat and not score:
-        return  # the first try, whose answer was lost, had removed it
-    doubt(answer, bool(score), f"message {message_id!r} was given its new time")
+        return  # the first attempt, whose answer was lost, had removed it
+    invalidate(answer, bool(score), f"message {message_id!r} was given its new time")
     if answer.value == "missing":
         raise MessageNotFound(f"{name} is not pending in queue {queue!r}")
     if answer.value == "effects":
-        raise EffectsNoted(
+        raise EffectsSaved(
             message_id,
             decode_group(group),
             f"{name} is not cancelled: effects of its steps are noted. Let it end; or once it is parked, skip it with "
@@ -98,10 +99,10 @@ async def unpause(session: Session, group: Group | None = None) -> bool:
 
 async def _pause(session: Session, group: Group | None, is_paused: bool) -> bool:
     key = "" if group is None else encode_group(group)
-    lanes = await session.lanes(register=is_paused)  # to let go on what was never used changes nothing
-    lanes = lanes if group is None else [await session.keys_of(key)]
+    shards = await session.shards(register=is_paused)  # to let go on what was never used changes nothing
+    shards = shards if group is None else [await session.keys_of(key)]
     await session.allow("operate")
-    return any((await session.net.ask_all([calls.pause(keys, key, is_paused) for keys in lanes])).value)
+    return any((await session.net.ask_all([calls.pause(keys, key, is_paused) for keys in shards])).value)
 
 
 # -- outages ---------------------------------------------------------------------------------------------------
@@ -109,7 +110,7 @@ async def _pause(session: Session, group: Group | None, is_paused: bool) -> bool
 
 async def probe_outage(session: Session) -> bool:
     """While an outage holds the queue back, let one message be tried now. False where none does."""
-    lanes = await session.lanes()
+    shards = await session.shards()
     await session.allow("operate")
-    ended = (await session.net.ask_all([calls.outage(keys, "probe") for keys in lanes])).value
+    ended = (await session.net.ask_all([calls.outage(keys, "probe") for keys in shards])).value
     return any(one.status == "probing" for one in ended)

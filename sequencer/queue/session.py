@@ -1,4 +1,6 @@
-"""Session: what one client knows of one queue. It finds lanes, policy, route and rights once, and brings them back."""
+"""Session: what one client knows of one queue. It finds shards, policy, generation and rights once, and brings them
+back.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from ..settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_f
 from ..settings.options import QueueOptions
 from ..settings.policy import HistoryKept, Policy, merge_policy
 from ..store.item import ItemMaker
-from ..store.keys import LaneKeys, consumer_name, index_key, lane_keys, lane_of, registry_key
-from ..store.registration import INDEX_WORD, Registration, of_lane, registered
+from ..store.keys import ShardKeys, consumer_name, index_key, registry_key, shard_keys, shard_of
+from ..store.registration import INDEX_WORD, Registration, of_shard, registered
 from ..store.replies import Reading, field_texts, text
 from ..values.views import QueueInfo
-from .registry.route_search import RouteSearch
+from .registry.generation_search import GenerationSearch
 
 log = logging.getLogger("sequencer")
 
@@ -33,8 +35,8 @@ class Session:
         self.fields = QueueFields(BodyFields(options.group_by, options.id_by, options.score_by))
         """Which fields of a body make group, id and score: before the first use those that were named."""
         self.items = ItemMaker(options, self.fields)
-        self.route = ""
-        """What calls bring: protocol and epoch of the queue; "" while it was not found."""
+        self.generation = ""
+        """What calls bring: protocol and generation_number of the queue; "" while it was not found."""
         self.consumes = False
         """Whether this client has a consumer: its connections say so by their names, where the user may."""
         self.restores = True
@@ -43,18 +45,18 @@ class Session:
         """What the last `info` found, and when, by the net's clock."""
         self.check_at = 0.0
         """When one of this client's links checks the server again, by their clock."""
-        self._lanes: list[LaneKeys] = []
+        self._shards: list[ShardKeys] = []
         self._policy = Policy()
         self._registration: Registration | None = None
         self._is_known = self._is_registered = self._was_fit = self._notes_starts = False
         self._tells_info = True
-        self._looks = 0
+        self._checks = 0
         self._roles: frozenset[Role] = frozenset()
 
     # -- what operations ask ------------------------------------------------------------------------------------
 
-    async def lanes(self, role: Role | None = None, *, register: bool | None = None) -> list[LaneKeys]:
-        """The keys of every lane, after asking once whether the user has the rights of this role.
+    async def shards(self, role: Role | None = None, *, register: bool | None = None) -> list[ShardKeys]:
+        """The keys of every shard, after asking once whether the user has the rights of this role.
 
         A queue is registered by its first use: by who appends or consumes, or where `register` says so.
         Raises ServerNotUsable.
@@ -66,16 +68,16 @@ class Session:
             async with self.net.once("registration"):
                 if not self._is_found(register):
                     await self._find(register)
-        return self._lanes
+        return self._shards
 
-    async def keys_of(self, group: str, role: Role | None = None) -> LaneKeys:
-        """The keys of an encoded group's lane, after asking for the rights of this role."""
-        lanes = await self.lanes(role)
-        return lanes[lane_of(group, len(lanes))]
+    async def keys_of(self, group: str, role: Role | None = None) -> ShardKeys:
+        """The keys of an encoded group's shard, after asking for the rights of this role."""
+        shards = await self.shards(role)
+        return shards[shard_of(group, len(shards))]
 
     async def policy(self, role: Role | None = None) -> Policy:
         """The queue's policy, as this client found or set it when it connected."""
-        await self.lanes(role)
+        await self.shards(role)
         return self._policy
 
     def keeps_history(self) -> HistoryKept:
@@ -86,19 +88,19 @@ class Session:
 
     async def fresh_policy(self) -> Policy:
         """The policy as the server has it now."""
-        keys = (await self.lanes())[0]
+        keys = (await self.shards())[0]
         (reply,) = await self.net.read(keys.policy, [("HGETALL", keys.policy)])
         with Reading(self.net.name):
             fields = field_texts(reply)
-            policy, lane = merge_policy(self.options.queue, fields, {}), of_lane(fields)
+            policy, shard = merge_policy(self.options.queue, fields, {}), of_shard(fields)
         known = self._registration
-        if lane and known and lane.epoch == known.epoch and lane.version > known.version:
-            self._learn(lane)  # a server that loses its data gets this one again
+        if shard and known and shard.generation_number == known.generation_number and shard.version > known.version:
+            self._learn(shard)  # a server that loses its data gets this one again
         return policy
 
     async def fresh_fields(self) -> BodyFields:
         """The body fields as the server remembers them now."""
-        keys = (await self.lanes())[0]
+        keys = (await self.shards())[0]
         (stored,) = await self.net.read(keys.policy, [("HGET", keys.policy, BODY_FIELDS)])
         with Reading(self.net.name):
             return read_fields(stored.decode() if stored else None)
@@ -111,7 +113,7 @@ class Session:
     def forget(self) -> None:
         """What was found is no more: the next use finds it, or registers the queue, as the first one did."""
         self._is_known = self._is_registered = False
-        self._registration, self.route = None, ""
+        self._registration, self.generation = None, ""
 
     def will_note_starts(self) -> None:
         """Consumers of this client may run `once` steps, whose starts wait for replicas too: that takes a right."""
@@ -120,18 +122,18 @@ class Session:
 
     # -- for one who appends ------------------------------------------------------------------------------------
 
-    def known_lanes(self) -> list[LaneKeys] | None:
-        """The keys of every lane, for one who appends; None before its first append."""
-        return self._lanes if self._is_registered and "append" in self._roles else None
+    def known_shards(self) -> list[ShardKeys] | None:
+        """The keys of every shard, for one who appends; None before its first append."""
+        return self._shards if self._is_registered and "append" in self._roles else None
 
-    async def lanes_to_append(self) -> list[LaneKeys]:
-        """The keys of every lane, for one who appends."""
-        lanes = self.known_lanes()
-        return await self.lanes("append") if lanes is None else lanes
+    async def shards_to_append(self) -> list[ShardKeys]:
+        """The keys of every shard, for one who appends."""
+        shards = self.known_shards()
+        return await self.shards("append") if shards is None else shards
 
     def known_sequence(self) -> bool | None:
         """Whether scores are consecutive numbers in this queue; None before its first append."""
-        return self._policy.sequence if self.known_lanes() is not None else None
+        return self._policy.sequence if self.known_shards() is not None else None
 
     async def is_sequence(self) -> bool:
         """Whether scores are consecutive numbers in this queue, for one who appends."""
@@ -147,12 +149,12 @@ class Session:
         options, registry = self.options, registry_key(self.options.namespace, self.options.queue)
         async with self.net.alone(registry) as alone:
             asked, fields = (options.asked, self.fields.asked) if register else ({}, None)
-            search = RouteSearch(self.net, alone, options, asked=asked, fields=fields, registers=register)
+            search = GenerationSearch(self.net, alone, options, asked=asked, fields=fields, registers=register)
             found = await search.run()
         if self._is_registered and not register:
             return
         if found is None:
-            self._lanes = [lane_keys(options.namespace, options.queue, lane) for lane in range(options.lanes or 1)]
+            self._shards = [shard_keys(options.namespace, options.queue, shard) for shard in range(options.shards or 1)]
             self._policy = Policy()
             return
         with Reading(self.net.name):
@@ -164,13 +166,13 @@ class Session:
         self._is_known, self._is_registered = True, register
 
     def _learn(self, found: Registration) -> None:
-        """In this order: another thread that sees a flag uses lanes and policy without waiting."""
+        """In this order: another thread that sees a flag uses shards and policy without waiting."""
         options = self.options
         with suppress(ConfigurationError, ValueError, ArithmeticError):  # others wrote it: said where it is used
             self._policy = merge_policy(options.queue, found.policy, {})
         if self._registration is None or self._registration.tags != found.tags:
-            self._lanes = [lane_keys(options.namespace, options.queue, tag) for tag in found.tags]
-        self._registration, self.route = found, found.route
+            self._shards = [shard_keys(options.namespace, options.queue, tag) for tag in found.tags]
+        self._registration, self.generation = found, found.generation
 
     async def allow(self, role: Role | None) -> None:
         """Raises ServerNotUsable without the rights for this role, or for any; what is missing is asked for anew."""
@@ -185,14 +187,14 @@ class Session:
     async def _ask_for_rights(self, wanted: Role | None) -> None:
         options = self.options
         try:
-            await self.lanes()
-            lanes, denied = self._lanes, None
+            await self.shards()
+            shards, denied = self._shards, None
         except ServerNotUsable as error:
             denied = error  # what is missing is named below
-            lanes = [lane_keys(options.namespace, options.queue, 0)]
+            shards = [shard_keys(options.namespace, options.queue, 0)]
         wait: tuple[Role, ...] = ("append", "consume") if self._notes_starts else ("append",)
         waits = wait if options.wait else ()
-        missing = await missing_rights(self.net, ASKED, options.namespace, options.queue, lanes, waits=waits)
+        missing = await missing_rights(self.net, ASKED, options.namespace, options.queue, shards, waits=waits)
         self._roles = frozenset(role for role, names in missing.items() if not names)
         for role in [wanted] if wanted else sorted(missing, key=lambda role: len(missing[role]))[:1]:
             if missing[role]:
@@ -202,23 +204,23 @@ class Session:
 
     # -- what links ask -----------------------------------------------------------------------------------------
 
-    async def look(self, alone: Alone, *, is_new: bool = True) -> None:
+    async def refresh(self, alone: Alone, *, is_new: bool = True) -> None:
         """Whether server and queue are as they were, in one round trip: with each new connection, and now and then.
 
         On that connection alone: it may reach neither others nor what waits for a first use. A policy that others set
-        is taken over; what this client asked for at first is not set again. Of several lanes a connection that is not
+        is taken over; what this client asked for at first is not set again. Of several shards a connection that is not
         `is_new` asks one, in turn: the registry tells of a change first. Raises ServerNotUsable, ServerUnavailable,
         DataError.
         """
         known = self._registration if self._is_registered else None
-        self._looks += 1
-        lanes = self._lanes if is_new or not self._lanes else [self._lanes[self._looks % len(self._lanes)]]
+        self._checks += 1
+        shards = self._shards if is_new or not self._shards else [self._shards[self._checks % len(self._shards)]]
         commands: list[Command] = [("INFO",)]
         if known:
             commands += [
                 ("HGETALL", registry_key(self.options.namespace, self.options.queue)),
                 ("HGET", index_key(self.options.namespace), self.options.queue),
-                *[("HMGET", keys.policy, "route", "version", "again") for keys in lanes],
+                *[("HMGET", keys.policy, "generation", "version", "again") for keys in shards],
             ]
         if is_new and self.consumes:  # at the end: who may not is not stopped by that
             commands.append(("CLIENT", "SETNAME", consumer_name(self.options.namespace, self.options.queue)))
@@ -226,7 +228,7 @@ class Session:
         self._check_server(info)
         answers = answers[:-1] if is_new and self.consumes else answers
         if known and not self._is_as_known(known, answers):
-            await self._find_route(alone)
+            await self._find_generation(alone)
 
     async def check(self, alone: Alone) -> None:
         """Whether the server evicts keys by now, on that connection alone: of all that may change under a client, only
@@ -253,35 +255,40 @@ class Session:
     def _is_as_known(self, known: Registration, answers: list[object]) -> bool:
         if any(isinstance(answer, Exception) for answer in answers):
             return False
-        registry, index, *lanes = answers
-        own = [known.route.encode(), str(known.version).encode(), None]
+        registry, index, *shards = answers
+        own = [known.generation.encode(), str(known.version).encode(), None]
         with suppress(ValueError, LookupError):
             is_same = registered(field_texts(registry)) == known  # type: ignore[arg-type]
-            return is_same and index == INDEX_WORD.encode() and all(lane == own for lane in lanes)
+            return is_same and index == INDEX_WORD.encode() and all(shard == own for shard in shards)
         return False
 
-    async def find_route(self, alone: Alone) -> None:
-        """Where a lane has another route: bring it what is registered, or take over what that is now.
+    async def find_generation(self, alone: Alone) -> None:
+        """Where a shard has another generation: bring it what is registered, or take over what that is now.
 
-        Else a client that comes new would take one lane, and never see what this one appends to the others. A server
-        that has lost a route may evict: that is asked first. Raises ServerNotUsable; DataError, and writes nothing,
-        when others registered the queue meanwhile with another number of lanes.
+        Else a client that comes new would take one shard, and never see what this one appends to the others. A server
+        that has lost a generation may evict: that is asked first. Raises ServerNotUsable; DataError, and writes
+        nothing,
+        when others registered the queue meanwhile with another number of shards.
         """
         await self.check(alone)
-        await self._find_route(alone)
+        await self._find_generation(alone)
 
-    async def ask_route(self) -> None:
-        """For one whose answers others see: whether the lanes have the route that is known. Raises as `find_route`."""
+    async def ask_generation(self) -> None:
+        """For one whose answers others see: whether the shards have the generation that is known. Raises as
+        `find_generation`.
+        """
         async with self.net.alone(registry_key(self.options.namespace, self.options.queue)) as alone:
-            answers = await alone.send([("HGET", keys.policy, "route") for keys in self._lanes])
+            answers = await alone.send([("HGET", keys.policy, "generation") for keys in self._shards])
             with Reading(self.net.name):
-                found = {text(route or b"") for route in answers}
-            if found != {self.route}:
-                await self.find_route(alone)
+                found = {text(generation or b"") for generation in answers}
+            if found != {self.generation}:
+                await self.find_generation(alone)
 
-    async def _find_route(self, alone: Alone) -> None:
+    async def _find_generation(self, alone: Alone) -> None:
         known, registers = self._registration, self._is_registered
-        search = RouteSearch(self.net, alone, self.options, known=known, registers=registers, restores=self.restores)
+        search = GenerationSearch(
+            self.net, alone, self.options, known=known, registers=registers, restores=self.restores
+        )
         found = await search.run()
         if found:
             self._learn(found)

@@ -2,7 +2,8 @@
 
 The schedule holds for each group when a claim may take it next: its visible-at, in us. Two values are no time: PAUSED,
 and infinity for a parked group. A group that was paused keeps its visible-at until the next claim puts it aside, and a
-consumer that has it in hand keeps it until its lease is over. So a group may be two things at once, and those who are
+consumer that has it in progress keeps it until its lease is over. So a group may be two things at once, and those who
+are
 asked about it differ on purpose in which of them they say:
 
 - a group (`groups`, `info`): leased, else paused, else parked. A pause of the whole queue is no state of a group.
@@ -26,13 +27,13 @@ def is_leased(visible_us: float | None, lease: bytes | None, now_us: float) -> b
     return bool(lease) and visible_us is not None and now_us < visible_us < PAUSED
 
 
-def is_put_off(visible_us: float | None, now_us: float) -> bool:
+def is_deferred(visible_us: float | None, now_us: float) -> bool:
     """Whether no claim takes the group now."""
     return visible_us is not None and visible_us > now_us
 
 
 def expired_head(facts: GroupFacts) -> str:
-    """The head of a group that a consumer had in hand when its lease ran out; "" where that is not so."""
+    """The head of a group that a consumer had in progress when its lease ran out; "" where that is not so."""
     visible, arrived = facts.visible_us, number_of(facts.head)
     if visible is None or not (visible <= facts.now_us or visible == PAUSED) or not arrived:
         return ""
@@ -48,7 +49,7 @@ def group_state(visible_us: float, lease: bytes | None, now_us: float, *, is_pau
         return "paused"
     if visible_us == math.inf:
         return "parked"
-    return "waiting" if is_put_off(visible_us, now_us) else "due"
+    return "waiting" if is_deferred(visible_us, now_us) else "due"
 
 
 def message_state(facts: GroupFacts) -> tuple[MessageState, float | None]:
@@ -67,4 +68,4 @@ def message_state(facts: GroupFacts) -> tuple[MessageState, float | None]:
         return "delayed", own_us
     if has_lease or not is_head:
         return "behind", own_us
-    return ("waiting", visible) if is_put_off(visible, now) else ("due", own_us)
+    return ("waiting", visible) if is_deferred(visible, now) else ("due", own_us)

@@ -11,13 +11,13 @@ from typing import NamedTuple, TypeVar
 
 from .. import calls
 from ..calls.net_protocol import Command, Net
-from ..doctor.leases import UNSERVED_S, find_unserved
+from ..doctor.leases import NO_CONSUMERS_S, find_no_consumers
 from ..errors import ConfigurationError, ServerNotUsable, shown
 from ..settings.policy import Policy
 from ..store.failure import decode_failure
 from ..store.group import decode_group, encode_group
 from ..store.item import Group
-from ..store.keys import PAUSED, LaneKeys
+from ..store.keys import PAUSED, ShardKeys
 from ..store.record import decode_head, id_of, number_of, owner_of, readable_message
 from ..store.replies import Reading, micros, pairs, scanned, text, texts
 from ..store.watermark import late_below
@@ -25,16 +25,16 @@ from ..texts.commands import command
 from ..values.checks import check_limit
 from ..values.history import MessageSteps
 from ..values.message import Message
-from ..values.owner import Unserved
+from ..values.owner import NoConsumers
 from ..values.views import Explanation, GroupInfo, GroupState
 from .explain import (
     LongestHeld,
     explanation,
     with_commands,
     with_longest,
+    with_no_consumers,
     with_removal,
     with_steps,
-    with_unserved,
 )
 from .session import Session
 from .state import group_state, is_leased
@@ -54,7 +54,7 @@ async def groups(session: Session, state: GroupState | None = None, *, limit: in
     if state is not None and state not in STATES:
         raise ConfigurationError(f"state={shown(state)} must be one of {', '.join(STATES)}")
     found: list[GroupInfo] = []
-    for keys in await session.lanes():
+    for keys in await session.shards():
         found += await _groups_of(session.net, keys, state, limit)
     found.sort(key=lambda info: float("inf") if info.due_in_s is None else info.due_in_s)
     return found[:limit]
@@ -63,15 +63,15 @@ async def groups(session: Session, state: GroupState | None = None, *, limit: in
 async def paused_groups(session: Session) -> list[tuple[str, ...]]:
     """The groups that were paused, whether they have messages or not."""
     found: list[tuple[str, ...]] = []
-    for keys in await session.lanes():
+    for keys in await session.shards():
         words = (await session.net.read(keys.paused, [("SMEMBERS", keys.paused)]))[0]
         with Reading(session.net.name):
             found += [decode_group(group) for group in texts(words)]
     return sorted(found)
 
 
-class LaneView(NamedTuple):
-    """What a look at a lane needs besides the schedule, at one moment."""
+class ShardView(NamedTuple):
+    """What a look at a shard needs besides the schedule, at one moment."""
 
     now_us: int
     leases: dict[bytes, bytes]
@@ -79,16 +79,16 @@ class LaneView(NamedTuple):
     paused: set[bytes]
 
 
-async def lane_view(net: Net, keys: LaneKeys) -> LaneView:
-    """One look at a lane."""
+async def shard_view(net: Net, keys: ShardKeys) -> ShardView:
+    """One look at a shard."""
     now, leases = await now_of(net, keys), await leases_of(net, keys)
     words = (await net.read(keys.paused, [("SMEMBERS", keys.paused)]))[0]
     with Reading(net.name):
-        return LaneView(now, leases, set(words))
+        return ShardView(now, leases, set(words))
 
 
-async def _groups_of(net: Net, keys: LaneKeys, state: GroupState | None, limit: int) -> list[GroupInfo]:
-    view = await lane_view(net, keys)
+async def _groups_of(net: Net, keys: ShardKeys, state: GroupState | None, limit: int) -> list[GroupInfo]:
+    view = await shard_view(net, keys)
     now = view.now_us
     ends = {"due": ("-inf", now), "parked": ("inf", "inf"), "paused": ("-inf", "inf"), None: ("-inf", "inf")}
     low, high = ends.get(state, (f"({now}", f"({PAUSED:.0f}"))
@@ -106,8 +106,8 @@ async def _groups_of(net: Net, keys: LaneKeys, state: GroupState | None, limit: 
     return found
 
 
-async def infos_of(net: Net, keys: LaneKeys, page: Sequence[tuple[bytes, float]], view: LaneView) -> list[GroupInfo]:
-    """Groups of a lane, by their names and when they may be claimed."""
+async def infos_of(net: Net, keys: ShardKeys, page: Sequence[tuple[bytes, float]], view: ShardView) -> list[GroupInfo]:
+    """Groups of a shard, by their names and when they may be claimed."""
     if not page:
         return []
     with Reading(net.name):
@@ -136,7 +136,7 @@ class _Row(NamedTuple):
     failure: bytes | None
 
 
-def _info(view: LaneView, group: bytes, visible: float, row: _Row) -> GroupInfo:
+def _info(view: ShardView, group: bytes, visible: float, row: _Row) -> GroupInfo:
     now, lease, head = view.now_us, view.leases.get(group), row.head
     failure, member = decode_failure(row.failure) if row.failure else (None, "")
     record = decode_head(row.record or b"")
@@ -191,37 +191,37 @@ async def explain(session: Session, group: Group) -> Explanation:
     with Reading(session.net.name):
         found = explanation(key, facts, policy, probe=probe)
     waits_s = 0.0 if facts.visible_us is None else (facts.now_us - facts.visible_us) / 1e6
-    if found.reason == "due" and waits_s >= UNSERVED_S:
-        nobody = await unserved(session, await session.lanes())
-        found = with_unserved(found, nobody, waits_s, session.options)
+    if found.reason == "due" and waits_s >= NO_CONSUMERS_S:
+        nobody = await no_consumers(session, await session.shards())
+        found = with_no_consumers(found, nobody, waits_s, session.options)
     found = with_removal(found, key, facts, options)
     if found.reason == "leased":
         found = with_steps(found, await _steps_of(session, keys, key, id_of(facts.head)))
-    longest = await _held_longest(session) if found.reason == "due" and waits_s >= UNSERVED_S else None
+    longest = await _held_longest(session) if found.reason == "due" and waits_s >= NO_CONSUMERS_S else None
     return with_longest(found, longest, options) if longest else with_commands(found, options)
 
 
-async def _steps_of(session: Session, keys: LaneKeys, group: str, id: str) -> MessageSteps | None:
+async def _steps_of(session: Session, keys: ShardKeys, group: str, id: str) -> MessageSteps | None:
     """What is noted of the steps of a pending message."""
     (record,) = await session.net.read(keys.body(group), [("HGET", keys.body(group), id)])
     with Reading(session.net.name):
         return record_steps(session.options.queue, group, id, record or b"", is_dead=False)
 
 
-async def unserved(session: Session, lanes: Sequence[LaneKeys]) -> Unserved | None:
+async def no_consumers(session: Session, shards: Sequence[ShardKeys]) -> NoConsumers | None:
     """Whether groups are due and nobody consumes; None also where the user may not see that. Raises ServerError."""
     options = session.options
-    async with session.net.alone(lanes[0].schedule) as alone:
+    async with session.net.alone(shards[0].schedule) as alone:
         with Reading(session.net.name):
-            return await find_unserved(alone, lanes, options.namespace, options.queue)
+            return await find_no_consumers(alone, shards, options.namespace, options.queue)
 
 
 async def _held_longest(session: Session) -> LongestHeld | None:
-    """What consumers have in hand longest, of all lanes, as they serve them all. None where that is shorter than
-    UNSERVED_S, as they are only busy, or the user may not read leases. Raises ServerError.
+    """What consumers have in progress longest, of all shards, as they serve them all. None where that is shorter than
+    NO_CONSUMERS_S, as they are only busy, or the user may not read leases. Raises ServerError.
     """
     found: list[LongestHeld] = []
-    for keys in await session.lanes():
+    for keys in await session.shards():
         try:
             now_us, leases = await now_of(session.net, keys), await leases_of(session.net, keys)
         except ServerNotUsable:
@@ -233,7 +233,7 @@ async def _held_longest(session: Session) -> LongestHeld | None:
         with Reading(session.net.name):
             for group, at in zip(oldest, times, strict=True):
                 held_s, lease = (now_us - since[group]) / 1e6, leases[group]
-                if held_s >= UNSERVED_S and at is not None and is_leased(float(at), lease, now_us):
+                if held_s >= NO_CONSUMERS_S and at is not None and is_leased(float(at), lease, now_us):
                     found.append(LongestHeld(held_s, decode_group(text(group)), owner_of(lease)))
                     break
     return max(found, default=None)
@@ -241,22 +241,22 @@ async def _held_longest(session: Session) -> LongestHeld | None:
 
 async def policy(session: Session) -> Policy:
     """The queue's policy as the server has it now, after what this client asks for. Raises ServerError."""
-    await session.lanes(register=bool(session.options.asked))
+    await session.shards(register=bool(session.options.asked))
     return await session.fresh_policy()
 
 
 # -- what several views read -----------------------------------------------------------------------------------
 
 
-async def now_of(net: Net, keys: LaneKeys) -> int:
-    """The time of a lane's server, in us."""
+async def now_of(net: Net, keys: ShardKeys) -> int:
+    """The time of a shard's server, in us."""
     answer = (await net.read(keys.schedule, [("TIME",)]))[0]
     with Reading(net.name):
         return micros(answer)
 
 
-async def leases_of(net: Net, keys: LaneKeys) -> dict[bytes, bytes]:
-    """Every lease of a lane: group -> token and owner. Bounded by consumers times groups a claim."""
+async def leases_of(net: Net, keys: ShardKeys) -> dict[bytes, bytes]:
+    """Every lease of a shard: group -> token and owner. Bounded by consumers times groups a claim."""
     found: dict[bytes, bytes] = {}
     cursor: bytes | None = b"0"
     while cursor is not None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..errors import ConfigurationError
 
 BODY_FIELDS = "fields"
-"""Where the server keeps them: a field of the policy of lane 0."""
+"""Where the server keeps them: a field of the policy of shard 0."""
 
 
 class BodyFields(NamedTuple):

@@ -21,17 +21,17 @@ from .backoff import Backoff
 from .error_names import error_names
 from .policy import NAMES, OnGap, OnLate, Policy
 
-MAX_LANES = 1024
+MAX_SHARDS = 1024
 LEASE_S = 15.0
 """How long a lease lasts unless a consumer says so itself."""
 AUDIT_LENGTH = 100_000
-"""Handled messages that the audit stream of a lane keeps, about: 10 to 20 MB."""
+"""Handled messages that the audit stream of a shard keeps, about: 10 to 20 MB."""
 MAX_WAIT_S = 4.0
 """Below the time that a reply may take (SOCKET_TIMEOUT_S)."""
 Replicas = tuple[int, int] | None
 """For how many replicas a write waits, and how many milliseconds."""
 OnFailure = Literal["park", "dead_letter", "drop"]
-OnQuestion = Literal["park", "dead_letter"]
+OnUnresolved = Literal["park", "dead_letter"]
 OUTAGE = ("ConnectionError", "TimeoutError")
 """What is an outage unless a queue's options say otherwise: Python's own, with their subclasses."""
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -45,7 +45,7 @@ class QueueSettings(TypedDict, total=False):
     group_by: Sequence[str] | str | None
     id_by: str | None
     score_by: str | None
-    lanes: int | None
+    shards: int | None
     max_attempts: int
     backoff: Duration
     backoff_cap: Duration
@@ -72,7 +72,7 @@ class QueueSettings(TypedDict, total=False):
     wait_timeout: Duration
     kind_by: str | None
     on_unknown: OnFailure
-    on_question: OnQuestion
+    on_unresolved: OnUnresolved
     retired: Sequence[str]
     missing_wait: Duration
 
@@ -87,10 +87,10 @@ class QueueOptions:
     """Names of body fields that make the group when `append` gets none."""
     id_by: str | None = None
     score_by: str | None = None
-    lanes: int | None = None
+    shards: int | None = None
     """Shards of the queue, kept in the server at first use; None takes what is there, else 1."""
     max_attempts: int = 5
-    """Tries of one message, the first included, before `on_failure` says what becomes of it."""
+    """Attempts of one message, the first included, before `on_failure` says what becomes of it."""
     backoff_s: float = 0.5
     backoff_cap_s: float = 60.0
     max_body_bytes: int = 1024 * 1024
@@ -129,7 +129,7 @@ class QueueOptions:
     """Name of the body field that says which steps a message has; `order.code` is a field of a field."""
     on_unknown: OnFailure = "park"
     """What becomes of a message of a kind that has no steps, after `missing_wait`."""
-    on_question: OnQuestion = "park"
+    on_unresolved: OnUnresolved = "park"
     """What becomes of a message with a `once` step whose end nobody knows."""
     retired: tuple[str, ...] = ()
     """Names of steps that were removed on purpose: messages that began with them go on without."""
@@ -149,15 +149,15 @@ class QueueOptions:
             value = getattr(self, name)
             if value is not None and not (isinstance(value, str) and value):
                 raise ConfigurationError(f"{name}={shown(value)} must be the name of a body field")
-        if self.lanes is not None:
-            check_integer("lanes", self.lanes, 1, MAX_LANES)
+        if self.shards is not None:
+            check_integer("shards", self.shards, 1, MAX_SHARDS)
         check_integer("max_attempts", self.max_attempts, 1, 9999)
         seconds_of("backoff", self.backoff_s, 0, 86_400)
         seconds_of("backoff_cap", self.backoff_cap_s, self.backoff_s, 7 * 86_400)
         check_integer("max_body_bytes", self.max_body_bytes, 1, 512 * 1024 * 1024)
         check_integer("wait_replicas", self.wait_replicas, 0, 100)
         seconds_of("wait_timeout", self.wait_timeout_s, 0.001, MAX_WAIT_S)
-        for option, choices in (("on_failure", OnFailure), ("on_unknown", OnFailure), ("on_question", OnQuestion)):
+        for option, choices in (("on_failure", OnFailure), ("on_unknown", OnFailure), ("on_unresolved", OnUnresolved)):
             check_choice(option, getattr(self, option), get_args(choices))
         seconds_of("missing_wait", self.missing_wait_s, 0, 30 * 86_400)
         if not isinstance(self.retired, tuple) or not all(isinstance(name, str) and name for name in self.retired):
@@ -287,7 +287,7 @@ class ConsumerOptions:
     is: what it takes to handle a message depends on where that is done.
     """
     audit: bool = False
-    """Record each handled message in the lane's audit stream."""
+    """Record each handled message in the shard's audit stream."""
     audit_length: int = AUDIT_LENGTH
     limits: ClaimLimits = field(default_factory=ClaimLimits)
 

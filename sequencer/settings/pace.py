@@ -1,6 +1,6 @@
-"""The numbers that steer a consumer: when it sends, claims, looks again and gives back, on one time line. Pure.
+"""The numbers that steer a consumer: when it sends, claims, looks again and releases, on one time line. Pure.
 
-A batch is what one claim took. The caller's thread handles it; the keeper thread looks at it every TICK_S.
+A batch is what one claim took. The caller's thread handles it; the renewer thread looks at it every TICK_S.
 
     from the beginning of a batch
       0         5 ms       7 ms                          0.1 s
@@ -10,13 +10,13 @@ A batch is what one claim took. The caller's thread handles it; the keeper threa
       |         told       are due                        else was due
       the next claim sets out at 0 (handlers under QUICK_S) or LEAD_S before the expected end
 
-    from the beginning of one handler, in the keeper thread
+    from the beginning of one handler, in the renewer thread
       0     2 ms      4 ms         20 ms                  50 ms                1 s
       |-----+---------+------------+----------------------+--------------------+---->
-            |         |            GIVE_BACK_S            AHEAD_S              OVERDUE_S
-            |         |            gives back what        gives back what      waits for an answer
+            |         |            RELEASE_S            AHEAD_S              OVERDUE_S
+            |         |            releases what        releases what      waits for an answer
             |         |            was not begun          was claimed ahead    that is late
-            |         KEEPER_AFTER_S: sends what has waited this long, once a handler runs for KEEPER_S
+            |         RENEWER_AFTER_S: sends what has waited this long, once a handler runs for RENEWER_S
             ACK_AFTER_S: sends what was finished before
 
     while nothing is due
@@ -40,7 +40,7 @@ BATCH_S = 0.007
 """How long a batch should take: for this time its consumer sits on groups that another could take (`fairness`)."""
 LONGEST_S = 0.1
 """How long it may take when nothing else is due: after BATCH_S it ends once the answer to an acknowledgement tells of
-something. No batch takes longer than this and a handler: what handlers that became slow leave of it is given back.
+something. No batch takes longer than this and a handler: what handlers that became slow leave of it is released.
 """
 SHORT_LEAST = 3
 """Handlers are short if BATCH_S has room for so many. That answer comes while the next one runs; where they are not, it
@@ -58,10 +58,11 @@ QUICK_S = 0.0005
 ALIKE_S = 0.02
 """Two batches in a row that differ by less tell when the next one ends (`handlers`)."""
 LEAD_S = 0.006
-"""A claim sets out this long before the expected end of its batch: a round trip, and a tick of the keeper (`handlers`).
+"""A claim sets out this long before the expected end of its batch: a round trip, and a tick of the renewer
+(`handlers`).
 """
 AHEAD_S = 0.05
-"""Groups that were claimed ahead are given back when the batch before them takes longer than this (`fairness`)."""
+"""Groups that were claimed ahead are released when the batch before them takes longer than this (`fairness`)."""
 AHEAD_BYTES = 56_000
 """Bytes that a claim ahead reads where messages are small. Of an answer above 64 KiB a server keeps what is left until
 it has carried out what came meanwhile (NET_MAX_WRITES_PER_EVENT of Redis and Valkey); a shorter one goes at once.
@@ -75,16 +76,16 @@ SMALL_BYTES = 400
 
 FLUSH_S = 0.005
 """Fast handlers' acknowledgements are sent together at least this often. One that begins just before is left to the
-keeper: with KEEPER_S, its tick and a few thread switches they leave within the promised 10 ms.
+renewer: with RENEWER_S, its tick and a few thread switches they leave within the promised 10 ms.
 """
 ACK_AFTER_S = 0.002
-"""A handler running this long is slow: the keeper sends what was finished before it, to stay within 10 ms."""
-KEEPER_S, KEEPER_AFTER_S = 0.0002, 0.004
-"""Beside a handler running for the first, the keeper sends what has waited for the second: its thread need not do so
+"""A handler running this long is slow: the renewer sends what was finished before it, to stay within 10 ms."""
+RENEWER_S, RENEWER_AFTER_S = 0.0002, 0.004
+"""Beside a handler running for the first, the renewer sends what has waited for the second: its thread need not do so
 itself.
 """
-GIVE_BACK_S = 0.02
-"""A handler running this long makes its consumer give back the groups it has not begun (`fairness`)."""
+RELEASE_S = 0.02
+"""A handler running this long makes its consumer release the groups it has not begun (`fairness`)."""
 ANSWER_S = 0.003
 """Acknowledgements wait no longer for a long answer on its way before them, unless that tells of their groups."""
 OVERDUE_S = 1.0
@@ -92,17 +93,17 @@ OVERDUE_S = 1.0
 RENEW_PART = 3
 """A lease is renewed at a third of its time: two renewals may fail before it ends."""
 
-# -- the keeper's ticks ---------------------------------------------------------------------------------------------
+# -- the renewer's ticks ---------------------------------------------------------------------------------------------
 
 TICK_S = 0.0025
-"""How often the keeper looks while a handler runs: with ACK_AFTER_S and thread switches, acks leave in 10 ms."""
+"""How often the renewer looks while a handler runs: with ACK_AFTER_S and thread switches, acks leave in 10 ms."""
 SWITCH_S = 0.0005
-"""How long a handler that never waits may keep the keeper thread from running; Python's default is 5 ms."""
+"""How long a handler that never waits may keep the renewer thread from running; Python's default is 5 ms."""
 
 # -- while nothing is due -------------------------------------------------------------------------------------------
 
 IDLE_S = 5.0
-"""An idle consumer looks again after this long, in case a hint was lost: two commands, and one for each further lane.
+"""An idle consumer looks again after this long, in case a hint was lost: two commands, and one for each further shard.
 `lua/parts/soon.lua` knows it too.
 """
 ENDING_S = 0.1

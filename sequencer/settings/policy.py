@@ -32,7 +32,7 @@ class Policy:
     As with the FIFO queues of SQS, five minutes.
     """
     dedup_cap: int = 1_000_000
-    """Ids after which the older half is forgotten early: at most twice as many, and a batch, are kept in a lane,
+    """Ids after which the older half is forgotten early: at most twice as many, and a batch, are kept in a shard,
     44 to 76 bytes each (benchmark `memory`).
     """
     on_late: OnLate = "handle"
@@ -41,7 +41,7 @@ class Policy:
     """How long a group's watermark is known after its last message was handled; at most twice that. For a sequence the
     default is 30 days: a group that was forgotten begins again at 1."""
     watermark_cap: int = 100_000
-    """Groups after which the older half is forgotten early: at most twice as many in a lane, about 50 bytes each."""
+    """Groups after which the older half is forgotten early: at most twice as many in a shard, about 50 bytes each."""
     reorder_window: float = 0.0
     """A message is handled no earlier than this after its arrival, so that stragglers take their place before it."""
     sequence: bool = False
@@ -52,14 +52,14 @@ class Policy:
     history_window: float = 0.0
     """How long it is kept what became of a message that ended; 0: not at all. At most a 24th longer."""
     history_cap: int = 1_000_000
-    """Messages in the history of a lane after which its oldest part, a 24th or more, is dropped early."""
+    """Messages in the history of a shard after which its oldest part, a 24th or more, is dropped early."""
     history_bodies: bool = False
     """Whether the history keeps body, headers, steps and last error of each message too, so that `rerun` can append it
     again: the size of the body and about 200 bytes a message."""
     dead_window: float = 0.0
     """How long a dead letter is kept before `sweep` deletes it; 0: for ever."""
     dead_cap: int = 0
-    """Dead letters of a lane above which `sweep` deletes the oldest; 0: no limit."""
+    """Dead letters of a shard above which `sweep` deletes the oldest; 0: no limit."""
 
     def __post_init__(self) -> None:
         seconds_of("dedup_window", self.dedup_window, 0, 7 * DAY_S)

@@ -1,7 +1,7 @@
 """Tables of a TOML file, read strictly: what is wrong is one sentence, with the name, its value and the nearest name.
 
 A secret comes from a variable: `env:NAME`; its value is in no sentence. Only the file of
-`run`, with its alarms and targets, is read by this: nothing else imports msgspec.
+`run`, with its alerts and targets, is read by this: nothing else imports msgspec.
 """
 
 from __future__ import annotations

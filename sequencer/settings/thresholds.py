@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 CLOSES_AT = 0.8
 """A condition is over below this part of its limit, so that a value at the limit does not open and close it."""
-LEAST_TRIES = 20
-"""Of so many tries on, the share of those that failed says something."""
+LEAST_ATTEMPTS = 20
+"""Of so many attempts on, the share of those that failed says something."""
 FAILING_S = 300.0
 """Over this time that share is counted."""
 
@@ -26,10 +26,10 @@ class Thresholds:
     """How long the longest due group waits for a consumer."""
     lag: float = 600.0
     """Age of the oldest head of a group that is neither parked nor paused, counted from its arrival."""
-    unserved: float = 60.0
-    """For how long something is due while no consumer has a group in hand."""
+    no_consumers: float = 60.0
+    """For how long something is due while no consumer has a group in progress."""
     failing: float = 0.2
-    """Share of the tries in five minutes that failed, from 20 tries on."""
+    """Share of the attempts in five minutes that failed, from 20 attempts on."""
     memory: float = 0.9
     """Share of the server's maxmemory in use."""
     away: float = 30.0

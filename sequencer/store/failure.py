@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ..values.message import Failure, Tried
+from ..values.message import Failure, PastAttempt
 from .replies import text
 from .text import dumps_words, loads_words
 
 TRACEBACK_BYTES = 8 * 1024
 ASKING = frozenset({"StepUnknown", "StepResultInvalid"})
-"""Types of failures that ask a person something of a step: without an answer the next try asks again."""
+"""Types of failures that ask a person something of a step: without an answer the next attempt asks again."""
 LINE_BYTES = 200
 """Of an error in the log, as lua/parts/failure/with_log.lua cuts it."""
 DIGEST_BYTES = 400
@@ -58,7 +58,7 @@ def decode_failure(record: bytes) -> tuple[Failure, str]:
             outages=int(data.get("outages", 0)),
             missing=int(data.get("missing", 0)),
             missing_since=int(data.get("missing_us", 0)) / 1e6,
-            log=tuple(Tried(int(attempt), float(at), str(error)) for attempt, at, error in data.get("log", ())),
+            log=tuple(PastAttempt(int(attempt), float(at), str(error)) for attempt, at, error in data.get("log", ())),
         )
         return failure, str(data.get("member", ""))
     except (ValueError, TypeError, AttributeError):
@@ -71,9 +71,9 @@ def is_own_outage(record: bytes) -> bool:
     return b',"own":true,' in record[:80]
 
 
-def log_of(record: bytes) -> tuple[Tried, ...]:
-    """What a message failed with: the tries before, and the last one, which may have counted no attempt."""
+def log_of(record: bytes) -> tuple[PastAttempt, ...]:
+    """What a message failed with: the attempts before, and the last one, which may have counted no attempt."""
     failure = decode_failure(record)[0]
     attempt = 0 if failure.outages or failure.missing else failure.attempt
     said = f"{failure.type}: {failure.message}".partition("\n")[0].encode("utf-8", "replace")[:LINE_BYTES]
-    return (*failure.log, Tried(attempt, failure.at, said.decode("utf-8", "ignore")))
+    return (*failure.log, PastAttempt(attempt, failure.at, said.decode("utf-8", "ignore")))

@@ -249,7 +249,7 @@ def readable_message(*rest: Any) -> Message:
         return raw_message(*rest)
 
 
-class LetterName(NamedTuple):
+class DeadLetterName(NamedTuple):
     """The name of a dead letter, in its parts."""
 
     stamp: str
@@ -258,12 +258,12 @@ class LetterName(NamedTuple):
     id: str
 
     @classmethod
-    def parse(cls, letter: str) -> LetterName:
+    def parse(cls, letter: str) -> DeadLetterName:
         group, _, message_id = letter[STAMP_DIGITS:].partition("\n")
         return cls(letter[:STAMP_DIGITS], group, message_id)
 
 
-class Kept(NamedTuple):
+class DeadLetterContent(NamedTuple):
     """What is kept of a dead letter."""
 
     score: bytes
@@ -271,19 +271,19 @@ class Kept(NamedTuple):
     record: bytes
 
     @classmethod
-    def parse(cls, kept: bytes) -> Kept:
+    def parse(cls, kept: bytes) -> DeadLetterContent:
         score, _, rest = kept.partition(b"\n")
         failure, _, record = rest.partition(b"\n")
         return cls(score, failure, record)
 
 
-def decode_letter(letter: str, kept: bytes, died_us: float, queue: str) -> DeadLetter:
+def decode_dead_letter(letter: str, kept: bytes, died_us: float, queue: str) -> DeadLetter:
     """A dead letter from its name (stamp, group, newline, id) and what is kept of it (score, failure, record).
 
     Never raises: one that others damaged must not hide those beside it.
     """
-    stamp, group, message_id = LetterName.parse(letter)
-    score, failure, record = Kept.parse(kept)
+    stamp, group, message_id = DeadLetterName.parse(letter)
+    score, failure, record = DeadLetterContent.parse(kept)
     message = readable_message(
         stamp + message_id, score.decode("utf-8", "replace"), record, decode_group(group), 0, queue
     )

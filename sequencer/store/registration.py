@@ -1,7 +1,8 @@
-"""What is registered of a queue: its route, its table of lanes, its policy. Pure.
+"""What is registered of a queue: its generation, its table of shards, its policy. Pure.
 
-The truth lies in the queue's registry; each lane has a copy beside its policy, so that either can be made from the
-other. Of two, the one with the higher epoch counts, and of one epoch the one with the higher version. An epoch is the
+The truth lies in the queue's registry; each shard has a copy beside its policy, so that either can be made from the
+other. Of two, the one with the higher generation_number counts, and of one generation_number the one with the higher
+version. An generation_number is the
 server's time when a table was made, in us: two tables never share one, whatever was lost between them.
 """
 
@@ -14,7 +15,7 @@ from typing import Any
 
 from ..errors import ServerNotUsable, shown
 from ..settings.body_fields import BODY_FIELDS
-from ..settings.options import MAX_LANES
+from ..settings.options import MAX_SHARDS
 from ..settings.policy import FIELDS
 from ..texts.commands import command
 from ..texts.words import quoted
@@ -22,13 +23,13 @@ from ..values.checks import is_name
 from .replies import pairs
 
 PROTOCOL = 3
-"""What is kept, and in which form. Any change of that raises it: each call brings it, and lanes of another refuse."""
+"""What is kept, and in which form. Any change of that raises it: each call brings it, and shards of another refuse."""
 INDEX_WORD = f"p{PROTOCOL}"
 """What the index of queues has beside each name."""
 DELETED = -1
-"""In place of a protocol: the queue is being deleted. No client brings such a route."""
+"""In place of a protocol: the queue is being deleted. No client brings such a generation."""
 RULES = ("gap_us", "on_gap", "window_us")
-"""Fields by which groups are put off: where one changes, these groups are looked at again."""
+"""Fields by which groups are deferred: where one changes, these groups are looked at again."""
 _KEYS = (*[field.key for field in FIELDS.values()], BODY_FIELDS)
 
 
@@ -37,18 +38,18 @@ class Registration:
     """One state of a queue's registration."""
 
     protocol: int
-    epoch: int
+    generation_number: int
     version: int
-    """Of the policy, within the epoch."""
+    """Of the policy, within the generation_number."""
     tags: tuple[str, ...]
-    """The table: for each lane, what stands for it in the hash tag of its keys."""
+    """The table: for each shard, what stands for it in the hash tag of its keys."""
     policy: Mapping[str, str]
     """Field -> text, as Policy.stored has them; and BODY_FIELDS, where the queue remembers some."""
 
     @property
-    def route(self) -> str:
-        """As the registry has it, calls bring it and lanes compare it: 3.17..."""
-        return f"{self.protocol}.{self.epoch}"
+    def generation(self) -> str:
+        """As the registry has it, calls bring it and shards compare it: 3.17..."""
+        return f"{self.protocol}.{self.generation_number}"
 
     @property
     def table(self) -> str:
@@ -57,7 +58,7 @@ class Registration:
     @property
     def age(self) -> tuple[int, int]:
         """By which two are compared: the higher one is newer."""
-        return self.epoch, self.version
+        return self.generation_number, self.version
 
     @property
     def is_deleted(self) -> bool:
@@ -72,12 +73,12 @@ class Registration:
         names = ("dedup_us", "window_us", "on_late", "sequence", "mark_us", "dedup_cap")
         words = [self.policy[name] for name in names]
         is_plain = words[1:4] == ["0", "handle", "0"]
-        return " ".join([self.route, "1" if is_plain else "0", *words])
+        return " ".join([self.generation, "1" if is_plain else "0", *words])
 
 
-def plain_tags(lanes: int) -> tuple[str, ...]:
-    """The tags of a queue's lanes as they are made; lane 0 always has the plain one."""
-    return tuple(str(lane) for lane in range(lanes))
+def plain_tags(shards: int) -> tuple[str, ...]:
+    """The tags of a queue's shards as they are made; shard 0 always has the plain one."""
+    return tuple(str(shard) for shard in range(shards))
 
 
 def registered(fields: Mapping[str, str]) -> Registration | None:
@@ -90,24 +91,26 @@ def registered(fields: Mapping[str, str]) -> Registration | None:
     return _made(fields, policy)
 
 
-def of_lane(fields: Mapping[str, str]) -> Registration | None:
-    """From the fields of a lane's policy; None where it has no route. Raises ValueError where others wrote them."""
-    if "route" not in fields or "table" not in fields:
+def of_shard(fields: Mapping[str, str]) -> Registration | None:
+    """From the fields of a shard's policy; None where it has no generation. Raises ValueError where others wrote
+    them.
+    """
+    if "generation" not in fields or "table" not in fields:
         return None
     return _made(fields, {name: fields[name] for name in _KEYS if name in fields})
 
 
 def _made(fields: Mapping[str, str], policy: dict[str, Any]) -> Registration:
-    protocol, _, epoch = fields["route"].partition(".")
+    protocol, _, generation_number = fields["generation"].partition(".")
     if protocol not in (str(PROTOCOL), str(DELETED)):
         raise ServerNotUsable(
             f"the queue was made by another version of sequencer (protocol {shown(protocol)}, here {PROTOCOL}); "
             "drain it with that version, then delete it"
         )
     tags = tuple(fields["table"].split())
-    if not 1 <= len(tags) <= MAX_LANES or len({*tags}) < len(tags):
-        raise ValueError(f"a table of lanes: {len(tags)}")
-    return Registration(int(protocol), int(epoch), int(fields["version"]), tags, policy)
+    if not 1 <= len(tags) <= MAX_SHARDS or len({*tags}) < len(tags):
+        raise ValueError(f"a table of shards: {len(tags)}")
+    return Registration(int(protocol), int(generation_number), int(fields["version"]), tags, policy)
 
 
 def is_index_word(value: bytes) -> bool:
@@ -122,7 +125,7 @@ def indexed(words: Sequence[bytes]) -> list[str]:
 
 
 def foreign_index(index: str, namespace: str) -> str:
-    """What is said of an index that is no hash: its key, and what mends it."""
+    """What is said of an index that is no hash: its key, and what fixes it."""
     repair = command("doctor", namespace=namespace, options=["--repair"])
     return (
         f"{index} lists the queues, but something else wrote a key of another type there; delete it: "

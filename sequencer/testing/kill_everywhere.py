@@ -167,7 +167,7 @@ class _Setup:
                 status, said = self._consume(seq, server.url, directory, f"{point}:{passage}" if point else "")
                 ended = time.monotonic()
                 left = _names(_messages_in(seq))
-                asked = {encode_group(one.group) for one in seq.parked() if _is_question(one)}
+                asked = {encode_group(one.group) for one in seq.parked() if _is_unresolved(one)}
                 dead = _names(letter.message for letter in seq.dead())
             events = read_events(sorted(directory.glob("*.ndjson")))
             run = _judge(events, left, dead, ended, said, asked)
@@ -190,7 +190,7 @@ class _Setup:
             group_by=options.group_by,
             id_by=options.id_by,
             score_by=options.score_by,
-            lanes=options.lanes,
+            shards=options.shards,
             **options.asked,
         )
 
@@ -236,7 +236,7 @@ def _names(messages: Iterable[Message]) -> list[tuple[str, str]]:
     return [(encode_group(message.group), message.id) for message in messages]
 
 
-def _is_question(group: GroupInfo) -> bool:
+def _is_unresolved(group: GroupInfo) -> bool:
     return group.failure is not None and group.failure.type == StepUnknown.__name__
 
 

@@ -62,7 +62,7 @@ def move_all(queue: str, to: str, namespace: str) -> str:
 
     Where it breaks off, the same line goes on, and loses nothing: each message is acknowledged once the file has it,
     and the ids keep what is appended again from being there twice. The file goes in the end: what it holds would be
-    appended again at the next slip. Without the pause a consumer of the other queue would handle newer messages of a
+    appended again at the next typo. Without the pause a consumer of the other queue would handle newer messages of a
     group before the moved ones.
     """
     file = f"moved-from-{queue}.ndjson"
@@ -74,7 +74,7 @@ def move_all(queue: str, to: str, namespace: str) -> str:
 
 
 def moving(queue: str, to: str, namespace: str) -> str:
-    """What brings the messages of a queue whose name is a slip into the right one: steps, in their order."""
+    """What brings the messages of a queue whose name is a typo into the right one: steps, in their order."""
     pause, delete = command("pause", to, namespace=namespace), command("delete", queue, namespace=namespace)
     said = f"in this order: {pause}; let the producers append there; then move what is in this one: "
     return f"{said}{move_all(queue, to, namespace)}; then, as nothing is left in it: {delete}"
@@ -127,7 +127,7 @@ def removal(owner: str, id: str, group: Sequence[str], queue: str, namespace: st
     found = OWNER.fullmatch(owner)
     end = f"on {found['host']}: {end_command(owner)}" if found else "end that consumer"
     pause, unpause = (command(name, queue, *group, namespace=namespace) for name in ("pause", "unpause"))
-    said = f"that message is tried again then; to take {plain(id)} away instead, in this order: "
+    said = f"that message is retried then; to take {plain(id)} away instead, in this order: "
     said += "" if is_paused else f"{pause}; "
     said += f"{end}; once its lease ran out: {skipping(id, group, queue, namespace)}"
     return said if is_paused else f"{said}; {unpause}"

@@ -1,4 +1,4 @@
-"""What is told to people and to what they alarm with: every event by name, with its fields. Pure.
+"""What is told to people and to what they alert with: every event by name, with its fields. Pure.
 
 EVENTS is the whole list. A record of the logger `sequencer` carries an event's name as `event`, its queue as `queue`,
 and its fields (`extra=` of logging); a line of text says them in one sentence that begins with the queue. No event
@@ -32,8 +32,8 @@ class Kind:
 
 _GROUP = ("group", "owner")
 _MESSAGE = (*_GROUP, "id", "attempt", "attempts", "error_type", "error")
-_MENDED = ("see", "mend")
-_BEGUN = ("in_hand", "see")
+_FIXED = ("see", "fix")
+_BEGUN = ("in_progress", "see")
 _DONE = ("handled", "failed", "outages", "lost", "parked", "dead", "dropped")
 FIELDS: Mapping[str, str] = {
     "group": "the group's parts, as a list of texts",
@@ -43,7 +43,7 @@ FIELDS: Mapping[str, str] = {
     "attempts": "how often it may be tried",
     "error_type": "class of the error",
     "error": "text of the error, in one line",
-    "retry_in_s": "seconds until the next try; none if another consumer decides that",
+    "retry_in_s": "seconds until the next attempt; none if another consumer decides that",
     "outage": "whether it is an outage, which counts no attempt",
     "since": "when it began, in seconds since 1970",
     "lasted_s": "how long it lasted, in seconds",
@@ -54,13 +54,13 @@ FIELDS: Mapping[str, str] = {
     "ledger": "what became of its steps, as JSON",
     "again": "command that runs the step again, where nothing happened",
     "see": "command that shows what is wrong",
-    "first": "command that comes before the one that mends it",
-    "mend": "command that mends it",
-    "skip": "command that mends it by giving up the message",
-    "mend_all": "command that mends all parked groups of the queue, where there are more",
-    "mend_alike": "command that mends those of them that are parked by this error",
+    "first": "command that comes before the one that fixes it",
+    "fix": "command that fixes it",
+    "skip": "command that fixes it by giving up the message",
+    "fix_all": "command that fixes all parked groups of the queue, where there are more",
+    "fix_same_error": "command that fixes those of them that are parked by this error",
     "runs_s": "for how long, in seconds",
-    "in_hand": "group and id of the message that the consumer began last; empty between batches",
+    "in_progress": "group and id of the message that the consumer began last; empty between batches",
     "number": "of the first message that is there",
     "first_missing": "first number that is missing before it",
     "last_missing": "last number that is missing before it",
@@ -87,13 +87,13 @@ FIELDS: Mapping[str, str] = {
     "why": "the reason",
     "file": "path of the file that says what runs",
     "said": "what the check returned",
-    "target": "name of a target of alarms",
+    "target": "name of a target of alerts",
     "kind": "of the incident: parked, dead, wait, ...",
     "lines": "how many lines of the log",
     "observer": "name of the callback",
     "seconds": "how long the service ran",
     "handled": "messages handled",
-    "failed": "tries that failed",
+    "failed": "attempts that failed",
     "outages": "how many of them by an outage",
     "lost": "leases lost",
     "parked": "groups parked",
@@ -103,11 +103,11 @@ FIELDS: Mapping[str, str] = {
     "died": "consumers that died",
     "killed": "consumers that the service killed",
     "unreported": "consumers that ended without a last report: what they did in their last second is not counted",
-    "what": "what was being done; of an alarm open, news, again or resolved",
+    "what": "what was being done; of an alert open, news, again or resolved",
     "policy": "name of the policy",
     "before": "what it was",
     "now": "what it is now",
-    "lanes": "how many lanes the queue has",
+    "shards": "how many shards the queue has",
     "suppressed": "how many events of this name the line stands for",
     "errors": "how many of them by class of the error, the ten most frequent",
 }
@@ -115,22 +115,22 @@ FIELDS: Mapping[str, str] = {
 
 EVENTS: Mapping[str, Kind] = {
     "message failed": Kind(
-        WARNING, "one try failed; the message is tried again", (*_MESSAGE, "retry_in_s", "outage"), True
+        WARNING, "one attempt failed; the message is retried", (*_MESSAGE, "retry_in_s", "outage"), True
     ),
     "group parked": Kind(
         ERROR,
         "the group stands still until somebody resumes it: its first message failed for the last time, or a number "
         "before it did not come in time",
-        (*_MESSAGE, *_MENDED, "again", "skip", "mend_all", "mend_alike", "number", "first_missing", "last_missing"),
+        (*_MESSAGE, *_FIXED, "again", "skip", "fix_all", "fix_same_error", "number", "first_missing", "last_missing"),
         True,
     ),
     "dead letter": Kind(
-        ERROR, "a message was set aside; its group goes on", (*_MESSAGE, *_MENDED, "again", "late"), True
+        ERROR, "a message was set aside; its group goes on", (*_MESSAGE, *_FIXED, "again", "late"), True
     ),
     "outage began": Kind(
         ERROR,
-        "what all handlers need is not there: the queue, or a lane of it, is held back until a probe gets through",
-        ("owner", "error_type", "error", "since", "retry_in_s", *_MENDED),
+        "what all handlers need is not there: the queue, or a shard of it, is held back until a probe gets through",
+        ("owner", "error_type", "error", "since", "retry_in_s", *_FIXED),
         True,
     ),
     "outage over": Kind(WARNING, "a probe got through: the queue goes on", ("owner", "lasted_s", "probes"), True),
@@ -151,40 +151,40 @@ EVENTS: Mapping[str, Kind] = {
         "a message was removed or replaced while its steps ran; what they did is told here",
         (*_GROUP, "id", "ledger"),
     ),
-    "message given back": Kind(
+    "message released": Kind(
         WARNING, "a handler was interrupted; its message is handled again, uncounted", (*_GROUP, "id")
     ),
     "handler runs": Kind(
         WARNING,
         "a handler runs for 10 s, and three times as long as any before; for a minute; or a stop waits for it; told "
         "again as its time doubles",
-        (*_GROUP, "id", "runs_s", *_MENDED),
+        (*_GROUP, "id", "runs_s", *_FIXED),
     ),
     "handler stuck": Kind(
         ERROR,
         "a handler ran out of its time, was interrupted and goes on; its lease is not renewed any more",
-        (*_GROUP, "id", "runs_s", *_MENDED),
+        (*_GROUP, "id", "runs_s", *_FIXED),
     ),
     "gap wait": Kind(
         WARNING,
         "a group of a sequence waits for a number that is missing",
-        (*_GROUP, "id", "number", "first_missing", "last_missing", "until", *_MENDED),
+        (*_GROUP, "id", "number", "first_missing", "last_missing", "until", *_FIXED),
     ),
-    "group broken": Kind(ERROR, "a group was parked: others changed its keys", (*_GROUP, "error", *_MENDED), True),
+    "group broken": Kind(ERROR, "a group was parked: others changed its keys", (*_GROUP, "error", *_FIXED), True),
     "lease expired": Kind(
         WARNING, "a consumer died or stood still; another has its group", (*_GROUP, "expired_owner", "id", "attempt")
     ),
-    "mixed scores": Kind(WARNING, "a consumer met scores in several units, once", ("owner", "see", "mend")),
+    "mixed scores": Kind(WARNING, "a consumer met scores in several units, once", ("owner", "see", "fix")),
     "lease lost": Kind(WARNING, "this consumer stood still for longer than its lease", (*_GROUP, "token")),
-    "answer repeated": Kind(INFO, "a repeated acknowledgement was refused; its first try may have arrived", _GROUP),
+    "answer repeated": Kind(INFO, "a repeated acknowledgement was refused; its first attempt may have arrived", _GROUP),
     "server lost": Kind(WARNING, "the server can't be reached", ("owner", "error")),
     "server back": Kind(WARNING, "the server is there again", ("owner", "away_s")),
     "leases not kept": Kind(ERROR, "renewing leases beside a handler failed", ("owner", "error_type", "error")),
-    "groups not released": Kind(WARNING, "a consumer ended without giving back its groups", ("owner", "error")),
+    "groups not released": Kind(WARNING, "a consumer ended without releasing its groups", ("owner", "error")),
     "failure not recorded": Kind(WARNING, "the server was not told that a message failed", (*_GROUP, "error")),
     "service started": Kind(INFO, "the service runs", ("server", "app", "processes", "lease_s", "version")),
     "queue unused": Kind(
-        WARNING, "nobody has appended to the queue; perhaps its name is wrong", ("near", "make", "mend")
+        WARNING, "nobody has appended to the queue; perhaps its name is wrong", ("near", "make", "fix")
     ),
     "consumer died": Kind(
         WARNING, "a consumer ended as it should not", ("consumer_pid", "ended_by", "lived_s", *_BEGUN)
@@ -209,7 +209,7 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "consumer can't work": Kind(ERROR, "a consumer ends, and says why", ("error_type", "error")),
     "pool down": Kind(
-        ERROR, "no consumer of the queue gets to work; tried again; other queues go on", ("deaths", "why", "retry_in_s")
+        ERROR, "no consumer of the queue gets to work; retried; other queues go on", ("deaths", "why", "retry_in_s")
     ),
     "pool back": Kind(WARNING, "consumers of the queue get to work again", ("lasted_s",)),
     "pool scaled": Kind(INFO, "the queue gets more consumers, or fewer", ("before", "now", "why")),
@@ -223,9 +223,9 @@ EVENTS: Mapping[str, Kind] = {
     "service reloaded": Kind(INFO, "all consumers are of the new file and the new code", ("file",)),
     "reload failed": Kind(ERROR, "the file or the code is wrong; the consumers of before go on", ("error",)),
     "check says": Kind(WARNING, "the queue's own check found something", ("said",)),
-    "alarm sent": Kind(INFO, "a target of alarms took a message", ("target", "kind", "what")),
-    "alarm not sent": Kind(
-        ERROR, "a target of alarms took no message; told once, until it takes one", ("target", "error")
+    "alert sent": Kind(INFO, "a target of alerts took a message", ("target", "kind", "what")),
+    "alert not sent": Kind(
+        ERROR, "a target of alerts took no message; told once, until it takes one", ("target", "error")
     ),
     "output closed": Kind(INFO, "whoever read the printed lines is gone; the service ends"),
     "supervisor trouble": Kind(ERROR, "something unforeseen; the service goes on", ("what", "error_type", "error")),
@@ -235,10 +235,10 @@ EVENTS: Mapping[str, Kind] = {
     "queue new": Kind(
         WARNING,
         "a client used a queue that was not there, so it was made; at INFO where no other has a name like it",
-        ("near", "first", "mend"),
+        ("near", "first", "fix"),
     ),
     "queue restored": Kind(
-        WARNING, "the server had lost the queue's lanes and policy; a client wrote them again", ("lanes",)
+        WARNING, "the server had lost the queue's shards and policy; a client wrote them again", ("shards",)
     ),
     "consumer trouble": Kind(
         ERROR, "something unforeseen beside the handler; the consumer goes on", ("what", "error_type", "error")

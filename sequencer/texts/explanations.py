@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..values.owner import Unserved
+from ..values.owner import NoConsumers
 from ..values.score_units import UNITS, Examples
 from .commands import OWNER, command, end_command
 from .words import many, moment, named
@@ -23,7 +23,7 @@ def ending(owner: str) -> str:
     return f"if its handler hangs, {end}; if that is gone already, its lease ends by itself"
 
 
-def unserved_text(one: Unserved, queue: str, namespace: str) -> str:
+def no_consumers_text(one: NoConsumers, queue: str, namespace: str) -> str:
     """What is seen, and the command that begins to consume."""
     due = f"{many(one.groups, 'group')} {'is due,' if one.groups == 1 else 'are due, the first'}"
     text = f"nobody consumes: {due} since {moment(one.since)} ({one.waits_s:.0f} s), and no consumer has a group in "

@@ -97,7 +97,7 @@ def of_limit(attempt: int, limit: int) -> str:
 
 
 def many(count: int, noun: str) -> str:
-    """`1 consumer`, `1,200 consumers`, `2 failed tries`."""
+    """`1 consumer`, `1,200 consumers`, `2 failed attempts`."""
     plural = f"{noun[:-1]}ies" if noun.endswith("try") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
 

@@ -7,10 +7,10 @@ Python and systems (`version`).
 The rule: values hold data and decide nothing; `version` refuses a system, and `owner` says what is held for too long.
 """
 
-from .alarms import Incident
+from .alerts import Incident
 from .history import HistoryInfo, MessageInfo, MessageSteps, Skipped, StepFailure, StepInfo, Swept
-from .message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused, StepCall, Tried
-from .owner import Unserved
+from .message import BatchReceipt, ConsumeSummary, Failure, Message, PastAttempt, Receipt, Refused, StepCall
+from .owner import NoConsumers
 from .views import (
     AuditReport,
     DeadLetter,
@@ -21,7 +21,7 @@ from .views import (
     ManySummary,
     OutageInfo,
     QueueInfo,
-    QueueLook,
+    QueueSnapshot,
     Redriven,
     Usage,
 )
@@ -42,9 +42,11 @@ __all__ = [
     "Message",
     "MessageInfo",
     "MessageSteps",
+    "NoConsumers",
     "OutageInfo",
+    "PastAttempt",
     "QueueInfo",
-    "QueueLook",
+    "QueueSnapshot",
     "Receipt",
     "Redriven",
     "Refused",
@@ -53,7 +55,5 @@ __all__ = [
     "StepFailure",
     "StepInfo",
     "Swept",
-    "Tried",
-    "Unserved",
     "Usage",
 ]

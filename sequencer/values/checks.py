@@ -77,15 +77,15 @@ def near_name(name: str, known: Iterable[str]) -> str:
 
 
 def near_names(name: str, known: Iterable[str]) -> list[str]:
-    """The other names that were perhaps meant, the nearest first. One that differs in numbers only is no slip."""
+    """The other names that were perhaps meant, the nearest first. One that differs in numbers only is no typo."""
     others = [other for other in known if other != name]
     if any(_NUMBER.sub("", other) == _NUMBER.sub("", name) for other in others):
         return []
-    slips = [other for other in others if _is_slip(name, other)]
-    return difflib.get_close_matches(name, slips, n=len(slips) or 1)
+    typos = [other for other in others if _is_typo(name, other)]
+    return difflib.get_close_matches(name, typos, n=len(typos) or 1)
 
 
-def _is_slip(name: str, other: str) -> bool:
+def _is_typo(name: str, other: str) -> bool:
     """Whether one letter is wrong, too many or missing, or two are exchanged; two more behind it are another name."""
     differing = (at for at, (mine, theirs) in enumerate(zip(name, other, strict=False)) if mine != theirs)
     start = next(differing, min(len(name), len(other)))

@@ -13,7 +13,7 @@ dead letter that an operator or `sweep` deleted."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 MessageState = Literal["due", "behind", "leased", "delayed", "waiting", "paused", "parked", "dead", "handled"] | Outcome
 StepState = Literal["open", "started", "done", "failed", "left"]
-Phase = Literal["pending", "running", "finished", "error"]
+Status = Literal["pending", "running", "finished", "error"]
 """What a message is at, in one of four words."""
 
 
@@ -33,7 +33,7 @@ class MessageInfo:
     """Attempts since it was last resumed or redriven; with steps, those of the step with the most, in all."""
     error: Failure | None
     message: Message | None
-    phase: Phase
+    status: Status
     """The state in one of four words: "error" waits for a person, or was given up."""
     appended_at: float | None = None
     """Seconds since 1970 by the server's clock, as are the next two."""
@@ -66,9 +66,9 @@ class HistoryInfo:
     window_s: float
     """How far it shall."""
     reaches_s: float
-    """How far it does: less where it is younger, or its cap dropped the oldest part. Of the lane where it is least."""
+    """How far it does: less where it is younger, or its cap dropped the oldest part. Of the shard where it is least."""
     messages: int
-    """How many it has, in all lanes."""
+    """How many it has, in all shards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class StepInfo:
     """`started`: it runs, or nobody knows how it ended; `left`: an optional one that was given up."""
     once: bool
     optional: bool
-    tries: int
+    attempts: int
     """How often it was called, in all; one that was started counts."""
     turn: int
     """1, and one more each time that somebody said `again`."""

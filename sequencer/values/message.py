@@ -24,14 +24,14 @@ class Message(NamedTuple):
     body: Any
     headers: dict[str, str]
     attempt: int
-    """1 for the first try. Failures and consumers that died while they held the head count."""
+    """1 for the first attempt. Failures and consumers that died while they held the head count."""
     token: int
-    """The fencing token of the lease: greater for every later lease of the lane; 0 when only looked at."""
+    """The fencing token of the lease: greater for every later lease of the shard; 0 when only looked at."""
     appended_at: float
     """Seconds since 1970 by the server's clock."""
     queue: str
     stamp: int
-    """The tick of the lane's clock, in us, that breaks ties of the score."""
+    """The tick of the shard's clock, in us, that breaks ties of the score."""
     late: bool = False
     """Whether a message with a higher score was handled in its group before it."""
     redriven: bool = False
@@ -43,7 +43,8 @@ class StepCall(NamedTuple):
 
     name: str
     key: str
-    """Stable over all tries and consumers, and never that of another message: hand it to a provider, so that it knows a
+    """Stable over all attempts and consumers, and never that of another message: hand it to a provider, so that it
+    knows a
     repeat as one. At most 200 characters of ASCII.
     """
     token: int
@@ -57,7 +58,7 @@ class StepCall(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What `append` says: the id, the stamp (lane clock, us), and whether the message was there already.
+    """What `append` says: the id, the stamp (shard clock, us), and whether the message was there already.
 
     `stamp`, `duplicate` and `outcome` are None when the append was put on a caller's pipeline and so is not sent yet;
     `stamp` also for a duplicate of a message that was handled.
@@ -94,11 +95,11 @@ class BatchReceipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class PastAttempt:
     """A try of a message that failed, in few words."""
 
     attempt: int
-    """0 for an outage, or a message that was given back."""
+    """0 for an outage, or a message that was released."""
     at: float
     """Seconds since 1970 by the consumer's clock."""
     error: str
@@ -122,11 +123,11 @@ class Failure:
     outages: int = 0
     """How often in a row it failed by an outage: without an attempt counted, but from the tenth on."""
     missing: int = 0
-    """How often in a row it was given back, as the consumer's version lacked its kind or one of its steps."""
+    """How often in a row it was released, as the consumer's version lacked its kind or one of its steps."""
     missing_since: float = 0.0
     """Since when, in seconds since 1970 by the server's clock."""
-    log: tuple[Tried, ...] = ()
-    """What it failed with before that: the last four tries. Outages that counted no attempt are left out."""
+    log: tuple[PastAttempt, ...] = ()
+    """What it failed with before that: the last four attempts. Outages that counted no attempt are left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Who has groups of a queue in hand: the name of a consumer (host, process and a few random characters), whether it has
+"""Who has groups of a queue in progress: the name of a consumer (host, process and a few random characters), whether it
+has
 held one for too long, and that nobody consumes at all. Pure.
 """
 
@@ -27,8 +28,8 @@ def owner_text(host: str, pid: int, mark: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Unserved:
-    """Groups of a queue are due, and no consumer has any group of it in hand."""
+class NoConsumers:
+    """Groups of a queue are due, and no consumer has any group of it in progress."""
 
     groups: int
     """How many are due."""

@@ -44,7 +44,9 @@ class UnitsMet:
         """The scores of which nothing is to be told: those of the unit that was met first; of all, once it was told."""
 
     def learn(self, group: Sequence[str], first: float, last: float) -> Examples | None:
-        """The first and the last score of a group that is in hand; the examples, once, when there is a second unit."""
+        """The first and the last score of a group that is in progress; the examples, once, when there is a second
+        unit.
+        """
         low, high = self._range
         if low <= abs(first) <= high and low <= abs(last) <= high:
             return None

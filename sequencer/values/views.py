@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 from .history import HistoryInfo, MessageSteps
-from .message import Failure, Message, Receipt, Tried
-from .owner import Unserved
+from .message import Failure, Message, PastAttempt, Receipt
+from .owner import NoConsumers
 
 GroupState = Literal["due", "leased", "waiting", "paused", "parked"]
 
@@ -119,7 +119,7 @@ class Explanation:
         "paused",
         "queue paused",
         "outage",
-        "unserved",
+        "no_consumers",
         "broken",
     ]
     text: str
@@ -128,8 +128,8 @@ class Explanation:
     """Seconds until it may move by itself; None when something has to be done."""
     backlog: int
     head_id: str | None
-    log: tuple[Tried, ...] = ()
-    """What its head failed with: the last five tries, the newest last."""
+    log: tuple[PastAttempt, ...] = ()
+    """What its head failed with: the last five attempts, the newest last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +144,8 @@ class OutageInfo:
     """Seconds until one message is tried."""
     probes: int
     """How many of those failed."""
-    lanes: int
-    """How many lanes it holds back; what is said beside is of the one that began first."""
+    shards: int
+    """How many shards it holds back; what is said beside is of the one that began first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class QueueInfo:
 
     queue: str
     namespace: str
-    lanes: int
+    shards: int
     backlog: int
     lag_s: float
     """Age in seconds of the oldest head of a group that is neither parked nor paused; 0 without any."""
@@ -181,14 +181,14 @@ class QueueInfo:
     """Messages a second between this look and the one before; None at the first look."""
     handle_rate: float | None
     outage: OutageInfo | None = None
-    unserved: Unserved | None = None
-    """Set where groups have been due for five seconds, and no consumer has a group in hand."""
+    no_consumers: NoConsumers | None = None
+    """Set where groups have been due for five seconds, and no consumer has a group in progress."""
     history: HistoryInfo | None = None
     """Set where the queue keeps one."""
 
 
 @dataclass(frozen=True, slots=True)
-class QueueLook:
+class QueueSnapshot:
     """What of a queue may need more consumers, or a person: exact, and cheap to ask each second."""
 
     queue: str
@@ -237,7 +237,7 @@ class AuditReport:
     """Runs that overlap with one recorded before them."""
     tokens_back: int
     untimed: int
-    """Runs not checked for overlaps, since the server's clock was behind the lane's: it had been set back."""
+    """Runs not checked for overlaps, since the server's clock was behind the shard's: it had been set back."""
     first_at: float | None
     """When the first run was recorded, seconds since 1970 by the server's clock; None when nothing was."""
     last_at: float | None

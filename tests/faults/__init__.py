@@ -1,6 +1,7 @@
-"""The proof under faults: `python -m tests.faults` breaks things on purpose and judges what came of it.
+"""The fault_test under faults: `python -m tests.faults` breaks things on purpose and judges what came of it.
 
-Each proof is a module with `run(scale) -> Result`; what users can run on their own handlers is in `sequencer.testing`.
+Each fault_test is a module with `run(scale) -> Result`; what users can run on their own handlers is in
+`sequencer.testing`.
 """
 
 import os
@@ -8,5 +9,5 @@ from pathlib import Path
 
 ROOT = str(Path(__file__).parents[2])
 _paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-if ROOT not in _paths:  # for the processes that proofs start: they run with -P, and their apps are in this package
+if ROOT not in _paths:  # for the processes that fault_tests start: they run with -P, and their apps are in this package
     os.environ["PYTHONPATH"] = os.pathsep.join([ROOT, *_paths])

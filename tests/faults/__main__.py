@@ -1,4 +1,4 @@
-"""`python -m tests.faults PROOF`: runs one proof, or those of a scale, and reports.
+"""`python -m tests.faults FAULT_TEST`: runs one fault_test, or those of a scale, and reports.
 
 Exit status: 0 all passed, 1 something was found, 2 wrong use. What was left out, and why, is said and is no failure.
 """
@@ -23,10 +23,10 @@ from rich.console import Console
 from sequencer.errors import ConfigurationError
 
 from . import table
-from .apart import Lanes
+from .apart import Shards
 from .report import Result, Scale
 
-PROOFS = ("model", "simulate", "crash", "steps", "chaos", "server", "input", "security", "shell")
+FAULT_TESTS = ("model", "simulate", "crash", "steps", "chaos", "server", "input", "security", "shell")
 SIDE_BY_SIDE = (("model", "simulate", "chaos"), ("shell", "input", "security"), ("server", "crash", "steps"))
 SCALES = ("smoke", "ci", "nightly")
 FINE, FOUND, WRONG_USE = 0, 1, 2
@@ -50,15 +50,15 @@ def faults() -> None:
 
 @app.command()
 def ci(as_json: AsJson = False, output: Output = None) -> None:
-    """A slice of every proof, in three to five minutes: those that work beside those that wait."""
-    found = {result.name: result for result in Lanes("ci").run(SIDE_BY_SIDE)}
-    finish([found[name] for name in PROOFS], "ci", as_json, output)
+    """A slice of every fault_test, in three to five minutes: those that work beside those that wait."""
+    found = {result.name: result for result in Shards("ci").run(SIDE_BY_SIDE)}
+    finish([found[name] for name in FAULT_TESTS], "ci", as_json, output)
 
 
 @app.command()
 def nightly(as_json: AsJson = False, output: Output = None) -> None:
     """Everything: hours."""
-    finish([run_one(name, "nightly") for name in PROOFS], "nightly", as_json, output)
+    finish([run_one(name, "nightly") for name in FAULT_TESTS], "nightly", as_json, output)
 
 
 @app.command()
@@ -166,9 +166,9 @@ def run_alone(name: str, scale: str, as_json: bool, output: Path | None, **optio
 
 
 def run_one(name: str, scale: Scale, **options: Any) -> Result:
-    """Run a proof; options that are None are left to it. One that breaks down is a problem, and the others go on.
+    """Run a fault_test; options that are None are left to it. One that breaks down is a problem, and the others go on.
 
-    Raises ConfigurationError or ValueError for an option that the proof refuses.
+    Raises ConfigurationError or ValueError for an option that the fault_test refuses.
     """
     given = {key: value for key, value in options.items() if value is not None}
     words = [word for key, value in given.items() for word in (f"--{key}", *([] if value is True else [str(value)]))]
@@ -199,7 +199,9 @@ def finish(results: Sequence[Result], scale: str, as_json: bool, output: Path | 
 
 
 class Ended(BaseException):
-    """SIGTERM: what is ours is ended and removed on the way out. No SystemExit, for proofs catch those of commands."""
+    """SIGTERM: what is ours is ended and removed on the way out. No SystemExit, for fault_tests catch those of
+    commands.
+    """
 
 
 def end(*_: Any) -> None:
@@ -208,7 +210,7 @@ def end(*_: Any) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, end)
-    logging.getLogger("sequencer").addHandler(logging.NullHandler())  # failures are what proofs are made of
+    logging.getLogger("sequencer").addHandler(logging.NullHandler())  # failures are what fault_tests are made of
     try:
         app()
     except Ended:

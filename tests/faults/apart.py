@@ -1,4 +1,4 @@
-"""Proofs in processes of their own, some side by side: most of them wait more than they work."""
+"""FaultTests in processes of their own, some side by side: most of them wait more than they work."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from dataclasses import fields
 from .report import Result, Scale
 
 
-class Lanes:
-    """Proofs one after the other within a lane, the lanes side by side."""
+class Shards:
+    """FaultTests one after the other within a shard, the shards side by side."""
 
     def __init__(self, scale: Scale) -> None:
         self._scale: Scale = scale
         self._running: list[subprocess.Popen[bytes]] = []
         self._is_ended = False
 
-    def run(self, lanes: Sequence[Sequence[str]]) -> list[Result]:
-        """The results, lane by lane. However this ends, no proof goes on."""
-        with ThreadPoolExecutor(len(lanes)) as pool:
+    def run(self, shards: Sequence[Sequence[str]]) -> list[Result]:
+        """The results, shard by shard. However this ends, no fault_test goes on."""
+        with ThreadPoolExecutor(len(shards)) as pool:
             try:
-                done = [pool.submit(self._lane, names) for names in lanes]
+                done = [pool.submit(self._shard, names) for names in shards]
                 return [result for future in done for result in future.result()]
             except BaseException:
                 self._is_ended = True
@@ -32,10 +32,10 @@ class Lanes:
                     process.terminate()
                 raise
 
-    def _lane(self, names: Sequence[str]) -> list[Result]:
-        return [self._proof(name) for name in names if not self._is_ended]
+    def _shard(self, names: Sequence[str]) -> list[Result]:
+        return [self._fault_test(name) for name in names if not self._is_ended]
 
-    def _proof(self, name: str) -> Result:
+    def _fault_test(self, name: str) -> Result:
         words = [sys.executable, "-m", __package__ or "", name, "--scale", self._scale, "--json"]
         # A group of its own: a terminal's Ctrl-C is for all of a group, and our word would cut short what that began.
         with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, process_group=0) as process:

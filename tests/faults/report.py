@@ -1,4 +1,4 @@
-"""What a proof found, how it is shown, and the command that repeats it.
+"""What a fault_test found, how it is shown, and the command that repeats it.
 
 A result hides nothing: how many runs with which seeds, the faults by kind that took effect, what was lost, out of order
 or handled again against the number that those faults allow, and how long it took to recover.
@@ -21,7 +21,7 @@ def bound(trials: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What one proof found. It passed when it was not skipped and `problems` is empty."""
+    """What one fault_test found. It passed when it was not skipped and `problems` is empty."""
 
     name: str
     """As in the command: model, simulate, crash, steps, chaos, server, input, security, shell."""

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-LOOK_S = 0.02
+CHECK_S = 0.02
 END_S = 5.0
 """How long to go on killing: what the kernel holds may not end at once."""
 
@@ -27,13 +27,13 @@ def end_strays(mark: str, patience_s: float = 0.0) -> int:
     """Kill those that have not ended by themselves after so long, and whom they start meanwhile; how many that were."""
     until = time.monotonic() + patience_s
     while (left := strays(mark)) and time.monotonic() < until:
-        time.sleep(LOOK_S)
+        time.sleep(CHECK_S)
     ended, until = set(left), time.monotonic() + END_S
     while left and time.monotonic() < until:
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(LOOK_S)
+        time.sleep(CHECK_S)
         left = strays(mark)  # one of them may have started another before its own end
         ended.update(left)
     return len(ended)

@@ -1,4 +1,4 @@
-"""The results of proofs as tables for people, and on what they were made."""
+"""The results of fault_tests as tables for people, and on what they were made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,18 @@ from sequencer.server import EmbeddedServer
 from .report import Result, bound
 
 WIDTH = 160
-COLUMNS = ("proof", "runs", "messages", "lost", "disorder", "handled again", "allowed", "recovery p50/max", "", "took")
+COLUMNS = (
+    "fault_test",
+    "runs",
+    "messages",
+    "lost",
+    "disorder",
+    "handled again",
+    "allowed",
+    "recovery p50/max",
+    "",
+    "took",
+)
 
 
 def origin() -> dict[str, Any]:
@@ -47,7 +58,7 @@ def row(result: Result) -> list[str]:
 
 
 def show(console: Console, results: Sequence[Result], found: Mapping[str, Any]) -> None:
-    """The table, then for each proof: its command, faults, figures and problems."""
+    """The table, then for each fault_test: its command, faults, figures and problems."""
     if not console.is_terminal:
         console.width = WIDTH
     whole = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

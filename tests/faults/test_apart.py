@@ -1,4 +1,4 @@
-"""Proofs side by side: their results come together, one that breaks down is told, and none outlives its end."""
+"""FaultTests side by side: their results come together, one that breaks down is told, and none outlives its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from sequencer.testing import wait_until
 
-from .apart import Lanes
+from .apart import Shards
 from .strays import end_strays, strays
 
 pytestmark = pytest.mark.nightly
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.nightly
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
-def test_results_come_lane_by_lane_and_one_that_breaks_down_is_a_problem(capfd: pytest.CaptureFixture[str]) -> None:
-    broken, fine = Lanes("smoke").run((("nonsense",), ("simulate",)))
+def test_results_come_shard_by_shard_and_one_that_breaks_down_is_a_problem(capfd: pytest.CaptureFixture[str]) -> None:
+    broken, fine = Shards("smoke").run((("nonsense",), ("simulate",)))
     assert broken.name == "nonsense"
     assert list(broken.problems) == ["it ended with status 2"]
     assert broken.command == "python -m tests.faults nonsense --scale smoke"
@@ -47,7 +47,7 @@ def servers_in(directory: str) -> list[str]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_told_to_end_it_leaves_nothing_behind(number: signal.Signals) -> None:
     """By a word to it alone, or at Ctrl-C, which a terminal tells to all of its group."""
-    mark = f"SEQUENCER_STRAY={os.getpid()}.lanes"
+    mark = f"SEQUENCER_STRAY={os.getpid()}.shards"
     name, _, value = mark.partition("=")
     words = [sys.executable, "-m", "tests.faults", "ci"]
     with tempfile.TemporaryDirectory(prefix="sq") as directory:
@@ -59,8 +59,8 @@ def test_told_to_end_it_leaves_nothing_behind(number: signal.Signals) -> None:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             ) as process:
-                wait_until(lambda: servers_in(directory) != [], 60, "a proof has a server")
-                wait_until(lambda: len(strays(mark)) >= 4, 60, "both lanes have begun, and started their own")
+                wait_until(lambda: servers_in(directory) != [], 60, "a fault_test has a server")
+                wait_until(lambda: len(strays(mark)) >= 4, 60, "both shards have begun, and started their own")
                 if number == signal.SIGINT:
                     os.killpg(process.pid, number)
                 else:

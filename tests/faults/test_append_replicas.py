@@ -1,5 +1,5 @@
 """An append whose answer is lost, and replicas: the repeat comes by another connection, and WAIT speaks of that one's
-writes only. It is honest since each append writes: where nothing is added, the lane's clock.
+writes only. It is honest since each append writes: where nothing is added, the shard's clock.
 """
 
 from __future__ import annotations

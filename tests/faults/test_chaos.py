@@ -13,13 +13,13 @@ import pytest
 
 from sequencer import EmbeddedServer, Sequencer
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import Event, Recorder, judge, wait_until
 from sequencer.testing.proxy.fault import KINDS
 from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.testing.proxy.frames import ERRORS
 
-from .chaos import proof as chaos
+from .chaos import fault_test as chaos
 from .chaos.children import Child, Paused
 from .chaos.nemesis import EXPECTED, FIRST_ACTS, VICTIMS, Act, acts, again
 from .chaos.operator import broken
@@ -87,7 +87,7 @@ def test_what_the_proxy_answers_in_place_of_the_server_is_no_damage_and_damage_i
             proxy.add(f"error {name}", on=("append", "claim", "ack"), times=None)
             assert broken(seq.doctor()) == [], name
             proxy.clear()
-        link.command("DEL", lane_keys(namespace, "jobs", 0).schedule)
+        link.command("DEL", shard_keys(namespace, "jobs", 0).schedule)
         assert broken(seq.doctor())
         assert broken(seq.doctor(repair=True)) == []
 

@@ -1,4 +1,4 @@
-"""Crash at every step: a few real trials, and broken twins of the product that they must find."""
+"""Crash at every step: a few real trials, and negative control of the product that they must find."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sequencer.calls import source as sources
 from sequencer.errors import ConfigurationError
 from sequencer.testing import wire
 
-from .crash import proof as crash
+from .crash import fault_test as crash
 from .crash.child import Child, start
 from .crash.plan import every_chain, mismatch, named_points, slice_of
 from .crash.points import KINDS, Case, kinds_at
 from .crash.supervisor import SupervisorTrial
-from .crash.trial import Trial, Twin
+from .crash.trial import Control, Trial
 from .crash.verdict import Outcome, dishonesty
 from .crash.work import LEASE_S, ROLES, Site, handle
 
@@ -27,12 +27,12 @@ pytestmark = pytest.mark.nightly
 HANDLER = "consumer.handler:before"
 
 
-def tried(server: EmbeddedServer, directory: Path, case: Case, twin: Twin | None = None) -> Outcome:
+def tried(server: EmbeddedServer, directory: Path, case: Case, control: Control | None = None) -> Outcome:
     """One trial, in a directory of its own, made again where the machine stood still for longer than a lease."""
     for number in range(3):
         place = directory / str(number)
         place.mkdir()
-        outcome = Trial(server.url, place, case.variant, case, twin).run()
+        outcome = Trial(server.url, place, case.variant, case, control).run()
         if not outcome.is_disturbed:
             break
     return outcome
@@ -95,16 +95,17 @@ def test_a_supervisor_killed_before_it_configured_a_consumer_leaves_nobody(
 
 
 def test_one_case_by_its_command() -> None:
-    result = crash.run("smoke", point="keeper.renew:before", passage=1, kind="kill", variant="default", seconds=60)
+    result = crash.run("smoke", point="renewer.renew:before", passage=1, kind="kill", variant="default", seconds=60)
     assert result.is_passed, result.problems
     assert result.faults == {"kill": 1}
     assert result.command == (
-        "python -m tests.faults crash --point keeper.renew:before --passage 1 --kind 'kill' --variant default"
+        "python -m tests.faults crash --point renewer.renew:before --passage 1 --kind 'kill' --variant default"
         " --seconds 60"
     )
 
 
-# -- broken twins ---------------------------------------------------------------------------------------------------
+# -- negative control
+# ---------------------------------------------------------------------------------------------------
 
 
 def acking_first(site: Site) -> None:
@@ -121,11 +122,11 @@ def acking_first(site: Site) -> None:
 
 
 def test_a_consumer_that_acknowledges_first_loses_a_message(server: EmbeddedServer, tmp_path: Path) -> None:
-    twin = Twin(roles={**ROLES, "consumer": acking_first})
+    control = Control(roles={**ROLES, "consumer": acking_first})
     loss = "loss: group b: b-1 was stored, and never handled"
     for name, case, is_lost in (("whole", None, False), ("killed", Case("default", HANDLER, 2, "kill"), True)):
         (tmp_path / name).mkdir()
-        outcome = Trial(server.url, tmp_path / name, "default", case, twin).run()
+        outcome = Trial(server.url, tmp_path / name, "default", case, control).run()
         assert outcome.is_reached is is_lost
         assert (loss in outcome.problems) is is_lost, outcome.problems
 
@@ -152,7 +153,7 @@ def test_an_ack_without_a_token_check_is_found(server: EmbeddedServer, tmp_path:
     (tmp_path / "honest").mkdir()
     assert tried(server, tmp_path / "honest", case).problems == ()
     (tmp_path / "broken").mkdir()
-    outcome = Trial(server.url, tmp_path / "broken", "default", case, Twin(prepare=without_token_check)).run()
+    outcome = Trial(server.url, tmp_path / "broken", "default", case, Control(prepare=without_token_check)).run()
     assert outcome.order_violations > 0, outcome.problems
     assert any("overlap" in problem for problem in outcome.problems), outcome.problems
 
@@ -172,15 +173,15 @@ def losing_a_wakeup() -> None:
 
 def test_a_message_left_behind_is_found(server: EmbeddedServer, tmp_path: Path) -> None:
     case = Case("default", "operator.redrive:sent", 1, "reply lost")
-    outcome = Trial(server.url, tmp_path, "default", case, Twin(prepare=losing_a_wakeup)).run()
+    outcome = Trial(server.url, tmp_path, "default", case, Control(prepare=losing_a_wakeup)).run()
     assert outcome.losses == 1
     assert any("c-4" in problem for problem in outcome.problems), outcome.problems
 
 
 def test_a_stuck_process_is_a_problem(server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.faults.crash.child.PATIENCE_S", 2.0)
-    twin = Twin(roles={**ROLES, "operator": lambda site: signal.pause()})
-    outcome = Trial(server.url, tmp_path, "default", None, twin).run()
+    control = Control(roles={**ROLES, "operator": lambda site: signal.pause()})
+    outcome = Trial(server.url, tmp_path, "default", None, control).run()
     assert outcome.problems[0].startswith("stuck: not within 2 s: the end of process operator")
     assert any(problem.startswith("loss: group b: b-3") for problem in outcome.problems), outcome.problems
 
@@ -200,10 +201,10 @@ def test_a_point_that_nobody_passes_or_nobody_knows_is_a_problem() -> None:
 
 
 def test_a_first_passage_that_never_came_is_a_problem() -> None:
-    case = Case("default", "keeper.ack:sent", 1, "kill")
+    case = Case("default", "renewer.ack:sent", 1, "kill")
     runner = crash.Runner(None, "", Path())  # type: ignore[arg-type]
     runner.add([Outcome(case=case, variant="default", is_reached=False, problems=(), passages={})])
-    assert runner.problems == [f"keeper.ack:sent was never reached; {case.command}"]
+    assert runner.problems == [f"renewer.ack:sent was never reached; {case.command}"]
 
 
 def test_a_process_that_only_says_that_it_died_is_a_problem(tmp_path: Path) -> None:
@@ -233,7 +234,7 @@ def test_a_slice_has_each_point_once_and_repeats_by_its_seed() -> None:
 
 
 def test_kinds_fit_their_moments() -> None:
-    assert kinds_at("keeper.renew:sent") == ("kill", "stop", "reply lost")
+    assert kinds_at("renewer.renew:sent") == ("kill", "stop", "reply lost")
     assert kinds_at("operator.resume:before") == ("kill", "stop", "request lost")
     assert kinds_at("consumer.handler:before") == kinds_at("supervisor.config:before") == ("kill", "stop")
 

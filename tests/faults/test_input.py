@@ -1,4 +1,4 @@
-"""The proof of input on the real product in small, and on broken twins of it, each of which must turn red."""
+"""The fault_test of input on the real product in small, and on negative control of it, each of which must turn red."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 from sequencer.calls.call import Call
 from sequencer.errors import InvalidBody
 from sequencer.store.envelope import encode_envelope, encode_id, encode_score
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 
 from .input import calls as input_calls
 from .input import cli as input_cli
-from .input import proof as proof
+from .input import fault_test as fault_test
 from .input import records as input_records
 from .input import replies as input_replies
 from .input import settings as input_settings
@@ -34,7 +34,7 @@ SEEDS = range(2)
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Bench]:
-    """A server of the proof's own: it deletes everything on it."""
+    """A server of the fault_test's own: it deletes everything on it."""
     with bench() as running:
         yield running
 
@@ -65,11 +65,11 @@ def test_no_value_breaks_the_product(target: Target) -> None:
 
 def test_every_target_runs_and_takes_effect(made: Bench) -> None:
     findings = Findings()
-    for target in proof.all_targets(made):
-        explore(replace(target, examples=min(target.examples, 6)), 0, findings, tries=1)
+    for target in fault_test.all_targets(made):
+        explore(replace(target, examples=min(target.examples, 6)), 0, findings, attempts=1)
 
     assert findings.problems == {}
-    assert set(findings.tried) == {target.name for target in proof.all_targets(made)}
+    assert set(findings.tried) == {target.name for target in fault_test.all_targets(made)}
     assert {"bad value refused", "append refused", "record changed", "command refused"} <= set(findings.effects)
 
 
@@ -89,17 +89,18 @@ def test_the_fuzzer_reports_what_it_ran() -> None:
 
 
 def test_without_a_fuzzer_or_hypothesis_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proof, "is_installed", lambda: False)
-    assert "--group fuzz" in proof._fuzz(Findings(), proof.PLANS["smoke"], 0)["coverage-guided"]
+    monkeypatch.setattr(fault_test, "is_installed", lambda: False)
+    assert "--group fuzz" in fault_test._fuzz(Findings(), fault_test.PLANS["smoke"], 0)["coverage-guided"]
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    result = proof.run("smoke")
+    result = fault_test.run("smoke")
 
     assert "hypothesis is missing" in result.skipped
     assert not result.is_passed
 
 
-# -- broken twins of values -------------------------------------------------------------------------------------------
+# -- negative control of values
+# -------------------------------------------------------------------------------------------
 
 
 def test_a_group_joined_without_escaping_is_caught() -> None:
@@ -132,7 +133,7 @@ def test_a_parser_that_raises_keyerror_is_caught() -> None:
     assert "KeyError: 'body'" in found_by(replace(target, check=partial(input_values.check_body, decode=decode)))
 
 
-def test_scores_ids_and_bodies_of_broken_twins_are_caught() -> None:
+def test_scores_ids_and_bodies_of_broken_controls_are_caught() -> None:
     targets = input_values.targets()
 
     def clipped(score: Any) -> str:
@@ -162,13 +163,14 @@ def test_a_reply_parser_that_raises_is_caught() -> None:
     def parse(reply: Any) -> Any:
         raise RuntimeError(reply)  # not one of those that damaged data can raise
 
-    call: Call[Any] = Call("ack", (lane_keys("n", "q", 0).schedule,), (), parse)
+    call: Call[Any] = Call("ack", (shard_keys("n", "q", 0).schedule,), (), parse)
 
     with pytest.raises(RuntimeError):
         input_replies.check_reply(("ack", b"1"), known={"ack": call})
 
 
-# -- broken twins on a server -----------------------------------------------------------------------------------------
+# -- negative control on a server
+# -----------------------------------------------------------------------------------------
 
 
 class HalfWriting:

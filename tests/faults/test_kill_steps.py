@@ -1,4 +1,6 @@
-"""Steps with a kill at each of their points: broken twins that must be found. The CI run has a slice of the proof."""
+"""Steps with a kill at each of their points: negative control that must be found. The CI run has a slice of the
+fault_test.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,13 @@ import pytest
 
 from sequencer.testing.kill_everywhere import KillReport
 
-from .steps.proof import POINTS, Killed, killed
+from .steps.fault_test import POINTS, Killed, killed
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 
 @pytest.mark.parametrize(
-    ("variant", "twin", "point", "said"),
+    ("variant", "control", "point", "said"),
     [
         ("automatic", "note dropped", "step:b:after", "x1 ran ['a', 'b', 'a', 'b', 'c', 'd', 'e']"),
         ("automatic", "note not waited for", "step:b:after", "x1 ran ['a', 'b', 'a', 'b', 'c', 'd', 'e']"),
@@ -20,9 +22,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.nightly]
         ("once", "once handled as automatic", "step:b:after", "x1/b took effect 2 times"),
     ],
 )
-def test_a_broken_twin_is_found(variant: str, twin: str, point: str, said: str) -> None:
+def test_a_broken_control_is_found(variant: str, control: str, point: str, said: str) -> None:
     assert point in POINTS
-    assert said in str(killed(variant, [point], 1, twin).report.problems)
+    assert said in str(killed(variant, [point], 1, control).report.problems)
 
 
 def test_a_question_that_must_not_be_asked_is_a_problem_and_so_is_one_that_was_not() -> None:

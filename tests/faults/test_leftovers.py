@@ -1,4 +1,6 @@
-"""What a proof leaves behind when it is interrupted: nothing; and that processes which outlive others are found."""
+"""What a fault_test leaves behind when it is interrupted: nothing; and that processes which outlive others are
+found.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from sequencer import EmbeddedServer
-from sequencer.processes.places import Place
 from sequencer.processes.pool import Pool
+from sequencer.processes.workers import Worker
 from sequencer.testing import wait_until
 
 from . import strays as strays_module
@@ -33,7 +35,7 @@ linux = pytest.mark.skipif(not Path("/proc").exists(), reason="the environment o
 
 @pytest.fixture
 def room() -> Iterator[Path]:
-    """A directory for temporary ones, by which the processes of a proof are known as well."""
+    """A directory for temporary ones, by which the processes of a fault_test are known as well."""
     directory = Path(tempfile.mkdtemp(prefix="sql-"))
     yield directory
     end_strays(f"TMPDIR={directory}")
@@ -47,7 +49,7 @@ def is_at_work(room: Path) -> bool:
 
 @linux
 @pytest.mark.parametrize(
-    ("proof", "number"),
+    ("fault_test", "number"),
     [
         ("crash", signal.SIGINT),
         ("crash", signal.SIGTERM),
@@ -58,16 +60,16 @@ def is_at_work(room: Path) -> bool:
         ("shell", signal.SIGTERM),
     ],
 )
-def test_an_interrupted_proof_leaves_nothing_behind(proof: str, number: signal.Signals, room: Path) -> None:
+def test_an_interrupted_fault_test_leaves_nothing_behind(fault_test: str, number: signal.Signals, room: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.faults", proof, "--scale", "ci"],
+        [sys.executable, "-m", "tests.faults", fault_test, "--scale", "ci"],
         env={**os.environ, "TMPDIR": str(room)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
     try:
-        wait_until(lambda: is_at_work(room), 20.0, "the proof's server")
+        wait_until(lambda: is_at_work(room), 20.0, "the fault_test's server")
         began = time.monotonic()
         wait_until(lambda: time.monotonic() > began + 1.0)
         # Ctrl-C reaches all of a terminal's processes, SIGTERM the one alone.
@@ -128,8 +130,8 @@ def test_a_process_that_is_started_meanwhile_does_not_outlive_the_end(
 def test_a_supervisor_that_does_not_replace_the_dead_is_found(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def leave_empty(self: object, place: Place, *_: object) -> None:
-        place.is_done = True
+    def leave_empty(self: object, worker: Worker, *_: object) -> None:
+        worker.is_done = True
 
     monkeypatch.setattr(Pool, "_after_death", leave_empty)
     case = Case("default", "supervisor.spawn:before", 99, "kill")  # never reached: all goes its way

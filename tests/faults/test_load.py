@@ -1,4 +1,4 @@
-"""The load of the server's proof: its processes end when asked to, and what they recorded is counted."""
+"""The load of the server's fault_test: its processes end when asked to, and what they recorded is counted."""
 
 from __future__ import annotations
 

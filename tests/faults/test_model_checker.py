@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from .model import fault_test as model
 from .model import models
-from .model import proof as model
 from .report import Result
 
 pytestmark = pytest.mark.nightly

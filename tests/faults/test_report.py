@@ -66,38 +66,38 @@ def test_what_was_found_is_the_exit_status(
 ) -> None:
     calls: list[tuple[str, str]] = []
 
-    def proof(name: str, **_: Any) -> Any:
+    def fault_test(name: str, **_: Any) -> Any:
         def run(scale: str) -> Result:
             calls.append((name, scale))
             return result
 
         return SimpleNamespace(run=run)
 
-    monkeypatch.setattr(command, "import_module", lambda name, _package: proof(name))
+    monkeypatch.setattr(command, "import_module", lambda name, _package: fault_test(name))
     ended = CliRunner().invoke(command.app, ["nightly", "--json", "--output", str(tmp_path / "a" / "r.json")])
     assert ended.exit_code == status, ended.output
     kept = json.loads((tmp_path / "a" / "r.json").read_text())
     assert kept == json.loads(ended.stdout.splitlines()[-1])
-    assert [name for name, scale in calls if scale == "nightly"] == [f".{name}" for name in command.PROOFS]
+    assert [name for name, scale in calls if scale == "nightly"] == [f".{name}" for name in command.FAULT_TESTS]
     assert kept["machine"]["sequencer"]
 
 
 @ENDINGS
-def test_so_it_is_for_proofs_side_by_side(result: Result, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Lanes(SimpleNamespace):
-        def run(self, lanes: list[list[str]]) -> list[Result]:
+def test_so_it_is_for_fault_tests_side_by_side(result: Result, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Shards(SimpleNamespace):
+        def run(self, shards: list[list[str]]) -> list[Result]:
             assert self.scale == "ci"
-            return [replace(made() if name != "chaos" else result, name=name) for names in lanes for name in names]
+            return [replace(made() if name != "chaos" else result, name=name) for names in shards for name in names]
 
-    monkeypatch.setattr(command, "Lanes", lambda scale: Lanes(scale=scale))
+    monkeypatch.setattr(command, "Shards", lambda scale: Shards(scale=scale))
     ended = CliRunner().invoke(command.app, ["ci", "--json"])
     assert ended.exit_code == status, ended.output
     found = json.loads(ended.stdout.splitlines()[-1])["results"]
-    assert [one["name"] for one in found] == list(command.PROOFS)
+    assert [one["name"] for one in found] == list(command.FAULT_TESTS)
 
 
 @pytest.mark.parametrize("given", [{}, {"seed": 3}])
-def test_a_proof_that_breaks_down_is_a_problem(monkeypatch: pytest.MonkeyPatch, given: dict[str, int]) -> None:
+def test_a_fault_test_that_breaks_down_is_a_problem(monkeypatch: pytest.MonkeyPatch, given: dict[str, int]) -> None:
     def run(_scale: str, **_: Any) -> Result:
         raise RuntimeError("no more processes")
 

@@ -1,4 +1,4 @@
-"""Least rights, TLS and canaries: the proof passes, and each of its checkers turns red on a broken twin."""
+"""Least rights, TLS and canaries: the fault_test passes, and each of its checkers turns red on a negative control."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sequencer.doctor.rights import acl_rules, commands_of, missing_rights, need
 from sequencer.errors import NotReplicated, ServerNotUsable
 from sequencer.net.blocking import BlockingNet, finish
 from sequencer.server import start_embedded
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 
-from .security import proof as security
+from .security import fault_test as security
 from .security import rights as security_rights
 from .security import tls as security_tls
 from .security.canary import in_process
@@ -84,7 +84,7 @@ def test_the_lists_hold_what_the_scripts_use_and_no_more_than_commands() -> None
 
 @pytest.mark.parametrize("lacks", [(), ("+multi",), ("+discard",), ("+zadd", "+eval")])
 def test_asking_writes_nothing_and_leaves_the_connection_usable(users: Users, lacks: tuple[str, ...]) -> None:
-    keys = lane_keys("rights", "jobs", 0)
+    keys = shard_keys("rights", "jobs", 0)
     with Sequencer("jobs", users.own.url(), namespace="rights") as seq:
         seq.append(1, group="g")
     before = users.state()
@@ -201,7 +201,7 @@ def _show(search: Search, directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("twin", "said"),
+    ("control", "said"),
     [
         (_log, "logs shows the password"),
         (_cause, "an error shows the payload"),
@@ -209,9 +209,9 @@ def _show(search: Search, directory: Path) -> None:
         (_show, "standard output of info shows the payload"),
     ],
 )
-def test_what_shows_a_canary_is_caught(twin: Callable[[Search, Path], None], said: str, tmp_path: Path) -> None:
+def test_what_shows_a_canary_is_caught(control: Callable[[Search, Path], None], said: str, tmp_path: Path) -> None:
     search = Search()
-    twin(search, tmp_path)
+    control(search, tmp_path)
     assert said in search.problems[0]
     assert search.password not in "".join(search.problems), "the report does not show it either"
 

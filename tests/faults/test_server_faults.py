@@ -1,4 +1,4 @@
-"""The server's own faults, a little of each, and for each check a broken twin that it must find."""
+"""The server's own faults, a little of each, and for each check a negative control that it must find."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .server.clock import MISSING, Clock, library, shown, stamps_back
 from .server.cut import cut_write
 from .server.denied import SCRIPTS, Denier, deny_all
 from .server.failover import QUICK, Cluster
+from .server.fault_test import CASES, run
 from .server.found import Found
 from .server.full import Filling, Rounds, fill_and_drain
 from .server.host import Host, Interrupted, binaries, free_port, is_ended, running, workplace
 from .server.kill import ALWAYS, Mode, lost_s, under_kills
 from .server.load import wait
-from .server.proof import CASES, run
 from .server.spoil import loaded
 from .server.writes import HALF, WRITES
 
@@ -49,9 +49,9 @@ def host(directory: Path) -> Iterator[Host]:
 
 
 @pytest.mark.parametrize("version", binaries())
-@pytest.mark.parametrize("name", ["append over 2 lanes", "ack and release"])
+@pytest.mark.parametrize("name", ["append over 2 shards", "ack and release"])
 def test_a_cut_write_is_there_or_not(directory: Path, name: str, version: str) -> None:
-    cuts = cut_write(directory, WRITES[name], lanes=2 if "lanes" in name else 1, binary=binaries()[version], step=400)
+    cuts = cut_write(directory, WRITES[name], shards=2 if "shards" in name else 1, binary=binaries()[version], step=400)
     assert (cuts.partial, cuts.broken) == ([], [])
     assert cuts.before >= 3
     assert cuts.after == 1, "all but the last cut undo it"
@@ -152,13 +152,13 @@ def test_without_one_of_its_rights_nothing_is_half_done(host: Host, name: str) -
 
 
 def test_every_kind_of_write_is_tried_without_its_rights() -> None:
-    assert set(WRITES) - set(SCRIPTS) == {"append over 2 lanes"}, "which runs the script append, twice"
+    assert set(WRITES) - set(SCRIPTS) == {"append over 2 shards"}, "which runs the script append, twice"
 
 
 def test_every_script_that_changes_messages_has_a_kind_of_write() -> None:
     scripts = {path.stem for path in Path(sequencer.__file__).parent.glob("lua/*.lua")}
-    elsewhere = {"register", "adopt", "outage", "wake", "skip_gap", "sweep", "alarm", "alarm_sent", "told"}
-    assert scripts - set(SCRIPTS.values()) == {"find", "inspect", "untold", "repair"} | elsewhere, (
+    elsewhere = {"register", "adopt", "outage", "wake", "skip_gap", "sweep", "alert", "alert_sent", "told"}
+    assert scripts - set(SCRIPTS.values()) == {"find", "inspect", "pending_news", "repair"} | elsewhere, (
         "three read, one is the doctor's"
     )
 
@@ -187,7 +187,7 @@ def test_appends_that_a_replica_confirms(directory: Path) -> None:
     replica = Host(directory / "b", "--replicaof", "127.0.0.1", str(primary.port), port=free_port())
     with running(primary), running(replica):
         wait_until(lambda: replica.info("replication")["master_link_status"] == "up")
-        with Sequencer("jobs", primary.url, lanes=2, wait_replicas=1, wait_timeout=4.0) as seq:
+        with Sequencer("jobs", primary.url, shards=2, wait_replicas=1, wait_timeout=4.0) as seq:
             assert not seq.append(1, "a").duplicate
             primary.command("SCRIPT", "FLUSH")
             seq.append(2, "a")  # a script that is sent again is waited for again
@@ -240,7 +240,7 @@ def test_stamps_do_not_go_back_with_the_clock(directory: Path) -> None:
             wait_until(lambda at=offset_s: abs(shown(link) - at) < 5, what="the jump")  # type: ignore[misc]
             stamps.append(seq.append(1, "a").stamp or 0)
     assert stamps == sorted(set(stamps))
-    assert stamps[2] - stamps[1] < 3, "set back, the lane's clock goes on from where it was"
+    assert stamps[2] - stamps[1] < 3, "set back, the shard's clock goes on from where it was"
 
 
 def test_stamps_that_go_back_are_found() -> None:

@@ -14,10 +14,10 @@ from sequencer.drain import protocol
 from sequencer.drain.effects import Control, Flush, Handle, SettleAndClaim
 from sequencer.drain.held import Held
 from sequencer.settings.options import ConsumerOptions, QueueOptions
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.values.message import Message
 
-from .simulate.proof import ENOUGH, EXPECTED, MAX_PROBLEMS, PLAIN_EXPECTED, STEPS_EXPECTED, result_of, run
+from .simulate.fault_test import ENOUGH, EXPECTED, MAX_PROBLEMS, PLAIN_EXPECTED, STEPS_EXPECTED, result_of, run
 from .simulate.seed import Ground, play_seed, stage_set
 from .simulate.stage import Process, Stage
 from .simulate.virtual import VirtualEvent
@@ -86,7 +86,7 @@ def test_what_only_plain_handlers_raise_is_expected_of_them_alone(ground: Ground
 def test_an_event_that_is_set_and_cleared_at_once_is_told_as_threads_are(
     timeout_s: float | None, is_told: bool
 ) -> None:
-    """The keeper would end, and with it its renewals, where an event without a timeout said that it was not set."""
+    """The renewer would end, and with it its renewals, where an event without a timeout said that it was not set."""
     stage, told = Stage(1), list[bool]()
     event = VirtualEvent(stage)
     stage.start(Process("a"), lambda: told.append(event.wait(timeout_s)))
@@ -105,7 +105,7 @@ def test_an_event_that_is_set_and_cleared_at_once_is_told_as_threads_are(
 def test_no_message_begins_after_a_flush_that_outlasted_the_lease() -> None:
     """A flush whose answer took longer than the lease, with no renewal due when it was sent. Simulated."""
     now = [0.0]
-    keys = lane_keys("n", "q", 0)
+    keys = shard_keys("n", "q", 0)
     held, options = Held([keys], 2.0), ConsumerOptions(lease_s=2.0)
     messages = [Message(str(n), ("g",), float(n), None, {}, 1, 9, 0.0, "q", n) for n in range(3)]
     members = [f"{n:016d}{n}" for n in range(3)]

@@ -1,4 +1,4 @@
-"""The simulation with steps: sound code passes, and broken twins are caught, each by its own problem."""
+"""The simulation with steps: sound code passes, and negative control are caught, each by its own problem."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sequencer.store.ledger import step_key
 
 from ..support.changed_script import changed_script
 from .simulate.seed import Ground, play_seed, stage_set
-from .test_simulate_twins import changed
+from .test_simulate_controls import changed
 
 pytestmark = pytest.mark.nightly
 
@@ -26,7 +26,7 @@ def ground() -> Iterator[Ground]:
 
 
 def test_sound_code_passes(ground: Ground) -> None:
-    for seed in {twin.seed for *_, twin in [*IN_CODE.values(), *IN_SCRIPTS.values()]}:
+    for seed in {control.seed for *_, control in [*IN_CODE.values(), *IN_SCRIPTS.values()]}:
         played = play_seed(ground, seed, steps=True)
         assert not played.problems, f"seed {seed}: {played.problems}"
         assert played.play.steps
@@ -53,49 +53,49 @@ def _is_open(real: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def _key_of_the_try(real: Callable[..., str]) -> Callable[..., str]:
-    return lambda *given: f"{real(*given)}{given[-1].tries}"
+    return lambda *given: f"{real(*given)}{given[-1].attempts}"
 
 
-SEEDS_FOR_A_TWIN = 40
+SEEDS_FOR_A_CONTROL = 40
 """A change of the library moves what a seed shows."""
 
 
-class Twin(NamedTuple):
+class Control(NamedTuple):
     """What a problem must say, and a seed that showed it, to begin with: `python -m` of this file searches them."""
 
     reason: str
     seed: int
 
 
-IN_CODE: dict[str, tuple[Any, str, Any, Twin]] = {
-    "goes on without a note": (StepRunner, "_note", _unwaited, Twin("not noted: ", 0)),
-    "once as automatic": (View, "is_open", _is_open(View.is_open), Twin("runs once", 0)),
-    "an acknowledgement with an open step": (View, "is_finished", property(lambda view: True), Twin("skipped: ", 5)),
-    "a question is given up": (rules, "questions", lambda ledger: [], Twin("question lost: ", 5)),
-    "another key for each try": (passes, "step_key", _key_of_the_try(step_key), Twin("another key: ", 0)),
+IN_CODE: dict[str, tuple[Any, str, Any, Control]] = {
+    "goes on without a note": (StepRunner, "_note", _unwaited, Control("not noted: ", 0)),
+    "once as automatic": (View, "is_open", _is_open(View.is_open), Control("runs once", 0)),
+    "an acknowledgement with an open step": (View, "is_finished", property(lambda view: True), Control("skipped: ", 5)),
+    "a question is given up": (rules, "questions", lambda ledger: [], Control("question lost: ", 5)),
+    "another key for each attempt": (passes, "step_key", _key_of_the_try(step_key), Control("another key: ", 0)),
 }
 TOKEN = "if not held or sub(held, 1, 16) ~= token then return 0 end"
 LEDGER = "with the ledger"
-IN_SCRIPTS: dict[str, tuple[str, str, str, Twin]] = {
-    "a note without its token": ("note", TOKEN, "", Twin("note of group", 0)),
-    "progress that counts for nothing": ("note", "progressed and '0' or ''", "''", Twin("claimed as tried", 6)),
-    "an answer that is not written": ("resume", "(record, '0', ledger)", "(record, '0', '')", Twin(LEDGER, 5)),
-    "a letter that loses its ledger": ("redrive", "'R', '', known)", "'R', '', '')", Twin(LEDGER, 0)),
+IN_SCRIPTS: dict[str, tuple[str, str, str, Control]] = {
+    "a note without its token": ("note", TOKEN, "", Control("note of group", 0)),
+    "progress that counts for nothing": ("note", "progressed and '0' or ''", "''", Control("claimed as tried", 6)),
+    "an answer that is not written": ("resume", "(record, '0', ledger)", "(record, '0', '')", Control(LEDGER, 5)),
+    "a letter that loses its ledger": ("redrive", "'R', '', known)", "'R', '', '')", Control(LEDGER, 0)),
 }
 
 
 def is_caught(ground: Ground, name: str, seed: int) -> bool:
-    """Whether this seed shows what is wrong with the twin."""
-    *what, twin = IN_CODE[name] if name in IN_CODE else IN_SCRIPTS[name]
+    """Whether this seed shows what is wrong with the control."""
+    *what, control = IN_CODE[name] if name in IN_CODE else IN_SCRIPTS[name]
     with (changed if name in IN_CODE else changed_script)(*what):
-        return any(twin.reason in problem for problem in play_seed(ground, seed, steps=True).problems)
+        return any(control.reason in problem for problem in play_seed(ground, seed, steps=True).problems)
 
 
 @pytest.mark.parametrize("name", [*IN_CODE, *IN_SCRIPTS])
-def test_broken_twin_is_caught_for_its_reason(ground: Ground, name: str) -> None:
-    *_, twin = IN_CODE[name] if name in IN_CODE else IN_SCRIPTS[name]
-    seeds = range(twin.seed, twin.seed + SEEDS_FOR_A_TWIN)
-    assert any(is_caught(ground, name, seed) for seed in seeds), f"{SEEDS_FOR_A_TWIN} seeds did not catch it"
+def test_broken_control_is_caught_for_its_reason(ground: Ground, name: str) -> None:
+    *_, control = IN_CODE[name] if name in IN_CODE else IN_SCRIPTS[name]
+    seeds = range(control.seed, control.seed + SEEDS_FOR_A_CONTROL)
+    assert any(is_caught(ground, name, seed) for seed in seeds), f"{SEEDS_FOR_A_CONTROL} seeds did not catch it"
 
 
 if __name__ == "__main__":

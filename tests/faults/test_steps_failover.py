@@ -46,7 +46,9 @@ def consumed(seq: Sequencer, *, calls: list[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("replicas", "ran"), [(1, ["m"]), (0, ["m", "m"])], ids=["waits", "its twin, which does not"])
+@pytest.mark.parametrize(
+    ("replicas", "ran"), [(1, ["m"]), (0, ["m", "m"])], ids=["waits", "its control, which does not"]
+)
 def test_a_start_that_a_failover_loses(pair: tuple[Host, Host], replicas: int, ran: list[str]) -> None:
     """The old primary is cut off when the replica takes its place, and goes on for a moment."""
     primary, replica = pair

@@ -26,7 +26,7 @@ from sequencer.cli.main import run
 from sequencer.testing import Handled, Verdict, check_history, wait_until
 from sequencer.texts.commands import name_server
 
-from ..faults.shell.processes import living
+from ..faults.signals.processes import living
 from ..support.run_scene import RunScene
 
 MARK = "SQT_PROCESS_OF"

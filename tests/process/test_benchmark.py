@@ -24,7 +24,7 @@ from benchmarks.scenarios import ordering
 from benchmarks.scenarios.policies import costs
 from benchmarks.scenarios.policies import trials as policies
 from benchmarks.scenarios.skew import trials as skew
-from benchmarks.scenarios.timers import alarms
+from benchmarks.scenarios.timers import alerts
 from benchmarks.scenarios.timers import trials as timers
 from sequencer import EmbeddedServer
 from sequencer.net.link import Link
@@ -172,7 +172,7 @@ def test_timers(smoke: Smoke) -> None:
 def test_the_setting_for_expiry_events_is_put_back(server: EmbeddedServer, link: Link) -> None:
     name = "notify-keyspace-events"
     link.command("CONFIG", "SET", name, "Kg")
-    with pytest.raises(KeyError), alarms.expiry_events(server.url):
+    with pytest.raises(KeyError), alerts.expiry_events(server.url):
         assert set(link.command("CONFIG", "GET", name)[1]) == set(b"gKxE")
         raise KeyError
     assert set(link.command("CONFIG", "GET", name)[1]) == set(b"gK")
@@ -236,8 +236,8 @@ def test_a_history_of_skew_with_a_fault_is_not_valid(fault: str, late: int, says
 def test_a_history_of_timers_with_a_fault_is_not_valid(fault: str) -> None:
     parameters = replace(timers.SMOKE, timers=6)
     workload = Workload(Spread(1), 3, 1, seed=1)
-    plan = sorted(alarms.plan(1, asdict(parameters)), key=lambda alarm: alarm.delay_s)
-    fired = [handled(alarm.group, alarm.id, 100 + alarm.delay_s, alarm.delay_s + 0.02) for alarm in plan]
+    plan = sorted(alerts.plan(1, asdict(parameters)), key=lambda alert: alert.delay_s)
+    fired = [handled(alert.group, alert.id, 100 + alert.delay_s, alert.delay_s + 0.02) for alert in plan]
     load = [handled("g0", message.id, 101.0, 1 + message.number) for message in workload.planned(0)]
     if fault.endswith("lost"):
         (load if fault.startswith("load") else fired).pop()
@@ -254,7 +254,7 @@ def test_a_history_of_timers_with_a_fault_is_not_valid(fault: str) -> None:
     if not fault:
         assert run.lateness == pytest.approx([20] * 6)
         since = timers.assess(fired, Workload(Spread(1), 0, 1, 1), parameters, "sequencer", CLOCK, 1, 100.0)
-        assert since.lateness == pytest.approx([1e3 * (alarm.delay_s + 0.02) for alarm in plan])
+        assert since.lateness == pytest.approx([1e3 * (alert.delay_s + 0.02) for alert in plan])
 
 
 def test_cost_is_over_the_default_of_the_same_round() -> None:

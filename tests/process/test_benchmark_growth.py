@@ -125,7 +125,7 @@ def test_the_gauge_sees_what_the_server_does(server: EmbeddedServer, link: Link,
     with Gauge(f"unix://{server.socket}") as gauge:
         before, used = gauge.cpu_s(), gauge.used_memory()
         link.command("SET", f"{namespace}:big", b"x" * 10**6)
-        # The server may give back a few kilobytes of its own meanwhile: buffers of clients that left.
+        # The server may release a few kilobytes of its own meanwhile: buffers of clients that left.
         assert 0.9e6 <= gauge.used_memory() - used < 2e6
         for _ in range(200):
             link.command("GETRANGE", f"{namespace}:big", 0, -1)

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.kit.rounds import wrong_in
 from benchmarks.scenarios.memory import report as memory_report
 from benchmarks.scenarios.memory import trials as memory
-from benchmarks.scenarios.memory.trials import Kept, Shape
+from benchmarks.scenarios.memory.trials import DeadLetterContent, Shape
 from sequencer import EmbeddedServer, Message
 from sequencer.net.link import Link
 
@@ -39,13 +39,15 @@ def test_smoke(server: EmbeddedServer, link: Link, tmp_path: Path, monkeypatch: 
 
 def test_what_is_listed_and_what_is_not() -> None:
     shape = Shape(2, 10, "16")
-    kinds = {"order": Kept(2, 10, 1000), "body": Kept(2, 10, 3000)}
+    kinds = {"order": DeadLetterContent(2, 10, 1000), "body": DeadLetterContent(2, 10, 3000)}
     found = memory.per_message(shape, 2160, kinds, 4500)
     assert found["pending order"] == 100
     assert found["pending other"] == 50
     assert found["beyond body and id"] == 234
     assert found["beyond, a group"] == 1170
-    assert memory.after_all(shape, {"seen": Kept(1, 10, 720), "stats": Kept(1, 2, 50)}, 900) == {
+    assert memory.after_all(
+        shape, {"seen": DeadLetterContent(1, 10, 720), "stats": DeadLetterContent(1, 2, 50)}, 900
+    ) == {
         "handled seen": 72,
         "handled all": 90,
         "ids, MB": 43.2,
@@ -53,9 +55,10 @@ def test_what_is_listed_and_what_is_not() -> None:
 
 
 def test_a_key_that_is_left_over_is_seen() -> None:
-    assert memory.leftovers({"seen": Kept(1, 1, 1), "stats": Kept(1, 1, 1)}) == ""
+    assert memory.leftovers({"seen": DeadLetterContent(1, 1, 1), "stats": DeadLetterContent(1, 1, 1)}) == ""
     assert (
-        memory.leftovers({"seen": Kept(1, 1, 1), "body": Kept(1, 1, 1)}) == "keys are left when all was handled: body"
+        memory.leftovers({"seen": DeadLetterContent(1, 1, 1), "body": DeadLetterContent(1, 1, 1)})
+        == "keys are left when all was handled: body"
     )
 
 

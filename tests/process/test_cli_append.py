@@ -12,7 +12,7 @@ import pytest
 
 from sequencer import Sequencer
 from sequencer.cli.tally import Tally
-from sequencer.store.keys import lane_of
+from sequencer.store.keys import shard_of
 from sequencer.testing.wire import Wire, name_of, wired
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def test_a_bad_line_stops_it_behind_the_lines_before(cli: Cli, make: Callable[..
         assert done.stderr.startswith("error: line 702: ")
         assert reason in done.stderr
         said, _, rest = done.stderr.partition("to go on, give the whole input again to: ")
-        hint = "; once that is mended (--on-error skip leaves it out), "
+        hint = "; once that is fixed (--on-error skip leaves it out), "
         assert said.endswith(f"; stopped there, the lines before it are stored{hint}")
         assert rest.startswith(f"sequencer append {queue} ")
         assert "--from-line 70" in rest
@@ -187,14 +187,14 @@ def test_a_file_that_cannot_be_read_is_wrong_use(cli: Cli, seq: Sequencer) -> No
     assert seq.info().backlog == 0
 
 
-def test_lanes_are_fixed_at_first_use(cli: Cli, make: Callable[..., Sequencer]) -> None:
+def test_shards_are_fixed_at_first_use(cli: Cli, make: Callable[..., Sequencer]) -> None:
     lines = ndjson(*[{"group": [n], "body": n} for n in range(40)])
-    assert cli.call("append", "jobs", "--lanes", 4, input=lines).returncode == 0
-    refused = cli.call("append", "jobs", "--lanes", 2, input=lines)
+    assert cli.call("append", "jobs", "--shards", 4, input=lines).returncode == 0
+    refused = cli.call("append", "jobs", "--shards", 2, input=lines)
     assert refused.returncode == 2
-    assert refused.stderr.startswith("error: queue 'jobs' has 4 lanes since its first use, lanes=2 was asked")
+    assert refused.stderr.startswith("error: queue 'jobs' has 4 shards since its first use, shards=2 was asked")
     info = make().info()
-    assert (info.lanes, info.groups, info.backlog) == (4, 40, 40)
+    assert (info.shards, info.groups, info.backlog) == (4, 40, 40)
     done = cli.run("consume", "jobs", "--until-empty")
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 40
@@ -203,11 +203,12 @@ def test_lanes_are_fixed_at_first_use(cli: Cli, make: Callable[..., Sequencer]) 
 def test_a_line_that_stands_is_not_appended_again_when_another_is_refused(
     make: Callable[..., Sequencer], seq: Sequencer
 ) -> None:
-    """Between the look at all lanes and the append, another producer takes an id in one of them. Lines without an id of
-    the other lane stand by then, and would be doubled.
+    """Between the look at all shards and the append, another producer takes an id in one of them. Lines without an id
+    of
+    the other shard stand by then, and would be doubled.
     """
-    first, second = (next(g for g in "abcdefgh" if lane_of(g, 2) == lane) for lane in (0, 1))
-    other = make(lanes=2)
+    first, second = (next(g for g in "abcdefgh" if shard_of(g, 2) == shard) for shard in (0, 1))
+    other = make(shards=2)
     taken: list[str] = []
 
     class Racing(Wire):

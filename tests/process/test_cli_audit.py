@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sequencer import Sequencer
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 
 if TYPE_CHECKING:
     from .conftest import Cli
@@ -18,7 +18,7 @@ def forge(link: Link, namespace: str, id: str, score: int, stamp: int, token: in
     fields = {"group": "user:1", "id": id, "score": score, "stamp": stamp, "token": token, "began": token + 1}
     fields |= {"ended": token + 2, "redriven": 0, "refused": 0}
     words = [word for pair in fields.items() for word in pair]
-    link.command("XADD", lane_keys(namespace, "jobs", 0).audit, "*", *words)
+    link.command("XADD", shard_keys(namespace, "jobs", 0).audit, "*", *words)
 
 
 def test_an_inversion_is_named_and_is_exit_code_5(cli: Cli, seq: Sequencer, link: Link, namespace: str) -> None:
@@ -36,10 +36,10 @@ def test_an_inversion_is_named_and_is_exit_code_5(cli: Cli, seq: Sequencer, link
     said = "inversion in group user 1: a\\x1b[31m (score 1) was handled after b (score 2), though it was there"
     assert found["first case"].startswith(said)
     shown = cli.call("audit", "jobs", "--json")
-    proof = json.loads(shown.stdout)
+    fault_test = json.loads(shown.stdout)
     assert shown.returncode == 5
-    assert (proof["inversions"], proof["is_clean"]) == (1, False)
-    assert proof["case"].startswith("inversion in group user 1: a\x1b[31m (score 1)")
+    assert (fault_test["inversions"], fault_test["is_clean"]) == (1, False)
+    assert fault_test["case"].startswith("inversion in group user 1: a\x1b[31m (score 1)")
 
 
 def test_what_consumers_recorded_is_clean(cli: Cli, seq: Sequencer) -> None:
@@ -49,8 +49,8 @@ def test_what_consumers_recorded_is_clean(cli: Cli, seq: Sequencer) -> None:
     assert (told.returncode, told.stderr) == (0, "")
     assert told.stdout.startswith("messages           1,000 of 5 groups\n")
     assert told.stdout.endswith("verdict            clean\n")
-    proof = json.loads(cli.call("audit", "jobs", "--json").stdout)
-    assert (proof["messages"], proof["is_clean"], proof["case"]) == (1000, True, None)
+    fault_test = json.loads(cli.call("audit", "jobs", "--json").stdout)
+    assert (fault_test["messages"], fault_test["is_clean"], fault_test["case"]) == (1000, True, None)
 
 
 def test_a_queue_of_which_nothing_is_recorded_says_so(cli: Cli, seq: Sequencer) -> None:
@@ -66,7 +66,7 @@ def test_an_entry_that_no_consumer_wrote_is_one_clear_sentence(
     cli: Cli, seq: Sequencer, link: Link, namespace: str
 ) -> None:
     seq.connect()
-    link.command("XADD", lane_keys(namespace, "jobs", 0).audit, "1-1", "a", "b")
+    link.command("XADD", shard_keys(namespace, "jobs", 0).audit, "1-1", "a", "b")
     told = cli.call("audit", "jobs")
     assert (told.returncode, told.stdout) == (3, "")
     assert told.stderr.startswith("error: entry 1-1 of {")

@@ -12,12 +12,12 @@ from sequencer import Message, Park, Sequencer, SetAside
 from sequencer.doctor.rights import acl_rules
 from sequencer.net.link import Link
 
-from ..server.test_unserved import wait_for
+from ..server.test_no_consumers import wait_for
 
 if TYPE_CHECKING:
     from .conftest import Cli
 
-ALL = ("--max-wait", "60s", "--max-unserved", "60s", "--max-lag", "1h", "--max-backlog", 9, "--max-parked", 0)
+ALL = ("--max-wait", "60s", "--max-no_consumers", "60s", "--max-lag", "1h", "--max-backlog", 9, "--max-parked", 0)
 
 
 def test_within_its_limits_a_queue_is_fine(cli: Cli, seq: Sequencer) -> None:
@@ -25,7 +25,7 @@ def test_within_its_limits_a_queue_is_fine(cli: Cli, seq: Sequencer) -> None:
     done = cli.call("check", "jobs", *ALL, "--max-dead", 0)
     assert (done.returncode, done.stderr) == (0, "")
     lines = [line.split() for line in done.stdout.splitlines()[1:]]
-    assert [line[1] for line in lines] == ["wait", "unserved", "lag", "backlog", "parked", "dead"]
+    assert [line[1] for line in lines] == ["wait", "no_consumers", "lag", "backlog", "parked", "dead"]
     assert {line[0] for line in lines} == {"ok"}
 
 
@@ -43,7 +43,7 @@ def test_each_limit_that_is_passed_is_named_with_what_shows_it(
     told = json.loads(done.stdout)
     passed = {one["name"]: one for one in told["limits"] if one["is_passed"]}
     assert (done.returncode, told["queue"], told["is_fine"]) == (5, "jobs", False)
-    assert list(passed) == ["wait", "unserved", "parked", "dead"]
+    assert list(passed) == ["wait", "no_consumers", "parked", "dead"]
     assert 90 <= passed["wait"]["value"] < 120
     assert (passed["parked"]["value"], passed["parked"]["limit"]) == (1, 0)
     assert passed["parked"]["see"] == f"sequencer parked jobs --namespace {namespace}"
@@ -72,15 +72,15 @@ def test_what_is_no_limit_is_wrong_use(cli: Cli, seq: Sequencer, words: tuple[st
 def test_a_paused_queue_has_nothing_due(seq: Sequencer, link: Link, namespace: str) -> None:
     seq.append_many({"body": n, "group": ["p", n]} for n in range(3))
     wait_for(link, namespace, 30, "p:0", "p:1", "p:2")
-    look = seq.look()
-    assert (look.due, round(look.waits_s), look.is_paused, look.has_outage) == (3, 30, False, False)
+    snapshot = seq.snapshot()
+    assert (snapshot.due, round(snapshot.waits_s), snapshot.is_paused, snapshot.has_outage) == (3, 30, False, False)
     seq.pause(["p", 0])
     wait_for(link, namespace, 60, "p:0")
     wait_for(link, namespace, 20, "p:1")
-    look = seq.look()
-    assert (look.due, round(look.waits_s)) == (2, 30), "a paused group waits for nobody"
+    snapshot = seq.snapshot()
+    assert (snapshot.due, round(snapshot.waits_s)) == (2, 30), "a paused group waits for nobody"
     seq.pause()
-    assert (seq.look().due, seq.look().waits_s, seq.look().is_paused) == (0, 0.0, True)
+    assert (seq.snapshot().due, seq.snapshot().waits_s, seq.snapshot().is_paused) == (0, 0.0, True)
     seq.unpause()
 
 
@@ -90,8 +90,8 @@ def test_an_outage_is_seen_and_holds_all_but_its_probe(seq: Sequencer) -> None:
 
     seq.append_many({"body": n, "group": ["p", n]} for n in range(6))
     seq.consume(away, max_messages=5)
-    look = seq.look()
-    assert (look.has_outage, look.due) == (True, 0)
+    snapshot = seq.snapshot()
+    assert (snapshot.has_outage, snapshot.due) == (True, 0)
 
 
 def test_who_may_only_consume_may_look_too(seq: Sequencer, link: Link, namespace: str) -> None:
@@ -102,6 +102,6 @@ def test_who_may_only_consume_may_look_too(seq: Sequencer, link: Link, namespace
     try:
         (said,) = re.findall(r"unix://(?:[^@]*@)?(.*)", seq.endpoint.url or "")
         with Sequencer("jobs", f"unix://{user}:looks@{said}", namespace=namespace) as looks:
-            assert looks.look().due == 1
+            assert looks.snapshot().due == 1
     finally:
         link.command("ACL", "DELUSER", user)

@@ -146,7 +146,7 @@ def test_consume_by_failure_policy(cli: Cli, seq: Sequencer) -> None:
     seq.append_many({"group": "a", "id": f"a{n}", "score": n, "body": n} for n in range(2))
     done = cli.run(*base, "--on-failure", "dead_letter")
     assert done.returncode == 0, done.stderr
-    assert "2 failed tries, 2 dead letters" in done.stderr
+    assert "2 failed attempts, 2 dead letters" in done.stderr
     assert {dead.message.id: dead.error.type for dead in seq.dead()} == dict.fromkeys(["a0", "a1"], "CommandFailed")
 
     seq.append({}, "a", id="b")
@@ -157,7 +157,7 @@ def test_consume_by_failure_policy(cli: Cli, seq: Sequencer) -> None:
     seq.append({}, "a", id="c")
     parked = cli.run(*base, "--park-on", " Other, CommandFailed", "--max-attempts", 9, "--on-failure", "drop")
     assert parked.returncode == 4
-    assert "1 failed try, 1 parked group" in parked.stderr
+    assert "1 failed attempt, 1 parked group" in parked.stderr
     assert [group.head_id for group in seq.parked()] == ["c"]
 
     seq.append({}, "b", id="d")

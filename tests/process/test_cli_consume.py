@@ -163,15 +163,15 @@ def test_exec_gets_the_line_on_its_standard_input(cli: Cli, work: Work) -> None:
 def test_exec_that_fails_is_tried_again_then_parked_with_what_it_said(cli: Cli, work: Work, seq: Sequencer) -> None:
     work.add("a", {}, {})
     work.add("b", {})
-    command = 'echo tried >> tries; grep -q b-0 || { echo "no stock" >&2; exit 3; }'
+    command = 'echo tried >> attempts; grep -q b-0 || { echo "no stock" >&2; exit 3; }'
     done = cli.run(
         *("consume", "jobs", "--exec", command, "--max-attempts", 3, "--backoff", 0.01, "--until-empty"),
     )
     assert done.returncode == 4
     assert done.stderr.splitlines().count("no stock") == 3
     assert "consumed 1 message in" in done.stderr
-    assert "3 failed tries, 1 parked group" in done.stderr
-    assert (cli.directory / "tries").read_text().count("tried") == 4
+    assert "3 failed attempts, 1 parked group" in done.stderr
+    assert (cli.directory / "attempts").read_text().count("tried") == 4
     [group] = seq.parked()
     assert (group.group, group.backlog, group.attempts, group.head_id) == (("a",), 2, 3, "a-0")
     assert group.failure is not None
@@ -279,7 +279,7 @@ def test_with_a_log_of_json_every_line_is_an_object_also_the_last(cli: Cli, work
     assert (lines[3]["failed"], lines[3]["parked"], lines[3]["handled"]) == (2, 1, 0)
 
 
-def test_only_printed_lines_are_mended_not_what_an_application_writes(cli: Cli, work: Work) -> None:
+def test_only_printed_lines_are_fixed_not_what_an_application_writes(cli: Cli, work: Work) -> None:
     work.add("a", {})
     out = cli.directory / "own"
     out.write_text("no newline")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sequencer import Sequencer
 from sequencer.doctor.rights import acl_rules
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 
 if TYPE_CHECKING:
     from .conftest import Cli
@@ -27,7 +27,7 @@ def test_a_healthy_server_gets_one_line_a_check(cli: Cli, seq: Sequencer) -> Non
 
 
 def test_problems_are_code_5_until_all_are_repaired(cli: Cli, seq: Sequencer, link: Link, namespace: str) -> None:
-    keys = lane_keys(namespace, "jobs", 0)
+    keys = shard_keys(namespace, "jobs", 0)
     seq.append(1, group=["g", "x"], id="m")
     link.command("DEL", keys.schedule)
     link.command("SET", f"{keys.prefix}odd", 1)
@@ -47,12 +47,12 @@ def test_problems_are_code_5_until_all_are_repaired(cli: Cli, seq: Sequencer, li
         "queue jobs: group g x has messages but is not in the schedule, so that no consumer sees it; repaired: due now"
     )
     assert cli.call("doctor", "jobs").returncode == 0
-    assert seq.explain(["g", "x"]).reason in ("due", "unserved"), "the latter on a slow machine"
+    assert seq.explain(["g", "x"]).reason in ("due", "no_consumers"), "the latter on a slow machine"
 
 
 def test_json_lists_each_thing_that_is_broken(cli: Cli, seq: Sequencer, link: Link, namespace: str) -> None:
     """A person is shown 50 of a kind; a script takes lost ids from the whole list."""
-    keys = lane_keys(namespace, "jobs", 0)
+    keys = shard_keys(namespace, "jobs", 0)
     seq.append_many({"body": n, "group": ["g", "x"], "id": f"m{n}"} for n in range(70))
     link.command("DEL", keys.body("g:x"))
     assert "and 20 more like these" in cli.call("doctor", "jobs").stdout

@@ -9,7 +9,7 @@ import pytest
 
 from sequencer import Message, Sequencer
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 
 from ..support.said import json_of, refused
 
@@ -53,7 +53,7 @@ def ids(cli: Cli, *words: str) -> list[str]:
 
 def test_history_lists_what_ended(cli: Cli, queue: Sequencer) -> None:
     rows = cli.call("history", "jobs").stdout.splitlines()
-    assert rows[0].split() == ["id", "group", "state", "tries", "took", "ended", "consumer", "kind", "note"]
+    assert rows[0].split() == ["id", "group", "state", "attempts", "took", "ended", "consumer", "kind", "note"]
     shown = [(row.split()[0], next(word for word in row.split() if word.endswith("ed"))) for row in rows[1:]]
     assert sorted(shown) == [("a", "finished"), ("b", "finished"), ("c", "skipped"), ("d", "cancelled")]
     ends = [one["finished_at"] for one in json_of(cli, "history", "jobs")]
@@ -116,7 +116,7 @@ def test_sweep_deletes_what_is_kept_no_longer(
     make("other").append({}, "g")
     queue.skip("worse", dead_letter=True)
     assert cli.call("sweep", "jobs").stdout == "jobs: deleted 0 messages of the history, 0 dead letters\n"
-    keys = lane_keys(namespace, "jobs", 0)
+    keys = shard_keys(namespace, "jobs", 0)
     for key in (keys.histories, keys.dead):
         (name,) = link.command("ZRANGE", key, 0, -1)
         link.command("ZADD", key, 1, name)

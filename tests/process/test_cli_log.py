@@ -20,17 +20,17 @@ def test_the_log_says_what_failed_and_what_to_do(cli: Cli, work: Work) -> None:
     (failed,) = [line for line in lines if "message failed" in line]
     assert re.fullmatch(
         begin + r" WARNING sequencer\[\d+\] jobs: message failed: group=a id=a-0 attempt=1 of 2 "
-        r"error=ValueError: no stock; tried again in \d+ ms",
+        r"error=ValueError: no stock; retried in \d+ ms",
         failed,
     )
     (parked,) = [line for line in lines if "group parked" in line]
     assert re.match(begin + r" ERROR sequencer\[\d+\] jobs: group parked: group=a id=a-0 attempt=2 of 2 ", parked)
     assert "Traceback (most recent call last):" in lines
     assert "ValueError: no stock" in lines
-    see, mend = parked.partition("; see: sequencer ")[2].split("; then: sequencer ")
-    mend, _, _ = mend.partition("; or without this message: ")
+    see, fix = parked.partition("; see: sequencer ")[2].split("; then: sequencer ")
+    fix, _, _ = fix.partition("; or without this message: ")
     assert "parked on a-0" in cli.run(*see.split()).stdout
-    assert "goes on" in cli.run(*mend.split()).stdout
+    assert "goes on" in cli.run(*fix.split()).stdout
 
 
 def test_with_a_server_named_in_the_call_each_command_in_the_log_names_it(cli: Cli, work: Work) -> None:

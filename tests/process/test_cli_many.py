@@ -177,7 +177,7 @@ def test_pauses_of_groups_are_lifted_at_once(cli: Cli, stuck: Sequencer) -> None
     assert (stuck.paused_groups(), stuck.info().is_paused) == ([], True)
 
 
-def test_parked_says_how_many_there_are_and_what_mends_all(cli: Cli, stuck: Sequencer, namespace: str) -> None:
+def test_parked_says_how_many_there_are_and_what_fixes_all(cli: Cli, stuck: Sequencer, namespace: str) -> None:
     shown = cli.call("parked", "jobs", "--limit", 2).stdout.splitlines()
     assert len(shown) == 7
     assert shown[3:5] == [
@@ -241,7 +241,7 @@ def test_parked_groups_are_counted_by_error(cli: Cli, stuck: Sequencer, namespac
     assert "sequencer resume jobs --all" in cli.run("parked", "jobs", "--limit", "1").stdout
 
 
-def test_the_end_of_a_run_names_what_mends_all(cli: Cli, stuck: Sequencer, namespace: str) -> None:
+def test_the_end_of_a_run_names_what_fixes_all(cli: Cli, stuck: Sequencer, namespace: str) -> None:
     done = cli.run("consume", "jobs", "--until-empty")
     assert done.returncode == 4
     assert done.stderr.endswith(f": sequencer parked jobs --by-error --namespace {namespace}\n")

@@ -192,7 +192,7 @@ def test_shell_completion(cli: Cli) -> None:
         (("append", "bad name"), "error: queue 'bad name' must be 1 to 128 characters, only letters, digits"),
         (("append", "jobs", "--namespace", "a:b"), "error: namespace 'a:b' must be 1 to 128 characters"),
         (("append", "jobs", "--group-by", ","), "must be a sequence of field names"),
-        (("append", "jobs", "--lanes", 0), "error: lanes=0 must be a whole number from 1"),
+        (("append", "jobs", "--shards", 0), "error: shards=0 must be a whole number from 1"),
         (("consume", "jobs", "-n", 0), "Invalid value for '--processes' / '-n'"),
         (("consume", "jobs", "--lease", "nan"), "'nan' must be a number of seconds, or text like"),
         (("consume", "jobs", "--max-messages", 0), "error: max_messages=0 must be a whole number from 1"),

@@ -151,7 +151,7 @@ def on_terminal(cli: Cli, *words: str, columns: int, rows: int = 24, until: str 
 
 @pytest.mark.parametrize("columns", [40, 80])
 def test_a_group_is_copied_from_a_narrow_terminal(cli: Cli, seq: Sequencer, columns: int) -> None:
-    seq.append(1, ODD, id="an id of 40 characters, with blanks in it", delay=600)  # due, it would soon be unserved
+    seq.append(1, ODD, id="an id of 40 characters, with blanks in it", delay=600)  # due, it would soon be no_consumers
     shown = on_terminal(cli, "groups", "jobs", columns=columns).splitlines()
     assert "\u202e" not in shown[1]
     line = shown[1]
@@ -171,7 +171,7 @@ def test_a_group_is_copied_from_a_narrow_terminal(cli: Cli, seq: Sequencer, colu
 
 def test_a_watch_fits_the_screen_with_trouble_first(cli: Cli, make: Callable[..., Sequencer]) -> None:
     for n in range(12):
-        make(f"queue-{n:02}").append(1, "a", delay=None if n == 9 else 600)  # due, they would soon be unserved
+        make(f"queue-{n:02}").append(1, "a", delay=None if n == 9 else 600)  # due, they would soon be no_consumers
     with make("queue-09").claim() as lease:
         lease.park(next(iter(lease)), "no")
     shown = on_terminal(cli, "info", "--watch", columns=60, rows=8, until="more")

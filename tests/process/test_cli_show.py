@@ -1,4 +1,4 @@
-"""The commands that look and mend (info, groups, peek, parked, resume, skip), as tables and as JSON."""
+"""The commands that look and fix (info, groups, peek, parked, resume, skip), as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def queue(make: Callable[..., Sequencer]) -> Iterator[Sequencer]:
 
 def test_info_of_one_queue_and_of_all(cli: Cli, queue: Sequencer, namespace: str) -> None:
     said = json_of(cli, "info", "jobs")
-    expected = {"queue": "jobs", "namespace": namespace, "lanes": 1, "backlog": 8, "groups": 4}
+    expected = {"queue": "jobs", "namespace": namespace, "shards": 1, "backlog": 8, "groups": 4}
     expected |= {"due": 1, "leased": 1, "waiting": 1, "parked": 1, "paused": 0, "dead": 0, "is_estimate": False}
     assert {name: said[name] for name in expected} == expected
     assert {name: count for name, count in said["totals"].items() if count} == {"appended": 8, "failed": 2, "parked": 1}
@@ -54,13 +54,13 @@ def test_info_of_one_queue_and_of_all(cli: Cli, queue: Sequencer, namespace: str
     assert [one["queue"] for one in json_of(cli, "info")] == ["jobs"]
 
 
-@pytest.mark.parametrize("words", [("info",), ("alarms",), ("sweep",)])
+@pytest.mark.parametrize("words", [("info",), ("alerts",), ("sweep",)])
 def test_of_all_queues_one_that_is_half_deleted_is_named_and_left_out(
     cli: Cli, make: Callable[..., Sequencer], link: Link, namespace: str, words: tuple[str, ...]
 ) -> None:
     make("jobs").append(1, "g")
     make("mails").append(1, "g")
-    link.command("HSET", registry_key(namespace, "mails"), "route", f"-1.{10**17}")
+    link.command("HSET", registry_key(namespace, "mails"), "generation", f"-1.{10**17}")
     done = cli.call(*words, "--json")
     assert done.returncode == 0
     assert [line for line in done.stderr.splitlines() if line.startswith("warning: ") and "'mails'" in line]

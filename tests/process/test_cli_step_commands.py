@@ -25,7 +25,7 @@ def test_each_step_is_a_command_and_gets_its_key(cli: Cli, work: Work) -> None:
         *(("a-0", step) for step in ("charge", "label", "mail")),
         *(("a-1", step) for step in ("charge", "label", "mail", "label")),
     ]
-    assert keys[4] == keys[6], "the same key in each try"
+    assert keys[4] == keys[6], "the same key in each attempt"
     assert "step failed: group=a id=a-1 step=label attempt=2 of 2 error=CommandFailed" in done.stderr
 
 

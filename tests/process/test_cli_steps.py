@@ -40,11 +40,11 @@ def asked(make: Callable[..., Sequencer]) -> Sequencer:
 def test_steps_are_shown_with_the_question_and_its_commands_work_as_they_stand(cli: Cli, asked: Sequencer) -> None:
     shown = cli.call("steps", "jobs", "ann").stdout
     assert [line.split()[:3] for line in shown.splitlines()[:3]] == [
-        ["step", "outcome", "tries"],
+        ["step", "outcome", "attempts"],
         ["charge", "failed", "(once)"],
         ["points", "open", "0"],
     ]
-    assert json_of(cli, "steps", "jobs", "ann")["steps"][0]["tries"] == 1
+    assert json_of(cli, "steps", "jobs", "ann")["steps"][0]["attempts"] == 1
     refused(cli, "resume", "jobs", "ann", "--again", "charge", "--attempt", 2)
     refused(cli, "resume", "jobs", "ann", "--again", "charge", "--attempt", 1, "--attempt", 1)
     assert "ConnectionResetError: no answer" in shown

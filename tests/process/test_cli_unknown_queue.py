@@ -118,7 +118,7 @@ def test_a_producer_of_a_queue_that_is_not_there_says_so_once(
         ('{"group": [], "body": 1}\n', (), 2),
         ('{"n": 1}\n', ("--group-by", "user"), 2),
         ('{"body": 1}\n{"group": ["a"]}\n', ("--on-error", "skip"), 1),
-        ("no JSON\n", ("--lanes", "2"), 2),
+        ("no JSON\n", ("--shards", "2"), 2),
     ],
 )
 def test_an_append_of_which_nothing_is_stored_makes_no_queue(
@@ -135,12 +135,12 @@ def test_an_append_of_which_nothing_is_stored_makes_no_queue(
 
 def test_an_input_without_a_line_makes_its_queue(cli: Cli, link: Link, namespace: str) -> None:
     """As `doctor` has it done for a queue of which the registration is lost."""
-    done = cli.call("append", "jbos", "/dev/null", "--lanes", "2")
+    done = cli.call("append", "jbos", "/dev/null", "--shards", "2")
     assert (done.returncode, done.stdout[:10]) == (0, "appended 0")
     assert link.command("EXISTS", f"{{{namespace}:jbos:registry}}") == 1
 
 
-def test_info_of_all_queues_says_what_a_slip_is_and_moves_it(cli: Cli, make: Callable[..., Sequencer]) -> None:
+def test_info_of_all_queues_says_what_a_typo_is_and_moves_it(cli: Cli, make: Callable[..., Sequencer]) -> None:
     right, wrong = make("jobs"), make("jobss")
     right.append(1, "a")
     wrong.append(2, "a")
@@ -158,7 +158,7 @@ def test_info_of_all_queues_says_what_a_slip_is_and_moves_it(cli: Cli, make: Cal
 
 
 @pytest.mark.parametrize("fields", [{}, {"group_by": ("user.id",), "id_by": "n"}])
-def test_what_is_said_of_a_slip_moves_the_messages(
+def test_what_is_said_of_a_typo_moves_the_messages(
     cli: Cli, make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture, fields: dict[str, Any]
 ) -> None:
     """Into the right queue, in order, and once, though the line is run twice."""
@@ -169,7 +169,7 @@ def test_what_is_said_of_a_slip_moves_the_messages(
     wrong.append_many(given[2:])
     (told,) = [one for one in caplog.records if getattr(one, "event", "") == "queue new" and one.levelname == "WARNING"]
     for _ in range(2):
-        run_in_shell(cli, told.mend)  # type: ignore[attr-defined]
+        run_in_shell(cli, told.fix)  # type: ignore[attr-defined]
     assert [one.body["n"] for group in ("u 0", "u 1") for one in right.peek(group)] == [0, 2, 1, 3]
     assert wrong.usage().messages == 0
     done = cli.run("delete", "jobs", "--dry-run")
@@ -178,7 +178,7 @@ def test_what_is_said_of_a_slip_moves_the_messages(
     assert "delete queue jobs, with 4 messages and 0 dead letters, for good: there is no terminal" in refused_to
 
 
-def test_what_is_said_of_a_slip_keeps_the_order_while_the_right_queue_is_consumed(
+def test_what_is_said_of_a_typo_keeps_the_order_while_the_right_queue_is_consumed(
     cli: Cli, seq: Sequencer, make: Callable[..., Sequencer]
 ) -> None:
     def append(queue: str, numbers: range) -> str:
@@ -220,10 +220,10 @@ def test_a_new_queue_is_in_the_log_of_a_program(
 def test_a_policy_of_a_queue_that_is_not_there_names_one_like_it(cli: Cli, seq: Sequencer, namespace: str) -> None:
     seq.append(1, "a")
     delete = f"if that was meant: sequencer delete jbos --namespace {namespace}; "
-    for options, state, mend in (((), "not there yet", ""), (("--on-late", "drop"), "new", delete)):
+    for options, state, fix in (((), "not there yet", ""), (("--on-late", "drop"), "new", delete)):
         done = cli.run("configure", "jbos", *options)
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.startswith(f"queue 'jbos' is {state}; there is 'jobs'; {mend}its policy")
+        assert done.stdout.startswith(f"queue 'jbos' is {state}; there is 'jobs'; {fix}its policy")
 
 
 def test_a_consumer_of_a_queue_that_is_not_there_says_so_once(cli: Cli, seq: Sequencer, namespace: str) -> None:
@@ -241,7 +241,7 @@ def test_a_consumer_of_a_queue_that_is_not_there_says_so_once(cli: Cli, seq: Seq
     assert (said["level"], said["near"]) == ("WARNING", "jobs")
     make = f"sequencer append jbos FILE.ndjson --namespace {namespace}"
     delete = f"sequencer delete jbos --namespace {namespace}"
-    assert (said["make"], said["mend"]) == (make, delete)
+    assert (said["make"], said["fix"]) == (make, delete)
     assert said["message"] == (
         "jbos: queue unused: it did not exist, and is made now, with nothing in it; did you mean 'jobs'? "
         f"then end this, and: {delete}; else its first message comes by append() or: {make}"

@@ -91,7 +91,7 @@ def test_consumers_stop_when_their_supervisor_is_killed(cli: Cli, work: Work) ->
     consume.ended()
 
     wait_until(lambda: idle not in cli.left(), PATIENCE_S, "the idle consumer is gone")
-    assert begun["pid"] in cli.left(), "the busy one finishes the message in hand"
+    assert begun["pid"] in cli.left(), "the busy one finishes the message in progress"
     cli.open("gate")
     wait_until(lambda: cli.left() == [], PATIENCE_S, "no process left")
     assert work.states() == {"a": "due"}
@@ -152,7 +152,7 @@ def test_groups_not_begun_are_given_back_while_a_handler_blocks(cli: Cli, work: 
     wait_until(
         lambda: [name for name, state in work.states().items() if state == "leased"] == ["g16"],
         PATIENCE_S,
-        "only the group in hand is leased",
+        "only the group in progress is leased",
     )
     cli.start(*CONSUME)
     work.wait_handled(*(f"{name}-0" for name in names if name != "g16"))

@@ -230,8 +230,8 @@ def test_a_person_has_it_probed_at_once(cli: Cli, bank: Bank, seq: Sequencer) ->
     group = seq.groups()[0].group[0]
     explained = cli.run("explain", "jobs", group).stdout
     assert "for the end of an outage" in explained
-    mend = f"sequencer resume jobs --outage --namespace {seq.options.namespace}"
-    assert explained.rstrip().endswith(f"; to probe at once: {mend}")
+    fix = f"sequencer resume jobs --outage --namespace {seq.options.namespace}"
+    assert explained.rstrip().endswith(f"; to probe at once: {fix}")
     done = cli.run("resume", "jobs", "--outage", "--json")
     # The dependency is still away: one that is back may end the outage before the command has begun.
     assert json.loads(done.stdout) == {"queue": "jobs", "probing": True}

@@ -166,7 +166,7 @@ def test_run_shows_the_password_in_no_process_and_no_answer_but_its_own_environm
         "redis = 'env:SHOP_REDIS'\n"
         "[queues.jobs]\napp = 'shop:handle'\ncheck = 'ops:look'\n"
         "[queues.mails]\nexec = 'env > environment'\n"
-        "[alarms]\nunserved = '1h'\nwait = '1h'\n"
+        "[alerts]\nunserved = '1h'\nwait = '1h'\n"
         "[targets.ours]\ntype = 'feishu'\nurl = 'env:HOOK_URL'\nsecret = 'env:HOOK_SECRET'\n"
     )
     url = cli.environment["SHOP_REDIS"]

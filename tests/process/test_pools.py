@@ -47,9 +47,9 @@ def test_a_queue_whose_consumers_die_is_down_and_the_others_go_on(
 ) -> None:
     monkeypatch.setattr(kept_pool, "STANDING_RETRY_S", 0.5)
     (cli.directory / "dead.py").write_text(
-        "import os\nif not os.path.exists('mended'):\n    os._exit(7)\nfrom shop import mails\n"
+        "import os\nif not os.path.exists('fixed'):\n    os._exit(7)\nfrom shop import mails\n"
     )
-    (cli.directory / "gone.py").write_text("import os\nassert os.path.exists('mended')\nfrom shop import bills\n")
+    (cli.directory / "gone.py").write_text("import os\nassert os.path.exists('fixed')\nfrom shop import bills\n")
     scene.write_file(
         "check_every = '0.2s'", orders="n = 1", mails="n = 2; app = 'dead:mails'", bills="app = 'gone:bills'"
     )
@@ -62,11 +62,11 @@ def test_a_queue_whose_consumers_die_is_down_and_the_others_go_on(
         said = 'bills: pool down: in each place 1 consumer died of what its line "consumer can\'t work" says'
         assert said in caplog.text, "it ended once, and no other was tried"
         tried = pool_of(master, "mails").totals.started
-        wait_until(lambda: pool_of(master, "mails").totals.started >= tried + 2, PATIENCE_S, "it is tried again")
+        wait_until(lambda: pool_of(master, "mails").totals.started >= tried + 2, PATIENCE_S, "it is retried")
         scene.append("orders", [{}])
         scene.wait_handled("orders", 1)
         assert caplog.text.count("mails: pool down") == 1, "told once"
-        cli.open("mended")
+        cli.open("fixed")
         scene.wait_handled("mails", 1)
         scene.wait_handled("bills", 1)
         wait_until(lambda: not any(pool.is_down for pool in master.kept), PATIENCE_S, "they are back")
@@ -74,7 +74,7 @@ def test_a_queue_whose_consumers_die_is_down_and_the_others_go_on(
         assert "mails: pool back: after" in caplog.text
 
 
-def test_a_reload_tries_a_queue_that_is_down_at_once(
+def test_a_reload_attempts_a_queue_that_is_down_at_once(
     cli: Cli, scene: RunScene, server: EmbeddedServer, namespace: str
 ) -> None:
     scene.write_app(end="raise ImportError('half written')\n")
@@ -97,15 +97,15 @@ def test_a_consumer_that_hangs_past_its_time_is_released_and_then_killed(
     scene.append("orders", [{"gate": "gate"}])
     scene.append("mails", [{}, {"stubborn": True}])  # it is claimed together with another
 
-    def tries(queue: str, message_id: str) -> list[int]:
+    def attempts(queue: str, message_id: str) -> list[int]:
         return [event["attempt"] for event in scene.events(queue, "begun") if event["id"] == message_id]
 
     with scene.master(server.url, namespace) as master:
-        wait_until(lambda: tries("orders", "m0") and tries("mails", "m1"), PATIENCE_S, "both hang")
+        wait_until(lambda: attempts("orders", "m0") and attempts("mails", "m1"), PATIENCE_S, "both hang")
         first = {pool.queue: pool.pids for pool in master.kept}
-        wait_until(lambda: len(tries("orders", "m0")) == 2, PATIENCE_S, "another has the message")
-        wait_until(lambda: len(tries("mails", "m1")) == 2, PATIENCE_S, "also where it had to be killed")
-        assert tries("orders", "m0")[:2] == tries("mails", "m1")[:2] == [1, 2]
+        wait_until(lambda: len(attempts("orders", "m0")) == 2, PATIENCE_S, "another has the message")
+        wait_until(lambda: len(attempts("mails", "m1")) == 2, PATIENCE_S, "also where it had to be killed")
+        assert attempts("orders", "m0")[:2] == attempts("mails", "m1")[:2] == [1, 2]
         assert all(not set(first[pool.queue]) & set(pool.pids) for pool in master.kept)
         (scene.directory / "gate").touch()
         scene.wait_handled("orders", 1)
@@ -247,7 +247,7 @@ def test_a_reload_with_other_queues_starts_no_more_than_the_host_may_run(
     scene.write_file(top, orders="n = 2")
     scene.append("orders", [{"gate": "gate"}] * 2)
     with scene.master(server.url, namespace) as master:
-        wait_until(lambda: len(scene.ids("orders", "begun")) == 2, PATIENCE_S, "both are in hand")
+        wait_until(lambda: len(scene.ids("orders", "begun")) == 2, PATIENCE_S, "both are in progress")
         scene.write_file(top, mails="n = 2")
         scene.append("mails", [{}])
         master.reload()

@@ -1,6 +1,6 @@
 """The recipes of `cli/recipes`: a validator of its own kind reads each file, and its facts are those of the command.
 
-A validator that accepts everything is none: each sees broken twins too, one change away from the file.
+A validator that accepts everything is none: each sees negative control too, one change away from the file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ README, UNIT, RUN_UNIT, DOCKERFILE, MANIFEST = (
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 RESERVE_S = 10
-"""Time between the end of the grace and the kill: consumers give back, and the supervisor says its summary."""
+"""Time between the end of the grace and the kill: consumers release, and the supervisor says its summary."""
 
 
 def broken(text: str, old: str, new: str) -> str:

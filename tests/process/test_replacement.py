@@ -14,10 +14,10 @@ from sequencer import EmbeddedServer, Sequencer
 from sequencer.processes import pool as pool_module
 from sequencer.processes import supervisor as supervisor_module
 from sequencer.processes.consumer_process import ConsumerProcess
-from sequencer.processes.places import RestartPolicy
 from sequencer.processes.supervisor import Supervisor
 from sequencer.processes.worker.config import WorkerConfig
 from sequencer.processes.worker.run import SERVER
+from sequencer.processes.workers import RestartPolicy
 from sequencer.settings.backoff import Backoff
 from sequencer.testing import wait_until
 
@@ -201,11 +201,11 @@ def test_consumers_that_can_not_be_started_end_no_service(
     work: Work, config: WorkerConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No more processes, or an interpreter that is exchanged just now: more often than deaths are counted."""
-    tries: list[int] = []
+    attempts: list[int] = []
 
     def start(*words: Any) -> ConsumerProcess:
-        tries.append(1)
-        if len(tries) <= 2 * RestartPolicy().limit:
+        attempts.append(1)
+        if len(attempts) <= 2 * RestartPolicy().limit:
             raise OSError(11, "Resource temporarily unavailable")
         return ConsumerProcess(*words)
 

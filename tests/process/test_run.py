@@ -100,7 +100,7 @@ def test_new_code_takes_over_consumer_by_consumer_and_nothing_is_lost_or_done_tw
     groups = ("more", "next", "slow")
     for group in groups:
         scene.append("orders", [{}, {"gate": "gate"}, *[{}] * 98], group)
-    wait_until(lambda: len(scene.ids("orders", "begun")) == 106, PATIENCE_S, "each consumer has one in hand")
+    wait_until(lambda: len(scene.ids("orders", "begun")) == 106, PATIENCE_S, "each consumer has one in progress")
     running.signal(signal.SIGHUP)
     running.wait_for("service reloaded: ")
     assert len(first & set(running.consumers())) == 3, "the old ones of orders finish what they have"
@@ -138,7 +138,7 @@ def test_queues_come_and_go_with_the_file(cli: Cli, scene: RunScene) -> None:
     scene.write_file(orders="n = 1", mails="n = 1")
     scene.append("mails", [{"gate": "gate"}, {}], group="a")
     running = cli.start("run")
-    wait_until(lambda: scene.ids("mails", "begun"), PATIENCE_S, "a message is in hand")
+    wait_until(lambda: scene.ids("mails", "begun"), PATIENCE_S, "a message is in progress")
     scene.write_file(orders="n = 2", bills="n = 1")
     running.signal(signal.SIGHUP)
     scene.append("bills", [{}])
@@ -160,10 +160,10 @@ def test_a_stop_does_not_hurry_a_queue_that_the_file_does_not_name_any_more(cli:
     scene.write_file(orders="n = 1", mails="n = 1")
     scene.append("mails", [{"gate": "gate"}])
     running = cli.start("run")
-    wait_until(lambda: scene.ids("mails", "begun"), PATIENCE_S, "a message is in hand")
+    wait_until(lambda: scene.ids("mails", "begun"), PATIENCE_S, "a message is in progress")
     scene.write_file(orders="n = 1")
     running.signal(signal.SIGHUP)
-    running.wait_for("mails: service stopping: 1 consumer: finish the message in hand")
+    running.wait_for("mails: service stopping: 1 consumer: finish the message in progress")
     running.signal()
     running.wait_for("orders: service stopping: ")
     cli.open("gate")
@@ -176,10 +176,10 @@ def test_a_second_signal_interrupts_the_handlers_of_all_queues(cli: Cli, scene: 
     scene.append("orders", [{"gate": "never"}])
     scene.append("mails", [{"gate": "never"}])
     running = cli.start("run")
-    wait_until(lambda: scene.ids("orders", "begun") and scene.ids("mails", "begun"), PATIENCE_S, "both are in hand")
+    wait_until(lambda: scene.ids("orders", "begun") and scene.ids("mails", "begun"), PATIENCE_S, "both are in progress")
     running.signal(signal.SIGINT)
-    running.wait_for("orders: service stopping: 1 consumer: finish the message in hand")
-    running.wait_for("mails: service stopping: 1 consumer: release what is in hand")
+    running.wait_for("orders: service stopping: 1 consumer: finish the message in progress")
+    running.wait_for("mails: service stopping: 1 consumer: release what is in progress")
     running.signal(signal.SIGINT)
     assert running.ended() == 0
     assert "Traceback" not in running.stderr
@@ -231,7 +231,7 @@ def test_check_loads_each_app_in_its_own_surroundings_and_prints_the_plan(cli: C
     assert [row[0] for row in rows] == ["queue", "orders", "mails", "bills"]
     assert rows[1][1:5] == ["shop:queue.<locals>.handle", "2", "5", "15.0"]
     assert rows[2][1] == "own:handle"
-    assert "append, consume, mend" in done.stdout
+    assert "append, consume, fix" in done.stdout
     told = json.loads(cli.run("run", "--check", "--json").stdout)
     assert told["is_fine"] is True
     assert [queue["handles"] for queue in told["queues"]][2] == "command 'true'"
@@ -251,8 +251,8 @@ def test_check_names_all_that_is_wrong(cli: Cli, scene: RunScene) -> None:
     assert done.returncode == 2
     problems = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert len(problems) == 5
-    mend = "its table is [queues.mails]"
-    assert problems[0] == f"error: orders: app shop:mails is for queue 'mails', not 'orders'; {mend}"
+    fix = "its table is [queues.mails]"
+    assert problems[0] == f"error: orders: app shop:mails is for queue 'mails', not 'orders'; {fix}"
     assert problems[1].startswith("error: mails: module 'shop' has no 'mials'; it has: ")
     assert problems[2] == "error: mails: check: shop:VERSION is int, no function"
     assert problems[3] == "error: bills: its application ended the process that loaded it (exit status 7)"
@@ -299,7 +299,7 @@ def test_a_hangup_at_the_start_does_not_end_it(cli: Cli, scene: RunScene) -> Non
     assert running.ended() == 3, "without a server"
 
 
-@pytest.mark.parametrize("field", ["policy", "route"])
+@pytest.mark.parametrize("field", ["policy", "generation"])
 def test_a_queue_that_can_not_be_used_keeps_no_other_from_its_consumers(
     cli: Cli, scene: RunScene, make: Callable[..., Sequencer], link: Link, namespace: str, field: str
 ) -> None:
@@ -309,7 +309,7 @@ def test_a_queue_that_can_not_be_used_keeps_no_other_from_its_consumers(
     scene.append("mails", [{}])
     registry = registry_key(namespace, "mails")
     before = link.command("HGET", registry, field)
-    link.command("HSET", registry, field, {"policy": "{", "route": f"-1.{10**17}"}[field])
+    link.command("HSET", registry, field, {"policy": "{", "generation": f"-1.{10**17}"}[field])
     running = cli.start("--log-format", "json", "run")
     scene.wait_handled("orders", 1)
     running.wait_for('"pool down"')

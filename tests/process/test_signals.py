@@ -108,7 +108,7 @@ def test_the_third_signal_kills_and_leaves_the_group_to_its_lease(cli: Cli, work
     wait_until(lambda: work.events("swallowed", "a-0"), PATIENCE_S, "the handler swallows the interruption")
     consume.signal()
     assert consume.ended() == 0
-    assert "what was in hand waits until the leases end" in consume.stderr
+    assert "what was in progress waits until the leases end" in consume.stderr
     assert cli.left() == []
     assert work.states() == {"a": "leased"}
 
@@ -120,7 +120,7 @@ def test_an_idle_command_stops_at_once(cli: Cli, work: Work) -> None:
     wait_until(lambda: len(consume.consumers()) == 2, PATIENCE_S)
     consume.signal(signal.SIGHUP)
     assert consume.ended() == 0
-    assert "service stopping: 2 consumers: finish the message in hand" in consume.stderr
+    assert "service stopping: 2 consumers: finish the message in progress" in consume.stderr
     assert "Traceback" not in consume.stderr
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from sequencer import Sequencer
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.store.ledger import decode_ledger
 from sequencer.store.record import decode_head
 from sequencer.testing import wait_until
@@ -78,7 +78,7 @@ def told(self, group, position):
 
 
 StepRunner.handle = told
-{twin}
+{control}
 seq.consume(until_empty=True, lease=LEASE_S)
 """
 WITHOUT_GUARDS = """
@@ -103,18 +103,18 @@ if WHO == "old":
 class Scene:
     """An old consumer that is stopped in step b of m1, and its successor in step c of it."""
 
-    def __init__(self, cli: Cli, seq: Sequencer, link: Link, shape: str, twin: str = "") -> None:
+    def __init__(self, cli: Cli, seq: Sequencer, link: Link, shape: str, control: str = "") -> None:
         self.cli, self.seq, self.link = cli, seq, link
         for id in ("m1", "m2"):
             seq.append(1, "g", id=id)
-        self.old = self.start("old", shape, twin)
+        self.old = self.start("old", shape, control)
         self.wait_for("old", "m1", "b")
         os.kill(self.old.pid, signal.SIGSTOP)
-        self.new = self.start("new", shape, twin)
+        self.new = self.start("new", shape, control)
         self.wait_for("new", "m1", "c")
 
-    def start(self, who: str, shape: str, twin: str) -> Running:
-        return self.cli.script(PROGRAM.format(words=(who, shape, LEASE_S[who]), twin=twin))
+    def start(self, who: str, shape: str, control: str) -> Running:
+        return self.cli.script(PROGRAM.format(words=(who, shape, LEASE_S[who]), control=control))
 
     def effects(self) -> list[tuple[str, str, str, int]]:
         path = self.cli.directory / "effects"
@@ -128,7 +128,7 @@ class Scene:
         wait_until(is_there, PATIENCE_S, f"{words}: {self.effects()}")
 
     def record(self) -> bytes:
-        keys = lane_keys(self.seq.options.namespace, "gifts", 0)
+        keys = shard_keys(self.seq.options.namespace, "gifts", 0)
         kept: bytes = self.link.command("HGET", keys.body("g"), "m1")
         return kept
 
@@ -176,7 +176,7 @@ def test_what_a_consumer_writes_after_its_lease_is_refused(cli: Cli, gifts: Sequ
     scene.check(before)
     written = decode_head(before).written
     assert written
-    entries = [(entry.name, entry.state, entry.tries) for entry in decode_ledger(written.ledger).entries]
+    entries = [(entry.name, entry.state, entry.attempts) for entry in decode_ledger(written.ledger).entries]
     assert entries[:2] == [("a", "done", 1), ("b", "done", 1)]
     assert any(what == "LeaseLost" for _, _, what, _ in scene.effects()) == (shape == "inline")
     assert scene.end() == [("m1", "Finished"), *M2]

@@ -57,8 +57,8 @@ def effect(message, step):
 
 for order, name in enumerate(NAMES):
     after = "charge" if name == "points" else ""
-    seq.step(name=name, order=order, after=after, once=name == "charge", tries=9_999)(effect)
-{twin}
+    seq.step(name=name, order=order, after=after, once=name == "charge", attempts=9_999)(effect)
+{control}
 seq.consume()
 """
 BY_POSITION = """
@@ -86,12 +86,12 @@ class Done(NamedTuple):
 class Scene:
     """Both versions at work on the same messages."""
 
-    def __init__(self, cli: Cli, seq: Sequencer, twin: str = "") -> None:
+    def __init__(self, cli: Cli, seq: Sequencer, control: str = "") -> None:
         self.cli, self.seq = cli, seq
         self.ids = [f"m{number}" for number in range(24)]
         for number, id in enumerate(self.ids):
             seq.append(number, f"g{number % 8}", id=id)
-        self.running = [cli.script(PROGRAM.format(words=words, twin=twin)) for words in STEPS.items()]
+        self.running = [cli.script(PROGRAM.format(words=words, control=control)) for words in STEPS.items()]
 
     def effects(self) -> list[Done]:
         path = self.cli.directory / "effects"

@@ -124,8 +124,8 @@ def test_a_handler_that_is_not_found_is_wrong_use(cli: Cli, work: Work) -> None:
 def test_an_app_of_another_queue_is_wrong_use(cli: Cli) -> None:
     done = cli.run("consume", "other", "--app", "shop:seq")
     assert done.returncode == 2
-    mend = "sequencer consume jobs --app shop:seq"
-    assert done.stderr == f"error: app shop:seq is for queue 'jobs', not 'other'; run: {mend}\n"
+    fix = "sequencer consume jobs --app shop:seq"
+    assert done.stderr == f"error: app shop:seq is for queue 'jobs', not 'other'; run: {fix}\n"
 
 
 @pytest.mark.parametrize("command", ["append", "consume", "info"])
@@ -144,7 +144,7 @@ def test_parked_groups_at_the_end_are_said(cli: Cli, work: Work) -> None:
     work.add("good", {}, {})
     done = cli.run(*APP, "--max-attempts", 2, "--backoff", 0.01, "--until-empty")
     assert done.returncode == 4
-    assert "2 failed tries, 1 parked group" in done.stderr
+    assert "2 failed attempts, 1 parked group" in done.stderr
     assert "queue jobs now: 2 messages, 1 parked group" in done.stderr
     assert work.states() == {"bad": "parked"}
     assert [event["attempt"] for event in work.events("begun", "bad-0")] == [1, 2]
@@ -177,7 +177,7 @@ def test_what_a_killed_consumer_had_handled_counts_also_of_the_group_in_hand(cli
     consume.signal()
     assert consume.ended() == 0
     told = json.loads(consume.stdout)
-    assert (told["handled"], told["unreported"]) == (3, 1), "the group in hand ended with the next consumer"
+    assert (told["handled"], told["unreported"]) == (3, 1), "the group in progress ended with the next consumer"
 
 
 def test_the_summary_says_that_it_may_count_too_few(cli: Cli, work: Work) -> None:

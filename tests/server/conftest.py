@@ -17,11 +17,11 @@ from sequencer.errors import SequencerError
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.server import find_binary
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 from sequencer.testing.proxy.fault_proxy import FaultProxy
 
-from ..support.lane import Lane
+from ..support.shard import Shard
 
 
 @pytest.fixture
@@ -80,10 +80,10 @@ def proxy(server: EmbeddedServer) -> Iterator[FaultProxy]:
 
 
 @pytest.fixture
-def lane(link: Link, namespace: str) -> Lane:
-    """The only lane of the queue `q`."""
+def shard(link: Link, namespace: str) -> Shard:
+    """The only shard of the queue `q`."""
     link.command("HSET", f"{namespace}:queues", "q", 1)
-    return Lane(link, lane_keys(namespace, "q", 0))
+    return Shard(link, shard_keys(namespace, "q", 0))
 
 
 def command(path: str, *words: str, default: object = None) -> object:

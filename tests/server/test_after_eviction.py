@@ -14,11 +14,11 @@ from sequencer import Message, Sequencer, list_queues
 from sequencer.doctor.diagnose import MAX_SHOWN, diagnose, is_healthy
 from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
-from sequencer.store.keys import index_key, lane_keys, registry_key
+from sequencer.store.keys import index_key, registry_key, shard_keys
 
 from .test_doctor_memory import stand_in_for_redis_cli
 
-KEYS = lane_keys("sequencer", "q", 0)
+KEYS = shard_keys("sequencer", "q", 0)
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def seq(admin: Link) -> Iterator[Sequencer]:
         yield found
 
 
-def mended(seq: Sequencer) -> None:
+def fixed(seq: Sequencer) -> None:
     seq.doctor(repair=True)
     assert is_healthy(seq.doctor())
 
@@ -39,7 +39,7 @@ def test_a_group_whose_parked_head_lost_its_body_goes_on_once_that_is_repaired(a
     admin.command("HDEL", KEYS.body("g"), "lost")
     seq.consume(lambda _: None, until_empty=True)
     assert [info.failure and info.failure.type for info in seq.parked()] == ["Undecodable"]
-    mended(seq)
+    fixed(seq)
     assert list(seq.parked()) == []
     seen: list[str] = []
     seq.consume(lambda message: seen.append(message.id), until_empty=True)
@@ -56,7 +56,7 @@ def test_a_group_that_is_parked_for_another_message_stays_so(admin: Link) -> Non
 
         seq.consume(fail, until_empty=True)
         admin.command("HDEL", KEYS.body("g"), "lost")
-        mended(seq)
+        fixed(seq)
         assert [(info.head_id, info.failure and info.failure.type) for info in seq.parked()] == [("bad", "ValueError")]
 
 
@@ -66,7 +66,7 @@ def test_a_dead_letter_says_that_its_score_was_lost(
 ) -> None:
     seq.append(1, "g", score=score)
     admin.command("DEL", KEYS.order("g"))
-    mended(seq)
+    fixed(seq)
     (letter,) = seq.dead()
     said = "its group had no place for it in its order; its score was lost with that, and its arrival stands in for it"
     assert (letter.error.message == said) == is_said
@@ -98,14 +98,14 @@ def test_what_a_list_shows_can_be_deleted(admin: Link, seq: Sequencer, lost: str
             other.delete()
 
 
-@pytest.mark.parametrize("lanes", [1, 3])
+@pytest.mark.parametrize("shards", [1, 3])
 def test_what_the_doctor_says_of_a_queue_without_registration_brings_it_back(
-    admin: Link, tmp_path: Path, lanes: int
+    admin: Link, tmp_path: Path, shards: int
 ) -> None:
-    with Sequencer("q", str(admin.endpoint.url), lanes=lanes) as seq:
+    with Sequencer("q", str(admin.endpoint.url), shards=shards) as seq:
         seq.append_many({"body": n, "group": f"g{n}"} for n in range(20))
         seq.consume(lambda _: None, max_messages=3)
-        policies = [lane_keys("sequencer", "q", lane).policy for lane in range(lanes)]
+        policies = [shard_keys("sequencer", "q", shard).policy for shard in range(shards)]
     admin.command("DEL", registry_key("sequencer", "q"), *policies, index_key("sequencer"))
     diagnose(admin.endpoint, "sequencer", repair=True)
     (told,) = [one.text for one in diagnose(admin.endpoint, "sequencer") if "neither a registration" in one.text]
@@ -117,13 +117,13 @@ def test_what_the_doctor_says_of_a_queue_without_registration_brings_it_back(
     assert "problem" not in done.stdout, done.stdout + done.stderr
     with Sequencer("q", str(admin.endpoint.url)) as seq:
         assert seq.consume(lambda _: None, until_empty=True).handled == 17
-        assert seq.info().lanes == lanes
+        assert seq.info().shards == shards
 
 
 def test_a_full_server_is_said_to_take_no_repair(admin: Link, seq: Sequencer) -> None:
     seq.append(1, "g")
     admin.command("DEL", index_key("sequencer"))
-    admin.command("HSET", lane_keys("sequencer", "q", 0).policy, "on_late", "drop")
+    admin.command("HSET", shard_keys("sequencer", "q", 0).policy, "on_late", "drop")
     admin.command("CONFIG", "SET", "maxmemory", 1)
     found = diagnose(admin.endpoint, "sequencer", repair=True)
     assert [one.repaired for one in found if "does not know it" in one.text] == [False]
@@ -131,14 +131,14 @@ def test_a_full_server_is_said_to_take_no_repair(admin: Link, seq: Sequencer) ->
     assert any(one.text.endswith("make room first, as said above, then: sequencer doctor --repair") for one in found)
     assert any("queue q: " in one.text for one in found), "the queues are looked at all the same"
     admin.command("CONFIG", "SET", "maxmemory", 0)
-    mended(seq)
+    fixed(seq)
 
 
 def test_a_repair_of_several_queues_says_how_much_it_was(admin: Link, seq: Sequencer) -> None:
     for name in ("q", "p"):
         with Sequencer(name, str(admin.endpoint.url)) as one:
             one.append(1, "g")
-            admin.command("DEL", lane_keys("sequencer", name, 0).order("g"))
+            admin.command("DEL", shard_keys("sequencer", name, 0).order("g"))
     found = diagnose(admin.endpoint, "sequencer", repair=True)
     counts = [int(one.text.partition(": ")[2].partition(" ")[0]) for one in found if ", 0 left (" in one.text]
     assert len(counts) == 2

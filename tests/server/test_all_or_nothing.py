@@ -11,7 +11,7 @@ import pytest
 
 from sequencer import EmbeddedServer
 from sequencer.calls.append import append
-from sequencer.calls.operate import revise
+from sequencer.calls.operate import update
 from sequencer.calls.settle import Ack, HandlerRun, ack
 from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import DataError, SequencerError, ServerNotUsable
@@ -19,113 +19,113 @@ from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.settings.policy import Policy
 
-from ..support.lane import Lane, item
+from ..support.shard import Shard, item
 
 USER = "restricted"
-As = Callable[..., Lane]
+As = Callable[..., Shard]
 
 
 @pytest.fixture
-def restricted(lane: Lane, server: EmbeddedServer) -> Iterator[As]:
-    """The lane as a user sees it who has all rights but for what is said: kinds of a group's keys that it may only
+def restricted(shard: Shard, server: EmbeddedServer) -> Iterator[As]:
+    """The shard as a user sees it who has all rights but for what is said: kinds of a group's keys that it may only
     read, and commands that it may not use. Of all other groups it may write those keys too.
     """
     links: list[Link] = []
 
-    def restricted(*kinds: str, group: str = "g", without: str = "") -> Lane:
-        prefix, others = lane.keys.prefix, f"[^{group}]*"
+    def restricted(*kinds: str, group: str = "g", without: str = "") -> Shard:
+        prefix, others = shard.keys.prefix, f"[^{group}]*"
         keys = [f"%R~{prefix}*", f"~{prefix}[^ob]*", *[f"~{prefix}{kind}:{others}" for kind in ("order", "body")]]
         keys += [f"~{prefix}{kind}:*" for kind in {"order", "body"} - set(kinds)]
         denied = [f"-{command}" for command in without.split()]
-        lane.link.command("ACL", "SETUSER", USER, "reset", "on", ">password", *keys, "+@all", *denied)
+        shard.link.command("ACL", "SETUSER", USER, "reset", "on", ">password", *keys, "+@all", *denied)
         links.append(Link(Endpoint.from_url(f"unix://{USER}:password@{server.socket}")))
-        found = Lane(links[-1], lane.keys)
-        found.now = lane.now
+        found = Shard(links[-1], shard.keys)
+        found.now = shard.now
         return found
 
-    if "redis_version:6." in lane.link.command("INFO", "server").decode():
+    if "redis_version:6." in shard.link.command("INFO", "server").decode():
         pytest.skip("rights to only read a key need Redis 7")
     yield restricted
     for link in links:
         link.close()
-    lane.link.command("ACL", "DELUSER", USER)
+    shard.link.command("ACL", "DELUSER", USER)
 
 
 def test_a_message_that_may_not_be_taken_away_is_neither_replaced_nor_cancelled_nor_moved(
-    lane: Lane, restricted: As
+    shard: Shard, restricted: As
 ) -> None:
-    lane.append(item("g", "a", body="1"))
+    shard.append(item("g", "a", body="1"))
     user = restricted("order")
     assert user.append(item("g", "a", body="2"), on_conflict="replace") == ["conflict"]
     for due in ("", "+10"):
         with pytest.raises(ServerNotUsable):
-            user.run(revise(user.keys, "g", "a", due and "due", due, now_us=lane.now))
-    assert [one.body for one in lane.claim()["g"].messages] == [1]
-    assert lane.ids("g") == ["a"]
-    assert (lane.total("cancelled"), lane.total("appended")) == (0, 1)
+            user.run(update(user.keys, "g", "a", due and "due", due, now_us=shard.now))
+    assert [one.body for one in shard.claim()["g"].messages] == [1]
+    assert shard.ids("g") == ["a"]
+    assert (shard.total("cancelled"), shard.total("appended")) == (0, 1)
 
 
-def test_a_replace_that_is_refused_goes_no_further(lane: Lane, restricted: As) -> None:
+def test_a_replace_that_is_refused_goes_no_further(shard: Shard, restricted: As) -> None:
     """A script could not undo what else it replaced."""
-    lane.append(item("h", "a", body="1"))
+    shard.append(item("h", "a", body="1"))
     user = restricted("body")
     with pytest.raises(ServerNotUsable):
         user.append(item("g", "a"), item("h", "a", body="2"), on_conflict="replace")
-    assert lane.ids("g") == []
-    assert [one.body for one in lane.claim()["h"].messages] == [1]
+    assert shard.ids("g") == []
+    assert [one.body for one in shard.claim()["h"].messages] == [1]
 
 
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("due", ["", "+10"])
 @pytest.mark.parametrize("kind", ["order", "body"])
 def test_an_append_that_is_refused_at_one_key_leaves_nothing(
-    lane: Lane, restricted: As, kind: str, due: str, count: int
+    shard: Shard, restricted: As, kind: str, due: str, count: int
 ) -> None:
     items = [item("h", "a"), item("g", "a", due=due)][-count:]
-    before = lane.dump()
+    before = shard.dump()
     with pytest.raises(ServerNotUsable):
         restricted(kind).append(*items)
-    lane.link.command("DEL", lane.keys.clock)
-    assert lane.dump() == before
-    assert lane.append(*items) == ["stored"] * count
+    shard.link.command("DEL", shard.keys.clock)
+    assert shard.dump() == before
+    assert shard.append(*items) == ["stored"] * count
 
 
-def test_an_acknowledged_message_that_may_not_be_taken_away_stays(lane: Lane, restricted: As) -> None:
+def test_an_acknowledged_message_that_may_not_be_taken_away_stays(shard: Shard, restricted: As) -> None:
     """It comes again, and until then its id counts as pending, not as handled."""
-    lane.rules(Policy(dedup_window=10))
-    lane.append(item("g", "a"))
-    assert restricted("order").ack(lane.claim()["g"]) == ([], False)
-    assert lane.ids("g") == ["a"]
-    assert check_invariants(lane.link, [lane.keys]) == []
-    assert lane.total("handled") == 0
-    assert lane.run(revise(lane.keys, "g", "a", "", "", now_us=lane.now)) == "done"
-    assert lane.append(item("g", "a")) == ["stored"]
+    shard.rules(Policy(dedup_window=10))
+    shard.append(item("g", "a"))
+    assert restricted("order").ack(shard.claim()["g"]) == ([], False)
+    assert shard.ids("g") == ["a"]
+    assert check_invariants(shard.link, [shard.keys]) == []
+    assert shard.total("handled") == 0
+    assert shard.run(update(shard.keys, "g", "a", "", "", now_us=shard.now)) == "done"
+    assert shard.append(item("g", "a")) == ["stored"]
 
 
 def test_before_redis_7_what_undoing_needs_is_asked_for_before_there_is_anything_to_undo(
-    lane: Lane, restricted: As
+    shard: Shard, restricted: As
 ) -> None:
     """There a script can't ask for its rights; each command is refused where it stands."""
-    lane.link.command("SET", lane.keys.order("g"), "foreign")
+    shard.link.command("SET", shard.keys.order("g"), "foreign")
     user = restricted(without="hdel")
-    words: list[Any] = list(append(lane.keys, [item("h", "a"), item("g", "a")], now_us=lane.now).eval_command())
+    words: list[Any] = list(append(shard.keys, [item("h", "a"), item("g", "a")], now_us=shard.now).eval_command())
     assert "redis.acl_check_cmd" in words[1]
     words[1] = words[1].replace("redis.acl_check_cmd", "nil")
     with pytest.raises(SequencerError):
         user.link.commands([words])
-    assert lane.ids("h") == []
-    assert lane.link.command("KEYS", lane.keys.body("*")) == []
-    lane.link.command("DEL", lane.keys.order("g"))
+    assert shard.ids("h") == []
+    assert shard.link.command("KEYS", shard.keys.body("*")) == []
+    shard.link.command("DEL", shard.keys.order("g"))
 
 
-def test_an_audit_stream_of_another_type_is_found_before_anything_is_removed(lane: Lane) -> None:
-    lane.append(item("g", "a"))
-    lease = lane.claim()["g"]
-    lane.link.command("SET", lane.keys.audit, "foreign")
+def test_an_audit_stream_of_another_type_is_found_before_anything_is_removed(shard: Shard) -> None:
+    shard.append(item("g", "a"))
+    lease = shard.claim()["g"]
+    shard.link.command("SET", shard.keys.audit, "foreign")
     entry = Ack("g", lease.token, lease.members, True, runs=[HandlerRun("a", "1", "1", "1", "2", "0")])
     with pytest.raises(DataError):
-        lane.run(ack(lane.keys, [entry], now_us=lane.now))
-    assert lane.ids("g") == ["a"]
-    lane.link.command("DEL", lane.keys.audit)
-    assert lane.run(ack(lane.keys, [entry], now_us=lane.now)) == ([], False)
-    assert lane.link.command("XLEN", lane.keys.audit) == 1
+        shard.run(ack(shard.keys, [entry], now_us=shard.now))
+    assert shard.ids("g") == ["a"]
+    shard.link.command("DEL", shard.keys.audit)
+    assert shard.run(ack(shard.keys, [entry], now_us=shard.now)) == ([], False)
+    assert shard.link.command("XLEN", shard.keys.audit) == 1

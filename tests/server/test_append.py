@@ -24,7 +24,7 @@ from sequencer.errors import (
 )
 from sequencer.net.link import Link
 from sequencer.settings.body_fields import BodyFields
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.testing.wire import Wire, wired
@@ -215,7 +215,7 @@ def test_a_full_server_refuses_producers_and_lets_consumers_drain(start_server: 
 def test_a_foreign_key_in_the_way_is_an_error_and_nothing_is_half_written(
     seq: Sequencer, link: Link, namespace: str, kind: str
 ) -> None:
-    keys = lane_keys(namespace, "jobs", 0)
+    keys = shard_keys(namespace, "jobs", 0)
     seq.append(1, group="other")
     seq.consume(lambda message: None, until_empty=True)
     name = {"order": keys.order("g"), "body": keys.body("g")}.get(kind) or getattr(keys, kind)
@@ -267,7 +267,7 @@ def test_a_reply_lost_once_is_not_noticed(make: Callable[..., Sequencer], proxy:
     wait_until(lambda: proxy.effects["reply lost"], what="a reply to be lost")
     proxy.clear()
     thread.join()
-    assert done[0].duplicate, "the repeat found the message of the first try"
+    assert done[0].duplicate, "the repeat found the message of the first attempt"
     assert [message.body for message in seq.peek("g")] == [1, 2]
 
 

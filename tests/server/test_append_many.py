@@ -160,8 +160,8 @@ def test_an_error_in_a_later_chunk_does_not_hide_what_became_of_the_one_before(s
     assert [message.body for message in seq.peek("h")] == [1], "the chunk before it is stored"
 
 
-def test_an_id_with_two_scores_in_one_chunk_is_a_conflict_in_all_lanes(make: Callable[..., Sequencer]) -> None:
-    seq = make(lanes=4)
+def test_an_id_with_two_scores_in_one_chunk_is_a_conflict_in_all_shards(make: Callable[..., Sequencer]) -> None:
+    seq = make(shards=4)
     items = [{"group": n, "body": n, "score": 1, "id": "x"} for n in range(8)]
     with pytest.raises(BatchRefused) as refused:
         seq.append_many([*items, {"group": 3, "body": 3, "score": 2, "id": "x"}])

@@ -20,17 +20,17 @@ def test_an_append_in_a_callers_transaction_is_refused_and_the_next_one_goes(adm
             pipeline.set("own", 1)
             seq.append(2, "g", id="x", pipeline=pipeline)
             admin.command("FLUSHALL")
-            with pytest.raises(redis.ResponseError, match="ROUTE none"):
+            with pytest.raises(redis.ResponseError, match="GENERATION none"):
                 pipeline.execute()
         assert own.get("own") == b"1", "the caller's own writes stand: append again with the same id"
         assert seq.append(2, "g", id="x").outcome == "stored"
         assert seq.info().backlog == 1
 
 
-@pytest.mark.parametrize("lost", ["everything", "lanes", "registered anew"])
+@pytest.mark.parametrize("lost", ["everything", "shards", "registered anew"])
 @pytest.mark.parametrize("transaction", [True, False])
-def test_an_append_on_a_pipeline_is_refused_for_its_route_once(admin: Link, lost: str, transaction: bool) -> None:
-    with redis.Redis.from_url(str(admin.endpoint.url)) as own, client(admin, lanes=2) as seq:
+def test_an_append_on_a_pipeline_is_refused_for_its_generation_once(admin: Link, lost: str, transaction: bool) -> None:
+    with redis.Redis.from_url(str(admin.endpoint.url)) as own, client(admin, shards=2) as seq:
         pipeline = own.pipeline(transaction=transaction)
         for n in range(2):
             pipeline.set("own", n)
@@ -38,13 +38,13 @@ def test_an_append_on_a_pipeline_is_refused_for_its_route_once(admin: Link, lost
             assert len(pipeline.execute()) == 2
         admin.command("FLUSHALL")
         if lost != "everything":
-            Sequencer("q", str(admin.endpoint.url), lanes=3 if lost == "lanes" else 2).connect()
+            Sequencer("q", str(admin.endpoint.url), shards=3 if lost == "shards" else 2).connect()
         pipeline.set("own", 3)
         seq.append(3, "g", pipeline=pipeline)
-        with pytest.raises(redis.ResponseError, match="ROUTE"):
+        with pytest.raises(redis.ResponseError, match="GENERATION"):
             pipeline.execute()
-        if lost == "lanes":
-            with pytest.raises(DataError, match=r"had 2 lanes.* start this program again"):
+        if lost == "shards":
+            with pytest.raises(DataError, match=r"had 2 shards.* start this program again"):
                 seq.append(3, "g", pipeline=pipeline)
             return
         for n in range(3):
@@ -57,13 +57,13 @@ def test_pipelines_beside_each_other_cost_no_look_until_one_was_refused(
     admin: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a web application, where each thread has its own."""
-    looks, ask_route = list[str](), Session.ask_route
+    looks, ask_generation = list[str](), Session.ask_generation
 
     async def counted(session: Session) -> None:
-        looks.append(session.route)
-        await ask_route(session)
+        looks.append(session.generation)
+        await ask_generation(session)
 
-    monkeypatch.setattr(Session, "ask_route", counted)
+    monkeypatch.setattr(Session, "ask_generation", counted)
     with redis.Redis.from_url(str(admin.endpoint.url)) as own, client(admin) as seq:
         first, second = own.pipeline(), own.pipeline()
         for n in range(6):
@@ -75,12 +75,12 @@ def test_pipelines_beside_each_other_cost_no_look_until_one_was_refused(
         for pipeline in (first, second):
             seq.append(1, "g", pipeline=pipeline)
         admin.command("FLUSHALL")
-        with pytest.raises(redis.ResponseError, match="ROUTE"):
+        with pytest.raises(redis.ResponseError, match="GENERATION"):
             first.execute()
         for _ in range(2):
             seq.append(2, "g", pipeline=first)
         assert len(first.execute()) == 2, "though another one is still open"
-        with pytest.raises(redis.ResponseError, match="ROUTE"):
+        with pytest.raises(redis.ResponseError, match="GENERATION"):
             second.execute()
         seq.append(2, "g", pipeline=second)
         assert len(second.execute()) == 1

@@ -9,7 +9,7 @@ from sequencer.calls.claim import claim
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.item import Item
-from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.store.record import STAMP_DIGITS
 
 NOW_US = 1_800_000_000_000_000
@@ -17,12 +17,12 @@ LATER_US = NOW_US + 100_000_000
 
 
 @pytest.fixture
-def keys(link: Link, namespace: str) -> LaneKeys:
+def keys(link: Link, namespace: str) -> ShardKeys:
     link.command("HSET", f"{namespace}:queues", "q", 1)
-    return lane_keys(namespace, "q", 0)
+    return shard_keys(namespace, "q", 0)
 
 
-def stamps_in(link: Link, keys: LaneKeys, items: list[Item]) -> list[int]:
+def stamps_in(link: Link, keys: ShardKeys, items: list[Item]) -> list[int]:
     """Under which stamp each message stands in the order of its group."""
     found = {
         (group, member[STAMP_DIGITS:].decode()): int(member[:STAMP_DIGITS])
@@ -32,7 +32,7 @@ def stamps_in(link: Link, keys: LaneKeys, items: list[Item]) -> list[int]:
     return [found[item.group, item.id] for item in items]
 
 
-def schedule_of(link: Link, keys: LaneKeys) -> dict[str, float]:
+def schedule_of(link: Link, keys: ShardKeys) -> dict[str, float]:
     words = link.command("ZRANGE", keys.schedule, 0, -1, "WITHSCORES")
     return {group.decode(): float(at) for group, at in zip(words[::2], words[1::2], strict=True)}
 
@@ -40,7 +40,7 @@ def schedule_of(link: Link, keys: LaneKeys) -> dict[str, float]:
 @pytest.mark.parametrize("pending", [None, 0, 3, 7])
 @pytest.mark.parametrize("now_us", [NOW_US, NOW_US - 4], ids=["within a second", "over its end"])
 def test_each_mark_has_the_stamp_under_which_its_message_stands(
-    link: Link, keys: LaneKeys, pending: int | None, now_us: int
+    link: Link, keys: ShardKeys, pending: int | None, now_us: int
 ) -> None:
     """Also where one was there already, which is said of it alone."""
     items = [Item(f"g{i % 3}", f"i{i}", "" if i % 2 else str(i), b"[%d]" % i) for i in range(8)]
@@ -54,7 +54,7 @@ def test_each_mark_has_the_stamp_under_which_its_message_stands(
 
 
 @pytest.mark.parametrize("count", [1, 32, 33, 50])
-def test_groups_put_off_become_due_and_what_is_held_stays(link: Link, keys: LaneKeys, count: int) -> None:
+def test_groups_put_off_become_due_and_what_is_held_stays(link: Link, keys: ShardKeys, count: int) -> None:
     """With a hint there already, few groups to be looked at later are read by name, many by their time."""
     names = [f"late{i}" for i in range(count)]
     first = [Item(name, "a", "", b"[1]", str(LATER_US)) for name in names]

@@ -15,9 +15,9 @@ from sequencer.doctor.rights import commands_of
 from sequencer.errors import ServerNotUsable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 
-KEYS = lane_keys("sequencer", "q", 0)
+KEYS = shard_keys("sequencer", "q", 0)
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from sequencer.errors import DataError
 from sequencer.net.blocking import BlockingNet, Listing, finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.queue.audit_stream import prove_lanes, read_records
+from sequencer.queue.audit_stream import prove_shards, read_records
 from sequencer.store.group import encode_group
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.store.replies import pairs
 from sequencer.testing import wait_until
 from sequencer.values.views import AuditReport
@@ -35,16 +35,16 @@ def net(server: EmbeddedServer) -> Iterator[BlockingNet]:
 
 @pytest.fixture
 def audit(net: BlockingNet, namespace: str) -> Callable[..., AuditReport]:
-    """The proof of queue `jobs`, from its first `lanes` lanes."""
+    """The fault_test of queue `jobs`, from its first `shards` shards."""
 
-    def audit(lanes: int = 1, **options: Any) -> AuditReport:
-        return finish(prove_lanes(net, [lane_keys(namespace, "jobs", lane) for lane in range(lanes)], **options))
+    def audit(shards: int = 1, **options: Any) -> AuditReport:
+        return finish(prove_shards(net, [shard_keys(namespace, "jobs", shard) for shard in range(shards)], **options))
 
     return audit
 
 
 def test_a_record_says_what_the_handler_saw(make: Callable[..., Sequencer], net: BlockingNet, namespace: str) -> None:
-    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(), shard_keys(namespace, "jobs", 0)
     seen: list[Message] = []
     group: list[str | int] = ["ä:b", 7]
     for n in range(3):
@@ -66,18 +66,24 @@ def test_a_record_says_what_the_handler_saw(make: Callable[..., Sequencer], net:
 def test_several_consumers_and_late_arrivals_are_clean(
     make: Callable[..., Sequencer], audit: Callable[..., AuditReport]
 ) -> None:
-    producer = make(lanes=2)
+    producer = make(shards=2)
     with ExitStack() as consumers:
         for _ in range(3):
-            consumers.enter_context(Background(make(lanes=2), lambda message: None, audit=True))
+            consumers.enter_context(Background(make(shards=2), lambda message: None, audit=True))
         for first in (900, 600, 300, 0):
             producer.append_many({"body": n, "group": n % 7, "score": n} for n in range(first + 299, first - 1, -1))
         wait_until(lambda: producer.info().backlog == 0, what="the queue to be empty")
-    proof = audit(2)
-    assert proof.case is None
-    assert (proof.messages, proof.groups, proof.duplicates, proof.refused, proof.untimed) == (1200, 7, 0, 0, 0)
-    assert proof.is_trimmed in (False, None)
-    assert 0 <= (proof.last_at or 0) - (proof.first_at or 0) < 60
+    fault_test = audit(2)
+    assert fault_test.case is None
+    assert (fault_test.messages, fault_test.groups, fault_test.duplicates, fault_test.refused, fault_test.untimed) == (
+        1200,
+        7,
+        0,
+        0,
+        0,
+    )
+    assert fault_test.is_trimmed in (False, None)
+    assert 0 <= (fault_test.last_at or 0) - (fault_test.first_at or 0) < 60
 
 
 def test_failures_redrives_and_timers_are_clean(
@@ -101,14 +107,14 @@ def test_failures_redrives_and_timers_are_clean(
         assert seq.redrive("g", rate=1000).redriven == 1
         wait_until(lambda: len(seen) == 7, what="the redriven one")
     assert seen == [0, 2, 3, 4, "later", "held", 1]
-    proof = audit()
-    assert (proof.messages, proof.duplicates, proof.case) == (7, 0, None)
+    fault_test = audit()
+    assert (fault_test.messages, fault_test.duplicates, fault_test.case) == (7, 0, None)
 
 
 def test_a_consumer_paused_past_its_lease_shows_as_refused_and_as_an_overlap(
     make: Callable[..., Sequencer], link: Link, namespace: str, audit: Callable[..., AuditReport]
 ) -> None:
-    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(), shard_keys(namespace, "jobs", 0)
     seq.append(1, group="g", id="x")
     release, begun = threading.Event(), threading.Event()
     began = time.monotonic()
@@ -130,18 +136,18 @@ def test_a_consumer_paused_past_its_lease_shows_as_refused_and_as_an_overlap(
         release.set()
         background.thread.join(10)
     assert background.summary.lost == 1
-    proof = audit()
-    assert (proof.messages, proof.duplicates, proof.refused) == (1, 1, 1)
-    assert (proof.inversions, proof.overlaps, proof.tokens_back) == (0, 1, 0)
-    assert (proof.case or "").startswith("overlap in group g: x under token ")
-    assert (proof.case or "").endswith("; its acknowledgement was refused")
+    fault_test = audit()
+    assert (fault_test.messages, fault_test.duplicates, fault_test.refused) == (1, 1, 1)
+    assert (fault_test.inversions, fault_test.overlaps, fault_test.tokens_back) == (0, 1, 0)
+    assert (fault_test.case or "").startswith("overlap in group g: x under token ")
+    assert (fault_test.case or "").endswith("; its acknowledgement was refused")
 
 
 def test_a_lease_that_ran_out_unnoticed_shows_as_refused_alone(
     make: Callable[..., Sequencer], link: Link, namespace: str, audit: Callable[..., AuditReport]
 ) -> None:
     """Its run was over before the next one began: no overlap."""
-    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(), shard_keys(namespace, "jobs", 0)
     for n in range(2):
         seq.append(n, group="g", id=f"m{n}", score=n)
 
@@ -151,8 +157,8 @@ def test_a_lease_that_ran_out_unnoticed_shows_as_refused_alone(
 
     assert seq.consume(handler, max_messages=1, audit=True).lost == 1
     assert make().consume(lambda message: None, until_empty=True, audit=True).handled == 2
-    proof = audit()
-    assert (proof.messages, proof.duplicates, proof.refused, proof.case) == (2, 1, 1, None)
+    fault_test = audit()
+    assert (fault_test.messages, fault_test.duplicates, fault_test.refused, fault_test.case) == (2, 1, 1, None)
 
 
 def test_the_stream_is_bounded_and_says_that_it_was_trimmed(
@@ -160,11 +166,11 @@ def test_the_stream_is_bounded_and_says_that_it_was_trimmed(
 ) -> None:
     seq.append_many({"body": n, "group": n % 3, "score": n} for n in range(1000))
     seq.consume(lambda message: None, until_empty=True, audit=True, audit_length=200)
-    length = link.command("XLEN", lane_keys(namespace, "jobs", 0).audit)
+    length = link.command("XLEN", shard_keys(namespace, "jobs", 0).audit)
     assert 200 <= length <= 300, "Redis trims whole nodes of a hundred entries"
-    proof = audit()
-    assert (proof.messages, proof.case) == (length, None)
-    assert proof.is_trimmed in (True, None)
+    fault_test = audit()
+    assert (fault_test.messages, fault_test.case) == (length, None)
+    assert fault_test.is_trimmed in (True, None)
 
 
 def test_without_audit_nothing_is_recorded(
@@ -172,9 +178,14 @@ def test_without_audit_nothing_is_recorded(
 ) -> None:
     seq.append(1, group="g")
     assert seq.consume(lambda message: None, until_empty=True).handled == 1
-    assert link.command("EXISTS", lane_keys(namespace, "jobs", 0).audit) == 0
-    proof = audit()
-    assert (proof.messages, proof.first_at, proof.is_clean, proof.is_trimmed) == (0, None, True, False)
+    assert link.command("EXISTS", shard_keys(namespace, "jobs", 0).audit) == 0
+    fault_test = audit()
+    assert (fault_test.messages, fault_test.first_at, fault_test.is_clean, fault_test.is_trimmed) == (
+        0,
+        None,
+        True,
+        False,
+    )
 
 
 @pytest.mark.parametrize("page", [1, 2, 7, 10, 11])
@@ -201,9 +212,9 @@ def test_an_old_server_does_not_know_whether_the_stream_was_trimmed(
     seq.append(1, group="g")
     seq.consume(lambda message: None, until_empty=True, audit=True)
     old = OldNet(server.url, lambda: Endpoint.from_url(server.url))
-    proof = finish(prove_lanes(old, [lane_keys(namespace, "jobs", 0)]))
+    fault_test = finish(prove_shards(old, [shard_keys(namespace, "jobs", 0)]))
     old.close()
-    assert (proof.messages, proof.is_trimmed) == (1, None)
+    assert (fault_test.messages, fault_test.is_trimmed) == (1, None)
 
 
 FIELDS = ("group", "g", "id", "x", "score", "1", "stamp", "5", "token", "6", "began", "7", "ended", "8")
@@ -224,7 +235,7 @@ def test_an_entry_that_no_consumer_wrote_is_named(
 ) -> None:
     words = (*FIELDS, "redriven", "0", "refused", "0")
     fields = dict(zip(words[::2], words[1::2], strict=True))
-    stream = lane_keys(namespace, "jobs", 0).audit
+    stream = shard_keys(namespace, "jobs", 0).audit
     link.command("XADD", stream, "1-1", *[word for pair in fields.items() for word in pair])
     assert audit().messages == 1
     wrong = {name: value for name, value in (fields | changed).items() if value is not None}
@@ -236,7 +247,7 @@ def test_an_entry_that_no_consumer_wrote_is_named(
 def test_a_pause_that_a_renewal_finds_out_is_recorded_too(
     make: Callable[..., Sequencer], link: Link, namespace: str, audit: Callable[..., AuditReport]
 ) -> None:
-    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(), shard_keys(namespace, "jobs", 0)
     seq.append(1, group="g", id="x")
     release, begun = threading.Event(), threading.Event()
 

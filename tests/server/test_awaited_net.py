@@ -22,7 +22,7 @@ from sequencer.queue.session import Session
 from sequencer.queue.views import explain
 from sequencer.settings.options import QueueOptions
 from sequencer.store.item import Item, ItemMaker
-from sequencer.store.keys import lane_keys, registry_key
+from sequencer.store.keys import registry_key, shard_keys
 from tests.support.awaited_net import AwaitedNet
 
 
@@ -85,12 +85,12 @@ def test_a_parked_group_is_resumed_over_it(
     assert not seq.parked()
 
 
-@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("shards", [1, 4])
 def test_messages_are_appended_one_by_one_and_in_chunks(
-    make: Callable[..., Sequencer], server: EmbeddedServer, namespace: str, lanes: int
+    make: Callable[..., Sequencer], server: EmbeddedServer, namespace: str, shards: int
 ) -> None:
     async def appended() -> None:
-        async with client(server.url, namespace, lanes=lanes) as session:
+        async with client(server.url, namespace, shards=shards) as session:
             assert (await append(session, item(session, 0, "g0", id="a"))).outcome == "stored"
             with pytest.raises(IdConflict):
                 await append(session, item(session, 1, "g0", id="a"))
@@ -101,14 +101,14 @@ def test_messages_are_appended_one_by_one_and_in_chunks(
             assert (caught.value.refused[0].index, caught.value.stored) == (0, 0)
 
     asyncio.run(appended())
-    assert make(lanes=lanes).info().backlog == 20
+    assert make(shards=shards).info().backlog == 20
 
 
 def test_many_tasks_at_the_first_use_register_once_and_each_gets_its_own_answer(
     make: Callable[..., Sequencer], server: EmbeddedServer, namespace: str, link: Link
 ) -> None:
     async def many() -> list[Any]:
-        async with client(server.url, namespace, lanes=3, on_late="drop") as session:
+        async with client(server.url, namespace, shards=3, on_late="drop") as session:
             some = [item(session, n, f"g{n}", id=f"m{n}") for n in range(30)]
             link.command("CONFIG", "RESETSTAT")
             receipts = await asyncio.gather(*(append(session, one) for one in some))
@@ -129,7 +129,7 @@ def test_a_policy_that_is_refused_leaves_nothing_behind(
     async def refused() -> None:
         async with client(server.url, namespace, reorder_window=5) as session:
             with pytest.raises(ConfigurationError, match="reorder_window=5 with sequence=True"):
-                await session.lanes(register=True)
+                await session.shards(register=True)
             make(dedup_window=7).connect()
             net: Net = session.net
             assert (await net.read("", [("MULTI",), ("PING",), ("EXEC",)]))[-1] == [b"PONG"]
@@ -137,13 +137,13 @@ def test_a_policy_that_is_refused_leaves_nothing_behind(
     asyncio.run(refused())
 
 
-def test_a_connection_that_was_lost_is_replaced_and_a_server_without_its_data_gets_lanes_again(
+def test_a_connection_that_was_lost_is_replaced_and_a_server_without_its_data_gets_shards_again(
     server: EmbeddedServer, namespace: str, link: Link
 ) -> None:
     registry = registry_key(namespace, "jobs")
 
     async def lost() -> None:
-        async with client(server.url, namespace, lanes=4) as session:
+        async with client(server.url, namespace, shards=4) as session:
             await append(session, item(session, 1, "g"))
             kill_others(link)
             assert (await append(session, item(session, 2, "g"))).outcome == "stored"
@@ -155,8 +155,8 @@ def test_a_connection_that_was_lost_is_replaced_and_a_server_without_its_data_ge
             link.command("HSET", registry, "table", "0 1")
             kill_others(link)
             await append(session, item(session, 3, "g"))
-            assert link.command("HGET", registry, "table") == b"0 1 2 3", "what the first lane says counts"
-            link.command("DEL", *[lane_keys(namespace, "jobs", lane).policy for lane in range(4)], registry)
+            assert link.command("HGET", registry, "table") == b"0 1 2 3", "what the first shard says counts"
+            link.command("DEL", *[shard_keys(namespace, "jobs", shard).policy for shard in range(4)], registry)
             await append(session, item(session, 4, "g"))
             assert link.command("HGET", registry, "table") == b"0 1 2 3", "without a new connection too"
 

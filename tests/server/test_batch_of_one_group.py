@@ -42,4 +42,4 @@ def test_a_long_batch_ends_soon_after_another_group_is_due(
 
     with Background(seq, handle):
         wait_until(lambda: len(seen) == 2, 30, "the other group is handled")
-    assert LONG // 3 <= batches[seen[0][0]] < LONG, "at the least it ends with the message that was in hand"
+    assert LONG // 3 <= batches[seen[0][0]] < LONG, "at the least it ends with the message that was in progress"

@@ -14,7 +14,7 @@ from sequencer.errors import DataError, ServerUnavailable
 from sequencer.net.blocking import BlockingNet, finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
 
@@ -34,7 +34,7 @@ def client_id(net: BlockingNet) -> int:
 
 
 def test_every_method_is_over_at_once(net: BlockingNet, namespace: str) -> None:
-    keys = lane_keys(namespace, "jobs", 0)
+    keys = shard_keys(namespace, "jobs", 0)
 
     async def everything() -> None:
         assert (await net.ask(inspect(keys, "g"))).value.order_size == 0

@@ -1,4 +1,4 @@
-"""A claim on its way while a batch is handled: what it takes is handled in order, or given back at once."""
+"""A claim on its way while a batch is handled: what it takes is handled in order, or released at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sequencer import Message, Sequencer, calls
 from sequencer.calls.claim import Claimed
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 from sequencer.testing.wire import Wire, name_of, wired
 
@@ -65,7 +65,7 @@ def test_quick_handlers_have_the_next_batch_claimed_meanwhile(make: Callable[...
     assert not seen[0]
 
 
-def test_several_lanes_or_a_number_of_messages_are_claimed_when_they_are_needed(
+def test_several_shards_or_a_number_of_messages_are_claimed_when_they_are_needed(
     make: Callable[..., Sequencer], seq: Sequencer
 ) -> None:
     fill(seq)
@@ -93,8 +93,8 @@ def test_what_was_claimed_ahead_of_a_slow_handler_is_given_back(
 
     with Background(client, handle, limits=ClaimLimits(4, 10, 10**6)):
         assert stuck.wait(20)
-        keys = lane_keys(namespace, "jobs", 0)
-        wait_until(lambda: link.command("HLEN", keys.leases) == 1, what="only the group in hand is leased")
+        keys = shard_keys(namespace, "jobs", 0)
+        wait_until(lambda: link.command("HLEN", keys.leases) == 1, what="only the group in progress is leased")
         began = time.monotonic()
         others = seq.consume(lambda message: handled.append(message.body), max_messages=GROUPS * 5 - 70)
         assert others.handled == GROUPS * 5 - 70
@@ -117,7 +117,7 @@ def test_a_consumer_that_stops_gives_back_what_it_claimed_ahead(
 
     done = client.consume(handle, on_start=consumers.append, limits=ClaimLimits(4, 10, 10**6))
     assert done.reason == "stopped"
-    assert link.command("HLEN", lane_keys(namespace, "jobs", 0).leases) == 0
+    assert link.command("HLEN", shard_keys(namespace, "jobs", 0).leases) == 0
     assert seq.consume(lambda message: None, until_empty=True).handled == GROUPS * 5 - done.handled
 
 
@@ -146,9 +146,9 @@ def test_a_connection_lost_with_a_claim_ahead_loses_nothing(
 def test_a_group_whose_lease_expired_is_claimed_when_it_is_needed_and_alone(
     seq: Sequencer, link: Link, namespace: str
 ) -> None:
-    """It may have killed its consumer: nothing else is to be held beside it when it is tried again."""
+    """It may have killed its consumer: nothing else is to be held beside it when it is retried."""
     fill(seq, each=1)
-    keys = lane_keys(namespace, "jobs", 0)
+    keys = shard_keys(namespace, "jobs", 0)
     link.command("HSET", keys.leases, "g:3", f"{1:016d}1gone")
 
     def claimed(*, ahead: bool) -> Claimed:
@@ -165,9 +165,9 @@ def test_a_group_whose_lease_expired_is_claimed_when_it_is_needed_and_alone(
 
 
 def test_a_group_claimed_ahead_is_never_marked_as_held_alone(seq: Sequencer, link: Link, namespace: str) -> None:
-    """Another one is in hand then: if that kills the consumer, this one is not to blame."""
+    """Another one is in progress then: if that kills the consumer, this one is not to blame."""
     seq.append(1, group="g")
-    keys = lane_keys(namespace, "jobs", 0)
+    keys = shard_keys(namespace, "jobs", 0)
     assert link.run_one(calls.claim(keys, "jobs", "me", 60, ClaimLimits(), ahead=True)).groups
     assert link.command("HGET", keys.leases, "g")[16:].rstrip() == b"0me"
     link.command("DEL", keys.leases)

@@ -19,8 +19,8 @@ from sequencer.doctor.rights import commands_of
 from sequencer.errors import DataError, ServerNotUsable
 from sequencer.net.blocking import finish
 from sequencer.net.link import Link
-from sequencer.queue.registry.route_search import RouteSearch
-from sequencer.store.keys import lane_keys, registry_key
+from sequencer.queue.registry.generation_search import GenerationSearch
+from sequencer.store.keys import registry_key, shard_keys
 from sequencer.testing import wait_until
 
 from ..support.background import Background
@@ -34,7 +34,7 @@ def lose_everything(admin: Link) -> None:
     admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 
 
-def lanes_of(admin: Link) -> int:
+def shards_of(admin: Link) -> int:
     """As registered."""
     return len((admin.command("HGET", registry_key("sequencer", "q"), "table") or b"").split())
 
@@ -55,34 +55,34 @@ def found(admin: Link) -> list[str]:
     return sorted(seen)
 
 
-def test_a_queue_keeps_its_lanes_and_policy(admin: Link, caplog: pytest.LogCaptureFixture) -> None:
-    with client(admin, lanes=4, dedup_window=5.0) as old:
+def test_a_queue_keeps_its_shards_and_policy(admin: Link, caplog: pytest.LogCaptureFixture) -> None:
+    with client(admin, shards=4, dedup_window=5.0) as old:
         old.append(0, "g0")
         lose_everything(admin)
         with caplog.at_level(logging.WARNING, "sequencer"):
             append_forty(old)
-    assert "registered again, with 4 lanes" in caplog.text
+    assert "registered again, with 4 shards" in caplog.text
     assert found(admin) == FORTY
     with client(admin) as new:
         assert new.policy.dedup_window == 5.0
 
 
-def test_a_running_consumer_brings_its_lanes_too(admin: Link) -> None:
+def test_a_running_consumer_brings_its_shards_too(admin: Link) -> None:
     seen: list[str] = []
-    with client(admin, lanes=3) as old, client(admin) as new:
+    with client(admin, shards=3) as old, client(admin) as new:
         old.append(0, "g0", id="first")
         with Background(old, lambda message: seen.append(message.id)):
             wait_until(lambda: seen == ["first"])
             lose_everything(admin)
-            wait_until(lambda: lanes_of(admin) == 3)
+            wait_until(lambda: shards_of(admin) == 3)
             for n in range(9):
                 new.append(n, f"g{n}", id=f"m{n}")
             wait_until(lambda: len(seen) == 10)
 
 
-def test_a_fork_brings_the_lanes_of_its_parent(admin: Link) -> None:
+def test_a_fork_brings_the_shards_of_its_parent(admin: Link) -> None:
     """Its first connection is new, and no lost one tells it that the server lost its data."""
-    with client(admin, lanes=4) as old:
+    with client(admin, shards=4) as old:
         old.append(0, "g0")
         lose_everything(admin)
         if (pid := os.fork()) == 0:
@@ -96,8 +96,8 @@ def test_a_fork_brings_the_lanes_of_its_parent(admin: Link) -> None:
     assert found(admin) == FORTY
 
 
-def test_a_client_that_was_closed_brings_its_lanes_again(admin: Link) -> None:
-    with client(admin, lanes=4) as old:
+def test_a_client_that_was_closed_brings_its_shards_again(admin: Link) -> None:
+    with client(admin, shards=4) as old:
         old.append(0, "g0")
         old.close()
         lose_everything(admin)
@@ -105,9 +105,9 @@ def test_a_client_that_was_closed_brings_its_lanes_again(admin: Link) -> None:
     assert found(admin) == FORTY
 
 
-def test_another_thread_brings_the_lanes_of_its_client(admin: Link) -> None:
+def test_another_thread_brings_the_shards_of_its_client(admin: Link) -> None:
     """Its connection is new where the first one is in use."""
-    with client(admin, lanes=4) as old:
+    with client(admin, shards=4) as old:
         old.append(0, "g0")
         with old._net.link():
             lose_everything(admin)
@@ -115,35 +115,35 @@ def test_another_thread_brings_the_lanes_of_its_client(admin: Link) -> None:
     assert found(admin) == FORTY
 
 
-def test_a_consumer_that_begins_after_the_loss_brings_its_lanes(admin: Link) -> None:
-    """Else it would look at four lanes of a queue that all others take for one."""
-    with client(admin, lanes=4) as old:
+def test_a_consumer_that_begins_after_the_loss_brings_its_shards(admin: Link) -> None:
+    """Else it would look at four shards of a queue that all others take for one."""
+    with client(admin, shards=4) as old:
         old.append(0, "g0")
         lose_everything(admin)
         old.consume(lambda message: None, until_empty=True)
-    assert lanes_of(admin) == 4
+    assert shards_of(admin) == 4
 
 
-def test_another_number_of_lanes_meanwhile_is_said(admin: Link) -> None:
-    with client(admin, lanes=4) as old:
+def test_another_number_of_shards_meanwhile_is_said(admin: Link) -> None:
+    with client(admin, shards=4) as old:
         old.append(0, "g0")
         lose_everything(admin)
         with client(admin) as new:
             new.append(1, "g1")
-        with pytest.raises(DataError, match=r"had 4 lanes, and now {sequencer:q:registry} says 1"):
+        with pytest.raises(DataError, match=r"had 4 shards, and now {sequencer:q:registry} says 1"):
             old.append(2, "g2")
         with client(admin) as new:
             assert new.info().backlog == 1
 
 
 def test_a_client_that_is_refused_writes_nothing(admin: Link, caplog: pytest.LogCaptureFixture) -> None:
-    """Else the doctor takes what it wrote for lanes that somebody uses, and says to register them."""
-    with client(admin, lanes=4) as old:
+    """Else the doctor takes what it wrote for shards that somebody uses, and says to register them."""
+    with client(admin, shards=4) as old:
         old.append(0, "g0")
         lose_everything(admin)
         with client(admin) as new:
             new.append(1, "g1")
-        with caplog.at_level(logging.WARNING, "sequencer"), pytest.raises(DataError, match="had 4 lanes"):
+        with caplog.at_level(logging.WARNING, "sequencer"), pytest.raises(DataError, match="had 4 shards"):
             old.append(2, "g2")
     assert "registered again" not in caplog.text
     assert admin.command("KEYS", "{sequencer:q:[123]}:*") == []
@@ -176,23 +176,23 @@ def test_a_lost_connection_is_a_look_at_the_policy_too(admin: Link) -> None:
         assert first.policy.on_late == "drop"
 
 
-def test_a_lane_without_a_policy_gets_that_of_the_others(admin: Link) -> None:
+def test_a_shard_without_a_policy_gets_that_of_the_others(admin: Link) -> None:
     """Not the one that this client saw last."""
-    with client(admin, lanes=2) as first:
+    with client(admin, shards=2) as first:
         first.append(0, "g0")
         with client(admin, on_late="drop") as other:
             other.append(0, "g1")
-        admin.command("DEL", lane_keys("sequencer", "q", 1).policy)
+        admin.command("DEL", shard_keys("sequencer", "q", 1).policy)
         admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         first.append(1, "g0")
-    found = [admin.command("HGET", lane_keys("sequencer", "q", lane).policy, "on_late") for lane in range(2)]
+    found = [admin.command("HGET", shard_keys("sequencer", "q", shard).policy, "on_late") for shard in range(2)]
     assert found == [b"drop", b"drop"]
 
 
 def test_an_append_on_a_pipeline_looks_as_well(admin: Link) -> None:
     """It is sent over its caller's connection, which does not tell this client that the server was away."""
     own = redis.Redis.from_url(str(admin.endpoint.url))
-    with own, client(admin, lanes=4) as old:
+    with own, client(admin, shards=4) as old:
         old.append(0, "g0")
         lose_everything(admin)
         for n in range(40):
@@ -214,21 +214,23 @@ def test_an_append_on_a_pipeline_costs_no_round_trip_of_its_own(admin: Link) -> 
 
 
 def test_a_look_beside_a_registration_does_not_undo_it(admin: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two threads of one client: the look began first and is done last. Else a lost server would stay without lanes."""
-    with client(admin, lanes=4) as seq:
-        search, todo = RouteSearch.run, ["append"]
+    """Two threads of one client: the look began first and is done last. Else a lost server would stay without
+    shards.
+    """
+    with client(admin, shards=4) as seq:
+        search, todo = GenerationSearch.run, ["append"]
 
-        async def slow(self: RouteSearch) -> Any:
+        async def slow(self: GenerationSearch) -> Any:
             if todo:
                 todo.clear()
-                await seq._session.lanes("append")
+                await seq._session.shards("append")
             return await search(self)
 
-        monkeypatch.setattr(RouteSearch, "run", slow)
-        finish(seq._session.lanes())
+        monkeypatch.setattr(GenerationSearch, "run", slow)
+        finish(seq._session.shards())
         lose_everything(admin)
         assert seq.info().backlog == 0
-    assert lanes_of(admin) == 4
+    assert shards_of(admin) == 4
 
 
 @pytest.mark.parametrize("script", ["ack", "append", "nack"])
@@ -239,7 +241,7 @@ def test_a_right_that_goes_away_is_named_and_nothing_is_half_written(admin: Link
         pytest.skip("redis.acl_check_cmd needs Redis 7: before it a script stops where a right is missing")
     # What a script reads before its first write the server itself refuses; Redis 7.0 does not say which command it was.
     unnamed = "the user lacks a right, which `doctor` names" if "redis_version:7.0." in version else "^$"
-    keys = lane_keys("sequencer", "q", 0)
+    keys = shard_keys("sequencer", "q", 0)
     for right in sorted(commands_of(script) - {"TIME"}):
         admin.command("FLUSHALL")
         admin.command("ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all")

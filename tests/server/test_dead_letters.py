@@ -11,7 +11,7 @@ import pytest
 from sequencer import Message, Park, Sequencer, SetAside, calls
 from sequencer.errors import ConfigurationError, MessageNotFound
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing.proxy.fault_proxy import FaultProxy
 
 
@@ -83,17 +83,17 @@ def test_an_exception_type_decides_at_once(make: Callable[..., Sequencer], names
     for option, state in (({"dead_letter_on": names}, "dead"), ({"park_on": names}, "parked"), ({}, "parked")):
         seq = make(f"q{state}{len(option)}", max_attempts=3, backoff=0.01, **option)
         fill(seq)
-        tries: list[str] = []
+        attempts: list[str] = []
 
-        def bad(message: Message, tries: list[str] = tries) -> BaseException | None:
-            tries.append(message.id)
+        def bad(message: Message, attempts: list[str] = attempts) -> BaseException | None:
+            attempts.append(message.id)
             return NoStockError("none") if message.id == "g1" else None
 
         run(seq, bad)
-        assert tries.count("g1") == (1 if option else 3)
+        assert attempts.count("g1") == (1 if option else 3)
         found = seq.get("g", "g1")
         assert found is not None
-        assert (found.state, found.attempts) == (state, tries.count("g1"))
+        assert (found.state, found.attempts) == (state, attempts.count("g1"))
         assert bool(seq.parked()) == (state == "parked")
 
 
@@ -108,7 +108,7 @@ def test_a_handler_may_set_a_message_aside(seq: Sequencer) -> None:
 def test_a_message_at_which_consumers_die_ends_by_the_same_policy(
     make: Callable[..., Sequencer], link: Link, namespace: str, on_failure: Any, state: str
 ) -> None:
-    seq, keys = make(max_attempts=2, on_failure=on_failure), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(max_attempts=2, on_failure=on_failure), shard_keys(namespace, "jobs", 0)
     fill(seq, count=2)
     for _ in range(2):
         assert next(iter(seq.claim(lease=30))).id == "g0"  # ... and the process is gone
@@ -163,7 +163,7 @@ def test_a_redriven_message_is_late_and_no_policy_gives_it_up_again(make: Callab
 
 
 def test_redrive_chooses_by_group_id_and_error_and_says_how_many(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1, on_failure="dead_letter", lanes=3)
+    seq = make(max_attempts=1, on_failure="dead_letter", shards=3)
     for group in ("a", "b", "c"):
         fill(seq, group)
 

@@ -10,7 +10,7 @@ import pytest
 from sequencer import Message, Sequencer
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import MemoryQueue
 
 
@@ -33,7 +33,7 @@ def age(link: Link, key: str, name: str, seconds: float) -> None:
 def test_an_id_stays_known_after_its_message_is_handled(
     make: Callable[..., Sequencer], link: Link, namespace: str, window: float
 ) -> None:
-    seq, keys = make(dedup_window=window), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(dedup_window=window), shard_keys(namespace, "jobs", 0)
     seq.append("first", group="g", id="x", score=1)
     assert drain(seq) == [("first", False)]
     again = seq.append("first", group="g", id="x", score=1)

@@ -18,7 +18,7 @@ from sequencer.net.link import Link
 from sequencer.queue.registry import deletion
 from sequencer.queue.registry.index import remove_from_index
 from sequencer.settings.policy import Policy
-from sequencer.store.keys import index_key, lane_keys, registry_key
+from sequencer.store.keys import index_key, registry_key, shard_keys
 from sequencer.store.registration import PROTOCOL, Registration, plain_tags
 from sequencer.testing import wait_until
 
@@ -35,7 +35,7 @@ REGISTRY, INDEX = registry_key("sequencer", "q"), index_key("sequencer")
 def test_a_deleted_queue_leaves_no_key_and_a_producer_registers_it_again(
     admin: Link, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with client(admin, lanes=3) as seq, client(admin) as other:
+    with client(admin, shards=3) as seq, client(admin) as other:
         seq.append_many({"body": n, "group": f"g{n}"} for n in range(1200))
         seq.pause(["g1"])
         used = other.usage()
@@ -48,7 +48,7 @@ def test_a_deleted_queue_leaves_no_key_and_a_producer_registers_it_again(
             other.delete()
         with caplog.at_level(logging.WARNING, "sequencer"):
             seq.append(1, "g")
-        assert "registered again, with 3 lanes" in caplog.text
+        assert "registered again, with 3 shards" in caplog.text
         assert other.info().backlog == 1
 
 
@@ -56,8 +56,8 @@ def test_a_deletion_that_was_broken_off_is_named_and_ended(admin: Link) -> None:
     with client(admin) as seq:
         seq.append(1, "g")
         there = Registration(-1, 1, 0, plain_tags(1), Policy().stored())
-        admin.command("HSET", REGISTRY, "route", f"-1.{10**17}")
-        admin.run_one(adopt(lane_keys("sequencer", "q", 0), Registration(-1, 10**17, 0, there.tags, there.policy)))
+        admin.command("HSET", REGISTRY, "generation", f"-1.{10**17}")
+        admin.run_one(adopt(shard_keys("sequencer", "q", 0), Registration(-1, 10**17, 0, there.tags, there.policy)))
         (found,) = [one for one in diagnose(admin.endpoint, "sequencer") if one.check == "queues"]
         assert "did not come to its end: sequencer delete q --yes" in found.text
         seq.delete()
@@ -91,7 +91,7 @@ def test_connected_consumers_are_seen_by_their_names(admin: Link) -> None:
 def test_a_queue_of_another_protocol_is_refused_before_anything_is_written(admin: Link, word: str) -> None:
     with client(admin) as seq:
         seq.append(1, "g")
-        admin.command("HSET", REGISTRY, "route", f"{word}.{10**17}")
+        admin.command("HSET", REGISTRY, "generation", f"{word}.{10**17}")
         before = {name: admin.command("DUMP", name) for name in admin.command("KEYS", "*")}
         with client(admin) as new:
             uses: list[Callable[[], Any]] = [lambda: new.append(2, "g"), new.info, new.claim]
@@ -105,10 +105,10 @@ def test_a_queue_of_another_protocol_is_refused_before_anything_is_written(admin
 def test_while_a_queue_is_being_deleted_its_clients_wait_and_then_say_so(admin: Link) -> None:
     with client(admin) as seq:
         seq.append(1, "g")
-        route = f"-1.{10**17}"
-        admin.command("HSET", REGISTRY, "route", route)
-        policy = lane_keys("sequencer", "q", 0).policy
-        admin.command("HSET", policy, "route", route, "packed", f"{route} 1 0 0 handle 0 0 0")
+        generation = f"-1.{10**17}"
+        admin.command("HSET", REGISTRY, "generation", generation)
+        policy = shard_keys("sequencer", "q", 0).policy
+        admin.command("HSET", policy, "generation", generation, "packed", f"{generation} 1 0 0 handle 0 0 0")
         with pytest.raises(ServerNotUsable, match="is being deleted"):
             seq.append(2, "g")
         seq.delete()
@@ -119,7 +119,7 @@ def test_while_a_queue_is_being_deleted_its_clients_wait_and_then_say_so(admin: 
 
 def test_scripts_and_model_agree(admin: Link) -> None:
     """What `register` and `adopt` answer, and what they leave, step by step."""
-    model, keys, policy = ModelServer(), lane_keys("sequencer", "q", 0), Policy().stored()
+    model, keys, policy = ModelServer(), shard_keys("sequencer", "q", 0), Policy().stored()
     one = Registration(PROTOCOL, 5, 0, plain_tags(2), policy)
     two, three = one.changed({**policy, "gap_us": "5"}), Registration(PROTOCOL, 9, 0, plain_tags(3), policy)
     gone = Registration(-1, 20, 0, plain_tags(2), policy)

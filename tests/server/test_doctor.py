@@ -17,7 +17,7 @@ from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.errors import ConfigurationError
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import LaneKeys, index_key, lane_keys, registry_key
+from sequencer.store.keys import ShardKeys, index_key, registry_key, shard_keys
 from sequencer.testing import wait_until
 from sequencer.values.views import Finding
 
@@ -26,8 +26,8 @@ from ..support.damage import CASES, Case, change_policy_by_hand, drain
 
 
 @pytest.fixture
-def keys(namespace: str) -> LaneKeys:
-    return lane_keys(namespace, "jobs", 0)
+def keys(namespace: str) -> ShardKeys:
+    return shard_keys(namespace, "jobs", 0)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def problems(findings: list[Finding]) -> list[str]:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_is_broken_is_found_explained_and_repaired(
-    seq: Sequencer, link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]], case: Case
+    seq: Sequencer, link: Link, keys: ShardKeys, examine: Callable[..., list[Finding]], case: Case
 ) -> None:
     seq.append_many({"body": id, "group": "g", "id": id, "score": n} for n, id in enumerate("abc", 1))
     assert check_invariants(link, [keys]) == problems(examine()) == []
@@ -74,7 +74,7 @@ def test_what_is_broken_is_found_explained_and_repaired(
 
 
 def test_a_failed_group_out_of_the_schedule_stays_parked_with_its_failure(
-    make: Callable[..., Sequencer], link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]]
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys, examine: Callable[..., list[Finding]]
 ) -> None:
     seq = make(max_attempts=1)
     seq.append_many({"body": n, "group": "g", "score": n} for n in range(2))
@@ -91,7 +91,7 @@ def test_a_failed_group_out_of_the_schedule_stays_parked_with_its_failure(
 
 
 def test_a_lost_timer_keeps_its_time_as_the_score_of_its_dead_letter(
-    seq: Sequencer, link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]]
+    seq: Sequencer, link: Link, keys: ShardKeys, examine: Callable[..., list[Finding]]
 ) -> None:
     seq.append(1, group="g", id="timer", at=2_000_000_000.5)
     seq.append(2, group="g", id="late", score=7, at=2_000_000_000.5)
@@ -105,7 +105,7 @@ def test_a_lost_timer_keeps_its_time_as_the_score_of_its_dead_letter(
 
 
 def test_a_record_too_short_to_be_one_is_kept_whole(
-    seq: Sequencer, link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]]
+    seq: Sequencer, link: Link, keys: ShardKeys, examine: Callable[..., list[Finding]]
 ) -> None:
     for id, data in (("digits", "1234567890123456"), ("text", "x" * 99)):
         link.command("HSET", keys.body("g"), id, data)
@@ -118,7 +118,7 @@ def test_a_record_too_short_to_be_one_is_kept_whole(
 
 
 def test_a_group_that_waits_for_a_number_or_is_paused_is_sound(
-    make: Callable[..., Sequencer], link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]]
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys, examine: Callable[..., list[Finding]]
 ) -> None:
     seq = make(sequence=True, gap_timeout=0.0)
     seq.append("two", group="gap", score=2)
@@ -140,7 +140,7 @@ def test_a_group_that_waits_for_a_number_or_is_paused_is_sound(
 
 
 def test_what_can_not_be_repaired_is_told_and_left(
-    seq: Sequencer, link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]]
+    seq: Sequencer, link: Link, keys: ShardKeys, examine: Callable[..., list[Finding]]
 ) -> None:
     seq.append(1, group="sound", id="s")
     link.commands([("SET", f"{keys.prefix}surprise", 1), ("SET", keys.body("odd"), 1), ("SET", keys.order("odder"), 1)])
@@ -157,12 +157,12 @@ def test_what_can_not_be_repaired_is_told_and_left(
     assert drain(seq) == "s"
 
 
-def test_a_lane_key_of_another_type_is_told_and_other_lanes_are_checked(
+def test_a_shard_key_of_another_type_is_told_and_other_shards_are_checked(
     make: Callable[..., Sequencer], link: Link, namespace: str, examine: Callable[..., list[Finding]]
 ) -> None:
-    seq = make(lanes=2)
+    seq = make(shards=2)
     seq.append_many({"body": n, "group": str(n)} for n in range(8))
-    first, second = (lane_keys(namespace, "jobs", lane) for lane in range(2))
+    first, second = (shard_keys(namespace, "jobs", shard) for shard in range(2))
     link.commands([("SET", first.failures, "x"), ("DEL", second.schedule)])
     texts = problems(examine())
     assert sum("is of type string, not hash" in text for text in texts) == 1
@@ -175,7 +175,7 @@ def test_a_lane_key_of_another_type_is_told_and_other_lanes_are_checked(
 
 
 def test_large_groups_and_large_records_are_read_in_pages(
-    seq: Sequencer, link: Link, keys: LaneKeys, examine: Callable[..., list[Finding]], monkeypatch: pytest.MonkeyPatch
+    seq: Sequencer, link: Link, keys: ShardKeys, examine: Callable[..., list[Finding]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seq.append_many({"body": n, "group": "long", "id": str(n), "score": n} for n in range(1000))
     seq.append_many({"body": "x" * 900_000, "group": "wide", "id": str(n), "score": n} for n in range(8))
@@ -210,7 +210,7 @@ def test_large_groups_and_large_records_are_read_in_pages(
 
 
 def test_many_problems_are_counted_and_a_limit_is_said(
-    seq: Sequencer, link: Link, keys: LaneKeys, namespace: str, examine: Callable[..., list[Finding]]
+    seq: Sequencer, link: Link, keys: ShardKeys, namespace: str, examine: Callable[..., list[Finding]]
 ) -> None:
     link.command("ZADD", keys.schedule, *[word for n in range(MAX_SHOWN + 7) for word in (1, f"ghost{n}")])
     seq.append(1, group="g")
@@ -230,7 +230,7 @@ def test_many_problems_are_counted_and_a_limit_is_said(
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damages=st.lists(st.sampled_from(sorted(CASES)), min_size=1, max_size=5))
 def test_any_mixture_of_damage_is_repaired_at_once_and_nothing_sound_is_lost(
-    seq: Sequencer, link: Link, keys: LaneKeys, damages: list[str]
+    seq: Sequencer, link: Link, keys: ShardKeys, damages: list[str]
 ) -> None:
     own = link.command("KEYS", f"{keys.prefix[:-1]}*")
     if own:
@@ -253,17 +253,17 @@ def test_any_mixture_of_damage_is_repaired_at_once_and_nothing_sound_is_lost(
     assert seq.purge(everything=True) == len(left)
 
 
-def looks_sound(link: Link, keys: LaneKeys, group: str) -> bool:
-    """A broken twin of the check: it reads at two moments, so that a busy queue must alarm it."""
+def looks_sound(link: Link, keys: ShardKeys, group: str) -> bool:
+    """A negative control of the check: it reads at two moments, so that a busy queue must alert it."""
     return bool(link.command("ZCARD", keys.order(group)) == link.command("HLEN", keys.body(group)))
 
 
-def test_a_busy_queue_raises_no_alarm(
+def test_a_busy_queue_raises_no_alert(
     make: Callable[..., Sequencer], link: Link, namespace: str, examine: Callable[..., list[Finding]]
 ) -> None:
-    options = {"lanes": 2, "max_attempts": 2, "backoff": 0.001, "on_failure": "dead_letter"}
+    options = {"shards": 2, "max_attempts": 2, "backoff": 0.001, "on_failure": "dead_letter"}
     first, second, producer, stop = make(**options), make(**options), make(), threading.Event()
-    lanes = [lane_keys(namespace, "jobs", lane) for lane in range(2)]
+    shards = [shard_keys(namespace, "jobs", shard) for shard in range(2)]
 
     def produce() -> None:
         number = 0
@@ -280,15 +280,15 @@ def test_a_busy_queue_raises_no_alarm(
         if message.body % 5 == 3:
             raise ValueError("no")
 
-    thread, rounds, alarms = threading.Thread(target=produce), 0, 0
+    thread, rounds, alerts = threading.Thread(target=produce), 0, 0
     with Background(first, handle), Background(second, handle):
         thread.start()
         try:
             wait_until(lambda: producer.info().totals["handled"] > 20)
             before = producer.info().totals
-            while rounds < 30 or not alarms or producer.info().totals["handled"] < before["handled"] + 200:
-                assert list(InvariantCheck(link, lanes, repair=bool(rounds % 2)).run()) == []
-                alarms += sum(not looks_sound(link, keys, str(group)) for keys in lanes for group in range(7))
+            while rounds < 30 or not alerts or producer.info().totals["handled"] < before["handled"] + 200:
+                assert list(InvariantCheck(link, shards, repair=bool(rounds % 2)).run()) == []
+                alerts += sum(not looks_sound(link, keys, str(group)) for keys in shards for group in range(7))
                 rounds += 1
             assert [one for one in examine() if one.level != "ok"] == []
         finally:

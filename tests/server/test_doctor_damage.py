@@ -12,9 +12,9 @@ from sequencer import Sequencer, SequencerError
 from sequencer.doctor.diagnose import is_healthy
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import index_key, lane_keys, registry_key
+from sequencer.store.keys import index_key, registry_key, shard_keys
 
-KEYS, INDEX, REGISTRY = lane_keys("sequencer", "q", 0), index_key("sequencer"), registry_key("sequencer", "q")
+KEYS, INDEX, REGISTRY = shard_keys("sequencer", "q", 0), index_key("sequencer"), registry_key("sequencer", "q")
 MEMBER = "0000000000000001x"
 RULES = ("window_us", "zz", "sequence", "zz", "gap_us", "q")
 CASES: dict[str, list[tuple[Any, ...]]] = {
@@ -27,7 +27,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "registry bytes": [("HSET", REGISTRY, "policy", b"\xff")],
     "registry field": [("HDEL", REGISTRY, "version")],
     "registry policy": [("HSET", REGISTRY, "policy", "{}")],
-    "route": [("HSET", KEYS.policy, "route", "\xff")],
+    "generation": [("HSET", KEYS.policy, "generation", "\xff")],
     "packed": [("HSET", KEYS.policy, "packed", "3.1 1")],
     "policy number": [("HSET", KEYS.policy, "dedup_us", "abc")],
     "policy bytes": [("HSET", KEYS.policy, "on_late", b"\xff\xfe")],
@@ -118,27 +118,27 @@ def test_a_registry_that_holds_half_a_policy_is_told_of(start_server: Callable[.
         assert any(f"DEL {REGISTRY} lets a client" in one.text for one in seq.doctor() if one.level == "problem")
 
 
-@pytest.mark.parametrize("packed", ["1.1 1", "zz", "", "ROUTE 0 5 0 drop 0 9 9"])
-@pytest.mark.parametrize("mends", ["new client", "connected client", "doctor"])
+@pytest.mark.parametrize("packed", ["1.1 1", "zz", "", "GENERATION 0 5 0 drop 0 9 9"])
+@pytest.mark.parametrize("fixes", ["new client", "connected client", "doctor"])
 def test_packed_rules_that_others_wrote_are_corrected(
-    start_server: Callable[..., str], packed: str, mends: str
+    start_server: Callable[..., str], packed: str, fixes: str
 ) -> None:
     url, came = f"unix://{start_server()}", []
     link = Link(Endpoint.from_url(url))
     with Sequencer("q", url) as connected:
         connected.append(0, "7", id="a")
-        route = link.command("HGET", KEYS.policy, "route").decode()
+        generation = link.command("HGET", KEYS.policy, "generation").decode()
         before = link.command("HGET", KEYS.policy, "packed")
-        link.command("HSET", KEYS.policy, "packed", packed.replace("ROUTE", route))
-        if mends == "doctor":
+        link.command("HSET", KEYS.policy, "packed", packed.replace("GENERATION", generation))
+        if fixes == "doctor":
             with Sequencer("q", url) as seq:
                 (told,) = [one for one in seq.doctor() if one.level == "problem"]
                 assert KEYS.policy in told.text
                 assert "doctor --repair" in told.text
-                (mended,) = [one for one in seq.doctor(repair=True) if one.level == "problem"]
-                assert mended.repaired
+                (fixed,) = [one for one in seq.doctor(repair=True) if one.level == "problem"]
+                assert fixed.repaired
                 assert is_healthy(seq.doctor())
-        elif mends == "connected client":
+        elif fixes == "connected client":
             connected.append(1, "7", id="b")
         with Sequencer("q", url) as seq:
             seq.consume(lambda message: came.append(message.id), until_empty=True)

@@ -8,7 +8,7 @@ import pytest
 
 from sequencer import Sequencer
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys, lane_of
+from sequencer.store.keys import shard_keys, shard_of
 
 
 @pytest.mark.parametrize(("age_s", "is_named"), [(160, True), (120, False)])
@@ -16,7 +16,7 @@ def test_a_group_that_is_leased_for_more_than_ten_leases_is_named(
     seq: Sequencer, link: Link, namespace: str, age_s: int, is_named: bool
 ) -> None:
     """Its lease of 10 s was renewed just now, as by a consumer whose handler hangs."""
-    keys = lane_keys(namespace, seq.queue, 0)
+    keys = shard_keys(namespace, seq.queue, 0)
     seq.append(1, group=["order", 7], id="m1")
     with seq.claim(lease=10.0) as lease:
         (group,) = [name.decode() for name in link.command("HKEYS", keys.leases)]
@@ -38,9 +38,9 @@ def test_who_waits_while_consumers_are_busy_is_told_what_they_have_in_hand_longe
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
     """The only consumer hangs in group 7; the others wait, and their explanation leads to it."""
-    seq = make(lanes=2)
+    seq = make(shards=2)
     seq.append_many({"body": n, "group": ["order", n]} for n in range(12))
-    keys = {n: lane_keys(namespace, seq.queue, lane_of(f"order:{n}", 2)) for n in range(12)}
+    keys = {n: shard_keys(namespace, seq.queue, shard_of(f"order:{n}", 2)) for n in range(12)}
     with seq.claim(group=["order", 7], lease=30.0) as hangs, seq.claim(group=["order", 8], lease=30.0) as works:
         (now_us,) = [message.stamp for message in hangs]
         for n in set(range(12)) - {7, 8}:
@@ -55,5 +55,5 @@ def test_who_waits_while_consumers_are_busy_is_told_what_they_have_in_hand_longe
     see = f"see: sequencer explain {seq.queue} order 7 --namespace {namespace}"
     for one in found:
         assert one.reason == "due"
-        assert "waits for a free consumer; in hand longest: group order 7, for 40." in one.text
+        assert "waits for a free consumer; in progress longest: group order 7, for 40." in one.text
         assert one.text.endswith(f" s, by shop.example:4711:00c0de; {see}")

@@ -39,7 +39,7 @@ def test_scores_of_one_unit_are_not_told_whatever_their_ratio(scored: Any) -> No
 
 
 def test_each_unit_has_an_example(make: Callable[..., Sequencer], namespace: str) -> None:
-    seq = make(lanes=2)
+    seq = make(shards=2)
     for n in range(20):
         seq.append(n, group=["user", n], score=NOW_S + n)
     assert told(seq) == []

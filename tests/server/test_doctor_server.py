@@ -19,7 +19,7 @@ from sequencer.doctor.server import server_findings
 from sequencer.errors import ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 from sequencer.values.views import Finding
 
@@ -121,7 +121,7 @@ def test_what_a_crash_may_lose_is_said(
 
 def test_each_missing_right_is_named(start_server: Callable[..., str]) -> None:
     path = start_server()
-    keys = lane_keys("sequencer", "jobs", SCRATCH)
+    keys = shard_keys("sequencer", "jobs", SCRATCH)
     names = sorted({str(words[0]).lower() for words in plain_commands(keys)} - {"client", "xinfo"} | {"evalsha"})
     for name in names:
         rules = ("on", "nopass", "~*", "&*", "+@all", f"-{name}")
@@ -143,12 +143,12 @@ def test_a_full_server_and_a_clock_set_back_are_said(start_server: Callable[...,
     path = start_server()
     with Sequencer("jobs", f"unix://{path}") as seq:
         seq.append(1, group="g", id="a")
-        keys = lane_keys("sequencer", "jobs", 0)
+        keys = shard_keys("sequencer", "jobs", 0)
         now = int(seq.append(2, group="g", id="b").stamp or 0)
         command(path, "SET", keys.clock, str(now + 60_000_000))
         clock = looked_at(path)["clock"]
         assert [one.level for one in clock] == ["ok", "warning"]
-        assert "the lane clock is 60.0 s ahead" in clock[1].text or "the lane clock is 59." in clock[1].text
+        assert "the shard clock is 60.0 s ahead" in clock[1].text or "the shard clock is 59." in clock[1].text
         command(path, "CONFIG", "SET", "maxmemory", "1")
         full = looked_at(path)
         assert [one.level for one in full["rights"]] == ["ok"]
@@ -163,7 +163,7 @@ def test_every_command_of_a_script_is_tried(link: Link, namespace: str) -> None:
     folder = Path(sequencer.__file__).parent / "lua"
     used = {name for path in folder.rglob("*.lua") for name in re.findall(r"call\('([A-Z]+)'", path.read_text())}
     assert len(used) > 25
-    commands = plain_commands(lane_keys(namespace, "jobs", SCRATCH))
+    commands = plain_commands(shard_keys(namespace, "jobs", SCRATCH))
     assert used <= {words[0] for words in commands}
     for words in commands:
         link.command(*words)
@@ -172,7 +172,7 @@ def test_every_command_of_a_script_is_tried(link: Link, namespace: str) -> None:
 def test_a_queue_that_the_registry_lost_is_found_by_its_keys(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
-    seq = make(lanes=3)
+    seq = make(shards=3)
     for n in range(9):
         seq.append(n, group=n)
     for damage in (("HDEL", f"{namespace}:queues", "jobs"), ("HSET", f"{namespace}:queues", "jobs", "abc")):
@@ -187,7 +187,7 @@ def test_a_queue_that_the_registry_lost_is_found_by_its_keys(
 
 
 def test_a_dispatch_list_of_another_type_is_deleted(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(), shard_keys(namespace, "jobs", 0)
     seq.append(1, group="g")
     link.command("DEL", keys.dispatch)
     link.command("SET", keys.dispatch, "foreign")
@@ -250,7 +250,7 @@ FOREIGN = {
 def test_what_an_error_says_that_doctor_knows_doctor_tells(
     make: Callable[..., Sequencer], link: Link, namespace: str, words: tuple[Any, ...]
 ) -> None:
-    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(), shard_keys(namespace, "jobs", 0)
     seq.append(1, group="g", id="a")
     seq.consume(lambda message: None, until_empty=True)
     name, key, *rest = words

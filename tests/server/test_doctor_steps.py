@@ -24,7 +24,7 @@ def of_once(seq: Sequencer) -> Iterator[Finding]:
 @pytest.mark.parametrize("is_dead", [False, True])
 def test_it_knows_of_steps_that_run_once_by_what_waits(start_server: Callable[..., str], is_dead: bool) -> None:
     path = start_server()
-    with Sequencer("gifts", f"unix://{path}", on_question="dead_letter" if is_dead else "park") as seq:
+    with Sequencer("gifts", f"unix://{path}", on_unresolved="dead_letter" if is_dead else "park") as seq:
         seq.append(1, group="g", id="a")
         assert list(of_once(seq)) == [], "none has begun"
 

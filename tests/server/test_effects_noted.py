@@ -11,18 +11,18 @@ import pytest
 from sequencer import Message, Sequencer, calls
 from sequencer.calls.settle import Nack, Note
 from sequencer.doctor.invariants import InvariantCheck, check_invariants
-from sequencer.errors import AnswerRefused, BatchRefused, EffectsNoted, GroupBusy
+from sequencer.errors import AnswerRefused, BatchRefused, EffectsSaved, GroupBusy
 from sequencer.net.blocking import finish
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.failure import digest_of, encode_failure
-from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.store.ledger import Entry, Ledger, Written, decode_ledger, encode_ledger
-from sequencer.store.record import Kept, decode_head
+from sequencer.store.record import DeadLetterContent, decode_head
 from sequencer.testing.wire import Wire, Words, name_of, wired
 from sequencer.values.message import Failure
 
-CHARGE = Entry("charge", once=True, state="failed", tries=0, token=3)
+CHARGE = Entry("charge", once=True, state="failed", attempts=0, token=3)
 LEDGER = Ledger(7, (CHARGE, Entry("points")))
 
 
@@ -32,11 +32,11 @@ def seq(make: Callable[..., Sequencer]) -> Sequencer:
 
 
 @pytest.fixture
-def keys(namespace: str) -> LaneKeys:
-    return lane_keys(namespace, "jobs", 0)
+def keys(namespace: str) -> ShardKeys:
+    return shard_keys(namespace, "jobs", 0)
 
 
-def note(seq: Sequencer, keys: LaneKeys, link: Link, ledger: Ledger = LEDGER, *, release: bool = True) -> None:
+def note(seq: Sequencer, keys: ShardKeys, link: Link, ledger: Ledger = LEDGER, *, release: bool = True) -> None:
     """The head of the only group that is due has this ledger."""
     (held,) = link.run_one(calls.claim(keys, "jobs", "me", 60.0, ClaimLimits(1, 1))).groups
     before = (held.ledgers and held.ledgers[0]) or Written(b"", 0, False)
@@ -46,7 +46,7 @@ def note(seq: Sequencer, keys: LaneKeys, link: Link, ledger: Ledger = LEDGER, *,
         link.run_one(calls.ack(keys, [calls.Ack(held.key, held.token, [], True)]))
 
 
-def park(keys: LaneKeys, link: Link) -> None:
+def park(keys: ShardKeys, link: Link) -> None:
     """A consumer whose version has these steps gave the head of the only group up, for a reason of its own."""
     link.run_one(calls.wake(keys, "g"))
     (held,) = link.run_one(calls.claim(keys, "jobs", "me", 60.0, ClaimLimits(1, 1))).groups
@@ -56,18 +56,18 @@ def park(keys: LaneKeys, link: Link) -> None:
     assert link.run_one(calls.nack(keys, told)).is_valid
 
 
-def kept_ledger(keys: LaneKeys, link: Link, id: str = "m1") -> Ledger | None:
+def kept_ledger(keys: ShardKeys, link: Link, id: str = "m1") -> Ledger | None:
     written = decode_head(link.command("HGET", keys.body("g"), id)).written
     return decode_ledger(written.ledger) if written else None
 
 
-def test_a_message_with_effects_is_neither_cancelled_nor_replaced(seq: Sequencer, keys: LaneKeys, link: Link) -> None:
+def test_a_message_with_effects_is_neither_cancelled_nor_replaced(seq: Sequencer, keys: ShardKeys, link: Link) -> None:
     seq.append(1, "g", id="m1", score=1)
     note(seq, keys, link)
     before = link.command("HGETALL", keys.body("g"))
-    with pytest.raises(EffectsNoted, match=r"message 'm1' of group g is not cancelled: .* skip it with yes=True"):
+    with pytest.raises(EffectsSaved, match=r"message 'm1' of group g is not cancelled: .* skip it with yes=True"):
         seq.cancel("g", "m1")
-    with pytest.raises(EffectsNoted, match=r"is not replaced: .* append the new one under another id") as refused:
+    with pytest.raises(EffectsSaved, match=r"is not replaced: .* append the new one under another id") as refused:
         seq.append(2, "g", id="m1", score=1, replace=True)
     assert (refused.value.id, refused.value.group) == ("m1", ("g",))
     rows = [{"body": n, "group": "g", "id": f"m{n}", "score": n} for n in (1, 2)]
@@ -75,13 +75,13 @@ def test_a_message_with_effects_is_neither_cancelled_nor_replaced(seq: Sequencer
         seq.append_many(rows, replace=True)
     assert link.command("HGETALL", keys.body("g")) == before
     done = seq.append_many(rows, replace=True, on_refused="skip")
-    assert (done.appended, [type(one.error) for one in done.refused]) == (1, [EffectsNoted])
+    assert (done.appended, [type(one.error) for one in done.refused]) == (1, [EffectsSaved])
     assert kept_ledger(keys, link) == LEDGER
 
 
-def test_one_of_which_nothing_is_noted_is_cancelled_and_replaced(seq: Sequencer, keys: LaneKeys, link: Link) -> None:
+def test_one_of_which_nothing_is_noted_is_cancelled_and_replaced(seq: Sequencer, keys: ShardKeys, link: Link) -> None:
     seq.append(1, "g", id="m1", score=1)
-    note(seq, keys, link, Ledger(7, (Entry("mail", state="failed", tries=1),)))
+    note(seq, keys, link, Ledger(7, (Entry("mail", state="failed", attempts=1),)))
     seq.append(2, "g", id="m1", score=1, replace=True)
     assert kept_ledger(keys, link) is None, "a new message has no ledger of another"
     note(seq, keys, link, Ledger(7, (Entry("mail"),)))
@@ -90,13 +90,13 @@ def test_one_of_which_nothing_is_noted_is_cancelled_and_replaced(seq: Sequencer,
 
 
 def test_a_skip_of_effects_asks_for_a_yes_and_what_was_skipped_comes_back_with_them(
-    seq: Sequencer, keys: LaneKeys, link: Link
+    seq: Sequencer, keys: ShardKeys, link: Link
 ) -> None:
     seq.append(1, "g", id="m1")
     note(seq, keys, link)
     park(keys, link)
     before = seq.steps("g")
-    with pytest.raises(EffectsNoted, match=r"is not skipped: .*dead_letter=True, --dead-letter.*yes=True \(--yes\)"):
+    with pytest.raises(EffectsSaved, match=r"is not skipped: .*dead_letter=True, --dead-letter.*yes=True \(--yes\)"):
         seq.skip("g")
     assert kept_ledger(keys, link) == LEDGER
     skipped = seq.skip("g", yes=True)
@@ -107,7 +107,7 @@ def test_a_skip_of_effects_asks_for_a_yes_and_what_was_skipped_comes_back_with_t
     park(keys, link)
     seq.skip("g", dead_letter=True)
     (letter,) = seq.dead()
-    kept = Kept.parse(link.command("HGET", keys.letters, letter.letter))
+    kept = DeadLetterContent.parse(link.command("HGET", keys.letters, letter.letter))
     assert letter.steps == seq.steps("g", "m1")
     assert (letter.message.body, decode_head(kept.record).written) == (1, Written(encode_ledger(LEDGER), 1, True))
     assert seq.redrive("g").redriven == 1
@@ -115,7 +115,7 @@ def test_a_skip_of_effects_asks_for_a_yes_and_what_was_skipped_comes_back_with_t
 
 
 def test_what_a_person_says_is_written_behind_the_failure_that_was_seen(
-    seq: Sequencer, keys: LaneKeys, link: Link
+    seq: Sequencer, keys: ShardKeys, link: Link
 ) -> None:
     seq.append(1, "g", id="m1")
     note(seq, keys, link)
@@ -137,7 +137,7 @@ def test_what_a_person_says_is_written_behind_the_failure_that_was_seen(
     assert kept_ledger(keys, link) == found
 
 
-def test_an_answer_counts_for_a_group_that_is_due_by_now(seq: Sequencer, keys: LaneKeys, link: Link) -> None:
+def test_an_answer_counts_for_a_group_that_is_due_by_now(seq: Sequencer, keys: ShardKeys, link: Link) -> None:
     """Its check failed, its backoff is over, and no consumer came yet."""
     seq.append(1, "g", id="m1")
     note(seq, keys, link)
@@ -151,7 +151,7 @@ def test_an_answer_counts_for_a_group_that_is_due_by_now(seq: Sequencer, keys: L
 
 
 def test_an_answer_is_not_given_to_what_nobody_saw(
-    seq: Sequencer, keys: LaneKeys, link: Link, make: Callable[..., Sequencer]
+    seq: Sequencer, keys: ShardKeys, link: Link, make: Callable[..., Sequencer]
 ) -> None:
     """Between look and act of one person another one said "again", and the step failed anew: a question of its own."""
     seq.append(1, "g", id="m1")
@@ -176,14 +176,14 @@ def test_an_answer_is_not_given_to_what_nobody_saw(
 
 
 def test_of_two_persons_at_one_letter_the_second_one_is_refused(
-    seq: Sequencer, keys: LaneKeys, link: Link, make: Callable[..., Sequencer]
+    seq: Sequencer, keys: ShardKeys, link: Link, make: Callable[..., Sequencer]
 ) -> None:
     """Their answer was to another failure."""
     seq.append(1, "g", id="m1")
     park(keys, link)
     seq.skip("g", dead_letter=True)
     (letter,) = seq.dead()
-    seen = digest_of(Kept.parse(link.command("HGET", keys.letters, letter.letter)).failure)
+    seen = digest_of(DeadLetterContent.parse(link.command("HGET", keys.letters, letter.letter)).failure)
     other = make(max_attempts=1)
     assert other.redrive("g").redriven == 1
     park(keys, link)
@@ -195,7 +195,7 @@ def test_of_two_persons_at_one_letter_the_second_one_is_refused(
 
 @pytest.mark.parametrize("delay", [0, 50])
 def test_a_reschedule_keeps_the_stamp_of_the_keys_unless_the_message_was_in_nobodys_hand(
-    seq: Sequencer, keys: LaneKeys, link: Link, delay: float
+    seq: Sequencer, keys: ShardKeys, link: Link, delay: float
 ) -> None:
     stamp = seq.append(1, "g", id="m1", delay=delay or None).stamp
     assert stamp
@@ -211,7 +211,7 @@ def test_a_reschedule_keeps_the_stamp_of_the_keys_unless_the_message_was_in_nobo
 
 
 def test_doctor_reads_the_ledgers_of_dead_letters_and_of_what_was_skipped_last(
-    seq: Sequencer, keys: LaneKeys, link: Link
+    seq: Sequencer, keys: ShardKeys, link: Link
 ) -> None:
     """Also behind letters that are large: of those a script reads 2 MB."""
     for n in range(4):
@@ -238,7 +238,7 @@ def test_doctor_reads_the_ledgers_of_dead_letters_and_of_what_was_skipped_last(
         link.command("HSET", key, letter, kept)
 
 
-def test_a_letter_that_is_not_listed_is_told_of_once(seq: Sequencer, keys: LaneKeys, link: Link) -> None:
+def test_a_letter_that_is_not_listed_is_told_of_once(seq: Sequencer, keys: ShardKeys, link: Link) -> None:
     seq.append(1, "g", id="m1")
     note(seq, keys, link)
     park(keys, link)
@@ -254,7 +254,7 @@ def test_a_letter_that_is_not_listed_is_told_of_once(seq: Sequencer, keys: LaneK
     link.command("HSET", keys.letters, letter.letter, kept)
 
 
-def test_an_answer_for_a_group_in_hand_says_who_holds_it(seq: Sequencer, keys: LaneKeys, link: Link) -> None:
+def test_an_answer_for_a_group_in_hand_says_who_holds_it(seq: Sequencer, keys: ShardKeys, link: Link) -> None:
     seq.append(1, "g", id="m1")
     note(seq, keys, link, release=False)
     with pytest.raises(GroupBusy, match=r"group g is held by me for .* with m1 first"):
@@ -262,7 +262,7 @@ def test_an_answer_for_a_group_in_hand_says_who_holds_it(seq: Sequencer, keys: L
     assert kept_ledger(keys, link) == LEDGER
 
 
-def test_steps_of_a_group_are_those_of_the_message_that_failed(seq: Sequencer, keys: LaneKeys, link: Link) -> None:
+def test_steps_of_a_group_are_those_of_the_message_that_failed(seq: Sequencer, keys: ShardKeys, link: Link) -> None:
     seq.append(1, "g", id="m1", score=5)
     note(seq, keys, link)
     park(keys, link)

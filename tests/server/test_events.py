@@ -13,11 +13,11 @@ import pytest
 
 from sequencer import EmbeddedServer, Message, Sequencer, SetAside, StopConsuming
 from sequencer.consume.emitter import LINES, WINDOW_S
-from sequencer.consume.keeper import Keeper
+from sequencer.consume.renewer import Renewer
 from sequencer.consume.threads import Consumer
 from sequencer.errors import DataError, OutcomeUnknown, ServerUnavailable
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.texts.events import Event
@@ -67,11 +67,11 @@ def test_a_failed_try_is_a_warning_and_the_last_one_an_error_with_its_traceback(
     seq = make(max_attempts=3, backoff=0.01)
     seq.append({"card": "4711 0815"}, group=["1002", 77], id="evt-1", headers={"h": "secret"})
     summary = seq.consume(fail, until_empty=True)
-    *tries, parked = records("message failed", "group parked")
-    assert [(one.levelname, one.attempt, one.group, one.id, one.error_type) for one in tries] == [
+    *attempts, parked = records("message failed", "group parked")
+    assert [(one.levelname, one.attempt, one.group, one.id, one.error_type) for one in attempts] == [
         ("WARNING", attempt, ["1002", "77"], "evt-1", "NoStock") for attempt in (1, 2)
     ]
-    assert all(0 < one.retry_in_s < 1 and one.exc_info is None for one in tries)
+    assert all(0 < one.retry_in_s < 1 and one.exc_info is None for one in attempts)
     assert (parked.levelname, parked.event, parked.attempt) == ("ERROR", "group parked", 3)
     trace = logging.Formatter().formatException(parked.exc_info)
     assert trace.splitlines()[1].endswith("in fail"), "our own frames are left out"
@@ -82,7 +82,7 @@ def test_a_failed_try_is_a_warning_and_the_last_one_an_error_with_its_traceback(
     assert (counts.failed, counts.parked) == (3, 1) == (summary.failed, seq.count_parked())
 
 
-def test_the_commands_of_a_parked_group_show_and_mend_it(
+def test_the_commands_of_a_parked_group_show_and_fix_it(
     make: Callable[..., Sequencer], records: Any, shell: Callable[[str], str]
 ) -> None:
     seq = make(max_attempts=1)
@@ -90,11 +90,11 @@ def test_the_commands_of_a_parked_group_show_and_mend_it(
     seq.consume(fail, until_empty=True)
     (parked,) = records("group parked")
     _, _, commands = parked.getMessage().partition("; see: ")
-    see, _, mends = commands.partition("; then: ")
-    mend, _, skip = mends.partition("; or without this message: ")
-    assert (see, mend, skip) == (parked.see, parked.mend, parked.skip)
+    see, _, fixes = commands.partition("; then: ")
+    fix, _, skip = fixes.partition("; or without this message: ")
+    assert (see, fix, skip) == (parked.see, parked.fix, parked.skip)
     assert "is parked on evt-1 after 1 failed attempt (NoStock: none for evt-1)" in shell(see)
-    assert "goes on" in shell(mend)
+    assert "goes on" in shell(fix)
     assert not seq.parked()
     seq.consume(fail, until_empty=True)
     shell(skip)
@@ -114,7 +114,7 @@ def test_the_commands_of_a_dead_letter_show_it_and_put_it_back(
     (dead,) = records("dead letter")
     assert (dead.levelname, dead.exc_info[0]) == ("ERROR", SetAside)
     assert "SetAside: bad data" in shell(dead.see)
-    assert "1" in shell(dead.mend)
+    assert "1" in shell(dead.fix)
     assert seq.dead() == []
     assert seq._emitter.counts.dead == 1
 
@@ -184,13 +184,13 @@ def test_a_gap_is_told_when_it_begins_and_when_it_parks_its_group(
     assert [(one.name, one.error) for one in seen] == [("group parked", None)]
     assert (seq._emitter.counts.parked, seq._emitter.counts.failed) == (1, 0)
     assert "missing before 4" in shell(parked.see)
-    assert "stepped over 2 to 3" in shell(parked.mend)
+    assert "stepped over 2 to 3" in shell(parked.fix)
 
 
 def test_groups_that_a_claim_ahead_parked_are_told_also_when_the_consumer_stops_before_it_asks(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
-    seq, schedule = make(sequence=True, gap_timeout=0.001), lane_keys(namespace, "jobs", 0).schedule
+    seq, schedule = make(sequence=True, gap_timeout=0.001), shard_keys(namespace, "jobs", 0).schedule
     seq.append_many([{"body": 1, "group": n, "score": 1 if n % 5 else 2} for n in range(1000)])
     seen: list[Event] = []
     seq.observe(seen.append)
@@ -217,7 +217,7 @@ def test_an_append_behind_a_gap_does_not_tell_it_again(make: Callable[..., Seque
 def test_a_broken_group_is_named(
     make: Callable[..., Sequencer], link: Link, namespace: str, records: Any, shell: Callable[[str], str]
 ) -> None:
-    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(), shard_keys(namespace, "jobs", 0)
     seen: list[Event] = []
     seq.observe(seen.append)
     for group in ("good", "bad"):
@@ -244,7 +244,7 @@ def test_a_broken_group_is_named(
 def test_a_lease_that_ran_out_names_whose_it_was(
     make: Callable[..., Sequencer], link: Link, namespace: str, records: Any
 ) -> None:
-    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(), shard_keys(namespace, "jobs", 0)
     seq.append(1, group="g")
     lost = seq.claim()
     link.command("ZADD", keys.schedule, "XX", "1", "g")
@@ -294,14 +294,14 @@ def test_stopping_is_no_failure(make: Callable[..., Sequencer], records: Any) ->
 def test_what_goes_wrong_beside_a_handler_is_told_and_tried_again(
     make: Callable[..., Sequencer], records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep, failures = Keeper._send_due, [RuntimeError("unforeseen"), DataError("foreign data")]
+    keep, failures = Renewer._send_due, [RuntimeError("unforeseen"), DataError("foreign data")]
 
-    def broken(self: Keeper, now: float) -> None:
+    def broken(self: Renewer, now: float) -> None:
         if failures:
             raise failures.pop(0)
         keep(self, now)
 
-    monkeypatch.setattr(Keeper, "_send_due", broken)
+    monkeypatch.setattr(Renewer, "_send_due", broken)
     seq = make()
     seq.append(1, group="g")
     seq.consume(lambda message: wait_until(lambda: not failures), until_empty=True)
@@ -326,7 +326,7 @@ def test_groups_that_can_not_be_given_back_are_told(
     (said,) = records("groups not released")
     assert said.levelname == "WARNING"
     assert "they wait until their leases end" in said.getMessage()
-    link.command("ZADD", lane_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
+    link.command("ZADD", shard_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
 
 
 def test_a_failure_that_can_not_be_recorded_hides_no_error_of_the_caller(
@@ -339,14 +339,14 @@ def test_a_failure_that_can_not_be_recorded_hides_no_error_of_the_caller(
             raise NoStock
     (said,) = records("failure not recorded")
     assert (said.levelname, said.group) == ("WARNING", ["g"])
-    link.command("ZADD", lane_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
+    link.command("ZADD", shard_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
 
 
 def test_a_number_that_is_delayed_itself_is_no_gap(
     make: Callable[..., Sequencer], link: Link, namespace: str, records: Any
 ) -> None:
     """Of `behind`, the second message waits for a number; that says nothing of the group looked at next."""
-    seq, keys = make(sequence=True, gap_timeout=5), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(sequence=True, gap_timeout=5), shard_keys(namespace, "jobs", 0)
     seq.append(1, group="delayed past the gap", score=3, delay=60)
     for number in (1, 3):
         seq.append(1, group="behind", score=number)
@@ -393,7 +393,7 @@ def test_a_consumer_that_stops_without_its_server_does_not_say_that_it_is_back(
 def test_a_lease_that_is_lost_beside_a_handler_is_told_while_that_runs(
     make: Callable[..., Sequencer], link: Link, namespace: str, records: Any
 ) -> None:
-    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(), shard_keys(namespace, "jobs", 0)
     seq.append(1, group="g")
 
     def handler(message: Message) -> None:

@@ -1,6 +1,6 @@
 """A server that begins to evict under its clients: they stop within seconds, and at once where they meet a loss.
 
-What a client meets, when one key of a lane was evicted:
+What a client meets, when one key of a shard was evicted:
 
 | key | producer | consumer |
 | --- | --- | --- |
@@ -8,7 +8,7 @@ What a client meets, when one key of a lane was evicted:
 | order of a group | nothing | nothing: the group counts as empty |
 | body of a group | nothing | a message without a body |
 | leases | nothing | a lost lease |
-| policy | another route | another route |
+| policy | another generation | another generation |
 | registry, clock, and all others | nothing | nothing |
 
 So a look at the server every few seconds is what finds it; what is met is a reason to look at once.
@@ -26,14 +26,14 @@ import pytest
 from sequencer import ClaimLimits, Message, Sequencer
 from sequencer.calls.claim import claim
 from sequencer.errors import LeaseLost, ServerNotUsable
-from sequencer.net.link import CHECK_EVERY_S, LOOK_EVERY_S, Link
+from sequencer.net.link import CHECK_EVERY_S, Link
 from sequencer.settings.pace import SILENT_S
-from sequencer.store.keys import lane_keys, registry_key
+from sequencer.store.keys import registry_key, shard_keys
 from sequencer.testing import wait_until
 
 from ..support.link_clock import LinkClock, stopped_clock
 
-KEYS = lane_keys("sequencer", "q", 0)
+KEYS = shard_keys("sequencer", "q", 0)
 SOON_S = CHECK_EVERY_S + 0.1
 EVICTS = r"evicts keys .*CONFIG SET maxmemory-policy noeviction"
 
@@ -80,7 +80,7 @@ def calls_of(admin: Link, command: str) -> int:
 
 
 def test_the_figures_that_readers_are_told() -> None:
-    assert (CHECK_EVERY_S, LOOK_EVERY_S) == (2.0, 60.0)
+    assert (CHECK_EVERY_S, CHECK_EVERY_S) == (2.0, 60.0)
 
 
 def test_a_busy_producer_notices_within_seconds(admin: Link, clock: LinkClock, seq: Sequencer) -> None:
@@ -105,9 +105,9 @@ def test_so_does_one_of_many_messages(admin: Link, clock: LinkClock, seq: Sequen
     assert left(admin) == (1, 0)
 
 
-@pytest.mark.parametrize("lanes", [1, 2])
+@pytest.mark.parametrize("shards", [1, 2])
 def test_a_consumer_whose_handlers_do_nothing_notices_and_acknowledges_what_it_did(
-    admin: Link, clock: LinkClock, lanes: int
+    admin: Link, clock: LinkClock, shards: int
 ) -> None:
     """Its next claim is always on its way: it is waited for, then the server is looked at."""
     seen: list[str] = []
@@ -118,12 +118,12 @@ def test_a_consumer_whose_handlers_do_nothing_notices_and_acknowledges_what_it_d
             begin_to_evict(admin)
             clock.now += SOON_S
 
-    with Sequencer("q", str(admin.endpoint.url), lanes=lanes) as seq:
+    with Sequencer("q", str(admin.endpoint.url), shards=shards) as seq:
         seq.append_many({"body": n, "group": f"g{n % 400}"} for n in range(4000))
         with pytest.raises(ServerNotUsable, match=EVICTS):
             seq.consume(handle)
     assert 500 <= len(seen) < 4000
-    assert left(admin) == (4000 - len(seen), 0), "what was handled is acknowledged, and all else given back"
+    assert left(admin) == (4000 - len(seen), 0), "what was handled is acknowledged, and all else released"
 
 
 def test_an_idle_consumer_notices_at_its_next_look(admin: Link, clock: LinkClock, seq: Sequencer) -> None:
@@ -133,7 +133,7 @@ def test_an_idle_consumer_notices_at_its_next_look(admin: Link, clock: LinkClock
     def go_on() -> None:
         wait_until(lambda: not admin.command("EXISTS", KEYS.order("g")))
         begin_to_evict(admin)
-        clock.now += LOOK_EVERY_S + 1
+        clock.now += CHECK_EVERY_S + 1
 
     other = threading.Thread(target=go_on)
     other.start()
@@ -153,7 +153,7 @@ def test_a_lease_is_renewed_beside_a_handler_whatever_the_server_became(
     def handle(_: Message) -> None:
         before = float(admin.command("ZSCORE", KEYS.schedule, "g"))
         begin_to_evict(admin)
-        clock.now += LOOK_EVERY_S + 1
+        clock.now += CHECK_EVERY_S + 1
         wait_until(lambda: float(admin.command("ZSCORE", KEYS.schedule, "g")) > before)
 
     with pytest.raises(ServerNotUsable, match=EVICTS):
@@ -207,7 +207,9 @@ def refuses_to_go_on(seq: Sequencer, handle: Callable[[Message], None]) -> None:
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("lost", [KEYS.leases, KEYS.policy])
-def test_a_consumer_looks_at_once_where_a_lease_or_its_route_is_lost(admin: Link, seq: Sequencer, lost: str) -> None:
+def test_a_consumer_looks_at_once_where_a_lease_or_its_generation_is_lost(
+    admin: Link, seq: Sequencer, lost: str
+) -> None:
     for n in range(20):
         seq.append(n, "g")
     seen: list[str] = []

@@ -16,7 +16,7 @@ from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import ServerError, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.testing.wire import Wire, wired
 
 STAMP = b"0000000000000001"
@@ -35,8 +35,8 @@ class Liar(Wire):
 
 
 @pytest.fixture
-def keys(namespace: str) -> LaneKeys:
-    return lane_keys(namespace, "jobs", 0)
+def keys(namespace: str) -> ShardKeys:
+    return shard_keys(namespace, "jobs", 0)
 
 
 def lose(_: Any) -> Any:
@@ -61,7 +61,7 @@ def test_a_connection_lost_while_connecting_makes_no_empty_queue(
 
 
 def test_a_message_with_a_foreign_id_fails_like_any_other(
-    make: Callable[..., Sequencer], link: Link, keys: LaneKeys
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys
 ) -> None:
     seq = make(backoff=0.0, max_attempts=1)
     seq.append(1, ["g"], id="a")
@@ -78,7 +78,7 @@ def test_a_message_with_a_foreign_id_fails_like_any_other(
 @pytest.mark.parametrize("score", ["inf", "-inf"])
 @pytest.mark.parametrize("options", [{"sequence": True}, {}])
 def test_an_infinite_score_is_undecodable(
-    make: Callable[..., Sequencer], link: Link, keys: LaneKeys, score: str, options: dict[str, Any]
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys, score: str, options: dict[str, Any]
 ) -> None:
     seq = make(backoff=0.0, gap_timeout=0.1, on_gap="skip", **options)
     seq.append(1, ["g"], id="1", score=1)
@@ -95,14 +95,14 @@ def test_an_infinite_score_is_undecodable(
 
 @pytest.mark.parametrize("clock", ["99999999999999999999", "9999999999999999", "1e300", "nan", "x", "-5", "1.5"])
 def test_an_unreadable_clock_changes_nothing_and_is_repaired(
-    seq: Sequencer, link: Link, keys: LaneKeys, clock: str
+    seq: Sequencer, link: Link, keys: ShardKeys, clock: str
 ) -> None:
     seq.append(1, ["g"], id="a")
     link.command("SET", keys.clock, clock)
     before = link.command("ZRANGE", keys.order("g"), 0, -1), link.command("HGETALL", keys.body("g"))
-    with pytest.raises(ServerError, match=r"clock of a lane; `doctor --repair`"):
+    with pytest.raises(ServerError, match=r"clock of a shard; `doctor --repair`"):
         seq.append(2, ["g"], id="b")
-    with pytest.raises(ServerError, match=r"clock of a lane; `doctor --repair`"):
+    with pytest.raises(ServerError, match=r"clock of a shard; `doctor --repair`"):
         seq.consume(lambda message: None, until_empty=True)
     assert (link.command("ZRANGE", keys.order("g"), 0, -1), link.command("HGETALL", keys.body("g"))) == before
     found = [one.text for one in seq.doctor() if one.level == "problem"]
@@ -112,7 +112,7 @@ def test_an_unreadable_clock_changes_nothing_and_is_repaired(
     assert seq.consume(lambda message: None, until_empty=True).handled == 2
 
 
-def test_an_unreadable_clock_of_an_empty_lane_is_repaired(seq: Sequencer, link: Link, keys: LaneKeys) -> None:
+def test_an_unreadable_clock_of_an_empty_shard_is_repaired(seq: Sequencer, link: Link, keys: ShardKeys) -> None:
     seq.append(1, ["g"])
     seq.consume(lambda message: None, until_empty=True)
     link.command("SET", keys.clock, "x")
@@ -121,7 +121,7 @@ def test_an_unreadable_clock_of_an_empty_lane_is_repaired(seq: Sequencer, link: 
 
 
 @pytest.mark.parametrize("look", ["info", "groups", "doctor"])
-def test_a_name_that_is_not_utf8_can_be_looked_at(seq: Sequencer, link: Link, keys: LaneKeys, look: str) -> None:
+def test_a_name_that_is_not_utf8_can_be_looked_at(seq: Sequencer, link: Link, keys: ShardKeys, look: str) -> None:
     seq.append(1, ["g"])
     link.command("ZADD", keys.schedule, 1, b"\xff")
     assert getattr(seq, look)()
@@ -143,7 +143,7 @@ def test_what_others_wrote_is_an_error_of_ours_or_a_sentence(
     seq: Sequencer,
     make: Callable[..., Sequencer],
     link: Link,
-    keys: LaneKeys,
+    keys: ShardKeys,
     write: tuple[Any, ...],
     look: Callable[..., Any],
 ) -> None:
@@ -164,7 +164,7 @@ TOTALS = ("appended", "handled", "failed", "parked", "dead", "late", "skipped", 
 
 @pytest.mark.parametrize("total", ["rubbish", str(2**63 - 1), "\udcff"])
 def test_a_total_that_can_not_be_counted_stops_nothing(
-    make: Callable[..., Sequencer], link: Link, keys: LaneKeys, total: str
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys, total: str
 ) -> None:
     """A script that ended where it counts would have written one half of what it does."""
     seq = make(on_failure="dead_letter", max_attempts=2, backoff=0.0, on_late="drop")
@@ -199,7 +199,7 @@ def test_a_total_that_can_not_be_counted_stops_nothing(
 
 @pytest.mark.parametrize("name", ["began", "last", "old"])
 def test_a_time_that_others_wrote_ends_no_acknowledgement_half_way(
-    make: Callable[..., Sequencer], link: Link, keys: LaneKeys, name: str
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys, name: str
 ) -> None:
     seq = make(on_late="drop", dedup_window=60.0, on_failure="drop", max_attempts=1)
     seq.append_many({"body": n, "group": "g", "id": id, "score": n} for n, id in enumerate("abcde"))
@@ -227,7 +227,7 @@ def test_a_time_that_others_wrote_ends_no_acknowledgement_half_way(
 
 
 def test_the_number_of_a_sequence_that_others_wrote_is_told(
-    make: Callable[..., Sequencer], link: Link, keys: LaneKeys
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys
 ) -> None:
     seq = make(sequence=True)
     seq.append_many({"body": n, "group": "g", "id": str(n), "score": n} for n in (1, 2, 3))
@@ -260,7 +260,7 @@ def test_bytes_that_are_no_protocol_are_a_lost_connection(make: Callable[..., Se
     assert isinstance(client.endpoint, Endpoint)
 
 
-def test_a_lease_that_others_wrote_hides_no_message(seq: Sequencer, link: Link, keys: LaneKeys) -> None:
+def test_a_lease_that_others_wrote_hides_no_message(seq: Sequencer, link: Link, keys: ShardKeys) -> None:
     seq.append(1, group="g", id="a")
     with seq.claim():
         before = link.command("HGET", keys.leases, "g")

@@ -9,7 +9,7 @@ import pytest
 from sequencer import Message, Park, Retry, Sequencer
 from sequencer.errors import DataError, GroupBusy, GroupNotFound, NotParked
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 
 
 def test_a_failed_head_holds_its_group_back_and_no_other(seq: Sequencer) -> None:
@@ -109,7 +109,7 @@ def test_a_handler_may_ask_for_a_retry_or_a_park(seq: Sequencer) -> None:
 
 
 def test_a_body_that_can_not_be_decoded_parks_its_group_and_is_kept(seq: Sequencer, link: Link, namespace: str) -> None:
-    keys = lane_keys(namespace, "jobs", 0)
+    keys = shard_keys(namespace, "jobs", 0)
     for n in range(3):
         seq.append(n, group="g", id=f"m{n}", score=n)
     record = link.command("HGET", keys.body("g"), "m1")
@@ -129,7 +129,7 @@ def test_a_body_that_can_not_be_decoded_parks_its_group_and_is_kept(seq: Sequenc
 
 
 def test_a_group_of_a_wrong_type_is_parked_and_others_go_on(seq: Sequencer, link: Link, namespace: str) -> None:
-    keys = lane_keys(namespace, "jobs", 0)
+    keys = shard_keys(namespace, "jobs", 0)
     seq.append(1, group="bad")
     seq.append(2, group="good")
     saved = link.command("DUMP", keys.order("bad"))
@@ -148,7 +148,7 @@ def test_a_group_of_a_wrong_type_is_parked_and_others_go_on(seq: Sequencer, link
 
 
 def test_a_message_at_which_consumers_die_is_parked(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, keys = make(max_attempts=3), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(max_attempts=3), shard_keys(namespace, "jobs", 0)
     for group in ("innocent", "poison"):
         seq.append(1, group=group)
     for _ in range(3):
@@ -167,7 +167,7 @@ def test_a_message_at_which_consumers_die_is_parked(make: Callable[..., Sequence
 
 def test_an_expired_group_is_claimed_alone(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
     """So that a message that kills its consumer takes no neighbours with it."""
-    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(), shard_keys(namespace, "jobs", 0)
     for n in range(5):
         seq.append(n, group=n)
         seq.append(n, group=n)
@@ -188,7 +188,7 @@ def test_an_expired_group_is_claimed_alone(make: Callable[..., Sequencer], link:
 def test_a_crash_counts_against_the_message_that_was_held_alone(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
-    seq, keys = make(max_attempts=1), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(max_attempts=1), shard_keys(namespace, "jobs", 0)
     for group in "abc":
         seq.append(1, group=group)
     seq.claim(groups=3, lease=30)  # ... and the process is gone
@@ -218,7 +218,7 @@ def test_a_late_message_goes_before_those_that_wait(make: Callable[..., Sequence
 def test_a_key_of_another_type_stops_a_script_before_its_first_write(
     make: Callable[..., Sequencer], link: Link, namespace: str, name: str
 ) -> None:
-    keys = lane_keys(namespace, "jobs", 0)
+    keys = shard_keys(namespace, "jobs", 0)
     seq = make(dead_letter_on=("KeyError",), on_late="dead_letter")
     seq.append(1, group="g", id="x")
     with seq.claim() as lease:

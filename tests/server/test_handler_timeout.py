@@ -18,7 +18,7 @@ from sequencer.consume import time_limit
 from sequencer.consume.threads import Consumer
 from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
 from ..support.background import Background
@@ -129,12 +129,12 @@ def test_one_that_ignores_it_is_told_once_and_the_end_of_its_lease_is_an_attempt
     link: Link,
     namespace: str,
 ) -> None:
-    """Without a supervisor nobody ends it: its group goes on elsewhere, and its message is tried again there."""
+    """Without a supervisor nobody ends it: its group goes on elsewhere, and its message is retried there."""
     seq = make("q")
     seq.append_many([{"group": name, "body": 1} for name in ("stuck", "beside")])
     with Background(seq, stubborn, lease=1.0, handler_timeout=LIMIT_S) as running:
         assert stubborn.is_begun.wait(PATIENCE_S)
-        keys = lane_keys(namespace, "q", 0)
+        keys = shard_keys(namespace, "q", 0)
         wait_until(lambda: (link.command("HGET", keys.leases, "stuck") or b" " * 17)[16:17] == b"1", PATIENCE_S)
         with seq.claim() as lease:
             assert not lease, "it is not over"
@@ -152,7 +152,7 @@ def test_one_that_ignores_it_is_told_once_and_the_end_of_its_lease_is_an_attempt
     fields = vars(told)
     assert (told.levelname, fields["group"], fields["id"]) == ("ERROR", ["stuck"], claimed[0].id)
     assert fields["see"].startswith("sequencer explain q stuck")
-    assert re.fullmatch(r"kill -KILL \d+", fields["mend"])
+    assert re.fullmatch(r"kill -KILL \d+", fields["fix"])
     assert running.summary.lost == 1, "what it finished is not acknowledged"
 
 
@@ -186,7 +186,7 @@ def test_a_program_that_handles_the_signal_itself_is_refused(seq: Sequencer) -> 
 
 
 @pytest.mark.slow
-def test_an_interrupt_at_any_line_of_its_start_leaves_no_keeper_behind(make: Callable[..., Sequencer]) -> None:
+def test_an_interrupt_at_any_line_of_its_start_leaves_no_renewer_behind(make: Callable[..., Sequencer]) -> None:
     """Ctrl-C while a consumer starts: its thread would renew leases for nobody."""
     seq = make("q")
     seq.connect()
@@ -217,7 +217,7 @@ def test_an_interrupt_at_any_line_of_its_start_leaves_no_keeper_behind(make: Cal
     line = 1
     while interrupted_at(line):
         line += 1
-        wait_until(lambda: "sequencer-keeper" not in {one.name for one in threading.enumerate()}, PATIENCE_S)
+        wait_until(lambda: "sequencer-renewer" not in {one.name for one in threading.enumerate()}, PATIENCE_S)
     assert line > 10
 
 

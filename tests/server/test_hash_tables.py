@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from sequencer import Sequencer
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
 
 def test_leases_are_a_hash_table_and_their_owner_is_shown_without_padding(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
-    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(), shard_keys(namespace, "jobs", 0)
     seq.append(1, group="g")
     with seq.claim(lease=0.1):
         assert link.command("OBJECT", "ENCODING", keys.leases) == b"hashtable"
@@ -25,7 +25,7 @@ def test_leases_are_a_hash_table_and_their_owner_is_shown_without_padding(
 
 
 def test_watermarks_are_a_hash_table(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, keys = make(on_late="drop"), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(on_late="drop"), shard_keys(namespace, "jobs", 0)
     seq.append("high", group="g", score=10)
     seq.consume(lambda _: None, until_empty=True)
     assert link.command("OBJECT", "ENCODING", keys.marks) == b"hashtable"

@@ -15,11 +15,11 @@ from sequencer.drain.held_group import History
 from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
 from sequencer.settings.policy import DAY_S, Policy
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing.wire import Wire, wired
 
 from ..support.history_recorder import Recorder, handled_by
-from ..support.lane import Lane, item
+from ..support.shard import Shard, item
 
 MakeSequencer = Callable[..., Sequencer]
 
@@ -128,8 +128,8 @@ def test_a_consumer_that_runs_follows_at_its_next_look(make: MakeSequencer) -> N
     assert len(handled) == 4
 
 
-def test_find_looks_through_all_groups_and_lanes(make: MakeSequencer) -> None:
-    seq = make(lanes=3, history_window=DAY_S, max_attempts=1, on_failure="dead_letter", dedup_window=0)
+def test_find_looks_through_all_groups_and_shards(make: MakeSequencer) -> None:
+    seq = make(shards=3, history_window=DAY_S, max_attempts=1, on_failure="dead_letter", dedup_window=0)
     odd = "a*[b]?\\\nc"
     seq.append_many({"body": 1, "group": ["ended", n], "id": odd if n % 2 else f"{odd}x"} for n in range(60))
 
@@ -197,37 +197,37 @@ def calls_of(link: Link, act: Callable[[], object]) -> dict[str, int]:
     }
 
 
-def batch(lane: Lane, policy: Policy, *texts: str) -> Callable[[], None]:
-    lane.rules(policy)
-    lane.later(0.001)
-    lane.append(item("g", f"a{lane.now}"), item("g", f"b{lane.now}"))
-    lease = lane.claim()["g"]
+def batch(shard: Shard, policy: Policy, *texts: str) -> Callable[[], None]:
+    shard.rules(policy)
+    shard.later(0.001)
+    shard.append(item("g", f"a{shard.now}"), item("g", f"b{shard.now}"))
+    lease = shard.claim()["g"]
     entry = Ack("g", lease.token, lease.members, True, endings=texts)
-    return lambda: lane.run(ack(lane.keys, [entry], now_us=lane.now)) and None
+    return lambda: shard.run(ack(shard.keys, [entry], now_us=shard.now)) and None
 
 
-def test_off_costs_no_key_no_command_and_no_byte(lane: Lane) -> None:
-    plain = calls_of(lane.link, batch(lane, Policy(dedup_window=0)))
-    assert not [key for key in lane.link.command("KEYS", lane.keys.prefix + "*") if b"histor" in key]
-    assert lane.link.command("HGET", lane.keys.memory, "history:open") is None
-    assert not {*lane.link.command("HKEYS", lane.keys.policy)} & {
+def test_off_costs_no_key_no_command_and_no_byte(shard: Shard) -> None:
+    plain = calls_of(shard.link, batch(shard, Policy(dedup_window=0)))
+    assert not [key for key in shard.link.command("KEYS", shard.keys.prefix + "*") if b"histor" in key]
+    assert shard.link.command("HGET", shard.keys.memory, "history:open") is None
+    assert not {*shard.link.command("HKEYS", shard.keys.policy)} & {
         b"history_us",
         b"history_cap",
         b"dead_us",
         b"dead_cap",
     }
     on = Policy(history_window=60, dedup_window=0)
-    first = calls_of(lane.link, batch(lane, on, "f1 1 1 1\nme", "f1 1 1 1\nme"))
-    later = calls_of(lane.link, batch(lane, on, "f1 1 1 1\nme", "f1 1 1 1\nme"))
+    first = calls_of(shard.link, batch(shard, on, "f1 1 1 1\nme", "f1 1 1 1\nme"))
+    later = calls_of(shard.link, batch(shard, on, "f1 1 1 1\nme", "f1 1 1 1\nme"))
     assert {name: count - plain.get(name, 0) for name, count in later.items() if count != plain.get(name, 0)} == {
         "hmget": 2,
         "hlen": 1,
         "hset": 1,
     }
     assert sum(first.values()) - sum(plain.values()) < 12
-    lane.link.command("HSET", lane.keys.policy, "history_us", "0")
-    assert calls_of(lane.link, batch(lane, Policy(dedup_window=0))) == plain
-    assert len(ack(lane.keys, [Ack("g", "0" * 16, ["m"], True)]).args) == 5, "as it was before there was a history"
+    shard.link.command("HSET", shard.keys.policy, "history_us", "0")
+    assert calls_of(shard.link, batch(shard, Policy(dedup_window=0))) == plain
+    assert len(ack(shard.keys, [Ack("g", "0" * 16, ["m"], True)]).args) == 5, "as it was before there was a history"
 
 
 def test_a_plain_queue_sends_what_it_sent(make: MakeSequencer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +239,7 @@ def test_a_plain_queue_sends_what_it_sent(make: MakeSequencer, monkeypatch: pyte
         sent.setdefault(keys.prefix.split(":")[1], []).append(len(call.args))
         return call
 
-    monkeypatch.setattr("sequencer.drain.outbox.ack", counted)
+    monkeypatch.setattr("sequencer.drain.pending_acks.ack", counted)
     for name, window in (("off", 0.0), ("on", 60.0)):
         seq = make(name, history_window=window)
         seq.append_many({"body": n, "group": "g", "id": n} for n in range(20))
@@ -249,7 +249,7 @@ def test_a_plain_queue_sends_what_it_sent(make: MakeSequencer, monkeypatch: pyte
 
 
 def test_doctor_knows_the_buckets(make: MakeSequencer, link: Link, namespace: str) -> None:
-    seq, keys = make(history_window=DAY_S), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(history_window=DAY_S), shard_keys(namespace, "jobs", 0)
     seq.append({}, group="g", id="a")
     seq.consume(lambda message: None, until_empty=True)
     assert [one for one in seq.doctor() if one.level == "problem"] == []
@@ -268,8 +268,8 @@ def test_doctor_knows_the_buckets(make: MakeSequencer, link: Link, namespace: st
 
 def test_sweep_of_a_queue_deletes_old_dead_letters(make: MakeSequencer, link: Link, namespace: str) -> None:
     seq, keys = (
-        make(dead_window=3600, on_failure="dead_letter", max_attempts=1, lanes=2),
-        lane_keys(namespace, "jobs", 0),
+        make(dead_window=3600, on_failure="dead_letter", max_attempts=1, shards=2),
+        shard_keys(namespace, "jobs", 0),
     )
     for n in range(6):
         seq.append({}, group=["g", n], id=str(n))

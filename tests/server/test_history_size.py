@@ -14,7 +14,7 @@ import pytest
 from sequencer.settings.policy import DAY_S, Policy
 
 from ..support.changed_script import changed_script
-from ..support.lane import SECOND, Lane
+from ..support.shard import SECOND, Shard
 from .test_history_windows import buckets_there, end, kept, swept
 
 MESSAGES = int(os.environ.get("SEQUENCER_TEST_MESSAGES", "20000"))
@@ -25,68 +25,68 @@ BYTES = 135
 """Of a message in the history, with what its hash needs; 104 to 122 were measured while it was designed."""
 
 
-def counted(lane: Lane) -> int:
+def counted(shard: Shard) -> int:
     """How many are kept, by the sizes of the buckets."""
-    return sum(lane.link.command("HLEN", key) for key in buckets_there(lane))
+    return sum(shard.link.command("HLEN", key) for key in buckets_there(shard))
 
 
-def sized(lane: Lane) -> int:
-    return sum(lane.link.command("MEMORY", "USAGE", key, "SAMPLES", 0) for key in buckets_there(lane))
+def sized(shard: Shard) -> int:
+    return sum(shard.link.command("MEMORY", "USAGE", key, "SAMPLES", 0) for key in buckets_there(shard))
 
 
-def four_days(lane: Lane, window_s: float, cap: int) -> tuple[int, float]:
+def four_days(shard: Shard, window_s: float, cap: int) -> tuple[int, float]:
     """Messages end evenly for four days. The most that were kept, and the bytes of one at the end."""
-    lane.rules(Policy(history_window=window_s, history_cap=cap, dedup_window=0))
+    shard.rules(Policy(history_window=window_s, history_cap=cap, dedup_window=0))
     every_s, most = 4 * DAY_S / BATCHES, 0
     for number in range(BATCHES):
-        end(lane, *[f"{number}.{n}" for n in range(EACH)])
-        most = max(most, counted(lane))
+        end(shard, *[f"{number}.{n}" for n in range(EACH)])
+        most = max(most, counted(shard))
         if number % (BATCHES // LOOKS) == 0 or number == BATCHES - 1:
-            oldest_us = lane.now - window_s * 25 / 24 * SECOND
-            assert min(kept(lane).values()) >= oldest_us - 1000, "something is older than the window and a 24th"
-        lane.later(every_s)
-    return most, sized(lane) / counted(lane)
+            oldest_us = shard.now - window_s * 25 / 24 * SECOND
+            assert min(kept(shard).values()) >= oldest_us - 1000, "something is older than the window and a 24th"
+        shard.later(every_s)
+    return most, sized(shard) / counted(shard)
 
 
-def rest(lane: Lane, window_s: float) -> None:
+def rest(shard: Shard, window_s: float) -> None:
     """Nobody appends or acknowledges any more."""
-    lane.later(window_s * 26 / 24)
-    swept(lane)
-    assert buckets_there(lane) == [], "a queue at rest is not swept"
+    shard.later(window_s * 26 / 24)
+    swept(shard)
+    assert buckets_there(shard) == [], "a queue at rest is not swept"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(120 + MESSAGES // 1000)
 @pytest.mark.parametrize(("days", "of_all"), [(1, 1.0), (3, 0.5)], ids=["window", "cap"])
-def test_many_messages_over_four_days(lane: Lane, days: int, of_all: float) -> None:
+def test_many_messages_over_four_days(shard: Shard, days: int, of_all: float) -> None:
     """Of one day a quarter is kept; of three days three quarters would be, and half of all is the cap."""
     cap = round(MESSAGES * of_all)
-    most, each = four_days(lane, days * DAY_S, cap)
+    most, each = four_days(shard, days * DAY_S, cap)
     print(f"\n{MESSAGES:,} messages, {days} d of 4: at most {most:,} kept, {each:.0f} bytes each")
     if of_all == 1.0:
         assert 0.24 * MESSAGES <= most <= 0.27 * MESSAGES
     else:
         assert 0.95 * cap <= most <= cap + EACH
     assert each <= BYTES
-    rest(lane, days * DAY_S)
+    rest(shard, days * DAY_S)
 
 
-def test_a_history_that_is_off_has_no_key(lane: Lane) -> None:
-    lane.rules(Policy(dedup_window=0))
+def test_a_history_that_is_off_has_no_key(shard: Shard) -> None:
+    shard.rules(Policy(dedup_window=0))
     for number in range(20):
-        end(lane, *[f"{number}.{n}" for n in range(EACH)])
-        lane.later(DAY_S / 5)
-    swept(lane)
-    assert [name for name in lane.link.command("KEYS", f"{lane.keys.prefix}*") if b"histor" in name] == []
-    assert lane.link.command("HGET", lane.keys.memory, "history:open") is None
+        end(shard, *[f"{number}.{n}" for n in range(EACH)])
+        shard.later(DAY_S / 5)
+    swept(shard)
+    assert [name for name in shard.link.command("KEYS", f"{shard.keys.prefix}*") if b"histor" in name] == []
+    assert shard.link.command("HGET", shard.keys.memory, "history:open") is None
 
 
-def test_a_history_that_is_cleaned_at_writes_only_is_found(lane: Lane) -> None:
+def test_a_history_that_is_cleaned_at_writes_only_is_found(shard: Shard) -> None:
     with changed_script(
         "sweep", "clean_history(history and history.window or 0, history and history.cap or 0)", "0, {}"
     ):
-        lane.rules(Policy(history_window=DAY_S, dedup_window=0))
-        end(lane, "a")
+        shard.rules(Policy(history_window=DAY_S, dedup_window=0))
+        end(shard, "a")
         with pytest.raises(AssertionError, match="at rest"):
-            rest(lane, DAY_S)
-    lane.link.command("DEL", lane.keys.histories, lane.keys.memory, *buckets_there(lane))
+            rest(shard, DAY_S)
+    shard.link.command("DEL", shard.keys.histories, shard.keys.memory, *buckets_there(shard))

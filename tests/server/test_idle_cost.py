@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sequencer import Sequencer
-from sequencer.net.link import LOOK_EVERY_S, Link
+from sequencer.net.link import CHECK_EVERY_S, Link
 from sequencer.settings.pace import IDLE_S
 from sequencer.testing import wait_until
 from sequencer.testing.wire import Wire, wired
@@ -18,7 +18,7 @@ from ..support.background import Background
 from ..support.link_clock import stopped_clock
 from .test_idle_wait import is_blocked
 
-PER_CONSUMER, PER_LANE = 0.5, 0.2
+PER_CONSUMER, PER_SHARD = 0.5, 0.2
 """Commands a second."""
 
 
@@ -34,9 +34,9 @@ class Counted(Wire):
         return commands
 
 
-@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("shards", [1, 4])
 def test_an_idle_consumer_costs_half_a_command_a_second(
-    make: Callable[..., Sequencer], seq: Sequencer, link: Link, monkeypatch: pytest.MonkeyPatch, lanes: int
+    make: Callable[..., Sequencer], seq: Sequencer, link: Link, monkeypatch: pytest.MonkeyPatch, shards: int
 ) -> None:
     """Two whole waits, and the look of each minute."""
     clock, seen = stopped_clock(monkeypatch), list[tuple[float, str]]()
@@ -44,18 +44,18 @@ def test_an_idle_consumer_costs_half_a_command_a_second(
     def waits() -> list[int]:
         return [at for at, (_, name) in enumerate(seen) if name == "BLPOP"]
 
-    client = make(redis=wired(seq.endpoint, lambda inner: Counted(inner, seen)), lanes=lanes)
+    client = make(redis=wired(seq.endpoint, lambda inner: Counted(inner, seen)), shards=shards)
     with Background(client, lambda message: None):
         wait_until(lambda: is_blocked(link), what="it waits")
         known = len(waits())
         wait_until(lambda: len(waits()) > known, what="it waits for the second time")
-        clock.now += LOOK_EVERY_S + 1
+        clock.now += CHECK_EVERY_S + 1
         wait_until(lambda: len(waits()) > known + 1, what="it waits for the third time, behind a look")
         first, second, third = waits()[known - 1 : known + 2]
     per_wait, with_look = second - first, third - second
-    assert (per_wait, seen[second][0] - seen[first][0] > 0.95 * IDLE_S) == (1 + lanes, True)
-    rate = per_wait / IDLE_S + (with_look - per_wait) / LOOK_EVERY_S
-    assert rate <= PER_CONSUMER + PER_LANE * (lanes - 1)
+    assert (per_wait, seen[second][0] - seen[first][0] > 0.95 * IDLE_S) == (1 + shards, True)
+    rate = per_wait / IDLE_S + (with_look - per_wait) / CHECK_EVERY_S
+    assert rate <= PER_CONSUMER + PER_SHARD * (shards - 1)
 
 
 def test_what_is_due_soon_starts_on_time_though_its_consumer_waits_longer(

@@ -16,7 +16,7 @@ from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.net.wait import Waiter
 from sequencer.settings.options import ClaimLimits
-from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.testing import wait_until
 from sequencer.testing.wire import Wire, name_of, wired
 
@@ -24,9 +24,9 @@ from ..support.background import Background
 
 
 @pytest.fixture
-def keys(seq: Sequencer, namespace: str) -> LaneKeys:
+def keys(seq: Sequencer, namespace: str) -> ShardKeys:
     seq.connect()
-    return lane_keys(namespace, "jobs", 0)
+    return shard_keys(namespace, "jobs", 0)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def other(seq: Sequencer) -> Iterator[Link]:
 
 
 @pytest.fixture
-def waiter(seq: Sequencer, keys: LaneKeys, other: Link) -> Iterator[Waiter]:
+def waiter(seq: Sequencer, keys: ShardKeys, other: Link) -> Iterator[Waiter]:
     waiter = Waiter(seq.endpoint, [keys], other)
     yield waiter
     waiter.link.close()
@@ -47,11 +47,11 @@ def is_blocked(link: Link) -> bool:
     return b"cmd=blpop" in link.command("CLIENT", "LIST")
 
 
-def claim_of(keys: LaneKeys) -> calls.Call[Any]:
+def claim_of(keys: ShardKeys) -> calls.Call[Any]:
     return calls.claim(keys, "q", "w", 5.0, ClaimLimits(10, 10, 10**6))
 
 
-def test_a_hint_brings_its_message_along(seq: Sequencer, keys: LaneKeys, waiter: Waiter, link: Link) -> None:
+def test_a_hint_brings_its_message_along(seq: Sequencer, keys: ShardKeys, waiter: Waiter, link: Link) -> None:
     brought: list[Any] = []
     thread = threading.Thread(target=lambda: brought.append(waiter.wait(10.0, lambda: False, claim_of(keys))))
     thread.start()
@@ -62,7 +62,7 @@ def test_a_hint_brings_its_message_along(seq: Sequencer, keys: LaneKeys, waiter:
     assert [message.id for message in group.messages] == ["1"]
 
 
-def test_a_wait_that_ends_by_itself_claims_too_and_finds_nothing(keys: LaneKeys, waiter: Waiter) -> None:
+def test_a_wait_that_ends_by_itself_claims_too_and_finds_nothing(keys: ShardKeys, waiter: Waiter) -> None:
     claimed = waiter.wait(0.02, lambda: False, claim_of(keys))
     assert claimed is not None
     assert claimed.groups == []
@@ -75,7 +75,7 @@ def test_a_wait_without_a_claim_brings_nothing(waiter: Waiter) -> None:
 
 
 def test_a_script_that_the_server_lost_is_left_to_the_next_claim(
-    seq: Sequencer, keys: LaneKeys, waiter: Waiter, other: Link
+    seq: Sequencer, keys: ShardKeys, waiter: Waiter, other: Link
 ) -> None:
     waiter.wait(0.02, lambda: False, claim_of(keys))
     other.command("SCRIPT", "FLUSH")
@@ -87,7 +87,7 @@ def test_a_script_that_the_server_lost_is_left_to_the_next_claim(
     assert len(claimed.groups) == 1
 
 
-def test_a_refused_wait_is_told_and_takes_nothing(keys: LaneKeys, waiter: Waiter, other: Link) -> None:
+def test_a_refused_wait_is_told_and_takes_nothing(keys: ShardKeys, waiter: Waiter, other: Link) -> None:
     other.command("DEL", keys.dispatch)
     other.command("SET", keys.dispatch, "x")
     with pytest.raises(DataError, match="WRONGTYPE"):
@@ -123,7 +123,7 @@ def test_an_idle_consumer_begins_a_message_without_another_request(
 
 
 def test_a_consumer_that_is_stopped_while_it_waits_gives_back_what_it_gets(
-    make: Callable[..., Sequencer], seq: Sequencer, keys: LaneKeys, link: Link
+    make: Callable[..., Sequencer], seq: Sequencer, keys: ShardKeys, link: Link
 ) -> None:
     """The message comes with the very wait that a stop ends: nobody has begun it, and the next one has it at once."""
     handled: list[str] = []
@@ -157,7 +157,7 @@ def test_a_waiting_consumer_knows_the_connection_on_which_it_waits(server: Embed
     """One that went stale is replaced by the first command on it; found by `python -m tests.faults simulate`."""
     endpoint = Endpoint.from_url(server.url)
     other, number = Link(endpoint), {}
-    waiter = Waiter(endpoint, [lane_keys("t", "none", 0)], other)
+    waiter = Waiter(endpoint, [shard_keys("t", "none", 0)], other)
     waiter.link.connection()
     number["stale"] = waiter.link.command("CLIENT", "ID")
     other.command("CLIENT", "KILL", "ID", number["stale"])
@@ -171,7 +171,7 @@ def test_a_waiting_consumer_knows_the_connection_on_which_it_waits(server: Embed
 
 
 def test_a_wait_whose_answer_never_comes_is_given_up(
-    seq: Sequencer, keys: LaneKeys, other: Link, monkeypatch: pytest.MonkeyPatch
+    seq: Sequencer, keys: ShardKeys, other: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else its consumer would wait for ever on a connection that was dropped on its way."""
     monkeypatch.setattr(waiter_module, "SOCKET_TIMEOUT_S", 0.1)
@@ -191,7 +191,7 @@ def test_a_wait_that_a_pause_of_writes_holds_is_ended_behind_that(start_server: 
     """Redis 7.0 dies of an UNBLOCK for a client that waits for the end of a pause, and takes the queue along."""
     endpoint = Endpoint.from_url(f"unix://{start_server()}?socket_timeout=60")
     operator, other = Link(endpoint), Link(endpoint)
-    waiter = Waiter(endpoint, [lane_keys("t", "none", 0)], other)
+    waiter = Waiter(endpoint, [shard_keys("t", "none", 0)], other)
     waiter.link.command("PING")
     operator.command("CLIENT", "PAUSE", 600_000, "WRITE")
     thread = threading.Thread(target=lambda: waiter.wait(0.02, lambda: False))
@@ -227,7 +227,7 @@ def test_a_wait_with_a_claim_behind_it_is_over_while_most_of_its_lease_is_left(
 
 
 def test_a_frozen_consumer_that_waits_takes_one_group_and_is_not_blamed(
-    make: Callable[..., Sequencer], seq: Sequencer, keys: LaneKeys, link: Link
+    make: Callable[..., Sequencer], seq: Sequencer, keys: ShardKeys, link: Link
 ) -> None:
     """Its claim is carried out by the server at the hint, though nobody handles what it takes."""
     frozen, go_on = threading.Event(), threading.Event()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import sequencer.doctor.rights
-import sequencer.queue.registry.route_search
+import sequencer.queue.registry.generation_search
 from sequencer import Sequencer, StopConsuming
 
 
@@ -24,9 +24,9 @@ def test_no_connection_goes_on_watching_the_policy(
     make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     """Else EXEC is refused to whoever has that connection next, once another thread has set the policy."""
-    seq = make("wide", lanes=4)
+    seq = make("wide", shards=4)
     with seq._net.link(), monkeypatch.context() as patch:  # as another thread has it
-        patch.setattr(sequencer.queue.registry.route_search, "merge_policy", interrupted(error))
+        patch.setattr(sequencer.queue.registry.generation_search, "merge_policy", interrupted(error))
         with pytest.raises(type(error)):
             seq.append("x", group="g")
     seq.append("x", group="g")  # over the other thread's connection, which came back last

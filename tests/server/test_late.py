@@ -12,7 +12,7 @@ import redis
 from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.errors import BatchRefused, ConfigurationError, LateMessage
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
 from ..support.background import Background
@@ -111,7 +111,7 @@ def test_late_is_also_what_came_while_a_higher_one_was_in_hand(make: Callable[..
 def test_a_watermark_lasts_for_its_window_and_no_longer(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
-    seq, keys = make(watermark_window=100), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(watermark_window=100), shard_keys(namespace, "jobs", 0)
     pass_score(seq, 10)
     age(link, keys.memory, "marks", 99)
     seq.append("low", group="g", score=1)
@@ -122,7 +122,7 @@ def test_a_watermark_lasts_for_its_window_and_no_longer(
 
 
 def test_the_memory_for_watermarks_is_bounded(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, keys = make(watermark_cap=50, dedup_cap=70), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(watermark_cap=50, dedup_cap=70), shard_keys(namespace, "jobs", 0)
     for start in range(0, 1000, 10):
         seq.append_many({"group": n, "body": n, "score": 5} for n in range(start, start + 10))
         drain(seq)
@@ -170,7 +170,7 @@ def test_nothing_is_handled_before_its_window_is_over(make: Callable[..., Sequen
     early: list[float] = []
 
     def handler(message: Message) -> None:
-        now_us = message.token  # a tick of the lane's clock, taken with the claim
+        now_us = message.token  # a tick of the shard's clock, taken with the claim
         early.append((now_us - message.stamp) / 1e6)
 
     rng = random.Random(1)
@@ -219,7 +219,7 @@ def test_policies_that_exclude_each_other_are_refused_across_clients(make: Calla
 
 
 def test_a_policy_is_set_by_whoever_names_it_and_found_by_the_others(make: Callable[..., Sequencer]) -> None:
-    first = make(dedup_window=5, on_late="drop", lanes=3)
+    first = make(dedup_window=5, on_late="drop", shards=3)
     first.connect()
     assert make().policy.dedup_window == 5
     make(dedup_window=7).connect()

@@ -11,7 +11,7 @@ from sequencer import Park, Sequencer, calls
 from sequencer.errors import ConfigurationError, LeaseLost
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing.proxy.fault_proxy import FaultProxy
 
 
@@ -55,7 +55,7 @@ def test_groups_with_the_same_ids_are_read_and_taken_away_each_for_itself(
     seq: Sequencer, link: Link, namespace: str, lengths: tuple[int, ...]
 ) -> None:
     """One claim and one acknowledgement of several groups, of which the later ones are told about in part only."""
-    longest, keys = max(lengths), lane_keys(namespace, "jobs", 0)
+    longest, keys = max(lengths), shard_keys(namespace, "jobs", 0)
     seq.append_many({"group": g, "id": n, "body": [g, n]} for g in range(3) for n in range(longest))
     claimed = link.run_one(calls.claim(keys, "jobs", "me", 60, ClaimLimits(3, 3 * longest, 10**6)))
     assert [[m.body for m in g.messages] for g in claimed.groups] == [
@@ -75,7 +75,7 @@ def test_a_group_that_never_ends_leaves_no_other_due_group_out(seq: Sequencer, l
     fill(seq, groups=4, length=2)
     seq.append_many({"group": "endless", "body": n} for n in range(50))
     limits = ClaimLimits(7, 7, 10**6)
-    groups = link.run_one(calls.claim(lane_keys(namespace, "jobs", 0), "jobs", "me", 60, limits)).groups
+    groups = link.run_one(calls.claim(shard_keys(namespace, "jobs", 0), "jobs", "me", 60, limits)).groups
     assert sorted(len(group.messages) for group in groups) == [1, 1, 1, 2, 2]
 
 
@@ -85,7 +85,7 @@ def test_a_consumer_leaves_half_of_the_due_groups_to_others(
 ) -> None:
     """With all of them in the hands of one, others would be idle, and nothing could be claimed ahead."""
     fill(seq, groups=due, length=1)
-    limits, keys = ClaimLimits(most, 90, 10**6), lane_keys(namespace, "jobs", 0)
+    limits, keys = ClaimLimits(most, 90, 10**6), shard_keys(namespace, "jobs", 0)
     claimed = link.run_one(calls.claim(keys, "jobs", "me", 60, limits, alone=0))
     assert len(claimed.groups) == taken
     assert claimed.has_more == (due > taken)
@@ -99,7 +99,7 @@ def test_a_claim_that_puts_a_group_off_does_not_forget_those_behind_it(
     """It has seen one group too few: others are due, and whoever is idle has to be woken for them."""
     seq.pause("0")
     fill(seq, groups=10, length=1)
-    keys = lane_keys(namespace, "jobs", 0)
+    keys = shard_keys(namespace, "jobs", 0)
     link.command("DEL", keys.dispatch)
     limits = ClaimLimits(most, 100, 10**6)
     claimed = link.run_one(calls.claim(keys, "jobs", "me", 60, limits, alone=alone))
@@ -151,7 +151,7 @@ def test_nack_and_park_say_it_outright(make: Callable[..., Sequencer]) -> None:
 
 def test_a_lost_lease_can_not_acknowledge(seq: Sequencer, link: Link, namespace: str) -> None:
     fill(seq, length=1)
-    keys = lane_keys(namespace, "jobs", 0)
+    keys = shard_keys(namespace, "jobs", 0)
     with seq.claim() as lease:
         (message,) = lease
         link.command("ZADD", keys.schedule, "XX", "1", "0")
@@ -172,7 +172,7 @@ def test_renew_prolongs_and_says_when_the_lease_is_lost(seq: Sequencer, link: Li
     with seq.claim(lease=5) as lease:
         lease.renew()
         assert lease.remaining_s > 4.5
-        link.command("HDEL", lane_keys(namespace, "jobs", 0).leases, "0")
+        link.command("HDEL", shard_keys(namespace, "jobs", 0).leases, "0")
         with pytest.raises(LeaseLost):
             lease.renew()
 
@@ -220,10 +220,10 @@ def test_an_exception_is_not_hidden_by_a_lost_lease_and_the_rest_is_released(
     fill(seq, groups=3)
     with pytest.raises(ValueError, match="mine"), seq.claim(groups=3, lease=30) as lease:
         for message in lease:
-            link.command("HDEL", lane_keys(namespace, "jobs", 0).leases, message.group[0])
+            link.command("HDEL", shard_keys(namespace, "jobs", 0).leases, message.group[0])
             raise ValueError("mine")
     assert len(seq.groups("due")) == 2
-    link.command("ZADD", lane_keys(namespace, "jobs", 0).schedule, "XX", "1", "0")
+    link.command("ZADD", shard_keys(namespace, "jobs", 0).schedule, "XX", "1", "0")
 
 
 def test_a_lost_reply_is_no_lost_lease(make: Callable[..., Sequencer], proxy: FaultProxy) -> None:

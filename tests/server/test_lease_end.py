@@ -11,15 +11,15 @@ import redis
 from sequencer import Message, Sequencer
 from sequencer.errors import LeaseLost, ServerUnavailable
 from sequencer.net.link import Link
-from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.testing import wait_until
 from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.testing.wire import Wire, wired
 
 
 @pytest.fixture
-def keys(namespace: str) -> LaneKeys:
-    return lane_keys(namespace, "jobs", 0)
+def keys(namespace: str) -> ShardKeys:
+    return shard_keys(namespace, "jobs", 0)
 
 
 def test_a_message_whose_lease_has_ended_is_not_given(seq: Sequencer) -> None:
@@ -46,9 +46,9 @@ def test_nothing_is_given_after_the_release(seq: Sequencer) -> None:
     assert len(seq.claim()) == 3
 
 
-def test_a_lane_that_has_something_due_is_found_wherever_the_look_begins(make: Callable[..., Sequencer]) -> None:
+def test_a_shard_that_has_something_due_is_found_wherever_the_look_begins(make: Callable[..., Sequencer]) -> None:
     """It begins at a random one: the chance that it never begins behind it is one in 16 million."""
-    seq = make("wide", lanes=2)
+    seq = make("wide", shards=2)
     seq.append(1, group="g")
     for _ in range(24):
         with seq.claim() as lease:
@@ -88,7 +88,7 @@ def test_a_redriven_message_is_given_though_it_is_late(make: Callable[..., Seque
 
 
 def test_a_message_at_which_too_many_leases_ended_is_not_given_again(
-    make: Callable[..., Sequencer], link: Link, keys: LaneKeys
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys
 ) -> None:
     seq = make(max_attempts=1)
     seq.append(1, group="g")
@@ -100,7 +100,7 @@ def test_a_message_at_which_too_many_leases_ended_is_not_given_again(
     assert (info.failure.type, info.failure.attempt) == ("LeaseExpired", 1)
 
 
-def test_what_can_not_be_read_is_not_given(seq: Sequencer, link: Link, keys: LaneKeys) -> None:
+def test_what_can_not_be_read_is_not_given(seq: Sequencer, link: Link, keys: ShardKeys) -> None:
     for n in range(3):
         seq.append(n, group="g", id=str(n))
     link.command("HSET", keys.body("g"), "1", b"junk")
@@ -119,7 +119,7 @@ def test_what_can_not_be_read_is_not_given(seq: Sequencer, link: Link, keys: Lan
 # -- leaving the block by an exception ------------------------------------------------------------------------------
 
 
-def test_a_lost_lease_is_no_failure_of_the_message_in_hand(seq: Sequencer, link: Link, keys: LaneKeys) -> None:
+def test_a_lost_lease_is_no_failure_of_the_message_in_hand(seq: Sequencer, link: Link, keys: ShardKeys) -> None:
     """It was another group's, and nobody has failed at this one."""
     for group in "ab":
         seq.append(1, group=group)

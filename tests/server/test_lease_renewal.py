@@ -1,4 +1,4 @@
-"""Leases under a running handler: kept, lost, given back; stopping; a server that goes away."""
+"""Leases under a running handler: kept, lost, released; stopping; a server that goes away."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sequencer.errors import OutcomeUnknown, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 from sequencer.testing.proxy.fault_proxy import FaultProxy
 
@@ -95,7 +95,7 @@ def test_groups_not_begun_are_given_back_when_a_handler_is_slow(make: Callable[.
 def test_a_consumer_that_lost_its_lease_does_not_acknowledge(
     make: Callable[..., Sequencer], link: Link, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(), shard_keys(namespace, "jobs", 0)
     seq.append(1, group="g", id="x")
     release, begun = threading.Event(), threading.Event()
 
@@ -204,7 +204,7 @@ def test_a_failure_ends_no_lease_that_an_acknowledgement_needs_whatever_scripts_
     seq: Sequencer, link: Link, namespace: str, cached: tuple[str, ...]
 ) -> None:
     """A nack that comes before its ack, whose script was lost, is refused, and both are told again."""
-    keys = lane_keys(namespace, "jobs", 0)
+    keys = shard_keys(namespace, "jobs", 0)
     for n in range(3):
         seq.append(n, group="g", score=n)
     held = Held([keys], lease_s=30)
@@ -254,7 +254,7 @@ def test_whatever_ends_a_handler_is_its_failure(make: Callable[..., Sequencer], 
 
 def test_a_new_connection_brings_its_scripts_along(seq: Sequencer, server: EmbeddedServer, namespace: str) -> None:
     """A server that was restarted lacks them: an ack sent again alone would run after the claim of its batch."""
-    keys = lane_keys(namespace, "jobs", 0)
+    keys = shard_keys(namespace, "jobs", 0)
     for n in range(2):
         seq.append(n, group="g", score=n)
     link = Link(Endpoint.from_url(server.url))

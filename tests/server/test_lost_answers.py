@@ -15,7 +15,7 @@ from sequencer.drain.inflight import InFlight
 from sequencer.errors import MessageNotFound, OutcomeUnknown, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.testing.wire import wired
@@ -135,7 +135,7 @@ def test_a_cancel_whose_answer_is_lost_is_done(
     """The repeated call finds no message."""
     seq, other = make(), make(redis=proxy.url)
     seq.append(1, group="g", id="x")
-    losing(monkeypatch, proxy, "revise")
+    losing(monkeypatch, proxy, "update")
     other.cancel("g", "x")
     assert seq.peek("g") == []
     with pytest.raises(MessageNotFound):
@@ -160,7 +160,7 @@ def test_a_step_whose_answer_is_lost_steps_over_one_gap(
 
 
 def test_a_replacing_append_is_not_repeated(make: Callable[..., Sequencer], proxy: FaultProxy, namespace: str) -> None:
-    """The first try may have fired meanwhile; what is not known is said."""
+    """The first attempt may have fired meanwhile; what is not known is said."""
     seq, other = make(), make(redis=proxy.url)
     other.append("warm", group="w")
     seen: list[Any] = []
@@ -180,13 +180,13 @@ def test_a_reschedule_whose_answer_is_lost_is_done_or_said_to_be_unknown(
     seq, other = make(), make(redis=proxy.url)
     seq.append("t", group="g", id="t", delay=50)
     other.connect()
-    losing(monkeypatch, proxy, "revise")
+    losing(monkeypatch, proxy, "update")
     other.reschedule("g", "t", delay=0.05)
     assert drain(seq) == ["t"]
     seq.append("u", group="g", id="u", delay=50)
     seen: list[Any] = []
     with Background(seq, lambda message: seen.append(message.body)):
-        losing(monkeypatch, proxy, "revise")
+        losing(monkeypatch, proxy, "update")
         with pytest.raises(OutcomeUnknown, match="message 'u' was given its new time"):
             other.reschedule("g", "u", delay=0)
         wait_until(lambda: seen == ["u"])
@@ -195,7 +195,7 @@ def test_a_reschedule_whose_answer_is_lost_is_done_or_said_to_be_unknown(
 def test_a_claim_whose_answer_is_lost_drops_no_message(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
-    seq, keys = make(max_attempts=1, on_failure="drop"), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(max_attempts=1, on_failure="drop"), shard_keys(namespace, "jobs", 0)
     seq.append("x", group="g")
     seq.claim(lease=30)  # its answer never came: no handler began
     link.command("ZADD", keys.schedule, "XX", "1", "g")
@@ -207,7 +207,7 @@ def test_an_acknowledgement_that_comes_once_more_sets_no_watermark_back(
     make: Callable[..., Sequencer], link: Link, namespace: str, sequence: bool
 ) -> None:
     """It was long on its way, was repeated, and the next message was acknowledged under the same lease."""
-    seq, keys = make(sequence=sequence), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(sequence=sequence), shard_keys(namespace, "jobs", 0)
     seq.append_many([{"body": None, "group": "g", "score": score} for score in (1, 2, 3)])
     limits = ClaimLimits(1, 2, 10**6)
     (held,) = link.run_one(calls.claim(keys, "jobs", "c", 60, limits)).groups
@@ -233,7 +233,7 @@ def test_a_message_that_was_replaced_while_it_was_handled_counts_for_the_waterma
         (message,) = lease
         seq.append("new", group="g", id="a", score=6, replace=True)
         lease.ack(message)
-        assert float(link.command("HGET", lane_keys(namespace, "jobs", 0).marks, "g")) == 5
+        assert float(link.command("HGET", shard_keys(namespace, "jobs", 0).marks, "g")) == 5
 
 
 @pytest.mark.parametrize("parser", ["driver's own choice", "python"])
@@ -250,7 +250,7 @@ def test_a_connection_that_is_lost_before_its_answer_is_told_of_as_such(
 
     mine = Link(wired(seq.endpoint, make))
     number = mine.command("CLIENT", "ID")
-    mine.post([], behind=("BLPOP", lane_keys(namespace, "jobs", 0).dispatch, "20"))
+    mine.post([], behind=("BLPOP", shard_keys(namespace, "jobs", 0).dispatch, "20"))
     assert not mine.is_answered(0)
     link.command("CLIENT", "KILL", "ID", number)
     wait_until(lambda: mine.is_answered(0))
@@ -273,7 +273,7 @@ def test_a_lease_is_kept_whatever_goes_wrong_once(
 
     monkeypatch.setattr(InFlight, "on_tick", on_tick)
     seq.append(1, group="g")
-    keys = lane_keys(namespace, "jobs", 0)
+    keys = shard_keys(namespace, "jobs", 0)
     with Background(seq, lambda message: go_on.wait(20), lease=0.6) as consumer:
         assert failed.wait(10)
         visible = link.command("ZSCORE", keys.schedule, "g")

@@ -10,7 +10,7 @@ import pytest
 
 from sequencer import Message, Sequencer
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing.proxy.fault_proxy import FaultProxy
 
 from ..support.changed_script import changed_script
@@ -39,9 +39,9 @@ def names(seq: Sequencer) -> list[str]:
     return sorted(info.group[1] for info in seq.parked())
 
 
-@pytest.mark.parametrize("lanes", [1, 3])
-def test_all_parked_groups_go_on(make: Callable[..., Sequencer], lanes: int) -> None:
-    seq = make(max_attempts=1, lanes=lanes)
+@pytest.mark.parametrize("shards", [1, 3])
+def test_all_parked_groups_go_on(make: Callable[..., Sequencer], shards: int) -> None:
+    seq = make(max_attempts=1, shards=shards)
     park(seq, 130)
     asked = seq.resume_many(everything=True, dry_run=True)
     assert (asked.chosen, asked.done, asked.errors) == (130, 0, {"ValueError": 86, "Timeout": 44})
@@ -88,7 +88,7 @@ def test_a_fresh_failure_between_look_and_act_is_left_alone(
     assert seq.explain(["g", 1]).reason == "parked"
 
 
-def test_a_twin_that_compares_no_hash_is_noticed(
+def test_a_control_that_compares_no_hash_is_noticed(
     make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with changed_script("resume_many", "found == digest", "true"):
@@ -148,7 +148,7 @@ def test_a_skipped_id_stays_known(make: Callable[..., Sequencer]) -> None:
 
 
 def test_groups_that_were_paused_go_on_and_the_queue_stays_so(make: Callable[..., Sequencer]) -> None:
-    seq = make(lanes=2)
+    seq = make(shards=2)
     for n in range(150):
         seq.append(n, group=n)
         seq.pause(n)
@@ -174,7 +174,7 @@ def test_a_resumed_group_that_is_paused_stays_so(make: Callable[..., Sequencer])
 
 
 def test_an_idle_consumer_is_woken(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, keys = make(max_attempts=1), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(max_attempts=1), shard_keys(namespace, "jobs", 0)
     park(seq, 3)
     assert link.command("LLEN", keys.dispatch) == 0
     seq.resume_many(everything=True)
@@ -198,7 +198,7 @@ def test_an_answer_that_is_lost_is_counted_as_done(
 def test_a_group_that_others_spoiled_keeps_none_of_the_others(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
-    seq, keys = make(max_attempts=1), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(max_attempts=1), shard_keys(namespace, "jobs", 0)
     park(seq, 3)
     link.command("DEL", keys.order("g:1"))
     link.command("SET", keys.order("g:1"), "x")
@@ -210,7 +210,7 @@ def test_a_group_that_others_spoiled_keeps_none_of_the_others(
 
 
 def test_all_that_are_parked_are_listed_page_by_page(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1, lanes=2)
+    seq = make(max_attempts=1, shards=2)
     park(seq, 1100)
     found = seq.parked()
     assert found

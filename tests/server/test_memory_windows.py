@@ -7,128 +7,128 @@ from __future__ import annotations
 import pytest
 
 from sequencer.calls.append import append
-from sequencer.calls.operate import revise
+from sequencer.calls.operate import update
 from sequencer.calls.settle import Ack, ack
 from sequencer.settings.policy import Policy
 
-from ..support.lane import Lane, item
+from ..support.shard import Shard, item
 
 
-def handle(lane: Lane, *ids: str) -> None:
+def handle(shard: Shard, *ids: str) -> None:
     """Each by a call of its own."""
     for id in ids:
-        assert lane.append(item("g", id)) == ["stored"]
-        lane.handle("g")
+        assert shard.append(item("g", id)) == ["stored"]
+        shard.handle("g")
 
 
-def known(lane: Lane, ids: str) -> str:
+def known(shard: Shard, ids: str) -> str:
     """Those whose ids are known, asked for as one call, and each alone, without leaving anything."""
-    found = lane.append(*[item("g", id) for id in ids], dry_run=True)
+    found = shard.append(*[item("g", id) for id in ids], dry_run=True)
     for id, outcome in zip(ids, found, strict=True):
-        assert lane.append(item("g", id)) == [outcome]
-        lane.run(revise(lane.keys, "g", id, "", "", now_us=lane.now))
+        assert shard.append(item("g", id)) == [outcome]
+        shard.run(update(shard.keys, "g", id, "", "", now_us=shard.now))
     return "".join(id for id, outcome in zip(ids, found, strict=True) if outcome == "duplicate")
 
 
-def test_ids_are_known_for_their_window_at_most_for_twice_that(lane: Lane) -> None:
-    lane.rules(Policy(dedup_window=10))
-    handle(lane, "a")
-    lane.later(9)
-    handle(lane, "b")
-    lane.later(6)  # 15 s: a generation ends, and was told of something 6 s ago
-    handle(lane, "c")
-    assert known(lane, "abcd") == "abc"
-    lane.later(4)
-    assert known(lane, "abcd") == "abc", "10 s after b"
-    lane.later(0.011)  # when it last grew is kept a thousandth of the window ahead
-    assert known(lane, "abcd") == "c"
-    lane.later(5.999)
-    assert known(lane, "abcd") == "c"
-    lane.later(0.001)
-    assert known(lane, "abcd") == ""
+def test_ids_are_known_for_their_window_at_most_for_twice_that(shard: Shard) -> None:
+    shard.rules(Policy(dedup_window=10))
+    handle(shard, "a")
+    shard.later(9)
+    handle(shard, "b")
+    shard.later(6)  # 15 s: a generation ends, and was told of something 6 s ago
+    handle(shard, "c")
+    assert known(shard, "abcd") == "abc"
+    shard.later(4)
+    assert known(shard, "abcd") == "abc", "10 s after b"
+    shard.later(0.011)  # when it last grew is kept a thousandth of the window ahead
+    assert known(shard, "abcd") == "c"
+    shard.later(5.999)
+    assert known(shard, "abcd") == "c"
+    shard.later(0.001)
+    assert known(shard, "abcd") == ""
 
 
-def test_what_is_known_no_more_is_freed(lane: Lane) -> None:
-    lane.rules(Policy(dedup_window=10))
-    handle(lane, "a")
-    lane.later(10.1)
-    handle(lane, "b")
-    assert list(lane.link.command("SMEMBERS", lane.keys.seen + ":old")) == [b"g\na"]
-    lane.later(9)
-    handle(lane, "c")
-    assert lane.link.command("EXISTS", lane.keys.seen + ":old") == 0
-    assert lane.link.command("SCARD", lane.keys.seen) == 2
+def test_what_is_known_no_more_is_freed(shard: Shard) -> None:
+    shard.rules(Policy(dedup_window=10))
+    handle(shard, "a")
+    shard.later(10.1)
+    handle(shard, "b")
+    assert list(shard.link.command("SMEMBERS", shard.keys.seen + ":old")) == [b"g\na"]
+    shard.later(9)
+    handle(shard, "c")
+    assert shard.link.command("EXISTS", shard.keys.seen + ":old") == 0
+    assert shard.link.command("SCARD", shard.keys.seen) == 2
 
 
-def test_so_many_ids_as_the_cap_are_known_and_at_most_twice_as_many(lane: Lane) -> None:
-    lane.rules(Policy(dedup_window=10, dedup_cap=2))
-    handle(lane, "a", "b")
-    assert known(lane, "ab") == "ab"
-    handle(lane, "c", "d")
-    assert known(lane, "abcd") == "abcd"
-    handle(lane, "e")
-    assert known(lane, "abcde") == "cde"
+def test_so_many_ids_as_the_cap_are_known_and_at_most_twice_as_many(shard: Shard) -> None:
+    shard.rules(Policy(dedup_window=10, dedup_cap=2))
+    handle(shard, "a", "b")
+    assert known(shard, "ab") == "ab"
+    handle(shard, "c", "d")
+    assert known(shard, "abcd") == "abcd"
+    handle(shard, "e")
+    assert known(shard, "abcde") == "cde"
 
 
-def test_all_of_many_ids_of_one_acknowledgement_are_known(lane: Lane) -> None:
-    lane.rules(Policy(dedup_window=10))
+def test_all_of_many_ids_of_one_acknowledgement_are_known(shard: Shard) -> None:
+    shard.rules(Policy(dedup_window=10))
     groups, leases = [f"g{n}" for n in range(5)], []
     for group in groups:
-        lane.append(*[item(group, str(n)) for n in range(1000)])
-        leases.append(lane.claim()[group])
-    lane.run(ack(lane.keys, [Ack(one.key, one.token, one.members, True) for one in leases], now_us=lane.now))
+        shard.append(*[item(group, str(n)) for n in range(1000)])
+        leases.append(shard.claim()[group])
+    shard.run(ack(shard.keys, [Ack(one.key, one.token, one.members, True) for one in leases], now_us=shard.now))
     for group in groups:
         items = [item(group, str(n)) for n in range(1000)]
-        marks = lane.run(append(lane.keys, items, dry_run=True, now_us=lane.now))
+        marks = shard.run(append(shard.keys, items, dry_run=True, now_us=shard.now))
         assert {mark.outcome for mark in marks} == {"duplicate"}, group
 
 
-def test_no_id_is_kept_without_a_window(lane: Lane) -> None:
+def test_no_id_is_kept_without_a_window(shard: Shard) -> None:
     """Also a window that is set later knows of those only that were handled from then on."""
-    lane.rules(Policy(dedup_window=0))
-    handle(lane, "a")
-    lane.rules(Policy(dedup_window=10))
-    assert known(lane, "a") == ""
-    handle(lane, "b")
-    assert known(lane, "ab") == "b"
+    shard.rules(Policy(dedup_window=0))
+    handle(shard, "a")
+    shard.rules(Policy(dedup_window=10))
+    assert known(shard, "a") == ""
+    handle(shard, "b")
+    assert known(shard, "ab") == "b"
 
 
-def test_the_id_of_a_message_refused_as_late_is_not_known(lane: Lane) -> None:
+def test_the_id_of_a_message_refused_as_late_is_not_known(shard: Shard) -> None:
     """It may come again under a score that is not late."""
-    lane.rules(Policy(dedup_window=10, on_late="refuse", watermark_window=10))
-    lane.append(item("g", "a", "5"))
-    lane.handle("g", "5")
-    assert lane.append(item("g", "b", "4"), item("g", "c", "6"), on_conflict="others") == ["refused", "stored"]
-    assert lane.append(item("g", "b", "7")) == ["stored"]
-    assert lane.ids("g") == ["c", "b"]
+    shard.rules(Policy(dedup_window=10, on_late="refuse", watermark_window=10))
+    shard.append(item("g", "a", "5"))
+    shard.handle("g", "5")
+    assert shard.append(item("g", "b", "4"), item("g", "c", "6"), on_conflict="others") == ["refused", "stored"]
+    assert shard.append(item("g", "b", "7")) == ["stored"]
+    assert shard.ids("g") == ["c", "b"]
 
 
 @pytest.mark.parametrize(("first", "then"), [("", "5"), ("3", "5"), ("8", "8")])
-def test_a_repeated_acknowledgement_sets_the_watermark_and_never_back(lane: Lane, first: str, then: str) -> None:
+def test_a_repeated_acknowledgement_sets_the_watermark_and_never_back(shard: Shard, first: str, then: str) -> None:
     """Its message is not there any more: it may be a repeat, that comes late, of one that was carried out."""
-    lane.rules(Policy(on_late="drop", watermark_window=10))
+    shard.rules(Policy(on_late="drop", watermark_window=10))
     if first:
-        lane.append(item("g", "before", first))
-        lane.handle("g", first)
-    lane.append(item("g", "a", "5" if then == "5" else "9"))
-    lease = lane.claim()["g"]
-    lane.append(item("g", "a", "9", "2"), on_conflict="replace")
-    lane.ack(lease, mark="5")
-    assert lane.claim()["g"].mark == then
+        shard.append(item("g", "before", first))
+        shard.handle("g", first)
+    shard.append(item("g", "a", "5" if then == "5" else "9"))
+    lease = shard.claim()["g"]
+    shard.append(item("g", "a", "9", "2"), on_conflict="replace")
+    shard.ack(lease, mark="5")
+    assert shard.claim()["g"].mark == then
 
 
 @pytest.mark.parametrize("ended_by", ["ack", "nack"])
-def test_the_number_of_a_group_deleted_by_hand_is_forgotten_in_time(lane: Lane, ended_by: str) -> None:
+def test_the_number_of_a_group_deleted_by_hand_is_forgotten_in_time(shard: Shard, ended_by: str) -> None:
     """While it has messages its number is kept for ever, and nothing but its end would let it go."""
-    lane.rules(Policy(sequence=True, watermark_window=10, dedup_window=0))
-    lane.append(item("g", "1", "1"), item("g", "2", "2"))
-    lane.ack(lane.claim()["g"], count=1, mark="#1")
-    lease = lane.claim()["g"]
-    lane.link.command("DEL", lane.keys.order("g"), lane.keys.body("g"))
+    shard.rules(Policy(sequence=True, watermark_window=10, dedup_window=0))
+    shard.append(item("g", "1", "1"), item("g", "2", "2"))
+    shard.ack(shard.claim()["g"], count=1, mark="#1")
+    lease = shard.claim()["g"]
+    shard.link.command("DEL", shard.keys.order("g"), shard.keys.body("g"))
     if ended_by == "ack":
-        lane.ack(lease, count=0)
+        shard.ack(lease, count=0)
     else:
-        lane.nack(lease, None)
-    assert lane.append(item("g", "1", "1")) == ["duplicate"]
-    lane.later(10.1)
-    assert lane.append(item("g", "1", "1")) == ["stored"]
+        shard.nack(lease, None)
+    assert shard.append(item("g", "1", "1")) == ["duplicate"]
+    shard.later(10.1)
+    assert shard.append(item("g", "1", "1")) == ["stored"]

@@ -14,7 +14,7 @@ from sequencer import EmbeddedServer
 from sequencer.calls.append import append
 from sequencer.calls.call import Call
 from sequencer.calls.claim import Claimed, claim
-from sequencer.calls.operate import ParkedGroup, Resumed, pause, redrive, resume, resume_many, revise
+from sequencer.calls.operate import ParkedGroup, Resumed, pause, redrive, resume, resume_many, update
 from sequencer.calls.settle import Ack, Nack, Nacked, Note, ack, nack, note, renew
 from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import SequencerError
@@ -24,13 +24,13 @@ from sequencer.settings.options import ClaimLimits
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import decode_failure, digest_of
 from sequencer.store.item import Item
-from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.store.ledger import Entry, Ledger, Written, encode_ledger
 from sequencer.store.watermark import advance
 
-from ..support.lane import Lane, item, policy_words
-from ..support.model.lane import ModelLane
+from ..support.model.shard import ModelShard
 from ..support.model.state import Refused
+from ..support.shard import Shard, item, policy_words
 
 GROUPS = ("a", "b", "c:1")
 GROUP = st.sampled_from(GROUPS)
@@ -73,7 +73,7 @@ STEP = st.one_of(
     st.tuples(st.just("note"), st.integers(0, 3), st.integers(0, 2), WRITTEN, st.booleans(), st.integers(0, 9)),
     st.tuples(st.just("renew"), st.integers(0, 3)),
     st.tuples(
-        st.just("revise"), GROUP, IDS, st.sampled_from(["", "due", "2.0", "ms"]), st.sampled_from(["+0", "+800000"])
+        st.just("update"), GROUP, IDS, st.sampled_from(["", "due", "2.0", "ms"]), st.sampled_from(["+0", "+800000"])
     ),
     st.tuples(st.just("pause"), st.sampled_from(["", *GROUPS]), st.booleans()),
     st.tuples(st.just("redrive"), st.integers(0, 3), st.none() | WRITTEN, st.sampled_from(["", "seen", "another"])),
@@ -100,8 +100,8 @@ POLICIES = st.sampled_from(
 class Both:
     """Runs each call on the server and on the model, with the same time, and compares."""
 
-    def __init__(self, link: Link, keys: LaneKeys, policy: Policy) -> None:
-        self.link, self.keys, self.model = link, keys, ModelLane(policy)
+    def __init__(self, link: Link, keys: ShardKeys, policy: Policy) -> None:
+        self.link, self.keys, self.model = link, keys, ModelShard(policy)
         link.command("HSET", keys.policy, *policy_words(policy))
         self.leases: list[Any] = []
 
@@ -158,7 +158,7 @@ def plain(value: Any) -> Any:
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(policy=POLICIES, steps=st.lists(STEP, max_size=25))
 def test_scripts_and_model_agree(server: EmbeddedServer, policy: Policy, steps: list[Any]) -> None:
-    link, keys = Link(Endpoint.from_url(server.url)), lane_keys(f"m{uuid.uuid4().hex[:8]}", "q", 0)
+    link, keys = Link(Endpoint.from_url(server.url)), shard_keys(f"m{uuid.uuid4().hex[:8]}", "q", 0)
     both = Both(link, keys, policy)
     try:
         for kind, *args in steps:
@@ -182,9 +182,9 @@ def do(both: Both, kind: str, args: list[Any]) -> None:
         both.leases += claimed.groups
     elif kind == "advance":
         model.now_us += args[0] * 1000
-    elif kind == "revise":
+    elif kind == "update":
         group, name, score, due = args
-        both.run(lambda now: revise(keys, group, name, score, due if score else "", now_us=now))
+        both.run(lambda now: update(keys, group, name, score, due if score else "", now_us=now))
     elif kind == "pause":
         both.run(lambda now: pause(keys, args[0], args[1], now_us=now))
     elif kind == "redrive":
@@ -209,7 +209,7 @@ def do(both: Both, kind: str, args: list[Any]) -> None:
         with_lease(both, both.leases[-1 - args[0] % len(both.leases)], kind, args)
 
 
-def parked_group(model: ModelLane, group: str, *, is_seen: bool) -> ParkedGroup:
+def parked_group(model: ModelShard, group: str, *, is_seen: bool) -> ParkedGroup:
     """A group as somebody saw it, or saw it before it changed."""
     failure = model.failures.get(group, "").encode()
     member = decode_failure(failure)[1] if failure else ""
@@ -255,24 +255,24 @@ def with_lease(both: Both, lease: Any, kind: str, args: list[Any]) -> None:
         both.run(lambda now: renew(keys, [(lease.key, lease.token)], 1.0, now_us=now))
 
 
-def test_a_nack_waits_for_the_acknowledgement_in_front_of_it(lane: Lane) -> None:
+def test_a_nack_waits_for_the_acknowledgement_in_front_of_it(shard: Shard) -> None:
     """It ends the lease: where that ack was refused, what was handled would be handled again."""
-    lane.append(item("g", "a"), item("g", "b"), item("g", "c"))
-    held = lane.claim()["g"]
+    shard.append(item("g", "a"), item("g", "b"), item("g", "c"))
+    held = shard.claim()["g"]
     entry = Nack("g", held.token, held.members[1], 1, 1.0, b"{}", before=held.members[0])
     for _ in range(2):
-        assert lane.run(nack(lane.keys, entry, now_us=lane.now)) == Nacked(False, is_behind=True)
-        assert lane.link.command("HGET", lane.keys.failures, "g") is None
-    lane.ack(held, count=1, release=False)
-    assert lane.run(nack(lane.keys, entry, now_us=lane.now)) == Nacked(True)
-    assert lane.run(nack(lane.keys, entry, now_us=lane.now)) == Nacked(False), "it was carried out before"
-    lane.later(2)
-    assert lane.claim()["g"].members == held.members[1:]
+        assert shard.run(nack(shard.keys, entry, now_us=shard.now)) == Nacked(False, is_behind=True)
+        assert shard.link.command("HGET", shard.keys.failures, "g") is None
+    shard.ack(held, count=1, release=False)
+    assert shard.run(nack(shard.keys, entry, now_us=shard.now)) == Nacked(True)
+    assert shard.run(nack(shard.keys, entry, now_us=shard.now)) == Nacked(False), "it was carried out before"
+    shard.later(2)
+    assert shard.claim()["g"].members == held.members[1:]
 
 
 def test_a_repeated_call_changes_nothing_more(link: Link, namespace: str) -> None:
     """The network may repeat any call: append by id, ack, nack and renew by token (invariant 7)."""
-    keys = lane_keys(namespace, "q", 0)
+    keys = shard_keys(namespace, "q", 0)
     link.command("HSET", f"{namespace}:queues", "q", 1)
     items = [Item("g", str(i), "", b"[1]") for i in range(3)]
     first = link.run_one(append(keys, items))

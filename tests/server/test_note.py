@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sequencer.calls.claim import LeasedGroup
-from sequencer.calls.operate import pause, resume, revise
+from sequencer.calls.operate import pause, resume, update
 from sequencer.calls.settle import Nack, Nacked, Note, nack, note
 from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.store.failure import decode_failure, encode_failure
@@ -16,7 +16,7 @@ from sequencer.store.ledger import Entry, Ledger, Written, decode_ledger, encode
 from sequencer.store.record import decode_head
 from sequencer.values.message import Failure
 
-from ..support.lane import Lane, item
+from ..support.shard import Shard, item
 
 
 def written(serial: int = 1, *entries: Entry) -> Written:
@@ -25,31 +25,31 @@ def written(serial: int = 1, *entries: Entry) -> Written:
 
 
 def noted(
-    lane: Lane, held: LeasedGroup, what: Written, at: int = 0, *, before: str = "", progressed: bool = False
+    shard: Shard, held: LeasedGroup, what: Written, at: int = 0, *, before: str = "", progressed: bool = False
 ) -> int:
-    return lane.run(note(lane.keys, Note(held.key, held.token, held.members[at], before, what, progressed)))
+    return shard.run(note(shard.keys, Note(held.key, held.token, held.members[at], before, what, progressed)))
 
 
-def record(lane: Lane, id: str = "a") -> bytes:
-    kept: bytes = lane.link.command("HGET", lane.keys.body("g"), id)
+def record(shard: Shard, id: str = "a") -> bytes:
+    kept: bytes = shard.link.command("HGET", shard.keys.body("g"), id)
     return kept
 
 
 @pytest.fixture
-def held(lane: Lane) -> LeasedGroup:
-    lane.append(item("g", "a", body='"x"'), item("g", "b", "5.0"), item("g", "c", due="+0"))
-    return lane.claim()["g"]
+def held(shard: Shard) -> LeasedGroup:
+    shard.append(item("g", "a", body='"x"'), item("g", "b", "5.0"), item("g", "c", due="+0"))
+    return shard.claim()["g"]
 
 
-def test_a_note_is_in_the_record_and_the_message_stays_as_it_was(lane: Lane, held: LeasedGroup) -> None:
-    before = [record(lane, id) for id in "abc"]
+def test_a_note_is_in_the_record_and_the_message_stays_as_it_was(shard: Shard, held: LeasedGroup) -> None:
+    before = [record(shard, id) for id in "abc"]
     for at, id in enumerate(message.id for message in held.messages):
-        assert noted(lane, held, written(1, Entry(id, once=True, state="started", token=3)), at) == 1
-    after = [record(lane, id) for id in "abc"]
+        assert noted(shard, held, written(1, Entry(id, once=True, state="started", token=3)), at) == 1
+    after = [record(shard, id) for id in "abc"]
     assert [kept[20:21] for kept in before] == [b"A", b"0", b"T"]
     assert [kept[20:21] for kept in after] == [b"a", b"o", b"t"]
-    lane.ack(held, count=0)
-    again = lane.claim()["g"]
+    shard.ack(held, count=0)
+    again = shard.claim()["g"]
     assert [message._replace(token=0) for message in again.messages] == [
         message._replace(token=0) for message in held.messages
     ]
@@ -57,15 +57,15 @@ def test_a_note_is_in_the_record_and_the_message_stays_as_it_was(lane: Lane, hel
     ledgers = [decode_ledger(one.ledger).entries[0] for one in again.ledgers if one]
     assert [entry.name for entry in ledgers] == [message.id for message in again.messages]
     assert {one.has_effects for one in again.ledgers if one} == {True}
-    lane.ack(again)
-    assert lane.link.command("EXISTS", lane.keys.body("g")) == 0
+    shard.ack(again)
+    assert shard.link.command("EXISTS", shard.keys.body("g")) == 0
 
 
-def test_a_plain_claim_has_no_ledgers(lane: Lane, held: LeasedGroup) -> None:
+def test_a_plain_claim_has_no_ledgers(shard: Shard, held: LeasedGroup) -> None:
     assert held.ledgers == ()
-    assert noted(lane, held, written(), 1) == 1
-    lane.ack(held, count=0)
-    assert [one is not None for one in lane.claim()["g"].ledgers] == [
+    assert noted(shard, held, written(), 1) == 1
+    shard.ack(held, count=0)
+    assert [one is not None for one in shard.claim()["g"].ledgers] == [
         one.id == held.messages[1].id for one in held.messages
     ]
 
@@ -73,7 +73,7 @@ def test_a_plain_claim_has_no_ledgers(lane: Lane, held: LeasedGroup) -> None:
 @pytest.mark.parametrize("is_paused", [False, True])
 @pytest.mark.parametrize("way", ["drop", "dead", "cancel", "reschedule"])
 def test_what_a_person_takes_from_a_lease_that_ran_out_ends_it(
-    lane: Lane, held: LeasedGroup, way: Any, is_paused: bool
+    shard: Shard, held: LeasedGroup, way: Any, is_paused: bool
 ) -> None:
     """Nothing failed; who had it stands still, and is refused when it wakes. One that is valid is left alone."""
     id = held.messages[0].id
@@ -82,92 +82,94 @@ def test_what_a_person_takes_from_a_lease_that_ran_out_ends_it(
     def take() -> Any:
         if way in ("cancel", "reschedule"):
             score, due = ("", "") if way == "cancel" else ("due", "+5000000")
-            return lane.run(revise(lane.keys, "g", id, score, due, now_us=lane.now))
-        call = resume(lane.keys, "g", b"", held.members[0], ending=way, told=failure, now_us=lane.now)
-        return lane.run(call).status
+            return shard.run(update(shard.keys, "g", id, score, due, now_us=shard.now))
+        call = resume(shard.keys, "g", b"", held.members[0], ending=way, told=failure, now_us=shard.now)
+        return shard.run(call).status
 
-    lane.run(pause(lane.keys, "g", True))
+    shard.run(pause(shard.keys, "g", True))
     assert take() == "leased"
-    assert noted(lane, held, written()) == 1
-    lane.later(60)
+    assert noted(shard, held, written()) == 1
+    shard.later(60)
     if is_paused:
-        assert not lane.claim()
-        assert lane.visible("g") == PAUSED
+        assert not shard.claim()
+        assert shard.visible("g") == PAUSED
     assert take() == ("resumed" if way in ("drop", "dead") else "done")
-    assert lane.link.command("HLEN", lane.keys.leases) == 0
-    assert noted(lane, held, written(2)) == 0
-    assert lane.ack(held).refused, "it wakes"
-    assert lane.link.command("ZCARD", lane.keys.order("g")) == (3 if way == "reschedule" else 2)
+    assert shard.link.command("HLEN", shard.keys.leases) == 0
+    assert noted(shard, held, written(2)) == 0
+    assert shard.ack(held).refused, "it wakes"
+    assert shard.link.command("ZCARD", shard.keys.order("g")) == (3 if way == "reschedule" else 2)
 
 
 @pytest.mark.parametrize("ending", ["", "discard"])
 def test_what_a_person_does_to_a_paused_group_ends_the_lease_that_ran_out(
-    lane: Lane, held: LeasedGroup, ending: Any
+    shard: Shard, held: LeasedGroup, ending: Any
 ) -> None:
     """Its holder stands still, and may believe that it holds it: without this its note was said to be written."""
     failure = encode_failure(Failure("a", "ValueError", "no", "", 1, 1.0, "me"), held.members[0])
-    assert lane.nack(held, 0.0, failure=failure, written=written())
-    held = lane.claim()["g"]
-    lane.run(pause(lane.keys, "g", True))
-    lane.later(60)
-    assert not lane.claim()
-    assert lane.visible("g") == PAUSED
+    assert shard.nack(held, 0.0, failure=failure, written=written())
+    held = shard.claim()["g"]
+    shard.run(pause(shard.keys, "g", True))
+    shard.later(60)
+    assert not shard.claim()
+    assert shard.visible("g") == PAUSED
     words = {"ending": ending} if ending else {"written": written(2, Entry("mail", state="done", who="ann"))}
-    assert lane.run(resume(lane.keys, "g", failure, held.members[0], now_us=lane.now, **words)).status == "resumed"
-    assert noted(lane, held, written(2, Entry("mail", state="failed"))) == 0
-    assert noted(lane, held, written(), 1) == 0, "nor of what it handles next"
-    assert lane.visible("g") == PAUSED
+    assert shard.run(resume(shard.keys, "g", failure, held.members[0], now_us=shard.now, **words)).status == "resumed"
+    assert noted(shard, held, written(2, Entry("mail", state="failed"))) == 0
+    assert noted(shard, held, written(), 1) == 0, "nor of what it handles next"
+    assert shard.visible("g") == PAUSED
 
 
-def test_a_note_needs_the_lease_the_message_and_the_ack_before_it(lane: Lane, held: LeasedGroup) -> None:
+def test_a_note_needs_the_lease_the_message_and_the_ack_before_it(shard: Shard, held: LeasedGroup) -> None:
     first, second, _ = held.members
     stale = LeasedGroup("g", ("g",), "0" * 16, "", held.messages, held.members, held.scores, "", "handle")
-    assert noted(lane, stale, written()) == 0
-    assert noted(lane, held, written(), 1, before=first) == -2
-    assert [decode_head(record(lane, id)).written for id in "abc"] == [None, None, None]
-    lane.ack(held, count=1, release=False)
-    assert noted(lane, held, written(), 1, before=first) == 1
-    assert noted(lane, held, written(), 0) == -1
-    lane.append(item("g", second[16:], body="2"), on_conflict="replace")
-    assert noted(lane, held, written(2), 1) == -1
+    assert noted(shard, stale, written()) == 0
+    assert noted(shard, held, written(), 1, before=first) == -2
+    assert [decode_head(record(shard, id)).written for id in "abc"] == [None, None, None]
+    shard.ack(held, count=1, release=False)
+    assert noted(shard, held, written(), 1, before=first) == 1
+    assert noted(shard, held, written(), 0) == -1
+    shard.append(item("g", second[16:], body="2"), on_conflict="replace")
+    assert noted(shard, held, written(2), 1) == -1
 
 
-def test_a_late_repeat_of_a_note_undoes_nothing(lane: Lane, held: LeasedGroup) -> None:
+def test_a_late_repeat_of_a_note_undoes_nothing(shard: Shard, held: LeasedGroup) -> None:
     for serial in (0xFFFE, 0xFFFF, 0, 1):
-        assert noted(lane, held, written(serial, Entry(f"s{serial}"))) == 1
+        assert noted(shard, held, written(serial, Entry(f"s{serial}"))) == 1
     for serial in (0xFFFE, 0xFFFF, 0, 1):
-        assert noted(lane, held, written(serial, Entry("late", state="done")), progressed=True) == 1
-    head = decode_head(record(lane, held.messages[0].id))
+        assert noted(shard, held, written(serial, Entry("late", state="done")), progressed=True) == 1
+    head = decode_head(record(shard, held.messages[0].id))
     assert head.written == written(1, Entry("s1"))
 
 
-def test_attempts_begin_anew_where_a_step_became_done(lane: Lane, held: LeasedGroup) -> None:
-    lane.ack(held, count=0)
-    lane.later(1)
+def test_attempts_begin_anew_where_a_step_became_done(shard: Shard, held: LeasedGroup) -> None:
+    shard.ack(held, count=0)
+    shard.later(1)
     for _ in range(2):  # two leases that end without an answer
-        lane.claim()
-        lane.later(6)
-    again = lane.claim()["g"]
+        shard.claim()
+        shard.later(6)
+    again = shard.claim()["g"]
     assert again.messages[0].attempt == 3
-    assert noted(lane, again, written()) == 1
-    assert decode_head(record(lane, again.messages[0].id)).attempts == 2
-    assert noted(lane, again, written(2), progressed=True) == 1
-    assert decode_head(record(lane, again.messages[0].id)).attempts == 0
+    assert noted(shard, again, written()) == 1
+    assert decode_head(record(shard, again.messages[0].id)).attempts == 2
+    assert noted(shard, again, written(2), progressed=True) == 1
+    assert decode_head(record(shard, again.messages[0].id)).attempts == 0
 
 
-def failing(lane: Lane, held: LeasedGroup, delay_s: float | None = 1.0, **words: Any) -> Nacked:
+def failing(shard: Shard, held: LeasedGroup, delay_s: float | None = 1.0, **words: Any) -> Nacked:
     failure = Failure(held.messages[0].id, "E", "no", "", 1, 1.0, "me")
     told = encode_failure(failure, held.members[0])
     words = {"written": written()} | words
-    return lane.run(nack(lane.keys, Nack("g", held.token, held.members[0], 9, delay_s, told, **words), now_us=lane.now))
+    return shard.run(
+        nack(shard.keys, Nack("g", held.token, held.members[0], 9, delay_s, told, **words), now_us=shard.now)
+    )
 
 
-def bumped(lane: Lane) -> LeasedGroup:
+def bumped(shard: Shard) -> LeasedGroup:
     """With two leases that ended without an answer."""
-    lane.append(item("g", "a"))
+    shard.append(item("g", "a"))
     for _ in range(3):
-        held = lane.claim()["g"]
-        lane.later(6)
+        held = shard.claim()["g"]
+        shard.later(6)
     return held
 
 
@@ -184,13 +186,13 @@ def bumped(lane: Lane) -> LeasedGroup:
     ],
 )
 def test_a_nack_with_a_ledger_counts_leases_that_ended_without_an_answer(
-    lane: Lane, delay_s: float | None, words: dict[str, Any], attempts: int
+    shard: Shard, delay_s: float | None, words: dict[str, Any], attempts: int
 ) -> None:
-    held = bumped(lane)
-    assert failing(lane, held, delay_s, **words).is_valid
-    found = record(lane)
+    held = bumped(shard)
+    assert failing(shard, held, delay_s, **words).is_valid
+    found = record(shard)
     if words.get("ending") == "dead":
-        (_, kept) = lane.link.command("HGETALL", lane.keys.letters)
+        (_, kept) = shard.link.command("HGETALL", shard.keys.letters)
         found = kept.split(b"\n", 2)[2]
     head = decode_head(found)
     assert head.attempts == attempts
@@ -198,40 +200,40 @@ def test_a_nack_with_a_ledger_counts_leases_that_ended_without_an_answer(
     assert found[head.size :] == b"[1]"
 
 
-def test_a_nack_whose_ledger_is_old_leaves_the_one_that_is_there(lane: Lane, held: LeasedGroup) -> None:
-    assert noted(lane, held, written(5, Entry("new"))) == 1
-    failing(lane, held, written=written(5, Entry("old")))
-    assert decode_head(record(lane, held.messages[0].id)).written == written(5, Entry("new"))
+def test_a_nack_whose_ledger_is_old_leaves_the_one_that_is_there(shard: Shard, held: LeasedGroup) -> None:
+    assert noted(shard, held, written(5, Entry("new"))) == 1
+    failing(shard, held, written=written(5, Entry("old")))
+    assert decode_head(record(shard, held.messages[0].id)).written == written(5, Entry("new"))
 
 
-def test_how_often_a_message_was_given_back_is_kept_and_counts_for_it_alone(lane: Lane) -> None:
-    lane.append(item("g", "b", "2.0"))
-    began = lane.now
+def test_how_often_a_message_was_given_back_is_kept_and_counts_for_it_alone(shard: Shard) -> None:
+    shard.append(item("g", "b", "2.0"))
+    began = shard.now
     for n in range(1, 4):
-        (held,) = lane.claimed(with_failures=True).groups
+        (held,) = shard.claimed(with_failures=True).groups
         kept = decode_failure(held.failure)[0] if held.failure else Failure("", "", "", "", 0, 0, "")
         assert (kept.missing, round(kept.missing_since * 1e6)) == (n - 1, began if n > 1 else 0)
-        assert failing(lane, held, 1.0, written=None, is_missing=True).is_valid
-        lane.later(2)
-    assert lane.total("failed") == 0
-    lane.append(item("g", "a", "1.0"))  # another head
-    (held,) = lane.claimed(with_failures=True).groups
+        assert failing(shard, held, 1.0, written=None, is_missing=True).is_valid
+        shard.later(2)
+    assert shard.total("failed") == 0
+    shard.append(item("g", "a", "1.0"))  # another head
+    (held,) = shard.claimed(with_failures=True).groups
     assert held.failure == b""
-    failing(lane, held, 1.0, written=None, is_missing=True)
-    lane.later(2)
-    (held,) = lane.claimed(with_failures=True).groups
+    failing(shard, held, 1.0, written=None, is_missing=True)
+    shard.later(2)
+    (held,) = shard.claimed(with_failures=True).groups
     assert decode_failure(held.failure)[0].missing == 1
 
 
-def test_a_claim_hands_over_failures_only_where_it_is_asked(lane: Lane) -> None:
-    lane.append(item("g", "a"), item("h", "a"))
-    held = lane.claim()
-    failing(lane, held["g"], 0.0, written=None)
-    lane.ack(held["h"], count=0)
-    lane.later(1)
-    assert {group.key: group.failure for group in lane.claimed().groups} == {"g": b"", "h": b""}
-    lane.later(6)
-    groups = lane.claimed(with_failures=True).groups + lane.claimed(with_failures=True).groups
+def test_a_claim_hands_over_failures_only_where_it_is_asked(shard: Shard) -> None:
+    shard.append(item("g", "a"), item("h", "a"))
+    held = shard.claim()
+    failing(shard, held["g"], 0.0, written=None)
+    shard.ack(held["h"], count=0)
+    shard.later(1)
+    assert {group.key: group.failure for group in shard.claimed().groups} == {"g": b"", "h": b""}
+    shard.later(6)
+    groups = shard.claimed(with_failures=True).groups + shard.claimed(with_failures=True).groups
     assert {group.key: decode_failure(group.failure)[0].type for group in groups} == {"g": "E", "h": "Broken"}, (
         "that of h is empty"
     )
@@ -250,11 +252,11 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("said", SPOILT)
-def test_doctor_tells_of_a_spoilt_ledger_and_leaves_it(lane: Lane, held: LeasedGroup, said: str) -> None:
-    assert noted(lane, held, written(), 1) == 1
-    assert noted(lane, held, written(3, Entry("x", once=True, state="started", token=int(held.token))), 0) == 1
-    assert check_invariants(lane.link, [lane.keys]) == []
-    good, id = record(lane, held.messages[1].id), held.messages[1].id
+def test_doctor_tells_of_a_spoilt_ledger_and_leaves_it(shard: Shard, held: LeasedGroup, said: str) -> None:
+    assert noted(shard, held, written(), 1) == 1
+    assert noted(shard, held, written(3, Entry("x", once=True, state="started", token=int(held.token))), 0) == 1
+    assert check_invariants(shard.link, [shard.keys]) == []
+    good, id = record(shard, held.messages[1].id), held.messages[1].id
     head = decode_head(good)
     assert head.written
     text = SPOILT[said](head.written.text())
@@ -262,14 +264,14 @@ def test_doctor_tells_of_a_spoilt_ledger_and_leaves_it(lane: Lane, held: LeasedG
         text = text[:5] + b"%06x" % (len(text) - 11) + text[11:]
     spoilt = good.replace(head.written.text(), text)
     assert spoilt != good
-    lane.link.command("HSET", lane.keys.body("g"), id, spoilt)
+    shard.link.command("HSET", shard.keys.body("g"), id, spoilt)
     for repairs in (False, True):
-        (found,) = InvariantCheck(lane.link, [lane.keys], repair=repairs).run()
+        (found,) = InvariantCheck(shard.link, [shard.keys], repair=repairs).run()
         words = "can't be used: the ledger is unreadable" if said.startswith("no ") else said
         words = "can't be used: step mail: a count" if said == "no count" else words
         assert f"the ledger of {held.members[1]!r} {words}" in found.text
         assert not found.repaired
-    assert record(lane, id) == spoilt
-    lane.link.command("HSET", lane.keys.body("g"), id, good[:26] + b"0fffff" + good[32:])  # longer than the record
-    assert "has other digits before it" in check_invariants(lane.link, [lane.keys])[0]
-    lane.link.command("HSET", lane.keys.body("g"), id, good)
+    assert record(shard, id) == spoilt
+    shard.link.command("HSET", shard.keys.body("g"), id, good[:26] + b"0fffff" + good[32:])  # longer than the record
+    assert "has other digits before it" in check_invariants(shard.link, [shard.keys])[0]
+    shard.link.command("HSET", shard.keys.body("g"), id, good)

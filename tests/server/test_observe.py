@@ -48,7 +48,7 @@ def test_an_observer_is_told_before_the_server(make: Callable[..., Sequencer]) -
     check_observers_come_first(make(max_attempts=2, backoff=0.01), make())
 
 
-def test_a_twin_that_tells_observers_behind_the_nack_is_seen(
+def test_a_control_that_tells_observers_behind_the_nack_is_seen(
     make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting: list[tuple[ConsumerEvents, Failed]] = []
@@ -277,4 +277,4 @@ def test_a_gap_arrives_at_sentry_as_a_message(make: Callable[..., Sequencer], se
     seq.consume(lambda message: None, until_empty=True)
     (one,) = sentry.events
     assert "number 1 is missing before 2" in one["message"]
-    assert one["contexts"]["sequencer"]["mend"].startswith("sequencer skip jobs g")
+    assert one["contexts"]["sequencer"]["fix"].startswith("sequencer skip jobs g")

@@ -1,4 +1,4 @@
-"""The scripts hold a lane back as the model of the rules does: the same steps, claim by claim, nack by nack."""
+"""The scripts hold a shard back as the model of the rules does: the same steps, claim by claim, nack by nack."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.item import Item
-from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 
-from ..support.outage_lane import (
+from ..support.outage_shard import (
     OneGroupIsEnough,
-    OutageLane,
+    OutageShard,
     ProbeKeepsItsPlace,
     TrustsTheClock,
     WaitsForItsProbe,
@@ -53,7 +53,7 @@ DOWN += [("nack", 0, "outage")] * 4 + [("advance", 300), ("claim", 4, False)] + 
 class Both:
     """Does each step on the server and with the model, at the same time, and compares."""
 
-    def __init__(self, link: Link, keys: LaneKeys, model: OutageLane) -> None:
+    def __init__(self, link: Link, keys: ShardKeys, model: OutageShard) -> None:
         self.link, self.keys, self.model = link, keys, model
         self.model.now = NOW_US
         self.leases: list[LeasedGroup] = []
@@ -150,8 +150,8 @@ class Both:
 def both_of(server: EmbeddedServer) -> Iterator[Any]:
     link = Link(Endpoint.from_url(server.url))
 
-    def run(steps: list[Any], model: OutageLane) -> Both:
-        both = Both(link, lane_keys(f"o{uuid.uuid4().hex[:8]}", "q", 0), model)
+    def run(steps: list[Any], model: OutageShard) -> Both:
+        both = Both(link, shard_keys(f"o{uuid.uuid4().hex[:8]}", "q", 0), model)
         try:
             for kind, *args in steps:
                 both.do(kind, *args)
@@ -165,8 +165,8 @@ def both_of(server: EmbeddedServer) -> Iterator[Any]:
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(is_down=st.booleans(), steps=st.lists(STEP, max_size=40))
-def test_scripts_and_model_hold_a_lane_back_alike(both_of: Any, is_down: bool, steps: list[Any]) -> None:
-    both_of(DOWN * is_down + steps, OutageLane())
+def test_scripts_and_model_hold_a_shard_back_alike(both_of: Any, is_down: bool, steps: list[Any]) -> None:
+    both_of(DOWN * is_down + steps, OutageShard())
 
 
 PRIVATE: list[Any] = [
@@ -180,19 +180,19 @@ PRIVATE += [("ack", 0, 1), *[("advance", 12_000), ("claim", 1, False), ("nack", 
 
 
 def test_a_failure_of_one_group_alone_counts_from_the_tenth_on_and_parks(both_of: Any) -> None:
-    """Nine are free; the tenth, eleventh and twelfth are its three tries."""
-    model = OutageLane()
+    """Nine are free; the tenth, eleventh and twelfth are its three attempts."""
+    model = OutageShard()
     both_of(PRIVATE, model)
     assert math.isinf(model.groups["g0"].visible)
     assert model.groups["g0"].outages == 12
 
 
-@pytest.mark.parametrize("twin", [OneGroupIsEnough, ProbeKeepsItsPlace, TrustsTheClock, WaitsForItsProbe])
-def test_the_comparison_sees_a_rule_that_is_missing(both_of: Any, twin: type[OutageLane]) -> None:
+@pytest.mark.parametrize("control", [OneGroupIsEnough, ProbeKeepsItsPlace, TrustsTheClock, WaitsForItsProbe])
+def test_the_comparison_sees_a_rule_that_is_missing(both_of: Any, control: type[OutageShard]) -> None:
     steps = [("append", "g0"), ("append", "g0"), *[("claim", 1, False), ("nack", 0, "outage"), ("advance", 1000)] * 6]
     steps += [*DOWN, ("advance", 1000), ("claim", 1, False), ("nack", 0, "outage"), ("advance", 2500)]
     steps += [("claim", 1, False), ("advance", 1000)]
     steps += [("nack", 0, "outage"), ("append", "new"), ("advance", -30_000), ("append", "newer"), ("claim", 1, False)]
-    both_of(steps, OutageLane())
+    both_of(steps, OutageShard())
     with pytest.raises(AssertionError):
-        both_of(steps, twin())
+        both_of(steps, control())

@@ -108,17 +108,17 @@ def test_a_probe_whose_handler_fails_otherwise_ends_the_outage(seq: Sequencer, r
 
 def test_a_handler_that_was_cut_off_is_an_outage_only_where_it_is_named(make: Callable[..., Sequencer]) -> None:
     plain, named = make("plain", max_attempts=2, backoff=0.0), make("named", outage=[HandlerTimeout], backoff=0.0)
-    tries: list[int] = []
+    attempts: list[int] = []
 
     def handle(message: Message) -> None:
-        tries.append(message.attempt)
-        if len(tries) < 4:
+        attempts.append(message.attempt)
+        if len(attempts) < 4:
             raise HandlerTimeout("too slow")
 
     for seq in (plain, named):
         seq.append("body", group="g")
         seq.consume(handle, until_empty=True)
-    assert tries == [1, 2, 1, 1]
+    assert attempts == [1, 2, 1, 1]
     assert plain.info().parked == 1
 
 
@@ -139,7 +139,7 @@ def test_a_loop_of_ones_own_probes_and_ends_an_outage(make: Callable[..., Sequen
     with seq.claim() as lease:
         assert len(lease) == 1
     assert (found := seq.info().outage)
-    assert found.next_probe_s == 0.0, "given back untried"
+    assert found.next_probe_s == 0.0, "released untried"
     with seq.claim(messages=9, groups=9) as lease:
         (message,) = lease
         lease.ack(message)

@@ -15,7 +15,7 @@ import pytest
 import sequencer
 from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 from sequencer.texts.commands import command
 from tests.support.handling import ack_each
@@ -31,7 +31,7 @@ def drain(seq: Sequencer) -> list[Any]:
 
 def test_a_paused_group_waits_and_the_others_do_not(make: Callable[..., Sequencer]) -> None:
     """Without the pause, the same appends are all handled."""
-    seq = make(lanes=2)
+    seq = make(shards=2)
     for n in range(3):
         for group in ("a", "b", "c"):
             seq.append(f"{group}{n}", group=group)
@@ -89,7 +89,7 @@ def test_a_pause_keeps_what_the_group_waited_for(make: Callable[..., Sequencer],
 
 
 def test_a_paused_queue_stands_still(make: Callable[..., Sequencer]) -> None:
-    seq = make(lanes=3)
+    seq = make(shards=3)
     seq.connect()
     seen: list[Any] = []
     with Background(make(), lambda message: seen.append(message.body)):
@@ -178,16 +178,16 @@ def test_explain_says_what_a_paused_group_waits_for_besides(make: Callable[..., 
     assert "waits, as the whole queue is paused; when that ends, it is parked" in seq.explain("g").text
 
 
-def test_a_pause_that_reached_some_lanes_only_is_completed_and_said_to_change_something(
+def test_a_pause_that_reached_some_shards_only_is_completed_and_said_to_change_something(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
-    """Its client died between the lanes."""
-    seq = make(lanes=3)
+    """Its client died between the shards."""
+    seq = make(shards=3)
     seq.connect()
-    link.command("HSET", lane_keys(namespace, "jobs", 0).policy, "paused", "1")
+    link.command("HSET", shard_keys(namespace, "jobs", 0).policy, "paused", "1")
     assert seq.pause() is True
     assert seq.pause() is False
-    link.command("HDEL", lane_keys(namespace, "jobs", 0).policy, "paused")
+    link.command("HDEL", shard_keys(namespace, "jobs", 0).policy, "paused")
     assert seq.unpause() is True
     assert seq.unpause() is False
 
@@ -198,10 +198,10 @@ def test_a_look_is_exact_and_asks_for_no_paused_group_by_name(seq: Sequencer, li
         seq.append(n, group=f"g{n}")
         seq.pause(f"g{n}")
     seq.append(1, group="free")
-    assert (seq.look().due, seq.info().due, seq.info().paused) == (1, 1, 200), "no claim has put them aside"
+    assert (seq.snapshot().due, seq.info().due, seq.info().paused) == (1, 1, 200), "no claim has put them aside"
     assert drain(seq) == [1]
     link.command("CONFIG", "RESETSTAT")
-    assert (seq.look().due, seq.info().paused) == (0, 200)
+    assert (seq.snapshot().due, seq.info().paused) == (0, 200)
     asked = {one.partition(":")[0] for one in link.command("INFO", "commandstats").decode().splitlines()}
     assert not {f"cmdstat_{name}" for name in ("smembers", "zinter", "zmscore")} & asked
 

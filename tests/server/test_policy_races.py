@@ -11,8 +11,8 @@ from sequencer import Gap, Message, Sequencer, SetAside
 from sequencer.calls.register import adopt
 from sequencer.errors import BatchRefused, ConfigurationError, DataError, IdConflict, ServerUnavailable
 from sequencer.net.link import Link
-from sequencer.queue.registry.route_search import RouteSearch
-from sequencer.store.keys import lane_keys
+from sequencer.queue.registry.generation_search import GenerationSearch
+from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 from tests.support.handling import ack_each, drain_once
 
@@ -32,15 +32,15 @@ def fail(_: Message) -> None:
 
 def after_look(monkeypatch: pytest.MonkeyPatch, others: list[Sequencer]) -> None:
     """Let another client connect between the next look at the registry and what follows it."""
-    look = RouteSearch._look
+    refresh = GenerationSearch._refresh
 
     async def slow(self: Any) -> Any:
-        found = await look(self)
+        found = await refresh(self)
         if others:
             others.pop().connect()
         return found
 
-    monkeypatch.setattr(RouteSearch, "_look", slow)
+    monkeypatch.setattr(GenerationSearch, "_look", slow)
 
 
 # -- races ------------------------------------------------------------------------------------------------------
@@ -107,21 +107,21 @@ def test_two_policies_that_exclude_each_other_are_never_both_stored(
 def test_a_change_whose_client_died_reaches_groups_that_were_put_off(
     make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bring = RouteSearch._bring_to_lanes
+    bring = GenerationSearch._bring_to_shards
 
     async def dies(self: Any, there: Any) -> bool:
-        """Registered, and in the lanes; but nobody is left to look at the groups."""
+        """Registered, and in the shards; but nobody is left to look at the groups."""
         await self._ask([adopt(self._keys(tag), there) for tag in there.tags])
         raise ServerUnavailable("it was killed")
 
     seq = make(reorder_window=600)
     seq.append(1, group="g")
     assert drain_once(seq) == []
-    monkeypatch.setattr(RouteSearch, "_bring_to_lanes", dies)
+    monkeypatch.setattr(GenerationSearch, "_bring_to_shards", dies)
     with pytest.raises(ServerUnavailable):
         make(reorder_window=0).connect()
     assert drain_once(seq) == []
-    monkeypatch.setattr(RouteSearch, "_bring_to_lanes", bring)
+    monkeypatch.setattr(GenerationSearch, "_bring_to_shards", bring)
     make().connect()  # whoever comes next does it
     assert drain_once(seq) == [1]
 
@@ -184,7 +184,7 @@ def test_more_gaps_than_are_told_apart_lose_no_message(make: Callable[..., Seque
 def test_a_group_with_messages_keeps_its_number_whatever_the_cap(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
-    seq, keys = make(sequence=True, watermark_cap=2), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(sequence=True, watermark_cap=2), shard_keys(namespace, "jobs", 0)
     seq.append(1, group="live", score=1)
     assert drain(seq) == [1]
     for score, way in ((2, "waits"), (3, "is cancelled")):
@@ -203,8 +203,8 @@ def test_a_group_with_messages_keeps_its_number_whatever_the_cap(
     )
 
 
-def test_a_chunk_over_lanes_is_stored_as_a_whole(make: Callable[..., Sequencer]) -> None:
-    seq = make(sequence=True, lanes=4)
+def test_a_chunk_over_shards_is_stored_as_a_whole(make: Callable[..., Sequencer]) -> None:
+    seq = make(sequence=True, shards=4)
     items = [{"group": n, "body": n, "score": 1, "id": "x"} for n in range(8)]
     with pytest.raises(BatchRefused) as refused:
         seq.append_many([*items, {"group": 3, "body": 3, "score": 1, "id": "another"}])
@@ -212,7 +212,7 @@ def test_a_chunk_over_lanes_is_stored_as_a_whole(make: Callable[..., Sequencer])
 
 
 def test_a_damaged_group_is_left_as_it_is(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, keys = make(max_attempts=1), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(max_attempts=1), shard_keys(namespace, "jobs", 0)
     seq.append(1, group="g", id="x", delay=50)
     seq.append(2, group="h", id="y")
 
@@ -240,7 +240,7 @@ def test_a_damaged_group_is_left_as_it_is(make: Callable[..., Sequencer], link: 
 
 
 def test_a_lost_generation_stops_nobody(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, keys = make(dedup_cap=1, watermark_cap=1), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(dedup_cap=1, watermark_cap=1), shard_keys(namespace, "jobs", 0)
     seq.append(1, group="g")
     assert drain(seq) == [1]
     link.command("DEL", keys.seen, keys.marks)

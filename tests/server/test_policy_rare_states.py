@@ -11,7 +11,7 @@ import redis
 from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.errors import BatchRefused, DataError, MessageNotFound
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from tests.support.damage import change_policy_by_hand
 from tests.support.handling import drain_once
 
@@ -25,7 +25,7 @@ def drain(seq: Sequencer) -> list[Any]:
 def test_a_redriven_number_does_not_go_ahead_of_the_sequence(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
-    seq, keys = make(sequence=True, dead_letter_on=("ValueError",), dedup_window=0), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(sequence=True, dead_letter_on=("ValueError",), dedup_window=0), shard_keys(namespace, "jobs", 0)
     for n in (1, 2, 3):
         seq.append(n, group="g", score=n)
 
@@ -43,7 +43,7 @@ def test_a_redriven_number_does_not_go_ahead_of_the_sequence(
 
 
 def test_a_redriven_number_keeps_its_group_known(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, keys = make(sequence=True, dead_letter_on=("ValueError",), dedup_window=0), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(sequence=True, dead_letter_on=("ValueError",), dedup_window=0), shard_keys(namespace, "jobs", 0)
     for n in (1, 2, 3):
         seq.append(n, group="g", score=n)
 
@@ -75,7 +75,7 @@ def test_a_refused_replace_in_a_transaction_is_an_error(make: Callable[..., Sequ
 def test_a_replace_that_can_not_be_finished_is_not_begun(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
-    seq, keys = make(), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(), shard_keys(namespace, "jobs", 0)
     seq.append("old", group="a", id="x")
     link.command("SET", keys.order("b"), "foreign")
     items = [{"group": "a", "body": "new", "id": "x"}, {"group": "b", "body": 1}]
@@ -94,7 +94,7 @@ def test_a_replace_that_can_not_be_finished_is_not_begun(
 def test_an_ack_checks_every_key_before_it_removes(
     make: Callable[..., Sequencer], link: Link, namespace: str, name: str
 ) -> None:
-    seq, keys = make(sequence=True), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(sequence=True), shard_keys(namespace, "jobs", 0)
     for n in (1, 2):
         seq.append(n, group="g", score=n)
     with seq.claim() as lease:
@@ -129,7 +129,7 @@ def test_cancel_after_a_lost_connection_tells_the_truth(make: Callable[..., Sequ
 def test_a_group_that_sleeps_by_a_rule_that_is_gone_is_resumed(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
-    seq, keys = make(reorder_window=600), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(reorder_window=600), shard_keys(namespace, "jobs", 0)
     seq.append(1, group="g")
     assert not seq.claim()
     change_policy_by_hand(link, keys, window_us="0")  # a client would have woken it

@@ -23,7 +23,7 @@ from .conftest import command
 BATCH = [{"body": n, "group": n} for n in range(20)]
 
 
-def test_a_full_server_refuses_a_batch_over_lanes_with_queue_full(
+def test_a_full_server_refuses_a_batch_over_shards_with_queue_full(
     start_server: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Redis 7.0 refuses the EXEC with words of its own; Valkey answers to each command of the MULTI."""
@@ -32,14 +32,14 @@ def test_a_full_server_refuses_a_batch_over_lanes_with_queue_full(
         pytest.skip("needs redis-server on PATH (Debian: apt-get install redis-server)")
     monkeypatch.setenv("SEQUENCER_TEST_BINARY", binary)
     path = start_server()
-    with Sequencer("q", f"unix://{path}", lanes=4) as seq:
+    with Sequencer("q", f"unix://{path}", shards=4) as seq:
         seq.append(0, group="a")
         command(path, "CONFIG", "SET", "maxmemory", "1mb")
         with pytest.raises(QueueFull):
             seq.append_many(BATCH)
 
 
-@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("shards", [1, 4])
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -49,10 +49,10 @@ def test_a_full_server_refuses_a_batch_over_lanes_with_queue_full(
     ],
 )
 def test_a_refusal_is_no_unknown_outcome(
-    make: Callable[..., Sequencer], server: EmbeddedServer, name: str, kind: type[SequencerError], lanes: int
+    make: Callable[..., Sequencer], server: EmbeddedServer, name: str, kind: type[SequencerError], shards: int
 ) -> None:
     with FaultProxy(server.url) as proxy:
-        seq = make(redis=proxy.url, lanes=lanes)
+        seq = make(redis=proxy.url, shards=shards)
         seq.append(0, group="a")
         proxy.add(f"error {name}", on=["append"], times=None)
         with pytest.raises(kind):

@@ -14,7 +14,7 @@ from sequencer.doctor.rights import acl_rules
 from sequencer.errors import DataError
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import index_key, lane_keys, registry_key
+from sequencer.store.keys import index_key, registry_key, shard_keys
 from sequencer.testing import wait_until
 
 from ..support.background import Background
@@ -37,7 +37,7 @@ def admin(path: str) -> Iterator[Link]:
     link.close()
 
 
-def lanes_of(admin: Link) -> int:
+def shards_of(admin: Link) -> int:
     return len((admin.command("HGET", REGISTRY, "table") or b"").split())
 
 
@@ -46,20 +46,20 @@ def lanes_of(admin: Link) -> int:
 
 @pytest.mark.parametrize("lost", ["everything", "policies", "policies and registry"])
 def test_the_next_append_notices(admin: Link, lost: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Else a sequence hands out numbers anew, and messages lie in lanes at which no new client looks."""
-    with client(admin, lanes=4, on_late="drop", dedup_window=5.0) as old:
+    """Else a sequence hands out numbers anew, and messages lie in shards at which no new client looks."""
+    with client(admin, shards=4, on_late="drop", dedup_window=5.0) as old:
         for n in range(20):
             old.append(n, f"g{n}", id=f"a{n}")
         if lost == "everything":
             admin.command("FLUSHALL")
         else:
-            admin.command("DEL", *[lane_keys("sequencer", "q", lane).policy for lane in range(4)])
+            admin.command("DEL", *[shard_keys("sequencer", "q", shard).policy for shard in range(4)])
             admin.command("DEL", *([REGISTRY] if "registry" in lost else ["nothing"]))
         with caplog.at_level(logging.WARNING, "sequencer"):
             assert old.append_many({"body": n, "group": f"g{n}", "id": f"b{n}"} for n in range(40)).appended == 40
     seen: list[str] = []
     with client(admin) as new:
-        assert (new.info().lanes, new.policy.on_late, new.policy.dedup_window) == (4, "drop", 5.0)
+        assert (new.info().shards, new.policy.on_late, new.policy.dedup_window) == (4, "drop", 5.0)
         new.consume(lambda message: seen.append(message.id), until_empty=True)
     assert len(seen) == len({*seen}) == (40 if lost == "everything" else 60)
     assert ("queue restored" in caplog.text) == (lost != "policies")
@@ -67,12 +67,12 @@ def test_the_next_append_notices(admin: Link, lost: str, caplog: pytest.LogCaptu
 
 def test_a_running_consumer_notices_too(admin: Link) -> None:
     seen: list[str] = []
-    with client(admin, lanes=3) as old:
+    with client(admin, shards=3) as old:
         old.append(0, "g0", id="first")
         with Background(old, lambda message: seen.append(message.id)):
             wait_until(lambda: seen == ["first"])
             admin.command("FLUSHALL")
-            wait_until(lambda: lanes_of(admin) == 3, what="its next claim registered the queue again")
+            wait_until(lambda: shards_of(admin) == 3, what="its next claim registered the queue again")
             with client(admin) as new:
                 for n in range(9):
                     new.append(n, f"g{n}", id=f"m{n}")
@@ -80,22 +80,22 @@ def test_a_running_consumer_notices_too(admin: Link) -> None:
 
 
 def test_others_who_registered_it_anew_are_left_alone(admin: Link) -> None:
-    with client(admin, lanes=4) as old:
+    with client(admin, shards=4) as old:
         old.append(0, "g0")
         admin.command("FLUSHALL")
         with client(admin) as new:
             new.append(1, "g1")
-        with pytest.raises(DataError, match=r"had 4 lanes, and now .* says 1.*start this program again"):
+        with pytest.raises(DataError, match=r"had 4 shards, and now .* says 1.*start this program again"):
             old.append(2, "g2")
         with client(admin) as new:
             assert new.info().backlog == 1
 
 
-def test_a_lane_that_an_evicting_server_forgot_gets_only_its_own_messages_again(admin: Link) -> None:
-    """Of a chunk over lanes, only what was refused is sent again: nothing passes for a duplicate."""
-    with client(admin, lanes=2) as seq:
+def test_a_shard_that_an_evicting_server_forgot_gets_only_its_own_messages_again(admin: Link) -> None:
+    """Of a chunk over shards, only what was refused is sent again: nothing passes for a duplicate."""
+    with client(admin, shards=2) as seq:
         seq.append_many({"body": n, "group": f"g{n}"} for n in range(4))
-        admin.command("DEL", lane_keys("sequencer", "q", 1).policy)
+        admin.command("DEL", shard_keys("sequencer", "q", 1).policy)
         receipt = seq.append_many({"body": n, "group": f"g{n}", "id": f"m{n}"} for n in range(40))
         assert (receipt.appended, receipt.duplicates) == (40, 0)
 
@@ -111,19 +111,19 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> LinkClock:
 def test_a_registry_key_that_is_lost_alone_is_made_again_within_a_minute(
     admin: Link, clock: LinkClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with client(admin, lanes=3) as seq:
+    with client(admin, shards=3) as seq:
         seq.append(1, "g")
         before = admin.command("HGETALL", REGISTRY)
         admin.command("DEL", REGISTRY, INDEX)
         seq.append(2, "g")
         with client(admin) as new:
-            assert (new.info().lanes, new.info().backlog) == (3, 2), "and nothing is wrong meanwhile"
+            assert (new.info().shards, new.info().backlog) == (3, 2), "and nothing is wrong meanwhile"
         clock.now += 61
         with caplog.at_level(logging.WARNING, "sequencer"):
             seq.append(3, "g")
         assert admin.command("HGETALL", REGISTRY) == before
         assert admin.command("HGET", INDEX, "q") == b"p3"
-        assert "its registration was lost; registered again, with 3 lanes" in caplog.text
+        assert "its registration was lost; registered again, with 3 shards" in caplog.text
 
 
 def test_a_policy_of_others_is_taken_over_and_not_set_back(admin: Link, clock: LinkClock) -> None:
@@ -143,7 +143,7 @@ def test_a_policy_of_others_is_taken_over_and_not_set_back(admin: Link, clock: L
 
 def test_a_producer_of_one_queue_neither_reroutes_others_nor_stops_their_views(admin: Link, clock: LinkClock) -> None:
     admin.command("ACL", "SETUSER", "a", "on", ">a", "resetchannels", *acl_rules("sequencer", "append", "a"))
-    with client(admin, lanes=2) as seq:
+    with client(admin, shards=2) as seq:
         for n in range(10):
             seq.append(n, f"g{n}")
         with redis.Redis.from_url(f"{admin.endpoint.url}?username=a&password=a") as bad:
@@ -156,16 +156,16 @@ def test_a_producer_of_one_queue_neither_reroutes_others_nor_stops_their_views(a
                 bad.execute_command(*words)
                 with client(admin) as new:
                     new.append(1, "g1")
-                    assert new.info().lanes == 2
+                    assert new.info().shards == 2
                 clock.now += 61
                 seq.append(1, "g2")
-            for key in (REGISTRY, lane_keys("sequencer", "q", 0).policy):
+            for key in (REGISTRY, shard_keys("sequencer", "q", 0).policy):
                 with pytest.raises(redis.exceptions.NoPermissionError):
-                    bad.hset(key, "route", "2.5")
+                    bad.hset(key, "generation", "2.5")
         assert seq.info().backlog == 18
 
 
-def test_a_producer_of_one_queue_is_told_of_a_slip_though_it_may_not_read_how_much_others_are_used(
+def test_a_producer_of_one_queue_is_told_of_a_typo_though_it_may_not_read_how_much_others_are_used(
     admin: Link, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("jobs", "jos"):
@@ -191,26 +191,26 @@ def test_a_foreign_value_in_the_index_hides_one_name_and_doctor_names_it(admin: 
         assert list_queues(admin.endpoint.url) == ["other", "q"]
 
 
-def test_an_index_of_another_type_stops_lists_alone_and_says_what_mends_it(
+def test_an_index_of_another_type_stops_lists_alone_and_says_what_fixes_it(
     admin: Link, caplog: pytest.LogCaptureFixture
 ) -> None:
-    mend = f"redis-cli DEL {INDEX}; queues in use are back in it within a minute, all others by: sequencer doctor --r"
+    fix = f"redis-cli DEL {INDEX}; queues in use are back in it within a minute, all others by: sequencer doctor --r"
     with client(admin) as seq, Sequencer("gone", str(admin.endpoint.url)) as other:
         seq.append(1, "g")
         other.append(1, "g")
         admin.commands([("DEL", INDEX), ("SET", INDEX, "x")])
-        with pytest.raises(DataError, match=mend):
+        with pytest.raises(DataError, match=fix):
             list_queues(admin.endpoint.url)
         for queue in ("q", None):
             found = [one.text for one in diagnose(admin.endpoint, "sequencer", queue) if one.level == "problem"]
-            assert [mend in text for text in found] == [True], found
+            assert [fix in text for text in found] == [True], found
             diagnose(admin.endpoint, "sequencer", queue, repair=True)
         other.delete()
         assert "queue gone: can't be taken out of" in caplog.text
     with client(admin) as late:
         late.append(2, "g")
         assert late.consume(lambda message: None, until_empty=True).handled == 2
-        assert caplog.text.count(mend) == len(caplog.records) > 1
+        assert caplog.text.count(fix) == len(caplog.records) > 1
         admin.command("DEL", INDEX)
         diagnose(admin.endpoint, "sequencer", repair=True)
         assert list_queues(admin.endpoint.url) == ["q"]

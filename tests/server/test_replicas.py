@@ -52,10 +52,10 @@ def test_after_a_replace_nobody_is_told_to_repeat_it(url: str) -> None:
     assert "adds nothing" not in str(caught.value)
 
 
-@pytest.mark.parametrize("lanes", [1, 4])
-def test_what_is_refused_is_not_said_to_be_stored(url: str, lanes: int) -> None:
+@pytest.mark.parametrize("shards", [1, 4])
+def test_what_is_refused_is_not_said_to_be_stored(url: str, shards: int) -> None:
     clash = {"body": 2, "group": "g", "id": "a"}
-    with Sequencer("q", url, lanes=lanes, **GONE) as seq:
+    with Sequencer("q", url, shards=shards, **GONE) as seq:
         with pytest.raises(NotReplicated):
             seq.append(1, "g", id="a")
         with pytest.raises(IdConflict):
@@ -80,7 +80,7 @@ def test_a_server_that_wants_more_replicas_has_stored_nothing_and_says_it(
     start_server: Callable[..., str], count: int
 ) -> None:
     path = start_server()
-    with Sequencer("q", f"unix://{path}", lanes=4, **GONE) as seq:
+    with Sequencer("q", f"unix://{path}", shards=4, **GONE) as seq:
         with pytest.raises(NotReplicated):
             seq.append(1, "g", id="a")
         command(path, "CONFIG", "SET", "min-replicas-to-write", "1")
@@ -166,11 +166,11 @@ def test_fewer_replicas_than_asked_for_are_too_few(url: str, wanted: int) -> Non
 
 
 def test_what_is_only_looked_for_waits_for_no_replica(url: str) -> None:
-    """Of several lanes each is asked first whether it would refuse something."""
+    """Of several shards each is asked first whether it would refuse something."""
     command(url.removeprefix("unix://"), "SET", "one", "\x01")
     seen: list[str] = []
     endpoint = wired(Endpoint.from_url(url), lambda inner: OneReplica(inner, seen))
-    with Sequencer("q", endpoint, lanes=4, wait_replicas=1, wait_timeout=0.01) as seq:
+    with Sequencer("q", endpoint, shards=4, wait_replicas=1, wait_timeout=0.01) as seq:
         seq.append(0, "g", id="first")
         seen.clear()
         assert seq.append_many({"body": n, "group": n, "id": n} for n in range(20)).appended == 20

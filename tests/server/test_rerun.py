@@ -12,7 +12,7 @@ from sequencer import Message, Sequencer
 from sequencer.errors import ConfigurationError, MessageNotFound, RerunRefused
 from sequencer.net.link import Link
 from sequencer.settings.policy import DAY_S
-from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.values.history import MessageInfo
 from sequencer.values.message import StepCall
 
@@ -41,8 +41,8 @@ def known(seq: Sequencer, id: str, group: str = "g") -> MessageInfo:
     return info
 
 
-def lane_of(seq: Sequencer, lane: int = 0) -> LaneKeys:
-    return lane_keys(seq.options.namespace, seq.queue, lane)
+def shard_of(seq: Sequencer, shard: int = 0) -> ShardKeys:
+    return shard_keys(seq.options.namespace, seq.queue, shard)
 
 
 def failing_once(message: Message) -> None:
@@ -161,7 +161,7 @@ def test_what_an_error_ended_behind_the_append_is_not_appended_twice(make: MakeS
     seq.append(1, group="g", id="a")
     consume(seq)
     assert seq.rerun("g", "a").id == "a~2"
-    keys = lane_of(seq)
+    keys = shard_of(seq)
     (bucket,) = link.command("ZRANGE", keys.histories, 0, -1)
     assert link.command("HDEL", keys.bodies(bucket.decode()), "\ng\na") == 1
     again = seq.rerun("g", "a")

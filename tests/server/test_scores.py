@@ -14,7 +14,7 @@ from sequencer import Retry, Sequencer, calls
 from sequencer.doctor.invariants import check_invariants
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
-from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.store.record import Arrivals
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -29,11 +29,11 @@ PLACED = st.lists(st.tuples(st.sampled_from(GROUPS), st.sampled_from([*KINDS, *[
 
 
 @pytest.fixture
-def keys(namespace: str) -> LaneKeys:
-    return lane_keys(namespace, "jobs", 0)
+def keys(namespace: str) -> ShardKeys:
+    return shard_keys(namespace, "jobs", 0)
 
 
-def order(link: Link, keys: LaneKeys, group: str) -> list[tuple[str, float]]:
+def order(link: Link, keys: ShardKeys, group: str) -> list[tuple[str, float]]:
     """The group as the server holds it: ids and scores."""
     words = link.command("ZRANGE", keys.order(group), 0, -1, "WITHSCORES")
     return [(member.decode()[16:], float(score)) for member, score in zip(words[::2], words[1::2], strict=True)]
@@ -52,7 +52,7 @@ def test_a_claim_tells_each_score_as_the_order_holds_it(
 ) -> None:
     """Whatever stands beside a message with a score of its own, before it and behind, and wherever the claim ends."""
     queue = f"q{uuid.uuid4().hex[:8]}"
-    seq, keys = make(queue), lane_keys(namespace, queue, 0)
+    seq, keys = make(queue), shard_keys(namespace, queue, 0)
     items = [{"group": group, "body": n, "id": n, **KINDS[kind]} for n, (group, kind) in enumerate(placed)]
     for batch in [[item] for item in items] if one_by_one else [items]:
         seq.append_many(batch)
@@ -65,7 +65,7 @@ def test_a_claim_tells_each_score_as_the_order_holds_it(
         assert [float(score) for score in group.scores] == [score for _, score in got]
 
 
-def test_scores_that_are_stamps_are_not_sent(seq: Sequencer, link: Link, keys: LaneKeys) -> None:
+def test_scores_that_are_stamps_are_not_sent(seq: Sequencer, link: Link, keys: ShardKeys) -> None:
     seq.append_many({"group": "g", "body": n, "id": n} for n in range(50))
     seq.append("alone", "h", id="x")
     groups = link.run_one(calls.claim(keys, "jobs", "me", 60.0, ClaimLimits())).groups
@@ -76,8 +76,8 @@ def test_scores_that_are_stamps_are_not_sent(seq: Sequencer, link: Link, keys: L
     ]
 
 
-def test_what_was_tried_before_and_replaced_keeps_its_score(seq: Sequencer, link: Link, keys: LaneKeys) -> None:
-    """The head is tried again, and so no plain message any more; the others are replaced, by either kind of score."""
+def test_what_was_tried_before_and_replaced_keeps_its_score(seq: Sequencer, link: Link, keys: ShardKeys) -> None:
+    """The head is retried, and so no plain message any more; the others are replaced, by either kind of score."""
     for n in range(3):
         seq.append(n, "g", id=n)
     seen: list[tuple[Any, int, float]] = []
@@ -98,7 +98,7 @@ def test_what_was_tried_before_and_replaced_keeps_its_score(seq: Sequencer, link
 
 @pytest.mark.parametrize("score", ["1e3", "inf"])
 def test_a_score_that_others_changed_comes_as_it_was_and_the_audit_tells(
-    seq: Sequencer, link: Link, keys: LaneKeys, score: str
+    seq: Sequencer, link: Link, keys: ShardKeys, score: str
 ) -> None:
     sent = seq.append("x", "g", id="x")
     member = link.command("ZRANGE", keys.order("g"), 0, -1)[0]

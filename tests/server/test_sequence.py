@@ -12,7 +12,7 @@ import redis
 from sequencer import EmbeddedServer, Gap, Message, Sequencer
 from sequencer.errors import BatchRefused, IdConflict, InvalidScore, NotParked, NumberTaken
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
 from ..support.background import Background
@@ -51,7 +51,7 @@ def test_the_next_number_waits_for_the_one_that_is_missing(make: Callable[..., S
 
 
 def test_numbers_in_any_order_are_handled_in_theirs(make: Callable[..., Sequencer]) -> None:
-    seq = make(sequence=True, lanes=2)
+    seq = make(sequence=True, shards=2)
     put(seq, 3, 2)
     assert claim_all(seq) == []
     seen: list[tuple[str, int]] = []
@@ -64,7 +64,7 @@ def test_numbers_in_any_order_are_handled_in_theirs(make: Callable[..., Sequence
 
 
 def test_a_gap_survives_crashes_and_restarts(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, keys = make(sequence=True), lane_keys(namespace, "jobs", 0)
+    seq, keys = make(sequence=True), shard_keys(namespace, "jobs", 0)
     put(seq, 1, 2, 4)
     lease = seq.claim(lease=30)
     messages = iter(lease)
@@ -133,7 +133,7 @@ def test_a_number_handled_is_a_duplicate_for_as_long_as_the_group_is_known(
         assert seq.append("again", group="g", score=number, id=f"other {number}").duplicate
     assert seq.append_many([{"group": "g", "body": n, "score": n} for n in (2, 3)]).duplicates == 1
     assert drain(seq) == [3]
-    link.command("HDEL", lane_keys(namespace, "jobs", 0).marks, "g")
+    link.command("HDEL", shard_keys(namespace, "jobs", 0).marks, "g")
     assert seq.append("again", group="g", score=1).duplicate is False, "a group that was forgotten begins again"
     assert drain(seq) == ["again"]
 
@@ -224,7 +224,7 @@ def test_a_redriven_number_does_not_wait_for_what_was_forgotten(
             raise ValueError
 
     seq.consume(fail, until_empty=True)
-    link.command("DEL", lane_keys(namespace, "jobs", 0).marks)
+    link.command("DEL", shard_keys(namespace, "jobs", 0).marks)
     assert seq.redrive("g").redriven == 1
     assert seq.explain("g").reason == "due"
     assert claim_all(seq) == [2]

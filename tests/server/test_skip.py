@@ -1,4 +1,4 @@
-"""What a skip takes away: named, made a dead letter, or kept in its lane until the next skip and put back."""
+"""What a skip takes away: named, made a dead letter, or kept in its shard until the next skip and put back."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_last_skipped_message_comes_back_to_its_place(make: Callable[..., Se
         seq.unskip("g")
 
 
-def test_the_next_skip_in_its_lane_takes_its_place(make: Callable[..., Sequencer]) -> None:
+def test_the_next_skip_in_its_shard_takes_its_place(make: Callable[..., Sequencer]) -> None:
     seq = parked(make)
     seq.skip("g")
     seq.skip("h")
@@ -125,7 +125,7 @@ def test_what_a_consumer_has_in_hand_is_not_taken_away(make: Callable[..., Seque
         seq.reschedule("g", "m1", delay=0)
     found = seq.get("g", "m1")
     assert found
-    assert (found.state, found.phase, seq.explain("g").reason) == ("leased", "running", "leased")
+    assert (found.state, found.status, seq.explain("g").reason) == ("leased", "running", "leased")
 
 
 @pytest.mark.parametrize("is_looked_at", [False, True], ids=["no consumer", "a consumer"])

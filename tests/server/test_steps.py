@@ -11,7 +11,7 @@ import pytest
 from sequencer import Sequencer
 from sequencer.consume.threads import Consumer
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.store.ledger import Ledger, decode_ledger
 from sequencer.store.record import decode_head
 from sequencer.testing.proxy.fault_proxy import FaultProxy
@@ -50,7 +50,7 @@ def declare(seq: Sequencer, *names: str, **options: Any) -> list[str]:
 
 
 def ledger_of(link: Link, seq: Sequencer, group: str = "g", id: str = "m") -> Ledger:
-    key = f"{lane_keys(seq.options.namespace, seq.queue, 0).prefix}body:{group}"
+    key = f"{shard_keys(seq.options.namespace, seq.queue, 0).prefix}body:{group}"
     written = decode_head(link.command("HGET", key, id)).written
     assert written is not None
     return decode_ledger(written.ledger)
@@ -148,7 +148,7 @@ def test_a_step_that_outlives_its_lease_is_not_acknowledged(make: Make, seq: Seq
     def step(message: Any, call: Any) -> None:
         ran.append((call.name, message.token))
         if len(ran) == 1:
-            keys = lane_keys(seq.options.namespace, "jobs", 0)
+            keys = shard_keys(seq.options.namespace, "jobs", 0)
             link.command("ZADD", keys.schedule, 0, "g")  # as if the lease had run out
             with make().claim() as other:
                 (message,) = list(other)
@@ -167,11 +167,11 @@ def test_a_message_that_is_gone_ends_its_pass(
     make: Make, seq: Sequencer, link: Link, caplog: pytest.LogCaptureFixture
 ) -> None:
     ran: list[str] = []
-    keys = lane_keys(seq.options.namespace, "jobs", 0)
+    keys = shard_keys(seq.options.namespace, "jobs", 0)
 
     def step(message: Any, call: Any) -> str:
         ran.append(f"{message.id} {call.name}")
-        if message.id == "m0":  # by hand: cancel and replace refuse a message that is in hand
+        if message.id == "m0":  # by hand: cancel and replace refuse a message that is in progress
             link.command("HDEL", f"{keys.prefix}body:g", "m0")
             link.command("ZREM", f"{keys.prefix}order:g", f"{message.stamp:016d}m0")
         return "paid"

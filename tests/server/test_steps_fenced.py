@@ -9,7 +9,7 @@ import pytest
 
 from sequencer import Sequencer
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.store.record import decode_head
 from sequencer.testing import wait_until
 from sequencer.testing.proxy.fault_proxy import FaultProxy
@@ -28,7 +28,7 @@ def ran_beside_a_late_note(
     which step, and the record before it came and after.
     """
     old, new = make(redis=proxy.url), make()
-    body = lane_keys(old.options.namespace, "jobs", 0).body("g")
+    body = shard_keys(old.options.namespace, "jobs", 0).body("g")
     ran, records = list[tuple[str, str]](), list[bytes]()
     proxy.add("request delayed", on=("note",), seconds=60.0)
     new.append(1, "g", id="m")

@@ -12,15 +12,17 @@ from sequencer import Sequencer, calls
 from sequencer.calls.call import Call
 from sequencer.errors import Park, SequencerError
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.store.registration import PROTOCOL
 from tests.support.every_script import run_every_script
 
 from ..support.changed_script import changed_script
 
 LUA = Path(calls.__file__).parents[1] / "lua"
-WITHOUT_ROUTE = {"adopt", "register", "repair"}
-"""Two change the route, and `repair` works on any. A client of another protocol ends at the registry, before them."""
+WITHOUT_GENERATION = {"adopt", "register", "repair"}
+"""Two change the generation, and `repair` works on any. A client of another protocol ends at the registry, before
+them.
+"""
 BY_TOKEN = {"renew"}
 """Of groups that a claim leased, which was refused."""
 
@@ -45,21 +47,21 @@ def refused(make: Callable[..., Sequencer], link: Link, namespace: str) -> set[s
     seq.consume(until_empty=True)
     seq.skip("b", dead_letter=True)
     (letter,) = seq.dead()
-    keys = lane_keys(namespace, "jobs", 0)
-    route = link.command("HGET", keys.policy, "route").decode()
-    other = route.replace(f"{PROTOCOL}.", f"{PROTOCOL - 1}.", 1)
-    assert other != route
+    keys = shard_keys(namespace, "jobs", 0)
+    generation = link.command("HGET", keys.policy, "generation").decode()
+    other = generation.replace(f"{PROTOCOL}.", f"{PROTOCOL - 1}.", 1)
+    assert other != generation
     before = dump(link, namespace)
     found = set()
 
     def run(call: Call[Any]) -> None:
-        if call.script in WITHOUT_ROUTE | BY_TOKEN:
+        if call.script in WITHOUT_GENERATION | BY_TOKEN:
             return
         try:
             said = link.command(*call.eval_command(other))
         except SequencerError as error:
             said = str(error)
-        assert f"ROUTE {route}" in str(said), f"{call.script} answers {said!r}"
+        assert f"GENERATION {generation}" in str(said), f"{call.script} answers {said!r}"
         found.add(call.script)
 
     run_every_script(run, keys)
@@ -72,14 +74,14 @@ def test_a_client_of_another_protocol_is_refused_in_every_script(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
     everything = {path.stem for path in LUA.glob("*.lua")}
-    assert refused(make, link, namespace) == everything - WITHOUT_ROUTE - BY_TOKEN
+    assert refused(make, link, namespace) == everything - WITHOUT_GENERATION - BY_TOKEN
 
 
 def test_a_redrive_that_does_not_compare_it_is_found(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
     with (
-        changed_script("redrive", "if there ~= route then", "if false then"),
+        changed_script("redrive", "if there ~= generation then", "if false then"),
         pytest.raises(AssertionError, match="redrive answers"),
     ):
         refused(make, link, namespace)

@@ -20,11 +20,11 @@ from sequencer.drain.steps.passes import Pass
 
 from ..support.real_log import real_log
 
-TICKETS, TRIES = 200, 3
+TICKETS, ATTEMPTS = 200, 3
 
 
 class Planned(NamedTuple):
-    """A step; of `share` of the tries, or of all tries of `share` of the messages, it fails."""
+    """A step; of `share` of the attempts, or of all attempts of `share` of the messages, it fails."""
 
     share: float
     always: bool = False
@@ -33,7 +33,7 @@ class Planned(NamedTuple):
 
     @property
     def limit(self) -> int:
-        return 1 if self.once or self.optional else TRIES
+        return 1 if self.once or self.optional else ATTEMPTS
 
     def fails(self, name: str, id: str, attempt: int) -> bool:
         text = f"{name} {id}" if self.always else f"{name} {id} {attempt}"
@@ -53,15 +53,15 @@ Runs = list[tuple[str, int]]
 
 def model(id: str) -> tuple[Runs, set[str]]:
     """What a compensation queue runs of a message, and what is done in the end: passes over what is not done, in which
-    a step that fails does not stop the next one, until nothing may be tried again.
+    a step that fails does not stop the next one, until nothing may be retried.
     """
-    runs, done, tries = list[tuple[str, int]](), set[str](), Counter[str]()
-    for _ in range(TRIES):
+    runs, done, attempts = list[tuple[str, int]](), set[str](), Counter[str]()
+    for _ in range(ATTEMPTS):
         for name, step in STEPS.items():
-            if name not in done and tries[name] < step.limit:
-                tries[name] += 1
-                runs.append((name, tries[name]))
-                done |= set() if step.fails(name, id, tries[name]) else {name}
+            if name not in done and attempts[name] < step.limit:
+                attempts[name] += 1
+                runs.append((name, attempts[name]))
+                done |= set() if step.fails(name, id, attempts[name]) else {name}
         if done >= REQUIRED:
             break
     return runs, done
@@ -110,17 +110,17 @@ def events() -> list[dict[str, Any]]:
 @pytest.fixture
 def seq(make: Callable[..., Sequencer]) -> Sequencer:
     by = {"group_by": ("case",), "id_by": "n", "score_by": "ts"}
-    aside: Any = {"on_failure": "dead_letter", "on_question": "dead_letter"}
-    return make("tickets", max_attempts=TRIES, backoff=0.001, history_window=3600, **by, **aside)
+    aside: Any = {"on_failure": "dead_letter", "on_unresolved": "dead_letter"}
+    return make("tickets", max_attempts=ATTEMPTS, backoff=0.001, history_window=3600, **by, **aside)
 
 
 @pytest.mark.slow
 def test_each_step_has_an_outcome_of_its_own(seq: Sequencer, events: list[dict[str, Any]]) -> None:
     seen = Seen(seq, events)
     seen.check(events)
-    assert all(len(keys) == 1 for keys in seen.keys.values()), "a step has one key for all its tries"
-    tries = Counter(len([one for one, _ in runs if one == name]) for runs in seen.runs.values() for name in STEPS)
-    assert {*tries} == {1, 2, 3}, "none is left out, and none is tried too often"
+    assert all(len(keys) == 1 for keys in seen.keys.values()), "a step has one key for all its attempts"
+    attempts = Counter(len([one for one, _ in runs if one == name]) for runs in seen.runs.values() for name in STEPS)
+    assert {*attempts} == {1, 2, 3}, "none is left out, and none is tried too often"
 
     ends = {str(event["n"]): model(str(event["n"]))[1] for event in events}
     letters = {letter.message.id: letter for letter in seq.dead(limit=10_000)}

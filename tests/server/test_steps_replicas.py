@@ -69,7 +69,7 @@ def test_a_step_whose_start_no_replica_confirms_is_not_called(
     assert "step charge was not called: the replica did not confirm its start within 0.01 s" in told[0].text
     charge = ledger_of(link, seq).get("charge")
     assert charge is not None
-    assert (charge.state, charge.tries) == ("open", 0), "nobody is asked, and nothing is counted"
+    assert (charge.state, charge.attempts) == ("open", 0), "nobody is asked, and nothing is counted"
     (group,) = seq.groups()
     assert group.state != "parked"
     seq.resume("g")
@@ -112,7 +112,7 @@ def test_a_user_who_may_not_wait_is_refused_before_a_step_is_noted(start_server:
 def test_a_start_that_was_sent_twice_is_written_again_before_replicas_are_asked(
     make: Callable[..., Sequencer], proxy: Any, link: Link
 ) -> None:
-    """By another connection than that of the first try, WAIT says nothing of it."""
+    """By another connection than that of the first attempt, WAIT says nothing of it."""
     link.command("SET", one := "{sequencer-test}:one", "\x01")
     seen: list[str] = []
     endpoint = wired(Endpoint.from_url(proxy.url), lambda inner: OneReplica(inner, seen, one))

@@ -18,7 +18,7 @@ def test_stage_2_just_before_a_handler_begins_is_not_lost(seq: Sequencer) -> Non
     assert (summary.reason, summary.handled, summary.failed) == ("stopped", 0, 0)
     assert begun == []
     (message,) = seq.peek(["g"])
-    assert message.attempt == 1, "given back uncounted"
+    assert message.attempt == 1, "released uncounted"
 
 
 def test_a_stage_does_not_go_back() -> None:

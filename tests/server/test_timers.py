@@ -14,7 +14,7 @@ import redis
 from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.errors import IdConflict, InvalidMessage, InvalidScore, InvalidTime, MessageBusy, MessageNotFound
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
 from ..support.background import Background
@@ -91,7 +91,7 @@ def test_a_delayed_head_with_a_score_of_its_own_holds_those_behind_it(seq: Seque
 
 def test_timers_fire_on_time_and_once_while_consumers_wait(make: Callable[..., Sequencer]) -> None:
     """Idle consumers learn of a new timer at once, and know when the next one is due."""
-    seq = make(lanes=2)
+    seq = make(shards=2)
     fired: list[Message] = []
     with Background(seq, fired.append), Background(make(), fired.append):
         for n in range(40):
@@ -263,7 +263,7 @@ def test_times_that_can_not_be_are_refused(
         seq.append(1, group="g", **options)
     with pytest.raises(InvalidMessage, match=words):
         seq.reschedule("g", "x", **options)
-    assert link.command("KEYS", lane_keys(namespace, "jobs", 0).prefix + "*") in ([], [b"policy"])
+    assert link.command("KEYS", shard_keys(namespace, "jobs", 0).prefix + "*") in ([], [b"policy"])
     with pytest.raises(InvalidTime, match="no time given"):
         seq.reschedule("g", "x")
     for change in changes(seq, "x"):
@@ -272,7 +272,7 @@ def test_times_that_can_not_be_are_refused(
 
 
 def test_many_carry_their_own_times(make: Callable[..., Sequencer]) -> None:
-    seq = make(lanes=3)
+    seq = make(shards=3)
     items: list[dict[str, Any]] = [{"group": n, "body": n, "id": n, "delay": 0.1 if n % 2 else 0} for n in range(10)]
     assert seq.append_many(items).appended == 10
     assert seq.append_many(items).duplicates == 10

@@ -13,7 +13,7 @@ from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import ConfigurationError, GroupNotFound, InvalidMessage
 from sequencer.net.link import Link
 from sequencer.queue import counts
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing.wire import Wire, name_of, wired
 
 NAMED = ("{o", "{b", "{s", "{l", "{f", "{c", "{p")
@@ -45,7 +45,7 @@ def test_info_counts_groups_by_state_and_messages(make: Callable[..., Sequencer]
         info = seq.info()
         counts = (info.groups, info.due, info.leased, info.waiting, info.parked)
         assert counts == (4, 1, 1, 2, 0)
-        assert (info.backlog, info.is_estimate, info.lanes) == (9, False, 1)
+        assert (info.backlog, info.is_estimate, info.shards) == (9, False, 1)
         assert info.lag_s > 0
         assert (info.totals["appended"], info.totals["failed"]) == (9, 2)
         states = {group.group: group.state for group in seq.groups()}
@@ -64,7 +64,7 @@ def test_info_counts_groups_by_state_and_messages(make: Callable[..., Sequencer]
 def test_a_lease_that_has_ended_is_due_and_not_leased(seq: Sequencer, link: Link, namespace: str) -> None:
     seq.append(1, group="g")
     with seq.claim(lease=30):
-        link.command("ZADD", lane_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
+        link.command("ZADD", shard_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
         info = seq.info()
     assert (info.groups, info.due, info.leased, info.waiting) == (1, 1, 0, 0)
 
@@ -137,8 +137,8 @@ def test_a_look_at_a_queue_does_not_make_it(make: Callable[..., Sequencer], serv
     with pytest.raises(GroupNotFound):
         seq.resume("g")
     assert list_queues(server.url, namespace) == []
-    make("typo", lanes=3).append(1, group="g")
-    assert (seq.info().lanes, seq.info().backlog) == (3, 1)
+    make("typo", shards=3).append(1, group="g")
+    assert (seq.info().shards, seq.info().backlog) == (3, 1)
 
 
 def test_queues_of_a_namespace_are_listed(make: Callable[..., Sequencer], server: Any, namespace: str) -> None:
@@ -166,7 +166,7 @@ def test_queues_of_a_namespace_are_listed(make: Callable[..., Sequencer], server
 def test_the_check_of_invariants_finds_what_is_broken(
     seq: Sequencer, link: Link, namespace: str, damage: tuple[str, ...], word: str
 ) -> None:
-    keys = lane_keys(namespace, "jobs", 0)
+    keys = shard_keys(namespace, "jobs", 0)
     seq.append(1, group="g", id="x")
     assert check_invariants(link, [keys]) == []
     places = {"order": keys.order("g"), "body": keys.body("g"), "prefix": keys.prefix}

@@ -1,1 +1,1 @@
-"""What several tests share: models, lanes, damage, helpers."""
+"""What several tests share: models, shards, damage, helpers."""

@@ -40,7 +40,7 @@ class Holder:
 
 
 class Simulator:
-    """One lane as the scripts keep it: leases, losses, late arrivals, repeats, redrives. Time goes on by itself."""
+    """One shard as the scripts keep it: leases, losses, late arrivals, repeats, redrives. Time goes on by itself."""
 
     def __init__(self) -> None:
         self.now = self.clock = BASE

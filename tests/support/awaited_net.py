@@ -66,19 +66,19 @@ class AwaitedNet:
     ) -> Answer[list[Any]]:
         async def once(connection: Connection) -> tuple[list[Any], int]:
             def make(call: Call[Any]) -> Command:
-                return call.known_command(self._known, self.guide.route if self.guide else "")
+                return call.known_command(self._known, self.guide.generation if self.guide else "")
 
             def make_whole(call: Call[Any]) -> Command:
-                return call.eval_command(self.guide.route if self.guide else "")
+                return call.eval_command(self.guide.generation if self.guide else "")
 
             round_trip = RoundTrip(calls, make, make_whole=make_whole, is_atomic=is_atomic, wait=wait)
             if again := round_trip.again(await self._exchange(connection, round_trip.commands(), meanwhile)):
                 round_trip.take_again(await self._exchange(connection, again))
-            for _ in range(ROUNDS) if self.guide and round_trip.astray() else ():
+            for _ in range(ROUNDS) if self.guide and round_trip.stale() else ():
                 assert self.guide
-                await self.guide.find_route(_OnConnection(self, connection))
-                round_trip.take_again(await self._exchange(connection, round_trip.astray()))
-                if not round_trip.astray():
+                await self.guide.find_generation(_OnConnection(self, connection))
+                round_trip.take_again(await self._exchange(connection, round_trip.stale()))
+                if not round_trip.stale():
                     break
             return round_trip.values(self.name), round_trip.confirmed
 
@@ -127,7 +127,7 @@ class AwaitedNet:
     async def _repeated(
         self, calls: Sequence[Call[Any]] | None, once: Callable[[Connection], Coroutine[Any, Any, T]]
     ) -> tuple[T, bool]:
-        """What it gives in the end, and whether a first try may have been carried out."""
+        """What it gives in the end, and whether a first attempt may have been carried out."""
         repeats: Repeats | None = None
         async with self._turn:
             while True:
@@ -155,7 +155,7 @@ class AwaitedNet:
                 except (redis.RedisError, OSError, UnicodeError) as error:
                     raise translate(error, self.name) from error
                 if self.guide:
-                    await self.guide.look(_OnConnection(self, connection), is_new=True)
+                    await self.guide.refresh(_OnConnection(self, connection), is_new=True)
             except BaseException:
                 await connection.disconnect(nowait=True)
                 raise

@@ -1,4 +1,4 @@
-"""A script with another text: a broken twin of the library, for tests that have to notice it."""
+"""A script with another text: a negative control of the library, for tests that have to notice it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sequencer.testing import wire
 def changed_script(name: str, old: str, new: str) -> Iterator[None]:
     """The library with another text in one of its scripts."""
     real = sources.script_source
-    assert old in real(name), f"{name}.lua has no {old!r} any more; change this twin"
+    assert old in real(name), f"{name}.lua has no {old!r} any more; change this control"
 
     def source(script: str) -> str:
         text = real(script)

@@ -9,15 +9,15 @@ from typing import Any
 
 from sequencer import Sequencer
 from sequencer.net.link import Link
-from sequencer.store.keys import LaneKeys, registry_key
+from sequencer.store.keys import ShardKeys, registry_key
 
-Damage = Callable[[Link, LaneKeys], Any]
+Damage = Callable[[Link, ShardKeys], Any]
 FAILURE = '{"member":"","id":"a","type":"ValueError","message":"no","attempt":1,"at":1}'
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is done to group `g` (messages a, b, c), what is then said, and what is left after mending."""
+    """What is done to group `g` (messages a, b, c), what is then said, and what is left after fixing."""
 
     damage: Damage
     said: str
@@ -27,12 +27,12 @@ class Case:
     dead: str = ""
 
 
-def member(link: Link, keys: LaneKeys, id: str) -> str:
+def member(link: Link, keys: ShardKeys, id: str) -> str:
     names: list[bytes] = link.command("ZRANGE", keys.order("g"), 0, -1)
     return next(name.decode() for name in names if name.decode()[16:] == id)
 
 
-def record(link: Link, keys: LaneKeys, id: str) -> bytes:
+def record(link: Link, keys: ShardKeys, id: str) -> bytes:
     data: bytes = link.command("HGET", keys.body("g"), id)
     return data
 
@@ -220,8 +220,8 @@ CASES = {
 }
 
 
-def change_policy_by_hand(link: Link, keys: LaneKeys, **fields: str) -> None:
-    """In the registry and in the lane, as no client would."""
+def change_policy_by_hand(link: Link, keys: ShardKeys, **fields: str) -> None:
+    """In the registry and in the shard, as no client would."""
     namespace, queue, _ = keys.prefix[1:].split(":")[:3]
     registry = registry_key(namespace, queue)
     policy = json.loads(link.command("HGET", registry, "policy"))

@@ -12,12 +12,12 @@ from sequencer.doctor.rights import SCRATCH
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
-from sequencer.store.keys import LaneKeys
+from sequencer.store.keys import ShardKeys
 from sequencer.store.ledger.written import Written
 from sequencer.store.registration import PROTOCOL, Registration, plain_tags
 
 
-def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
+def run_every_script(run: Callable[[Call[Any]], Any], keys: ShardKeys) -> None:
     """`run` gives None for one that failed."""
     run(calls.append(keys, [Item(SCRATCH, str(n), f"{n}.0", b"[1]") for n in range(3)]))
     claimed = run(calls.claim(keys, SCRATCH, SCRATCH, 60.0, ClaimLimits(1, 1)))
@@ -26,7 +26,7 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
     letter = f"{member[:16]}{SCRATCH}\n0"
     one = Registration(PROTOCOL, 1, 0, plain_tags(1), Policy().stored())
     for call in (
-        calls.register(keys.memory, None, one),  # on the scratch lane too: any hash will do
+        calls.register(keys.memory, None, one),  # on the scratch shard too: any hash will do
         calls.unregister(keys.memory, one),
         calls.adopt(keys, one),
         calls.adopt(keys, one, "confirm", pending="none"),
@@ -38,7 +38,7 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
         calls.redrive(keys, [letter]),
         calls.purge(keys, [letter]),
         calls.rerun(keys, SCRATCH, "0", "0" * 16, ("0", 2), b"[1]"),
-        calls.revise(keys, SCRATCH, "2", "", ""),
+        calls.update(keys, SCRATCH, "2", "", ""),
         calls.skip_gap(keys, SCRATCH, f"{'0' * 16}1", "", "#1"),
         calls.pause(keys, SCRATCH, True),
         calls.pause(keys, SCRATCH, False),
@@ -48,9 +48,9 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: LaneKeys) -> None:
         calls.inspect(keys, SCRATCH, "1"),
         calls.find(keys, "1"),
         calls.sweep(keys),
-        calls.alarm(keys, [calls.Condition(SCRATCH, "open", "1", "1", "")], [SCRATCH], calls.AlarmTimes(1.0)),
-        calls.alarm_sent(keys, calls.Grant(SCRATCH, "open", SCRATCH, 0, 0, "", "", "", False, "", 0)),
-        calls.untold(keys, SCRATCH),
+        calls.alert(keys, [calls.Condition(SCRATCH, "open", "1", "1", "")], [SCRATCH], calls.AlertTimes(1.0)),
+        calls.alert_sent(keys, calls.Grant(SCRATCH, "open", SCRATCH, 0, 0, "", "", "", False, "", 0)),
+        calls.pending_news(keys, SCRATCH),
         calls.told(keys, SCRATCH, cursor="0"),
         calls.repair(keys, SCRATCH, dry_run=False),
     ):

@@ -19,7 +19,7 @@ class Ended:
     """How one ended, by the clock of who noted it."""
 
     outcome: str
-    tries: int
+    attempts: int
     appended_at: float
     began_at: float | None
     finished_at: float
@@ -32,25 +32,25 @@ class Recorder:
     exact_s: float = 0.010
     waiting: dict[Name, float] = field(default_factory=dict)
     """Pending -> when it was appended."""
-    tries: dict[Name, int] = field(default_factory=dict)
+    attempts: dict[Name, int] = field(default_factory=dict)
     dead: dict[Name, float] = field(default_factory=dict)
     """Dead letters -> when they had been appended."""
-    dead_tries: dict[Name, int] = field(default_factory=dict)
+    dead_attempts: dict[Name, int] = field(default_factory=dict)
     ended: dict[Name, Ended] = field(default_factory=dict)
 
     def appended(self, name: Name, at: float) -> None:
-        self.waiting[name], self.tries[name] = at, 0
+        self.waiting[name], self.attempts[name] = at, 0
 
     def end(self, name: Name, outcome: str, finished_at: float, began_at: float | None = None) -> None:
         appended_at = self.waiting.pop(name)
-        self.ended[name] = Ended(outcome, self.tries.pop(name, 0), appended_at, began_at, finished_at)
+        self.ended[name] = Ended(outcome, self.attempts.pop(name, 0), appended_at, began_at, finished_at)
 
     def bury(self, name: Name) -> None:
-        self.dead[name], self.dead_tries[name] = self.waiting.pop(name), self.tries.pop(name, 0)
+        self.dead[name], self.dead_attempts[name] = self.waiting.pop(name), self.attempts.pop(name, 0)
 
     def purge(self, finished_at: float) -> None:
         for name, appended_at in self.dead.items():
-            self.ended[name] = Ended("purged", self.dead_tries[name], appended_at, None, finished_at)
+            self.ended[name] = Ended("purged", self.dead_attempts[name], appended_at, None, finished_at)
         self.dead.clear()
 
     # -- what the queue says ------------------------------------------------------------------------------------
@@ -77,13 +77,13 @@ class Recorder:
     def _compare_one(self, name: Name, info: MessageInfo | None) -> None:
         if name in self.waiting:
             assert info is not None, name
-            assert info.phase in ("pending", "running") or info.state == "parked", info
+            assert info.status in ("pending", "running") or info.state == "parked", info
             assert (info.finished_at, info.consumer) == (None, "")
             self._same_time(info.appended_at, self.waiting[name])
-            assert info.attempts == self.tries[name]
+            assert info.attempts == self.attempts[name]
         elif name in self.dead:
             assert info is not None
-            assert (info.state, info.phase) == ("dead", "error")
+            assert (info.state, info.status) == ("dead", "error")
             self._same_time(info.appended_at, self.dead[name])
         elif name in self.ended:
             assert info is not None
@@ -93,7 +93,7 @@ class Recorder:
 
     def _compare_ended(self, info: MessageInfo, wanted: Ended) -> None:
         phase = "error" if wanted.outcome in ("skipped", "dropped", "purged") else "finished"
-        assert (info.state, info.phase, info.attempts) == (wanted.outcome, phase, wanted.tries), (info, wanted)
+        assert (info.state, info.status, info.attempts) == (wanted.outcome, phase, wanted.attempts), (info, wanted)
         assert (info.message, info.due_in_s) == (None, None)
         for told, noted in (
             (info.appended_at, wanted.appended_at),
@@ -116,5 +116,5 @@ def names_of(groups: str, ids: str) -> list[Name]:
 def handled_by(recorder: Recorder, clock: Any, message: Any) -> tuple[Name, float]:
     """A handler begins with this: its message is tried once more."""
     name = (message.group[0], message.id)
-    recorder.tries[name] = message.attempt
+    recorder.attempts[name] = message.attempt
     return name, clock()

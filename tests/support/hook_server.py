@@ -1,4 +1,4 @@
-"""A receiver of alarms on this machine: it writes requests down, and answers well, wrongly, slowly or not at all."""
+"""A receiver of alerts on this machine: it writes requests down, and answers well, wrongly, slowly or not at all."""
 
 from __future__ import annotations
 

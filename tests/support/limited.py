@@ -50,10 +50,10 @@ def perform(
     consumer = SimpleNamespace(
         _handler=handler,
         on_first=None,
-        _keeper=SimpleNamespace(limit=limit),
+        _renewer=SimpleNamespace(limit=limit),
         _step_calls=step_calls,
         _is_interrupted=False,
-        _in_hand=None,
+        _in_progress=None,
         memory=None,
     )
     with limit.in_force():

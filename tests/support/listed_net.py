@@ -13,7 +13,7 @@ from sequencer.net.blocking import finish
 from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy
 from sequencer.store.item import ItemMaker
-from sequencer.store.keys import LaneKeys, lane_keys, lane_of
+from sequencer.store.keys import ShardKeys, shard_keys, shard_of
 from sequencer.values.views import QueueInfo
 
 T = TypeVar("T")
@@ -126,26 +126,26 @@ class ListedSession:
         self,
         net: ListedNet,
         *,
-        lanes: int = 1,
+        shards: int = 1,
         policy: Policy | None = None,
         fresh: Policy | None = None,
         **options: Any,
     ) -> None:
         self.net, self.options = net, QueueOptions(queue="q", namespace="n", **options)
         self.items = ItemMaker(self.options)
-        self.keys = [lane_keys("n", "q", lane) for lane in range(lanes)]
+        self.keys = [shard_keys("n", "q", shard) for shard in range(shards)]
         self._policy = policy or Policy()
         self._fresh = fresh or self._policy
         self.allowed: list[str] = []
         self.last_info: tuple[float, QueueInfo] | None = None
 
-    async def lanes(self, role: str | None = None, *, register: bool | None = None) -> list[LaneKeys]:
+    async def shards(self, role: str | None = None, *, register: bool | None = None) -> list[ShardKeys]:
         if role:
             await self.allow(role)
         return self.keys
 
-    async def keys_of(self, group: str, role: str | None = None) -> LaneKeys:
-        return self.keys[lane_of(group, len(await self.lanes(role)))]
+    async def keys_of(self, group: str, role: str | None = None) -> ShardKeys:
+        return self.keys[shard_of(group, len(await self.shards(role)))]
 
     async def policy(self, role: str | None = None) -> Policy:
         return self._policy
@@ -156,10 +156,10 @@ class ListedSession:
     async def allow(self, role: str) -> None:
         self.allowed.append(role)
 
-    async def lanes_to_append(self) -> list[LaneKeys]:
+    async def shards_to_append(self) -> list[ShardKeys]:
         return self.keys
 
-    def known_lanes(self) -> list[LaneKeys]:
+    def known_shards(self) -> list[ShardKeys]:
         return self.keys
 
     async def is_sequence(self) -> bool:

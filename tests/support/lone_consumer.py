@@ -1,4 +1,4 @@
-"""One consumer in virtual time: the real drain, with all it holds and has in flight, on a model of a lane."""
+"""One consumer in virtual time: the real drain, with all it holds and has in flight, on a model of a shard."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ConsumerOptions, QueueOptions
 from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.values.message import ConsumeSummary, Message
 
-from .lane_link import Link
-from .model.lane import ModelLane
+from .model.shard import ModelShard
+from .shard_link import Link
 
-KEYS = lane_keys("n", "q", 0)
+KEYS = shard_keys("n", "q", 0)
 STEPS = 20_000
 T = TypeVar("T")
 
@@ -31,18 +31,18 @@ class _LinkNow(Link):
     """Sends at its consumer's time."""
 
     def __init__(self, one: Drained) -> None:
-        super().__init__(one.lane)
+        super().__init__(one.shard)
         self.one = one
 
     def run(self, calls: Any) -> list[Any]:
-        self.lane.now_us = round(self.one.now_s * 1e6)
+        self.shard.now_us = round(self.one.now_s * 1e6)
         results = super().run(calls)
         self.one.on_way_back(calls)
         return results
 
 
 class Drained:
-    """One consumer whose handlers take `handler_s`; the keeper looks beside each and behind it.
+    """One consumer whose handlers take `handler_s`; the renewer looks beside each and behind it.
 
     Tests make another one of it by what they override: an answer that is late or lost, something that comes between.
     """
@@ -50,7 +50,7 @@ class Drained:
     def __init__(
         self, handler_s: float, options: ConsumerOptions | None = None, *, policy: Policy | None = None
     ) -> None:
-        self.lane, self.now_s, self.handler_s = ModelLane(policy), 1000.0, handler_s
+        self.shard, self.now_s, self.handler_s = ModelShard(policy), 1000.0, handler_s
         self.options = options or ConsumerOptions()
         self.control = Control()
         self.link: Any = _LinkNow(self)
@@ -69,8 +69,8 @@ class Drained:
     def append(self, group: str, first: int, count: int) -> None:
         numbers = range(first, first + count)
         items = [Item(group, f"{group}{number}", f"{number}.0", b"[1]") for number in numbers]
-        self.lane.now_us = round(self.now_s * 1e6)
-        self.lane.run(append(KEYS, items))
+        self.shard.now_us = round(self.now_s * 1e6)
+        self.shard.run(append(KEYS, items))
 
     def groups(self) -> list[list[str]]:
         """Of each batch, the groups of its handler runs."""

@@ -1,6 +1,6 @@
 """A stateful hypothesis machine: producers, two consumers and everything that can happen to them, in virtual time.
 
-The consumers are the real drain generator and all that it holds and has in flight; the lane is the model. Handlers run
+The consumers are the real drain generator and all that it holds and has in flight; the shard is the model. Handlers run
 "long": one begins at one step and ends at a later one, and anything may come between.
 """
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sequencer.calls.append import append
-from sequencer.calls.operate import pause, redrive, revise
+from sequencer.calls.operate import pause, redrive, update
 from sequencer.drain.effects import Flush, Note, SettleAndClaim, Wait
 from sequencer.drain.steps.declared import Steps
 from sequencer.errors import Park, Retry, SetAside
@@ -23,7 +23,7 @@ from sequencer.store.envelope import encode_envelope, encode_score
 from sequencer.store.item import Item
 
 from .handling_rules import GROUPS, Rules
-from .model.lane import ModelLane
+from .model.shard import ModelShard
 from .simulated_consumer import KEYS, SimConsumer
 
 QUEUE = QueueOptions(queue="q", max_attempts=3, backoff_s=0.1)
@@ -43,7 +43,7 @@ POLICIES = (
 class ConsumersMachine(Rules, RuleBasedStateMachine):
     """Rules are what can happen; checks are made when a handler starts, and at the end after a clean drain."""
 
-    lane_class: type[ModelLane] = ModelLane
+    shard_class: type[ModelShard] = ModelShard
     declared: Steps | None = None
     """The steps of each message; None where a handler takes them."""
 
@@ -56,13 +56,13 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
         self.begin_with(policy, replace(QUEUE, on_failure=on_failure))
 
     def begin_with(self, policy: Policy, queue: QueueOptions) -> None:
-        self.judge_by(policy, queue, self.lane_class(policy))
+        self.judge_by(policy, queue, self.shard_class(policy))
         self.names = 0
         self.consumers = [self.new_consumer(), self.new_consumer()]
 
     @property
     def now_s(self) -> float:
-        return self.lane.now_us / 1e6
+        return self.shard.now_us / 1e6
 
     def new_consumer(self) -> SimConsumer:
         self.names += 1
@@ -83,23 +83,23 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
             text = "" if delay and not self.policy.sequence else encode_score(number)
             items.append(Item(group, name, text, encode_envelope(name, None, 1000), delay))
         self.ids += count
-        for item, mark in zip(items, self.lane.run(append(KEYS, items, on_conflict="others")), strict=True):
+        for item, mark in zip(items, self.shard.run(append(KEYS, items, on_conflict="others")), strict=True):
             if mark.outcome == "stored":
                 self.put(group, item.id, mark.stamp)
             else:
                 assert self.policy.sequence or self.policy.on_late != "handle", mark.outcome
 
     @rule(which=st.integers(0, 20), delay=st.sampled_from(["+0", "+2000000"]), how=st.sampled_from("crxy"))
-    @precondition(lambda self: self.lane.orders)
+    @precondition(lambda self: self.shard.orders)
     def change(self, which: int, delay: str, how: str) -> None:
         """Cancel, reschedule or replace a message that is pending."""
-        group = sorted(self.lane.orders)[which % len(self.lane.orders)]
-        members = self.lane.members(group)
+        group = sorted(self.shard.orders)[which % len(self.shard.orders)]
+        members = self.shard.members(group)
         member = members[which % len(members)]
         if how in "xy":
             score = self.key_of[member][0] + (0 if how == "x" else 1)
             item = Item(group, member[16:], encode_score(score), encode_envelope("again", None, 1000), delay)
-            (mark,) = self.lane.run(append(KEYS, [item], on_conflict="replace"))
+            (mark,) = self.shard.run(append(KEYS, [item], on_conflict="replace"))
             if mark.outcome != "stored":
                 is_refused = mark.outcome == "effects" and self.declared is not None
                 assert is_refused or self.policy.sequence or self.policy.on_late != "handle", mark.outcome
@@ -107,24 +107,24 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
             self.excused.add(member)
             self.put(group, member[16:], mark.stamp)
             return
-        if self.lane.run(revise(KEYS, group, member[16:], "due" if how == "r" else "", delay)) == "done":
+        if self.shard.run(update(KEYS, group, member[16:], "due" if how == "r" else "", delay)) == "done":
             running = [consumer.running for consumer in self.consumers if consumer.running is not None]
             begun = [f"{message.stamp:016d}{message.id}" for message in running if self.is_valid(message)]
             assert member not in begun, "a message in the hands of a consumer was cancelled"
             self.excused.add(member)
             if how == "r":
-                self.put(group, member[16:], self.lane.clock)
+                self.put(group, member[16:], self.shard.clock)
 
     @rule(which=st.integers(0, 1))
     def change_what_runs(self, which: int) -> None:
-        """Try to cancel a message while its handler runs, in a group that holds more."""
+        """Attempt to cancel a message while its handler runs, in a group that holds more."""
         message = self.consumers[which].running
-        if message is None or len(self.lane.members(message.group[0])) < 2:
+        if message is None or len(self.shard.members(message.group[0])) < 2:
             return
         member, group = f"{message.stamp:016d}{message.id}", message.group[0]
-        pending = [one for one in self.lane.members(group) if one[16:] == message.id]
+        pending = [one for one in self.shard.members(group) if one[16:] == message.id]
         is_held = self.is_valid(message) and pending == [member]
-        if self.lane.run(revise(KEYS, group, message.id, "", "")) == "done":
+        if self.shard.run(update(KEYS, group, message.id, "", "")) == "done":
             assert not is_held, "a message in the hands of a consumer was cancelled"
             self.excused.update(pending)
 
@@ -132,30 +132,30 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
     def straggle(self, which: int, group: str) -> None:
         """A message comes when its group is empty, and another one with a lower score after it was handled."""
         for score in (5, 0):
-            if group not in self.lane.orders:
+            if group not in self.shard.orders:
                 self.append(group, score, 1, "")
             for _ in range(3):
                 self.begin(which)
                 self.succeed(which)
 
     @rule(count=st.integers(1, 3))
-    @precondition(lambda self: self.lane.letters)
+    @precondition(lambda self: self.shard.letters)
     def redrive(self, count: int) -> None:
-        letters = sorted(self.lane.letters)[:count]
-        for letter, outcome in zip(letters, self.lane.run(redrive(KEYS, letters)), strict=True):
+        letters = sorted(self.shard.letters)[:count]
+        for letter, outcome in zip(letters, self.shard.run(redrive(KEYS, letters)), strict=True):
             if outcome == "redriven":
                 group, _, name = letter[16:].partition("\n")
                 member = letter[:16] + name
-                self.there_since[member], self.stored[member] = self.lane.clock, (group, 0.0)
-                self.key_of.setdefault(member, (self.lane.orders[group][member], int(letter[:16])))
+                self.there_since[member], self.stored[member] = self.shard.clock, (group, 0.0)
+                self.key_of.setdefault(member, (self.shard.orders[group][member], int(letter[:16])))
 
     @rule(group=st.sampled_from([*GROUPS, ""]), is_paused=st.booleans())
     def pause(self, group: str, is_paused: bool) -> None:
-        self.lane.run(pause(KEYS, group, is_paused))
+        self.shard.run(pause(KEYS, group, is_paused))
         for one in [group] if group else [""]:
             self.paused_at.pop(one, None)
             if is_paused:
-                self.paused_at[one] = max(self.lane.clock, self.lane.now_us)
+                self.paused_at[one] = max(self.shard.clock, self.shard.now_us)
 
     @rule(which=st.integers(0, 1), fate=st.sampled_from(["ok", "ok", "ok", "request lost", "reply lost"]))
     def step(self, which: int, fate: str) -> None:
@@ -187,7 +187,7 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([1, 4, 30, 1000, 4000, 11_000]))
     def advance(self, ms: int) -> None:
-        self.lane.now_us += ms * 1000
+        self.shard.now_us += ms * 1000
 
     @rule(which=st.integers(0, 1))
     def begin(self, which: int) -> None:
@@ -199,7 +199,7 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
     @rule(which=st.integers(0, 1))
     def pause_past_lease(self, which: int) -> None:
         """One consumer stands still for longer than its lease, while the other goes on."""
-        self.lane.now_us += 11_000_000
+        self.shard.now_us += 11_000_000
         self.begin(1 - which)
 
     @rule(which=st.integers(0, 1))
@@ -217,7 +217,7 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
         self.consumers[which] = self.new_consumer()
 
     @rule(which=st.integers(0, 1))
-    @precondition(lambda self: self.lane.schedule)
+    @precondition(lambda self: self.shard.schedule)
     def stop(self, which: int) -> None:
         self.consumers[which].control.is_stopping = True
 
@@ -225,7 +225,7 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
 
     @invariant()
     def invariants_hold(self) -> None:
-        assert not self.lane.problems(), self.lane.problems()
+        assert not self.shard.problems(), self.shard.problems()
         self.note_letters()
         self.nobody_sleeps_too_long()
 
@@ -235,16 +235,16 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
             self.pause(group, False)
         self.consumers = [self.new_consumer()]
         for _ in range(2000):
-            if all(at == float("inf") for at in self.lane.schedule.values()):
+            if all(at == float("inf") for at in self.shard.schedule.values()):
                 break
-            self.lane.now_us += 200_000
+            self.shard.now_us += 200_000
             self.step(0, "ok")
             self.succeed(0)
         else:
-            raise AssertionError(f"a group is stuck: {self.lane.schedule} at {self.lane.now_us}")
+            raise AssertionError(f"a group is stuck: {self.shard.schedule} at {self.shard.now_us}")
         handled = {member for members in self.handled.values() for member in members}
-        pending = {member for order in self.lane.orders.values() for member in order}
-        dead = {letter[:16] + letter.partition("\n")[2] for letter in self.lane.letters}
+        pending = {member for order in self.shard.orders.values() for member in order}
+        dead = {letter[:16] + letter.partition("\n")[2] for letter in self.shard.letters}
         lost = set(self.stored) - handled - pending - dead - self.excused
         if self.policy.on_late == "drop":
             lost = {one for one in lost if not self.was_late(one)}

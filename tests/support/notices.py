@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sequencer.processes.alarms.notice import Item, Notice
+from sequencer.processes.alerts.notice import Item, Notice
 
 OPENED = 1_700_000_000.0
 """2023-11-14 22:13:20 UTC"""

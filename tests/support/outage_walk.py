@@ -1,4 +1,4 @@
-"""Consumers of an OutageLane in virtual time, with a dependency that goes away and comes back. Seconds."""
+"""Consumers of an OutageShard in virtual time, with a dependency that goes away and comes back. Seconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from .outage_lane import SECOND, Claimed, OutageLane
+from .outage_shard import SECOND, Claimed, OutageShard
 
 IDLE_S, TRIP_S = 0.1, 0.0003
 
@@ -18,7 +18,7 @@ IDLE_S, TRIP_S = 0.1, 0.0003
 class Walk:
     """One run: what it is given, and what it showed."""
 
-    lane: OutageLane
+    shard: OutageShard
     fails: Callable[[str, float], bool]
     """Whether the handler of this group fails at this time, as in an outage."""
     seed: int = 0
@@ -52,13 +52,13 @@ class Walk:
             self.start(self.consume())
         while self._heap and self._heap[0][0] <= until_s and not is_over():
             self.now_s, _, actor = heapq.heappop(self._heap)
-            self.lane.now = round(self.now_s * SECOND)
+            self.shard.now = round(self.now_s * SECOND)
             with suppress(StopIteration):
                 self.start(actor, self.now_s + next(actor))
 
     def append(self, group: str) -> None:
         self.arrived.setdefault(group, []).append(self.now_s)
-        self.lane.append(group)
+        self.shard.append(group)
 
     def arrivals(self, groups: list[str], each_s: float, until_s: float) -> Iterator[float]:
         """One message after another, each of a random group."""
@@ -69,10 +69,10 @@ class Walk:
     # -- one consumer ------------------------------------------------------------------------------------------
 
     def consume(self) -> Iterator[float]:
-        lane = self.lane
+        shard = self.shard
         while True:
             yield TRIP_S
-            claimed = lane.claim(self.batch, round(self.lease_s * SECOND))
+            claimed = shard.claim(self.batch, round(self.lease_s * SECOND))
             if not claimed.groups:
                 next_s = IDLE_S if claimed.next_at is None else claimed.next_at / SECOND - self.now_s
                 yield min(IDLE_S, max(0.0, next_s))
@@ -83,11 +83,11 @@ class Walk:
                 return
 
     def handle(self, claimed: Claimed) -> Generator[float, None, bool]:
-        """A batch, which ends early where the lane is held back; whether the consumer died."""
-        lane, left = self.lane, list(claimed.groups)
+        """A batch, which ends early where the shard is held back; whether the consumer died."""
+        shard, left = self.shard, list(claimed.groups)
         while left:
             name = left.pop(0)
-            group = lane.groups[name]
+            group = shard.groups[name]
             count = 1 if claimed.is_probe else group.messages
             for place in range(count):
                 failed = self.fails(name, self.now_s)
@@ -95,7 +95,7 @@ class Walk:
                 yield (self.fail_s if failed else self.handle_s) * self.random.uniform(0.5, 1.5)
                 if failed:
                     break
-                if not lane.ack(name, claimed.token, release=place + 1 == count):
+                if not shard.ack(name, claimed.token, release=place + 1 == count):
                     return False
                 self.note_handled(name)
             if failed:
@@ -106,23 +106,23 @@ class Walk:
                 if self.dies_at_close:
                     self.dies_at_close = False
                     return True
-                lane.close(claimed.token)
+                shard.close(claimed.token)
         for name in left:
-            lane.ack(name, claimed.token, 0, release=True)
+            shard.ack(name, claimed.token, 0, release=True)
         return False
 
     def is_held_after(self, name: str, token: int) -> bool:
-        """Tell the lane of a failure; whether the lane is held back."""
-        lane, jitter = self.lane, self.random.uniform(0.5, 1.0)
-        if name not in lane.groups:
+        """Tell the shard of a failure; whether the shard is held back."""
+        shard, jitter = self.shard, self.random.uniform(0.5, 1.0)
+        if name not in shard.groups:
             return False
-        attempt = lane.groups[name].attempts + 1
+        attempt = shard.groups[name].attempts + 1
         first_s, longest_s = self.backoff_s
         is_last = attempt >= self.max_attempts
         delay_us = None if is_last else round(min(longest_s, first_s * 2 ** (attempt - 1)) * jitter * SECOND)
         waits = (round(first_s * jitter * SECOND), round(longest_s * jitter * SECOND), None)
-        done = lane.nack(name, token, "outage", delay_us=delay_us, waits=waits, attempts=attempt)
-        self.most_attempts = max([self.most_attempts, *(group.attempts for group in lane.groups.values())])
+        done = shard.nack(name, token, "outage", delay_us=delay_us, waits=waits, attempts=attempt)
+        self.most_attempts = max([self.most_attempts, *(group.attempts for group in shard.groups.values())])
         return done is not None and done.is_held
 
     def note_handled(self, name: str) -> None:

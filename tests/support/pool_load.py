@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 
-from sequencer.processes.master.scaling import PoolLook, Scaler
+from sequencer.processes.master.scaling import PoolSnapshot, Scaler
 
-LOOK_S, START_S = 2.0, 0.5
+CHECK_S, START_S = 2.0, 0.5
 Arrival = tuple[float, str, float]
 """When, in which group, and how long its handler takes."""
 
@@ -45,7 +45,7 @@ class Walk:
 
 
 class PoolLoad:
-    """One run. `kills`: who leaves is killed, as a twin."""
+    """One run. `kills`: who leaves is killed, as a control."""
 
     def __init__(self, scaler: Scaler, arrivals: Iterable[Arrival], *, cpu: float = 0.0, kills: bool = False) -> None:
         self.scaler, self.walk = scaler, Walk()
@@ -64,9 +64,9 @@ class PoolLoad:
     def run(self, until: float) -> Walk:
         now = 0.0
         while now < until:
-            self._pass_time(now, now + LOOK_S)
-            now += LOOK_S
-            self._look(now)
+            self._pass_time(now, now + CHECK_S)
+            now += CHECK_S
+            self._snapshot(now)
         return self.walk
 
     def _pass_time(self, start: float, end: float) -> None:
@@ -117,24 +117,24 @@ class PoolLoad:
             if one.busy_until <= end:
                 heapq.heappush(events, (one.busy_until, 1))
 
-    def _look(self, now: float) -> None:
+    def _snapshot(self, now: float) -> None:
         staying = [one for one in self._workers if not one.is_leaving]
-        look = PoolLook(
+        snapshot = PoolSnapshot(
             now=now,
             due=len(self._due),
             waits_s=now - self._due[0][0] if self._due else 0.0,
             processes=len(self._workers),
             starting=sum(one.works_from > now for one in self._workers),
             leaving=len(self._workers) - len(staying),
-            busy=self._busy_s / LOOK_S,
+            busy=self._busy_s / CHECK_S,
             cpu=self._cpu,
         )
-        change = self.scaler.decide(look)
+        change = self.scaler.decide(snapshot)
         if change > 0:
             self._workers += [Worker(now + START_S) for _ in range(change)]
         elif change < 0:
             self._leave(staying)
-        if change and now > LOOK_S:  # the start is no change
+        if change and now > CHECK_S:  # the start is no change
             self.walk.changes.append((now, change))
         self._check(now, change)
 

@@ -12,7 +12,7 @@ from typing import Any
 from sequencer import Sequencer
 from sequencer.processes.master.master import Master
 from sequencer.processes.master.run_file import read_file
-from sequencer.processes.places import RestartPolicy
+from sequencer.processes.workers import RestartPolicy
 from sequencer.settings.backoff import Backoff
 from sequencer.testing import wait_until
 

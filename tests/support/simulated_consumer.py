@@ -1,4 +1,4 @@
-"""A consumer in virtual time: the real drain, with all it holds and has in flight, on a model of a lane."""
+"""A consumer in virtual time: the real drain, with all it holds and has in flight, on a model of a shard."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from sequencer.drain.steps.actions import Raised, Returned
 from sequencer.drain.steps.note import note
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ConsumerOptions
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.values.message import Message
 
 if TYPE_CHECKING:
     from .machine import ConsumersMachine
 
-KEYS = lane_keys("n", "q", 0)
+KEYS = shard_keys("n", "q", 0)
 OPTIONS = ConsumerOptions(lease_s=10)
 
 
@@ -49,7 +49,7 @@ class FatefulLink:
     def run(self, calls: Any) -> list[Any]:
         if self.fate == "request lost":
             raise ServerUnavailable("request lost")
-        results = [self.machine.lane.run(call) for call in calls]
+        results = [self.machine.shard.run(call) for call in calls]
         if self.fate == "reply lost":
             raise ServerUnavailable("reply lost")
         return results
@@ -138,7 +138,7 @@ class SimConsumer:
                 self.carry_out(self.in_flight.flush(is_awaited=effect.is_awaited), fate)
             elif isinstance(effect, Note):
                 answer = self.carry_out(note(effect, self.held, self.in_flight, self.machine.now_s), fate)
-            elif isinstance(effect, Wait) and effect.lane is not None and effect.seconds > 0:
+            elif isinstance(effect, Wait) and effect.shard is not None and effect.seconds > 0:
                 answer = self.wait(effect, fate)
         except ServerUnavailable as error:
             return self.resume(None, error)
@@ -146,16 +146,16 @@ class SimConsumer:
 
     def wait(self, effect: Wait, fate: str) -> Claimed:
         """A hint comes at once; another connection brings what is claimed then."""
-        assert effect.lane is not None
+        assert effect.shard is not None
         other, before_s = FatefulLink(self.machine), self.machine.now_s
         other.fate = fate
-        (claimed,) = other.run([self.in_flight.claim(effect.lane, effect.limits, ahead=True)])
-        self.held.take(effect.lane, claimed.groups, before_s, before_s)
+        (claimed,) = other.run([self.in_flight.claim(effect.shard, effect.limits, ahead=True)])
+        self.held.take(effect.shard, claimed.groups, before_s, before_s)
         found: Claimed = claimed
         return found
 
     def keep(self, fate: str) -> None:
-        """One look of the keeper thread."""
+        """One look of the renewer thread."""
         try:
             self.carry_out(self.in_flight.on_tick(self.machine.now_s), fate)
         except ServerUnavailable:

@@ -20,7 +20,7 @@ from sequencer.drain.steps.declared import Function, Step, Steps, new_step
 from sequencer.drain.steps.passes import Pass
 from sequencer.errors import Outage, Park, Retry, SetAside, StepMissing, StepUnknown, TooLate
 from sequencer.settings.options import QueueOptions
-from sequencer.store.ledger import Entry, Ledger, Tried
+from sequencer.store.ledger import Entry, Ledger, PastAttempt
 
 from .steps_model import actions as model
 from .steps_model.cases import MOST_ACTIONS, WELL, Case
@@ -44,7 +44,7 @@ def options(app: App) -> QueueOptions:
         kind_by=None if set(app.kinds) <= {""} else "code",
         on_failure=ENDINGS[app.on_failure],  # type: ignore[arg-type]  # from a table
         on_unknown=ENDINGS[app.on_unknown],  # type: ignore[arg-type]
-        on_question=ENDINGS[app.on_question],  # type: ignore[arg-type]
+        on_unresolved=ENDINGS[app.on_unresolved],  # type: ignore[arg-type]
         retired=tuple(sorted(app.retired)),
     )
 
@@ -63,7 +63,7 @@ def declared(app: App) -> Steps:
                 once=one.once,
                 after=one.before,
                 optional=one.optional,
-                tries=one.tries,
+                attempts=one.attempts,
                 declined=(CardDeclined,) if one.once else (),
                 name=one.name,
             )
@@ -78,16 +78,24 @@ def ledger_of(ledger: ModelLedger | None) -> Ledger | None:
     if ledger is None:
         return None
     entries = [
-        Entry(e.name, e.once, e.optional, e.state, e.tries, e.turn, e.token, e.who, result=e.result, error=e.error)
+        Entry(e.name, e.once, e.optional, e.state, e.attempts, e.turn, e.token, e.who, result=e.result, error=e.error)
         for e in ledger.entries
     ]
-    return Ledger(ledger.stamp, tuple(entries), tuple(Tried(1, 0.0, text) for text in ledger.log))
+    return Ledger(ledger.stamp, tuple(entries), tuple(PastAttempt(1, 0.0, text) for text in ledger.log))
 
 
 def rows(ledger: Ledger) -> Mapping[str, Any]:
     """As the model's `plain`, but for the texts of errors, which are longer here."""
     entries = [
-        [e.name, e.kind, LETTERS[e.state], e.tries, e.turn, e.who or e.token, e.result if e.state == "done" else None]
+        [
+            e.name,
+            e.kind,
+            LETTERS[e.state],
+            e.attempts,
+            e.turn,
+            e.who or e.token,
+            e.result if e.state == "done" else None,
+        ]
         for e in ledger.entries
     ]
     return {"k": ledger.stamp, "s": entries, "log": len(ledger.log)}
@@ -175,7 +183,7 @@ def _end(end: Any) -> Rows:
         assert end.ledger is None
         return ["missing", end.missing]
     assert not end.questions or isinstance(end.error, StepUnknown)
-    delay = None if end.ending else 2 ** max(end.tries - 1, 0) if end.after_s is None else end.after_s
+    delay = None if end.ending else 2 ** max(end.attempts - 1, 0) if end.after_s is None else end.after_s
     written = (rows(end.ledger), end.ledger.has_effects, end.has_progressed)
     return [
         "nack",

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from sequencer import Message, Sequencer
-from sequencer.processes.alarms.notice import DeliveryFailed, Notice
-from sequencer.processes.alarms.notices import Origin
-from sequencer.processes.alarms.settings import QueueAlarms
-from sequencer.processes.alarms.watcher import Local, Watcher
+from sequencer.processes.alerts.notice import DeliveryFailed, Notice
+from sequencer.processes.alerts.notices import Origin
+from sequencer.processes.alerts.settings import QueueAlerts
+from sequencer.processes.alerts.watcher import Local, Watcher
 from sequencer.settings.thresholds import Thresholds
 from sequencer.testing import wait_until
 from sequencer.texts.events import Event
@@ -40,7 +40,7 @@ class Recorder:
 
 
 class Watching:
-    """A queue of two lanes, and watchers of it that look when they are told."""
+    """A queue of two shards, and watchers of it that look when they are told."""
 
     def __init__(self, seq: Sequencer, make: MakeSequencer) -> None:
         self.seq, self.make = seq, make
@@ -50,9 +50,9 @@ class Watching:
         self.watchers: list[Watcher] = []
 
     def watcher(self, **limits: Any) -> Watcher:
-        alarms = QueueAlarms(limits=Thresholds(**limits), to=("chat", "mail"))
+        alerts = QueueAlerts(limits=Thresholds(**limits), to=("chat", "mail"))
         found = Watcher(
-            {self.seq.queue: alarms},
+            {self.seq.queue: alerts},
             self.targets,
             url=self.seq.endpoint.url,
             origin=Origin(self.seq.options.namespace, "test", "web1"),

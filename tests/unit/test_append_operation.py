@@ -77,11 +77,11 @@ def _by_operation(session: Any, replace: bool) -> Receipt:
     return run(append(session, ITEM, replace=replace))
 
 
-def by_both_ways(answer: Any, *, lanes: int, replace: bool, **options: Any) -> tuple[Any, Any]:
+def by_both_ways(answer: Any, *, shards: int, replace: bool, **options: Any) -> tuple[Any, Any]:
     found = []
     for way in ("flat", "operation"):
         net = ListedNet(answer)
-        session: Any = ListedSession(net, lanes=lanes, **options)
+        session: Any = ListedSession(net, shards=shards, **options)
         links: Any = Links(net)
         flat = Appender(session, links)
         ways: dict[str, Callable[[], Any]] = {
@@ -109,13 +109,13 @@ EVERY: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize("replace", [False, True])
-@pytest.mark.parametrize("lanes", [1, 3])
+@pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("options", [{}, WAITING], ids=["", "waiting"])
 @pytest.mark.parametrize(("what", "answer"), EVERY, ids=[name for name, _ in EVERY])
 def test_the_flat_path_of_one_message_is_the_same_as_the_operation(
-    what: str, answer: Any, options: Any, lanes: int, replace: bool
+    what: str, answer: Any, options: Any, shards: int, replace: bool
 ) -> None:
-    flat, operation = by_both_ways(answer, lanes=lanes, replace=replace, **options)
+    flat, operation = by_both_ways(answer, shards=shards, replace=replace, **options)
     assert flat == operation
     assert flat[2] == ([(2, 500)] if options else [None])
 
@@ -147,54 +147,54 @@ def test_what_became_of_one_message() -> None:
 ITEMS = [Item(f"g{n}", f"m{n}", "", b"[%d]" % n) for n in range(8)]
 
 
-def chunk(*answers: Any, items: list[Item] = ITEMS, lanes: int = 1, **options: Any) -> tuple[list[str], ListedNet]:
+def chunk(*answers: Any, items: list[Item] = ITEMS, shards: int = 1, **options: Any) -> tuple[list[str], ListedNet]:
     net = ListedNet(*answers)
-    session: Any = ListedSession(net, lanes=lanes, policy=options.pop("policy", None), **options.pop("given", {}))
+    session: Any = ListedSession(net, shards=shards, policy=options.pop("policy", None), **options.pop("given", {}))
     found = run(append_chunk(session, items, **{"on_refused": "stop", "replace": False, **options}))
     assert net.answers == []
     return [mark.outcome for mark in found], net
 
 
-def by_lane(outcomes: list[Outcome], lanes: int, items: list[Item] = ITEMS) -> Answer[list[list[ItemOutcome]]]:
-    """The answer of all lanes where each message ends so."""
-    session: Any = ListedSession(ListedNet(), lanes=lanes)
+def by_shard(outcomes: list[Outcome], shards: int, items: list[Item] = ITEMS) -> Answer[list[list[ItemOutcome]]]:
+    """The answer of all shards where each message ends so."""
+    session: Any = ListedSession(ListedNet(), shards=shards)
     order: dict[Any, list[ItemOutcome]] = {}
     for item, outcome in zip(items, outcomes, strict=True):
         order.setdefault(run(session.keys_of(item.group)), []).append(ItemOutcome(outcome, 0))
     return Answer(list(order.values()))
 
 
-def test_a_chunk_of_one_lane_is_one_round_trip_and_the_next_is_made_meanwhile() -> None:
+def test_a_chunk_of_one_shard_is_one_round_trip_and_the_next_is_made_meanwhile() -> None:
     said: list[str] = []
-    outcomes, net = chunk(by_lane(["stored"] * 8, 1), meanwhile=lambda: said.append("meanwhile"))
+    outcomes, net = chunk(by_shard(["stored"] * 8, 1), meanwhile=lambda: said.append("meanwhile"))
     assert (outcomes, len(net.asked), said) == (["stored"] * 8, 1, ["meanwhile"])
 
 
-def test_several_lanes_are_looked_at_first_and_only_the_storing_waits_and_overlaps() -> None:
+def test_several_shards_are_looked_at_first_and_only_the_storing_waits_and_overlaps() -> None:
     said: list[str] = []
-    stored = Answer(by_lane(["stored"] * 8, 3).value, False, 2)
+    stored = Answer(by_shard(["stored"] * 8, 3).value, False, 2)
     outcomes, net = chunk(
-        by_lane(["stored"] * 8, 3), stored, lanes=3, meanwhile=lambda: said.append("meanwhile"), given=WAITING
+        by_shard(["stored"] * 8, 3), stored, shards=3, meanwhile=lambda: said.append("meanwhile"), given=WAITING
     )
     assert outcomes == ["stored"] * 8
     assert (net.waits, said, net.atomic) == ([None, (2, 500)], ["meanwhile"], [True, True])
 
 
-@pytest.mark.parametrize(("lanes", "replace"), [(3, False), (1, True), (3, True)])
-def test_a_message_that_would_be_refused_leaves_all_lanes_as_they_are(lanes: int, replace: bool) -> None:
+@pytest.mark.parametrize(("shards", "replace"), [(3, False), (1, True), (3, True)])
+def test_a_message_that_would_be_refused_leaves_all_shards_as_they_are(shards: int, replace: bool) -> None:
     seen: list[Outcome] = ["stored", "duplicate", "conflict", "dropped", *["stored"] * 4]  # type: ignore[list-item]
-    outcomes, _ = chunk(by_lane(seen, lanes), lanes=lanes, replace=replace)
+    outcomes, _ = chunk(by_shard(seen, shards), shards=shards, replace=replace)
     assert outcomes == ["undone", "duplicate", "conflict", "undone", *["undone"] * 4]
 
 
-def test_one_lane_undoes_itself() -> None:
-    assert chunk(by_lane(["stored", "taken"], 1, ITEMS[:2]), items=ITEMS[:2])[0] == ["undone", "taken"]
+def test_one_shard_undoes_itself() -> None:
+    assert chunk(by_shard(["stored", "taken"], 1, ITEMS[:2]), items=ITEMS[:2])[0] == ["undone", "taken"]
 
 
 @pytest.mark.parametrize("replace", [False, True])
 def test_with_skip_the_others_are_stored_at_once(replace: bool) -> None:
     seen: list[Outcome] = ["stored", "conflict", *["stored"] * 6]  # type: ignore[list-item]
-    outcomes, net = chunk(by_lane(seen, 3), lanes=3, on_refused="skip", replace=replace)
+    outcomes, net = chunk(by_shard(seen, 3), shards=3, on_refused="skip", replace=replace)
     assert outcomes == seen
     assert {words[1] for words in net.asked} == {"replace" if replace else "others"}
 
@@ -202,9 +202,9 @@ def test_with_skip_the_others_are_stored_at_once(replace: bool) -> None:
 def test_what_only_the_chunk_itself_shows_is_found() -> None:
     """An id with two contents; in a sequence a number under two ids, and an id with two numbers."""
     twice = [Item("a", "x", "1.0", b"[1]"), Item("b", "y", "1.0", b"[1]"), Item("a", "x", "1.0", b"[2]")]
-    assert chunk(by_lane(["stored"] * 3, 3, twice), items=twice, lanes=3)[0][2] == "conflict"
+    assert chunk(by_shard(["stored"] * 3, 3, twice), items=twice, shards=3)[0][2] == "conflict"
     numbers = [Item("a", "x", "1.0", b"[1]"), Item("a", "y", "1.0", b"[1]"), Item("a", "x", "2.0", b"[1]")]
-    found, _ = chunk(by_lane(["stored"] * 3, 1, numbers), items=numbers, replace=True, policy=Policy(sequence=True))
+    found, _ = chunk(by_shard(["stored"] * 3, 1, numbers), items=numbers, replace=True, policy=Policy(sequence=True))
     assert found == ["undone", "taken", "taken"]
 
 

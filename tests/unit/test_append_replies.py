@@ -6,14 +6,14 @@ import pytest
 
 from sequencer.calls.append import ItemOutcome, append
 from sequencer.store.item import Item
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 
 FIRST = 1_800_000_000_000_000
 
 
 def read(reply: bytes, count: int, *, with_stamps: bool = True) -> list[ItemOutcome]:
     items = [Item("g", str(i), "", b"[1]") for i in range(count)]
-    return append(lane_keys("n", "q", 0), items, with_stamps=with_stamps).parse(reply)
+    return append(shard_keys("n", "q", 0), items, with_stamps=with_stamps).parse(reply)
 
 
 def test_of_many_that_are_stored_only_the_first_is_said() -> None:
@@ -48,7 +48,7 @@ def test_a_reply_of_another_length_is_not_guessed_at(reply: bytes, with_stamps: 
 
 
 def test_the_backlog_stands_behind_what_became_of_the_only_one() -> None:
-    call = append(lane_keys("n", "q", 0), [Item("g", "i", "", b"[1]")], backlog=True)
+    call = append(shard_keys("n", "q", 0), [Item("g", "i", "", b"[1]")], backlog=True)
     assert call.parse(b"+%d12" % FIRST) == [ItemOutcome("stored", FIRST, 12)]
     for broken in (b"+%d" % FIRST, b"+12", b"+%dx" % FIRST):
         with pytest.raises(ValueError, match=r"bytes|invalid literal"):

@@ -20,7 +20,7 @@ def prove(records: Iterable[AuditRecord], *, is_trimmed: bool | None = False) ->
     prover = Prover(is_trimmed)
     for record in records:
         prover.add(record)
-    return prover.proof()
+    return prover.fault_test()
 
 
 # -- legal histories --------------------------------------------------------------------------------------------------
@@ -29,21 +29,21 @@ def prove(records: Iterable[AuditRecord], *, is_trimmed: bool | None = False) ->
 @given(STEPS)
 def test_a_legal_history_is_clean_and_counted(steps: Steps) -> None:
     simulator = simulate(steps)
-    proof = prove(iter(simulator.records))
-    assert proof.is_clean, proof.case
-    assert proof.case is None
+    fault_test = prove(iter(simulator.records))
+    assert fault_test.is_clean, fault_test.case
+    assert fault_test.case is None
     stamps = {stamp for stamp, _ in simulator.runs}
-    assert (proof.messages, proof.duplicates) == (len(stamps), len(simulator.runs) - len(stamps))
-    assert proof.refused == sum(simulator.runs.values())
-    assert proof.untimed == 0
+    assert (fault_test.messages, fault_test.duplicates) == (len(stamps), len(simulator.runs) - len(stamps))
+    assert fault_test.refused == sum(simulator.runs.values())
+    assert fault_test.untimed == 0
 
 
 @given(STEPS, st.integers(0, 20))
 @example(_random_steps(278), 8)
 @example(_random_steps(184449), 13)
 def test_a_legal_history_stays_clean_when_its_beginning_was_trimmed(steps: Steps, count: int) -> None:
-    proof = prove(simulate(steps).records[count:], is_trimmed=True)
-    assert proof.is_clean, proof.case
+    fault_test = prove(simulate(steps).records[count:], is_trimmed=True)
+    assert fault_test.is_clean, fault_test.case
 
 
 def test_the_simulator_makes_what_it_says() -> None:
@@ -60,13 +60,13 @@ IN_ORDER = [run("a", 1, 1, 100, 110, 120), run("b", 2, 2, 100, 120, 130), run("c
 
 
 def test_a_history_in_order_is_clean() -> None:
-    proof = prove(IN_ORDER)
-    assert (proof.messages, proof.groups, proof.duplicates, proof.refused) == (3, 1, 0, 0)
-    assert proof.first_at == proof.last_at == BASE / 1e6
-    assert proof.is_clean
+    fault_test = prove(IN_ORDER)
+    assert (fault_test.messages, fault_test.groups, fault_test.duplicates, fault_test.refused) == (3, 1, 0, 0)
+    assert fault_test.first_at == fault_test.last_at == BASE / 1e6
+    assert fault_test.is_clean
 
 
-TWINS: dict[str, tuple[list[AuditRecord], tuple[int, int, int], str]] = {
+CONTROLS: dict[str, tuple[list[AuditRecord], tuple[int, int, int], str]] = {
     "two messages of one lease swapped": (
         [run("b", 2, 2, 100, 110, 120), run("a", 1, 1, 100, 120, 130)],
         (1, 0, 0),
@@ -120,22 +120,22 @@ TWINS: dict[str, tuple[list[AuditRecord], tuple[int, int, int], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", CONTROLS)
 def test_each_kind_of_broken_history_is_found_and_named(name: str) -> None:
-    records, counts, said = TWINS[name]
-    proof = prove(records)
-    assert (proof.inversions, proof.overlaps, proof.tokens_back) == counts
-    assert not proof.is_clean
-    assert said in (proof.case or "")
+    records, counts, said = CONTROLS[name]
+    fault_test = prove(records)
+    assert (fault_test.inversions, fault_test.overlaps, fault_test.tokens_back) == counts
+    assert not fault_test.is_clean
+    assert said in (fault_test.case or "")
 
 
-def test_the_first_violation_is_named_whatever_lane_it_is_in() -> None:
-    late = [record._replace(at_ms=record.at_ms + 5000) for record in TWINS["two messages of one lease swapped"][0]]
-    early = [record._replace(group="a b:c") for record in TWINS["two consumers at once"][0]]
-    proof = prove([*late, *early])
-    assert (proof.inversions, proof.overlaps) == (1, 1)
-    assert (proof.case or "").startswith("overlap in group 'a b' c: ")
-    assert proof.last_at == pytest.approx((proof.first_at or 0) + 5)
+def test_the_first_violation_is_named_whatever_shard_it_is_in() -> None:
+    late = [record._replace(at_ms=record.at_ms + 5000) for record in CONTROLS["two messages of one lease swapped"][0]]
+    early = [record._replace(group="a b:c") for record in CONTROLS["two consumers at once"][0]]
+    fault_test = prove([*late, *early])
+    assert (fault_test.inversions, fault_test.overlaps) == (1, 1)
+    assert (fault_test.case or "").startswith("overlap in group 'a b' c: ")
+    assert fault_test.last_at == pytest.approx((fault_test.first_at or 0) + 5)
 
 
 LEGAL: dict[str, list[AuditRecord]] = {
@@ -159,12 +159,12 @@ def test_what_looks_like_a_violation_is_none_if(name: str) -> None:
 
 def test_without_that_reason_it_is_one() -> None:
     refused = LEGAL["the one before it was refused"]
-    twins = [[LEGAL["it was redriven"][0], LEGAL["it was redriven"][1]._replace(redriven=False)]]
-    twins += [[record._replace(group="g") for record in LEGAL["it is in another group"]]]
-    twins += [[record._replace(refused=False) for record in refused]]
+    controls = [[LEGAL["it was redriven"][0], LEGAL["it was redriven"][1]._replace(redriven=False)]]
+    controls += [[record._replace(group="g") for record in LEGAL["it is in another group"]]]
+    controls += [[record._replace(refused=False) for record in refused]]
     first, second = LEGAL["the ends differ by what clocks may"]
-    twins += [[first._replace(ended=first.ended + 20_000, at_ms=first.at_ms + 20), second]]
-    assert [prove(records).is_clean for records in twins] == [False] * 4
+    controls += [[first._replace(ended=first.ended + 20_000, at_ms=first.at_ms + 20), second]]
+    assert [prove(records).is_clean for records in controls] == [False] * 4
 
 
 def test_a_repeated_acknowledgement_counts_once() -> None:
@@ -175,12 +175,17 @@ def test_a_repeated_acknowledgement_counts_once() -> None:
 def test_all_that_a_lost_lease_held_is_a_duplicate_when_it_is_handled_again() -> None:
     lost = [run(f"m{n}", n, n, 5000, 5001 + n, 5002 + n, refused=True) for n in range(1000)]
     again = [run(f"m{n}", n, n, 9000, 9001 + n, 9002 + n) for n in range(1000)]
-    proof = prove(lost + again)
-    assert (proof.messages, proof.duplicates, proof.refused, proof.is_clean) == (1000, 1000, 1000, True)
+    fault_test = prove(lost + again)
+    assert (fault_test.messages, fault_test.duplicates, fault_test.refused, fault_test.is_clean) == (
+        1000,
+        1000,
+        1000,
+        True,
+    )
 
 
 def test_times_ahead_of_the_server_prove_no_overlap() -> None:
-    records = TWINS["two consumers at once"][0]
+    records = CONTROLS["two consumers at once"][0]
     back = [record._replace(at_ms=record.at_ms - 10_000) for record in records]
     assert (prove(back).untimed, prove(back).overlaps) == (2, 0)
     assert (prove(records).untimed, prove(records).overlaps) == (0, 1)
@@ -231,11 +236,11 @@ def test_any_history_is_judged_as_the_definitions_say(records: list[AuditRecord]
         if not record.refused:
             is_back = is_back or record.token < tokens.get(record.group, 0)
             tokens[record.group] = max(tokens.get(record.group, 0), record.token)
-    proof = prove(records)
-    assert (proof.overlaps + proof.tokens_back > 0) == (is_back or not is_exclusive(records))
+    fault_test = prove(records)
+    assert (fault_test.overlaps + fault_test.tokens_back > 0) == (is_back or not is_exclusive(records))
     if not is_back:
-        assert proof.inversions == sum(is_inverted(records, j) for j in range(len(records)))
-    assert proof.is_clean == (proof.case is None)
+        assert fault_test.inversions == sum(is_inverted(records, j) for j in range(len(records)))
+    assert fault_test.is_clean == (fault_test.case is None)
 
 
 # -- cost -------------------------------------------------------------------------------------------------------------
@@ -291,4 +296,4 @@ def test_memory_does_not_grow_with_the_records_of_a_group(make: Callable[[int], 
     assert len(group.leases) <= KEPT_LEASES
     assert len(group.tops) <= 2 * KEPT_TOPS
     assert len(group.stamps) + len(group.old_stamps) <= 2 * KEPT_STAMPS
-    assert prover.proof().is_clean
+    assert prover.fault_test().is_clean

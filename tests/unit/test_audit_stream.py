@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from sequencer.errors import DataError
-from sequencer.queue.audit_stream import prove_lanes
-from sequencer.store.keys import lane_keys
+from sequencer.queue.audit_stream import prove_shards
+from sequencer.store.keys import shard_keys
 
 from ..support.listed_net import ListedNet, run
 
-LANES = [lane_keys("n", "q", lane) for lane in range(2)]
-STREAM = LANES[1].audit
+SHARDS = [shard_keys("n", "q", shard) for shard in range(2)]
+STREAM = SHARDS[1].audit
 FACTS = [b"length", 3, b"last-generated-id", b"7-0", b"entries-added", 5]
 
 
@@ -27,9 +27,9 @@ def entry(name: str, id: str, score: int) -> list[Any]:
 def test_it_reads_page_by_page_what_is_there_when_it_begins() -> None:
     pages = [[entry("5-0", "a", 1), entry("6-0", "b", 2)]], [[entry("7-0", "c", 3)]]
     net = ListedNet([0], [1], [FACTS], *pages)
-    proof = run(prove_lanes(net, LANES, page=2))
-    assert (proof.messages, proof.groups, proof.is_trimmed, proof.case) == (3, 1, True, None)
-    assert net.asked[0] == ("EXISTS", LANES[0].audit)
+    fault_test = run(prove_shards(net, SHARDS, page=2))
+    assert (fault_test.messages, fault_test.groups, fault_test.is_trimmed, fault_test.case) == (3, 1, True, None)
+    assert net.asked[0] == ("EXISTS", SHARDS[0].audit)
     assert [words[2:] for words in net.asked if words[0] == "XRANGE"] == [
         (b"-", b"7-0", "COUNT", 2),
         (b"(6-0", b"7-0", "COUNT", 2),
@@ -39,9 +39,9 @@ def test_it_reads_page_by_page_what_is_there_when_it_begins() -> None:
 @pytest.mark.parametrize("answer", [[[[b"7-0", None]]], [[[b"7-0", [b"odd"]]]], [[[b"\xff", []]]], [[[b"7-0", []]]]])
 def test_an_entry_that_nobody_of_ours_wrote_is_said_so(answer: list[Any]) -> None:
     with pytest.raises(DataError):
-        run(prove_lanes(ListedNet([1], [FACTS], answer), LANES[1:]))
+        run(prove_shards(ListedNet([1], [FACTS], answer), SHARDS[1:]))
 
 
 def test_a_stream_that_can_not_be_described_is_said_so() -> None:
     with pytest.raises(DataError):
-        run(prove_lanes(ListedNet([1], [[b"length", 3]]), LANES[1:]))
+        run(prove_shards(ListedNet([1], [[b"length", 3]]), SHARDS[1:]))

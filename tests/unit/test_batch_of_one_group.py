@@ -121,7 +121,7 @@ class Watched(Drained):
         """An answer that nobody awaits comes while the next handler runs."""
 
     def handle(self, message: Message) -> BaseException | None:
-        self.held_back.append(sum(member[16:] in self.handled for member in self.lane.orders.get("a", {})))
+        self.held_back.append(sum(member[16:] in self.handled for member in self.shard.orders.get("a", {})))
         self.handled.append(message.id)
         self.beside(self)
         return super().handle(message)
@@ -175,7 +175,7 @@ def test_a_pause_waits_no_longer_than_a_batch_may_take_whatever_handlers_take_by
 
     def hold(one: Watched) -> None:
         paused_at.append(one.now_s)
-        one.lane.run(pause(KEYS, group, True))
+        one.shard.run(pause(KEYS, group, True))
         one.handler_s = 3.0
 
     one = Watched(beside=in_a_long_batch(hold))
@@ -190,8 +190,8 @@ def test_a_stop_ends_a_long_batch_and_gives_the_rest_back() -> None:
     one.append("a", 0, 400)
     assert one.to_the_end().reason == "stopped"
     assert len(one.batches[-1]) == 4
-    assert not one.lane.leases
-    assert len(one.lane.orders["a"]) == 400 - len(one.handled)
+    assert not one.shard.leases
+    assert len(one.shard.orders["a"]) == 400 - len(one.handled)
 
 
 class Failing(Watched):
@@ -214,7 +214,7 @@ def test_a_failure_in_a_long_batch_gives_the_rest_back_behind_it() -> None:
 
 
 def test_a_lease_found_lost_by_an_acknowledgement_ends_a_long_batch() -> None:
-    one = Watched(beside=in_a_long_batch(lambda one: one.lane.leases.clear()))
+    one = Watched(beside=in_a_long_batch(lambda one: one.shard.leases.clear()))
     one.append("a", 0, 400)
     one.run(lambda: one.held.lost == 1 and not one.held.groups)
     assert len(one.batches[-1]) == 4

@@ -16,7 +16,7 @@ from sequencer.queue.session import Session
 from sequencer.settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_fields, read_fields, write_fields
 from sequencer.settings.options import QueueOptions
 from sequencer.store.item import ItemMaker
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import MemoryQueue
 
 from ..support.listed_net import ListedNet, run
@@ -147,7 +147,7 @@ def test_what_no_client_of_ours_wrote_is_said(foreign: str) -> None:
             read_fields(foreign)
     net = ListedNet([b"1"], [foreign.encode()])
     seq = Session(QueueOptions(queue="q"), net)
-    seq._lanes, seq._is_known = [lane_keys("sequencer", "q", 0)], True
+    seq._shards, seq._is_known = [shard_keys("sequencer", "q", 0)], True
     net.answers.pop(0)
     if foreign:
         with pytest.raises(DataError):
@@ -161,7 +161,7 @@ def test_who_names_none_takes_what_the_queue_has_and_another_value_is_refused() 
     queue.append({"user": {"id": 7}, "n": 1})
     other = MemoryQueue("orders")
     other._net, other._session = queue._net, Session(other.options, queue._net)
-    assert run(other._session.lanes("append"))
+    assert run(other._session.shards("append"))
     assert other._session.fields.now == queue.fields == BodyFields(("user.id",), "n")
     for options, said in (
         ({"group_by": ("user",)}, r"has group_by=\('user.id',\) since its first use, group_by=\('user',\) was asked"),
@@ -169,9 +169,9 @@ def test_who_names_none_takes_what_the_queue_has_and_another_value_is_refused() 
     ):
         session = Session(QueueOptions(queue="orders", **options), queue._net)
         with pytest.raises(ConfigurationError, match=said):
-            run(session.lanes(register=True))
+            run(session.shards(register=True))
     more = Session(QueueOptions(queue="orders", score_by="at"), queue._net)
-    run(more.lanes())
+    run(more.shards())
     assert queue.fields == more.fields.now == BodyFields(("user.id",), "n", "at")
 
 
@@ -180,18 +180,18 @@ def test_before_the_first_message_a_wrong_name_was_only_tried(caplog: pytest.Log
     queue.connect()
     session = Session(QueueOptions(queue="orders", group_by=("user",)), queue._net)
     with caplog.at_level(logging.WARNING, "sequencer"):
-        run(session.lanes(register=True))
+        run(session.shards(register=True))
     assert queue.fields.group_by == ("user",)
     assert "group_by was usr, and nothing was appended by it; it is user now" in caplog.text
 
 
 def test_a_server_that_lost_its_data_gets_the_fields_again() -> None:
     server, net, seq = made(id_by="n")
-    run(seq.lanes(register=True))
+    run(seq.shards(register=True))
     server.hashes.clear()
     server.clocks.clear()
-    run(seq.look(net.one))
-    assert json.loads(server.hashes[lane_keys("n", "q", 0).policy][BODY_FIELDS]) == {"id_by": "n"}
+    run(seq.refresh(net.one))
+    assert json.loads(server.hashes[shard_keys("n", "q", 0).policy][BODY_FIELDS]) == {"id_by": "n"}
     other = connected(server)
     assert other.fields.now == BodyFields(id_by="n")
 

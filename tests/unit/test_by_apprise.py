@@ -11,8 +11,8 @@ from typing import Any
 import apprise  # noqa: F401 - loaded before any test, as none counts the time of that
 import pytest
 
-from sequencer.processes.alarms.notice import DeliveryFailed
-from sequencer.processes.alarms.targets.by_apprise import ByApprise, nothing_logged
+from sequencer.processes.alerts.notice import DeliveryFailed
+from sequencer.processes.alerts.targets.by_apprise import ByApprise, nothing_logged
 from sequencer.testing import wait_until
 
 from ..support.hook_server import HookServer, Mode, hook_server

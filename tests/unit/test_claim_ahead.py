@@ -1,4 +1,4 @@
-"""A claim on its way while a batch is handled: when it is given back, forgotten, or does not set out at all."""
+"""A claim on its way while a batch is handled: when it is released, forgotten, or does not set out at all."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from sequencer.drain.held import Held
 from sequencer.drain.outcome import Told
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ClaimLimits
-from sequencer.settings.pace import AHEAD_S, GIVE_BACK_S
+from sequencer.settings.pace import AHEAD_S, RELEASE_S
 from sequencer.store.item import Item
-from tests.support.lane_link import KEYS, ONE, Link, OneLink
-from tests.support.model.lane import ModelLane
+from tests.support.model.shard import ModelShard
+from tests.support.shard_link import KEYS, ONE, Link, OneLink
 
 
 @pytest.fixture
-def lane() -> ModelLane:
-    lane = ModelLane()
-    lane.run(append(KEYS, [Item(name, "i", "1.0", b"[1]") for name in "ab"]))
-    return lane
+def shard() -> ModelShard:
+    shard = ModelShard()
+    shard.run(append(KEYS, [Item(name, "i", "1.0", b"[1]") for name in "ab"]))
+    return shard
 
 
 @pytest.fixture
-def link(lane: ModelLane) -> Any:
-    return Link(lane)
+def link(shard: ModelShard) -> Any:
+    return Link(shard)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def held() -> Held:
 
 @pytest.fixture
 def one(link: Any, held: Held) -> OneLink:
-    """Has "a" in hand, and a claim is on its way."""
+    """Has "a" in progress, and a claim is on its way."""
     one = OneLink(link, held)
     one.settle_and_claim(SettleAndClaim(0, ONE))
     one.ahead(Ahead(0, ONE))
@@ -48,16 +48,16 @@ def one(link: Any, held: Held) -> OneLink:
 
 
 @pytest.mark.parametrize(
-    ("handler_s", "claimed_s", "is_given_back"),
+    ("handler_s", "claimed_s", "is_released"),
     [
-        (GIVE_BACK_S * 0.9, GIVE_BACK_S * 0.9, False),
-        (GIVE_BACK_S * 1.1, GIVE_BACK_S * 1.1, True),
-        (GIVE_BACK_S * 0.5, GIVE_BACK_S * 1.5, False),
-        (GIVE_BACK_S * 0.5, AHEAD_S * 1.1, True),
+        (RELEASE_S * 0.9, RELEASE_S * 0.9, False),
+        (RELEASE_S * 1.1, RELEASE_S * 1.1, True),
+        (RELEASE_S * 0.5, RELEASE_S * 1.5, False),
+        (RELEASE_S * 0.5, AHEAD_S * 1.1, True),
     ],
 )
 def test_what_was_claimed_ahead_is_given_back_beside_one_slow_handler_and_many_short_ones(
-    lane: ModelLane, held: Held, one: OneLink, handler_s: float, claimed_s: float, is_given_back: bool
+    shard: ModelShard, held: Held, one: OneLink, handler_s: float, claimed_s: float, is_released: bool
 ) -> None:
     """Others could have begun with it by then."""
     sent_at = one.ahead_since
@@ -67,18 +67,18 @@ def test_what_was_claimed_ahead_is_given_back_beside_one_slow_handler_and_many_s
     one.on_tick(now)
     one.send_due(now)
     one.collect_all()
-    assert ("b" not in lane.leases) is is_given_back
+    assert ("b" not in shard.leases) is is_released
 
 
-def test_an_empty_claim_ahead_is_forgotten(lane: ModelLane, link: Any, one: OneLink) -> None:
+def test_an_empty_claim_ahead_is_forgotten(shard: ModelShard, link: Any, one: OneLink) -> None:
     """What is due by now is not in it."""
-    one.give_back_claim()
+    one.release_claim()
     one.settle_and_claim(SettleAndClaim(None))
-    lane.run(claim(KEYS, "q", "other", 60.0, ClaimLimits()))
+    shard.run(claim(KEYS, "q", "other", 60.0, ClaimLimits()))
     one.ahead(Ahead(0, ONE))
     one.collect_all()
     assert one.ahead_since is None
-    lane.run(append(KEYS, [Item("c", "i", "1.0", b"[1]")]))
+    shard.run(append(KEYS, [Item("c", "i", "1.0", b"[1]")]))
     claimed = one.settle_and_claim(SettleAndClaim(0, ONE))
     assert claimed
     assert [group.key for group in claimed.groups] == ["c"]
@@ -103,11 +103,11 @@ def test_the_lease_of_what_was_claimed_ahead_is_counted_from_before_its_claim_wa
 
 
 def test_a_lease_found_lost_by_its_renewal_is_known_when_the_flush_is_over(
-    lane: ModelLane, link: Any, held: Held, one: OneLink
+    shard: ModelShard, link: Any, held: Held, one: OneLink
 ) -> None:
     """Else its next message would be begun."""
     link.is_slow = True
-    lane.leases.clear()
+    shard.leases.clear()
     one.send_due(time.monotonic() + 30.0)
     assert held.lost == 1
 
@@ -117,20 +117,20 @@ class Forgetful(Link):
 
     def run(self, calls: Any) -> list[Any]:
         acks_last = sorted(calls, key=lambda call: call.script == "ack")
-        found = {id(call): self.lane.run(call) for call in acks_last}
+        found = {id(call): self.shard.run(call) for call in acks_last}
         return [found[id(call)] for call in calls]
 
     def post(self, calls: Any) -> None:
         known = [call for call in calls if call.script != "ack"]
-        found = {id(call): self.lane.run(call) for call in known}
+        found = {id(call): self.shard.run(call) for call in known}
         self.posted.append([found.get(id(call), UNDONE) for call in calls])
 
 
 @pytest.mark.parametrize("is_ahead", [True, False])
-def test_a_failure_does_not_overtake_the_acknowledgement_before_it(lane: ModelLane, is_ahead: bool) -> None:
+def test_a_failure_does_not_overtake_the_acknowledgement_before_it(shard: ModelShard, is_ahead: bool) -> None:
     """It ends the lease, without which what was handled is not acknowledged, and handled again."""
-    lane.run(append(KEYS, [Item("a", "j", "2.0", b"[1]")]))
-    link: Any = Forgetful(lane)
+    shard.run(append(KEYS, [Item("a", "j", "2.0", b"[1]")]))
+    link: Any = Forgetful(shard)
     held = Held([KEYS], 60.0)
     one = OneLink(link, held)
     one.settle_and_claim(SettleAndClaim(0, ClaimLimits(1, 4, 1000)))
@@ -142,35 +142,35 @@ def test_a_failure_does_not_overtake_the_acknowledgement_before_it(lane: ModelLa
     one.settle_and_claim(SettleAndClaim(0, ONE))
     for _ in range(2):  # once more where something is left to be told, as `drain` does at its end
         one.settle_and_claim(SettleAndClaim(None))
-    assert [member[16:] for member in lane.members("a")] == ["j"]
-    assert lane.failures.keys() == {"a"}
+    assert [member[16:] for member in shard.members("a")] == ["j"]
+    assert shard.failures.keys() == {"a"}
     assert held.lost == 0
 
 
 @pytest.mark.parametrize("is_posted", [True, False])
 def test_a_failure_whose_acknowledgement_in_front_was_refused_is_told_behind_it(
-    lane: ModelLane, link: Any, is_posted: bool
+    shard: ModelShard, link: Any, is_posted: bool
 ) -> None:
-    """A route that was pushed between the two, say. A nack ends the lease: what was handled would run again."""
-    lane.run(append(KEYS, [Item("a", "j", "2.0", b"[1]")]))
+    """A generation that was pushed between the two, say. A nack ends the lease: what was handled would run again."""
+    shard.run(append(KEYS, [Item("a", "j", "2.0", b"[1]")]))
     one = OneLink(link)
     one.settle_and_claim(SettleAndClaim(0, ClaimLimits(1, 4, 1000)))
     one.held.begin(0)
     one.held.finish(one.held.groups[0], 0.0, 0.0)
     one.held.fail(one.held.groups[0], Told(1, 9.0, b"{}"))
-    link.refuses = ServerUnavailable("another route")
+    link.refuses = ServerUnavailable("another generation")
     if is_posted:
         one.send_due()
         with pytest.raises(ServerUnavailable):
             one.collect_all()
-        assert [member[16:] for member in lane.members("a")] == ["i", "j"], "nothing was changed"
-        assert lane.leases
+        assert [member[16:] for member in shard.members("a")] == ["i", "j"], "nothing was changed"
+        assert shard.leases
         link.refuses = None
     for _ in range(2):  # once more where something is left to be told, as `drain` does at its end
         one.settle_and_claim(SettleAndClaim(None))
-    assert [member[16:] for member in lane.members("a")] == ["j"]
-    assert lane.failures.keys() == {"a"}
-    assert not lane.leases
+    assert [member[16:] for member in shard.members("a")] == ["j"]
+    assert shard.failures.keys() == {"a"}
+    assert not shard.leases
     assert one.held.take_refusals() == []
 
 
@@ -182,17 +182,17 @@ class Twice(Link):
     def run(self, calls: Any) -> list[Any]:
         for call in calls:
             if call.repeatable:
-                self.lane.run(call)
+                self.shard.run(call)
         return super().run(calls)
 
 
-def test_what_the_network_sent_twice_is_no_lost_lease(lane: ModelLane) -> None:
-    link: Any = Twice(lane)
+def test_what_the_network_sent_twice_is_no_lost_lease(shard: ModelShard) -> None:
+    link: Any = Twice(shard)
     held = Held([KEYS], 60.0)
     one = OneLink(link, held)
     one.settle_and_claim(SettleAndClaim(0, ONE))
     held.begin(0)
     held.finish(held.groups[0], 0.0, 0.0)
     one.settle_and_claim(SettleAndClaim(None))
-    assert list(lane.orders) == ["b"]
+    assert list(shard.orders) == ["b"]
     assert held.lost == 0

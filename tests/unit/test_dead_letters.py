@@ -33,16 +33,16 @@ def names(*ids: str) -> list[bytes]:
     return [word for n, id in enumerate(ids) for word in (name(id).encode(), str(n * 1e6).encode())]
 
 
-def session_of(*answers: Any, lanes: int = 1) -> Any:
-    return ListedSession(ListedNet(*answers, now=50.0), lanes=lanes)
+def session_of(*answers: Any, shards: int = 1) -> Any:
+    return ListedSession(ListedNet(*answers, now=50.0), shards=shards)
 
 
-def test_they_are_read_by_pages_and_lanes_and_shown_by_their_deaths(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_are_read_by_pages_and_shards_and_shown_by_their_deaths(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listed, "NAMES_PAGE", 2)
     monkeypatch.setattr(listed, "PAGE", 2)
     one = [[names("a", "b")], [names("c")], [[kept(), None]], [[kept()]]]  # b went while they were read
     two = [[[name("z").encode(), b"500000"]], [[kept()]]]
-    session = session_of(*one, *two, lanes=2)
+    session = session_of(*one, *two, shards=2)
     assert [(letter.message.id, letter.died_at) for letter in run(dead(session, limit=9))] == [
         ("a", 0.0),
         ("c", 0.0),
@@ -67,13 +67,13 @@ def test_an_error_is_a_type_or_a_pattern_for_type_and_message(error: str, count:
 
 
 def test_without_an_error_they_are_counted_by_their_names() -> None:
-    session = session_of([names("a", "b")], [names("c")], lanes=2)
+    session = session_of([names("a", "b")], [names("c")], shards=2)
     assert run(count_dead(session, "g")) == 3
     assert {words[0] for words in session.net.asked} == {"ZRANGE"}
 
 
-def test_all_of_them_are_counted_by_one_command_a_lane() -> None:
-    session = session_of([7], [10**6], lanes=2)
+def test_all_of_them_are_counted_by_one_command_a_shard() -> None:
+    session = session_of([7], [10**6], shards=2)
     assert run(count_dead(session)) == 10**6 + 7
     assert [words[0] for words in session.net.asked] == ["ZCARD", "ZCARD"]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sequencer.processes.alarms.notice import DeliveryFailed, Notice
-from sequencer.processes.alarms.targets.webhook import CODE, Robot, RobotKind, Webhook, split_url
+from sequencer.processes.alerts.notice import DeliveryFailed, Notice
+from sequencer.processes.alerts.targets.webhook import CODE, Robot, RobotKind, Webhook, split_url
 from sequencer.testing import wait_until
 
 from ..support.hook_server import HookServer, Mode, hook_server
@@ -120,7 +120,7 @@ def test_what_is_no_success_is_told_and_shows_no_secret(
         text = failure_of(target)
         wait_until(lambda: server.requests, LONG_S, "it came")
     assert text.startswith(said)
-    assert len(server.requests) == 1, "a redirect is not followed, and tries are the sender's"
+    assert len(server.requests) == 1, "a redirect is not followed, and attempts are the sender's"
     assert CANARY in server.requests[0].path
     for shown in (text, repr(target), caplog.text, *capfd.readouterr(), str(NOTICE.as_json())):
         assert CANARY not in shown

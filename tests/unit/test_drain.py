@@ -1,4 +1,6 @@
-"""The drain protocol against the model, under every interleaving hypothesis can think of; and twins that must fail."""
+"""The drain protocol against the model, under every interleaving hypothesis can think of; and controls that must
+fail.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ import sequencer.drain.protocol
 from sequencer.drain.batch import BatchSize
 from sequencer.drain.held import Held
 from tests.support.machine import ConsumersMachine
-from tests.support.model.lane import ModelLane
+from tests.support.model.shard import ModelShard
 from tests.support.simulated_consumer import SimConsumer
 
 SETTINGS = settings(
@@ -47,28 +49,28 @@ def test_the_protocol_keeps_them_too_where_it_asks_before_each_message(monkeypat
     run_state_machine_as_test(ConsumersMachine, settings=SETTINGS)
 
 
-class AckWithoutToken(ModelLane):
+class AckWithoutToken(ModelShard):
     """An ack is taken from anybody whose lease was ever valid."""
 
     def holds(self, group: str, token: str) -> bool:
         return group in self.leases
 
 
-class ClaimOfLeased(ModelLane):
+class ClaimOfLeased(ModelShard):
     """A claim hands out groups that are leased."""
 
     def due(self) -> list[str]:
         return sorted(group for group, at in self.schedule.items() if at != float("inf"))
 
 
-class OrderByArrival(ModelLane):
+class OrderByArrival(ModelShard):
     """The score is ignored."""
 
     def members(self, group: str) -> list[str]:
         return sorted(self.orders.get(group, {}))
 
 
-class ForgetfulAppend(ModelLane):
+class ForgetfulAppend(ModelShard):
     """An append to a group that is leased does not put it into the schedule, and release trusts that."""
 
     def ack(self, *args: str) -> list[int]:
@@ -79,28 +81,28 @@ class ForgetfulAppend(ModelLane):
         return stale
 
 
-class IgnoresTime(ModelLane):
+class IgnoresTime(ModelShard):
     """A delayed message is handed out at once."""
 
     def opens_at(self, member: str, score: float, record: str, mark: str) -> float:
         return 0.0 if record[20] in "DT" else super().opens_at(member, score, record, mark)
 
 
-class IgnoresWindow(ModelLane):
+class IgnoresWindow(ModelShard):
     """Stragglers are not waited for."""
 
     def opens_at(self, member: str, score: float, record: str, mark: str) -> float:
         return 0.0 if self.policy["window_us"] != "0" else super().opens_at(member, score, record, mark)
 
 
-class IgnoresGaps(ModelLane):
+class IgnoresGaps(ModelShard):
     """The next number is handed out though one before it is missing."""
 
     def opens_at(self, member: str, score: float, record: str, mark: str) -> float:
         return super().opens_at(member, -1.0, record, mark)
 
 
-class IgnoresPause(ModelLane):
+class IgnoresPause(ModelShard):
     """A paused group goes on."""
 
     def pause(self, *args: str) -> int:
@@ -109,7 +111,7 @@ class IgnoresPause(ModelLane):
         return 0
 
 
-class ForgetsMarks(ModelLane):
+class ForgetsMarks(ModelShard):
     """No watermark outlives its group."""
 
     def mark(self, group: str) -> str:
@@ -124,7 +126,7 @@ class ForgetsMarks(ModelLane):
         super().pass_mark({group: mark for group, mark in marks.items() if self.orders.get(group)})
 
 
-class RedrivesToTheEnd(ModelLane):
+class RedrivesToTheEnd(ModelShard):
     """A redriven message goes behind those that wait, as a new arrival."""
 
     def redrive(self, _p: str, words: str, ledger: str, now: str) -> bytes:
@@ -135,26 +137,26 @@ class RedrivesToTheEnd(ModelLane):
         return super().redrive(_p, words, ledger, now)
 
 
-class CancelsWhatRuns(ModelLane):
+class CancelsWhatRuns(ModelShard):
     """A message is cancelled under its consumer's hands."""
 
-    def revise(self, *args: str) -> bytes:
+    def update(self, *args: str) -> bytes:
         leases, self.leases = self.leases, {}
-        done = super().revise(*args)
+        done = super().update(*args)
         self.leases = {group: lease for group, lease in leases.items() if group in self.schedule}
         return done
 
 
-BROKEN_LANES = [
+BROKEN_SHARDS = [
     *(AckWithoutToken, ClaimOfLeased, OrderByArrival, ForgetfulAppend, IgnoresTime, IgnoresWindow, IgnoresGaps),
     *(IgnoresPause, ForgetsMarks, RedrivesToTheEnd, CancelsWhatRuns),
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lane", BROKEN_LANES)
-def test_a_broken_lane_is_caught(lane: type[ModelLane]) -> None:
-    machine = type("Twin", (ConsumersMachine,), {"lane_class": lane})
+@pytest.mark.parametrize("shard", BROKEN_SHARDS)
+def test_a_broken_shard_is_caught(shard: type[ModelShard]) -> None:
+    machine = type("Control", (ConsumersMachine,), {"shard_class": shard})
     with pytest.raises((AssertionError, KeyError)):
         run_state_machine_as_test(machine, settings=SEARCH)
 

@@ -100,12 +100,12 @@ def test_so_do_consumers_messages_and_signals() -> None:
 def test_so_does_the_file_of_run(tmp_path: Path, write: Callable[[str], str]) -> None:
     path = tmp_path / "sequencer.toml"
     path.write_text(
-        f"run_for = {write('1h')}\n[alarms]\nlag = {write('5m')}\n"
+        f"run_for = {write('1h')}\n[alerts]\nlag = {write('5m')}\n"
         f"[targets.t]\ntype = 'command'\nexec = 'true'\ntimeout = {write('3s')}\n"
         f"[queues.q]\nexec = 'true'\nlease = {write('1m')}\nbackoff = {write('2s')}\n"
     )
     plan = read_file(path, redis="unix:///nowhere")
     (pool,) = plan.pools
-    assert pool.alarms
-    assert (plan.run_for_s, plan.targets[0].timeout_s, pool.alarms.limits.lag) == (3600.0, 3.0, 300.0)
+    assert pool.alerts
+    assert (plan.run_for_s, plan.targets[0].timeout_s, pool.alerts.limits.lag) == (3600.0, 3.0, 300.0)
     assert (pool.config.lease, pool.config.settings["backoff"]) == (60.0, 2.0)

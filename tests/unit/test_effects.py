@@ -10,7 +10,7 @@ import pytest
 
 import sequencer.drain.protocol
 from sequencer.calls.claim import Claimed, claim
-from sequencer.calls.operate import revise
+from sequencer.calls.operate import update
 from sequencer.calls.settle import Ack, ack
 from sequencer.drain.batch import BatchSize
 from sequencer.drain.effects import Ahead, Flush, SettleAndClaim, Wait
@@ -18,7 +18,7 @@ from sequencer.drain.held import Held
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ClaimLimits, ConsumerOptions
 from sequencer.settings.pace import BATCH_S, ENDING_S, FLUSH_S
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.values.message import Message
 from tests.support.lone_consumer import KEYS, Drained
 
@@ -88,10 +88,10 @@ class Away(Drained):
             self.held.settle(everything=True)
             assert self.held.outgoing(), "it was sent"
             return ServerUnavailable("away")
-        if self.batches and self.lane.orders:
-            self.lane.now_us = round(self.now_s * 1e6)
-            for group in self.lane.run(claim(KEYS, "q", "other", 60.0, ClaimLimits())).groups:
-                self.lane.run(ack(KEYS, [Ack(group.key, group.token, group.members, True)]))
+        if self.batches and self.shard.orders:
+            self.shard.now_us = round(self.now_s * 1e6)
+            for group in self.shard.run(claim(KEYS, "q", "other", 60.0, ClaimLimits())).groups:
+                self.shard.run(ack(KEYS, [Ack(group.key, group.token, group.members, True)]))
         return super().answer(effect)
 
 
@@ -114,14 +114,14 @@ class Counting(Drained):
     most = runs = 0
 
     def handle(self, message: Message) -> BaseException | None:
-        pending = len(self.lane.orders[message.group[0]])
+        pending = len(self.shard.orders[message.group[0]])
         self.most = max(self.most, self.runs + pending - 400)
         self.runs += 1
         return super().handle(message)
 
 
 def test_acknowledgements_of_quick_handlers_are_sent_at_least_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also beside those that are too quick for the keeper: a consumer that is killed has few handled again."""
+    """Also beside those that are too quick for the renewer: a consumer that is killed has few handled again."""
     monkeypatch.setattr(sequencer.drain.protocol, "BatchSize", partial(BatchSize, messages=400))
     one = Counting(0.0001, UNTIL_EMPTY)
     one.append("a", 0, 400)
@@ -131,12 +131,12 @@ def test_acknowledgements_of_quick_handlers_are_sent_at_least_so_often(monkeypat
 
 
 class DeafAtTheEnd(Drained):
-    """Stops in its first handler; the server is away for the first two tries to say what was done."""
+    """Stops in its first handler; the server is away for the first two attempts to say what was done."""
 
     deaf = 2
 
     def answer(self, effect: Any) -> Any:
-        if isinstance(effect, SettleAndClaim) and effect.lane is None and self.deaf:
+        if isinstance(effect, SettleAndClaim) and effect.shard is None and self.deaf:
             self.deaf -= 1
             return ServerUnavailable("away")
         return super().answer(effect)
@@ -146,11 +146,11 @@ class DeafAtTheEnd(Drained):
         return super().handle(message)
 
 
-def test_a_consumer_that_stops_tries_three_times_to_say_what_it_did() -> None:
+def test_a_consumer_that_stops_attempts_three_times_to_say_what_it_did() -> None:
     one = DeafAtTheEnd(0.001)
     one.append("a", 0, 1)
     assert one.to_the_end().reason == "stopped"
-    assert not one.lane.orders
+    assert not one.shard.orders
 
 
 # -- how far a batch goes -------------------------------------------------------------------------------------------
@@ -212,8 +212,8 @@ class Robbed(Drained):
         return super().handle(message)
 
     def settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
-        for member in self.lane.members("b"):
-            self.lane.run(revise(KEYS, "b", member[16:], "", ""))
+        for member in self.shard.members("b"):
+            self.shard.run(update(KEYS, "b", member[16:], "", ""))
         return super().settle_and_claim(effect)
 
 
@@ -225,14 +225,14 @@ def test_no_more_is_read_than_usual_where_others_take_what_is_often_due() -> Non
 
 
 class Undecided(Held):
-    """The keeper is always just giving groups back: whether one is open shows under the lock."""
+    """The renewer is always just giving groups back: whether one is open shows under the lock."""
 
     def begin(self, index: int) -> bool | None:
         super().begin(index)
         return None
 
 
-def test_a_group_that_the_keeper_left_is_handled() -> None:
+def test_a_group_that_the_renewer_left_is_handled() -> None:
     one = Drained(0.001, UNTIL_EMPTY)
     one.hold(Undecided([KEYS], LEASE_S))
     one.append("a", 0, 3)
@@ -258,7 +258,7 @@ class Pipelined(Drained):
 
 
 def test_a_claim_ahead_that_took_nothing_is_followed_by_one_of_now() -> None:
-    """Its consumer's own group was in hand then, and is due again since."""
+    """Its consumer's own group was in progress then, and is due again since."""
     one = Pipelined(0.0001, UNTIL_EMPTY)
     one.append("a", 0, 300)
     assert one.to_the_end().handled == 300
@@ -275,24 +275,26 @@ class Beside(Drained):
     def answer(self, effect: Any) -> Any:
         answer = super().answer(effect)
         if self.now_s >= self.ended_s and self.others:
-            self.lane.run(ack(KEYS, [self.others.pop()]))
+            self.shard.run(ack(KEYS, [self.others.pop()]))
         return answer
 
 
 def test_until_empty_ends_soon_after_the_others_have_finished() -> None:
     one = Beside(0.001, UNTIL_EMPTY)
     one.append("a", 0, 1)
-    (group,) = one.lane.run(claim(KEYS, "q", "other", LEASE_S, ClaimLimits())).groups
+    (group,) = one.shard.run(claim(KEYS, "q", "other", LEASE_S, ClaimLimits())).groups
     one.others = [Ack(group.key, group.token, group.members, True)]
     assert one.to_the_end().reason == "drained"
     assert one.ended_s <= one.now_s <= one.ended_s + ENDING_S
 
 
-@pytest.mark.parametrize(("lanes", "lane"), [(1, 0), (2, None)])
-def test_a_wait_claims_one_group_and_only_where_a_hint_can_be_of_one_lane(lanes: int, lane: int | None) -> None:
-    """A hint tells nobody its lane. And of a consumer that is frozen by then no more waits for the end of its lease."""
+@pytest.mark.parametrize(("shards", "shard"), [(1, 0), (2, None)])
+def test_a_wait_claims_one_group_and_only_where_a_hint_can_be_of_one_shard(shards: int, shard: int | None) -> None:
+    """A hint tells nobody its shard. And of a consumer that is frozen by then no more waits for the end of its
+    lease.
+    """
     one = Drained(0.001)
-    one.hold(Held([lane_keys("n", "q", number) for number in range(lanes)], LEASE_S))
+    one.hold(Held([shard_keys("n", "q", number) for number in range(shards)], LEASE_S))
     one.run(lambda: bool(one.asked) and isinstance(one.asked[-1], Wait))
-    assert (one.asked[-1].lane, one.asked[-1].limits.groups) == (lane, 1)
+    assert (one.asked[-1].shard, one.asked[-1].limits.groups) == (shard, 1)
     assert one.asked[-1].limits.messages == 8

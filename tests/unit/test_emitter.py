@@ -1,4 +1,4 @@
-"""The emitter: limits in virtual time, counts, observers, forwarding; and twins that must fail."""
+"""The emitter: limits in virtual time, counts, observers, forwarding; and controls that must fail."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_no_event_is_lost_and_no_second_holds_more_lines_than_it_may(steps: list
         assert len([one for one in at if begin <= one < begin + 1]) <= 2 * (LINES + 1)
 
 
-def test_a_twin_without_a_limit_is_seen(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_control_without_a_limit_is_seen(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequencer.consume.emitter, "LINES", 10**9)
     with pytest.raises(AssertionError):
         test_a_storm_is_ten_lines_and_one_that_counts_the_rest_by_type_of_error(lines)

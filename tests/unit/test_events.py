@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.calls.claim import Halted, LeasedGroup
-from sequencer.calls.outage import Began, Ended, LaneOutage
+from sequencer.calls.outage import Began, Ended, ShardOutage
 from sequencer.calls.settle import Ending
 from sequencer.drain import consumer_events
 from sequencer.drain.outcome import Decision, Failed, OfSteps, describe, failed_with
@@ -22,7 +22,7 @@ from sequencer.drain.steps.declared import Function, Step
 from sequencer.errors import LeaseExpired, Park, Retry, SetAside, StepMissing, StepUnknown, TooLate, Undecodable
 from sequencer.processes import service_events
 from sequencer.processes.logs import _OWN, lines_lost
-from sequencer.queue.registry.told import policy_changed, queue_new, queue_restored
+from sequencer.queue.registry.logged import policy_changed, queue_new, queue_restored
 from sequencer.settings.options import OnFailure, QueueOptions
 from sequencer.store.ledger import Entry, Ledger, Written
 from sequencer.texts.events import EVENTS, FIELDS, Event, event
@@ -101,8 +101,8 @@ def all_events() -> list[Event]:
         service.service_reloaded("/srv/shop/sequencer.toml"),
         service.reload_failed("orders", "no module 'shop'"),
         service.check_says("orders", "the disk is full"),
-        service.alarm_sent("orders", "parked", "open", "chat"),
-        service.alarm_not_sent("chat", "the server answered 500"),
+        service.alert_sent("orders", "parked", "open", "chat"),
+        service.alert_not_sent("chat", "the server answered 500"),
         *(told(error), told(Park("x"), parked=1), told(SetAside("x")), told(late), told(error, is_held=False)),
         told(error, max_attempts=2, on_failure="drop"),
         *consumer_events.expired("orders", "me", [leased]),
@@ -119,12 +119,12 @@ def all_events() -> list[Event]:
         consumer_events.failure_not_recorded("orders", "me", ("a",), error),
         consumer_events.observer_failed("orders", print, error),
         told(ConnectionError("refused")),
-        consumer_events.outage_began(options, "me", Began(LaneOutage(10**15, 10**15, 10**15 + 10**6, True), b"{}")),
+        consumer_events.outage_began(options, "me", Began(ShardOutage(10**15, 10**15, 10**15 + 10**6, True), b"{}")),
         consumer_events.outage_over("orders", "me", Ended("closed", 92.5, 20, b"")),
         service.service_started("orders", server="s", app="shop:seq", processes=1, lease_s=15.0, version="1"),
         service.consumer_died("orders", pid=1, ended_by="signal SIGKILL", lived_s=3.0),
         service.consumer_starts_again("orders", retry_in_s=1.0),
-        service.place_stands("orders", 5, "before they began a message", 1, retry_in_s=60.0),
+        service.worker_stands("orders", 5, "before they began a message", 1, retry_in_s=60.0),
         service.queue_unused("orders", known=["order"], namespace="sequencer"),
         service.service_gives_up("orders", deaths=5, why="before they began a message"),
         service.consumer_cant_start("orders", OSError("no")),
@@ -150,10 +150,10 @@ def all_events() -> list[Event]:
     ]
 
 
-def test_a_second_parked_group_names_what_mends_all() -> None:
+def test_a_second_parked_group_names_what_fixes_all() -> None:
     one, other = (told(Park("x"), parked=parked) for parked in (0, 1))
-    assert "mend_all" not in one.fields
-    assert other.fields["mend_all"] == "sequencer resume orders --all"
+    assert "fix_all" not in one.fields
+    assert other.fields["fix_all"] == "sequencer resume orders --all"
     assert other.text.endswith("; or all that are parked by Park: sequencer resume orders --error Park")
 
 
@@ -202,8 +202,7 @@ def test_a_question_is_told_with_both_answers() -> None:
 
 def test_the_sentences() -> None:
     assert told(ValueError("no stock")).text == (
-        "orders: message failed: group=1002 77 id=evt-1 attempt=2 of 5 error=ValueError: no stock; "
-        "tried again in 750 ms"
+        "orders: message failed: group=1002 77 id=evt-1 attempt=2 of 5 error=ValueError: no stock; retried in 750 ms"
     )
     parked = told(ValueError("no stock"), max_attempts=2)
     assert parked.text == (
@@ -276,7 +275,7 @@ def test_an_error_that_can_not_say_what_it_is_is_told_all_the_same() -> None:
 def test_a_long_text_is_cut() -> None:
     one = told(ValueError("x" * 10_000 + "end"))
     assert len(one.text) < 700
-    assert "xxx...; tried again" in one.text
+    assert "xxx...; retried" in one.text
 
 
 TEXT = st.text(max_size=20)

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from sequencer.calls.examine import GroupFacts, HeldBack
 from sequencer.errors import StepUnknown
-from sequencer.queue.explain import explanation, missing_number, with_commands, with_unserved
+from sequencer.queue.explain import explanation, missing_number, with_commands, with_no_consumers
 from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure, log_of
 from sequencer.store.keys import PAUSED
-from sequencer.texts.explanations import unserved_text
+from sequencer.texts.explanations import no_consumers_text
 from sequencer.values.message import Failure
-from sequencer.values.owner import Unserved
+from sequencer.values.owner import NoConsumers
 
 NOW = 1_700_000_100_000_000
 STAMP = "1700000099000000"
@@ -179,7 +179,7 @@ def test_every_reason_is_tried_here() -> None:
 
     from sequencer.values.views import Explanation
 
-    told = {reason for reason, *_ in REASONS} | {"unserved"}  # of a lane as a whole: see below
+    told = {reason for reason, *_ in REASONS} | {"no_consumers"}  # of a shard as a whole: see below
     assert told == set(get_args(get_type_hints(Explanation)["reason"]))
 
 
@@ -211,16 +211,18 @@ def test_what_counted_no_attempt_has_none_in_the_log(kind: str) -> None:
 
 def test_a_group_that_is_due_says_that_nobody_consumes() -> None:
     due, options = explanation("user:1", SOUND, Policy()), QueueOptions(queue="orders", namespace="shop")
-    assert with_unserved(due, None, 2.0, options) is due
-    one = Unserved(1, NOW / 1e6 - 7, 7.0, "", None, connections=None)
-    said = with_unserved(due, one, 7.04, options)
-    assert (said.reason, said.moves_in_s, said.head_id) == ("unserved", None, due.head_id)
+    assert with_no_consumers(due, None, 2.0, options) is due
+    one = NoConsumers(1, NOW / 1e6 - 7, 7.0, "", None, connections=None)
+    said = with_no_consumers(due, one, 7.04, options)
+    assert (said.reason, said.moves_in_s, said.head_id) == ("no_consumers", None, due.head_id)
     assert said.text == (
         "group user 1 is due for 7.0 s, and nobody consumes: 1 group is due, since 2023-11-14 22:14:53 UTC (7 s), and "
-        "no consumer has a group in hand; who is connected can't be seen (CLIENT LIST is not permitted); to start "
+        "no consumer has a group in progress; who is connected can't be seen (CLIENT LIST is not permitted); to start "
         "consumers: sequencer consume orders --app MODULE:NAME --namespace shop"
     )
-    some = unserved_text(Unserved(1200, NOW / 1e6, 7.0, "host-7", NOW / 1e6, connections=2), "orders", "sequencer")
+    some = no_consumers_text(
+        NoConsumers(1200, NOW / 1e6, 7.0, "host-7", NOW / 1e6, connections=2), "orders", "sequencer"
+    )
     for words in ("1,200 groups are due, the first since", "the lease of host-7 ran out at 2023", "nothing: 2 (see"):
         assert words in some
 

@@ -21,7 +21,7 @@ from sequencer.errors import (
     OutcomeUnknown,
     ServerUnavailable,
 )
-from sequencer.queue.groups.head import TRIES, resume, skip
+from sequencer.queue.groups.head import ATTEMPTS, resume, skip
 from sequencer.queue.groups.unskip import unskip
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure
@@ -79,13 +79,13 @@ def test_a_group_that_fails_again_meanwhile_is_resumed_all_the_same() -> None:
     assert [words[4] for words in session.net.asked if words[0] == "resume"] == [M1, M2]
 
 
-def test_a_group_that_changes_all_the_time_is_busy_after_some_tries() -> None:
+def test_a_group_that_changes_all_the_time_is_busy_after_some_attempts() -> None:
     session = session_of(
-        seen(**failed()), *[answer for _ in range(TRIES) for answer in (seen(**failed()), reply("changed"))]
+        seen(**failed()), *[answer for _ in range(ATTEMPTS) for answer in (seen(**failed()), reply("changed"))]
     )
     with pytest.raises(GroupBusy, match="held by a consumer just now"):
         run(resume(session, "g"))
-    assert asked(session).count("resume") == TRIES
+    assert asked(session).count("resume") == ATTEMPTS
     assert not session.net.answers
 
 
@@ -110,7 +110,7 @@ def test_who_holds_a_group_is_named_with_what_ends_it() -> None:
             "skip q g --id m1 --dead-letter --namespace n; sequencer unpause q g --namespace n"
         )
     over = held | {"visible_us": NOW_US - 1e6}
-    away = "which host.example:4711:0000ff had in hand when its lease ran out: sequencer skip q g --id m1 --dead-letter"
+    away = "which host.example:4711:0000ff had in progress when its lease ran out: sequencer skip q g --id m1 --dead-letter"
     with pytest.raises(GroupBusy, match=f"whose lease ran out: a consumer takes it over; to take m1 away, {away}"):
         run(resume(session_of(seen(**over), seen(**over), reply("leased")), "g"))
     still = over | {"is_paused": True}

@@ -1,4 +1,4 @@
-"""Two threads on what one consumer holds: the one that handles takes no lock, and the keeper may be anywhere."""
+"""Two threads on what one consumer holds: the one that handles takes no lock, and the renewer may be anywhere."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sequencer.calls.settle import Ack
 from sequencer.drain.held import Held
 from sequencer.drain.held_group import HeldGroup
 from sequencer.settings.options import ClaimLimits
-from sequencer.settings.pace import ACK_AFTER_S, GIVE_BACK_S, KEEPER_AFTER_S, KEEPER_S
+from sequencer.settings.pace import ACK_AFTER_S, RELEASE_S, RENEWER_AFTER_S, RENEWER_S
 from sequencer.store.item import Item
-from sequencer.store.keys import lane_keys
-from tests.support.model.lane import ModelLane
+from sequencer.store.keys import shard_keys
+from tests.support.model.shard import ModelShard
 
-KEYS = lane_keys("n", "q", 0)
+KEYS = shard_keys("n", "q", 0)
 
 
 class Watched(HeldGroup):
@@ -62,7 +62,7 @@ class Stepping(Held):
 
 
 class Eager(Stepping):
-    """The broken twin: begins without a look at what the keeper is about."""
+    """The negative control: begins without a look at what the renewer is about."""
 
     def begin(self, index: int) -> bool | None:
         self.current = index
@@ -70,7 +70,7 @@ class Eager(Stepping):
 
 
 class Hasty(Stepping):
-    """The broken twin: looks at what the keeper is about before it says what it begins."""
+    """The negative control: looks at what the renewer is about before it says what it begins."""
 
     def begin(self, index: int) -> bool | None:
         gives_up = self.gives_up
@@ -79,7 +79,7 @@ class Hasty(Stepping):
 
 
 class Stuck(Stepping):
-    """The broken twin: says for ever that groups are being given back."""
+    """The negative control: says for ever that groups are being released."""
 
     def settle(self, *, everything: bool = False, unbegun: bool = False) -> None:
         super().settle(everything=everything, unbegun=unbegun)
@@ -87,7 +87,7 @@ class Stuck(Stepping):
 
 
 class Careless(Held):
-    """The broken twin: forgets when the first message was finished at the end of its work."""
+    """The negative control: forgets when the first message was finished at the end of its work."""
 
     def settle(self, *, everything: bool = False, unbegun: bool = False) -> None:
         finished = self.finished_at
@@ -97,11 +97,11 @@ class Careless(Held):
 
 def made(kind: type[Held] = Held) -> Held:
     """Of two groups with two messages each, the first message of the first is finished."""
-    lane = ModelLane()
+    shard = ModelShard()
     for name in "ab":
-        lane.run(append(KEYS, [Item(name, i, "", b"[1]") for i in "xy"]))
+        shard.run(append(KEYS, [Item(name, i, "", b"[1]") for i in "xy"]))
     held = kind([KEYS], 60.0)
-    claimed = lane.run(claim(KEYS, "q", "me", 60.0, ClaimLimits(9, 9, 1000)))
+    claimed = shard.run(claim(KEYS, "q", "me", 60.0, ClaimLimits(9, 9, 1000)))
     held.take(0, claimed.groups, 0.0, 0.0)
     held.groups = [Watched(group.leased) for group in held.groups]
     assert held.begin(0)
@@ -129,7 +129,7 @@ def quiet() -> Iterator[None]:
 
 
 class Turns:
-    """Lets two threads make their steps in a given order: the handling one at these steps, else the keeper."""
+    """Lets two threads make their steps in a given order: the handling one at these steps, else the renewer."""
 
     def __init__(self, steps: tuple[int, ...]) -> None:
         self._steps, self._at, self._over = set(steps), 0, set[str]()
@@ -143,7 +143,7 @@ class Turns:
             self._moved.notify_all()
 
     def _is_for(self, me: str) -> bool:
-        return bool(self._over) or me == ("handling" if self._at in self._steps else "keeper")
+        return bool(self._over) or me == ("handling" if self._at in self._steps else "renewer")
 
     def run(self, name: str, act: Callable[[], Any]) -> threading.Thread:
         def work() -> None:
@@ -166,14 +166,14 @@ def begin(held: Held, answers: list[bool | None]) -> None:
 
 
 def wrongs(kind: type[Held]) -> list[tuple[int, ...]]:
-    """The orders of steps in which a group is begun and given back, or can't be begun afterwards."""
+    """The orders of steps in which a group is begun and released, or can't be begun afterwards."""
     found = []
     for steps in itertools.combinations(range(STEPS), OWN):
         held, answers, turns = made(kind), list[bool | None](), Turns(steps)
         Watched.meanwhile = turns.take
         threads = [
             turns.run("handling", partial(begin, held, answers)),
-            turns.run("keeper", partial(held.settle, unbegun=True)),
+            turns.run("renewer", partial(held.settle, unbegun=True)),
         ]
         for thread in threads:
             thread.join(10)
@@ -185,7 +185,9 @@ def wrongs(kind: type[Held]) -> list[tuple[int, ...]]:
 
 
 def unnoticed(kind: type[Held], moment: int) -> bool | None:
-    """Whether a message finished at this moment is neither in the outbox nor noticed; None when there is no such."""
+    """Whether a message finished at this moment is neither in the pending_acks nor noticed; None when there is no
+    such.
+    """
     held = made(kind)
     group = held.groups[0]
     found = at_moment(moment, lambda: held.finish(group, 1.001, 1.002))
@@ -204,20 +206,20 @@ def test_a_group_is_not_begun_and_given_back_at_once() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("twin", [Eager, Hasty, Stuck])
-def test_a_handshake_that_is_left_out_turned_round_or_never_over_is_found(twin: type[Held]) -> None:
-    assert wrongs(twin)
+@pytest.mark.parametrize("control", [Eager, Hasty, Stuck])
+def test_a_handshake_that_is_left_out_turned_round_or_never_over_is_found(control: type[Held]) -> None:
+    assert wrongs(control)
 
 
-def test_what_is_finished_while_the_keeper_settles_is_not_forgotten() -> None:
+def test_what_is_finished_while_the_renewer_settles_is_not_forgotten() -> None:
     found = moments(unnoticed, Held)
     assert len(found) > 2
     assert not any(found)
     assert any(moments(unnoticed, Careless))
 
 
-def test_a_message_that_is_finished_while_the_keeper_settles_is_acknowledged_with_its_group() -> None:
-    """Or its group is given back with it, and it is handled again."""
+def test_a_message_that_is_finished_while_the_renewer_settles_is_acknowledged_with_its_group() -> None:
+    """Or its group is released with it, and it is handled again."""
     for moment in itertools.count():
         held = made()
         group = held.groups[0]
@@ -235,39 +237,39 @@ def test_a_message_that_is_finished_while_the_keeper_settles_is_acknowledged_wit
 
 
 @pytest.mark.parametrize(
-    ("running_s", "waiting_s", "is_sent", "is_given_back"),
+    ("running_s", "waiting_s", "is_sent", "is_released"),
     [
         (0.0, 1.0, False, False),  # a quick one: its own thread sends, with the others
-        (KEEPER_S, KEEPER_AFTER_S - 1e-5, False, False),
-        (KEEPER_S, KEEPER_AFTER_S, True, False),
+        (RENEWER_S, RENEWER_AFTER_S - 1e-5, False, False),
+        (RENEWER_S, RENEWER_AFTER_S, True, False),
         (ACK_AFTER_S, 0.0, True, False),
-        (GIVE_BACK_S, 0.0, True, True),
+        (RELEASE_S, 0.0, True, True),
     ],
 )
-def test_what_the_keeper_sends_beside_a_handler(
-    running_s: float, waiting_s: float, is_sent: bool, is_given_back: bool
+def test_what_the_renewer_sends_beside_a_handler(
+    running_s: float, waiting_s: float, is_sent: bool, is_released: bool
 ) -> None:
     held, now = made(), 10.0
     held.running_since, held.finished_at = now - running_s, now - max(running_s, waiting_s)
     held.settle_late(now + 1e-9)
     acks = sending.acks if (sending := held.outgoing()) else []
     assert [entry.group for entry in acks if entry.members] == ["a"] * is_sent
-    assert held.groups[1].is_open is not is_given_back
+    assert held.groups[1].is_open is not is_released
 
 
 @pytest.mark.parametrize("is_repeat", [False, True])
 def test_a_refusal_is_told_as_a_lost_lease_unless_its_call_was_repeated(is_repeat: bool) -> None:
-    lane, held = ModelLane(), Held([KEYS], 60.0)
-    lane.run(append(KEYS, [Item("g", "i", "1.0", b"[1]")]))
-    claimed = lane.run(claim(KEYS, "q", "me", 60.0, ClaimLimits()))
+    shard, held = ModelShard(), Held([KEYS], 60.0)
+    shard.run(append(KEYS, [Item("g", "i", "1.0", b"[1]")]))
+    claimed = shard.run(claim(KEYS, "q", "me", 60.0, ClaimLimits()))
     held.take(0, claimed.groups, 0.0, 0.0)
     (group,) = held.groups
     held.finish(group, 0.0, 0.0)
     held.settle(everything=True)
-    lane.leases["g"] = "9" * 16 + "0another"
+    shard.leases["g"] = "9" * 16 + "0another"
     sending = held.outgoing()
     assert sending is not None
-    held.answered(sending, [lane.run(call) for call in sending.calls], 0.0, is_repeat=is_repeat)
+    held.answered(sending, [shard.run(call) for call in sending.calls], 0.0, is_repeat=is_repeat)
     assert held.take_refusals() == [("g", group.leased.token, is_repeat)]
     assert held.take_refusals() == []
     assert held.lost == (not is_repeat)

@@ -1,5 +1,5 @@
 """get, find and history say what became of each message: the same as a recorder noted, whatever was done, in virtual
-time; and what their twins say is found wrong.
+time; and what their controls say is found wrong.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Walk:
         self.queue.resume(group)
         for name in self.recorder.waiting:
             if name[0] == group:
-                self.recorder.tries[name] = 0
+                self.recorder.attempts[name] = 0
 
     def _redrive(self, group: str, id: str, mood: str) -> None:
         stays = {(one.message.group[0], one.message.id) for one in self.queue.dead()}
@@ -187,7 +187,7 @@ def test_a_dead_letter_that_is_deleted_stays_in_the_history_with_its_error(outco
     assert (queue.purge(everything=True) if outcome == "purged" else queue.sweep().dead) == 1
     info = queue.get("g", "a")
     assert info is not None
-    assert (info.state, info.phase, info.attempts) == (outcome, "error", 2)
+    assert (info.state, info.status, info.attempts) == (outcome, "error", 2)
     assert info.note.startswith("ValueError: ")
     assert info.finished_at == pytest.approx(queue.now, abs=0.001)
     assert [*queue.history(outcome=outcome)] == queue.find("a") == [info]
@@ -219,7 +219,7 @@ def test_a_queue_without_a_history_has_none() -> None:
     assert queue.info().history is None
     info = queue.get("g", "a")
     assert info is not None
-    assert (info.state, info.phase, info.finished_at) == ("handled", "finished", None)
+    assert (info.state, info.status, info.finished_at) == ("handled", "finished", None)
     assert queue.sweep().history == 0
 
 
@@ -231,7 +231,7 @@ def test_what_can_not_be_meant_is_refused(wrong: Any) -> None:
         MemoryQueue("q", history_window=60).history(**wrong)
 
 
-def test_the_log_of_a_message_has_its_last_five_tries() -> None:
+def test_the_log_of_a_message_has_its_last_five_attempts() -> None:
     queue = MemoryQueue("q", max_attempts=8, backoff=0.1)
     queue.append({}, group="g", id="a")
 

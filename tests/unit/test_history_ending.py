@@ -19,7 +19,7 @@ from sequencer.store.history.ending import (
     handled,
     parts_of,
 )
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.values.history import Outcome
 from sequencer.values.message import Message
 
@@ -29,22 +29,22 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size
 
 @given(st.integers(1, 9999), US, st.integers(0, 10**13), st.integers(0, 10**11), TEXT, TEXT, st.booleans())
 def test_an_end_comes_back(
-    tries: int, stamp: int, waited: int, took: int, kind: str, note: str, has_failures: bool
+    attempts: int, stamp: int, waited: int, took: int, kind: str, note: str, has_failures: bool
 ) -> None:
     began = stamp + waited
-    value = handled(tries, stamp, began, began + took, "host:7:abc", Remark(kind, note, has_failures)).encode()
+    value = handled(attempts, stamp, began, began + took, "host:7:abc", Remark(kind, note, has_failures)).encode()
     cut = note.encode()[:NOTE_BYTES].decode("utf-8", "ignore")
     times = (stamp // 1000, began // 1000, (began + took) // 1000)
     outcome: Outcome = "failed" if has_failures else "finished"
-    assert decode_ending(value) == Ending(outcome, tries, *times, "host:7:abc", kind, cut)
+    assert decode_ending(value) == Ending(outcome, attempts, *times, "host:7:abc", kind, cut)
     assert len(value) < 700 + len(kind.encode())
 
 
 @given(st.integers(1, 9999), US, st.floats(0, 1e13), st.floats(0, 1e11))
-def test_a_plain_end_comes_back_in_few_bytes(tries: int, stamp: int, waited: float, took: float) -> None:
-    value = handled(tries, stamp, stamp + waited, stamp + waited + took, "host:4711:0a1b2c").encode()
+def test_a_plain_end_comes_back_in_few_bytes(attempts: int, stamp: int, waited: float, took: float) -> None:
+    value = handled(attempts, stamp, stamp + waited, stamp + waited + took, "host:4711:0a1b2c").encode()
     ending = decode_ending(value)
-    assert (ending.outcome, ending.tries, ending.consumer) == ("finished", tries, "host:4711:0a1b2c")
+    assert (ending.outcome, ending.attempts, ending.consumer) == ("finished", attempts, "host:4711:0a1b2c")
     assert (ending.kind, ending.note, ending.appended_ms) == ("", "", stamp // 1000)
     assert ending.began_ms == int(stamp + waited) // 1000
     assert len(value) <= 64
@@ -57,8 +57,8 @@ RUN = st.tuples(st.integers(1, 3), st.integers(0, 5000), st.sampled_from([0.0, 1
 def test_many_quick_ones_are_told_as_each_by_itself(runs: list[tuple[int, int, float]], first: int, at: float) -> None:
     """But for a ms, where a float is rounded."""
     messages, times = [], []
-    for tries, waited, took in runs:
-        messages.append(Message("i", ("g",), 1.0, 1, {}, tries, 1, 1.0, "q", first - waited))
+    for attempts, waited, took in runs:
+        messages.append(Message("i", ("g",), 1.0, 1, {}, attempts, 1, 1.0, "q", first - waited))
         times.append((at, at + took))
         at += took
     many = (
@@ -69,7 +69,7 @@ def test_many_quick_ones_are_told_as_each_by_itself(runs: list[tuple[int, int, f
     for message, (began, ended), found in zip(messages, times, many, strict=True):
         us = first + (began - times[0][0]) * 1e6, first + (ended - times[0][0]) * 1e6
         one = decode_ending(handled(message.attempt, message.stamp, us[0], us[1], "me").encode())
-        assert (found.outcome, found.tries, found.consumer, found.note) == ("finished", one.tries, "me", "")
+        assert (found.outcome, found.attempts, found.consumer, found.note) == ("finished", one.attempts, "me", "")
         for name in ("appended_ms", "began_ms", "ended_ms"):
             assert abs(getattr(found, name) - getattr(one, name)) <= 1
 
@@ -78,14 +78,14 @@ def test_what_a_consumer_knows_besides_is_told_with_its_message() -> None:
     messages = [Message(str(n), ("g",), 1.0, 1, {}, 1, 1, 1.0, "q", 10**15) for n in range(3)]
     members = [f"{message.stamp}{message.id}" for message in messages]
     leased = LeasedGroup("g", ("g",), f"{10**15 + 10**6}", "", messages, members, ["1"] * 3, "", "")
-    held = Held([lane_keys("n", "q", 0)], 10.0, writer=History("me"), keeps_history=lambda: "ends")
+    held = Held([shard_keys("n", "q", 0)], 10.0, writer=History("me"), keeps_history=lambda: "ends")
     held.take(0, [leased], 0.0, 0.0, 10**15)
     for remark in (None, Remark("mail", "step a failed", has_failures=True), None):
         if remark:
             held.groups[0].remarks[held.groups[0].done] = remark
         held.finish(held.groups[0], 1.0, 1.5)
     held.settle(everything=True)
-    (entry,) = held.outbox.acks
+    (entry,) = held.pending_acks.acks
     found = [decode_ending(str(text).encode()) for text in entry.endings]
     assert [(one.outcome, one.kind, one.note) for one in found] == [
         ("finished", "", ""),

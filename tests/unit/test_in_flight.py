@@ -17,25 +17,25 @@ from sequencer.errors import DataError, ServerUnavailable
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.pace import AHEAD_BYTES, ANSWER_S, OVERDUE_S
 from sequencer.store.item import Item
-from sequencer.store.keys import lane_keys
-from tests.support.lane_link import KEYS, ONE, Link, OneLink
-from tests.support.model.lane import ModelLane
+from sequencer.store.keys import shard_keys
+from tests.support.model.shard import ModelShard
+from tests.support.shard_link import KEYS, ONE, Link, OneLink
 
 
 @pytest.fixture
-def lane() -> ModelLane:
-    lane = ModelLane()
-    lane.run(append(KEYS, [Item(name, "i", "1.0", b"[1]") for name in "ab"]))
-    return lane
+def shard() -> ModelShard:
+    shard = ModelShard()
+    shard.run(append(KEYS, [Item(name, "i", "1.0", b"[1]") for name in "ab"]))
+    return shard
 
 
 @pytest.fixture
-def link(lane: ModelLane) -> Any:
-    return Link(lane)
+def link(shard: ModelShard) -> Any:
+    return Link(shard)
 
 
 @pytest.fixture
-def one(lane: ModelLane, link: Any) -> OneLink:
+def one(shard: ModelShard, link: Any) -> OneLink:
     """Has handled "a", and a claim is on its way."""
     held = Held([KEYS], 60.0)
     one = OneLink(link, held)
@@ -48,7 +48,7 @@ def one(lane: ModelLane, link: Any) -> OneLink:
     return one
 
 
-def test_an_acknowledgement_whose_answer_is_lost_is_told_again(lane: ModelLane, link: Any, one: OneLink) -> None:
+def test_an_acknowledgement_whose_answer_is_lost_is_told_again(shard: ModelShard, link: Any, one: OneLink) -> None:
     """It was not waited for: what was claimed ahead is worked on meanwhile."""
     link.left = 1
     claimed = one.settle_and_claim(SettleAndClaim(0, ONE))
@@ -56,15 +56,15 @@ def test_an_acknowledgement_whose_answer_is_lost_is_told_again(lane: ModelLane, 
     assert [group.key for group in claimed.groups] == ["b"]
     with pytest.raises(ServerUnavailable):
         one.settle_and_claim(SettleAndClaim(None))
-    assert lane.leases.keys() == {"b"}
+    assert shard.leases.keys() == {"b"}
     one.settle_and_claim(SettleAndClaim(None))
-    assert list(lane.orders) == ["b"]
-    assert not lane.leases
+    assert list(shard.orders) == ["b"]
+    assert not shard.leases
 
 
 @pytest.mark.parametrize("is_answered", [True, False])
 def test_what_was_claimed_before_the_connection_was_lost_is_given_back(
-    lane: ModelLane, link: Any, one: OneLink, is_answered: bool
+    shard: ModelShard, link: Any, one: OneLink, is_answered: bool
 ) -> None:
     """The server may be another one by now, without the lease; and if it is not, nobody is to wait for its end."""
     if is_answered:
@@ -73,17 +73,17 @@ def test_what_was_claimed_before_the_connection_was_lost_is_given_back(
     with pytest.raises(ServerUnavailable):
         one.settle_and_claim(SettleAndClaim(0, ONE))
     assert one.ahead_since is None
-    assert lane.leases.keys() == {"a", "b"}
+    assert shard.leases.keys() == {"a", "b"}
     link.is_lost = False
     one.settle_and_claim(SettleAndClaim(None))
-    assert list(lane.orders) == ["b"]
-    assert not lane.leases
+    assert list(shard.orders) == ["b"]
+    assert not shard.leases
 
 
 @pytest.fixture
-def pair(lane: ModelLane, link: Any) -> OneLink:
+def pair(shard: ModelShard, link: Any) -> OneLink:
     """Has handled the first of two messages of "a", and a claim is on its way."""
-    lane.run(append(KEYS, [Item("a", "j", "2.0", b"[1]")]))
+    shard.run(append(KEYS, [Item("a", "j", "2.0", b"[1]")]))
     one = OneLink(link)
     one.settle_and_claim(SettleAndClaim(0, ClaimLimits(1, 4, 1000)))
     one.ahead(Ahead(0, ONE))
@@ -101,9 +101,9 @@ def handle_next(one: OneLink) -> None:
 @pytest.mark.parametrize("is_slow", [True, False])
 @pytest.mark.parametrize("is_flushed", [True, False])
 def test_of_two_acknowledgements_of_a_group_the_second_is_not_carried_out_alone(
-    lane: ModelLane, link: Any, pair: OneLink, is_slow: bool, is_flushed: bool
+    shard: ModelShard, link: Any, pair: OneLink, is_slow: bool, is_flushed: bool
 ) -> None:
-    """Else the group would be given back with its first message in it, and that be handled after the second."""
+    """Else the group would be released with its first message in it, and that be handled after the second."""
     link.lacks_script, link.is_slow = True, is_slow
     pair.send_due()
     link.lacks_script = False
@@ -112,7 +112,7 @@ def test_of_two_acknowledgements_of_a_group_the_second_is_not_carried_out_alone(
         pair.send_due()
     pair.settle_and_claim(SettleAndClaim(0, ONE, ahead=True))
     pair.collect_all()
-    assert list(lane.orders) == ["b"]
+    assert list(shard.orders) == ["b"]
     assert pair.held.lost == 0
 
 
@@ -133,9 +133,9 @@ def test_the_next_claim_goes_behind_a_short_answer_and_not_behind_a_long_one(
 ) -> None:
     """Messages of up to 400 bytes, 21 of head and 40 beside it, are claimed ahead in what a server sends at once."""
     envelope = b"[" + b"1" * (length - 2) + b"]"
-    lane = ModelLane()
-    lane.run(append(KEYS, [Item(name, "i", "2.0", envelope) for name in "cdefghij"]))
-    link: Any = Link(lane)
+    shard = ModelShard()
+    shard.run(append(KEYS, [Item(name, "i", "2.0", envelope) for name in "cdefghij"]))
+    link: Any = Link(shard)
     one = OneLink(link)
     limits = ClaimLimits(2, 500, 1_000_000)
     for _ in range(2):  # what is small is known from the claim before
@@ -150,12 +150,12 @@ def test_the_next_claim_goes_behind_a_short_answer_and_not_behind_a_long_one(
 
 
 def test_a_claim_that_sets_out_takes_nothing_past_an_unanswered_acknowledgement(
-    lane: ModelLane, link: Any, pair: OneLink
+    shard: ModelShard, link: Any, pair: OneLink
 ) -> None:
     """A failure ends the lease that an acknowledgement before it, if it is to be told again, still needs."""
-    pair.give_back_claim()
+    pair.release_claim()
     pair.settle_and_claim(SettleAndClaim(None))
-    lane.run(append(KEYS, [Item("a", "k", "3.0", b"[1]"), Item("a", "l", "4.0", b"[1]")]))
+    shard.run(append(KEYS, [Item("a", "k", "3.0", b"[1]"), Item("a", "l", "4.0", b"[1]")]))
     pair.settle_and_claim(SettleAndClaim(0, ClaimLimits(1, 4, 1000)))
     held: Held = pair.held
     group = next(group for group in held.groups if group.leased.key == "a")
@@ -169,21 +169,21 @@ def test_a_claim_that_sets_out_takes_nothing_past_an_unanswered_acknowledgement(
     pair.ahead(Ahead(0, ONE))
     pair.settle_and_claim(SettleAndClaim(None))
     pair.settle_and_claim(SettleAndClaim(None))
-    assert [member[16:] for member in lane.members("a")] == ["k", "l"], "the one before them was handled"
+    assert [member[16:] for member in shard.members("a")] == ["k", "l"], "the one before them was handled"
 
 
-def test_of_two_claims_on_their_way_both_are_given_back(lane: ModelLane, link: Any, one: OneLink) -> None:
-    lane.run(append(KEYS, [Item("c", "i", "9.0", b"[1]")]))
+def test_of_two_claims_on_their_way_both_are_given_back(shard: ModelShard, link: Any, one: OneLink) -> None:
+    shard.run(append(KEYS, [Item("c", "i", "9.0", b"[1]")]))
     one.do(one.in_flight._post(None, Ahead(0, ONE)))
-    assert len(lane.leases) == 3
+    assert len(shard.leases) == 3
     one.collect_all()
-    one.in_flight._give_back_answered()
+    one.in_flight._release_answered()
     one.settle_and_claim(SettleAndClaim(None))
-    assert not lane.leases
+    assert not shard.leases
 
 
 def test_an_answer_that_never_comes_is_found_out_beside_a_long_handler(link: Any, pair: OneLink) -> None:
-    pair.give_back_claim()
+    pair.release_claim()
     link.is_slow, link.left = True, 0
     pair.send_due()
     sent_at = time.monotonic()
@@ -195,33 +195,33 @@ def test_an_answer_that_never_comes_is_found_out_beside_a_long_handler(link: Any
     assert len(link.posted) == 1, "it is told again"
 
 
-def test_a_refusal_does_not_take_what_was_claimed_behind_it(lane: ModelLane, link: Any, one: OneLink) -> None:
+def test_a_refusal_does_not_take_what_was_claimed_behind_it(shard: ModelShard, link: Any, one: OneLink) -> None:
     """Nobody could have its groups before their leases end."""
-    one.give_back_claim()
+    one.release_claim()
     one.settle_and_claim(SettleAndClaim(None))
-    lane.run(append(KEYS, [Item(name, "k", "3.0", b"[1]") for name in "ac"]))
+    shard.run(append(KEYS, [Item(name, "k", "3.0", b"[1]") for name in "ac"]))
     one.settle_and_claim(SettleAndClaim(0, ONE))
     handle_next(one)
     one.ahead(Ahead(0, ONE))
     link.refuses = DataError("odd")
     assert one.settle_and_claim(SettleAndClaim(0, ONE, ahead=True)) is not None
     link.refuses = None
-    assert len(lane.leases) == 3
+    assert len(shard.leases) == 3
     with pytest.raises(DataError, match="odd"):
         one.settle_and_claim(SettleAndClaim(0, ONE, ahead=True))
     assert one.ahead_since is None
     one.settle_and_claim(SettleAndClaim(None))
-    assert not lane.leases
-    assert sum(map(len, lane.orders.values())) == 2, "the acknowledgement was told again"
+    assert not shard.leases
+    assert sum(map(len, shard.orders.values())) == 2, "the acknowledgement was told again"
 
 
 def test_groups_with_few_messages_come_before_those_with_many() -> None:
     """Else they would wait for a group that never ends."""
-    lane = ModelLane()
+    shard = ModelShard()
     items = [Item("long", str(n), "1.0", b"[1]") for n in range(4)]
-    lane.run(append(KEYS, [*items, Item("short", "i", "1.0", b"[1]"), Item("brief", "i", "1.0", b"[1]")]))
+    shard.run(append(KEYS, [*items, Item("short", "i", "1.0", b"[1]"), Item("brief", "i", "1.0", b"[1]")]))
     held = Held([KEYS], 60.0)
-    claimed = lane.run(claim(KEYS, "q", "me", 60.0, ClaimLimits(9, 9, 1000)))
+    claimed = shard.run(claim(KEYS, "q", "me", 60.0, ClaimLimits(9, 9, 1000)))
     assert [group.key for group in claimed.groups] == ["brief", "long", "short"]
     held.take(0, claimed.groups, 0.0, 0.0)
     assert [group.leased.key for group in held.groups] == ["brief", "short", "long"]
@@ -244,9 +244,9 @@ class Interrupted(Link):
 
 
 @pytest.mark.parametrize("hit", [0, 1])
-def test_an_interrupt_between_two_effects_gives_up_all_that_is_in_flight(lane: ModelLane, hit: int) -> None:
+def test_an_interrupt_between_two_effects_gives_up_all_that_is_in_flight(shard: ModelShard, hit: int) -> None:
     """Else the next answer would be taken for another one; and nobody would tell again what was told."""
-    link: Any = Interrupted(lane)
+    link: Any = Interrupted(shard)
     one = OneLink(link)
     one.settle_and_claim(SettleAndClaim(0, ONE))
     one.ahead(Ahead(0, ONE))
@@ -260,24 +260,24 @@ def test_an_interrupt_between_two_effects_gives_up_all_that_is_in_flight(lane: M
     assert link.is_closed
     assert one.ahead_since is None
     one.settle_and_claim(SettleAndClaim(None))
-    assert list(lane.orders) == ["b"], "the acknowledgement was told again"
+    assert list(shard.orders) == ["b"], "the acknowledgement was told again"
 
 
-def test_what_waits_for_a_lane_that_is_not_in_hand_goes_with_the_next_claim() -> None:
-    """To the keys of its own lane, each with a hint unless that lane is claimed from."""
-    keys = [lane_keys("n", "q", number) for number in range(3)]
+def test_what_waits_for_a_shard_that_is_not_in_hand_goes_with_the_next_claim() -> None:
+    """To the keys of its own shard, each with a hint unless that shard is claimed from."""
+    keys = [shard_keys("n", "q", number) for number in range(3)]
     link: Any = Noting()
     one = OneLink(link, Held(keys, 60.0))
     leased = LeasedGroup("g", ("g",), "9" * 16, "", [], [], [], "", "handle")
-    for outbox in one.held.outboxes[1:]:
-        outbox.give_back([leased])
+    for pending_acks in one.held.shard_acks[1:]:
+        pending_acks.release([leased])
     one.settle_and_claim(SettleAndClaim(2, ONE))
     assert [(call.script, call.keys[0]) for call in link.calls] == [
         ("ack", keys[1].schedule),
         ("ack", keys[2].schedule),
         ("claim", keys[2].schedule),
     ]
-    assert not any(one.held.outboxes)
+    assert not any(one.held.shard_acks)
 
 
 class Noting:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sequencer.consume.forks import note_in_hand
 from sequencer.processes.service_events import Begun, consumer_died, consumer_killed, consumer_overdue
-from sequencer.processes.worker.in_hand import InHand, mapped
+from sequencer.processes.worker.in_progress import InHand, mapped
 from sequencer.store.group import MAX_GROUP_BYTES
 from sequencer.texts.commands import command
 from sequencer.values.message import Message
@@ -20,7 +20,7 @@ PARTS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs
 
 
 def begun(group: tuple[str, ...], id: str = "m1", *, namespace: str = "shop") -> tuple[Begun, Begun, Begun]:
-    """Before, while and after a message of this group is in hand."""
+    """Before, while and after a message of this group is in progress."""
     hand = InHand("jobs", namespace)
     memory = mapped(os.dup(hand.fd))
     try:
@@ -64,6 +64,6 @@ def test_what_a_death_and_a_kill_say_ends_with_the_command() -> None:
         consumer_overdue("hang", pid=7, lived_s=1.0, begun=one, kill_in_s=5.0),
     ):
         assert told.detail.endswith("; the message that it began last: group=7 id=7-1; see: sequencer explain hang 7")
-        assert (told.fields["in_hand"], told.fields["see"]) == one
+        assert (told.fields["in_progress"], told.fields["see"]) == one
     idle = consumer_killed("hang", pid=7, why="it hangs", begun=Begun())
     assert (idle.detail, idle.fields["see"]) == ("7, because it hangs", "")

@@ -182,7 +182,7 @@ def test_an_interruption_comes_where_it_is_allowed_and_once() -> None:
 
 
 def test_who_allows_interrupts_without_having_masked_them_leaves_them_unmasked() -> None:
-    """The command of an alarm target, say."""
+    """The command of an alert target, say."""
     with interrupts_allowed():
         pass
     with pytest.raises(StopConsuming):

@@ -1,4 +1,4 @@
-"""Names, groups and lanes: what may be a key, and that no two groups share one."""
+"""Names, groups and shards: what may be a key, and that no two groups share one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sequencer.errors import ConfigurationError, InvalidGroup
 from sequencer.store.group import MAX_GROUP_BYTES, decode_group, encode_group
-from sequencer.store.keys import lane_keys, lane_of
+from sequencer.store.keys import shard_keys, shard_of
 from sequencer.values.checks import check_name
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
@@ -31,8 +31,8 @@ def test_two_groups_share_a_key_only_if_their_parts_are_the_same_text(a: list[An
 
 
 @given(GROUP, st.integers(1, 64))
-def test_a_lane_is_within_range(group: list[Any], lanes: int) -> None:
-    assert 0 <= lane_of(encode_group(group), lanes) < lanes
+def test_a_shard_is_within_range(group: list[Any], shards: int) -> None:
+    assert 0 <= shard_of(encode_group(group), shards) < shards
 
 
 def test_separators_inside_parts_do_not_confuse_groups() -> None:
@@ -90,8 +90,8 @@ def test_a_bad_name_is_refused(name: Any) -> None:
         check_name("queue", name)
 
 
-def test_all_keys_of_a_lane_share_its_hash_tag_and_end_with_the_group() -> None:
-    keys = lane_keys("ns", "q", 3)
+def test_all_keys_of_a_shard_share_its_hash_tag_and_end_with_the_group() -> None:
+    keys = shard_keys("ns", "q", 3)
     group = encode_group(["{x}", "y"])
     for key in (keys.schedule, keys.leases, keys.failures, keys.clock, keys.dispatch, keys.stats):
         assert key.startswith("{ns:q:3}:")
@@ -101,6 +101,6 @@ def test_all_keys_of_a_lane_share_its_hash_tag_and_end_with_the_group() -> None:
         assert key.endswith(group)
 
 
-def test_lanes_stay_where_they_are() -> None:
+def test_shards_stay_where_they_are() -> None:
     """A change of the hash would move groups away from their messages."""
-    assert [lane_of(group, 8) for group in ("1002:2302393013", "a", "é")] == [5, 3, 6]
+    assert [shard_of(group, 8) for group in ("1002:2302393013", "a", "é")] == [5, 3, 6]

@@ -18,8 +18,8 @@ from sequencer.store.ledger import (
     Entry,
     Ledger,
     LedgerError,
+    PastAttempt,
     State,
-    Tried,
     decode_ledger,
     encode_ledger,
     kept_result,
@@ -41,16 +41,18 @@ ENTRIES = st.builds(
     once=st.booleans(),
     optional=st.booleans(),
     state=st.sampled_from(get_args(State)),
-    tries=COUNTS,
+    attempts=COUNTS,
     turn=st.integers(1, 999_999),
     at=TIMES,
     took_s=TIMES,
     result=JSON,
     error=st.text(max_size=600),
 )
-LOGS = st.lists(st.builds(Tried, COUNTS, TIMES, st.text(max_size=300)), max_size=5).map(tuple)
+LOGS = st.lists(st.builds(PastAttempt, COUNTS, TIMES, st.text(max_size=300)), max_size=5).map(tuple)
 LEDGERS = st.builds(Ledger, STAMPS, st.lists(ENTRIES, max_size=5, unique_by=lambda entry: entry.name).map(tuple), LOGS)
-DONE = Entry("charge", once=True, state="done", tries=1, turn=2, token=7, at=1.5, took_s=0.2, result={"payment": "p9"})
+DONE = Entry(
+    "charge", once=True, state="done", attempts=1, turn=2, token=7, at=1.5, took_s=0.2, result={"payment": "p9"}
+)
 
 
 @pytest.mark.slow
@@ -60,7 +62,7 @@ def test_a_ledger_comes_back(ledger: Ledger) -> None:
 
 
 def test_a_ledger_is_short_and_says_what_it_is() -> None:
-    ledger = Ledger(1_795_170_870_982_084, (DONE, Entry("mail", optional=True))).logged(Tried(1, 2.5, "E: no"))
+    ledger = Ledger(1_795_170_870_982_084, (DONE, Entry("mail", optional=True))).logged(PastAttempt(1, 2.5, "E: no"))
     assert encode_ledger(ledger) == (
         b'{"k":1795170870982084,"s":[["charge","1","d",1,0,2,7,1.5,0.2,{"payment":"p9"}],'
         b'["mail","o","o",0,0,1,0,0.0,0.0]],"log":[[1,2.5,"E: no"]]}'
@@ -77,8 +79,8 @@ def test_a_ledger_is_short_and_says_what_it_is() -> None:
         (Ledger(1, (Entry("a"), Entry("a"))), "two steps of one name"),
         (Ledger(1, (Entry(""),)), "without a name"),
         (Ledger(-1), "stamp"),
-        (Ledger(1, log=tuple(Tried(1, 1.0, "") for _ in range(6))), "6 lines, at most 5"),
-        (Ledger(1, (Entry("a", tries=-1),)), "step a: a count"),
+        (Ledger(1, log=tuple(PastAttempt(1, 1.0, "") for _ in range(6))), "6 lines, at most 5"),
+        (Ledger(1, (Entry("a", attempts=-1),)), "step a: a count"),
         (Ledger(1, (Entry("a", turn=0),)), "step a: a count"),
         (Ledger(1, (Entry("a", token=10**16),)), "step a: a count"),
         (Ledger(1, (Entry("a", at=math.nan),)), "no finite number"),
@@ -95,16 +97,16 @@ def test_what_passes_a_cap_is_refused_and_says_so(ledger: Ledger, said: str) -> 
 def test_errors_are_cut_and_the_log_keeps_the_last_five() -> None:
     assert Entry("a", error="é" * 300).error == "é" * 256
     assert replace(Entry("a"), error="\ud800x").error == "\\ud800x"
-    assert Tried(1, 1.0, "x" * 300).error == "x" * 200
+    assert PastAttempt(1, 1.0, "x" * 300).error == "x" * 200
     ledger = Ledger(1)
     for n in range(7):
-        ledger = ledger.logged(Tried(n, 1.0, ""))
+        ledger = ledger.logged(PastAttempt(n, 1.0, ""))
     assert [one.attempt for one in ledger.log] == [2, 3, 4, 5, 6]
 
 
 def test_an_entry_takes_the_place_of_the_one_of_its_name() -> None:
-    ledger = Ledger(1).put(Entry("a")).put(Entry("b")).put(Entry("a", tries=1))
-    assert [(entry.name, entry.tries) for entry in ledger.entries] == [("a", 1), ("b", 0)]
+    ledger = Ledger(1).put(Entry("a")).put(Entry("b")).put(Entry("a", attempts=1))
+    assert [(entry.name, entry.attempts) for entry in ledger.entries] == [("a", 1), ("b", 0)]
     assert ledger.get("c") is None
 
 

@@ -18,7 +18,7 @@ from sequencer.queue.groups.many import resume_many, skip_many, unpause_many
 from sequencer.queue.groups.parked import parked, parked_names
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import digest_of, encode_failure
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.values.message import Failure
 from sequencer.values.views import ManySummary
 
@@ -32,15 +32,15 @@ def failure(error: str = "ValueError", at: float = 0.0, member: str = MEMBER) ->
     return encode_failure(Failure("m1", error, "no stock", "", 1, at, "h"), member)
 
 
-def lane(*failures: bytes | None) -> list[Any]:
-    """The answers to the reading of a lane in which so many groups are parked, g0, g1 ..."""
+def shard(*failures: bytes | None) -> list[Any]:
+    """The answers to the reading of a shard in which so many groups are parked, g0, g1 ..."""
     names = [f"g{n}".encode() for n in range(len(failures))]
     page = [word for name in names for word in (name, b"inf")]
     return [[TIME], [len(names), len(names)], [page], *([[list(failures)]] if names else [])]
 
 
-def session_of(*answers: Any, lanes: int = 1, policy: Policy | None = None) -> Any:
-    return ListedSession(ListedNet(*answers), lanes=lanes, policy=policy)
+def session_of(*answers: Any, shards: int = 1, policy: Policy | None = None) -> Any:
+    return ListedSession(ListedNet(*answers), shards=shards, policy=policy)
 
 
 def sent(session: Any) -> list[list[Any]]:
@@ -49,7 +49,7 @@ def sent(session: Any) -> list[list[Any]]:
 
 
 def test_all_are_resumed_as_they_were_seen() -> None:
-    session = session_of(*lane(failure(), None, failure("KeyError")), b"+!")
+    session = session_of(*shard(failure(), None, failure("KeyError")), b"+!")
     done = run(resume_many(session, everything=True))
     assert done == ManySummary(2, 1, 1, 1, {"ValueError": 1, "KeyError": 1})
     digests = [digest_of(one) for one in (failure(), failure("KeyError"))]
@@ -67,7 +67,7 @@ def test_those_are_chosen_whose_failure_fits() -> None:
         ({"since": timedelta(hours=1)}, ["g0", "g1"]),
         ({"since": 3600, "error": "Value*"}, ["g0"]),
     ):
-        session = session_of(*lane(old, new, None), b"+" * len(groups))
+        session = session_of(*shard(old, new, None), b"+" * len(groups))
         done = run(resume_many(session, **choice))
         assert [one[0] for one in sent(session)[0]] == groups
         assert (done.done, done.waiting) == (len(groups), 0), "only where all are meant, those at a gap are counted"
@@ -76,7 +76,7 @@ def test_those_are_chosen_whose_failure_fits() -> None:
 
 
 def test_where_none_fits_the_others_are_counted_by_error_the_most_frequent_first() -> None:
-    session = session_of(*lane(failure("KeyError"), failure(), None, failure()))
+    session = session_of(*shard(failure("KeyError"), failure(), None, failure()))
     done = run(resume_many(session, error="Nope"))
     assert done == ManySummary(0, 0, 0, 0, {}, others={"ValueError": 2, "KeyError": 1})
     assert list(done.others) == ["ValueError", "KeyError"]
@@ -84,7 +84,7 @@ def test_where_none_fits_the_others_are_counted_by_error_the_most_frequent_first
 
 
 def test_a_dry_run_asks_only() -> None:
-    session = session_of(*lane(failure(), None, failure()))
+    session = session_of(*shard(failure(), None, failure()))
     assert run(skip_many(session, everything=True, dry_run=True)) == ManySummary(2, 0, 0, 1, {"ValueError": 2}, True)
     assert {words[0] for words in session.net.asked} == {"TIME", "ZCARD", "ZCOUNT", "ZRANGE", "HMGET"}
 
@@ -112,45 +112,45 @@ def test_a_wrong_choice_asks_nothing_of_the_server(operation: Any, options: dict
 def test_no_more_than_the_rate_go_on_in_a_second_and_progress_is_told() -> None:
     """A page is a tenth of a second's worth; the first one leaves at once."""
     told: list[tuple[int, int]] = []
-    session = session_of(*lane(*[failure()] * 50), b"+" * 20, b"+" * 20, b"+" * 10)
+    session = session_of(*shard(*[failure()] * 50), b"+" * 20, b"+" * 20, b"+" * 10)
     run(resume_many(session, everything=True, rate=200, on_progress=lambda *numbers: told.append(numbers)))
     assert [words for words in session.net.asked if words[0] == "sleep"] == [("sleep", pytest.approx(0.1))] * 2
     assert told == [(20, 50), (40, 50), (50, 50)]
 
 
-def test_the_rate_holds_over_all_lanes() -> None:
-    session = session_of(*lane(failure()), *lane(failure()), b"+", b"+", lanes=2)
+def test_the_rate_holds_over_all_shards() -> None:
+    session = session_of(*shard(failure()), *shard(failure()), b"+", b"+", shards=2)
     assert run(resume_many(session, everything=True, rate=1)).done == 2
     assert [words for words in session.net.asked if words[0] == "sleep"] == [("sleep", pytest.approx(1.0))]
 
 
 def test_after_a_lost_answer_a_group_that_is_not_parked_went_with_the_first_try() -> None:
-    session = session_of(*lane(failure(), failure()), Answer(["gone", "changed"], is_repeat=True))
+    session = session_of(*shard(failure(), failure()), Answer(["gone", "changed"], is_repeat=True))
     done = run(resume_many(session, everything=True))
     assert (done.done, done.changed) == (1, 1), "which failed again"
-    session = session_of(*lane(failure()), b"-")
+    session = session_of(*shard(failure()), b"-")
     assert run(resume_many(session, everything=True)).changed == 1, "somebody else let it go on"
 
 
 def test_a_skip_sets_aside_or_discards() -> None:
     for discard, ending in ((False, "dead"), (True, "drop")):
-        session = session_of(*lane(failure()), b"+")
+        session = session_of(*shard(failure()), b"+")
         assert run(skip_many(session, everything=True, discard=discard)).done == 1
         assert [words[3] for words in session.net.asked if words[0] == "resume_many"] == [ending]
 
 
 def test_in_a_sequence_a_skip_passes_the_number() -> None:
     policy = Policy(sequence=True)
-    session = session_of(*lane(failure(), failure()), [[b"#5", None], b"7", None], b"++", policy=policy)
+    session = session_of(*shard(failure(), failure()), [[b"#5", None], b"7", None], b"++", policy=policy)
     run(skip_many(session, everything=True))
     assert [one[3] for one in sent(session)[0]] == ["#7 6-6", ""]
-    session = session_of(*lane(failure()), b"+", policy=policy)
+    session = session_of(*shard(failure()), b"+", policy=policy)
     run(resume_many(session, everything=True))
     assert [one[3] for one in sent(session)[0]] == [""]
 
 
 def test_pauses_of_groups_are_lifted() -> None:
-    session = session_of([[b"a", b"b"]], [[]], [1, 0], lanes=2)
+    session = session_of([[b"a", b"b"]], [[]], [1, 0], shards=2)
     assert run(unpause_many(session, everything=True)) == ManySummary(2, 1, 1, 0, {})
     assert [words[2:4] for words in session.net.asked if words[0] == "pause"] == [("a", "0"), ("b", "0")]
     session = session_of([[b"a", b"b"]])
@@ -172,7 +172,7 @@ Change = tuple[set[bytes], set[bytes], int]
 
 
 class Schedule:
-    """A lane's schedule that others change between two reads of it."""
+    """A shard's schedule that others change between two reads of it."""
 
     def __init__(self, due: int, parked: set[bytes], changes: list[Change]) -> None:
         self.due, self.parked, self.changes, self.reads = due, parked, changes, 0
@@ -212,7 +212,7 @@ def test_a_group_that_stays_parked_is_named_exactly_once(
     net: Any = Schedule(due, parked, list(changes))
 
     async def read() -> list[bytes]:
-        return [name async for page in parked_names(net, lane_keys("n", "q", 0)) for name in page]
+        return [name async for page in parked_names(net, shard_keys("n", "q", 0)) for name in page]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parked_module, "PAGE", size)

@@ -33,7 +33,7 @@ CHOICES = st.sampled_from([{"everything": True}, {"error": "SlowError"}, {"error
 
 
 class ManyMachine(RuleBasedStateMachine):
-    """One queue is mended by calls for many, the other one group by group."""
+    """One queue is fixed by calls for many, the other one group by group."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ TestMany.settings = settings(max_examples=20, stateful_step_count=12, deadline=N
 
 
 @pytest.mark.slow
-def test_a_twin_that_leaves_the_attempts_is_noticed() -> None:
+def test_a_control_that_leaves_the_attempts_is_noticed() -> None:
     quick = settings(
         max_examples=100,
         stateful_step_count=12,

@@ -108,8 +108,8 @@ def test_slow_handler_loses_its_lease_and_the_message_comes_again(queue: MemoryQ
     assert_order(done.handled)
 
 
-def test_lanes_policies_and_the_rest_of_the_interface() -> None:
-    queue = MemoryQueue("numbered", lanes=2, sequence=True, gap_timeout=5, on_gap="skip")
+def test_shards_policies_and_the_rest_of_the_interface() -> None:
+    queue = MemoryQueue("numbered", shards=2, sequence=True, gap_timeout=5, on_gap="skip")
     queue.append_many([{"body": n, "group": ["g", n % 3], "id": n, "score": n // 3 + 1} for n in range(30) if n != 6])
     queue.pause(["g", 1])
     done = queue.drain(lambda message: None)
@@ -249,9 +249,9 @@ def test_consume_refuses_what_a_sequencer_refuses(queue: MemoryQueue) -> None:
         queue.consume(lambda message: None, on_start=lambda consumer: None)
 
 
-def test_a_queue_of_several_lanes_is_drained_when_all_are() -> None:
-    """A lane that waits for something keeps the others looking, wherever it stands among them."""
-    queue = MemoryQueue("wide", lanes=3)
+def test_a_queue_of_several_shards_is_drained_when_all_are() -> None:
+    """A shard that waits for something keeps the others looking, wherever it stands among them."""
+    queue = MemoryQueue("wide", shards=3)
     for group in range(9):
         queue.append({}, group=group, delay=10)
         assert len(queue.drain(lambda message: None)) == 1
@@ -302,7 +302,7 @@ def test_a_sequencer_of_an_application_is_taken_as_it_is() -> None:
 
 
 def test_until_idle_waits_for_nothing_that_is_not_due() -> None:
-    queue = MemoryQueue("q", max_attempts=5, backoff=60, lanes=2)
+    queue = MemoryQueue("q", max_attempts=5, backoff=60, shards=2)
     queue.append_many({"body": n, "group": n, "id": n} for n in range(20))
     queue.append("later", group="later", delay=3600)
     queue.append("fails", group="fails")

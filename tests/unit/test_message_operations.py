@@ -59,7 +59,7 @@ def test_a_cancel_whose_answer_is_lost_is_done() -> None:
 
 @pytest.mark.parametrize("status", ["missing", "leased"])
 def test_a_reschedule_whose_answer_is_lost_is_unknown_where_a_repeat_finds_another_state(status: str) -> None:
-    """The first try may have made the message due, and a consumer may have it or have handled it since."""
+    """The first attempt may have made the message due, and a consumer may have it or have handled it since."""
     session = session_of(seen(**THERE), Answer(status, is_repeat=True))
     with pytest.raises(OutcomeUnknown, match="whether message 'm1' was given its new time is unknown"):
         run(reschedule(session, "g", "m1", delay=0))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sequencer.processes.alarms.notice import CUT, LINE_CHARACTERS, MAX_ITEMS, TEXT_BYTES, What
+from sequencer.processes.alerts.notice import CUT, LINE_CHARACTERS, MAX_ITEMS, TEXT_BYTES, What
 from sequencer.texts.commands import command
 from sequencer.texts.words import quoted
 

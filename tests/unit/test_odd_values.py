@@ -34,7 +34,7 @@ from sequencer.settings.options import QueueOptions
 from sequencer.store.envelope import encode_due, encode_envelope, encode_id, encode_score
 from sequencer.store.failure import decode_failure, encode_failure
 from sequencer.store.group import encode_group
-from sequencer.store.record import decode_letter
+from sequencer.store.record import decode_dead_letter
 from sequencer.store.watermark import advance
 from sequencer.values.message import Failure
 
@@ -66,7 +66,7 @@ class Shape(str, enum.Enum):  # noqa: UP042 - a StrEnum has another str()
         (InvalidTime, lambda: encode_due(HUGE, None)),
         (InvalidTime, lambda: encode_due(None, HUGE)),
         (InvalidBody, lambda: encode_envelope(1, {"a": HUGE}, 1000)),  # type: ignore[dict-item]
-        (ConfigurationError, lambda: QueueOptions(queue="q", lanes=HUGE)),
+        (ConfigurationError, lambda: QueueOptions(queue="q", shards=HUGE)),
         (ConfigurationError, lambda: QueueOptions(queue=HUGE)),  # type: ignore[arg-type]
         (ConfigurationError, lambda: Policy(dedup_window=10**400)),
         (ConfigurationError, lambda: Policy(dedup_window=float("nan"))),
@@ -210,7 +210,7 @@ def test_a_score_of_others_moves_no_watermark_of_a_sequence(score: str) -> None:
 @pytest.mark.parametrize("kept", [b"", b"\x10", b"\xff", b"x\n{}\n", b"nan\n\xff\n\xff", b"1\n{}\n" + b"0" * 21])
 @pytest.mark.parametrize("letter", ["", "x", "0000000000000001g\nm"])
 def test_a_dead_letter_is_shown_whatever_is_left_of_it(kept: bytes, letter: str) -> None:
-    assert decode_letter(letter, kept, 1.0, "q").letter == letter
+    assert decode_dead_letter(letter, kept, 1.0, "q").letter == letter
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from sequencer.queue.operate import pause, unpause
 from ..support.listed_net import ListedNet, ListedSession, run
 
 
-def test_a_pause_of_all_lanes_is_one_round_trip_and_says_whether_anything_changed() -> None:
+def test_a_pause_of_all_shards_is_one_round_trip_and_says_whether_anything_changed() -> None:
     net = ListedNet([0, 1], [0, 0])
-    session: Any = ListedSession(net, lanes=2)
+    session: Any = ListedSession(net, shards=2)
     assert run(pause(session)) is True
     assert run(unpause(session)) is False
     assert [(script, words[:2]) for script, *words in net.asked] == [("pause", ["", "1"])] * 2 + [

@@ -1,4 +1,4 @@
-"""The rules by which an outage holds a lane back, in walks of virtual time; a twin without a rule turns them red.
+"""The rules by which an outage holds a shard back, in walks of virtual time; a control without a rule turns them red.
 
 `python -m tests.unit.test_outage_model` prints the figures that the documents name.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ..support.outage_lane import OneGroupIsEnough, OutageLane, ProbeKeepsItsPlace, WaitsForItsProbe
+from ..support.outage_shard import OneGroupIsEnough, OutageShard, ProbeKeepsItsPlace, WaitsForItsProbe
 from ..support.outage_walk import Walk
 
 pytestmark = pytest.mark.slow  # a quarter of a minute of walks
@@ -37,10 +37,10 @@ def names(count: int) -> list[str]:
     return [f"g{number:04d}" for number in range(count)]
 
 
-def all_fail(lane: OutageLane, seed: int, *, groups: int = 1000, **given: float) -> Seen:
+def all_fail(shard: OutageShard, seed: int, *, groups: int = 1000, **given: float) -> Seen:
     """A dependency of all is down for 90 s."""
     deaths, dies_at_close = given.get("deaths", 0.0), bool(given.get("dies_at_close"))
-    walk = Walk(lane, lambda _, at: BEGINS_S <= at < BACK_S, seed, deaths=deaths, dies_at_close=dies_at_close)
+    walk = Walk(shard, lambda _, at: BEGINS_S <= at < BACK_S, seed, deaths=deaths, dies_at_close=dies_at_close)
     walk.start(walk.arrivals(names(groups), 0.005, BACK_S + 20))
     walk.run(BACK_S + 30)
     return _seen(walk)
@@ -50,13 +50,13 @@ def _seen(walk: Walk) -> Seen:
     done = [at for at, _, is_failed in walk.calls if at >= BACK_S and not is_failed]
     dead_calls = sum(is_failed for at, _, is_failed in walk.calls if at < BACK_S)
     back_s = min(done, default=float("inf")) - BACK_S
-    return Seen(walk.lane.parked, walk.most_attempts, dead_calls, back_s, walk.lane.openings)
+    return Seen(walk.shard.parked, walk.most_attempts, dead_calls, back_s, walk.shard.openings)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_outage_of_90_s_parks_nothing_and_costs_no_attempt(seed: int) -> None:
     """The figures of the design: about 28 calls to what is down, and 3.1 s until the queue goes on."""
-    seen = all_fail(OutageLane(), seed)
+    seen = all_fail(OutageShard(), seed)
     assert (seen.parked, seen.attempts, seen.openings) == (0, 0, 1)
     assert 20 <= seen.dead_calls <= 32
     assert seen.back_s < 6.0
@@ -64,31 +64,31 @@ def test_an_outage_of_90_s_parks_nothing_and_costs_no_attempt(seed: int) -> None
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_consumers_that_die_change_nothing_of_that(seed: int) -> None:
-    seen = all_fail(OutageLane(), seed, deaths=0.02)
+    seen = all_fail(OutageShard(), seed, deaths=0.02)
     assert (seen.parked, seen.attempts) == (0, 0)
     assert seen.back_s < 6.0
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_few_groups_go_on_as_soon(seed: int) -> None:
-    assert all_fail(OutageLane(), seed, groups=3).back_s < 6.0
+    assert all_fail(OutageShard(), seed, groups=3).back_s < 6.0
 
 
 # -- one bad group among healthy ones ----------------------------------------------------------------------------
 
 
-def one_bad(lane: OutageLane, seed: int) -> tuple[float, int]:
+def one_bad(shard: OutageShard, seed: int) -> tuple[float, int]:
     """On a quiet queue: the longest time that a message of another group waited, and how many groups were parked."""
-    walk = Walk(lane, lambda group, _: group == "bad", seed)
+    walk = Walk(shard, lambda group, _: group == "bad", seed)
     walk.start(walk.arrivals(names(40), 50.0, 600.0))
     walk.append("bad")
     walk.run(700.0)
-    return max(waited for group, waited in walk.waited.items() if group != "bad"), lane.parked
+    return max(waited for group, waited in walk.waited.items() if group != "bad"), shard.parked
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_bad_group_is_parked_by_policy_and_holds_nobody(seed: int) -> None:
-    waited_s, parked = one_bad(OutageLane(), seed)
+    waited_s, parked = one_bad(OutageShard(), seed)
     assert parked == 1
     assert waited_s < 0.2
 
@@ -100,7 +100,7 @@ def test_without_the_three_groups_one_bad_group_holds_the_others() -> None:
 # -- a bad group among those that failed in the outage -------------------------------------------------------------
 
 
-def bad_first(lane: OutageLane, seed: int) -> Seen:
+def bad_first(shard: OutageShard, seed: int) -> Seen:
     """After the return of the dependency, the group that was probed last fails for a reason of its own."""
     last = "nobody"
 
@@ -111,7 +111,7 @@ def bad_first(lane: OutageLane, seed: int) -> Seen:
             return True
         return at >= BACK_S and group == last
 
-    walk = Walk(lane, fails, seed)
+    walk = Walk(shard, fails, seed)
     walk.start(walk.arrivals(names(12), 1.0, BACK_S + 60))
     walk.run(BACK_S + 90)
     return _seen(walk)
@@ -119,10 +119,10 @@ def bad_first(lane: OutageLane, seed: int) -> Seen:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_group_that_failed_a_probe_makes_room_for_another(seed: int) -> None:
-    assert bad_first(OutageLane(), seed).back_s < 6.0
+    assert bad_first(OutageShard(), seed).back_s < 6.0
 
 
-def test_where_a_probe_keeps_its_place_the_lane_stands_for_one_bad_group() -> None:
+def test_where_a_probe_keeps_its_place_the_shard_stands_for_one_bad_group() -> None:
     """It is the only one that is tried, until someone looks."""
     assert max(bad_first(ProbeKeepsItsPlace(), seed).back_s for seed in SEEDS) > 60.0
 
@@ -133,17 +133,17 @@ def test_where_a_probe_keeps_its_place_the_lane_stands_for_one_bad_group() -> No
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_consumer_that_dies_before_it_ends_the_outage_delays_that_by_a_lease(seed: int) -> None:
     """Its probe was handled; the next one is given when its lease would be over."""
-    lane = OutageLane()
-    seen = all_fail(lane, seed, dies_at_close=True)
+    shard = OutageShard()
+    seen = all_fail(shard, seed, dies_at_close=True)
     assert seen.parked == 0
-    assert lane.probe_at is None
+    assert shard.probe_at is None
 
 
-def test_where_the_word_of_a_dead_consumer_is_waited_for_the_lane_stands_for_ever() -> None:
-    lanes = [WaitsForItsProbe() for _ in SEEDS]
-    for lane, seed in zip(lanes, SEEDS, strict=True):
-        all_fail(lane, seed, dies_at_close=True)
-    assert any(lane.probe_at is not None for lane in lanes)
+def test_where_the_word_of_a_dead_consumer_is_waited_for_the_shard_stands_for_ever() -> None:
+    shards = [WaitsForItsProbe() for _ in SEEDS]
+    for shard, seed in zip(shards, SEEDS, strict=True):
+        all_fail(shard, seed, dies_at_close=True)
+    assert any(shard.probe_at is not None for shard in shards)
 
 
 # -- a dependency that comes and goes, and one that fails some ------------------------------------------------------
@@ -152,38 +152,38 @@ def test_where_the_word_of_a_dead_consumer_is_waited_for_the_lane_stands_for_eve
 @pytest.mark.parametrize("seed", SEEDS)
 def test_one_that_comes_and_goes_opens_once_an_outage(seed: int) -> None:
     """3 s down, 3 s up, ten times."""
-    lane = OutageLane()
-    walk = Walk(lane, lambda _, at: at % 6 >= 3 and at < 60, seed)
+    shard = OutageShard()
+    walk = Walk(shard, lambda _, at: at % 6 >= 3 and at < 60, seed)
     walk.start(walk.arrivals(names(1000), 0.005, 70.0))
     walk.run(80.0)
-    assert lane.parked == 0
-    assert lane.openings <= 10
+    assert shard.parked == 0
+    assert shard.openings <= 10
 
 
-def some_fail(lane: OutageLane, seed: int, *, share: float, groups: int, each_s: float) -> tuple[float, int, int]:
+def some_fail(shard: OutageShard, seed: int, *, share: float, groups: int, each_s: float) -> tuple[float, int, int]:
     """For 300 s a share of the groups fails: the longest wait of the others, openings, groups parked."""
     everyone = names(groups)
     bad = set(random.Random(f"bad {seed}").sample(everyone, round(share * groups)))
-    walk = Walk(lane, lambda group, _: group in bad, seed)
+    walk = Walk(shard, lambda group, _: group in bad, seed)
     walk.start(walk.arrivals(everyone, each_s, 300.0))
     walk.run(330.0)
-    return max(waited for group, waited in walk.waited.items() if group not in bad), lane.openings, lane.parked
+    return max(waited for group, waited in walk.waited.items() if group not in bad), shard.openings, shard.parked
 
 
 def test_some_bad_groups_hold_the_healthy_ones_for_seconds_at_most() -> None:
     """10 bad of 60: the figure of the design is 3.7 s."""
     for seed in range(3):
-        waited_s, _, parked = some_fail(OutageLane(), seed, share=1 / 6, groups=60, each_s=0.05)
+        waited_s, _, parked = some_fail(OutageShard(), seed, share=1 / 6, groups=60, each_s=0.05)
         assert waited_s < 6.0
         assert parked == 10
 
 
 def _figures() -> Iterator[str]:
     for seed in range(3):
-        yield f"90 s down, 1,000 groups: {all_fail(OutageLane(), seed)}"
-        yield f"one bad group, its twin: {one_bad(OutageLane(), seed)}, {one_bad(OneGroupIsEnough(), seed)}"
-        yield f"10 bad of 60: {some_fail(OutageLane(), seed, share=1 / 6, groups=60, each_s=0.05)}"
-        yield f"300 bad of 1,000 at 200/s: {some_fail(OutageLane(), seed, share=0.3, groups=1000, each_s=0.005)}"
+        yield f"90 s down, 1,000 groups: {all_fail(OutageShard(), seed)}"
+        yield f"one bad group, its control: {one_bad(OutageShard(), seed)}, {one_bad(OneGroupIsEnough(), seed)}"
+        yield f"10 bad of 60: {some_fail(OutageShard(), seed, share=1 / 6, groups=60, each_s=0.05)}"
+        yield f"300 bad of 1,000 at 200/s: {some_fail(OutageShard(), seed, share=0.3, groups=1000, each_s=0.005)}"
 
 
 if __name__ == "__main__":

@@ -297,4 +297,4 @@ def test_a_line_that_was_torn_by_a_kill_is_ended_by_the_next(lock_fd: int, pipe:
     Printer(lock_fd, pipe[1], lease_s=LEASE_S, report=ignore)(MESSAGE)
     assert drain(pipe[0]) == b"\n" + LINE
     with start_holder(lock_fd) as process:
-        assert process.communicate(timeout=PATIENCE_S)[0] == b"held\n", "it is given back after each line"
+        assert process.communicate(timeout=PATIENCE_S)[0] == b"held\n", "it is released after each line"

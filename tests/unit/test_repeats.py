@@ -27,8 +27,8 @@ def away(*, maybe_sent: bool = False) -> ServerUnavailable:
     return error
 
 
-def tries(calls: Any, error: Any, is_sent: bool) -> tuple[int, type[Exception], bool]:
-    """How often it is sent where each try fails so; the error in the end, and whether it may have been sent."""
+def attempts(calls: Any, error: Any, is_sent: bool) -> tuple[int, type[Exception], bool]:
+    """How often it is sent where each attempt fails so; the error in the end, and whether it may have been sent."""
     repeats, count = Repeats(calls), 1
     while (failure := repeats.failed(error, "s", is_sent=is_sent)) is None:
         count += 1
@@ -52,14 +52,14 @@ def test_the_table_of_repeats(what: str, error: Any, is_sent: bool, repeatable: 
     for calls, (count, maybe_sent) in (([ASK, ASK], repeatable), ([ASK, TAKE], other), (None, plain)):
         if isinstance(error, ServerUnavailable):
             error = away(maybe_sent=maybe_sent)
-        assert tries(calls, error, is_sent) == (count, ServerUnavailable, maybe_sent), (what, calls)
+        assert attempts(calls, error, is_sent) == (count, ServerUnavailable, maybe_sent), (what, calls)
 
 
 @pytest.mark.parametrize(
     ("said", "kind"), [("OOM", QueueFull), ("WRONGTYPE Operation", DataError), ("NOAUTH", ServerNotUsable)]
 )
-def test_what_another_try_would_not_mend_is_said_at_once(said: str, kind: type[Exception]) -> None:
-    assert tries([ASK], redis.ResponseError(said), True) == (1, kind, False)
+def test_what_another_try_would_not_fix_is_said_at_once(said: str, kind: type[Exception]) -> None:
+    assert attempts([ASK], redis.ResponseError(said), True) == (1, kind, False)
 
 
 def test_one_try_that_may_have_been_carried_out_makes_all_later_ones_repeats() -> None:
@@ -151,7 +151,7 @@ def test_what_a_fresh_connection_is_asked_first_is_asked_once_more_on_another(er
         if error := next(left, None):
             raise error
 
-    link = Link(cast("Any", Server()), cast("Any", SimpleNamespace(look=greet, route="")))
+    link = Link(cast("Any", Server()), cast("Any", SimpleNamespace(refresh=greet, generation="")))
     if is_met:
         assert link.connection() is made[-1]
     else:
@@ -174,5 +174,5 @@ def test_what_is_refused_of_a_fresh_connection_is_not_asked_again() -> None:
         raise DataError("others registered the queue anew")
 
     with pytest.raises(DataError):
-        Link(cast("Any", Server()), cast("Any", SimpleNamespace(look=greet, route=""))).connection()
+        Link(cast("Any", Server()), cast("Any", SimpleNamespace(refresh=greet, generation=""))).connection()
     assert len(made) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sequencer.errors import DataError, GroupBusy
-from sequencer.store.record import LetterName, number_of
+from sequencer.store.record import DeadLetterName, number_of
 from sequencer.store.replies import Reading, micros, pairs, scanned, text, texts
 
 
@@ -47,7 +47,7 @@ def test_errors_of_ours_and_of_the_network_and_signals_pass(error: BaseException
 
 
 def test_the_name_of_a_dead_letter_has_three_parts() -> None:
-    assert LetterName.parse("1700000000000042a\x1fb\nid\n1") == ("1700000000000042", "a\x1fb", "id\n1")
+    assert DeadLetterName.parse("1700000000000042a\x1fb\nid\n1") == ("1700000000000042", "a\x1fb", "id\n1")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.processes.places import BEFORE_BEGIN, CANT_WORK, Places, RestartPolicy
+from sequencer.processes.workers import BEFORE_BEGIN, CANT_WORK, RestartPolicy, Workers
 
 LEASE_S, ATTEMPTS, START_S, LIMIT_S = 15.0, 5, 0.3, 40_000.0
 
@@ -19,22 +19,22 @@ class OnePlace:
     """A service with one place."""
 
     def __init__(self, policy: RestartPolicy) -> None:
-        self.places = Places(1, policy)
-        (self.place,) = self.places
+        self.workers = Workers(1, policy)
+        (self.worker,) = self.workers
 
     def after_death(self, lived_s: float, *, has_begun: bool) -> float | None:
         """Seconds until the next start, None where it stands."""
-        if self.places.after_death(self.place, lived_s, has_begun=has_begun) != "restart":
+        if self.workers.after_death(self.worker, lived_s, has_begun=has_begun) != "restart":
             return None
-        return self.places.start_later(self.place, lived_s, 0.0, 0.5)
+        return self.workers.start_later(self.worker, lived_s, 0.0, 0.5)
 
 
-def parked_of(groups: int, places: int, policy: RestartPolicy) -> tuple[int, float]:
+def parked_of(groups: int, workers: int, policy: RestartPolicy) -> tuple[int, float]:
     """Groups whose message kills each consumer that begins it: how many of them are parked in the end, and when."""
     due = [(0.0, number) for number in range(groups)]
     tried = [0] * groups
-    starts = [(0.0, number) for number in range(places)]
-    room, parked, now = [OnePlace(policy) for _ in range(places)], 0, 0.0
+    starts = [(0.0, number) for number in range(workers)]
+    room, parked, now = [OnePlace(policy) for _ in range(workers)], 0, 0.0
     while starts and parked < groups and now < LIMIT_S:
         began, number = heapq.heappop(starts)
         now = began + START_S
@@ -55,9 +55,9 @@ def parked_of(groups: int, places: int, policy: RestartPolicy) -> tuple[int, flo
 
 
 @pytest.mark.parametrize("groups", [7, 100, 1000])
-@pytest.mark.parametrize("places", [1, 2, 4])
-def test_messages_that_kill_their_consumers_are_all_parked_in_the_end(groups: int, places: int) -> None:
-    assert parked_of(groups, places, RestartPolicy())[0] == groups
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_messages_that_kill_their_consumers_are_all_parked_in_the_end(groups: int, workers: int) -> None:
+    assert parked_of(groups, workers, RestartPolicy())[0] == groups
 
 
 @pytest.mark.parametrize("groups", [7, 100, 1000])
@@ -72,8 +72,8 @@ def test_a_rule_that_counts_these_deaths_too_ends_the_service_with_nothing_parke
 
 
 def test_an_application_that_cannot_start_makes_its_place_stand() -> None:
-    place = OnePlace(RestartPolicy())
-    delays = [place.after_death(0.2, has_begun=False) for _ in range(5)]
+    worker = OnePlace(RestartPolicy())
+    delays = [worker.after_death(0.2, has_begun=False) for _ in range(5)]
     assert delays[-1] is None
     assert all(delay is not None and delay > 0 for delay in delays[:-1])
     assert sorted(delays[:-1], key=float) == delays[:-1]  # type: ignore[arg-type]
@@ -82,10 +82,10 @@ def test_an_application_that_cannot_start_makes_its_place_stand() -> None:
 @given(st.lists(st.tuples(st.floats(0, 200), st.booleans()), max_size=40))
 def test_a_place_stands_only_after_deaths_at_startup_in_a_row(lives: list[tuple[float, bool]]) -> None:
     policy, row = RestartPolicy(), 0
-    place = OnePlace(policy)
+    worker = OnePlace(policy)
     for lived_s, has_begun in lives:
         row = row + 1 if not has_begun and lived_s < policy.startup_s else 0
-        delay_s = place.after_death(lived_s, has_begun=has_begun)
+        delay_s = worker.after_death(lived_s, has_begun=has_begun)
         assert (delay_s is None) == (row >= policy.limit)
         if delay_s is not None:
             assert 0 <= delay_s <= policy.backoff.cap_s
@@ -93,11 +93,11 @@ def test_a_place_stands_only_after_deaths_at_startup_in_a_row(lives: list[tuple[
 
 
 def test_one_that_can_do_no_better_stands_at_once_and_is_counted_once() -> None:
-    places = Places(2, RestartPolicy())
-    first, second = places
-    assert places.after_death(first, 0.1, has_begun=False, is_final=True) == "stand"
-    assert places.after_death(second, 0.1, has_begun=True, is_final=True) == "give up"
-    assert [(place.startup_deaths, place.why) for place in places] == [(1, CANT_WORK)] * 2
+    workers = Workers(2, RestartPolicy())
+    first, second = workers
+    assert workers.after_death(first, 0.1, has_begun=False, is_final=True) == "stand"
+    assert workers.after_death(second, 0.1, has_begun=True, is_final=True) == "give up"
+    assert [(worker.startup_deaths, worker.why) for worker in workers] == [(1, CANT_WORK)] * 2
     first.free()
     assert (first.startup_deaths, first.why) == (0, BEFORE_BEGIN)
-    assert places.after_death(first, 0.1, has_begun=False) == "restart"
+    assert workers.after_death(first, 0.1, has_begun=False) == "restart"

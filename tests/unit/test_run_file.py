@@ -86,21 +86,21 @@ def test_everything_that_it_may_say(tmp_path: Path) -> None:
     }
 
 
-def test_alarms_of_all_queues_and_of_one(tmp_path: Path) -> None:
+def test_alerts_of_all_queues_and_of_one(tmp_path: Path) -> None:
     text = (
         f"{OPS}{OPS.replace('ops', 'night')}"
-        "[alarms]\nparked = 3\nwait = '5m'\nrepeat = '0'\n"
-        "[queues.orders]\nexec = 'true'\n[queues.orders.alarms]\nwait = '1h'\ntexts = false\nto = ['night']\n"
+        "[alerts]\nparked = 3\nwait = '5m'\nrepeat = '0'\n"
+        "[queues.orders]\nexec = 'true'\n[queues.orders.alerts]\nwait = '1h'\ntexts = false\nto = ['night']\n"
         "[queues.mails]\nexec = 'true'\n"
     )
     plan = read_file(write(tmp_path, text))
-    orders, mails = (pool.alarms for pool in plan.pools)
+    orders, mails = (pool.alerts for pool in plan.pools)
     assert orders is not None
     assert mails is not None
     assert [one.name for one in plan.targets] == ["ops", "night"]
     assert (orders.to, orders.texts, orders.limits.wait, orders.limits.parked) == (("night",), False, 3600.0, 3)
     assert (mails.to, mails.texts, mails.limits.wait, mails.repeat_s) == (("ops", "night"), True, 300.0, 0.0)
-    assert read_file(write(tmp_path, ORDERS)).pools[0].alarms is None
+    assert read_file(write(tmp_path, ORDERS)).pools[0].alerts is None
 
 
 def test_of_pyproject_it_is_the_table_of_the_tool_beside_the_app_of_consume(tmp_path: Path) -> None:
@@ -138,16 +138,16 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         ("", "it has no [queues.NAME], which says what to run for a queue"),
         ("x", "it is no TOML: "),
         ("[queue.orders]\n", "there is no 'queue'; did you mean 'queues'?"),
-        ("[alarms]\npark = 1\n" + ORDERS, "alarms: there is no 'park'; did you mean 'parked'?"),
-        ("[alarms]\nwait = true\n" + ORDERS, "alarms: wait=True must be a number of seconds, or text like 90s, 5m"),
-        ("[alarms]\nbacklog = -1\n" + ORDERS, "alarms: backlog=-1 must be at least 0; 0: this is not told"),
-        ("[alarms]\nfailing = 1.5\n" + ORDERS, "alarms: failing=1.5 must be at least 0, at most 1; 0: this is not"),
-        ("[alarms]\nfailing = nan\n" + ORDERS, "alarms: failing=nan must be at least 0, at most 1"),
-        ("[alarms]\nto = ['ops']\n" + ORDERS, "alarms: to: there is no target 'ops'; there are none"),
-        ("[alarms]\nfailing = '20%'\n" + ORDERS, "alarms: failing='20%' must be a number, not text"),
+        ("[alerts]\npark = 1\n" + ORDERS, "alerts: there is no 'park'; did you mean 'parked'?"),
+        ("[alerts]\nwait = true\n" + ORDERS, "alerts: wait=True must be a number of seconds, or text like 90s, 5m"),
+        ("[alerts]\nbacklog = -1\n" + ORDERS, "alerts: backlog=-1 must be at least 0; 0: this is not told"),
+        ("[alerts]\nfailing = 1.5\n" + ORDERS, "alerts: failing=1.5 must be at least 0, at most 1; 0: this is not"),
+        ("[alerts]\nfailing = nan\n" + ORDERS, "alerts: failing=nan must be at least 0, at most 1"),
+        ("[alerts]\nto = ['ops']\n" + ORDERS, "alerts: to: there is no target 'ops'; there are none"),
+        ("[alerts]\nfailing = '20%'\n" + ORDERS, "alerts: failing='20%' must be a number, not text"),
         (
-            "[alarms]\nto = ['ops']\n" + OPS + OPS.replace("ops", "night") + ORDERS,
-            "targets.night: nothing is sent to it; name it in `to` of [alarms], or leave it out",
+            "[alerts]\nto = ['ops']\n" + OPS + OPS.replace("ops", "night") + ORDERS,
+            "targets.night: nothing is sent to it; name it in `to` of [alerts], or leave it out",
         ),
         (
             "[tool.sequencer.queues.orders]\n",
@@ -159,9 +159,9 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
             "it is no TOML: Cannot overwrite a value (at line 4, column 6); it stands there twice",
         ),
         (ORDERS + "grace = -25\n", "queues.orders: grace=-25.0 must be a number of seconds, or text like"),
-        ("[alarms]\nto = ['opps']\n" + OPS + ORDERS, "alarms: to: there is no target 'opps'; did you mean 'ops'?"),
-        (ORDERS + "alarms = { lag = 'soon' }\n", "queues.orders.alarms: lag='soon' must be a number of seconds"),
-        (ORDERS + "alarms = 1\n", "queues.orders: alarms=1 must be a table, not a whole number"),
+        ("[alerts]\nto = ['opps']\n" + OPS + ORDERS, "alerts: to: there is no target 'opps'; did you mean 'ops'?"),
+        (ORDERS + "alerts = { lag = 'soon' }\n", "queues.orders.alerts: lag='soon' must be a number of seconds"),
+        (ORDERS + "alerts = 1\n", "queues.orders: alerts=1 must be a table, not a whole number"),
         ("[targets.ops]\ntype = 'feishoo'\n" + ORDERS, "targets.ops: "),
         ("[targets.'o ps']\n" + ORDERS, "targets.o ps: target 'o ps' must be 1 to 128 characters"),
         ("[queues]\norders = 1\n", "queues.orders: it must be a table, got 1"),

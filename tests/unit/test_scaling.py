@@ -1,4 +1,4 @@
-"""How many consumers a pool should have, in virtual time: random looks, loads as they come, and broken twins."""
+"""How many consumers a pool should have, in virtual time: random looks, loads as they come, and negative control."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sequencer.processes.master import scaling
-from sequencer.processes.master.scaling import PoolLook, Scaler
+from sequencer.processes.master.scaling import PoolSnapshot, Scaler
 
 from ..support.pool_load import Arrival, PoolLoad
 
@@ -64,7 +64,7 @@ class RandomWalk:
         due = {"waiting": chance.randint(1, 3), "flood": chance.randint(1, 500), "frozen": 5}.get(phase, 0)
         self._waits_s = self._waits_s + pause_s if due else 0.0
         self._leaving -= chance.randint(0, self._leaving)
-        look = PoolLook(
+        snapshot = PoolSnapshot(
             now=self._now,
             due=due,
             waits_s=self._waits_s,
@@ -76,33 +76,33 @@ class RandomWalk:
             cpu=chance.choice([0.3, 0.89, 0.95]),
             room=chance.choice([-1, 0, 2, 100]),
         )
-        change = self._scaler.decide(look)
-        self._check(look, change)
+        change = self._scaler.decide(snapshot)
+        self._check(snapshot, change)
         self._size += change
         if change < 0:
             self._leaving, self._left_at = self._leaving + 1, self._now
 
-    def _check(self, look: PoolLook, change: int) -> None:
-        if problem := self._problem(look, change):
-            raise AssertionError(f"{problem}: {change} at {look} for {self._least} to {self._most}")
+    def _check(self, snapshot: PoolSnapshot, change: int) -> None:
+        if problem := self._problem(snapshot, change):
+            raise AssertionError(f"{problem}: {change} at {snapshot} for {self._least} to {self._most}")
 
-    def _problem(self, look: PoolLook, change: int) -> str:
+    def _problem(self, snapshot: PoolSnapshot, change: int) -> str:
         size = self._size + change
         if not min(self._size, self._least) <= size <= self._most or change < -1:
             return "out of bounds"
-        if change < 0 and look.is_frozen:
+        if change < 0 and snapshot.is_frozen:
             return "down while frozen"
         if change < 0 and self._now - self._left_at < scaling.REST_S:
             return "two leave"
-        is_free = size <= self._least or not look.processes  # the others leave room for that
-        if change > 0 and not is_free and (change > look.room or look.processes + change > self._most):
+        is_free = size <= self._least or not snapshot.processes  # the others leave room for that
+        if change > 0 and not is_free and (change > snapshot.room or snapshot.processes + change > self._most):
             return "more than there is room for"
         if change <= 0 or self._size < self._least:
             return ""
-        if change > look.due:
+        if change > snapshot.due:
             return "more than groups that wait"
-        is_unfit = look.is_frozen or look.cpu > scaling.BUSY_CPU
-        return "up while that can't help" if look.processes and is_unfit else ""
+        is_unfit = snapshot.is_frozen or snapshot.cpu > scaling.BUSY_CPU
+        return "up while that can't help" if snapshot.processes and is_unfit else ""
 
 
 def test_random_looks_never_lead_past_the_bounds() -> None:
@@ -159,15 +159,15 @@ def test_a_host_without_free_processors_gets_no_more_of_them() -> None:
 
 # -- single rules -------------------------------------------------------------------------------------------------
 
-WAITING = PoolLook(now=0.0, due=9, waits_s=5.0, processes=4)
+WAITING = PoolSnapshot(now=0.0, due=9, waits_s=5.0, processes=4)
 
 
-def decide(looks: list[PoolLook], scaler: Scaler | None = None) -> list[int]:
+def decide(snapshots: list[PoolSnapshot], scaler: Scaler | None = None) -> list[int]:
     scaler = scaler or Scaler(4, 12, 1.0)
-    return [scaler.decide(look) for look in looks]
+    return [scaler.decide(snapshot) for snapshot in snapshots]
 
 
-def at(*times: float, **more: Any) -> list[PoolLook]:
+def at(*times: float, **more: Any) -> list[PoolSnapshot]:
     return [replace(WAITING, now=now, **more) for now in times]
 
 
@@ -203,14 +203,14 @@ def test_a_step_up_is_no_larger_than_what_can_help(more: dict[str, Any], change:
 
 
 def test_an_outage_still_gets_a_consumer_that_can_probe() -> None:
-    look = replace(WAITING, processes=0, is_frozen=True)
-    assert decide([look], Scaler(0, 4, 1.0)) == [1]
+    snapshot = replace(WAITING, processes=0, is_frozen=True)
+    assert decide([snapshot], Scaler(0, 4, 1.0)) == [1]
 
 
 def test_a_pool_that_was_made_smaller_gives_back_one_in_ten_seconds() -> None:
     scaler = Scaler(1, 2, 1.0)
-    looks = [replace(WAITING, now=now, due=0, processes=5, leaving=0) for now in (0.0, 10.0, 12.0, 20.0)]
-    assert decide(looks, scaler) == [0, -1, 0, -1]
+    snapshots = [replace(WAITING, now=now, due=0, processes=5, leaving=0) for now in (0.0, 10.0, 12.0, 20.0)]
+    assert decide(snapshots, scaler) == [0, -1, 0, -1]
 
 
 def test_a_pool_gives_back_what_is_above_its_least_where_the_host_has_too_many() -> None:
@@ -219,15 +219,15 @@ def test_a_pool_gives_back_what_is_above_its_least_where_the_host_has_too_many()
     assert decide(crowded, Scaler(5, 12, 1.0)) == [0, 0, 0, 0]
 
 
-# -- twins --------------------------------------------------------------------------------------------------------
+# -- controls --------------------------------------------------------------------------------------------------------
 
 
-def by_backlog(look: Callable[[], int]) -> Any:
+def by_backlog(snapshot: Callable[[], int]) -> Any:
     class ByBacklog(Scaler):
         """Asks how many messages wait, as others do."""
 
-        def decide(self, seen: PoolLook) -> int:
-            count = look()
+        def decide(self, seen: PoolSnapshot) -> int:
+            count = snapshot()
             return super().decide(replace(seen, due=count, waits_s=9.0 if count else 0.0))
 
     return ByBacklog

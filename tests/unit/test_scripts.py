@@ -18,18 +18,18 @@ from sequencer.doctor.rights import _SCRIPTS, needed
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
-from sequencer.store.keys import lane_keys, registry_key
+from sequencer.store.keys import registry_key, shard_keys
 from sequencer.store.ledger import Written
 from sequencer.store.registration import Registration, plain_tags
 
 from ..support.bytecode import SET_GLOBAL, SET_UPVALUE, program
 
-KEYS, REGISTRY = lane_keys("n", "q", 0), registry_key("n", "q")
+KEYS, REGISTRY = shard_keys("n", "q", 0), registry_key("n", "q")
 ONE = Registration(1, 1, 0, plain_tags(1), Policy().stored())
 LUA = Path(inspect.getfile(calls)).parents[1] / "lua"
 NAMES = sorted(path.stem for path in LUA.glob("*.lua"))
 PARTS = sorted(str(path.relative_to(LUA).with_suffix("")) for path in LUA.glob("parts/**/*.lua"))
-SCRIPT_LINES, PART_LINES, ASSEMBLED_LINES, WIDTH = 130, 60, 850, 100
+SCRIPT_LINES, PART_LINES, ASSEMBLED_LINES, WIDTH = 130, 60, 850, 120
 
 EXAMPLES: dict[str, Call[Any]] = {
     "append": calls.append(KEYS, [Item("g", "i", "1.0", b"[1]")], now_us=1),
@@ -43,7 +43,7 @@ EXAMPLES: dict[str, Call[Any]] = {
     "outage": calls.outage(KEYS, "close", "0" * 16, now_us=1),
     "wake": calls.wake(KEYS, "g", now_us=1),
     "skip_gap": calls.skip_gap(KEYS, "g", "m", "", "#1", now_us=1),
-    "revise": calls.revise(KEYS, "g", "i", "due", "+5", now_us=1),
+    "update": calls.update(KEYS, "g", "i", "due", "+5", now_us=1),
     "pause": calls.pause(KEYS, "g", True, now_us=1),
     "redrive": calls.redrive(KEYS, ["l"], now_us=1),
     "rerun": calls.rerun(KEYS, "g", "i", "0" * 16, ("i", 2), b"[1]", Written(b"{}", 1, False), now_us=1),
@@ -51,14 +51,14 @@ EXAMPLES: dict[str, Call[Any]] = {
     "inspect": calls.inspect(KEYS, "g", now_us=1),
     "find": calls.find(KEYS, "i"),
     "sweep": calls.sweep(KEYS, now_us=1),
-    "alarm": calls.alarm(
-        KEYS, [calls.Condition("parked", "open", "1", "1", "")], ["ops"], calls.AlarmTimes(1.0), now_us=1
+    "alert": calls.alert(
+        KEYS, [calls.Condition("parked", "open", "1", "1", "")], ["ops"], calls.AlertTimes(1.0), now_us=1
     ),
-    "alarm_sent": calls.alarm_sent(
+    "alert_sent": calls.alert_sent(
         KEYS, calls.Grant("parked", "open", "ops", 1, 0, "1", "1", "", False, "", 1), now_us=1
     ),
-    "untold": calls.untold(KEYS, "ops"),
-    "told": calls.told(KEYS, "ops", [calls.UntoldGroup("g", "1", b"")], "1", "0"),
+    "pending_news": calls.pending_news(KEYS, "ops"),
+    "told": calls.told(KEYS, "ops", [calls.PendingNewsGroup("g", "1", b"")], "1", "0"),
     "repair": calls.repair(KEYS, "g", dry_run=False, now_us=1),
     "register": calls.register(REGISTRY, None, ONE, now_us=1),
     "adopt": calls.adopt(KEYS, ONE, now_us=1),
@@ -141,7 +141,7 @@ def test_a_script_with_its_parts_stays_within_its_budget(name: str) -> None:
     assert len(script_source(name).splitlines()) <= ASSEMBLED_LINES
 
 
-@pytest.mark.parametrize("name", [name for name in PARTS if name not in ("parts/rights", "parts/route")])
+@pytest.mark.parametrize("name", [name for name in PARTS if name not in ("parts/rights", "parts/generation")])
 def test_a_part_is_functions_and_values(name: str) -> None:
     """None that assigns to a local of its caller, or returns for it."""
     text = own_source(name)
@@ -166,27 +166,27 @@ ASKS = "local lacks, may, key = nil, redis.acl_check_cmd, KEYS[1]"
 
 
 PACKED = ("append", "claim", "ack")
-"""They read the route with the rules, in one field (parts/packed_rules)."""
-UNROUTED = {
+"""They read the generation with the rules, in one field (parts/packed_rules)."""
+NO_GENERATION = {
     "renew": "it only prolongs a token that is valid",
-    "repair": "it works on a lane as it is",
-    "register": "it makes routes, and compares what its caller saw",
+    "repair": "it works on a shard as it is",
+    "register": "it makes generations, and compares what its caller saw",
     "adopt": "so it does",
 }
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_script_compares_the_route_before_it_writes_or_answers(name: str) -> None:
+def test_each_script_compares_the_generation_before_it_writes_or_answers(name: str) -> None:
     """But for these. What it was asked behind all other arguments is what the net puts there."""
     text = script_source(name)
-    asks = text.find("redis.error_reply('ROUTE '")
-    assert (asks >= 0) == (name not in UNROUTED)
-    behind = text[text.find("local route = ARGV[#ARGV]") : asks]
+    asks = text.find("redis.error_reply('GENERATION '")
+    assert (asks >= 0) == (name not in NO_GENERATION)
+    behind = text[text.find("local generation = ARGV[#ARGV]") : asks]
     assert commands_in(behind) <= READS
     before = re.sub(r"call\('HDEL', leases, ''\)", "", text[: max(0, asks)])
     assert commands_in(before) <= READS
-    own = own_source(name).partition("if not ends" if name in PACKED else "--+ route\n")[0]
-    assert not re.search(r"^\s*(if .* then )?return\b", own, re.MULTILINE) or name in UNROUTED
+    own = own_source(name).partition("if not ends" if name in PACKED else "--+ generation\n")[0]
+    assert not re.search(r"^\s*(if .* then )?return\b", own, re.MULTILINE) or name in NO_GENERATION
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -217,7 +217,7 @@ def test_the_first_write_is_right_at_maxmemory(name: str) -> None:
     code = own_source(name)
     writes = re.findall(r"\bcall\('(HDEL|SET|DEL|ZADD|HSET|HSETNX|RPUSH|ZREM|HINCRBY|LTRIM|SADD|SREM)'", code)
     refused = ("append", "redrive", "rerun")
-    assert writes[:1] == ([] if name in ("inspect", "find", "untold") else ["SET" if name in refused else "HDEL"])
+    assert writes[:1] == ([] if name in ("inspect", "find", "pending_news") else ["SET" if name in refused else "HDEL"])
 
 
 def test_only_a_claim_is_never_repeated() -> None:

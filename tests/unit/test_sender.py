@@ -1,4 +1,4 @@
-"""Tries, time limits and what is told of failures: a thread for each target, which nothing ends or holds up."""
+"""Attempts, time limits and what is told of failures: a thread for each target, which nothing ends or holds up."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from sequencer.processes.alarms import sender as module
-from sequencer.processes.alarms.notice import DeliveryFailed, Notice
-from sequencer.processes.alarms.sender import (
+from sequencer.processes.alerts import sender as module
+from sequencer.processes.alerts.notice import DeliveryFailed, Notice
+from sequencer.processes.alerts.sender import (
     ALL_ATTEMPTS_S,
     ATTEMPTS,
     BETWEEN_S,
@@ -80,7 +80,7 @@ def breaks(error: BaseException) -> Callable[[], None]:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No pause between tries; and no thread is left."""
+    """No pause between attempts; and no thread is left."""
     monkeypatch.setattr(module, "BETWEEN_S", 0.001)
     yield
     while Scene.made:
@@ -88,7 +88,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def gate() -> Iterator[threading.Event]:
+def admission() -> Iterator[threading.Event]:
     """For targets that hang: open at the end of the test."""
     event = threading.Event()
     yield event
@@ -99,7 +99,7 @@ def test_notices_are_sent_in_order_and_noted_in_the_thread_of_the_sender() -> No
     scene = Scene()
     assert all(scene.offer(number) for number in range(3))
     scene.wait_idle()
-    assert scene.sent == [f"{number} by alarms to ops" for number in range(3)]
+    assert scene.sent == [f"{number} by alerts to ops" for number in range(3)]
     assert (scene.seen, scene.failed) == ([0, 1, 2], [])
 
 
@@ -107,7 +107,7 @@ def test_a_try_that_fails_is_made_again_and_told_only_when_none_is_left() -> Non
     scene = Scene(refuse(), refuse(), lambda: None)
     scene.offer()
     scene.wait_idle()
-    assert (scene.seen, scene.sent, scene.failed) == ([0] * ATTEMPTS, ["0 by alarms to ops"], [])
+    assert (scene.seen, scene.sent, scene.failed) == ([0] * ATTEMPTS, ["0 by alerts to ops"], [])
 
 
 def test_a_failure_is_told_once_until_a_notice_is_taken_again() -> None:
@@ -116,7 +116,7 @@ def test_a_failure_is_told_once_until_a_notice_is_taken_again() -> None:
         scene.offer(number)
     scene.wait_idle()
     assert scene.failed == [("ops", "a"), ("ops", "b"), ("ops", "a")]
-    assert scene.sent == ["3 by alarms to ops"]
+    assert scene.sent == ["3 by alerts to ops"]
 
 
 def test_failures_that_are_all_different_do_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,12 +145,12 @@ def test_no_try_begins_that_could_end_after_the_time_for_all(monkeypatch: pytest
 
 
 def test_the_numbers_fit_into_the_right_to_send() -> None:
-    """Three tries of the usual 5 s, and never more than 18 s of the 30."""
+    """Three attempts of the usual 5 s, and never more than 18 s of the 30."""
     assert 3 * 5 + 2 * BETWEEN_S <= ALL_ATTEMPTS_S < 30
 
 
-def test_a_target_that_hangs_holds_nobody_else(gate: threading.Event) -> None:
-    hanging, other = Scene(gate.wait), Scene()
+def test_a_target_that_hangs_holds_nobody_else(admission: threading.Event) -> None:
+    hanging, other = Scene(admission.wait), Scene()
     hanging.offer(0)
     hanging.offer(1)
     other.offer()
@@ -158,7 +158,7 @@ def test_a_target_that_hangs_holds_nobody_else(gate: threading.Event) -> None:
     assert len(other.sent) == 1
     wait_until(lambda: hanging.seen, PATIENCE_S, "it is asked")
     assert hanging.seen == [0]
-    gate.set()
+    admission.set()
     hanging.wait_idle()
     assert len(hanging.sent) == 2
 
@@ -171,7 +171,7 @@ def test_what_nobody_foresaw_is_told_by_type_and_place_only(error: BaseException
     scene.wait_idle()
     ((_, text),) = scene.failed
     assert text.startswith(f"unforeseen: {type(error).__name__} at test_sender.py:")
-    assert scene.sent == ["1 by alarms to ops"]
+    assert scene.sent == ["1 by alerts to ops"]
 
 
 def test_a_note_that_fails_is_told_and_the_next_notice_is_sent() -> None:
@@ -181,7 +181,7 @@ def test_a_note_that_fails_is_told_and_the_next_notice_is_sent() -> None:
     scene.wait_idle()
     ((_, text),) = scene.failed
     assert text.startswith("unforeseen: ConnectionError at test_sender.py:")
-    assert scene.sent == ["1 by alarms to ops"]
+    assert scene.sent == ["1 by alerts to ops"]
 
 
 def test_what_can_not_even_be_told_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,34 +191,34 @@ def test_what_can_not_even_be_told_is_logged(caplog: pytest.LogCaptureFixture, m
     scene.offer(1)
     scene.wait_idle()
     assert len(scene.sent) == 1
-    assert "alarms to ops: no; and logging that failed: unforeseen: ValueError" in caplog.text
+    assert "alerts to ops: no; and logging that failed: unforeseen: ValueError" in caplog.text
     assert CANARY not in caplog.text
 
 
-def test_so_many_wait_and_no_more(gate: threading.Event) -> None:
-    scene = Scene(gate.wait, timeout_s=PATIENCE_S)
+def test_so_many_wait_and_no_more(admission: threading.Event) -> None:
+    scene = Scene(admission.wait, timeout_s=PATIENCE_S)
     scene.offer()
     wait_until(lambda: scene.seen, PATIENCE_S)
     assert [scene.offer(number) for number in range(MAX_WAITING + 1)] == [True] * MAX_WAITING + [False]
 
 
-def test_a_closed_sender_sends_nothing_more(gate: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_sender_sends_nothing_more(admission: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Scene, "name", "closed")
-    scene = Scene(gate.wait, timeout_s=PATIENCE_S)
+    scene = Scene(admission.wait, timeout_s=PATIENCE_S)
     scene.offer(0)
     scene.offer(1)
     wait_until(lambda: scene.seen, PATIENCE_S)
     scene.sender.close()
     assert not scene.offer(2)
-    gate.set()
-    wait_until(lambda: "alarms to closed" not in {one.name for one in threading.enumerate()}, PATIENCE_S, "it ends")
+    admission.set()
+    wait_until(lambda: "alerts to closed" not in {one.name for one in threading.enumerate()}, PATIENCE_S, "it ends")
     assert scene.seen == [0]
 
 
 END = """
 import sys, threading
-from sequencer.processes.alarms.sender import Sender
-from sequencer.processes.alarms.targets.table import read_target
+from sequencer.processes.alerts.sender import Sender
+from sequencer.processes.alerts.targets.table import read_target
 from tests.support.notices import NOTICE
 
 class Hanging:

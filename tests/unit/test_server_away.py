@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.calls.alarms import Grant
-from sequencer.processes.alarms.notices import Origin, notice_of
-from sequencer.processes.alarms.sender import ALL_ATTEMPTS_S, Sender
-from sequencer.processes.alarms.server_away import HOLD_S, ServerAway
-from sequencer.processes.alarms.settings import QueueAlarms
-from sequencer.processes.alarms.targets.command import Command
-from sequencer.processes.alarms.watcher import Watcher
+from sequencer.calls.alerts import Grant
+from sequencer.processes.alerts.notices import Origin, notice_of
+from sequencer.processes.alerts.sender import ALL_ATTEMPTS_S, Sender
+from sequencer.processes.alerts.server_away import HOLD_S, ServerAway
+from sequencer.processes.alerts.settings import QueueAlerts
+from sequencer.processes.alerts.targets.command import Command
+from sequencer.processes.alerts.watcher import Watcher
 from sequencer.settings.thresholds import Thresholds
 
 AT, LIMIT_S, REPEAT_S = 1_700_000_000.0, 30.0, 600.0
@@ -128,7 +128,7 @@ def test_a_message_is_begun_soon_enough_to_end_with_its_hold(tmp_path: Path, mon
     untils = list[float]()
     monkeypatch.setattr(Sender, "offer", lambda self, until, notice, on_sent: untils.append(until))
     watcher = Watcher(
-        {"orders": QueueAlarms(limits=Thresholds(away=1e-9), to=("chat",))},
+        {"orders": QueueAlerts(limits=Thresholds(away=1e-9), to=("chat",))},
         [Command(name="chat", words=("true",), directory=tmp_path, hidden=frozenset(), timeout_s=1.0)],
         url=f"unix://{tmp_path}/none",
         origin=Origin("shop", "", "web-1"),

@@ -1,5 +1,5 @@
 """What a client asks before it uses a queue, and when a connection is new: over a net that answers from a list, or over
-a model of registry and lanes.
+a model of registry and shards.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from sequencer.errors import ConfigurationError, DataError, ServerNotUsable, Ser
 from sequencer.queue.registry.names import queue_names
 from sequencer.queue.session import Session
 from sequencer.settings.policy import Policy
-from sequencer.store.keys import index_key, lane_keys, registry_key
+from sequencer.store.keys import index_key, registry_key, shard_keys
 
 from ..support.listed_net import ListedNet, run
 from ..support.model.clients import ModelNet, connected, looked, made, session
 
 OPENED = [b"OK", [], b"OK"]
 LOOK = [[], [], 0, None]
-KEYS = [lane_keys("n", "q", lane) for lane in range(2)]
+KEYS = [shard_keys("n", "q", shard) for shard in range(2)]
 REGISTRY, INDEX = registry_key("n", "q"), index_key("n")
 
 
@@ -40,29 +40,29 @@ def denied(right: str) -> Refused:
 
 
 def test_the_first_use_registers_and_the_next_asks_nothing() -> None:
-    server, net, seq = made(lanes=2)
-    assert run(seq.lanes("append")) == KEYS
+    server, net, seq = made(shards=2)
+    assert run(seq.shards("append")) == KEYS
     assert server.hashes[REGISTRY]["table"] == "0 1"
     assert server.hashes[INDEX] == {"q": "p3"}
-    assert {server.hashes[keys.policy]["route"] for keys in KEYS} == {seq.route}
-    assert seq.route.startswith("3.17")
-    assert server.hashes[REGISTRY]["route"] == seq.route
+    assert {server.hashes[keys.policy]["generation"] for keys in KEYS} == {seq.generation}
+    assert seq.generation.startswith("3.17")
+    assert server.hashes[REGISTRY]["generation"] == seq.generation
     net.one.asked.clear()
     assert run(seq.keys_of("g")) in KEYS
-    assert (run(seq.lanes("append")), run(seq.policy()), net.asked) == (KEYS, Policy(), [])
-    assert (seq.known_lanes(), seq.known_sequence(), run(seq.is_sequence())) == (KEYS, False, False)
+    assert (run(seq.shards("append")), run(seq.policy()), net.asked) == (KEYS, Policy(), [])
+    assert (seq.known_shards(), seq.known_sequence(), run(seq.is_sequence())) == (KEYS, False, False)
 
 
 def test_a_mere_look_writes_nothing_and_is_remembered_only_of_a_queue_that_is_there() -> None:
     server, net, seq = made()
-    assert len(run(seq.lanes())) == 1
-    assert (server.hashes, seq.route) == ({}, "")
-    other = connected(server, lanes=2, sequence=True)
-    assert len(run(seq.lanes())) == 2
+    assert len(run(seq.shards())) == 1
+    assert (server.hashes, seq.generation) == ({}, "")
+    other = connected(server, shards=2, sequence=True)
+    assert len(run(seq.shards())) == 2
     assert run(seq.policy()).sequence is True
-    assert seq.route == other.route
+    assert seq.generation == other.generation
     net.one.asked.clear()
-    assert len(run(seq.lanes())) == 2
+    assert len(run(seq.shards())) == 2
     assert net.asked == []
 
 
@@ -72,14 +72,14 @@ def test_a_table_that_can_not_be_is_said(table: str) -> None:
     connected(server)
     server.hashes[REGISTRY]["table"] = table
     with pytest.raises(DataError, match="no client of ours wrote"):
-        run(session(ModelNet(server)).lanes())
+        run(session(ModelNet(server)).shards())
 
 
-def test_another_number_of_lanes_is_refused() -> None:
+def test_another_number_of_shards_is_refused() -> None:
     server, _, _ = made()
-    connected(server, lanes=3)
-    with pytest.raises(ConfigurationError, match="has 3 lanes since its first use, lanes=2 was asked"):
-        run(session(ModelNet(server), lanes=2).lanes())
+    connected(server, shards=3)
+    with pytest.raises(ConfigurationError, match="has 3 shards since its first use, shards=2 was asked"):
+        run(session(ModelNet(server), shards=2).shards())
 
 
 def test_a_policy_that_others_wrote_is_foreign_data() -> None:
@@ -90,17 +90,17 @@ def test_a_policy_that_others_wrote_is_foreign_data() -> None:
         run(seq.fresh_policy())
     server.hashes[REGISTRY]["policy"] = '{"dedup_us": "soon"}'
     with pytest.raises(DataError, match="no client of ours wrote"):
-        run(session(ModelNet(server)).lanes())
+        run(session(ModelNet(server)).shards())
 
 
 def test_the_policy_of_now_is_what_a_lost_server_gets_again() -> None:
     server, net, seq = made()
-    run(seq.lanes(register=True))
+    run(seq.shards(register=True))
     connected(server, on_late="drop")
     assert run(seq.fresh_policy()).on_late == "drop"
     server.hashes.clear()
     server.clocks.clear()
-    run(seq.find_route(net.one))
+    run(seq.find_generation(net.one))
     assert server.hashes[KEYS[0].policy]["on_late"] == "drop"
 
 
@@ -151,14 +151,14 @@ def test_a_client_that_never_used_the_queue_asks_for_the_server_only() -> None:
 
 
 def test_a_server_that_knows_the_queue_is_only_asked() -> None:
-    _, net, seq = made(lanes=2)
-    run(seq.lanes(register=True))
+    _, net, seq = made(shards=2)
+    run(seq.shards(register=True))
     assert looked(net, seq) == ["INFO", "HGETALL", "HGET", "HMGET", "HMGET"]
 
 
 def test_a_server_is_checked_with_each_look_and_one_without_info_is_not() -> None:
     def check(info: Any, seq: Session) -> None:
-        run(seq.look(ListedNet([info])._alone()))
+        run(seq.refresh(ListedNet([info])._alone()))
 
     check(b"redis_version:7.0.0\r\nrole:master\r\n", seq := made()[2])
     check(ServerNotUsable("it lacks a command (unknown command 'INFO')"), seq)
@@ -193,5 +193,5 @@ def test_queues_that_an_eviction_may_hide_are_told(
 ) -> None:
     assert run(queue_names(ListedNet([[b"a", b"p1"]], [info]), "n")) == ["a"]
     said = "evicted 9,024 keys since it began: queues may be missing from n:queues, and so from this list"
-    mend = "to list them again: sequencer doctor --repair --namespace n; then, so that it is not said again, send"
-    assert [said in caplog.text, mend in caplog.text] == [is_said, is_said]
+    fix = "to list them again: sequencer doctor --repair --namespace n; then, so that it is not said again, send"
+    assert [said in caplog.text, fix in caplog.text] == [is_said, is_said]

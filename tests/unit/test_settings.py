@@ -25,7 +25,7 @@ from sequencer.testing import MemoryQueue
 
 SETTINGS = list(typing.get_type_hints(QueueSettings))
 USUAL: dict[str, Any] = dict(DEFAULTS)
-ONLY_OF_STEPS = {"kind_by", "on_unknown", "on_question", "retired", "missing_wait"}
+ONLY_OF_STEPS = {"kind_by", "on_unknown", "on_unresolved", "retired", "missing_wait"}
 """Of the program that declares the steps."""
 ONLY_IN_PYTHON = {"backoff_cap", "wait_replicas", "wait_timeout", *ONLY_OF_STEPS}
 
@@ -83,7 +83,7 @@ def test_the_signature_shows_all_settings_with_their_defaults() -> None:
     [
         ("max_atempts", "a Sequencer has no option 'max_atempts'; did you mean 'max_attempts'?"),
         ("backoff_s", "did you mean 'backoff'?"),
-        ("colour", "there are: group_by, id_by, score_by, lanes, "),
+        ("colour", "there are: group_by, id_by, score_by, shards, "),
     ],
 )
 def test_an_unknown_option_is_refused_with_the_nearest(make: Any, name: str, said: str) -> None:
@@ -93,15 +93,15 @@ def test_an_unknown_option_is_refused_with_the_nearest(make: Any, name: str, sai
 
 
 def test_a_consumer_process_gets_the_settings_as_they_are() -> None:
-    settings: QueueSettings = {"max_attempts": 2, "backoff": 90.0, "park_on": ("KeyError",), "lanes": 3}
+    settings: QueueSettings = {"max_attempts": 2, "backoff": 90.0, "park_on": ("KeyError",), "shards": 3}
     options = prepare(WorkerConfig(queue="q", settings=settings))[0].options
-    assert (options.max_attempts, options.park_on, options.lanes) == (2, ("KeyError",), 3)
+    assert (options.max_attempts, options.park_on, options.shards) == (2, ("KeyError",), 3)
     assert (options.backoff_s, options.backoff_cap_s) == (90.0, 90.0), "the cap gives way"
     assert prepare(WorkerConfig(queue="q"))[0].options == QueueOptions(queue="q")
 
 
 def test_an_app_keeps_what_the_command_line_does_not_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = Sequencer("q", max_attempts=9, backoff=2, backoff_cap=3, on_failure="drop", lanes=2)
+    app = Sequencer("q", max_attempts=9, backoff=2, backoff_cap=3, on_failure="drop", shards=2)
     app.handler(print)
     monkeypatch.setattr(sequencer.processes.worker.config, "load_app", lambda _: App(print, app))
     config = WorkerConfig(queue="q", app="own:seq", settings={"backoff": 90.0, "on_failure": "drop"})
@@ -113,7 +113,7 @@ def test_an_app_keeps_what_the_command_line_does_not_name(monkeypatch: pytest.Mo
     assert prepare(WorkerConfig(queue="q", app="own:seq"))[0].options == options
 
 
-OWN: dict[str, Any] = {"max_attempts": 9, "on_failure": "drop", "lanes": 2}
+OWN: dict[str, Any] = {"max_attempts": 9, "on_failure": "drop", "shards": 2}
 
 
 @pytest.mark.parametrize("module", ["sequencer.errors.", ""])

@@ -51,7 +51,7 @@ def test_a_retry_is_one_whatever_the_lists_say_also_where_it_was_written_wrongly
 
 
 def test_a_number_as_the_reason_of_a_retry_loses_no_message_and_its_failure_says_what_to_write() -> None:
-    """As `Retry(5)` was once written: the message is tried again, though its error is a ValueError."""
+    """As `Retry(5)` was once written: the message is retried, though its error is a ValueError."""
     queue = MemoryQueue("orders", max_attempts=3, dead_letter_on=[ValueError, TypeError])
     queue.append(1, "g", id="one")
 

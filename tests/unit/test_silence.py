@@ -8,7 +8,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.processes.silence import LEASES, LEAST_S, MOST_TICK_S, Silence
+from sequencer.processes.liveness import LEASES, LEAST_S, MOST_TICK_S, Liveness
 
 
 def process(pid: int = 1, **more: Any) -> Any:
@@ -19,7 +19,7 @@ def process(pid: int = 1, **more: Any) -> Any:
 def test_who_is_heard_in_time_is_left_alone_and_who_is_not_is_found(
     lease_s: float, ticks: list[tuple[float, bool]]
 ) -> None:
-    silence, one, now, silent_s = Silence(lease_s), process(), 0.0, 0.0
+    silence, one, now, silent_s = Liveness(lease_s), process(), 0.0, 0.0
     silence.tick([one], now)
     for passed_s, is_heard in ticks:
         now += passed_s
@@ -32,13 +32,13 @@ def test_who_is_heard_in_time_is_left_alone_and_who_is_not_is_found(
 
 
 def test_a_supervisor_that_stood_still_blames_nobody() -> None:
-    silence = Silence(1.0)
+    silence = Liveness(1.0)
     silence.tick([process()], 0.0)
     assert silence.tick([process()], 3600.0) == []
 
 
 def test_only_a_consumer_at_work_is_expected_to_be_heard() -> None:
-    silence = Silence(1.0)
+    silence = Liveness(1.0)
     working, *others = everybody = [process(number) for number in range(4)]
     starting, ended, killed = others
     starting.has_begun, ended.ended_at, killed.is_killed = False, 1.0, True
@@ -50,7 +50,7 @@ def test_only_a_consumer_at_work_is_expected_to_be_heard() -> None:
 
 
 def test_one_that_begins_has_all_the_time() -> None:
-    silence, one = Silence(1.0), process()
+    silence, one = Liveness(1.0), process()
     one.has_begun = False
     for second in range(20):
         silence.tick([one], float(second))
@@ -60,6 +60,6 @@ def test_one_that_begins_has_all_the_time() -> None:
 
 
 def test_without_a_limit_of_handlers_nobody_is_asked() -> None:
-    silence = Silence(None)
+    silence = Liveness(None)
     assert silence.wait_s is None
     assert [one for second in range(100) for one in silence.tick([process()], float(second))] == []

@@ -87,7 +87,7 @@ def test_the_line_names_what_shows_it_and_what_ends_it() -> None:
     options = QueueOptions(queue="orders", namespace="shop")
     told = runs_long(options, "host.example:4711:0000ff", message(1), 10.0, is_stopping=False)
     assert told.fields["see"] == "sequencer explain orders g 1 --namespace shop"
-    assert told.fields["mend"] == "kill -KILL 4711"
+    assert told.fields["fix"] == "kill -KILL 4711"
     assert "for 10 s; see: sequencer explain orders g 1" in told.text
     assert "if it hangs, end its process: kill -KILL 4711 (--handler-timeout sets a limit): that" in told.text
     assert told.text.endswith(

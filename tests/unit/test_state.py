@@ -72,7 +72,7 @@ def test_a_group_that_is_one_thing_has_one_state_for_all(seen: GroupFacts, state
         "due, queue",
         "leased and paused",
         "leased, queue",
-        "put off by no rule",
+        "deferred by no rule",
     ],
 )
 def test_of_a_group_that_is_two_things_each_says_one(seen: GroupFacts, states: tuple[str, str, str]) -> None:

@@ -15,27 +15,27 @@ from hypothesis.errors import NoSuchExample
 from ..support.steps_model import cases
 from ..support.steps_model.actions import Facts, Raised
 from ..support.steps_model.cases import CASES, Case
+from ..support.steps_model.controls import CONTROLS
 from ..support.steps_model.declared import App, Step
 from ..support.steps_model.ledger import Entry
 from ..support.steps_model.ledger import Ledger as ModelLedger
 from ..support.steps_model.rules import Rules
-from ..support.steps_model.twins import TWINS
 from ..support.steps_product import model_action, played
 from .test_steps_pass import PASSES, POINTS, UNKNOWN, case
 
 ELSEWHERE = {"again brings a new key", "a message of an unknown kind is not dropped after effects"}
 """The answer of a person is no pass; a case has one kind, and the table UNKNOWN has others."""
-RULES = [name for name, twin in TWINS.items() if twin.rules is not Rules and name not in ELSEWHERE]
+RULES = [name for name, control in CONTROLS.items() if control.rules is not Rules and name not in ELSEWHERE]
 """Those that a case shows."""
 DROP = Facts(token=9, given_up_as="drop")
 RARE = {
-    "a Retry in a once step counts a try": Case(
+    "a Retry in a once step counts an attempt": Case(
         App({"": (Step("charge", once=True), Step("mail"))}, max_attempts=1), DROP, calls={"charge": Raised("retry")}
     ),
-    "a check that raises counts a try": Case(
+    "a check that raises counts an attempt": Case(
         App({"": (Step("charge"), Step("label", once=True, has_check=True), Step("points"))}, max_attempts=1),
         DROP,
-        ModelLedger(1, (Entry("charge", state="done", tries=1), Entry("label", True, state="started", token=1))),
+        ModelLedger(1, (Entry("charge", state="done", attempts=1), Entry("label", True, state="started", token=1))),
         checks={"label": Raised()},
     ),
     "a step behind one that a person may answer waits": Case(
@@ -62,7 +62,7 @@ RARE = {
         DROP,
         calls={"label": Raised("result")},
     ),
-    "fresh tries are written by the nack that parks or buries": Case(
+    "fresh attempts are written by the nack that parks or buries": Case(
         App({"": (Step("charge"), Step("label"))}, max_attempts=1), DROP, calls={"label": Raised()}
     ),
     "retired covers automatic steps only": Case(
@@ -118,7 +118,7 @@ def test_both_do_the_same_with_what_this_version_lacks(entry: Any, facts: dict[s
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", RULES)
 def test_without_a_rule_the_model_differs(name: str) -> None:
-    rules = TWINS[name].rules()
+    rules = CONTROLS[name].rules()
     if name in RARE:
         assert not _differs(RARE[name], Rules())
         assert _differs(RARE[name], rules)

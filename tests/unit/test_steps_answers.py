@@ -16,7 +16,7 @@ from ..support.steps_model.rules import Rules
 from ..support.steps_product import ledger_of, model_rows, rows
 
 ENTRIES = [
-    model.Entry("pay", once, optional, state, tries=2, token=7 if state == "started" else 0, error=error)
+    model.Entry("pay", once, optional, state, attempts=2, token=7 if state == "started" else 0, error=error)
     for once, optional, state, error in itertools.product(
         (False, True), (False, True), get_args(model.State), ("", "lost")
     )
@@ -98,10 +98,10 @@ def test_bad_input_is_refused_before_anything_is_asked(done: Any, again: Any, er
     assert str(refused.value).startswith(said)
 
 
-def test_a_result_is_what_json_makes_of_it_and_another_turn_has_fresh_tries() -> None:
+def test_a_result_is_what_json_makes_of_it_and_another_turn_has_fresh_attempts() -> None:
     answered = Answers.of({"pay": (1, 2)}, ["note"]).applied(
-        ledger(ASKED, model.Entry("note", optional=True, state="left", tries=4)), who="ann", at=5.0
+        ledger(ASKED, model.Entry("note", optional=True, state="left", attempts=4)), who="ann", at=5.0
     )
     pay, note = answered.entries
     assert (pay.result, pay.who, pay.token, pay.at, pay.error) == ([1, 2], "ann", 0, 5.0, "")
-    assert (note.state, note.turn, note.tries) == ("open", 2, 0)
+    assert (note.state, note.turn, note.attempts) == ("open", 2, 0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sequencer.errors import BatchRefused, EffectsNoted, InvalidMessage
+from sequencer.errors import BatchRefused, EffectsSaved, InvalidMessage
 from sequencer.testing import MemoryQueue
 
 PAID = {"charge": {"payment": "p9"}}
@@ -34,7 +34,7 @@ def test_a_step_that_was_done_before_does_not_run_and_hands_on_its_result() -> N
     seq.append({}, "cy", id="g3", delay=60, done=PAID)
     (step,) = seq.steps("ann").steps
     assert (step.name, step.state, step.who, step.result) == ("charge", "done", "producer", {"payment": "p9"})
-    with pytest.raises(EffectsNoted):
+    with pytest.raises(EffectsSaved):
         seq.cancel("ann", "g1")
     assert len(seq.drain()) == 3
     assert ran == [("points", {"payment": "p9"}), ("points", None), ("points", {"payment": "p9"})]

@@ -109,7 +109,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda seq: seq.step(name="a\n")(mail), "step name 'a\\n' must be"),
     (lambda seq: seq.step(name="(handler)")(mail), "(handler) stands for the code around the steps"),
     (lambda seq: seq.step(order="first")(mail), "step mail: order='first' must be a whole number"),
-    (lambda seq: seq.step(tries=0)(mail), "step mail: tries=0 must be a whole number from 1 to 9999"),
+    (lambda seq: seq.step(attempts=0)(mail), "step mail: attempts=0 must be a whole number from 1 to 9999"),
     (lambda seq: seq.step(once="yes")(mail), "step mail: once='yes' must be True or False"),
     (lambda seq: seq.step(after=3)(mail), "step mail: after=3 must be the name of a step, or a list of names"),
     (lambda seq: seq.step(retry_on=ValueError)(mail), "retry_on=<class 'ValueError'> must be a sequence"),
@@ -166,7 +166,7 @@ def test_what_is_no_function_is_said() -> None:
     ("settings", "said"),
     [
         ({"on_unknown": "wait"}, "on_unknown='wait' must be one of park, dead_letter, drop"),
-        ({"on_question": "drop"}, "on_question='drop' must be one of park, dead_letter"),
+        ({"on_unresolved": "drop"}, "on_unresolved='drop' must be one of park, dead_letter"),
         ({"kind_by": ""}, "kind_by='' must be the name of a body field"),
         ({"retired": "mail"}, "retired='mail' must be a sequence of names of steps"),
         ({"missing_wait": -1}, "missing_wait=-1 must be a number of seconds"),

@@ -14,7 +14,7 @@ from sequencer.drain.batch import BatchSize
 from sequencer.drain.steps.rules import View
 from sequencer.drain.steps.runner import StepRunner
 
-from ..support.model.lane import ModelLane
+from ..support.model.shard import ModelShard
 from ..support.steps_machine import StepsMachine
 from .test_drain import SEARCH, SETTINGS
 
@@ -35,7 +35,7 @@ def test_many_runs_with_steps_keep_the_order_and_repeat_nothing() -> None:
     run_state_machine_as_test(StepsMachine, settings=SETTINGS)
 
 
-class NotesNothing(ModelLane):
+class NotesNothing(ModelShard):
     """A note is answered and not written."""
 
     def note(self, *words: Any) -> int:
@@ -47,8 +47,8 @@ class NotesNothing(ModelLane):
 
 
 @pytest.mark.slow
-def test_a_lane_that_keeps_no_ledger_is_caught() -> None:
-    machine = type("Twin", (StepsMachine,), {"lane_class": NotesNothing})
+def test_a_shard_that_keeps_no_ledger_is_caught() -> None:
+    machine = type("Control", (StepsMachine,), {"shard_class": NotesNothing})
     with pytest.raises((AssertionError, KeyError)):
         run_state_machine_as_test(machine, settings=SEARCH)
 

@@ -87,5 +87,5 @@ def test_a_reschedule_keeps_the_keys() -> None:
 
 
 def test_a_reschedule_that_forgets_them_is_found() -> None:
-    with changed_script("revise", "if ledger == '' and due_us <= now", "if false"):
+    with changed_script("update", "if ledger == '' and due_us <= now", "if false"):
         assert len(keys_over_a_reschedule()) == 2

@@ -35,22 +35,22 @@ def test_it_says_how_each_step_ended_and_of_which_kind_the_message_was() -> None
     well, badly = seq.get(7, "e1"), seq.get(8, "e2")
     assert well is not None
     assert badly is not None
-    assert (well.state, well.phase, well.kind) == ("finished", "finished", "paid")
+    assert (well.state, well.status, well.kind) == ("finished", "finished", "paid")
     assert well.note == "invoice done in 250 ms, mail done"
     assert badly.state == "failed"
     assert badly.note == "invoice done in 250 ms, mail left (ValueError: no address)"
     assert [info.id for info in seq.history(outcome="failed", kind="paid")] == ["e2"]
 
 
-def test_tries_are_the_most_of_a_step() -> None:
-    """The record of a message with steps counts leases that ended unanswered, and no tries."""
+def test_attempts_are_the_most_of_a_step() -> None:
+    """The record of a message with steps counts leases that ended unanswered, and no attempts."""
     seq = queue(max_attempts=3)
     seq.append({"order": 7, "id": "e1", "code": "paid", "broken": True, "address": "ann"})
     assert seq.drain().parked
     seq.resume(7, done={"invoice": None})
     seq.drain()
     (info,) = seq.history()
-    assert info.attempts == 1, "what is resumed has fresh tries; the mail was done at the first"
+    assert info.attempts == 1, "what is resumed has fresh attempts; the mail was done at the first"
     calls: list[int] = []
 
     def third(message: Message, step: StepCall) -> None:

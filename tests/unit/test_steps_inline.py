@@ -208,11 +208,11 @@ def test_what_is_refused_in_a_run() -> None:
 
 def test_the_code_may_take_another_branch_when_it_is_tried_again() -> None:
     """What it no longer calls stays in the ledger, and is no failure."""
-    ran, tries = Ran(), list[int]()
+    ran, attempts = Ran(), list[int]()
 
     def ship(message: Any, steps: Any) -> None:
-        tries.append(1)
-        if len(tries) == 1:
+        attempts.append(1)
+        if len(attempts) == 1:
             steps.run("old", ran.does("old"))
             raise ValueError("no")
         steps.run("new", ran.does("new"))

@@ -109,7 +109,7 @@ def test_a_once_step_that_raised_is_a_question_too_with_its_error_as_the_cause()
 
 
 def test_a_question_becomes_a_dead_letter_where_the_queue_says_so() -> None:
-    seq = gifts(Bank(charge=[ValueError("declined")]), on_question="dead_letter")
+    seq = gifts(Bank(charge=[ValueError("declined")]), on_unresolved="dead_letter")
     (letter,) = seq.drain().dead
     assert "sequencer dead redrive gifts ann --id g7 --done charge" in letter.error.message
 
@@ -167,13 +167,13 @@ def test_a_step_after_several_waits_for_all_of_them(failing: str) -> None:
 # -- what becomes of the message --------------------------------------------------------------------------------------
 
 
-def test_what_has_no_tries_left_parks_and_is_tried_anew_once_it_is_resumed() -> None:
+def test_what_has_no_attempts_left_parks_and_is_tried_anew_once_it_is_resumed() -> None:
     bank = Bank(points=[ValueError("no")] * 4)
     seq = gifts(bank)
     done = seq.drain()
     assert bank.ran["points"] == 3
     assert done.parked[0].failure.message == "no"
-    assert {entry.name: (entry.tries, entry.runs) for entry in ledger_of(seq).entries}["points"] == (0, 3)
+    assert {entry.name: (entry.attempts, entry.runs) for entry in ledger_of(seq).entries}["points"] == (0, 3)
     assert [run.message.attempt for run in done.steps if run.step == "points"] == [1, 2, 3]
     assert [one.error for one in ledger_of(seq).log] == ["ValueError: no"] * 3
     seq.resume("ann")
@@ -224,7 +224,7 @@ def test_an_outage_costs_no_try() -> None:
     ("error", "once"), [(ConnectionError("away"), False), (Outage("away"), False), (Outage("away"), True)]
 )
 def test_a_long_outage_parks_nothing(error: Exception, once: bool) -> None:
-    """However often two groups are tried: while the lane handles nothing, it is no trouble of their own."""
+    """However often two groups are tried: while the shard handles nothing, it is no trouble of their own."""
     bank, seq = Bank(points=[error] * 60), MemoryQueue("gifts", max_attempts=2)
     seq.step(name="points", once=once)(lambda message: bank("points"))
     for group in ("ann", "bob"):
@@ -236,7 +236,7 @@ def test_a_long_outage_parks_nothing(error: Exception, once: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("is_check", [False, True])
 def test_what_one_group_alone_needs_is_no_outage_for_ever(is_check: bool) -> None:
-    """Else it waits for ever where others are handled: its step counts its tries, and so does a check."""
+    """Else it waits for ever where others are handled: its step counts its attempts, and so does a check."""
     seq, ran = MemoryQueue("gifts", max_attempts=2), Counter[str]()
 
     def need(message: Any) -> None:

@@ -45,10 +45,10 @@ def test_an_acknowledgement_of_a_pass_with_an_open_step_is_found(monkeypatch: py
     assert ran.count("m2 points") == 1, "it failed, and its message is gone"
 
 
-@pytest.mark.parametrize("on_question", ["park", "dead_letter"])
-def test_what_comes_back_runs_its_open_steps_before_what_lies_behind_it(on_question: Any) -> None:
+@pytest.mark.parametrize("on_unresolved", ["park", "dead_letter"])
+def test_what_comes_back_runs_its_open_steps_before_what_lies_behind_it(on_unresolved: Any) -> None:
     """Half-done messages that a policy, or a person, set aside."""
-    seq: Any = MemoryQueue("gifts", max_attempts=1, on_failure="dead_letter", on_question=on_question)
+    seq: Any = MemoryQueue("gifts", max_attempts=1, on_failure="dead_letter", on_unresolved=on_unresolved)
     broken = {"m1": "points", "m2": "label"}
     for order, name in enumerate(("charge", "points", "label")):
 
@@ -60,16 +60,16 @@ def test_what_comes_back_runs_its_open_steps_before_what_lies_behind_it(on_quest
     for number in (1, 2, 3):
         seq.append({}, "ann", id=f"m{number}", score=number)
     first = seq.drain()
-    assert [run.message.id for run in first.steps] == ["m1"] * 3 + ["m2"] * 3 + ["m3"] * 3 * (on_question != "park")
+    assert [run.message.id for run in first.steps] == ["m1"] * 3 + ["m2"] * 3 + ["m3"] * 3 * (on_unresolved != "park")
     broken.clear()
     for number in (4, 5):
         seq.append({}, "ann", id=f"m{number}", score=number)
     assert seq.redrive(error="ValueError").redriven == 1
-    if on_question == "park":
+    if on_unresolved == "park":
         assert seq.resume("ann", again=["label"])
     else:
         assert seq.redrive(id="m2", again=["label"]).redriven == 1
     ran = [f"{run.message.id} {run.step}" for run in seq.drain().steps]
-    behind = ("m4", "m5") if on_question == "dead_letter" else ("m3", "m4", "m5")
+    behind = ("m4", "m5") if on_unresolved == "dead_letter" else ("m3", "m4", "m5")
     rest = [f"{id} {name}" for id in behind for name in ("charge", "points", "label")]
     assert ran == ["m1 points", "m2 label", *rest]

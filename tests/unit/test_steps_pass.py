@@ -20,7 +20,7 @@ GIFT = replace(CHARGE, optional=True)
 ASKS = replace(CHARGE, has_check=True)
 FAILS = Raised("error")
 STARTED = Ledger(1, (Entry("charge", once=True, state="started", token=1),))
-FAILED = Ledger(1, (Entry("charge", once=True, state="failed", tries=1, token=1),))
+FAILED = Ledger(1, (Entry("charge", once=True, state="failed", attempts=1, token=1),))
 
 
 def case(*steps: Step, ledger: Ledger | None = None, facts: Any = None, policy: Any = None, **given: Any) -> Case:
@@ -52,10 +52,10 @@ PASSES = [
     (case(CHARGE, POINTS, calls={"charge": FAILS}), "note, call charge, note, call points, nack park ?charge"),
     (case(CHARGE, ledger=STARTED), "nack park ?charge"),
     (case(CHARGE, POINTS, ledger=STARTED), "call points, nack park ?charge"),
-    (case(CHARGE, ledger=STARTED, policy={"on_question": "dead"}), "nack dead ?charge"),
+    (case(CHARGE, ledger=STARTED, policy={"on_unresolved": "dead"}), "nack dead ?charge"),
     (case(CHARGE, ledger=STARTED, policy={"on_failure": "drop"}), "nack park ?charge"),
     (case(CHARGE, calls={"charge": Raised("retry", 7)}), "note, call charge, nack after 7"),
-    (case(replace(CHARGE, tries=1), calls={"charge": Raised("retry", 7)}), "note, call charge, nack park"),
+    (case(replace(CHARGE, attempts=1), calls={"charge": Raised("retry", 7)}), "note, call charge, nack park"),
     (case(CHARGE, calls={"charge": Raised("outage")}), "note, call charge, nack park ?charge"),
     (case(CHARGE, calls={"charge": Raised("outage by hand", 2)}), "note, call charge, nack after 2"),
     # nothing happened
@@ -68,16 +68,16 @@ PASSES = [
     # a start that replicas did not confirm
     (case(CHARGE, answers=(UNCONFIRMED,)), "note, nack after 1"),
     (case(CHARGE, POINTS, answers=(UNCONFIRMED,)), "note, note, call points, nack after 1"),
-    (case(replace(CHARGE, tries=1), answers=(UNCONFIRMED,), facts={"outages": 9}), "note, nack after 1"),
+    (case(replace(CHARGE, attempts=1), answers=(UNCONFIRMED,), facts={"outages": 9}), "note, nack after 1"),
     (case(GIFT, answers=(UNCONFIRMED,)), "note, nack after 1"),
     # check
     (case(ASKS, ledger=STARTED), "check charge, note, call charge, note, finished"),
     (case(ASKS, ledger=STARTED, checks={"charge": Returned("p9")}), "check charge, finished"),
     (case(ASKS, ledger=FAILED, checks={"charge": FAILS}), "check charge, nack after 2"),
-    (case(replace(ASKS, tries=1), calls={"charge": FAILS}), "note, call charge, nack after 1"),
-    (case(replace(ASKS, tries=1), ledger=FAILED, checks={"charge": Returned("p9")}), "check charge, finished"),
-    (case(replace(ASKS, tries=1), ledger=FAILED), "check charge, nack park"),
-    (case(replace(ASKS, tries=1), ledger=FAILED, checks={"charge": FAILS}), "check charge, nack park ?charge"),
+    (case(replace(ASKS, attempts=1), calls={"charge": FAILS}), "note, call charge, nack after 1"),
+    (case(replace(ASKS, attempts=1), ledger=FAILED, checks={"charge": Returned("p9")}), "check charge, finished"),
+    (case(replace(ASKS, attempts=1), ledger=FAILED), "check charge, nack park"),
+    (case(replace(ASKS, attempts=1), ledger=FAILED, checks={"charge": FAILS}), "check charge, nack park ?charge"),
     (case(replace(ASKS, optional=True), calls={"charge": FAILS}), "note, call charge, nack after 1"),
     # a check before the message is given up
     (case(ASKS, MAIL, ledger=STARTED, facts={"unanswered": 3}, checks={"charge": Returned("p9")}),
@@ -110,11 +110,11 @@ PASSES = [
      "note, call charge, note, call mail, finished with failures"),
     # optional
     (case(MAIL, calls={"mail": FAILS}), "call mail, finished with failures"),
-    (case(replace(MAIL, tries=2), calls={"mail": FAILS}), "call mail, nack after 1"),
+    (case(replace(MAIL, attempts=2), calls={"mail": FAILS}), "call mail, nack after 1"),
     (case(GIFT, calls={"charge": FAILS}), "note, call charge, note, finished with failures"),
     (case(GIFT, ledger=Ledger(1, (Entry("charge", True, True, "started", token=1),))),
      "finished with failures"),
-    # tries, and what a step asks for its message
+    # attempts, and what a step asks for its message
     (case(POINTS, Z, calls={"points": FAILS}), "call points, note, call z, nack after 1"),
     (case(POINTS, calls={"points": FAILS}, policy={"max_attempts": 1}), "call points, nack park"),
     (case(POINTS, calls={"points": Raised("set aside")}), "call points, nack dead"),
@@ -147,12 +147,12 @@ def test_what_a_pass_does(one: Case, expected: str) -> None:
 
 UNKNOWN: list[tuple[Entry, dict[str, Any], str]] = [
     (Entry("old", state="done"), {}, "call points, finished"),
-    (Entry("old", optional=True, state="failed", tries=1), {}, "call points, finished with failures"),
+    (Entry("old", optional=True, state="failed", attempts=1), {}, "call points, finished with failures"),
     (Entry("old"), {}, "nack after None"),
-    (Entry("old", state="failed", tries=1), {}, "nack after None"),
+    (Entry("old", state="failed", attempts=1), {}, "nack after None"),
     (Entry("old", once=True, state="started"), {}, "nack after None"),
     (Entry("old"), {"retired": frozenset({"old"})}, "call points, finished"),
-    (Entry("old", state="failed", tries=1), {"retired": frozenset({"old"})}, "call points, finished"),
+    (Entry("old", state="failed", attempts=1), {"retired": frozenset({"old"})}, "call points, finished"),
     (Entry("old", once=True), {"retired": frozenset({"old"})}, "nack after None"),
     (Entry("old", once=True, state="started"), {"retired": frozenset({"old"})}, "nack after None"),
 ]
@@ -160,7 +160,7 @@ UNKNOWN: list[tuple[Entry, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("entry", "policy", "expected"), UNKNOWN, ids=lambda one: str(one)[:60])
 def test_a_step_that_this_version_lacks(entry: Entry, policy: dict[str, Any], expected: str) -> None:
-    """It is given back without an attempt and without a write, and parks when the wait for another version is over."""
+    """It is released without an attempt and without a write, and parks when the wait for another version is over."""
     done = played(case(POINTS, ledger=Ledger(1, (entry,)), policy=policy))
     assert words(done) == expected
     if isinstance(done.end, Nack):
@@ -182,7 +182,7 @@ def test_a_kind_that_this_version_lacks() -> None:
 
 @pytest.mark.parametrize("is_once_now", [True, False])
 def test_a_step_is_once_if_either_version_says_so(is_once_now: bool) -> None:
-    entry = Entry("charge", once=not is_once_now, state="failed", tries=1)
+    entry = Entry("charge", once=not is_once_now, state="failed", attempts=1)
     assert words(played(case(replace(CHARGE, once=is_once_now), ledger=Ledger(1, (entry,))))) == "nack park ?charge"
 
 
@@ -202,7 +202,7 @@ def test_an_optional_step_waits_for_what_a_person_may_answer() -> None:
 
 
 def test_what_lost_its_result_parks_until_a_person_gives_it() -> None:
-    lost = Ledger(1, (Entry("points", state="done", tries=1, error="result"),))
+    lost = Ledger(1, (Entry("points", state="done", attempts=1, error="result"),))
     assert words(played(case(POINTS, Z, ledger=lost))) == "nack park"
 
 
@@ -257,7 +257,7 @@ def broken(one: Case) -> list[str]:
             found.append("it was released before everything was noted")
     if isinstance(end, Ack | Nack):
         asked = [e for e in end.ledger.entries if e.once and not e.optional and e.state in ("started", "failed")]
-        is_told = isinstance(end, Nack) and end.failure.questions and end.ending == one.app.on_question
+        is_told = isinstance(end, Nack) and end.failure.questions and end.ending == one.app.on_unresolved
         if asked and (isinstance(end, Ack) or end.ending) and not is_told:
             found.append("a question is given up")
     if isinstance(end, Ack):

@@ -16,7 +16,7 @@ from sequencer.drain.steps.note import AGAIN, note
 from sequencer.drain.steps.runner import StepRunner
 from sequencer.errors import Outage, ServerUnavailable
 from sequencer.settings.options import QueueOptions
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.store.ledger import Written
 from sequencer.values.message import Message
 
@@ -30,7 +30,7 @@ def ends_of_a_note(
     from the note on, and how long they took. With `replicas` there is one `once` step, and the note is of its start.
     """
     now, control = 100.0, Control()
-    held = Held([lane_keys("n", "q", 0)], LEASE_S)
+    held = Held([shard_keys("n", "q", 0)], LEASE_S)
     message = Message("m", ("g",), 1.0, {}, {}, 1, 5, 0.0, "q", 9)
     held.take(0, [LeasedGroup("g", ("g",), "5", "", [message], ["m"], ["1"], "", "handle")], now, now)
     declared = Steps()
@@ -127,7 +127,7 @@ def test_a_wait_for_replicas_ends_before_the_lease_does() -> None:
     ],
 )
 def test_what_replicas_say_of_a_note(code: int, is_repeat: bool, confirmed: int, said: int) -> None:
-    held = Held([lane_keys("n", "q", 0)], LEASE_S)
+    held = Held([shard_keys("n", "q", 0)], LEASE_S)
     message = Message("m", ("g",), 1.0, {}, {}, 1, 5, 0.0, "q", 9)
     held.take(0, [LeasedGroup("g", ("g",), "5", "", [message], ["m"], ["1"], "", "handle")], 0.0, 0.0)
     in_flight = InFlight(held, Claimant("q", "me", LEASE_S), clock=lambda: 0.0, read=lambda calls, replies: replies)

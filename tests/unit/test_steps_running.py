@@ -30,7 +30,7 @@ def test_it_says_since_when_a_message_runs_who_has_it_and_its_steps_so_far() -> 
     seq.append({}, "ann", id="g7")
     seq.drain()
     first, second, again = seen["charge 1"], seen["points 1"], seen["points 2"]
-    assert (first.state, first.phase, first.consumer, first.attempts, first.steps) == (
+    assert (first.state, first.status, first.consumer, first.attempts, first.steps) == (
         "leased",
         "running",
         "memory",

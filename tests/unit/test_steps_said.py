@@ -203,7 +203,7 @@ def test_many_leave_questions_alone_and_answer_all_of_them_at_once() -> None:
 
 
 def test_a_dead_letter_keeps_its_question_and_comes_back_with_the_answer() -> None:
-    seq, ran = asked(on_question="dead_letter")
+    seq, ran = asked(on_unresolved="dead_letter")
     found = seq.steps("ann", "g7")
     assert found is not None
     assert (found.is_dead, found.questions) == (True, ("charge",))
@@ -293,7 +293,7 @@ def test_an_answer_for_an_attempt_before_the_last_one_is_refused(late: Any) -> N
     seq.drain()
     found = seq.steps("ann")
     assert found is not None
-    seen = {step.name: step.tries for step in found.steps}
+    seen = {step.name: step.attempts for step in found.steps}
     assert seen == {"charge": 1}
     assert seq.resume("ann", again=["charge"], attempts=seen)
     assert seq.drain().parked

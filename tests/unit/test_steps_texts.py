@@ -14,7 +14,7 @@ from sequencer.settings.options import QueueOptions
 from sequencer.store.ledger import Entry, Ledger
 
 STARTED = Entry("charge", once=True, state="started", token=1, at=1_800_000_184.0, runs=3)
-FAILED = Entry("label", once=True, state="failed", tries=1, token=1, at=1_800_000_184.0, error="OSError: no paper")
+FAILED = Entry("label", once=True, state="failed", attempts=1, token=1, at=1_800_000_184.0, error="OSError: no paper")
 
 
 def end_of(*entries: Entry, facts: dict[str, Any] | None = None, options: dict[str, Any] | None = None) -> Unfinished:
@@ -50,7 +50,7 @@ UNKNOWN = "step charge began at 2027-01-15 08:03:04 UTC"
          "if it did: sequencer resume gifts ann b --id g7 --done charge --attempt 3; if it did not: sequencer resume "
          "gifts ann b --id g7 --again charge --attempt 3"),
         ((STARTED, DONE), {"facts": {"lost_owner": "host:4711"}}, StepUnknown, f"{UNKNOWN} in host:4711, and its end"),
-        ((STARTED, DONE), {"options": {"on_question": "dead_letter"}}, StepUnknown,
+        ((STARTED, DONE), {"options": {"on_unresolved": "dead_letter"}}, StepUnknown,
          "if it did: sequencer dead redrive gifts ann b --id g7 --done charge --attempt 3; if"),
         ((STARTED, DONE), {"options": {"namespace": "shop"}}, StepUnknown,
          "sequencer resume gifts ann b --id g7 --done charge --attempt 3 --namespace shop"),
@@ -66,8 +66,8 @@ UNKNOWN = "step charge began at 2027-01-15 08:03:04 UTC"
          StepResultInvalid, "step points is done, and will not run again, but its result can't be kept: the result is "
          "70000 bytes as JSON, at most 16384; say the result as JSON: sequencer resume gifts ann b --id g7 "
          "--done points --result null"),
-        ((Entry("charge", once=True, state="done"), Entry("points", state="failed", tries=9, error="KeyError: 'x'")),
-         {}, StepFailed, "no try is left for points (KeyError: 'x')"),
+        ((Entry("charge", once=True, state="done"), Entry("points", state="failed", attempts=9, error="KeyError: 'x'")),
+         {}, StepFailed, "no attempt is left for points (KeyError: 'x')"),
     ],
     ids=range(10),
 )  # fmt: skip

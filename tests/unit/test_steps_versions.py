@@ -192,13 +192,13 @@ def test_what_is_retired_is_not_missed_by_a_handler() -> None:
 
 
 def test_what_a_handler_ran_and_runs_no_more_is_not_missed(caplog: pytest.LogCaptureFixture) -> None:
-    """The code is the order: it may take another branch when it is tried again."""
-    seq, tries = MemoryQueue("gifts", max_attempts=3), list[int]()
+    """The code is the order: it may take another branch when it is retried."""
+    seq, attempts = MemoryQueue("gifts", max_attempts=3), list[int]()
 
     @seq.handler
     def handle(message: Any, steps: Any) -> None:
-        tries.append(1)
-        steps.run("old" if len(tries) == 1 else "new", lambda: 1 / (len(tries) - 1))
+        attempts.append(1)
+        steps.run("old" if len(attempts) == 1 else "new", lambda: 1 / (len(attempts) - 1))
 
     seq.append({}, "ann", id="g7")
     assert len(seq.drain().handled) == 1

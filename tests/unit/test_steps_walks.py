@@ -11,22 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ..support.steps_model.lane import Lane
+from ..support.steps_model.controls import CONTROLS
 from ..support.steps_model.moods import FAULTS
 from ..support.steps_model.rules import Rules
-from ..support.steps_model.twins import TWINS
+from ..support.steps_model.shard import Shard
 from ..support.steps_model.walk import LINES, Walk
 
 WALKS = 900
 SEEDS = {
     "a message with a question is not given up": 3,
-    "a check that raises counts a try": 64,
-    "fresh tries are written by the nack that parks or buries": 2,
+    "a check that raises counts an attempt": 64,
+    "fresh attempts are written by the nack that parks or buries": 2,
     "a once entry stays once": 22,
     "a question stays required": 111,
     "retired covers automatic steps only": 173,
     "open required steps are listed in each write": 4,
-    "a Retry in a once step counts a try": 9,
+    "a Retry in a once step counts an attempt": 9,
     "an automatic step that raised is failed, counted or not": 47,
     "a step behind one that is left is left too": 153,
     "a step behind one that a person may answer waits": 231,
@@ -40,7 +40,7 @@ SEEDS = {
     "an optional step without its result holds nothing back": 11,
     "a message of an unknown kind is not dropped after effects": 360,
     "what says that nothing happened is no question": 5,
-    "a check is asked after the last try": 10,
+    "a check is asked after the last attempt": 10,
     "a check is asked before a person is": 5,
     "the next step waits for the note of the one before": 6,
     "a once step never runs again by itself": 1,
@@ -82,7 +82,7 @@ def test_many_walks_of_chance_break_no_promise(part: int) -> None:
 
 
 def test_each_rule_has_its_walk_among_those_that_are_searched() -> None:
-    assert list(SEEDS) == list(TWINS)
+    assert list(SEEDS) == list(CONTROLS)
     assert max(SEEDS.values()) < WALKS
 
 
@@ -96,14 +96,14 @@ def test_without_a_rule_its_walk_goes_wrong(name: str) -> None:
 
 def is_wrong(name: str, seed: int) -> bool:
     """Whether the walk breaks the promise that the rule is for."""
-    twin = TWINS[name]
-    return any(text.startswith(twin.breaks) for text in walked(seed, twin.rules(), twin.lane()))
+    control = CONTROLS[name]
+    return any(text.startswith(control.breaks) for text in walked(seed, control.rules(), control.shard()))
 
 
-def walked(seed: int, rules: Rules, lane: Lane) -> list[str]:
+def walked(seed: int, rules: Rules, shard: Shard) -> list[str]:
     """What a walk shows first; one that the missing rule ends in an error of the model shows nothing."""
     try:
-        return Walk(random.Random(seed), rules=rules, lane=lane).run()[:1]
+        return Walk(random.Random(seed), rules=rules, shard=shard).run()[:1]
     except StopIteration:
         return []
 
@@ -126,5 +126,5 @@ def test_walks_come_to_every_corner() -> None:
 
 
 if __name__ == "__main__":
-    for rule in TWINS:
+    for rule in CONTROLS:
         print(f'    "{rule}": {next((seed for seed in range(WALKS) if is_wrong(rule, seed)), None)},')

@@ -14,10 +14,10 @@ from .test_events import told
 @pytest.mark.parametrize(
     ("totals", "said"),
     [
-        (Totals(failed=3, parked=3, dead=1), "3 failed tries, groups parked 3 times, 1 dead letter"),
-        (Totals(failed=1, parked=1), "1 failed try, 1 parked group"),
+        (Totals(failed=3, parked=3, dead=1), "3 failed attempts, groups parked 3 times, 1 dead letter"),
+        (Totals(failed=1, parked=1), "1 failed attempt, 1 parked group"),
         (Totals(parked=1_200), "groups parked 1,200 times"),
-        (Totals(failed=12, outages=9, parked=1), "12 failed tries (by an outage: 9), 1 parked group"),
+        (Totals(failed=12, outages=9, parked=1), "12 failed attempts (by an outage: 9), 1 parked group"),
         (Totals(), "no failures"),
     ],
 )
@@ -28,7 +28,7 @@ def test_one_group_that_is_parked_again_is_not_several(
     assert capsys.readouterr().err == f"consumed 0 messages in 0.00 s with 1 consumer: {said}\n"
 
 
-def test_a_consumer_counts_which_of_its_failed_tries_were_an_outage() -> None:
+def test_a_consumer_counts_which_of_its_failed_attempts_were_an_outage() -> None:
     emitter = EventEmitter("jobs")
     for error in (ConnectionError("refused"), ValueError("no")):
         emitter.emit(told(error))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sequencer.errors import ConfigurationError
-from sequencer.processes.alarms.targets.table import TYPES, read_target
+from sequencer.processes.alerts.targets.table import TYPES, read_target
 from sequencer.settings.tables import variables_in
 
 CANARY = "canary-7f3a"
@@ -34,7 +34,7 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 URL, SECRET = {"url": "env:URL"}, {"secret": "env:SECRET"}
 GOOD: list[dict[str, Any]] = [
-    {"type": "webhook", "url": "https://hooks.example/alarms"},
+    {"type": "webhook", "url": "https://hooks.example/alerts"},
     {"type": "webhook", **URL, "timeout": "8s"},
     {"type": "feishu", **URL, **SECRET},
     *({"type": kind, **URL} for kind in ("feishu", "dingtalk", "wecom")),

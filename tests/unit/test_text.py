@@ -91,7 +91,7 @@ def test_a_printed_message_moves_nothing_about(is_ascii: bool) -> None:
 
 
 ROOT = Path(__file__).parents[2]
-ALSO_VERBS = {"names", "runs", "tries"}
+ALSO_VERBS = {"names", "runs", "attempts"}
 """As in `option --x names no queue`."""
 NOUN = re.compile(r"many\([^\n]*?, ['\"]([a-z ]+)['\"]\)")
 
@@ -110,20 +110,20 @@ def told_counts(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.slow
 def test_a_count_is_told_with_its_noun_in_the_right_number() -> None:
-    assert [many(count, "failed try") for count in (0, 1, 1200)] == [
-        "0 failed tries",
-        "1 failed try",
-        "1,200 failed tries",
+    assert [many(count, "failed attempt") for count in (0, 1, 1200)] == [
+        "0 failed attempts",
+        "1 failed attempt",
+        "1,200 failed attempts",
     ]
     texts = {path: path.read_text() for room in ("sequencer", "cli") for path in (ROOT / room).rglob("*.py")}
     names = {many(2, noun).partition(" ")[2] for text in texts.values() for noun in NOUN.findall(text)}
     names = (names | {name.split()[-1] for name in names}) - ALSO_VERBS
-    assert {"groups", "parked groups", "lanes", "messages", "dead letters", "lines", "consumers"} <= names
+    assert {"groups", "parked groups", "shards", "messages", "dead letters", "lines", "consumers"} <= names
     plural = re.compile(rf" ({'|'.join(sorted(names))})\b")
     told = {path.relative_to(ROOT).as_posix(): told_counts(ast.parse(text)) for path, text in texts.items()}
     found = [f"{path}:{line}:{text}" for path, lines in told.items() for line, text in lines if plural.match(text)]
     assert not found, "these say `1 groups`; use many()"
 
 
-def test_more_tries_than_are_allowed_are_told_as_that() -> None:
+def test_more_attempts_than_are_allowed_are_told_as_that() -> None:
     assert [of_limit(tried, 2) for tried in (1, 2, 3)] == ["1 of 2", "2 of 2", "3 (the limit is 2)"]

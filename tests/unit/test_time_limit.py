@@ -32,7 +32,7 @@ TINY_S = 0.0005
 
 
 class Beside:
-    """Looks without a pause, as a keeper that has nothing else to do."""
+    """Looks without a pause, as a renewer that has nothing else to do."""
 
     def __init__(self, limit: TimeLimit) -> None:
         self.limit, self.is_over = limit, False
@@ -40,7 +40,7 @@ class Beside:
 
     def _run(self) -> None:
         while not self.is_over:
-            self.limit.look(time.monotonic())
+            self.limit.check(time.monotonic())
             time.sleep(0)
 
     def __enter__(self) -> None:
@@ -94,18 +94,18 @@ def test_many_tiny_handlers_in_another_thread() -> None:
 def traced_lines() -> int:
     lines: list[int] = []
 
-    def look() -> None:
+    def check() -> None:
         del lines[100:]
         del lines[100:]
 
     def trace(frame: FrameType, event: str, _argument: Any) -> Any:
-        lines.extend([1] * (event == "line" and frame.f_code is look.__code__))
+        lines.extend([1] * (event == "line" and frame.f_code is check.__code__))
         return trace
 
     old = sys.gettrace()
     sys.settrace(trace)
     try:
-        look()
+        check()
     finally:
         sys.settrace(old)
     return len(lines)
@@ -128,7 +128,7 @@ class Counting(TimeLimit):
 
     def at(self, now: float) -> bool:
         self.now = now
-        return self.look(now)
+        return self.check(now)
 
 
 @given(st.lists(st.floats(0.0005, 1.0), min_size=1, max_size=200), st.none() | st.integers(1, 3))

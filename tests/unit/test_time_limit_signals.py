@@ -66,7 +66,8 @@ def signalled_at(count: int, late: Late, kind: type[TimeLimit]) -> tuple[Answers
     old = sys.gettrace()
     sys.settrace(trace)
     try:
-        # In a generator: what Python knows of errors in hand ends with it. Between two instructions no signal of the
+        # In a generator: what Python knows of errors in progress ends with it. Between two instructions no signal of
+        # the
         # real world comes, and an error that does leaves some of that behind.
         (answers,) = (perform(kind(LIMIT_S), late.handle, messages) for messages in [[FIRST, SECOND]])
     finally:
@@ -110,7 +111,7 @@ def test_wherever_the_signal_comes_it_ends_the_handler_that_is_late_or_nothing(
 
 
 class LooksAtNoFrame(TimeLimit):
-    """A twin: raises wherever it comes, if a handler was too slow."""
+    """A control: raises wherever it comes, if a handler was too slow."""
 
     def _on_signal(self, frame: FrameType | None) -> None:
         if self._since is not None and vars(time_limit)["time"].monotonic() - self._since >= self.seconds:
@@ -118,7 +119,7 @@ class LooksAtNoFrame(TimeLimit):
 
 
 class LooksAtNoClock(TimeLimit):
-    """A twin: raises into whichever handler runs."""
+    """A control: raises into whichever handler runs."""
 
     def _on_signal(self, frame: FrameType | None) -> None:
         while frame is not None and frame.f_code is not self._code:
@@ -128,7 +129,7 @@ class LooksAtNoClock(TimeLimit):
 
 
 class ForgetsNoRun(TimeLimit):
-    """A twin: what a run that was interrupted began with stays until the next one says its own."""
+    """A control: what a run that was interrupted began with stays until the next one says its own."""
 
     def outcome(self, error: BaseException) -> BaseException:
         since = self._since
@@ -139,22 +140,22 @@ class ForgetsNoRun(TimeLimit):
 
 
 class NeverRaises(TimeLimit):
-    """A twin: takes no notice."""
+    """A control: takes no notice."""
 
     def _on_signal(self, frame: FrameType | None) -> None:
         return
 
 
 @pytest.mark.parametrize(
-    ("twin", "found"),
+    ("control", "found"),
     [
         (LooksAtNoFrame, "it came into what is no handler"),
         (LooksAtNoClock, "it failed the next message"),
         (NeverRaises, "it was lost"),
     ],
 )
-def test_a_twin_of_it_is_found(monkeypatch: pytest.MonkeyPatch, twin: type[TimeLimit], found: str) -> None:
-    assert found in problems(monkeypatch, twin, fails=True)[0]
+def test_a_control_of_it_is_found(monkeypatch: pytest.MonkeyPatch, control: type[TimeLimit], found: str) -> None:
+    assert found in problems(monkeypatch, control, fails=True)[0]
 
 
 @pytest.mark.parametrize(("kind", "fails"), [(TimeLimit, False), (ForgetsNoRun, True)])

@@ -47,7 +47,7 @@ FAILED = {"id": "m", "type": "ValueError", "message": "no", "traceback": "", "at
         (
             MessageInfo("m", ("7",), "handled", None, 0, None, None, "finished"),
             {"id": "m", "group": ["7"], "state": "handled", "due_in_s": None, "attempts": 0, "error": None}
-            | {"message": None, "phase": "finished", "appended_at": None, "began_at": None, "finished_at": None}
+            | {"message": None, "status": "finished", "appended_at": None, "began_at": None, "finished_at": None}
             | {"consumer": "", "kind": "", "note": "", "steps": None, "rerun_of": "", "rerun_as": ""},
         ),
         (Gap(("7",), 1, 2), {"group": ["7"], "first": 1, "last": 2}),

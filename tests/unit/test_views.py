@@ -1,4 +1,4 @@
-"""info, groups and peek over a net that answers from a list: pages, lanes, samples, rates."""
+"""info, groups and peek over a net that answers from a list: pages, shards, samples, rates."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ HIDDEN = ServerNotUsable("no permission")
 """The answer to one who may not see whether anybody consumes."""
 
 
-def session_of(*answers: Any, lanes: int = 1, policy: Policy | None = None, fresh: Policy | None = None) -> Any:
-    return ListedSession(ListedNet(*answers, now=10.0), lanes=lanes, policy=policy, fresh=fresh)
+def session_of(*answers: Any, shards: int = 1, policy: Policy | None = None, fresh: Policy | None = None) -> Any:
+    return ListedSession(ListedNet(*answers, now=10.0), shards=shards, policy=policy, fresh=fresh)
 
 
 def asked(session: Any, name: str) -> list[Any]:
@@ -113,10 +113,10 @@ def test_a_group_that_ends_while_it_is_read_has_no_head() -> None:
     assert (group.backlog, group.lag_s, group.head_id, group.head_score, group.attempts) == (0, None, None, None, 0)
 
 
-def test_parked_groups_of_all_lanes() -> None:
-    lane = [TIME, NO_LEASES, [[b"c"]], [1, 1]]
+def test_parked_groups_of_all_shards() -> None:
+    shard = [TIME, NO_LEASES, [[b"c"]], [1, 1]]
     one, other = schedule(a=math.inf), schedule(b=math.inf, c=math.inf)
-    session = session_of(*lane, one, *heads(b"x"), *lane, other, *heads(b"y", b"z"), lanes=2)
+    session = session_of(*shard, one, *heads(b"x"), *shard, other, *heads(b"y", b"z"), shards=2)
 
     async def found() -> list[Any]:
         return [(group.group, group.state) async for group in parked(session)]
@@ -124,8 +124,8 @@ def test_parked_groups_of_all_lanes() -> None:
     assert run(found()) == [(("a",), "parked"), (("b",), "parked")], "a paused one is paused"
 
 
-def test_paused_groups_of_all_lanes_are_named_in_order() -> None:
-    assert run(paused_groups(session_of([[b"b", b"a:1"]], [[b"\xff"]], lanes=2))) == [("a", "1"), ("b",), ("\udcff",)]
+def test_paused_groups_of_all_shards_are_named_in_order() -> None:
+    assert run(paused_groups(session_of([[b"b", b"a:1"]], [[b"\xff"]], shards=2))) == [("a", "1"), ("b",), ("\udcff",)]
 
 
 @pytest.mark.parametrize(
@@ -178,14 +178,14 @@ def counted(
     return [size, due, paused, parked, words, 2, [None, None, None], [None, None, None], b"170", paused + unclaimed]
 
 
-def test_counts_of_all_lanes_are_added_up() -> None:
+def test_counts_of_all_shards_are_added_up() -> None:
     one = [TIME, counted(3, 2, 0, 1, appended=5, odd=1), NO_LEASES]
     one += [[[b"a", b"5", b"b", b"6", b"c", b"inf"]]]
     one += [[4, [STAMP + b"m"], 1, [b"1700000090000000m"], 0, [b"1600000000000000m"]]]  # c is parked
     two = [TIME, counted(1, 0, 1, 0, appended=2), NO_LEASES, [[b"d", b"9e15"]], [1, [b"1600000000000000m"]]]
-    found = run(info(session_of(*one, *two, HIDDEN, lanes=2)))
+    found = run(info(session_of(*one, *two, HIDDEN, shards=2)))
     assert (found.groups, found.due, found.leased, found.parked, found.paused, found.waiting) == (4, 2, 0, 1, 1, 0)
-    assert (found.lanes, found.backlog, found.lag_s, found.dead, found.is_estimate) == (2, 6, 10.0, 4, False)
+    assert (found.shards, found.backlog, found.lag_s, found.dead, found.is_estimate) == (2, 6, 10.0, 4, False)
     assert (found.totals["appended"], found.totals["odd"], found.totals["handled"]) == (7, 1, 0)
 
 

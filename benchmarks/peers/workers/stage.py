@@ -1,4 +1,4 @@
-"""The worker's end of a cell, the same for every system; `stage.mjs` is its twin for Node.
+"""The worker's end of a cell, the same for every system; `stage.mjs` is its control for Node.
 
 One line of JSON on standard input says what to do. When all is prepared, the process prints `ready` and waits for `go`.
 What came out goes to a file, in one piece at the end. A consumer ends itself: SETTLE_S after every message was handled

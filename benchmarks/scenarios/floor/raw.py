@@ -10,7 +10,7 @@ It stays an at-least-once consumer: what it read is deleted by name in the next 
 group would lose what was appended meanwhile. A group's messages come together as far as a batch holds them.
 
 `ask_singly` sends the same with commands of its own for each message, as a pipeline is mostly written: HSET and ZADD;
-HGET; ZREM, HDEL and SADD. What concerns the lane (schedule, leases, watermarks, stats) stays one command a batch.
+HGET; ZREM, HDEL and SADD. What concerns the shard (schedule, leases, watermarks, stats) stays one command a batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from sequencer.net.link import Link
 from sequencer.settings.options import ConsumerOptions
 from sequencer.store.envelope import encode_envelope
-from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.store.record import STAMP_DIGITS, padded_owner
 
 from ...load.workload import Planned
@@ -30,7 +30,7 @@ from ...load.workload import Planned
 WIDE = ("", "-" * 65)
 """The field with which sequencer begins its watermarks: it makes the server keep them as a hash table."""
 BATCH = 100
-LANE = 0
+SHARD = 0
 HINTS = 100
 """So many groups of an append are pushed to an empty dispatch list."""
 LEASE_US = round(ConsumerOptions().lease_s * 1e6)
@@ -38,7 +38,7 @@ MAX_ENVELOPE = 1 << 20
 Command = tuple[Any, ...]
 Clock = Callable[[], int]
 Steps = Generator[list[Command], list[Any], "list[Found]"]
-Ask = Callable[[Link, LaneKeys, list[Command]], list[Any]]
+Ask = Callable[[Link, ShardKeys, list[Command]], list[Any]]
 
 
 class Part(NamedTuple):
@@ -66,8 +66,8 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
-def keys_of(namespace: str, queue: str) -> LaneKeys:
-    return lane_keys(namespace, queue, LANE)
+def keys_of(namespace: str, queue: str) -> ShardKeys:
+    return shard_keys(namespace, queue, SHARD)
 
 
 def batches(messages: Iterable[Planned]) -> list[list[Planned]]:
@@ -95,7 +95,7 @@ def parts(messages: Iterable[Planned]) -> list[list[Part]]:
     return found
 
 
-def appends(keys: LaneKeys, todo: Sequence[Sequence[Planned]], clock: Clock = now_us) -> Iterator[list[Command]]:
+def appends(keys: ShardKeys, todo: Sequence[Sequence[Planned]], clock: Clock = now_us) -> Iterator[list[Command]]:
     """The commands of each batch."""
     tick, hinted, known = 0, 0, set[str]()
     for batch in todo:
@@ -122,7 +122,7 @@ def appends(keys: LaneKeys, todo: Sequence[Sequence[Planned]], clock: Clock = no
         yield commands
 
 
-def consumes(keys: LaneKeys, todo: Sequence[Sequence[Part]], owner: str, clock: Clock = now_us) -> Steps:
+def consumes(keys: ShardKeys, todo: Sequence[Sequence[Part]], owner: str, clock: Clock = now_us) -> Steps:
     """Yields the commands of each round trip, takes their answers, and returns all that was read.
 
     One round trip deletes what the one before it read, and leases and reads the next batch.
@@ -145,7 +145,7 @@ def consumes(keys: LaneKeys, todo: Sequence[Sequence[Part]], owner: str, clock: 
     return found
 
 
-def claims(keys: LaneKeys, batch: Sequence[Part], now: int, token: str, owner: str) -> list[Command]:
+def claims(keys: ShardKeys, batch: Sequence[Part], now: int, token: str, owner: str) -> list[Command]:
     """Lease the groups of a batch, and read its messages: two commands for each group."""
     groups = [part.group for part in batch]
     commands: list[Command] = [
@@ -171,7 +171,7 @@ def read(batch: Sequence[Part], answers: Sequence[Any]) -> list[Found]:
     return [Found(part, order, records) for part, (order, records) in zip(batch, pairs, strict=True)]
 
 
-def deletes(keys: LaneKeys, batch: Sequence[Found], now: int, *, is_first: bool) -> list[Command]:
+def deletes(keys: ShardKeys, batch: Sequence[Found], now: int, *, is_first: bool) -> list[Command]:
     """Take away what was handled, two commands for each group, remember it, and give the groups back."""
     commands: list[Command] = []
     for found in batch:
@@ -208,7 +208,7 @@ def run(steps: Steps, ask: Callable[[list[Command]], list[Any]]) -> list[Found]:
         return found
 
 
-def ask(link: Link, _keys: LaneKeys, commands: list[Command]) -> list[Any]:
+def ask(link: Link, _keys: ShardKeys, commands: list[Command]) -> list[Any]:
     """One round trip; the answers. Raises ServerError."""
     return link.commands(commands)
 
@@ -217,7 +217,7 @@ WORDS = {"HSET": 2, "ZADD": 2, "HMGET": 1, "ZREM": 1, "HDEL": 1, "SADD": 1}
 """What may concern several messages, and how many words are of one."""
 
 
-def ask_singly(link: Link, keys: LaneKeys, commands: list[Command]) -> list[Any]:
+def ask_singly(link: Link, keys: ShardKeys, commands: list[Command]) -> list[Any]:
     """One round trip in which each message has its own commands; the answers as to `commands`. Raises ServerError."""
     split = [singly(keys, command) for command in commands]
     answers = iter(link.commands([one for some in split for one in some]))
@@ -225,7 +225,7 @@ def ask_singly(link: Link, keys: LaneKeys, commands: list[Command]) -> list[Any]
     return [found if command[0] == "HMGET" else found[0] for command, found in zip(commands, every, strict=True)]
 
 
-def singly(keys: LaneKeys, command: Command) -> list[Command]:
+def singly(keys: ShardKeys, command: Command) -> list[Command]:
     """A command about messages as one for each of them; any other as it is. Pure."""
     name, key, *words = command
     if name not in WORDS or not (key == keys.seen or key.startswith((keys.body(""), keys.order("")))):

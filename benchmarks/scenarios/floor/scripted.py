@@ -106,7 +106,7 @@ call('HINCRBY', prefix .. 'stats', 'handled', #handled)
 
 
 class Scripts:
-    """The three scripts on one connection, for the lane with this prefix."""
+    """The three scripts on one connection, for the shard with this prefix."""
 
     def __init__(self, link: Link, prefix: str) -> None:
         self._link, self._prefix = link, prefix

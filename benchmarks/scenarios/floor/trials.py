@@ -33,7 +33,7 @@ from sequencer.client import Sequencer
 from sequencer.consume.forks import owner_name
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.values.message import Message
 
 from ...kit.charts import Chart
@@ -125,7 +125,7 @@ def run_once(url: str, parameters: Parameters, workload: Workload, turn: Turn, s
             problem = str(error)
         if system == "sequencer":
             problem = wrong_in(workload.numbers(), read_history([directory / "consumer.json"]), problem)
-        if not problem and (left := gauge.link.command("ZCARD", lane_keys(namespace, QUEUE, 0).schedule)):
+        if not problem and (left := gauge.link.command("ZCARD", shard_keys(namespace, QUEUE, 0).schedule)):
             problem = f"{left} groups still had messages at the end"
     if not problem:
         figures[f"both {SERVER}"] = sum(figures[f"{phase} {SERVER}"] for phase in PHASES)
@@ -214,7 +214,7 @@ def fault(task: Task, found: list[raw.Found]) -> str:
     return raw.fault(task.workload.planned(0), found)
 
 
-def keys_of(task: Task) -> LaneKeys:
+def keys_of(task: Task) -> ShardKeys:
     return raw.keys_of(task.namespace, QUEUE)
 
 

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sequencer.client import Sequencer
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 
 from ...kit.rounds import Run, Turn, in_turn, placed, turns
 from ...kit.server import Gauge
@@ -162,7 +162,7 @@ def run_load(url: str, gauge: Gauge, load: Load, turn: Turn, cpus: set[int] | No
                 figures |= found
         except MemberFailed as error:
             problem = str(error)
-        left = gauge.link.command("ZCARD", lane_keys(namespace, QUEUE, 0).schedule)
+        left = gauge.link.command("ZCARD", shard_keys(namespace, QUEUE, 0).schedule)
         if not problem and left != load.cold:
             problem = f"{left} groups have messages at the end, and {load.cold} should"
     return Run(case=load.title, turn=turn, messages=load.messages, problem=problem, single={} if problem else figures)

@@ -31,7 +31,7 @@ import orjson
 from sequencer.client import Sequencer
 from sequencer.net.link import Link
 from sequencer.settings.policy import Policy
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import Handled
 from sequencer.values.message import Message
 
@@ -87,7 +87,7 @@ USUAL = Parameters(messages=20_000, groups=(1, 100, 5000), ids=IDS, runs=5, warm
 SMOKE = replace(USUAL, messages=400, groups=(1, 20), runs=1, warmup=0)
 
 
-class Kept(NamedTuple):
+class DeadLetterContent(NamedTuple):
     """All keys of one kind: how many keys, what they hold together, and bytes."""
 
     keys: int
@@ -136,7 +136,7 @@ def run_shape(url: str, gauge: Gauge, shape: Shape, turn: Turn) -> Run:
     )
 
 
-def per_message(shape: Shape, payload: int, kinds: dict[str, Kept], growth: int) -> dict[str, float]:
+def per_message(shape: Shape, payload: int, kinds: dict[str, DeadLetterContent], growth: int) -> dict[str, float]:
     """Bytes for each pending message: in all beyond body and id, and by kind of key. Pure."""
     listed = sum(kept.bytes for kept in kinds.values())
     figures = {f"pending {kind}": kept.bytes / shape.messages for kind, kept in kinds.items()}
@@ -149,7 +149,7 @@ def per_message(shape: Shape, payload: int, kinds: dict[str, Kept], growth: int)
     }
 
 
-def after_all(shape: Shape, kinds: dict[str, Kept], growth: int) -> dict[str, float]:
+def after_all(shape: Shape, kinds: dict[str, DeadLetterContent], growth: int) -> dict[str, float]:
     """Bytes once all was handled: of each id and watermark that is kept, and in all for each message; and what the ids
     take at RATE. Pure.
     """
@@ -217,7 +217,7 @@ def rehearse(url: str, link: Link, namespace: str) -> None:
 
 def bytes_of_lease(url: str, link: Link, namespace: str, shape: Shape) -> float:
     """Lease some groups, and give them back. Raises ServerError."""
-    leases = lane_keys(namespace, QUEUE, 0).leases
+    leases = shard_keys(namespace, QUEUE, 0).leases
     with (
         Sequencer(QUEUE, url, namespace=namespace) as queue,
         queue.claim(groups=min(LEASED, shape.groups), messages=PAGE),
@@ -226,11 +226,11 @@ def bytes_of_lease(url: str, link: Link, namespace: str, shape: Shape) -> float:
         return float(used / size)
 
 
-def look(link: Link, namespace: str) -> dict[str, Kept]:
+def look(link: Link, namespace: str) -> dict[str, DeadLetterContent]:
     """All keys of the queue, by kind. Raises ServerError."""
     keys = keys_of(link, namespace)
-    found: dict[str, Kept] = {}
-    prefix = lane_keys(namespace, QUEUE, 0).prefix
+    found: dict[str, DeadLetterContent] = {}
+    prefix = shard_keys(namespace, QUEUE, 0).prefix
     for at in range(0, len(keys), PAGE):
         some = keys[at : at + PAGE]
         types = [kind.decode() for kind in link.commands([("TYPE", key) for key in some])]
@@ -239,8 +239,8 @@ def look(link: Link, namespace: str) -> dict[str, Kept]:
         for key, entries, size in zip(some, sizes, used, strict=True):
             kind = kind_of(key.decode(), prefix)
             first = link.command("HEXISTS", key, "") if kind == "marks" else 0  # the field they begin with
-            old = found.get(kind, Kept(0, 0, 0))
-            found[kind] = Kept(old.keys + 1, old.entries + entries - first, old.bytes + size)
+            old = found.get(kind, DeadLetterContent(0, 0, 0))
+            found[kind] = DeadLetterContent(old.keys + 1, old.entries + entries - first, old.bytes + size)
     return found
 
 
@@ -258,11 +258,11 @@ def keys_of(link: Link, namespace: str) -> list[bytes]:
 
 
 def kind_of(key: str, prefix: str) -> str:
-    """`order` of all orders, `seen` of both generations; `queues` of the one key outside the lane. Pure."""
+    """`order` of all orders, `seen` of both generations; `queues` of the one key outside the shard. Pure."""
     return key[len(prefix) :].partition(":")[0] if key.startswith(prefix) else "queues"
 
 
-def leftovers(kinds: Mapping[str, Kept]) -> str:
+def leftovers(kinds: Mapping[str, DeadLetterContent]) -> str:
     """What a queue without messages may not have, "" for nothing. Pure."""
     left = [kind for kind in kinds if kind in PENDING]
     return f"keys are left when all was handled: {', '.join(left)}" if left else ""

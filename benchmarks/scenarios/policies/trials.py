@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from sequencer.client import Sequencer
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 
 from ...kit.phase import PHASES, RATES, PhaseName, Timing, limit_s, perform, wait_drained
 from ...kit.rounds import turns
@@ -100,7 +100,7 @@ SMOKE = replace(USUAL, scenarios=(Spread(10),), messages=200, producers=1, consu
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class DeadLetterContent:
     """Entries of one kind that the server keeps after messages were handled, and their bytes."""
 
     entries: int
@@ -116,7 +116,7 @@ class Run:
     index: int
     is_warmup: bool
     phases: tuple[Phase, ...]
-    memory: dict[str, Kept] = field(default_factory=dict)
+    memory: dict[str, DeadLetterContent] = field(default_factory=dict)
     """Of `ids`, `watermarks`, `history`, `bodies` and `audit`, after the drain phase."""
     system: System = "sequencer"
 
@@ -155,7 +155,7 @@ def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> 
         for turn in turns(parameters.warmup, parameters.runs):
             workload = Workload(spread, parameters.messages, parameters.producers, seed=turn.seed)
             for variant in parameters.variants:
-                memory: dict[str, Kept] = {}
+                memory: dict[str, DeadLetterContent] = {}
                 phases = tuple(run_phase(url, variant, name, workload, parameters.consumers, memory) for name in PHASES)
                 run = Run(spread, variant.name, turn.index, turn.is_warmup, phases, memory)
                 on_run(run)
@@ -164,7 +164,12 @@ def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> 
 
 
 def run_phase(
-    url: str, variant: Variant, name: PhaseName, workload: Workload, consumers: int, memory: dict[str, Kept]
+    url: str,
+    variant: Variant,
+    name: PhaseName,
+    workload: Workload,
+    consumers: int,
+    memory: dict[str, DeadLetterContent],
 ) -> Phase:
     """One phase with processes and keys of its own, both gone afterwards; fills `memory`. Raises ServerError."""
     timing = Timing()
@@ -193,9 +198,9 @@ def run_phase(
     return judge(name, workload, handled, timing.began, timing.append_rate, timing.problem)
 
 
-def kept(url: str, namespace: str) -> dict[str, Kept]:
+def kept(url: str, namespace: str) -> dict[str, DeadLetterContent]:
     """What the server keeps of handled messages. Raises ServerError."""
-    keys = lane_keys(namespace, QUEUE, 0)
+    keys = shard_keys(namespace, QUEUE, 0)
     link = Link(Endpoint.from_url(url))
     buckets = [name.decode() for name in link.command("ZRANGE", keys.histories, 0, -1)]
     places: dict[str, tuple[str, Sequence[str]]] = {
@@ -207,7 +212,7 @@ def kept(url: str, namespace: str) -> dict[str, Kept]:
     }
     try:
         return {
-            name: Kept(
+            name: DeadLetterContent(
                 sum(link.command(size, key) - _is_begun(link, size, key) for key in some),
                 sum(link.command("MEMORY", "USAGE", key, "SAMPLES", 0) or 0 for key in some),
             )

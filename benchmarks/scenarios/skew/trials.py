@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from sequencer.client import Sequencer
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import Handled, check_history
 
 from ...kit.phase import limit_s, wait_drained
@@ -186,7 +186,7 @@ def counted_late(url: str, namespace: str) -> int:
     """How many messages the server counted as late. Raises ServerError."""
     link = Link(Endpoint.from_url(url))
     try:
-        return int(link.command("HGET", lane_keys(namespace, QUEUE, 0).stats, "late") or 0)
+        return int(link.command("HGET", shard_keys(namespace, QUEUE, 0).stats, "late") or 0)
     finally:
         link.close()
 

@@ -35,7 +35,7 @@ from ...load.judge import FAULTS
 from ...load.member import Role
 from ...load.task import Task, scratch
 from ...load.workload import Spread, Workload
-from .alarms import MODULE, TIMER, expiry_events, plan
+from .alerts import MODULE, TIMER, expiry_events, plan
 
 System = Literal["sequencer", "key expiry"]
 PhaseName = Literal["load", "idle"]
@@ -221,7 +221,7 @@ def assess(
     problem: str = "",
 ) -> Run:
     """What one history shows, as run 1; lateness from `since` by the server's clock, else from the due time. Pure."""
-    expected = [(alarm.group, alarm.id) for alarm in plan(seed, asdict(parameters))]
+    expected = [(alert.group, alert.id) for alert in plan(seed, asdict(parameters))]
     fired = [record for record in handled if record.id.startswith(TIMER)]
     counts = Counter(record.id for record in fired)
     first: dict[str, Handled] = {}

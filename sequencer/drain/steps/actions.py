@@ -36,7 +36,7 @@ class PassFacts:
     refusal_ending: Ending = "park"
     """What the policy says of that."""
     outage_counts: bool = False
-    """Whether its outages are its group's own trouble, as the server says: then the next one counts a try."""
+    """Whether its outages are its group's own trouble, as the server says: then the next one counts an attempt."""
     has_waited: bool = False
     """Whether another version had `missing_wait` to take the message."""
     lost_owner: str = ""
@@ -89,21 +89,21 @@ class Finished(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The message is tried again, or, with an ending, given up by this pass."""
+    """The message is retried, or, with an ending, given up by this pass."""
 
     error: BaseException
     ledger: Ledger | None
     """What is written with it; None leaves the record as it is."""
     has_progressed: bool = False
     ending: Ending | None = None
-    tries: int = 0
-    """The most tries of a step: backoff follows it."""
+    attempts: int = 0
+    """The most attempts of a step: backoff follows it."""
     after_s: float | None = None
-    """When it is tried again, where a step said so."""
+    """When it is retried, where a step said so."""
     outage: BaseException | None = None
     """The last error of it that says that something all handlers need is not there."""
     is_missing: bool = False
-    """Whether this version lacks steps, or the kind: it is given back, and no attempt is counted."""
+    """Whether this version lacks steps, or the kind: it is released, and no attempt is counted."""
     questions: tuple[str, ...] = ()
     """Required `once` steps whose end a person must tell."""
     missing: tuple[str, ...] = ()

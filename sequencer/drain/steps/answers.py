@@ -53,7 +53,7 @@ class Answers:
         """The ledger with them. `who`: says it; `at`: now, in seconds since 1970. Raises AnswerRefused.
 
         "Done" is said of any step that is not done, or that is done without a result. "Again" is said of one that was
-        started or failed and is `once`, or that was left: it runs under another key, and with fresh tries.
+        started or failed and is `once`, or that was left: it runs under another key, and with fresh attempts.
         """
         if ledger is None:
             raise AnswerRefused("no step of this message has begun, so there is nothing to answer")
@@ -73,7 +73,7 @@ class Answers:
                 raise AnswerRefused(f"step {name} is done{_by(entry)}; a step that is done does not run again")
             if not entry.once and entry.state != "left":
                 raise AnswerRefused(f"step {name} is {entry.state}, and runs again by itself; leave it out")
-            ledger = ledger.put(_moved(entry, "open", turn=entry.turn + 1, tries=0, at=at))
+            ledger = ledger.put(_moved(entry, "open", turn=entry.turn + 1, attempts=0, at=at))
         return ledger
 
 

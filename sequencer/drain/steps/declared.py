@@ -21,7 +21,7 @@ from ...values.message import Message
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 MAX_ORDER = 10**9
-MAX_TRIES = 9999
+MAX_ATTEMPTS = 9999
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class Step:
     after: tuple[str, ...] = ()
     """Names of the steps that have to be done before."""
     optional: bool = False
-    tries: int | None = None
+    attempts: int | None = None
     """None: `max_attempts` of the queue, or 1 if the step is optional."""
     retry_on: tuple[str, ...] = ()
-    """Names of exceptions; another one gives the step up at once. Empty: all of them are tried again."""
+    """Names of exceptions; another one gives the step up at once. Empty: all of them are retried."""
     never_retry: tuple[str, ...] = ()
     """Names of exceptions that give the step up at once."""
     declined: tuple[str, ...] = ()
@@ -90,8 +90,8 @@ class Step:
 
     def limit(self, max_attempts: int) -> int:
         """How often it may be tried until it is given up."""
-        if self.tries is not None:
-            return self.tries
+        if self.attempts is not None:
+            return self.attempts
         return 1 if self.optional else max_attempts
 
 
@@ -218,7 +218,7 @@ def new_step(
     once: Any = False,
     after: Any = (),
     optional: Any = False,
-    tries: Any = None,
+    attempts: Any = None,
     retry_on: Any = (),
     never_retry: Any = (),
     declined: Any = (),
@@ -231,8 +231,8 @@ def new_step(
     for option, value in (("once", once), ("optional", optional)):
         if not isinstance(value, bool):
             raise ConfigurationError(f"step {called}: {option}={shown(value)} must be True or False")
-    if tries is not None:
-        check_integer(f"step {called}: tries", tries, 1, MAX_TRIES)
+    if attempts is not None:
+        check_integer(f"step {called}: attempts", attempts, 1, MAX_ATTEMPTS)
     named = [after] if isinstance(after, str | Step) else after
     if not isinstance(named, list | tuple) or not all(isinstance(one, str | Step) for one in named):
         raise ConfigurationError(f"step {called}: after={shown(after)} must be the name of a step, or a list of names")
@@ -247,4 +247,4 @@ def new_step(
         raise ConfigurationError(f"step {called}: declined needs once=True; for other steps use never_retry")
     for both in set(refused) & {*on, *never}:
         raise ConfigurationError(f"step {called}: {both} is in declined and in another list; leave it in one")
-    return Step(called, run, kind, order, once, before, optional, tries, on, never, refused, checked)
+    return Step(called, run, kind, order, once, before, optional, attempts, on, never, refused, checked)

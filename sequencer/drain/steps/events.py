@@ -49,7 +49,7 @@ def question(queue: QueueOptions, one: Failed, error: StepUnknown, fields: dict[
     else:
         options = id_option(message.id)
         fields["see"] = command("dead show", queue.queue, *message.group, namespace=queue.namespace, options=options)
-    fields |= {"error": error_text(error.question), "mend": error.done, "again": error.again}
+    fields |= {"error": error_text(error.question), "fix": error.done, "again": error.again}
     said = f"{_of(message)} error=StepUnknown: {fields['error']}; see: {fields['see']}; look whether it took effect; "
     said += f"if it did: {error.done}; if it did not: {error.again}"
     return event("group parked" if is_parked else "dead letter", queue.queue, said, fields, error=error)

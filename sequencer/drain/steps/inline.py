@@ -6,7 +6,7 @@
         steps.run("label", printer.label, payment["id"])
 
 A step that is done returns its kept result and does not run again. What ends a pass ends it though the code catches it.
-What the code raises outside of steps counts as tries of an entry of its own, HANDLER.
+What the code raises outside of steps counts as attempts of an entry of its own, HANDLER.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class InlinePass(Pass):
     def step(
         self, name: str, function: Callable[[], Any], check: Callable[[], Any] | None, *, once: bool
     ) -> Generator[Asked, Any, Any]:
-        """Run a step, or give back what it returned before. Raises what it raised, and what ends the pass."""
+        """Run a step, or release what it returned before. Raises what it raised, and what ends the pass."""
         if self.over is not None:
             raise self.over
         self._check_name(name)
@@ -104,7 +104,7 @@ class InlinePass(Pass):
         if stopped := (yield from self._call(step, is_check=True)):
             self._ends(stopped.error or StopConsuming())
         entry = self._view.entry(step.name)
-        if entry.state in ("started", "failed") and self._view.may_check(step):  # its check failed, and is tried again
+        if entry.state in ("started", "failed") and self._view.may_check(step):  # its check failed, and is retried
             assert self._error is not None
             self._ends(self._error)
 
@@ -123,7 +123,7 @@ class InlinePass(Pass):
         return entry.result
 
     def _question(self, asked: list[Entry], error: BaseException | None) -> BaseException:
-        is_dead = self._queue.on_question == "dead_letter"
+        is_dead = self._queue.on_unresolved == "dead_letter"
         cause = error or self._spent()
         return texts.step_unknown(self._queue, self._facts, asked, cause, is_dead=is_dead)
 
@@ -172,7 +172,7 @@ class InlinePass(Pass):
         tried = [step for name, step in self._steps.items() if self._view.entry(name).state != "done"]
         over = [step for step in tried if not self._view.may_check(step)]
         is_asked = any(step.name in questions for step in over)
-        is_spent = any(self._view.entry(step.name).tries >= self._limit(step) for step in over)
+        is_spent = any(self._view.entry(step.name).attempts >= self._limit(step) for step in over)
         unknown = questions - set(self._steps)
         if is_asked or is_spent or unknown or isinstance(error, StepFailed):
             why = error.__cause__ or error if isinstance(error, StepUnknown) else error

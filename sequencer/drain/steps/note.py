@@ -24,7 +24,7 @@ def note(effect: Note, held: Held, in_flight: InFlight, now: float) -> Exchange[
     sending = held.outgoing(now=now)
     told = list(sending.calls) if sending else []
     entry = effect.group.note(effect.written, has_progressed=effect.has_progressed)
-    calls = [*told, note_call(held.outbox.keys, entry)]
+    calls = [*told, note_call(held.pending_acks.keys, entry)]
     results, is_repeat, confirmed = yield SendAndWait(calls, effect.wait)
     if sending:
         held.answered(sending, results[: len(told)], now, is_repeat=is_repeat)
@@ -32,7 +32,7 @@ def note(effect: Note, held: Held, in_flight: InFlight, now: float) -> Exchange[
     if code == 0:
         held.lose(effect.group)
     if code == 1 and effect.wait:
-        if is_repeat:  # the first try may have written it over another connection, and WAIT speaks of its own only
+        if is_repeat:  # the first attempt may have written it over another connection, and WAIT speaks of its own only
             return AGAIN
         if confirmed < effect.wait[0]:
             return UNCONFIRMED

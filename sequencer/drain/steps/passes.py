@@ -15,7 +15,7 @@ from typing import Any
 from ...calls.settle import Ending
 from ...errors import LeaseExpired, Outage, Retry, StepFailed, StepMissing, StopConsuming
 from ...settings.options import QueueOptions
-from ...store.ledger import Entry, Ledger, LedgerError, Tried, check_room, encode_ledger, kept_result, step_key
+from ...store.ledger import Entry, Ledger, LedgerError, PastAttempt, check_room, encode_ledger, kept_result, step_key
 from ...texts.words import error_text, type_name
 from ...values.message import StepCall
 from ..outcome import ENDING_BY_OPTION, decide
@@ -132,7 +132,7 @@ class Pass:
         return self._lacks("park", texts.step_missing(queue, facts, missing), missing)
 
     def _lacks(self, ending: Ending, error: StepMissing, missing: tuple[str, ...]) -> Unfinished:
-        """This version lacks what the message needs: another may be on its way, so it is given back first."""
+        """This version lacks what the message needs: another may be on its way, so it is released first."""
         if not self._facts.has_waited:
             return Unfinished(error, None, is_missing=True, missing=missing)
         return self._give_up(ending, error, missing)
@@ -209,7 +209,7 @@ class Pass:
         return (yield from self._note(start=step.name))
 
     def _take_back(self, started: Entry) -> None:
-        """A failover may lose the start, and it would run twice: it is not called now. An outage counts no try."""
+        """A failover may lose the start, and it would run twice: it is not called now. An outage counts no attempt."""
         self._called.add(started.name)
         self._put(started.moved("open", token=0, runs=started.runs - 1))
         self._error = self._outage = texts.not_begun(self._queue, started.name)
@@ -218,7 +218,7 @@ class Pass:
         (self._checked if is_check else self._called).add(step.name)
         entry, results = self._view.entry(step.name), self.ledger.results
         key = step_key(self._facts.queue, self._facts.group, self._facts.id, self.ledger.stamp, entry)
-        attempt = max(1, entry.tries) if is_check else entry.tries + 1
+        attempt = max(1, entry.attempts) if is_check else entry.attempts + 1
         result = results.get(step.after[0]) if len(step.after) == 1 else None
         call = StepCall(step.name, key, self._facts.token, attempt, result, results)
         began = self._clock()
@@ -235,7 +235,7 @@ class Pass:
     def _hear(self, step: Step, entry: Entry, heard: Returned | Raised, at: float, took_s: float) -> None:
         entry = entry if entry.once else replace(entry, runs=entry.runs + 1)
         if isinstance(heard, Returned):
-            done = entry.moved("done", tries=entry.tries + 1, error="", at=at, took_s=took_s)
+            done = entry.moved("done", attempts=entry.attempts + 1, error="", at=at, took_s=took_s)
             self._keep(done, heard.result)
             return
         kind = rules.verdict(self._queue, step, heard.error, is_optional=entry.optional)
@@ -256,8 +256,8 @@ class Pass:
             is_outage = kind in ("outage", "outage by hand")
             if is_outage:
                 self._outage = heard.error
-            if not is_outage or self._facts.outage_counts:  # a try of its step: else it could go on for ever
-                self._put(replace(entry, tries=entry.tries + 1, error=_said(heard.error), at=at))
+            if not is_outage or self._facts.outage_counts:  # an attempt of its step: else it could go on for ever
+                self._put(replace(entry, attempts=entry.attempts + 1, error=_said(heard.error), at=at))
         elif heard.result is None:
             self._put(entry.moved("open", token=0, at=at))
         else:
@@ -285,12 +285,12 @@ class Pass:
         self._errors[entry.name] = error
         if not (entry.optional and self._error):  # an optional step holds nothing back
             self._error = error
-        self.ledger = self.ledger.logged(Tried(entry.tries + 1, at, _said(error)))
+        self.ledger = self.ledger.logged(PastAttempt(entry.attempts + 1, at, _said(error)))
         if isinstance(error, Retry | Outage) and error.after is not None:
             self._delays.append(error.after)
 
     def _spent(self) -> StepFailed:
-        return StepFailed(texts.no_tries(self._queue, self._facts, self.ledger, self._steps))
+        return StepFailed(texts.no_attempts(self._queue, self._facts, self.ledger, self._steps))
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
@@ -312,19 +312,19 @@ class Pass:
     def _again(self, error: BaseException) -> Unfinished:
         """A later pass can do something for it without a person."""
         written, after_s = rules.fitting(self.ledger), min(self._delays, default=None)
-        return Unfinished(error, written, self._has_progressed, None, self.ledger.tries, after_s, self._outage)
+        return Unfinished(error, written, self._has_progressed, None, self.ledger.attempts, after_s, self._outage)
 
     def _give_up(self, ending: Ending, error: BaseException, missing: tuple[str, ...] = ()) -> Unfinished:
         """No pass will go on by itself. While a required `once` step has no known end, a person is asked instead."""
         questions = rules.questions(self.ledger)
         if questions:
-            ending = ENDING_BY_OPTION[self._queue.on_question]
+            ending = ENDING_BY_OPTION[self._queue.on_unresolved]
             cause = self._errors.get(questions[0].name)
             error = texts.step_unknown(self._queue, self._facts, questions, cause, is_dead=ending == "dead")
         ledger = self.ledger if ending == "drop" else rules.fresh(self.ledger)
         names = tuple(entry.name for entry in questions)
         written, progressed = rules.fitting(ledger), self._has_progressed
-        return Unfinished(error, written, progressed, ending, self.ledger.tries, questions=names, missing=missing)
+        return Unfinished(error, written, progressed, ending, self.ledger.attempts, questions=names, missing=missing)
 
 
 def _said(error: BaseException) -> str:

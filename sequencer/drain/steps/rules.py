@@ -77,8 +77,8 @@ def questions(ledger: Ledger) -> list[Entry]:
 
 
 def fresh(ledger: Ledger) -> Ledger:
-    """Written by each nack that parks or buries: what is not done gets its tries anew; the log keeps the past."""
-    entries = tuple(e if e.state in ("done", "left") else replace(e, tries=0) for e in ledger.entries)
+    """Written by each nack that parks or buries: what is not done gets its attempts anew; the log keeps the past."""
+    entries = tuple(e if e.state in ("done", "left") else replace(e, attempts=0) for e in ledger.entries)
     return replace(ledger, entries=entries)
 
 
@@ -109,10 +109,10 @@ class View:
         return entry is not None and entry.state == "done"
 
     def is_open(self, step: Step) -> bool:
-        """Whether it may be called. A failed automatic one with tries left is read as open."""
+        """Whether it may be called. A failed automatic one with attempts left is read as open."""
         entry = self.entry(step.name)
         is_ready = entry.state == "open" or (entry.state == "failed" and not entry.once)
-        return is_ready and entry.tries < self.limit(step)
+        return is_ready and entry.attempts < self.limit(step)
 
     def is_begun(self, step: Step) -> bool:
         """Whether its start was noted under this lease."""
@@ -126,7 +126,7 @@ class View:
         entry = self.entry(step.name)
         is_unknown = entry.state == "started" and entry.token != self.token
         is_asked = is_unknown or (entry.once and entry.state == "failed")
-        return is_asked and step.has_check and entry.tries <= self.limit(step)
+        return is_asked and step.has_check and entry.attempts <= self.limit(step)
 
     def can_be_tried(self, step: Step) -> bool:
         """Whether a later pass can do something for it without a person."""
@@ -135,7 +135,7 @@ class View:
         return all(self._is_done(name) or self.can_be_tried(self.steps[name]) for name in step.after)
 
     def is_over(self, step: Step) -> bool:
-        """Whether nothing will ever call it: it has no tries, or an optional step that it comes after is over.
+        """Whether nothing will ever call it: it has no attempts, or an optional step that it comes after is over.
 
         Behind a required step it waits: a person may say how that one ended.
         """
@@ -169,15 +169,17 @@ def raised(
     if entry.once and says_nothing_happened(step, error):
         counted = 1 if kind != "outage by hand" or counts else 0  # else it could go on for ever
         is_left = kind == "declined" and entry.optional
-        return entry.moved("left" if is_left else "open", tries=entry.tries + counted, token=0, at=at, took_s=took_s)
+        return entry.moved(
+            "left" if is_left else "open", attempts=entry.attempts + counted, token=0, at=at, took_s=took_s
+        )
     is_free = not entry.once and kind in ("outage", "outage by hand") and not counts
-    tries = entry.tries if is_free else max(entry.tries + 1, limit) if kind == "never" else entry.tries + 1
-    is_last = entry.optional and entry.once and not (step.has_check and tries <= limit)
-    return entry.moved("left" if is_last else "failed", tries=tries, at=at, took_s=took_s)
+    attempts = entry.attempts if is_free else max(entry.attempts + 1, limit) if kind == "never" else entry.attempts + 1
+    is_last = entry.optional and entry.once and not (step.has_check and attempts <= limit)
+    return entry.moved("left" if is_last else "failed", attempts=attempts, at=at, took_s=took_s)
 
 
 def most_unanswered(queue: QueueOptions) -> int:
-    """How many leases in a row may end without an answer until the message is not tried again.
+    """How many leases in a row may end without an answer until the message is not retried.
 
     One lease alone may be a claim whose answer was lost, with no step begun: that drops no message.
     """

@@ -18,8 +18,8 @@ from ...store.failure import decode_failure, is_own_outage
 from ...store.history.ending import Remark
 from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
 from ...values.message import Failure, Message
+from ..admission import unfit
 from ..effects import Clock, Control, Effect, Note, Run, RunHandler, Sleep, Tell
-from ..gate import unfit
 from ..held import Held
 from ..held_group import HeldGroup
 from ..outcome import Decision, Failed, OfSteps, decide, describe, waits
@@ -64,9 +64,9 @@ class StepRunner:
     _message: Message = field(init=False)
     """The current one, as its steps see it: its attempt is one more than the most failures of a step."""
     _last: Written = field(init=False, default=UNWRITTEN)
-    """The last write into the record in hand."""
+    """The last write into the record in progress."""
     waited_s: float = field(init=False, default=0.0)
-    """How long the message in hand waits for another version, by the server's clock when it was claimed."""
+    """How long the message in progress waits for another version, by the server's clock when it was claimed."""
     _is_inline: bool = field(init=False, default=False)
     """Whether a handler runs that makes its steps as it goes."""
     _is_new: bool = field(init=False, default=True)
@@ -98,7 +98,7 @@ class StepRunner:
         if group.history and self.declared is not None and isinstance(end, Finished | Unfinished) and end.ledger:
             failed = isinstance(end, Finished) and bool(end.failed)
             kind = self.declared.kind_of(leased.messages[position].body) if isinstance(self.declared, Steps) else ""
-            group.remarks[position] = Remark(kind, texts.ended(end.ledger), failed, end.ledger.tries)
+            group.remarks[position] = Remark(kind, texts.ended(end.ledger), failed, end.ledger.attempts)
             if isinstance(end, Finished) and group.history.has_bodies:
                 group.ledgers[position] = self._written(rules.fitting(end.ledger))
         if isinstance(end, Finished) and end.failed and self.declared is not None:
@@ -220,7 +220,7 @@ class StepRunner:
         unanswered, is_over = message.attempt - 1, end.ending is not None
         written = None if end.ledger is None or (self._is_new and is_over) else self._written(end.ledger)
         steps = OfSteps(written, end.has_progressed, unanswered, not self._is_new, end.is_missing)
-        attempt = unanswered if end.ledger is None else max(end.tries, unanswered)
+        attempt = unanswered if end.ledger is None else max(end.attempts, unanswered)
         failure = describe(end.error, message, self.owner, self.wall(), attempt)
         return Failed(message, end.error, self._decision(end), failure, group.is_open, steps=steps)
 
@@ -231,7 +231,7 @@ class StepRunner:
         if end.is_missing:
             left_s = max(queue.missing_wait_s - self.waited_s, 0.0)
             return Decision(min(max(self.waited_s, queue.backoff_s), MISSING_S, left_s))
-        delay_s = queue.backoff.delay_s(end.tries, random) if end.after_s is None else end.after_s
+        delay_s = queue.backoff.delay_s(end.attempts, random) if end.after_s is None else end.after_s
         return Decision(delay_s, outage=waits(queue, end.outage, random) if end.outage else None)
 
 

@@ -45,11 +45,11 @@ def _asked(entry: Entry, facts: PassFacts) -> str:
 
 def result_invalid(queue: QueueOptions, facts: PassFacts, entry: Entry) -> StepResultInvalid:
     """A step is done, and what it returned is lost."""
-    mend = answers(queue, facts, ["--done", entry.name, "--result", "null"])
+    fix = answers(queue, facts, ["--done", entry.name, "--result", "null"])
     return StepResultInvalid(
         f"step {entry.name} is done, and will not run again, but its result can't be kept: {entry.error}; say the "
-        f"result as JSON: {mend}",
-        mend,
+        f"result as JSON: {fix}",
+        fix,
     )
 
 
@@ -89,7 +89,7 @@ def no_answer(unanswered: int, owner: str) -> str:
     )
 
 
-def no_tries(queue: QueueOptions, facts: PassFacts, ledger: Ledger, steps: Mapping[str, Step]) -> str:
+def no_attempts(queue: QueueOptions, facts: PassFacts, ledger: Ledger, steps: Mapping[str, Step]) -> str:
     """What StepFailed says."""
     waiting = [entry.name for entry in ledger.entries if entry.state not in ("done", "left")]
     left = {entry.name for entry in ledger.entries if entry.state == "left"}
@@ -102,7 +102,7 @@ def no_tries(queue: QueueOptions, facts: PassFacts, ledger: Ledger, steps: Mappi
             return f"step {step.name} comes after {name}, which was given up while it was optional; {'; '.join(said)}"
     failed = [f"{entry.name} ({entry.error})" for entry in ledger.entries if entry.state == "failed"]
     if failed:
-        return f"no try is left for {', '.join(failed)}"
+        return f"no attempt is left for {', '.join(failed)}"
     return f"nothing can be done for {', '.join(waiting)} in this version"
 
 

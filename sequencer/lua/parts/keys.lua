@@ -1,5 +1,5 @@
--- keys: the lane's keys, which begin as its schedule does. That is KEYS[1], the only one that is
--- named. The last argument but one is now_us: "" for the server's time. The route comes after it.
+-- keys: the shard's keys, which begin as its schedule does. That is KEYS[1], the only one that is
+-- named. The last argument but one is now_us: "" for the server's time. The generation comes after it.
 --+ prelude
 local schedule, now_us = KEYS[1], ARGV[#ARGV - 1]
 local prefix = sub(schedule, 1, -9)

@@ -1,4 +1,4 @@
--- missing: counts how often in a row a message was given back, as the version lacks what it needs,
+-- missing: counts how often in a row a message was released, as the version lacks what it needs,
 -- and since when. `before`: its failure so far. Returns the failure to keep.
 local function count_missing(failure, before)
   local count, since = before:match('^{"missing":(%d+),"missing_us":(%d+),')

@@ -1,14 +1,14 @@
--- packed_rules: what append, claim and ack need of the lane's policy, in one text: the route, "1"
+-- packed_rules: what append, claim and ack need of the shard's policy, in one text: the generation, "1"
 -- where no rule concerns a message ("0"), dedup_us, window_us, on_late, sequence, mark_us,
--- dedup_cap. Whoever brings the policy to a lane writes it (adopt.lua).
+-- dedup_cap. Whoever brings the policy to a shard writes it (adopt.lua).
 
-local NO_RULES = 'none 1 0 0 handle 0 0 0' -- of a lane without a policy
+local NO_RULES = 'none 1 0 0 handle 0 0 0' -- of a shard without a policy
 
--- Where the route ends, if it is this one; "" is any.
-local function route_end(packed, route)
-  if route == '' then return packed:find(' ', 1, true) end
-  local ends = #route + 1
-  return sub(packed, 1, ends) == route .. ' ' and ends
+-- Where the generation ends, if it is this one; "" is any.
+local function generation_end(packed, generation)
+  if generation == '' then return packed:find(' ', 1, true) end
+  local ends = #generation + 1
+  return sub(packed, 1, ends) == generation .. ' ' and ends
 end
 
 local function rules_of(packed, ends)

@@ -1,4 +1,4 @@
--- read_clock: the lane's clock, in us. Nil for one that only others can have written: a stamp of
+-- read_clock: the shard's clock, in us. Nil for one that only others can have written: a stamp of
 -- it would not have 16 digits.
 local function read_clock(text)
   if text:match('^%d+$') and tonumber(text) < 9e15 then return tonumber(text) end

@@ -118,8 +118,8 @@ def _meant(spec: str) -> str:
     """What a text says where a path, or a dot in place of the colon, was meant for a module of the working directory;
     else "".
     """
-    place, found, attribute = spec.partition(":")
-    path = place.removeprefix(f"{Path.cwd()}/").removeprefix("./")
+    worker, found, attribute = spec.partition(":")
+    path = worker.removeprefix(f"{Path.cwd()}/").removeprefix("./")
     names = path.removesuffix(".py").replace("/", ".")
     if not found and not path.endswith(".py"):
         names, _, attribute = names.rpartition(".")
@@ -144,7 +144,7 @@ def _looked(error: ModuleNotFoundError) -> str:
 def _import_failed(spec: str, error: Exception | SystemExit) -> HandlerNotFound:
     log.debug("importing %s failed", spec, exc_info=error)
     frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith("<")]
-    own = [one for one in frames if _is_own(Path(one.filename))]  # the library that raised is not where to mend it
+    own = [one for one in frames if _is_own(Path(one.filename))]  # the library that raised is not where to fix it
     frame = (own or frames)[-1]
     where = "" if isinstance(error, SyntaxError) else f" ({frame.filename}, line {frame.lineno})"  # it says it itself
     return HandlerNotFound(f"app {spec!r} can't be imported: {type(error).__name__}: {error_text(error)}{where}")
@@ -179,8 +179,8 @@ def _candidates(module: Any, but: object = None) -> str:
 
 def app_from_project(directory: Path) -> str | None:
     """`[tool.sequencer] app` of the nearest pyproject.toml upwards from `directory`, or None."""
-    for place in (directory, *directory.parents):
-        path = place / "pyproject.toml"
+    for worker in (directory, *directory.parents):
+        path = worker / "pyproject.toml"
         if path.is_file():
             try:
                 table: Any = tomllib.loads(path.read_text(encoding="utf-8"))

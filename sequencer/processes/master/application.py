@@ -27,7 +27,7 @@ from ...net.blocking import BlockingNet, finish
 from ...net.endpoint import Endpoint
 from ...net.link import Link
 from ...server import start_embedded
-from ...store.keys import lane_keys
+from ...store.keys import shard_keys
 from ...texts.events import Event
 from ...texts.words import error_text, type_name
 from .. import service_events
@@ -106,9 +106,9 @@ def examine_all(plan: RunPlan) -> list[Examined]:
 
 
 def _rights(endpoint: Endpoint, queue: str, namespace: str, waits: Sequence[Role]) -> dict[Role, list[str]]:
-    net, lanes = BlockingNet(endpoint.url, start_embedded), [lane_keys(namespace, queue, 0)]
+    net, shards = BlockingNet(endpoint.url, start_embedded), [shard_keys(namespace, queue, 0)]
     try:
-        return finish(missing_rights(net, ASKED, namespace, queue, lanes, waits=waits))
+        return finish(missing_rights(net, ASKED, namespace, queue, shards, waits=waits))
     finally:
         net.close()
 
@@ -271,7 +271,7 @@ def _call_again_and_again(task: Task, config: WorkerConfig) -> None:
     while True:
         try:
             with not_in_a_copy():
-                found = function(client.look())
+                found = function(client.snapshot())
             if found is not None and not isinstance(found, str):
                 raise ConfigurationError(f"{task.check} returned {shown(found)}, which is neither text nor None")
             report(found or "")

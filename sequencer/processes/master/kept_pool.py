@@ -19,16 +19,16 @@ from typing import Any, Protocol
 
 from ...texts.events import Event
 from ...texts.words import many
-from ...values.views import QueueLook
+from ...values.views import QueueSnapshot
 from .. import service_events
 from ..consumer_process import ConsumerProcess
 from ..handlers.exec import REDIS_VARIABLE
-from ..places import STANDING_RETRY_S, Place, RestartPolicy
 from ..pool import Pool
 from ..signals import ending_text
+from ..workers import STANDING_RETRY_S, RestartPolicy, Worker
 from .application import CheckProcess
 from .plan import PoolPlan
-from .scaling import Load, PoolLook, Scaler
+from .scaling import Load, PoolSnapshot, Scaler
 
 AGE_SPREAD = 0.1
 """A consumer's `max_age` is longer or shorter by up to this part, so that not all of them go at once."""
@@ -52,16 +52,16 @@ class Replacement:
     """The new plan of a pool, and how far it has come."""
 
     plan: PoolPlan
-    olds: list[tuple[Place, ConsumerProcess]]
+    olds: list[tuple[Worker, ConsumerProcess]]
     """Consumers of the old plan that are still to be replaced, each with its place."""
-    successor: Place | None = None
+    successor: Worker | None = None
     """The place of the new consumer that is not connected yet."""
     is_adopted: bool = False
     """Whether a new consumer has shown that the new plan works."""
 
-    def next_old(self) -> tuple[Place, ConsumerProcess] | None:
+    def next_old(self) -> tuple[Worker, ConsumerProcess] | None:
         """The old consumer to be replaced next. One that ended by itself has a successor already."""
-        self.olds = [(place, old) for place, old in self.olds if place.process is old and not place.is_leaving]
+        self.olds = [(worker, old) for worker, old in self.olds if worker.process is old and not worker.is_leaving]
         return self.olds[0] if self.olds else None
 
 
@@ -88,7 +88,7 @@ class KeptPool(Pool):
     def open(self, lock_fd: int) -> None:
         super().open(lock_fd)
         for _ in range(min(self.plan.n, self._host.room())):
-            self._places.add()
+            self._workers.add()
 
     def close(self) -> None:
         self._checks.close()
@@ -119,7 +119,7 @@ class KeptPool(Pool):
     @property
     def size(self) -> int:
         """Consumers that run or are about to, those too that were told to leave."""
-        return len(self._places)
+        return len(self._workers)
 
     @property
     def busy(self) -> float:
@@ -140,7 +140,7 @@ class KeptPool(Pool):
     def is_exchanging(self) -> bool:
         """Whether a new consumer is not connected yet, or one leaves."""
         has_successor = self._replacement is not None and self._replacement.successor is not None
-        return has_successor or any(place.is_leaving for place in self._places)
+        return has_successor or any(worker.is_leaving for worker in self._workers)
 
     @property
     def stage(self) -> int:
@@ -148,30 +148,30 @@ class KeptPool(Pool):
         return self._stage
 
     @property
-    def running(self) -> list[tuple[Place, ConsumerProcess]]:
+    def running(self) -> list[tuple[Worker, ConsumerProcess]]:
         """The consumers that run, each with its place."""
-        return self._places.running
+        return self._workers.running
 
     @property
     def handled(self) -> int:
         """Messages handled by all its consumers so far, those that ended too."""
         return self.totals.handled + sum(process.counts.get("handled", 0) for _, process in self.running)
 
-    def as_json(self, look: QueueLook | None, now: float) -> dict[str, Any]:
+    def as_json(self, snapshot: QueueSnapshot | None, now: float) -> dict[str, Any]:
         """For `run --status`: plain values. `look`: at its queue, if the server is there."""
         return {
             "queue": self.queue,
             "state": self.state,
             "n": self.plan.n,
             "max": self.plan.most,
-            "processes": [_process_as_json(place, process, now) for place, process in self.running],
+            "processes": [_process_as_json(worker, process, now) for worker, process in self.running],
             "busy": round(self.busy, 2),
             "handled": self.handled,
             "rate": round(self._load.rate, 2),
-            "due": look.due if look else None,
-            "waits_s": round(look.waits_s, 3) if look else None,
-            "parked": look.parked if look else None,
-            "dead": look.dead if look else None,
+            "due": snapshot.due if snapshot else None,
+            "waits_s": round(snapshot.waits_s, 3) if snapshot else None,
+            "parked": snapshot.parked if snapshot else None,
+            "dead": snapshot.dead if snapshot else None,
         }
 
     @property
@@ -187,9 +187,9 @@ class KeptPool(Pool):
 
     # -- starting, and the end of old ones ------------------------------------------------------------------------
 
-    def _start(self, place: Place) -> ConsumerProcess:
+    def _start(self, worker: Worker) -> ConsumerProcess:
         replacement = self._replacement
-        plan = replacement.plan if replacement is not None and place is replacement.successor else self.plan
+        plan = replacement.plan if replacement is not None and worker is replacement.successor else self.plan
         config = self._with_descriptors(plan.config)
         if config.max_age is not None:
             config = replace(config, max_age=config.max_age * random.uniform(1 - AGE_SPREAD, 1 + AGE_SPREAD))
@@ -209,7 +209,7 @@ class KeptPool(Pool):
             self._checks.close()
             return
         self._checks.tick(now)
-        self._places.remove_done()
+        self._workers.remove_done()
         self._replace()
 
     def _times(self, now: float) -> list[float]:
@@ -249,22 +249,22 @@ class KeptPool(Pool):
 
     # -- down, and back -----------------------------------------------------------------------------------------
 
-    def _after_final_end(self, place: Place, process: ConsumerProcess, returncode: int) -> None:
+    def _after_final_end(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
         if self._stage:
-            place.is_done = True
+            worker.is_done = True
             return
         self.totals.died += 1
-        self._after_death(place, process, returncode, is_final=True)
+        self._after_death(worker, process, returncode, is_final=True)
 
-    def _give_up(self, place: Place) -> None:
+    def _give_up(self, worker: Worker) -> None:
         now = time.monotonic()
         if self._down_since is None:
             self._down_since = now
-            deaths, why = place.startup_deaths, place.why
+            deaths, why = worker.startup_deaths, worker.why
             self.emit(service_events.pool_down(self.queue, deaths=deaths, why=why, retry_in_s=STANDING_RETRY_S))
-        for other in self._places.empty:
+        for other in self._workers.empty:
             other.start_at = math.inf
-        place.start_at = now + STANDING_RETRY_S
+        worker.start_at = now + STANDING_RETRY_S
 
     def _check_whether_back(self, now: float) -> None:
         if self._down_since is not None and any(self._has_lived(one, now) for _, one in self.running):
@@ -274,45 +274,45 @@ class KeptPool(Pool):
 
     def _has_lived(self, process: ConsumerProcess, now: float) -> bool:
         lived_s = now - process.started_at
-        return process.is_connected and not self._places.policy.is_startup_death(lived_s, has_begun=process.has_begun)
+        return process.is_connected and not self._workers.policy.is_startup_death(lived_s, has_begun=process.has_begun)
 
     def _try_all(self) -> None:
         """Each empty place gets a consumer now."""
-        for place in self._places.empty:
-            place.free()
+        for worker in self._workers.empty:
+            worker.free()
 
     # -- size ---------------------------------------------------------------------------------------------------
 
-    def scale(self, look: QueueLook | None, now: float, cpu: float) -> None:
+    def scale(self, snapshot: QueueSnapshot | None, now: float, cpu: float) -> None:
         """Start consumers, or let one leave, as the look at the queue says; None: the server is away."""
         self._load.measure({process.pid: process.busy_s for _, process in self.running}, self.handled, now)
-        if self._stage or look is None:
+        if self._stage or snapshot is None:
             return
-        places = list(self._places)
-        are_dying = self.is_down or any(place.fast_deaths or place.startup_deaths for place in places)
+        workers = list(self._workers)
+        are_dying = self.is_down or any(worker.fast_deaths or worker.startup_deaths for worker in workers)
         change = self._scaler.decide(
-            PoolLook(
+            PoolSnapshot(
                 now=now,
-                due=look.due,
-                waits_s=look.waits_s,
-                processes=len(places),
-                starting=sum(place.process is None or not place.process.is_connected for place in places),
-                leaving=sum(place.is_leaving for place in places),
+                due=snapshot.due,
+                waits_s=snapshot.waits_s,
+                processes=len(workers),
+                starting=sum(worker.process is None or not worker.process.is_connected for worker in workers),
+                leaving=sum(worker.is_leaving for worker in workers),
                 busy=self._load.busy_now,
-                is_frozen=look.is_paused or look.has_outage or self.is_replacing or are_dying,
+                is_frozen=snapshot.is_paused or snapshot.has_outage or self.is_replacing or are_dying,
                 cpu=cpu,
                 room=self._host.spare_room(),
             )
         )
         if change := min(change, max(0, self._host.room())):
-            self._change(change, look)
+            self._change(change, snapshot)
 
-    def _change(self, change: int, look: QueueLook) -> None:
-        before = sum(not place.is_leaving for place in self._places)
+    def _change(self, change: int, snapshot: QueueSnapshot) -> None:
+        before = sum(not worker.is_leaving for worker in self._workers)
         for _ in range(change):
-            self._places.add()
+            self._workers.add()
         if change > 0:
-            why = f"{many(look.due, 'group')} wait{'s' if look.due == 1 else ''}, the first for {look.waits_s:.1f} s"
+            why = f"{many(snapshot.due, 'group')} wait{'s' if snapshot.due == 1 else ''}, the first for {snapshot.waits_s:.1f} s"
         else:
             is_file = before > self.plan.most or self._host.spare_room() < 0
             why = "there are more than the file says" if is_file else "they have little to do"
@@ -320,28 +320,28 @@ class KeptPool(Pool):
         self.emit(service_events.pool_scaled(self.queue, before=before, now=before + change, why=why))
 
     def _let_youngest_leave(self) -> None:
-        staying = [(place, process) for place, process in self.running if not place.is_leaving]
-        if self._places.empty:
-            self._places.empty[-1].is_done = True
+        staying = [(worker, process) for worker, process in self.running if not worker.is_leaving]
+        if self._workers.empty:
+            self._workers.empty[-1].is_done = True
         elif staying:
             self._leave(*max(staying, key=lambda one: one[1].started_at))
 
     @staticmethod
-    def _leave(place: Place, process: ConsumerProcess) -> None:
-        place.is_leaving = True
+    def _leave(worker: Worker, process: ConsumerProcess) -> None:
+        worker.is_leaving = True
         process.send_stage(1)
 
     # -- a reload -----------------------------------------------------------------------------------------------
 
     @property
-    def _trial(self) -> Place | None:
+    def _trial(self) -> Worker | None:
         """The place of the first new consumer, while it is not connected."""
         found = self._replacement
         return None if found is None or found.is_adopted else found.successor
 
     def replace_all(self, plan: PoolPlan) -> None:
         """Replace each consumer by one of this plan, one by one; the first is the trial."""
-        olds = [(place, process) for place, process in self.running if not place.is_leaving]
+        olds = [(worker, process) for worker, process in self.running if not worker.is_leaving]
         if self._replacement is not None and (successor := self._replacement.successor) is not None:
             olds = [one for one in olds if one[0] is not successor]
             successor.is_leaving, successor.is_done = True, successor.process is None
@@ -362,7 +362,7 @@ class KeptPool(Pool):
             if replacement.next_old() is None:
                 self._replacement = None
             elif self._host.may_exchange():
-                replacement.successor = self._places.add()
+                replacement.successor = self._workers.add()
         elif successor.process is not None and successor.process.is_connected:
             self._adopt(replacement)
             if (old := replacement.next_old()) is not None:
@@ -377,28 +377,28 @@ class KeptPool(Pool):
         self._scaler.least, self._scaler.most, self._scaler.wait_s = plan.n, plan.most, plan.wait_s
         self._checks.replace(plan)
 
-    def _after_end(self, place: Place, process: ConsumerProcess, returncode: int) -> None:
-        if place is not self._trial or self._stage:
-            super()._after_end(place, process, returncode)
+    def _after_end(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
+        if worker is not self._trial or self._stage:
+            super()._after_end(worker, process, returncode)
             return
-        place.is_done = True
+        worker.is_done = True
         self._replacement = None
         self.reload_error = f"the first new consumer ended before it was connected ({ending_text(returncode)})"
         self.emit(service_events.reload_failed(self.queue, self.reload_error))
 
     # -- reports ------------------------------------------------------------------------------------------------
 
-    def _take_report(self, report: dict[str, Any], by_pid: dict[int, tuple[Place, ConsumerProcess]]) -> None:
+    def _take_report(self, report: dict[str, Any], by_pid: dict[int, tuple[Worker, ConsumerProcess]]) -> None:
         if not self._checks.take_report(report, self.emit, time.monotonic()):
             super()._take_report(report, by_pid)
 
 
-def _process_as_json(place: Place, process: ConsumerProcess, now: float) -> dict[str, Any]:
-    state = "leaving" if place.is_leaving else "working" if process.is_connected else "starting"
+def _process_as_json(worker: Worker, process: ConsumerProcess, now: float) -> dict[str, Any]:
+    state = "leaving" if worker.is_leaving else "working" if process.is_connected else "starting"
     return {
         "pid": process.pid,
         "age_s": round(now - process.started_at, 1),
         "state": state,
         "handled": process.counts.get("handled", 0),
-        "in_hand": process.begun.name,
+        "in_progress": process.begun.name,
     }

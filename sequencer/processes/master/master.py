@@ -1,6 +1,6 @@
 """The master of `sequencer run`: many pools under one loop, and what concerns all of them.
 
-It looks at the queues and changes the size of pools, has alarms told and old data swept, reads its file again at
+It looks at the queues and changes the size of pools, has alerts told and old data swept, reads its file again at
 SIGHUP, ends after `run_for`, answers `--status`, and tells systemd how it is.
 """
 
@@ -21,11 +21,11 @@ from ...texts.events import Event
 from ...texts.words import error_text, many, type_name
 from ...values.version import VERSION
 from .. import service_events
-from ..alarms.server_away import ServerAway
-from ..alarms.watcher import END_S, Local, watcher_of
-from ..places import RestartPolicy
+from ..alerts.server_away import ServerAway
+from ..alerts.watcher import END_S, Local, watcher_of
 from ..pool import Pool
 from ..supervisor import PoolLoop
+from ..workers import RestartPolicy
 from .kept_pool import KeptPool
 from .plan import PoolPlan, RunPlan
 from .scaling import HostCpu
@@ -188,9 +188,9 @@ class Master(PoolLoop):
     def _scale(self, now: float) -> None:
         """Those whose groups wait longest first: there may not be room for all."""
         cpu = self._cpu()
-        looks = [(pool, self._watcher.last_look(pool.queue, now)) for pool in self._kept]
-        for pool, look in sorted(looks, key=lambda one: -one[1].waits_s if one[1] else 0.0):
-            pool.scale(look, now, cpu)
+        snapshots = [(pool, self._watcher.last_look(pool.queue, now)) for pool in self._kept]
+        for pool, snapshot in sorted(snapshots, key=lambda one: -one[1].waits_s if one[1] else 0.0):
+            pool.scale(snapshot, now, cpu)
 
     def _status_as_json(self) -> dict[str, Any]:
         now = time.monotonic()

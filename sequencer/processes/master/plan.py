@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..alarms.settings import QueueAlarms
-from ..alarms.targets.table import Target
+from ..alerts.settings import QueueAlerts
+from ..alerts.targets.table import Target
 from ..worker.config import WorkerConfig
 
 
@@ -31,7 +31,7 @@ class PoolPlan:
     check: str | None = None
     """`module:function` that looks at the queue."""
     check_every_s: float = 2.0
-    alarms: QueueAlarms | None = None
+    alerts: QueueAlerts | None = None
     """What is told of it, and to whom; None: nothing."""
 
     @property
@@ -56,7 +56,7 @@ class RunPlan:
     """Of all pools, on this host."""
     pools: tuple[PoolPlan, ...]
     targets: tuple[Target, ...] = ()
-    """To whom alarms go."""
+    """To whom alerts go."""
 
     def on(self, url: str | None) -> RunPlan:
         """The same for the server at `url`."""

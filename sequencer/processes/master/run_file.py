@@ -21,7 +21,7 @@ from ...settings.options import AUDIT_LENGTH, DEFAULTS, QueueSettings, queue_opt
 from ...settings.tables import SECRET, converted, value_of, variables_in
 from ...texts.words import error_text, type_name
 from ...values.checks import check_name, seconds_of
-from ..alarms.settings import read_alarms, read_targets
+from ..alerts.settings import read_alerts, read_targets
 from ..logs import LogOptions
 from ..worker.config import START_S, WorkerConfig
 from .plan import PoolPlan, RunPlan
@@ -58,7 +58,7 @@ class QueueTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, froze
     audit: bool = False
     audit_length: int = AUDIT_LENGTH
     check: str | None = None
-    alarms: dict[str, Any] = {}
+    alerts: dict[str, Any] = {}
     env: dict[str, str] = {}
     cwd: str = "."
 
@@ -74,7 +74,7 @@ class TopTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=
     check_every: float | str = "2s"
     run_for: float | str = "0"
     max_processes: int = 64
-    alarms: dict[str, Any] | None = None
+    alerts: dict[str, Any] | None = None
     targets: dict[str, Any] = {}
     queues: dict[str, Any] = {}
 
@@ -146,10 +146,10 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
     space = check_name("namespace", namespace or top.namespace)
     found = [_pool(name, table, path.parent, url, space, log) for name, table in top.queues.items()]
     targets = read_targets(top.targets, path.parent, variables_in(table))
-    own = {name: queue.get("alarms", {}) for name, queue in top.queues.items()}
-    alarms = read_alarms(top.alarms, own, targets)
+    own = {name: queue.get("alerts", {}) for name, queue in top.queues.items()}
+    alerts = read_alerts(top.alerts, own, targets)
     pools = tuple(
-        replace(pool, check_every_s=every_s, env=_env_of(pool, top), alarms=alarms.get(pool.queue)) for pool in found
+        replace(pool, check_every_s=every_s, env=_env_of(pool, top), alerts=alerts.get(pool.queue)) for pool in found
     )
     _check_count("max_processes", top.max_processes, 1)
     if (needed := sum(max(pool.n, 1) for pool in pools)) > top.max_processes:

@@ -27,7 +27,7 @@ BUSY_CPU = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolLook:
+class PoolSnapshot:
     """A pool at one moment."""
 
     now: float
@@ -62,40 +62,43 @@ class Scaler:
         self._busy = 0.0
         """The mean of the time that is quiet by now."""
 
-    def decide(self, look: PoolLook) -> int:
+    def decide(self, snapshot: PoolSnapshot) -> int:
         """How many consumers to start, or -1: one is to leave; mostly 0."""
-        now, staying = look.now, look.processes - look.leaving
+        now, staying = snapshot.now, snapshot.processes - snapshot.leaving
         if self._began is None:
             self._began = now
             self._rests_until = now + REST_S
             self._be_loud(now)
-        self._notice(look)
+        self._notice(snapshot)
         if staying < self.least:
             return self.least - staying
-        if not look.processes:  # nothing to be measured; also in an outage, whose probes need a consumer
-            return self._up(look, 1) if look.due and self.most else 0
-        if look.is_frozen or now < self._rests_until:
+        if not snapshot.processes:  # nothing to be measured; also in an outage, whose probes need a consumer
+            return self._up(snapshot, 1) if snapshot.due and self.most else 0
+        if snapshot.is_frozen or now < self._rests_until:
             return 0
-        if staying > self.most or (look.room < 0 and staying > max(1, self.least)):
+        if staying > self.most or (snapshot.room < 0 and staying > max(1, self.least)):
             return self._down(now)
-        if self._looks_waiting >= LOOKS and look.cpu <= BUSY_CPU:
-            return self._up(look, min(max(1, staying // 2), look.room))
+        if self._looks_waiting >= LOOKS and snapshot.cpu <= BUSY_CPU:
+            return self._up(snapshot, min(max(1, staying // 2), snapshot.room))
         if staying > self.least and now - self._quiet_since >= QUIET_S and self._can_spare(staying, now):
             return self._down(now)
         return 0
 
-    def _notice(self, look: PoolLook) -> None:
-        now, has_help = look.now, look.starting < self._starting  # what waits now waited for those that just came
-        is_waiting = look.due and look.waits_s >= self.wait_s and not has_help
+    def _notice(self, snapshot: PoolSnapshot) -> None:
+        now, has_help = (
+            snapshot.now,
+            snapshot.starting < self._starting,
+        )  # what waits now waited for those that just came
+        is_waiting = snapshot.due and snapshot.waits_s >= self.wait_s and not has_help
         self._looks_waiting = self._looks_waiting + 1 if is_waiting else 0
-        self._starting = look.starting
-        if look.is_frozen or (look.due and look.waits_s >= CALM * self.wait_s):
+        self._starting = snapshot.starting
+        if snapshot.is_frozen or (snapshot.due and snapshot.waits_s >= CALM * self.wait_s):
             self._be_loud(now)
         else:
             span = now - self._quiet_since
             part = min(1.0, (now - self._noticed_at) / span) if span else 1.0
-            self._busy += (look.busy - self._busy) * part
-        if look.busy or look.due:
+            self._busy += (snapshot.busy - self._busy) * part
+        if snapshot.busy or snapshot.due:
             self._idle_since = now
         self._noticed_at = now
 
@@ -108,12 +111,12 @@ class Scaler:
             return now - self._idle_since >= QUIET_S
         return self._busy < FULL * (staying - 1)
 
-    def _up(self, look: PoolLook, step: int) -> int:
-        more = min(step, look.due - look.starting, self.most - look.processes)
+    def _up(self, snapshot: PoolSnapshot, step: int) -> int:
+        more = min(step, snapshot.due - snapshot.starting, self.most - snapshot.processes)
         if more <= 0:
             return 0
-        self._rests_until = look.now + REST_S
-        self._be_loud(look.now)
+        self._rests_until = snapshot.now + REST_S
+        self._be_loud(snapshot.now)
         return more
 
     def _down(self, now: float) -> int:

@@ -146,10 +146,10 @@ def _overrides(config: WorkerConfig, asked: QueueOptions, own: QueueOptions) -> 
 def _compare(config: WorkerConfig, own: QueueOptions) -> None:
     """Refuse what would be asked for and not done: a Sequencer brings its own queue and namespace."""
     if own.queue != config.queue:
-        mend = "run: " + command("consume", own.queue, options=["--app", str(config.app)])
+        fix = "run: " + command("consume", own.queue, options=["--app", str(config.app)])
         if config.is_pooled:
-            mend = f"its table is [queues.{own.queue}]"
-        raise ConfigurationError(f"app {config.app} is for queue {own.queue!r}, not {config.queue!r}; {mend}")
+            fix = f"its table is [queues.{own.queue}]"
+        raise ConfigurationError(f"app {config.app} is for queue {own.queue!r}, not {config.queue!r}; {fix}")
     is_left_out = config.namespace == QueueOptions(queue=config.queue).namespace
     if config.namespace != own.namespace and config.is_pooled:
         raise ConfigurationError(

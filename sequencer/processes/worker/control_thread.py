@@ -1,6 +1,7 @@
 """The thread of a supervised consumer that hears from its supervisor, and reports to it. It runs no user code.
 
-The control pipe brings a digit for each stage of stopping; HANGS in front of it says that the message in hand hangs.
+The control pipe brings a digit for each stage of stopping; HANGS in front of it says that the message in progress
+hangs.
 Stage 2 interrupts the handler: SIGUSR2 to the main thread, since only a signal ends what a handler waits for. The end
 of the pipe means that the supervisor is gone: stage 1 then, stage 2 after the grace, if there is one, and an end
 ORPHAN_S after that. Without a grace a handler is let finish.

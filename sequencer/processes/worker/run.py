@@ -46,7 +46,7 @@ from ..service_events import consumer_cant_work
 from ..signals import STOP_SIGNALS, stop_signals_in_use
 from .config import WorkerConfig, prepare
 from .control_thread import ControlThread
-from .in_hand import mapped
+from .in_progress import mapped
 from .slow_handler import SlowHandlerMonitor
 
 DRAINED, CRASHED, WRONG_USE, SERVER, RECYCLED, STOPPED, OUTPUT_CLOSED, OUTPUT_FAILED = 0, 1, 2, 3, 64, 65, 66, 67

@@ -16,14 +16,14 @@ STOPPING_S = 5.0
 
 
 class SlowHandlerMonitor:
-    """The handler in hand of one consumer."""
+    """The handler in progress of one consumer."""
 
     def __init__(self, consumer: Consumer, stop: Stop, *, has_limit: bool = False) -> None:
         """`has_limit`: a time limit ends a handler that hangs, so that nobody need look after it early."""
         self._consumer, self._stop, self._has_limit = consumer, stop, has_limit
         self._since: float | None = None
         self._ran_s = self._longest_s = 0.0
-        """How long the handler in hand had run when it was seen last, and the longest one of those that ended."""
+        """How long the handler in progress had run when it was seen last, and the longest one of those that ended."""
         self._emitted_s = 0.0
         """How long it had run, or been waited for, at the last event."""
         self._is_stopping = False

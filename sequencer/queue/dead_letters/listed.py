@@ -1,6 +1,6 @@
 """Which dead letters there are: listed, counted, found for what changes them.
 
-They are found by pages, lane by lane, the oldest death first: first their names, then what is kept of those that fit.
+They are found by pages, shard by shard, the oldest death first: first their names, then what is kept of those that fit.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ...store.envelope import encode_id
 from ...store.failure import digest_of
 from ...store.group import encode_group
 from ...store.item import Group, Id
-from ...store.keys import LaneKeys
-from ...store.record import Kept, LetterName, decode_letter
+from ...store.keys import ShardKeys
+from ...store.record import DeadLetterContent, DeadLetterName, decode_dead_letter
 from ...store.replies import Reading, pairs, text
 from ...values.checks import check_error, check_limit, fits_error
 from ...values.views import DeadLetter
@@ -54,14 +54,14 @@ class DeadLetterFilter(NamedTuple):
         return cls.of(group, id, error)
 
     def fits_name(self, letter: str) -> bool:
-        name = LetterName.parse(letter)
+        name = DeadLetterName.parse(letter)
         return self.group in (None, name.group) and self.id in (None, name.id)
 
     def fits(self, dead: DeadLetter) -> bool:
         return fits_error(self.error, dead.error)
 
 
-class SeenLetter(NamedTuple):
+class SeenDeadLetter(NamedTuple):
     """A dead letter as somebody saw it, without its body."""
 
     name: str
@@ -87,7 +87,7 @@ async def dead(
     """
     check_limit(limit)
     wanted = DeadLetterFilter.of(group, id, error)
-    return (await oldest(session, await session.lanes(), wanted))[:limit]
+    return (await oldest(session, await session.shards(), wanted))[:limit]
 
 
 async def count_dead(
@@ -98,7 +98,7 @@ async def count_dead(
     """
     wanted = DeadLetterFilter.of(group, id, error)
     count = 0
-    for keys in await session.lanes():
+    for keys in await session.shards():
         if wanted == DeadLetterFilter():
             (size,) = await session.net.read(keys.dead, [("ZCARD", keys.dead)])
             with Reading(session.net.name):
@@ -115,17 +115,17 @@ async def count_dead(
 # -- how they are found ----------------------------------------------------------------------------------------
 
 
-async def oldest(session: Session, lanes: Iterable[LaneKeys], wanted: DeadLetterFilter) -> list[DeadLetter]:
-    """Those of these lanes that fit, the oldest death first."""
+async def oldest(session: Session, shards: Iterable[ShardKeys], wanted: DeadLetterFilter) -> list[DeadLetter]:
+    """Those of these shards that fit, the oldest death first."""
     found: list[DeadLetter] = []
-    for keys in lanes:
+    for keys in shards:
         async for letters in _find(session, keys, wanted):
             found += letters
     return sorted(found, key=lambda letter: letter.died_at)
 
 
-async def _names(net: Net, keys: LaneKeys, wanted: DeadLetterFilter) -> AsyncIterator[list[tuple[str, float]]]:
-    """Name and time of death (us) of those in a lane that fit by name, the oldest death first; by pages."""
+async def _names(net: Net, keys: ShardKeys, wanted: DeadLetterFilter) -> AsyncIterator[list[tuple[str, float]]]:
+    """Name and time of death (us) of those in a shard that fit by name, the oldest death first; by pages."""
     start = 0
     while True:
         words = (await net.read(keys.dead, [("ZRANGE", keys.dead, start, start + NAMES_PAGE - 1, "WITHSCORES")]))[0]
@@ -137,14 +137,14 @@ async def _names(net: Net, keys: LaneKeys, wanted: DeadLetterFilter) -> AsyncIte
             return
 
 
-async def _find(session: Session, keys: LaneKeys, wanted: DeadLetterFilter) -> AsyncIterator[list[DeadLetter]]:
-    """Those of a lane that fit, the oldest death first; by pages."""
+async def _find(session: Session, keys: ShardKeys, wanted: DeadLetterFilter) -> AsyncIterator[list[DeadLetter]]:
+    """Those of a shard that fit, the oldest death first; by pages."""
     async for letters in _found(session, keys, wanted):
         yield [dead for dead, _ in letters]
 
 
 async def _found(
-    session: Session, keys: LaneKeys, wanted: DeadLetterFilter
+    session: Session, keys: ShardKeys, wanted: DeadLetterFilter
 ) -> AsyncIterator[list[tuple[DeadLetter, bytes]]]:
     """The same, each with what is kept of it."""
     net = session.net
@@ -161,21 +161,24 @@ async def _found(
 
 
 def _letter(queue: str, letter: str, kept: bytes, died_us: float) -> DeadLetter:
-    _, group, id = LetterName.parse(letter)
-    steps = record_steps(queue, group, id, Kept.parse(kept).record, is_dead=True)
-    found = decode_letter(letter, kept, died_us, queue)
-    # Its failure knows more where steps count their own tries, and where it was skipped after its lease ran out.
+    _, group, id = DeadLetterName.parse(letter)
+    steps = record_steps(queue, group, id, DeadLetterContent.parse(kept).record, is_dead=True)
+    found = decode_dead_letter(letter, kept, died_us, queue)
+    # Its failure knows more where steps count their own attempts, and where it was skipped after its lease ran out.
     return replace(found, steps=steps, attempts=max(found.attempts, found.error.attempt))
 
 
-async def by_lane(session: Session, wanted: DeadLetterFilter) -> list[tuple[LaneKeys, list[SeenLetter]]]:
+async def by_shard(session: Session, wanted: DeadLetterFilter) -> list[tuple[ShardKeys, list[SeenDeadLetter]]]:
     """Those that fit, by score: within a group the first one goes back first."""
     found = []
-    for keys in await session.lanes():
-        scored: list[tuple[float, SeenLetter]] = []
+    for keys in await session.shards():
+        scored: list[tuple[float, SeenDeadLetter]] = []
         async for letters in _found(session, keys, wanted):
             scored += [
-                (dead.message.score, SeenLetter(dead.letter, dead.error.type, digest_of(Kept.parse(kept).failure)))
+                (
+                    dead.message.score,
+                    SeenDeadLetter(dead.letter, dead.error.type, digest_of(DeadLetterContent.parse(kept).failure)),
+                )
                 for dead, kept in letters
             ]
         found.append((keys, [letter for _, letter in sorted(scored)]))

@@ -6,7 +6,7 @@ from ... import calls
 from ...errors import MessageNotFound
 from ...store.item import Group, Id
 from ..session import Session
-from .listed import PAGE, DeadLetterFilter, by_lane, cut, not_found
+from .listed import PAGE, DeadLetterFilter, by_shard, cut, not_found
 
 
 async def purge(
@@ -24,10 +24,10 @@ async def purge(
     wanted = DeadLetterFilter.chosen(group, id, error, everything, "purge")
     await session.allow("operate")
     count = 0
-    for keys, letters in await by_lane(session, wanted):
+    for keys, letters in await by_shard(session, wanted):
         for some in cut(letters, PAGE):
             answer = await session.net.ask(calls.purge(keys, [one.name for one in some]))
-            # After a repeated call, those that were not there any more went with the first try.
+            # After a repeated call, those that were not there any more went with the first attempt.
             count += len(some) if answer.is_repeat else answer.value
     if id is not None and not count:
         raise MessageNotFound(f"{not_found(id, session)}; if it was purged before, that is done")

@@ -12,15 +12,15 @@ from ...errors import AnswerNeeded, IdConflict
 from ...store.failure import ASKING, digest_of
 from ...store.group import decode_group
 from ...store.item import Group, Id
-from ...store.keys import LaneKeys
-from ...store.record import Kept, LetterName
+from ...store.keys import ShardKeys
+from ...store.record import DeadLetterContent, DeadLetterName
 from ...store.replies import Reading, micros
 from ...texts.words import named
 from ...values.checks import check_rate
 from ...values.views import Redriven
 from ..session import Session
 from ..steps.answers import answered_letter, given_answers
-from .listed import NAMES_PAGE, PAGE, DeadLetterFilter, SeenLetter, by_lane, cut, not_found
+from .listed import NAMES_PAGE, PAGE, DeadLetterFilter, SeenDeadLetter, by_shard, cut, not_found
 
 NAMED = 100
 """How many of those that stay, and of parked groups, are named."""
@@ -55,9 +55,9 @@ async def redrive(
     size, net = max(1, min(PAGE, int(check_rate(rate) / 10))), session.net
     await session.allow("operate")
     began, sent = await net.now(), 0
-    went: dict[LaneKeys, list[str]] = {}
-    stay: dict[str, list[SeenLetter]] = {"pending": [], "handled": [], "changed": [], "asked": []}
-    for keys, letters in await by_lane(session, wanted):
+    went: dict[ShardKeys, list[str]] = {}
+    stay: dict[str, list[SeenDeadLetter]] = {"pending": [], "handled": [], "changed": [], "asked": []}
+    for keys, letters in await by_shard(session, wanted):
         went[keys] = []
         for some in cut(letters if answers else _unasked(letters, stay["asked"]), 1 if answers else size):
             ahead_s = began + sent / rate - await net.now()
@@ -73,14 +73,14 @@ async def redrive(
     redriven = sum(map(len, went.values()))
     if id is not None and not redriven:
         raise _refusal(id, stay) or not_found(id, session)
-    names = [LetterName.parse(one.name) for letters in stay.values() for one in letters][:NAMED]
+    names = [DeadLetterName.parse(one.name) for letters in stay.values() for one in letters][:NAMED]
     stayed = tuple((decode_group(name.group), name.id) for name in names)
     pending, handled, changed, asked = map(len, stay.values())
     return Redriven(redriven, pending, await _parked(net, went), handled, stayed, changed, asked)
 
 
 async def _redriving(
-    session: Session, keys: LaneKeys, some: Sequence[SeenLetter], answers: Answers, by: str | None
+    session: Session, keys: ShardKeys, some: Sequence[SeenDeadLetter], answers: Answers, by: str | None
 ) -> calls.Call[list[calls.Redriving]]:
     """The call that puts them back, each only while its failure is the one that was seen."""
     names, digests = [one.name for one in some], [one.digest for one in some]
@@ -90,28 +90,28 @@ async def _redriving(
     if kept is None:
         return calls.redrive(keys, names, digests=digests)
     with Reading(session.net.name):
-        now_us, digest = micros(time), digest_of(Kept.parse(kept).failure)
+        now_us, digest = micros(time), digest_of(DeadLetterContent.parse(kept).failure)
     written = answered_letter(session, names[0], kept, answers, by, now_us)
     return calls.redrive(keys, names, digests=[digest], written=written)
 
 
-def _unasked(letters: Sequence[SeenLetter], asked: list[SeenLetter]) -> list[SeenLetter]:
-    """Those without an open question; the others are noted in `asked`."""
+def _unasked(letters: Sequence[SeenDeadLetter], asked: list[SeenDeadLetter]) -> list[SeenDeadLetter]:
+    """Those without an unresolved step; the others are noted in `asked`."""
     asked += [one for one in letters if one.error in ASKING]
     return [one for one in letters if one.error not in ASKING]
 
 
-async def _parked(net: Net, went: dict[LaneKeys, list[str]]) -> list[tuple[str, ...]]:
+async def _parked(net: Net, went: dict[ShardKeys, list[str]]) -> list[tuple[str, ...]]:
     """The groups of these letters that are parked."""
     found: list[tuple[str, ...]] = []
     for keys, letters in went.items():
-        for some in cut(list(dict.fromkeys(LetterName.parse(letter).group for letter in letters)), NAMES_PAGE):
+        for some in cut(list(dict.fromkeys(DeadLetterName.parse(letter).group for letter in letters)), NAMES_PAGE):
             times = await net.read(keys.schedule, [("ZSCORE", keys.schedule, group) for group in some])
             found += [decode_group(group) for group, at in zip(some, times, strict=True) if at == b"inf"]
     return found[:NAMED]
 
 
-def _refusal(id: Id, stay: Mapping[str, Sequence[SeenLetter]]) -> IdConflict | AnswerNeeded | None:
+def _refusal(id: Id, stay: Mapping[str, Sequence[SeenDeadLetter]]) -> IdConflict | AnswerNeeded | None:
     """Why none with this id went back."""
     why = {
         "pending": "a message with its id is pending again; see get",
@@ -121,7 +121,7 @@ def _refusal(id: Id, stay: Mapping[str, Sequence[SeenLetter]]) -> IdConflict | A
     }
     for kind, letters in stay.items():
         for letter in letters:
-            group = decode_group(LetterName.parse(letter.name).group)
+            group = decode_group(DeadLetterName.parse(letter.name).group)
             if kind == "asked":
                 said = f"dead letter {id!r} of group {named(group)} waits for an answer"
                 return AnswerNeeded(f"{said}: say done= or again= of each step in question; see steps, or dead show")
@@ -130,6 +130,6 @@ def _refusal(id: Id, stay: Mapping[str, Sequence[SeenLetter]]) -> IdConflict | A
 
 
 def _gone(letters: Sequence[str], answer: Answer[list[calls.Redriving]]) -> list[str]:
-    """Those that are back in their places. After a repeated call, one that is missing went with the first try."""
+    """Those that are back in their places. After a repeated call, one that is missing went with the first attempt."""
     went = ("redriven", "missing") if answer.is_repeat else ("redriven",)
     return [letter for letter, outcome in zip(letters, answer.value, strict=True) if outcome in went]

@@ -10,7 +10,7 @@ from ... import calls
 from ...calls.net_protocol import Net
 from ...errors import ConfigurationError
 from ...store.failure import ASKING, decode_failure, digest_of
-from ...store.keys import LaneKeys
+from ...store.keys import ShardKeys
 from ...store.replies import Reading, text
 from ...values.checks import check_error, fits_error, seconds_of
 from ...values.durations import Duration
@@ -49,9 +49,9 @@ class FailureFilter(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """What was found, lane by lane."""
+    """What was found, shard by shard."""
 
-    by_lane: list[tuple[LaneKeys, list[calls.ParkedGroup]]]
+    by_shard: list[tuple[ShardKeys, list[calls.ParkedGroup]]]
     waiting: int
     """Parked groups without a failure: they wait for a missing number. Only counted where all are meant."""
     others: Counter[str]
@@ -59,22 +59,22 @@ class Chosen(NamedTuple):
 
     @property
     def total(self) -> int:
-        return sum(len(groups) for _, groups in self.by_lane)
+        return sum(len(groups) for _, groups in self.by_shard)
 
     def questions(self) -> Chosen:
         """Only those that wait for an answer of a person."""
         return self._only(lambda group: group.error in ASKING)
 
-    def without_questions(self) -> Chosen:
+    def without_unresolved(self) -> Chosen:
         return self._only(lambda group: group.error not in ASKING)
 
     def _only(self, fits: Callable[[calls.ParkedGroup], bool]) -> Chosen:
-        return self._replace(by_lane=[(keys, [one for one in some if fits(one)]) for keys, some in self.by_lane])
+        return self._replace(by_shard=[(keys, [one for one in some if fits(one)]) for keys, some in self.by_shard])
 
     @property
     def errors(self) -> dict[str, int]:
         """How many by type of error, the most frequent first."""
-        return most_first(Counter(group.error for _, groups in self.by_lane for group in groups))
+        return most_first(Counter(group.error for _, groups in self.by_shard for group in groups))
 
 
 def most_first(counts: Counter[str]) -> dict[str, int]:
@@ -84,8 +84,8 @@ def most_first(counts: Counter[str]) -> dict[str, int]:
 
 async def choose(session: Session, wanted: FailureFilter) -> Chosen:
     """The parked groups that fit, each as it is now."""
-    by_lane, waiting, others = [], 0, Counter[str]()
-    for keys in await session.lanes():
+    by_shard, waiting, others = [], 0, Counter[str]()
+    for keys in await session.shards():
         now_s = await now_of(session.net, keys) / 1e6
         found: list[calls.ParkedGroup] = []
         async for names in parked_names(session.net, keys):
@@ -93,11 +93,11 @@ async def choose(session: Session, wanted: FailureFilter) -> Chosen:
             with Reading(session.net.name):
                 found += _fitting(zip(names, failures, strict=True), wanted, now_s, others)
             waiting += failures.count(None) if wanted.is_all else 0
-        by_lane.append((keys, found))
-    return Chosen(by_lane, waiting, others)
+        by_shard.append((keys, found))
+    return Chosen(by_shard, waiting, others)
 
 
-async def _failures_of(net: Net, keys: LaneKeys, names: Sequence[bytes]) -> list[bytes | None]:
+async def _failures_of(net: Net, keys: ShardKeys, names: Sequence[bytes]) -> list[bytes | None]:
     some = [names[first : first + FAILURES_PAGE] for first in range(0, len(names), FAILURES_PAGE)]
     replies = await net.read(keys.failures, [("HMGET", keys.failures, *page) for page in some])
     with Reading(net.name):

@@ -1,7 +1,8 @@
-"""resume, skip and unskip of one group: what lets it go on from its head, and what puts that back. Operations over a net.
+"""resume, skip and unskip of one group: what lets it go on from its head, and what puts that back. Operations over a
+net.
 
 Each change is one script, so that nothing is ever half done. An operation looks first, and its change is refused by the
-script if something else is there by then; it looks again, up to TRIES times.
+script if something else is there by then; it looks again, up to ATTEMPTS times.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ... import calls
 from ...calls.net_protocol import Answer
 from ...drain.steps.answers import Answers
 from ...errors import (
-    EffectsNoted,
+    EffectsSaved,
     GroupBusy,
     GroupNotFound,
     IdConflict,
@@ -26,21 +27,21 @@ from ...store.envelope import encode_id
 from ...store.failure import decode_failure, digest_of
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
-from ...store.keys import LaneKeys
-from ...store.record import LetterName, decode_letter, id_of, readable_message
+from ...store.keys import ShardKeys
+from ...store.record import DeadLetterName, decode_dead_letter, id_of, readable_message
 from ...store.replies import Reading, pairs, text
 from ...store.watermark import Sequenced, advance
 from ...values.history import Skipped
 from ...values.message import Message
 from ...values.views import Gap
 from ..explain import explanation, missing_number
-from ..holder import lease_fields, unanswered
+from ..lease_owner import lease_fields, unanswered
 from ..session import Session
-from ..state import expired_head, is_put_off
+from ..state import expired_head, is_deferred
 from ..steps.answers import answered_head, given_answers
 from ..steps.record_steps import record_steps
 
-TRIES = 5
+ATTEMPTS = 5
 """How often to look again when something changed between look and act."""
 
 
@@ -58,7 +59,7 @@ async def resume(
 
     Where a `once` step of its head has an end that nobody knows, a person says it: `done` names steps that took effect,
     each with its result, and `again` those that did not, which run again under another key. `done` may also name a step
-    that shall not run at all. `attempts`: for each step the attempt you answer for, its `tries` in `steps`: once
+    that shall not run at all. `attempts`: for each step the attempt you answer for, its `attempts` in `steps`: once
     it has run again, the answer is refused. `by`: who says it. `id`: only if this message is the failed head. Raises
     GroupNotFound; GroupBusy when a consumer holds it; NotParked when its head is another than `id`, when it waits for
     its time or for a missing number, or is paused; AnswerNeeded, AnswerRefused.
@@ -71,7 +72,7 @@ async def resume(
     with Reading(session.net.name):
         reason = explanation(key, facts, policy).reason
         missing = None if facts.failure else missing_number(facts, policy)
-    if not answers and reason == "due" and is_put_off(facts.visible_us, facts.now_us):  # by a rule that holds no more
+    if not answers and reason == "due" and is_deferred(facts.visible_us, facts.now_us):  # by a rule that holds no more
         await session.net.ask(calls.wake(keys, key))
         return True
     if missing:
@@ -81,7 +82,7 @@ async def resume(
 
 
 async def resume_asked(
-    session: Session, keys: LaneKeys, group: str, digest: str, answers: Answers, by: str | None
+    session: Session, keys: ShardKeys, group: str, digest: str, answers: Answers, by: str | None
 ) -> Literal["resumed", "changed"]:
     """Answer for the head of a group, if its failure is still the one with this digest. Raises AnswerRefused."""
     facts = (await session.net.ask(calls.inspect(keys, group))).value
@@ -98,13 +99,13 @@ async def skip(
 ) -> Skipped | Gap:
     """Remove the failed head of a group and let the group go on; returns the removed message, with its steps.
 
-    So is a head removed that a consumer had in hand when its lease ran out: a handler may hang at it, whichever
+    So is a head removed that a consumer had in progress when its lease ran out: a handler may hang at it, whichever
     consumer takes it over. That consumer is refused when it wakes. `pause` the group before, so that none does. It is
     kept until the next skip, and `unskip` puts it back; with `dead_letter` it becomes a dead letter. `id`: only
     if it is this message. In a sequence that waits for a number, step over what is missing instead;
     returns the Gap. A message with such a number is late when it comes after all. `yes`: also where steps of it had
     effects, which `unskip` brings back too. Raises GroupNotFound, NotParked when its head did not fail or is another
-    than `id`, GroupBusy when a consumer holds it, EffectsNoted, OutcomeUnknown.
+    than `id`, GroupBusy when a consumer holds it, EffectsSaved, OutcomeUnknown.
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
     keys = await session.keys_of(key, "operate")
@@ -120,7 +121,7 @@ async def skip(
 async def unskip(session: Session, group: Group, *, id: Id | None = None) -> Message:
     """Put the message that was skipped last back into its place in this group, with fresh attempts; returns it.
 
-    `id`: only if it is this one. Raises MessageNotFound when another was skipped since in the same lane, IdConflict
+    `id`: only if it is this one. Raises MessageNotFound when another was skipped since in the same shard, IdConflict
     when a message with its id is pending again.
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
@@ -129,23 +130,23 @@ async def unskip(session: Session, group: Group, *, id: Id | None = None) -> Mes
     with Reading(session.net.name):
         kept = {text(letter): record for letter, record in pairs(words)}
     for letter, record in kept.items():
-        name = LetterName.parse(letter)
+        name = DeadLetterName.parse(letter)
         if name.group != key or wanted not in (None, name.id):
             continue
         answer = await session.net.ask(calls.redrive(keys, [letter], skipped=True))
         outcome = answer.value[0]
         if outcome == "redriven" or (outcome == "missing" and answer.is_repeat):
-            return decode_letter(letter, record, 0.0, session.options.queue).message
+            return decode_dead_letter(letter, record, 0.0, session.options.queue).message
         if outcome == "pending":
             raise IdConflict("pending_again", id=name.id, group=decode_group(key))
     raise MessageNotFound("nothing_skipped", id=wanted, group=decode_group(key), queue=session.options.queue)
 
 
-async def _skip_gap(session: Session, keys: LaneKeys, group: str, id: str | None) -> Gap | None:
+async def _skip_gap(session: Session, keys: ShardKeys, group: str, id: str | None) -> Gap | None:
     """The gap that was skipped; None when the group waits for no number."""
     seen: tuple[int, int] | None = None
     policy = await session.policy()
-    for _ in range(TRIES):
+    for _ in range(ATTEMPTS):
         facts = (await session.net.ask(calls.inspect(keys, group))).value
         with Reading(session.net.name):
             missing, passed = missing_number(facts, policy), Sequenced.parse(facts.mark)
@@ -160,7 +161,7 @@ async def _skip_gap(session: Session, keys: LaneKeys, group: str, id: str | None
         done = await session.net.ask(calls.skip_gap(keys, group, facts.head, facts.mark, mark))
         if done.value == "skipped":
             return Gap(decode_group(group), *seen)
-        doubt(done, done.value == "changed", f"numbers {seen[0]} to {seen[1]} were stepped over")
+        invalidate(done, done.value == "changed", f"numbers {seen[0]} to {seen[1]} were stepped over")
         if done.value == "leased":
             break
     raise GroupBusy("group_changed", group=decode_group(group))
@@ -168,7 +169,7 @@ async def _skip_gap(session: Session, keys: LaneKeys, group: str, id: str | None
 
 async def _resume(
     session: Session,
-    keys: LaneKeys,
+    keys: ShardKeys,
     group: str,
     ending: calls.Ending,
     id: str | None = None,
@@ -179,7 +180,7 @@ async def _resume(
     """What the script did, and the member that it was about. With an ending, that is taken away."""
     seen: str | None = None
     parts = decode_group(group)
-    for _ in range(TRIES):
+    for _ in range(ATTEMPTS):
         facts = (await session.net.ask(calls.inspect(keys, group))).value
         member, told = _failed_member(facts), b""
         if ending and (head := expired_head(facts)) not in ("", member):
@@ -207,9 +208,9 @@ async def _resume(
         if ending and answer.is_repeat:
             raise _unknown(session, parts, member, ending)
         if answer.is_repeat and done.status in ("changed", "due", "missing"):
-            return done._replace(status="resumed"), member  # the first try did it
+            return done._replace(status="resumed"), member  # the first attempt did it
         if done.status == "effects":
-            raise EffectsNoted("skip_refused", id=id_of(member), group=parts)
+            raise EffectsSaved("skip_refused", id=id_of(member), group=parts)
         if done.status != "changed" or answers:
             break  # an answer is for what was seen
     about: dict[str, Any] = {"group": parts, **session.options.names}
@@ -234,7 +235,7 @@ def _failed_member(facts: calls.GroupFacts) -> str:
     return (decode_failure(facts.failure)[1] or facts.head) if facts.failure else ""
 
 
-async def _mark_behind(session: Session, keys: LaneKeys, group: str, member: str, mark: str) -> str:
+async def _mark_behind(session: Session, keys: ShardKeys, group: str, member: str, mark: str) -> str:
     """The watermark of a sequence after this member; "" for a queue that is none."""
     if not (await session.policy()).sequence:
         return ""
@@ -243,7 +244,9 @@ async def _mark_behind(session: Session, keys: LaneKeys, group: str, member: str
         return advance(mark or "#0", [score.decode()]) if score else ""
 
 
-def doubt(answer: Answer[Any], is_refused: bool, what: str) -> None:
-    """Raise OutcomeUnknown where the refusal of a repeated call may be the answer to the success of its first try."""
+def invalidate(answer: Answer[Any], is_refused: bool, what: str) -> None:
+    """Raise OutcomeUnknown where the refusal of a repeated call may be the answer to the success of its first
+    attempt.
+    """
     if is_refused and answer.is_repeat:
         raise OutcomeUnknown("outcome_unknown", what=what)

@@ -1,7 +1,7 @@
 """What lets many groups go on: resume, skip and unpause, over all that are meant. Operations over a net.
 
 Each page of parked groups is one script, so that a group is done whole or not at all. It compares each one's failure
-with the one that was read: who failed again meanwhile, or was mended by somebody else, is counted and left alone. So a
+with the one that was read: who failed again meanwhile, or was fixed by somebody else, is counted and left alone. So a
 run ends, whatever consumers do beside it, and a rerun goes on where one was broken off.
 """
 
@@ -15,7 +15,7 @@ from ... import calls
 from ...calls.net_protocol import Answer, Net
 from ...drain.steps.answers import Answers
 from ...errors import ConfigurationError
-from ...store.keys import LaneKeys
+from ...store.keys import ShardKeys
 from ...store.replies import Reading, text, texts
 from ...store.watermark import advance
 from ...values.checks import check_rate
@@ -101,7 +101,7 @@ async def unpause_many(
         raise ConfigurationError("unpause_many: say everything=True for all paused groups; unpause takes one")
     how = _how(rate, dry_run, on_progress)
     await session.allow("operate")
-    names = [(keys, await _paused_names(session.net, keys)) for keys in await session.lanes()]
+    names = [(keys, await _paused_names(session.net, keys)) for keys in await session.shards()]
     total, done, passed = sum(len(some) for _, some in names), 0, 0
     others = {} if total else (await choose(session, FailureFilter())).errors
     async for keys, some in _paced(session.net, _pages([] if dry_run else names, how), how):
@@ -132,16 +132,16 @@ def _how(rate: float | None, dry_run: bool, on_progress: Progress | None) -> _Ho
     return _How(None if rate is None else check_rate(rate, "groups"), dry_run, on_progress)
 
 
-Pages = list[tuple[LaneKeys, Sequence[T]]]
+Pages = list[tuple[ShardKeys, Sequence[T]]]
 
 
-def _pages(by_lane: Iterable[tuple[LaneKeys, Sequence[T]]], how: _How) -> Pages[T]:
+def _pages(by_shard: Iterable[tuple[ShardKeys, Sequence[T]]], how: _How) -> Pages[T]:
     """What goes into one call each: at a given rate a tenth of a second's worth."""
     size = PAGE if how.rate is None else max(1, min(PAGE, int(how.rate / 10)))
-    return [(keys, some[first : first + size]) for keys, some in by_lane for first in range(0, len(some), size)]
+    return [(keys, some[first : first + size]) for keys, some in by_shard for first in range(0, len(some), size)]
 
 
-async def _paced(net: Net, pages: Pages[T], how: _How) -> AsyncIterator[tuple[LaneKeys, Sequence[T]]]:
+async def _paced(net: Net, pages: Pages[T], how: _How) -> AsyncIterator[tuple[ShardKeys, Sequence[T]]]:
     """One page after the other, each when the rate allows it."""
     began, sent = await net.now(), 0
     for keys, some in pages:
@@ -155,8 +155,8 @@ async def _paced(net: Net, pages: Pages[T], how: _How) -> AsyncIterator[tuple[La
 async def _run(session: Session, wanted: FailureFilter, ending: calls.Ending, how: _How) -> ManySummary:
     await session.allow("operate")
     found, counts = await choose(session, wanted), Counter[str]()
-    chosen = found if ending else found.without_questions()
-    async for keys, some in _paced(session.net, _pages([] if how.dry_run else chosen.by_lane, how), how):
+    chosen = found if ending else found.without_unresolved()
+    async for keys, some in _paced(session.net, _pages([] if how.dry_run else chosen.by_shard, how), how):
         groups = await _marked(session, keys, some) if ending else some
         answer = await session.net.ask(calls.resume_many(keys, groups, ending=ending))
         with Reading(session.net.name):
@@ -176,8 +176,8 @@ async def _run_answered(
     await session.allow("operate")
     found, counts = await choose(session, wanted), Counter[str]()
     chosen = found.questions()
-    others = most_first(found.others + Counter(found.without_questions().errors))
-    pages: Pages[calls.ParkedGroup] = [(keys, [one]) for keys, some in chosen.by_lane for one in some]
+    others = most_first(found.others + Counter(found.without_unresolved().errors))
+    pages: Pages[calls.ParkedGroup] = [(keys, [one]) for keys, some in chosen.by_shard for one in some]
     async for keys, (one,) in _paced(session.net, [] if how.dry_run else pages, how):
         counts[await resume_asked(session, keys, one.group, one.digest, answers, by)] += 1
         how.tell(counts.total(), chosen.total)
@@ -185,11 +185,11 @@ async def _run_answered(
 
 
 def _outcomes(answer: Answer[list[calls.Resuming]]) -> list[calls.Resuming]:
-    """After a repeated call, a group that is not parked any more went on with the first try."""
+    """After a repeated call, a group that is not parked any more went on with the first attempt."""
     return ["resumed" if answer.is_repeat and one == "gone" else one for one in answer.value]
 
 
-async def _marked(session: Session, keys: LaneKeys, groups: Sequence[calls.ParkedGroup]) -> list[calls.ParkedGroup]:
+async def _marked(session: Session, keys: ShardKeys, groups: Sequence[calls.ParkedGroup]) -> list[calls.ParkedGroup]:
     """In a sequence, with the watermark of each behind its failed head: nothing moves it before that goes."""
     if not (await session.policy()).sequence:
         return list(groups)
@@ -203,7 +203,7 @@ async def _marked(session: Session, keys: LaneKeys, groups: Sequence[calls.Parke
         ]
 
 
-async def _paused_names(net: Net, keys: LaneKeys) -> list[str]:
+async def _paused_names(net: Net, keys: ShardKeys) -> list[str]:
     (words,) = await net.read(keys.paused, [("SMEMBERS", keys.paused)])
     with Reading(net.name):
         return texts(words)

@@ -6,12 +6,12 @@ import math
 from collections.abc import AsyncIterator
 
 from ...calls.net_protocol import Command, Net
-from ...store.keys import LaneKeys
+from ...store.keys import ShardKeys
 from ...store.replies import Reading, pairs
 from ...values.checks import MAX_LIMIT, check_limit
 from ...values.views import GroupInfo
 from ..session import Session
-from ..views import infos_of, lane_view
+from ..views import infos_of, shard_view
 
 PAGE = 500
 
@@ -29,8 +29,8 @@ def parked(session: Session, *, limit: int | None = None) -> AsyncIterator[Group
 
 async def _parked(session: Session, limit: int) -> AsyncIterator[GroupInfo]:
     left = limit
-    for keys in await session.lanes():
-        view = await lane_view(session.net, keys)
+    for keys in await session.shards():
+        view = await shard_view(session.net, keys)
         async for names in parked_names(session.net, keys):
             at = 0
             while at < len(names) and left:
@@ -47,15 +47,15 @@ async def _parked(session: Session, limit: int) -> AsyncIterator[GroupInfo]:
 async def count_parked(session: Session) -> int:
     """How many groups are parked."""
     count = 0
-    for keys in await session.lanes():
+    for keys in await session.shards():
         words = (await session.net.read(keys.schedule, [("ZCOUNT", keys.schedule, "inf", "inf")]))[0]
         with Reading(session.net.name):
             count += int(words)
     return count
 
 
-async def parked_names(net: Net, keys: LaneKeys) -> AsyncIterator[list[bytes]]:
-    """The parked groups of a lane, by pages, in the order of their names. One that stays parked comes exactly once.
+async def parked_names(net: Net, keys: ShardKeys) -> AsyncIterator[list[bytes]]:
+    """The parked groups of a shard, by pages, in the order of their names. One that stays parked comes exactly once.
 
     All have one score, so they stand at the end of the schedule by their names. They move down when groups before them
     end. So a page has to begin at or before the last name of the page before; where it does not, it is read from

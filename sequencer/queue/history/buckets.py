@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from ...calls.net_protocol import Net
 from ...store.history.ending import PADDING, bucket_began_us
-from ...store.keys import LaneKeys
-from ...store.record import STAMP_DIGITS, Kept, stamp_of
+from ...store.keys import ShardKeys
+from ...store.record import STAMP_DIGITS, DeadLetterContent, stamp_of
 from ...store.replies import Reading, pairs, scanned, text
 
 SLICE = 1000
@@ -18,9 +18,9 @@ CONTENTS = 20
 
 
 class Bucket(NamedTuple):
-    """A bucket of a lane."""
+    """A bucket of a shard."""
 
-    keys: LaneKeys
+    keys: ShardKeys
     name: str
     end_us: float
     """Nothing in it ended later."""
@@ -31,8 +31,8 @@ class Bucket(NamedTuple):
         return bucket_began_us(self.name)
 
 
-async def buckets_of(net: Net, keys: LaneKeys) -> list[Bucket]:
-    """Those of a lane, the newest first."""
+async def buckets_of(net: Net, keys: ShardKeys) -> list[Bucket]:
+    """Those of a shard, the newest first."""
     (words,) = await net.read(keys.histories, [("ZRANGE", keys.histories, 0, -1, "WITHSCORES")])
     with Reading(net.name):
         listed = [Bucket(keys, text(name), float(end)) for name, end in pairs(words)][::-1]
@@ -78,7 +78,7 @@ async def contents_of(net: Net, bucket: Bucket, fields: Sequence[str]) -> list[C
         asked = [("HMGET", key, field, f"\n{field}") for field in fields[at : at + CONTENTS]]
         for kept, link in await net.read(key, asked):
             stamp, again = text(link or b"")[:STAMP_DIGITS], text(link or b"")[STAMP_DIGITS:]
-            is_about = link and stamp_of(Kept.parse(kept or b"").record) == stamp
+            is_about = link and stamp_of(DeadLetterContent.parse(kept or b"").record) == stamp
             found.append(Content(kept or b"", again if is_about else ""))
     return found
 

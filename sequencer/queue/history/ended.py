@@ -8,14 +8,14 @@ from ...store.envelope import RERUN_OF
 from ...store.failure import decode_failure
 from ...store.group import decode_group
 from ...store.history.ending import decode_ending, parts_of
-from ...store.record import Kept, readable_message, stamp_of
-from ...values.history import MessageInfo, MessageState, Phase
+from ...store.record import DeadLetterContent, readable_message, stamp_of
+from ...values.history import MessageInfo, MessageState, Status
 from ...values.message import Message
 from ...values.views import DeadLetter
 from ..steps.record_steps import record_steps
 from .buckets import Content
 
-PHASES: dict[MessageState, Phase] = {
+STATUSES: dict[MessageState, Status] = {
     "leased": "running",
     "parked": "error",
     "dead": "error",
@@ -32,8 +32,8 @@ PHASES: dict[MessageState, Phase] = {
 """State -> phase; any other is pending."""
 
 
-def phase_of(state: MessageState) -> Phase:
-    return PHASES.get(state, "pending")
+def status_of_state(state: MessageState) -> Status:
+    return STATUSES.get(state, "pending")
 
 
 def info_of(field: str, value: bytes) -> MessageInfo | None:
@@ -48,10 +48,10 @@ def info_of(field: str, value: bytes) -> MessageInfo | None:
         group=decode_group(group),
         state=ending.outcome,
         due_in_s=None,
-        attempts=ending.tries,
+        attempts=ending.attempts,
         error=None,
         message=None,
-        phase=phase_of(ending.outcome),
+        status=status_of_state(ending.outcome),
         appended_at=ending.appended_ms / 1000,
         began_at=None if ending.began_ms is None else ending.began_ms / 1000,
         finished_at=ending.ended_ms / 1000,
@@ -62,8 +62,8 @@ def info_of(field: str, value: bytes) -> MessageInfo | None:
 
 
 def with_content(info: MessageInfo, group: str, content: Content, queue: str) -> MessageInfo:
-    """An ended message of an encoded group, with what is kept of it. Never raises: see `decode_letter`."""
-    score, failure, record = Kept.parse(content.kept)
+    """An ended message of an encoded group, with what is kept of it. Never raises: see `decode_dead_letter`."""
+    score, failure, record = DeadLetterContent.parse(content.kept)
     if not record:
         return info
     place = (stamp_of(record) + info.id, score.decode("utf-8", "replace"), record)
@@ -89,7 +89,7 @@ def dead_info(dead: DeadLetter) -> MessageInfo:
         attempts=dead.attempts,
         error=dead.error,
         message=message,
-        phase=phase_of("dead"),
+        status=status_of_state("dead"),
         appended_at=message.appended_at,
         steps=dead.steps,
         rerun_of=message.headers.get(RERUN_OF, ""),

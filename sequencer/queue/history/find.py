@@ -6,7 +6,7 @@ from ... import calls
 from ...store.envelope import encode_id
 from ...store.history.ending import parts_of
 from ...store.item import Id
-from ...store.keys import LaneKeys
+from ...store.keys import ShardKeys
 from ...values.history import MessageInfo
 from ..dead_letters.listed import DeadLetterFilter, oldest
 from ..session import Session
@@ -25,7 +25,7 @@ async def find(session: Session, id: Id) -> list[MessageInfo]:
     """
     message_id = encode_id(id)
     found: dict[tuple[str, ...], MessageInfo] = {}
-    for keys in await session.lanes():
+    for keys in await session.shards():
         # In the order in which a message moves: one that moves meanwhile is met behind.
         for group in await _groups_with(session, keys, message_id):
             if known := await message_info(session, keys, group, message_id):
@@ -37,7 +37,7 @@ async def find(session: Session, id: Id) -> list[MessageInfo]:
     return [found[group] for group in sorted(found)]
 
 
-async def _groups_with(session: Session, keys: LaneKeys, message_id: str) -> list[str]:
+async def _groups_with(session: Session, keys: ShardKeys, message_id: str) -> list[str]:
     """Encoded groups in which it waits."""
     found: dict[str, None] = {}
     cursor = "0"
@@ -48,7 +48,7 @@ async def _groups_with(session: Session, keys: LaneKeys, message_id: str) -> lis
             return list(found)
 
 
-async def _ended(session: Session, keys: LaneKeys, message_id: str) -> list[MessageInfo]:
+async def _ended(session: Session, keys: ShardKeys, message_id: str) -> list[MessageInfo]:
     """Ends of messages with that id, the newest bucket first."""
     net, pattern = session.net, f"*\n{escaped(message_id)}"
     found: list[MessageInfo] = []

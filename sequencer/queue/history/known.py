@@ -11,7 +11,7 @@ from ...store.failure import decode_failure
 from ...store.group import decode_group, encode_group
 from ...store.history.ending import field_of
 from ...store.item import Group, Id
-from ...store.keys import LaneKeys
+from ...store.keys import ShardKeys
 from ...store.record import number_of, owner_of, readable_message
 from ...store.replies import Reading
 from ...store.watermark import late_below
@@ -23,7 +23,7 @@ from ..session import Session
 from ..state import message_state
 from ..steps.record_steps import record_steps
 from .buckets import Content
-from .ended import dead_info, info_of, phase_of, with_content
+from .ended import dead_info, info_of, status_of_state, with_content
 
 
 async def get(session: Session, group: Group, id: Id) -> MessageInfo | None:
@@ -34,7 +34,7 @@ async def get(session: Session, group: Group, id: Id) -> MessageInfo | None:
     return await message_info(session, await session.keys_of(key), key, message_id)
 
 
-async def message_info(session: Session, keys: LaneKeys, key: str, message_id: str) -> MessageInfo | None:
+async def message_info(session: Session, keys: ShardKeys, key: str, message_id: str) -> MessageInfo | None:
     """As `get`, by encoded group and id."""
     facts = (await session.net.ask(calls.inspect(keys, key, message_id))).value
     if facts.member:
@@ -45,7 +45,7 @@ async def message_info(session: Session, keys: LaneKeys, key: str, message_id: s
     if facts.ended and (ended := info_of(field_of(key, message_id), facts.ended)):
         return with_content(ended, key, Content(facts.kept, facts.again), session.options.queue)
     if facts.is_handled:
-        known = MessageInfo(message_id, decode_group(key), "handled", None, 0, None, None, phase_of("handled"))
+        known = MessageInfo(message_id, decode_group(key), "handled", None, 0, None, None, status_of_state("handled"))
         return replace(known, note=_remembered(session.options))
     return None
 
@@ -66,8 +66,8 @@ def _pending_info(facts: calls.GroupFacts, group: str, message_id: str, queue: s
     error = failure if member == facts.member else None
     token = number_of(facts.lease) if state == "leased" else 0
     steps = record_steps(queue, group, message_id, facts.record, is_dead=False, token=token)
-    attempts, phase = _attempts(message.attempt - 1, steps, error), phase_of(state)
-    info = MessageInfo(message_id, parts, state, due_in_s, attempts, error, message, phase, message.appended_at)
+    attempts, status = _attempts(message.attempt - 1, steps, error), status_of_state(state)
+    info = MessageInfo(message_id, parts, state, due_in_s, attempts, error, message, status, message.appended_at)
     info = replace(info, rerun_of=message.headers.get(RERUN_OF, ""))
     if state != "leased":
         return replace(info, steps=steps)
@@ -75,14 +75,15 @@ def _pending_info(facts: calls.GroupFacts, group: str, message_id: str, queue: s
 
 
 def _attempts(counted: int, steps: MessageSteps | None, error: Failure | None) -> int:
-    """Steps count their own tries."""
+    """Steps count their own attempts."""
     if steps is None:
         return counted
-    return max([counted, error.attempt if error else 0, *(step.tries for step in steps.steps)])
+    return max([counted, error.attempt if error else 0, *(step.attempts for step in steps.steps)])
 
 
 def _began_at(claimed_at: float, steps: MessageSteps | None) -> float:
-    """When a message in hand began: at its first step that was noted since its group was claimed, else at that claim.
+    """When a message in progress began: at its first step that was noted since its group was claimed, else at that
+    claim.
 
     A step is noted by the clock of its consumer, so one that ran before by the server's may seem to have run since.
     """

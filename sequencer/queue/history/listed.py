@@ -77,13 +77,13 @@ async def _history(
     limit: int,
 ) -> AsyncIterator[MessageInfo]:
     net = session.net
-    lanes = [await session.keys_of(group)] if group else await session.lanes()
-    now = await now_of(net, lanes[0]) / 1e6
+    shards = [await session.keys_of(group)] if group else await session.shards()
+    now = await now_of(net, shards[0]) / 1e6
     since, until = [_moment(when, now, default) for when, default in zip(span, (0.0, float("inf")), strict=True)]
     wanted = HistoryFilter(group, since, until, outcome, kind)
     pattern = None if group is None else f"{escaped(group)}\n*"
     buckets: list[Bucket] = []
-    for keys in lanes:
+    for keys in shards:
         buckets += await buckets_of(net, keys)
     buckets.sort(key=lambda bucket: bucket.end_us, reverse=True)
     found: list[_Found] = []

@@ -12,9 +12,9 @@ from ...errors import MessageNotFound, RerunRefused
 from ...store.envelope import RERUN_OF, decode_envelope, encode_id
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
-from ...store.keys import LaneKeys
+from ...store.keys import ShardKeys
 from ...store.ledger import Written, decode_ledger, encode_ledger
-from ...store.record import Kept, decode_head, stamp_of
+from ...store.record import DeadLetterContent, decode_head, stamp_of
 from ...texts.commands import command, id_option
 from ...texts.words import named
 from ...values.message import Receipt
@@ -37,7 +37,7 @@ async def rerun(session: Session, group: Group, id: Id, *, keep_steps: bool = Fa
     keys = await session.keys_of(key)
     await session.allow("operate")
     facts = (await session.net.ask(calls.inspect(keys, key, message_id))).value
-    record = b"" if facts.member else Kept.parse(facts.kept).record
+    record = b"" if facts.member else DeadLetterContent.parse(facts.kept).record
     name = f"message {message_id!r} of group {named(decode_group(key))}"
     if not record:
         raise await _refusal(session, keys, key, message_id, name)
@@ -83,7 +83,7 @@ def _kept_steps(written: Written | None, name: str) -> Written | None:
 
 
 async def _refusal(
-    session: Session, keys: LaneKeys, group: str, message_id: str, name: str
+    session: Session, keys: ShardKeys, group: str, message_id: str, name: str
 ) -> MessageNotFound | RerunRefused:
     info, options = await message_info(session, keys, group, message_id), session.options
     if info is None:
@@ -92,7 +92,7 @@ async def _refusal(
         chosen = id_option(message_id)
         redrive = command("dead redrive", options.queue, *info.group, namespace=options.namespace, options=chosen)
         return RerunRefused(f"{name} is a dead letter; redrive it: {redrive}")
-    if info.phase in ("pending", "running") or info.state == "parked":
+    if info.status in ("pending", "running") or info.state == "parked":
         return RerunRefused(f"{name} has not ended: it is {info.state}")
     if (await session.fresh_policy()).history_bodies:
         return RerunRefused(

@@ -12,11 +12,11 @@ async def sweep(session: Session) -> Swept:
     `dead_window` and `dead_cap`, the oldest first.
 
     Where messages end, the history cleans itself; this is for a queue at rest, and for dead letters. A dead letter with
-    an open question is left. To repeat it is harmless. Raises ServerError.
+    an unresolved step is left. To repeat it is harmless. Raises ServerError.
     """
     await session.allow("operate")
     history = dead = 0
-    for keys in await session.lanes():
+    for keys in await session.shards():
         passed, is_more = 0, True
         while is_more:
             done = (await session.net.ask(calls.sweep(keys, passed))).value

@@ -1,7 +1,8 @@
 """Deletes a queue: from its registration to its last key, so that who stops in between leaves nothing half used.
 
-First a table is made that no client brings the route of: nobody appends or claims any more, and who was about to bring
-an older table to a lane is refused. Then the groups go by pages, then what else lies in the lanes, then the registry.
+First a table is made that no client brings the generation of: nobody appends or claims any more, and who was about to
+bring
+an older table to a shard is refused. Then the groups go by pages, then what else lies in the shards, then the registry.
 A deletion that was broken off is gone on with by the next one.
 """
 
@@ -13,14 +14,14 @@ from typing import NamedTuple
 from ...calls.net_protocol import Alone, Net
 from ...calls.register import adopt, register, unregister
 from ...errors import ConfigurationError, SequencerError, ServerUnavailable
-from ...settings.options import MAX_LANES, QueueOptions
-from ...store.keys import LaneKeys, index_key, lane_keys, registry_key
+from ...settings.options import MAX_SHARDS, QueueOptions
+from ...store.keys import ShardKeys, index_key, registry_key, shard_keys
 from ...store.record import owner_of
-from ...store.registration import DELETED, PROTOCOL, Registration, of_lane, plain_tags, registered
+from ...store.registration import DELETED, PROTOCOL, Registration, of_shard, plain_tags, registered
 from ...store.replies import Reading, field_texts, pairs, scanned, text, texts
+from .deferred import ask
+from .generation_search import PAUSE_S, ROUNDS
 from .index import remove_from_index
-from .put_off import ask
-from .route_search import PAUSE_S, ROUNDS
 
 PAGE = 500
 """Groups deleted in one round trip."""
@@ -37,10 +38,10 @@ class QueueUsers(NamedTuple):
     """Connected consumers that say their names; None where the user may not ask."""
 
 
-async def users(net: Net, alone: Alone, lanes: list[LaneKeys], name: str) -> QueueUsers:
+async def users(net: Net, alone: Alone, shards: list[ShardKeys], name: str) -> QueueUsers:
     """Who holds leases, and who is connected. `name` is what the connections of its consumers are called."""
     found = list[bytes]()
-    for keys in lanes:
+    for keys in shards:
         cursor: bytes | None = b"0"
         while cursor is not None:
             (page,) = await alone.send([("HSCAN", keys.leases, cursor, "COUNT", PAGE)])
@@ -57,11 +58,11 @@ async def users(net: Net, alone: Alone, lanes: list[LaneKeys], name: str) -> Que
     return QueueUsers(len(found), owners, sorted({one["addr"] for one in clients if one.get("name") == name}))
 
 
-async def find_lanes(net: Net, alone: Alone, options: QueueOptions) -> Registration | None:
-    """What is registered, or what the first lane says; None where nothing is left of the queue. Changes nothing."""
-    first = lane_keys(options.namespace, options.queue, 0)
+async def find_shards(net: Net, alone: Alone, options: QueueOptions) -> Registration | None:
+    """What is registered, or what the first shard says; None where nothing is left of the queue. Changes nothing."""
+    first = shard_keys(options.namespace, options.queue, 0)
     registry = registry_key(options.namespace, options.queue)
-    fields, lane, has_keys = await alone.send(
+    fields, shard, has_keys = await alone.send(
         [
             ("HGETALL", registry),
             ("HGETALL", first.policy),
@@ -69,10 +70,10 @@ async def find_lanes(net: Net, alone: Alone, options: QueueOptions) -> Registrat
         ]
     )
     with Reading(net.name):
-        policy = field_texts(lane)
-        there = registered(field_texts(fields)) or of_lane(policy)
+        policy = field_texts(shard)
+        there = registered(field_texts(fields)) or of_shard(policy)
     if there is None and (has_keys or await _is_listed(alone, options)):
-        return Registration(PROTOCOL, 0, 0, plain_tags(options.lanes or 1), {})
+        return Registration(PROTOCOL, 0, 0, plain_tags(options.shards or 1), {})
     return there
 
 
@@ -87,47 +88,47 @@ async def delete_queue(net: Net, alone: Alone, options: QueueOptions) -> int:
 
     Raises ConfigurationError where there is none, ServerUnavailable.
     """
-    there = await find_lanes(net, alone, options)
+    there = await find_shards(net, alone, options)
     if there is None:
         raise ConfigurationError(f"there is no queue {options.queue!r} in namespace {options.namespace!r}")
     gone = await _close(net, alone, options, there)
-    lanes, count = [lane_keys(options.namespace, options.queue, tag) for tag in there.tags], 0
-    for keys in lanes:
+    shards, count = [shard_keys(options.namespace, options.queue, tag) for tag in there.tags], 0
+    for keys in shards:
         count += await _delete_groups(net, alone, keys)
-    await _delete_rest(net, alone, options, lanes)
+    await _delete_rest(net, alone, options, shards)
     await remove_from_index(alone, options)  # while nobody can make it anew: else that one would not be listed
     await ask(alone, net.name, [unregister(registry_key(options.namespace, options.queue), gone)])
     return count
 
 
 async def _close(net: Net, alone: Alone, options: QueueOptions, there: Registration) -> Registration:
-    """The table that nobody uses, registered and in each lane."""
-    registry, least = registry_key(options.namespace, options.queue), there.epoch
+    """The table that nobody uses, registered and in each shard."""
+    registry, least = registry_key(options.namespace, options.queue), there.generation_number
     for number in range(ROUNDS):
         if number:
             await net.sleep(PAUSE_S * number)
         (fields,) = await alone.send([("HGETALL", registry)])
         with Reading(net.name):
             seen = registered(field_texts(fields))
-        if seen is None or not seen.is_deleted or seen.epoch < least:
-            least = max(least, seen.epoch if seen else 0)
-            wanted = replace(seen or there, protocol=DELETED, epoch=least, version=0)
+        if seen is None or not seen.is_deleted or seen.generation_number < least:
+            least = max(least, seen.generation_number if seen else 0)
+            wanted = replace(seen or there, protocol=DELETED, generation_number=least, version=0)
             (seen,) = await ask(alone, net.name, [register(registry, seen, wanted, is_new=True)])
         if seen is not None and seen.is_deleted:
-            lanes = [lane_keys(options.namespace, options.queue, tag) for tag in seen.tags]
-            put = await ask(alone, net.name, [adopt(keys, seen) for keys in lanes])
+            shards = [shard_keys(options.namespace, options.queue, tag) for tag in seen.tags]
+            put = await ask(alone, net.name, [adopt(keys, seen) for keys in shards])
             pending = [
-                (keys, one.fields["pending"]) for keys, one in zip(lanes, put, strict=True) if one.status == "pending"
+                (keys, one.fields["pending"]) for keys, one in zip(shards, put, strict=True) if one.status == "pending"
             ]
             await ask(alone, net.name, [adopt(keys, seen, "confirm", pending=mine) for keys, mine in pending])
-            newer = [of_lane(one.fields) for one in put if one.status == "newer"]
+            newer = [of_shard(one.fields) for one in put if one.status == "newer"]
             if not newer:
                 return seen
-            least = max([least, *[one.epoch for one in newer if one]])
+            least = max([least, *[one.generation_number for one in newer if one]])
     raise ServerUnavailable(f"queue {options.queue!r} is being changed by others all the time; try again")
 
 
-async def _delete_groups(net: Net, alone: Alone, keys: LaneKeys) -> int:
+async def _delete_groups(net: Net, alone: Alone, keys: ShardKeys) -> int:
     """By pages, so that the server is never blocked."""
     count = 0
     while True:
@@ -141,12 +142,12 @@ async def _delete_groups(net: Net, alone: Alone, keys: LaneKeys) -> int:
         count += len(groups)
 
 
-async def _delete_rest(net: Net, alone: Alone, options: QueueOptions, lanes: list[LaneKeys]) -> None:
-    """What else lies in the lanes; the policy last, since it keeps clients off. Also of lanes beyond the table."""
+async def _delete_rest(net: Net, alone: Alone, options: QueueOptions, shards: list[ShardKeys]) -> None:
+    """What else lies in the shards; the policy last, since it keeps clients off. Also of shards beyond the table."""
     first, last = list[str](), list[str]()
-    start = lane_keys(options.namespace, options.queue, "").prefix.partition("}")[0]
-    own = {lane_keys(options.namespace, options.queue, lane).prefix for lane in range(MAX_LANES)}
-    policies = {keys.policy for keys in lanes}
+    start = shard_keys(options.namespace, options.queue, "").prefix.partition("}")[0]
+    own = {shard_keys(options.namespace, options.queue, shard).prefix for shard in range(MAX_SHARDS)}
+    policies = {keys.policy for keys in shards}
     cursor: bytes | None = b"0"
     while cursor is not None:
         (page,) = await alone.send([("SCAN", cursor, "MATCH", f"{start}*", "COUNT", 1000)])

@@ -9,7 +9,7 @@ from contextlib import suppress
 from ...calls.net_protocol import Alone, Command
 from ...errors import DataError, SequencerError
 from ...settings.options import QueueOptions
-from ...store.keys import index_key, lane_keys
+from ...store.keys import index_key, shard_keys
 from ...store.registration import INDEX_WORD, foreign_index, indexed
 from ...store.replies import Reading
 
@@ -21,9 +21,9 @@ async def write_index(alone: Alone, server: str, options: QueueOptions, *, is_ne
     may have been meant.
     """
     index, names = index_key(options.namespace), list[str]()
-    look: list[Command] = [("HGETALL", index)] if is_new else []
+    refresh: list[Command] = [("HGETALL", index)] if is_new else []
     try:
-        _, *answers = await alone.send([("HSET", index, options.queue, INDEX_WORD), *look])
+        _, *answers = await alone.send([("HSET", index, options.queue, INDEX_WORD), *refresh])
         with Reading(server):
             names = [name for words in answers for name in indexed(words)]
     except SequencerError as error:
@@ -33,14 +33,14 @@ async def write_index(alone: Alone, server: str, options: QueueOptions, *, is_ne
 
 
 async def most_used(alone: Alone, namespace: str, queues: Sequence[str]) -> str:
-    """The queue to which most was appended, by lane 0, which each has; among equals, or where that can't be read, the
+    """The queue to which most was appended, by shard 0, which each has; among equals, or where that can't be read, the
     first; "" of none. It costs a round trip where there are several.
     """
     used = list(queues[:1])
     if len(queues) > 1:
         with suppress(SequencerError, ValueError):
-            looks: list[Command] = [("HGET", lane_keys(namespace, queue, 0).stats, "appended") for queue in queues]
-            counts = [int(count or 0) for count in await alone.send(looks)]
+            checks: list[Command] = [("HGET", shard_keys(namespace, queue, 0).stats, "appended") for queue in queues]
+            counts = [int(count or 0) for count in await alone.send(checks)]
             used = [queues[counts.index(max(counts))]]
     return next(iter(used), "")
 
@@ -56,6 +56,6 @@ async def remove_from_index(alone: Alone, options: QueueOptions) -> None:
 
 
 def index_error(error: SequencerError, namespace: str) -> SequencerError:
-    """Where the index is of another type, the error that says so and what mends it; else the same."""
+    """Where the index is of another type, the error that says so and what fixes it; else the same."""
     is_foreign = isinstance(error, DataError) and "WRONGTYPE" in str(error)
     return DataError(foreign_index(index_key(namespace), namespace)) if is_foreign else error

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from ...calls.net_protocol import Alone, Net
 from ...errors import ConfigurationError
-from ...store.keys import LaneKeys, consumer_name, lane_keys, registry_key
+from ...store.keys import ShardKeys, consumer_name, registry_key, shard_keys
 from ...store.replies import Reading, scanned, texts
 from ...values.views import Usage
 from ..session import Session
-from .deletion import PAGE, QueueUsers, delete_queue, find_lanes, users
+from .deletion import PAGE, QueueUsers, delete_queue, find_shards, users
 
 
 async def usage(session: Session) -> Usage:
     """Who uses the queue, and how much is in it. Raises ConfigurationError where there is no such queue."""
     options, net = session.options, session.net
     async with net.alone(registry_key(options.namespace, options.queue)) as alone:
-        there = await find_lanes(net, alone, options)
+        there = await find_shards(net, alone, options)
         if there is None:
             raise _unknown(session)
-        lanes = [lane_keys(options.namespace, options.queue, tag) for tag in there.tags]
-        found: QueueUsers = await users(net, alone, lanes, consumer_name(options.namespace, options.queue))
-        sizes = await alone.send([("ZCARD", key) for keys in lanes for key in (keys.schedule, keys.dead)])
-        messages = sum([await _messages(net, alone, keys) for keys in lanes])
+        shards = [shard_keys(options.namespace, options.queue, tag) for tag in there.tags]
+        found: QueueUsers = await users(net, alone, shards, consumer_name(options.namespace, options.queue))
+        sizes = await alone.send([("ZCARD", key) for keys in shards for key in (keys.schedule, keys.dead)])
+        messages = sum([await _messages(net, alone, keys) for keys in shards])
     clients = None if found.clients is None else tuple(found.clients)
     return Usage(messages, sum(sizes[::2]), sum(sizes[1::2]), found.leases, tuple(found.owners), clients)
 
 
-async def _messages(net: Net, alone: Alone, keys: LaneKeys) -> int:
-    """How many a lane holds, page by page."""
+async def _messages(net: Net, alone: Alone, keys: ShardKeys) -> int:
+    """How many a shard holds, page by page."""
     count = 0
     cursor: bytes | None = b"0"
     while cursor is not None:

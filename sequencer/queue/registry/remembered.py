@@ -8,7 +8,7 @@ from ...calls.net_protocol import Alone
 from ...errors import ConfigurationError
 from ...settings.body_fields import BODY_FIELDS, BodyFields, merge_fields, read_fields, write_fields
 from ...settings.options import QueueOptions
-from ...store.keys import lane_keys
+from ...store.keys import shard_keys
 from ...store.registration import Registration
 from ...store.replies import Reading
 
@@ -29,8 +29,8 @@ async def merged_fields(
     try:
         found = merge_fields(queue, known, asked)
     except ConfigurationError:
-        lanes = [lane_keys(options.namespace, queue, tag) for tag in there.tags]
-        counts = await alone.send([("HGET", keys.stats, "appended") for keys in lanes])
+        shards = [shard_keys(options.namespace, queue, tag) for tag in there.tags]
+        counts = await alone.send([("HGET", keys.stats, "appended") for keys in shards])
         if any(count not in (None, b"0") for count in counts):
             raise
         found = merge_fields(queue, known, asked, is_used=False)

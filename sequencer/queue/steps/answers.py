@@ -10,12 +10,12 @@ from ...drain.steps.rules import questions
 from ...errors import AnswerNeeded, AnswerRefused, ConfigurationError, GroupBusy, shown
 from ...store.failure import ASKING, decode_failure
 from ...store.group import decode_group
-from ...store.keys import LaneKeys
+from ...store.keys import ShardKeys
 from ...store.ledger import Ledger, LedgerError, Written, check_room, decode_ledger, encode_ledger
-from ...store.record import Kept, LetterName, id_of, stamp_of, written_of
+from ...store.record import DeadLetterContent, DeadLetterName, id_of, stamp_of, written_of
 from ...texts.commands import command, id_option
 from ...texts.words import named
-from ..holder import held_by
+from ..lease_owner import held_by
 from ..session import Session
 from ..state import is_leased
 
@@ -32,7 +32,13 @@ def given_answers(done: Any, again: Any, by: Any, attempts: Any = None) -> Answe
 
 
 async def answered_head(
-    session: Session, keys: LaneKeys, group: str, facts: calls.GroupFacts, member: str, answers: Answers, by: str | None
+    session: Session,
+    keys: ShardKeys,
+    group: str,
+    facts: calls.GroupFacts,
+    member: str,
+    answers: Answers,
+    by: str | None,
 ) -> Written | None:
     """The ledger of a failed head with these answers; None without any.
 
@@ -60,9 +66,9 @@ def answered_letter(
     """The ledger of a dead letter with these answers; None without any. Raises AnswerRefused, AnswerNeeded."""
     if not answers:
         return None
-    name = LetterName.parse(letter)
+    name = DeadLetterName.parse(letter)
     redrive = _command("dead redrive", session.options, name.group, name.id)
-    return _answered(written_of(Kept.parse(kept).record), answers, by, now_us, redrive)
+    return _answered(written_of(DeadLetterContent.parse(kept).record), answers, by, now_us, redrive)
 
 
 def _answered(written: Written | None, answers: Answers, by: str | None, now_us: int, again: str) -> Written:

@@ -6,7 +6,7 @@ from ...store.envelope import encode_id
 from ...store.failure import decode_failure
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
-from ...store.keys import LaneKeys
+from ...store.keys import ShardKeys
 from ...store.record import id_of, number_of
 from ...store.replies import Reading
 from ...values.history import MessageSteps
@@ -43,7 +43,7 @@ async def steps(session: Session, group: Group, id: Id | None = None) -> Message
     return info.steps or MessageSteps(wanted, info.group, info.state == "dead", (), (), ())
 
 
-async def _failed_or_head(session: Session, keys: LaneKeys, group: str) -> str | None:
+async def _failed_or_head(session: Session, keys: ShardKeys, group: str) -> str | None:
     """Once a late message stands before the one that failed, that is not the head any more, and is still asked for."""
     order = keys.order(group)
     heads, failure = await session.net.read(order, [("ZRANGE", order, 0, 0), ("HGET", keys.failures, group)])

@@ -1,6 +1,7 @@
 """How a message ended, as history keeps it. Pure.
 
-The first line is a letter for the outcome, and behind it hexadecimal numbers, with blanks between them: tries; when the
+The first line is a letter for the outcome, and behind it hexadecimal numbers, with blanks between them: attempts; when
+the
 handler began, in ms since 1970; how long the message had waited by then, in ms; how long the handler ran, in ms.
 Without the last one no run of the handler is known, and the time is that of the end. Behind that, each on a line of its
 own and as far as there is something to say: the consumer, the kind, a note. Numbers of base 36 would save three of
@@ -39,7 +40,7 @@ class Ending(NamedTuple):
     """How one message ended; times in ms since 1970 by the server's clock."""
 
     outcome: Outcome
-    tries: int
+    attempts: int
     appended_ms: int
     began_ms: int | None
     """When its handler began for the last time, where that is known."""
@@ -50,14 +51,14 @@ class Ending(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """What a consumer knows of a message besides times and tries."""
+    """What a consumer knows of a message besides times and attempts."""
 
     kind: str = ""
     note: str = ""
     """At most NOTE_BYTES are kept."""
     has_failures: bool = False
     """Whether parts of it failed that need not succeed."""
-    tries: int = 0
+    attempts: int = 0
     """The most of a part of it, which its record does not count."""
 
 
@@ -71,24 +72,26 @@ def all_handled(
     and ended, by a clock that the server's is ahead of. As `handled`, in a third of its time: quick handlers begin many
     messages within one ms.
     """
-    found, ahead_ms, last_ms, last_tries, head, at_once = [], ahead_us / 1000, -1, -1, "", f" 0\n{consumer}"
+    found, ahead_ms, last_ms, last_attempts, head, at_once = [], ahead_us / 1000, -1, -1, "", f" 0\n{consumer}"
     for message, (began, ended) in zip(messages, times, strict=True):
-        began_ms, tries = int(began * 1000.0 + ahead_ms), message.attempt
-        if began_ms != last_ms or tries != last_tries:
-            head, last_ms, last_tries = f"f{tries:x} {began_ms:x} ", began_ms, tries
+        began_ms, attempts = int(began * 1000.0 + ahead_ms), message.attempt
+        if began_ms != last_ms or attempts != last_attempts:
+            head, last_ms, last_attempts = f"f{attempts:x} {began_ms:x} ", began_ms, attempts
         took_ms, waited_ms = int(ended * 1000.0 + ahead_ms) - began_ms, began_ms - message.stamp // 1000
         tail = f" {took_ms:x}\n{consumer}" if took_ms else at_once
         found.append(f"{head}{waited_ms if waited_ms > 0 else 0:x}{tail}")
     return found
 
 
-def handled(tries: int, stamp_us: int, began_us: float, ended_us: float, consumer: str, remark: Remark = PLAIN) -> str:
+def handled(
+    attempts: int, stamp_us: int, began_us: float, ended_us: float, consumer: str, remark: Remark = PLAIN
+) -> str:
     """What history says of a message whose handler came to its end. A busy consumer makes one a message. With another
     letter before it, that of one that was given up.
     """
     began_ms = int(began_us) // 1000
     waited_ms, took_ms = began_ms - stamp_us // 1000, int(ended_us) // 1000 - began_ms
-    numbers = f"{tries:x} {began_ms:x} {max(0, waited_ms):x} {max(0, took_ms):x}"
+    numbers = f"{attempts:x} {began_ms:x} {max(0, waited_ms):x} {max(0, took_ms):x}"
     if remark is PLAIN:
         return f"f{numbers}\n{consumer}"
     note = remark.note.encode("utf-8", "replace")[:NOTE_BYTES].decode("utf-8", "ignore")
@@ -100,11 +103,11 @@ def decode_ending(value: bytes) -> Ending:
     """Raises ValueError for what no client of ours wrote."""
     first, *rest = text(value).split("\n", 3)
     consumer, kind, note = (*rest, "", "", "")[:3]
-    letter, (tries, at, waited, *took) = first[:1], [int(word, 16) for word in first[1:].split(" ")]
+    letter, (attempts, at, waited, *took) = first[:1], [int(word, 16) for word in first[1:].split(" ")]
     if letter not in LETTERS or len(took) > 1:
         raise ValueError(f"an end that begins with {first[:60]!r}")
     began = at if took else None
-    return Ending(LETTERS[letter], tries, at - waited, began, at + sum(took), consumer.rstrip(" "), kind, note)
+    return Ending(LETTERS[letter], attempts, at - waited, began, at + sum(took), consumer.rstrip(" "), kind, note)
 
 
 def field_of(group: str, message_id: str) -> str:

@@ -5,7 +5,7 @@ The rule: a script never reads a ledger; it puts it behind the head of its recor
 """
 
 from .done import HANDLER, check_step_name, ledger_of_done
-from .entries import MOVES, Entry, Ledger, LedgerError, State, Tried
+from .entries import MOVES, Entry, Ledger, LedgerError, PastAttempt, State
 from .format import (
     MAX_COUNT,
     MAX_LEDGER_BYTES,
@@ -32,8 +32,8 @@ __all__ = [
     "Entry",
     "Ledger",
     "LedgerError",
+    "PastAttempt",
     "State",
-    "Tried",
     "Written",
     "check_room",
     "check_step_name",

@@ -44,7 +44,7 @@ class Entry:
     once: bool = False
     optional: bool = False
     state: State = "open"
-    tries: int = 0
+    attempts: int = 0
     """Since the message was last parked or set aside: what counts for its limit."""
     turn: int = 1
     token: int = 0
@@ -89,7 +89,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class PastAttempt:
     """A failure of the past: a line of the log."""
 
     attempt: int
@@ -109,7 +109,7 @@ class Ledger:
     stamp: int
     """The message's stamp when its first step began: a part of each step's key."""
     entries: tuple[Entry, ...] = ()
-    log: tuple[Tried, ...] = ()
+    log: tuple[PastAttempt, ...] = ()
     """The last five failures, the oldest first."""
 
     def get(self, name: str) -> Entry | None:
@@ -124,7 +124,7 @@ class Ledger:
             return Ledger(self.stamp, (*self.entries, entry), self.log)
         return Ledger(self.stamp, tuple([entry if one.name == entry.name else one for one in self.entries]), self.log)
 
-    def logged(self, tried: Tried) -> Ledger:
+    def logged(self, tried: PastAttempt) -> Ledger:
         return replace(self, log=(*self.log, tried)[-LOG:])
 
     @property
@@ -132,14 +132,14 @@ class Ledger:
         return any(entry.has_effects for entry in self.entries)
 
     @property
-    def tries(self) -> int:
+    def attempts(self) -> int:
         """The most of a step."""
-        return max((entry.tries for entry in self.entries), default=0)
+        return max((entry.attempts for entry in self.entries), default=0)
 
     @property
     def failures(self) -> int:
-        """The most of a step after which the message was tried again."""
-        return max((entry.tries - (entry.state in ("done", "left")) for entry in self.entries), default=0)
+        """The most of a step after which the message was retried."""
+        return max((entry.attempts - (entry.state in ("done", "left")) for entry in self.entries), default=0)
 
     @property
     def results(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A ledger as bytes, and back. It is JSON:
 
-    {"k": STAMP, "s": [[name, kind, state, tries, runs, turn, token or who, at, took, result, error], ...],
+    {"k": STAMP, "s": [[name, kind, state, attempts, runs, turn, token or who, at, took, result, error], ...],
      "log": [[attempt, at, error], ...]}
 
 Kind is what holds of the step: `1` (once), `o` (optional), `i` (inline), in this order, or `a` where nothing does. A
@@ -18,7 +18,7 @@ import orjson
 
 from ...texts.words import many
 from ..json_fault import has_non_finite, json_fault
-from .entries import LOG, Entry, Ledger, LedgerError, State, Tried
+from .entries import LOG, Entry, Ledger, LedgerError, PastAttempt, State
 
 T = TypeVar("T")
 MAX_STEPS = 64
@@ -28,7 +28,7 @@ MAX_LEDGER_BYTES = 64 * 1024
 SPARE_BYTES = 16 * 1024
 """Of a ledger: what results leave for the errors that may come."""
 MAX_COUNT = 999_999
-"""Of tries, runs and turns: beyond, nobody counted."""
+"""Of attempts, runs and turns: beyond, nobody counted."""
 MAX_STAMP = 10**16 - 1
 _LETTERS: dict[State, str] = {state: state[0] for state in get_args(State)}
 _STATES: dict[str, State] = {letter: state for state, letter in _LETTERS.items()}
@@ -88,7 +88,7 @@ def _row(entry: Entry) -> list[Any]:
         except LedgerError as error:
             raise LedgerError(f"step {entry.name}: {error}") from error.__cause__
     who = entry.who or entry.token
-    counts = entry.tries, entry.runs, entry.turn
+    counts = entry.attempts, entry.runs, entry.turn
     return [entry.name, entry.kind, _LETTERS[entry.state], *counts, who, entry.at, entry.took_s, *end]
 
 
@@ -104,7 +104,7 @@ def _checked(ledger: Ledger) -> Ledger:
     if len(ledger.log) > LOG:
         raise LedgerError(f"the ledger's log has {many(len(ledger.log), 'line')}, at most {LOG}")
     for entry in ledger.entries:
-        counts = min(entry.tries, entry.runs) >= 0 and max(entry.tries, entry.runs) <= MAX_COUNT
+        counts = min(entry.attempts, entry.runs) >= 0 and max(entry.attempts, entry.runs) <= MAX_COUNT
         if not (counts and 1 <= entry.turn <= MAX_COUNT and 0 <= entry.token <= MAX_STAMP):
             raise LedgerError(f"step {entry.name}: a count is out of its range")
     times = [*[(entry.at, entry.took_s) for entry in ledger.entries], *[(one.at, 0.0) for one in ledger.log]]
@@ -133,7 +133,7 @@ def _entry(
     name: Any,
     kind: Any,
     state: Any,
-    tries: Any,
+    attempts: Any,
     runs: Any,
     turn: Any,
     who: Any,
@@ -144,15 +144,20 @@ def _entry(
 ) -> Entry:
     once, optional, inline = _KINDS[_typed(str, kind)]
     token, person = (0, who) if type(who) is str else (_typed(int, who), "")
-    state, tries, runs, turn = _STATES[_typed(str, state)], _typed(int, tries), _typed(int, runs), _typed(int, turn)
+    state, attempts, runs, turn = (
+        _STATES[_typed(str, state)],
+        _typed(int, attempts),
+        _typed(int, runs),
+        _typed(int, turn),
+    )
     at, took, error = _seconds(at), _seconds(took), _typed(str, error)
     return Entry(
-        _typed(str, name), once, optional, state, tries, turn, token, person, at, took, result, error, inline, runs
+        _typed(str, name), once, optional, state, attempts, turn, token, person, at, took, result, error, inline, runs
     )
 
 
-def _tried(attempt: Any, at: Any, error: Any) -> Tried:
-    return Tried(_typed(int, attempt), _seconds(at), _typed(str, error))
+def _tried(attempt: Any, at: Any, error: Any) -> PastAttempt:
+    return PastAttempt(_typed(int, attempt), _seconds(at), _typed(str, error))
 
 
 def _fields(row: Any, least: int, most: int) -> list[Any]:

@@ -3,7 +3,7 @@
 Time grows linearly with the history, but for sorting; nothing is searched. Within a group:
 
   - Order: X may not begin before M has succeeded, if M lies below X by (score, stamp) and was there when X's lease was
-    taken: its stamp lies below that token, both being ticks of the lane's clock. A redriven M was away: it is excused.
+    taken: its stamp lies below that token, both being ticks of the shard's clock. A redriven M was away: it is excused.
   - Exclusion: two runs never overlap, nor does a token go back, unless a fault touched the process of the older one
     meanwhile: then it lost its lease, and it is the token that tells the two apart. One token never has two processes.
   - Duplicates: of two runs of a message that both succeeded, a fault touched the process of the older token while it

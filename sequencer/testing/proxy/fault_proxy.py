@@ -28,7 +28,7 @@ from .frames import end_of_reply
 from .pipe import Pipe
 
 START_S = 10.0
-LOOK_S = 0.005
+CHECK_S = 0.005
 RECONNECT_S = 5.0
 """How long a late request waits for its client to come back before it is carried out all the same."""
 
@@ -128,7 +128,7 @@ class FaultProxy:
     async def hold(self, since: float, seconds: float) -> None:
         """Wait for `seconds` from `since` on, or until `clear`."""
         while time.monotonic() < since + seconds and self._cleared_at < since:
-            await asyncio.sleep(min(LOOK_S, max(0.0, since + seconds - time.monotonic())))
+            await asyncio.sleep(min(CHECK_S, max(0.0, since + seconds - time.monotonic())))
 
     def choose(self, name: str, who: str, *, in_multi: bool, is_sha: bool) -> Fault | None:
         """The fault that meets this request, if any; the oldest one first."""
@@ -225,10 +225,10 @@ class FaultProxy:
         try:
             connected, until = self.connections[who], since + fault.seconds
             while time.monotonic() < until and self._cleared_at < since:
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(CHECK_S)
             until += RECONNECT_S if fault.kind == "request late" else 0.0
             while self.connections[who] == connected and time.monotonic() < until and self._cleared_at < since:
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(CHECK_S)
             reader, writer = await self.server.connect()
             writer.write(request)
             reply = b""

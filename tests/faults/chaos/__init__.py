@@ -1,5 +1,5 @@
 """Real processes behind a proxy that loses, delays, repeats and lies."""
 
-from .proof import run
+from .fault_test import run
 
 __all__ = ["run"]

@@ -46,7 +46,7 @@ class Act:
 
 
 LOST_APPENDS = Act("proxy", order={"add": "reply lost", "on": ["append"], "times": 12})
-"""Three tries of each of some appends: then their outcome is unknown."""
+"""Three attempts of each of some appends: then their outcome is unknown."""
 
 
 def acts(seed: int, lease_s: float) -> Iterator[Act]:

@@ -21,7 +21,7 @@ from sequencer.errors import SequencerError
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.server import EmbeddedServer
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing.judge.history import read_events
 from sequencer.testing.judge.judgement import Judgement, judge
 
@@ -38,7 +38,7 @@ SLACK_S = 6.0
 ACK_S = 0.25
 """How long after its end a run may be unacknowledged: 10 ms of running time, and a dozen processes on a few cores."""
 PACE_S = (0.05, 0.4)
-LOOK_S = 0.02
+CHECK_S = 0.02
 CATCH_UP_S = 15.0
 
 UNFORESEEN = re.compile(r"^(?!.*(?:group parked|dead letter|message dropped): ).*\nTraceback", re.MULTILINE)
@@ -66,7 +66,7 @@ def run_seed(
     """One run of about `seconds` and the time to recover.
 
     `plan`: what to do, in place of what the seed says. `expected`: the kinds that must take effect; those that have
-    not when the time is over are tried again for a while. `roles`: the processes to start. Raises SequencerError when
+    not when the time is over are retried for a while. `roles`: the processes to start. Raises SequencerError when
     nothing can be started.
     """
     home = Path(tempfile.mkdtemp(prefix="sqch-"))
@@ -118,7 +118,7 @@ class _Run:
         self._proxy = Child(setting, "proxy", server)
         until = time.monotonic() + START_S
         while not setting.proxy_path.exists() and time.monotonic() < until:
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_S)
         self._children = [Child(setting, role) for role in roles]
 
     def go(self, seconds: float, plan: Iterator[Act]) -> None:
@@ -134,10 +134,12 @@ class _Run:
             next_at = time.monotonic() + draw.uniform(shortest, max(shortest, longest))
             while time.monotonic() < min(next_at, until):
                 self._tend()
-                time.sleep(LOOK_S)
+                time.sleep(CHECK_S)
 
     def catch_up(self, expected: Collection[str]) -> None:
-        """Try again what has not taken effect: it met nothing, or whom it met was killed before that could say so."""
+        """Attempt again what has not taken effect: it met nothing, or whom it met was killed before that could say
+        so.
+        """
         until = time.monotonic() + CATCH_UP_S
         while time.monotonic() < until:
             self._note_expired()
@@ -150,7 +152,7 @@ class _Run:
             next_at = time.monotonic() + self._setting.lease_s / 2
             while time.monotonic() < next_at:
                 self._tend()
-                time.sleep(LOOK_S)
+                time.sleep(CHECK_S)
 
     def _note_expired(self) -> None:
         """Record the leases that the server found expired since the last look."""
@@ -162,7 +164,7 @@ class _Run:
     def _wait_for_work(self) -> None:
         until = time.monotonic() + START_S
         while time.monotonic() < until and not self._direct.info().totals.get("handled"):
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_S)
 
     def _do(self, act: Act) -> None:
         if act.deed == "proxy":
@@ -171,7 +173,7 @@ class _Run:
             self._link.command("SCRIPT", "FLUSH")
             self._events.note("seen", kind="scripts flushed")
         elif act.deed == "kill supervisor":
-            # Its consumers see that, finish what they have in hand and end.
+            # Its consumers see that, finish what they have in progress and end.
             (child,) = [child for child in self._children if child.role == "consumers"]
             send_to = child.pid
             self._paused.go_on(everything=True)
@@ -202,7 +204,7 @@ class _Run:
         self._tend()
         until = time.monotonic() + START_S
         while self._proxy.ask() and time.monotonic() < until:
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_S)
         self._setting.heal()
         self._events.note("healed")
         self._drain()
@@ -222,12 +224,12 @@ class _Run:
                 if child.role in ("consumers", "looper") and not child.is_running:
                     child.end()
                     self._children[number] = Child(self._setting, child.role)
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_S)
 
     def problems(self) -> list[str]:
         """What the check of invariants and doctor find at the end."""
-        lanes = [lane_keys("sequencer", QUEUE, lane) for lane in range(self._direct.info().lanes)]
-        found = [f"at the end: {text}" for text in check_invariants(self._link, lanes)]
+        shards = [shard_keys("sequencer", QUEUE, shard) for shard in range(self._direct.info().shards)]
+        found = [f"at the end: {text}" for text in check_invariants(self._link, shards)]
         self._note_expired()
         found += [f"doctor: {one.check}: {one.text}" for one in self._direct.doctor() if one.level == "problem"]
         return found + [f"left: {info}" for info in self._direct.groups(limit=3)]

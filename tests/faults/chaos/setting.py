@@ -21,7 +21,7 @@ VARIABLE = "SEQUENCER_CHAOS"
 QUEUE = "chaos"
 POLICIES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
-    "lanes": {"lanes": 3},
+    "shards": {"shards": 3},
     "reorder_window": {"reorder_window": 0.05},
     "sequence": {"sequence": True, "gap_timeout": 1.0, "on_gap": "skip"},
 }

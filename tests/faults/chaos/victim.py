@@ -20,7 +20,7 @@ from sequencer import calls
 from sequencer.client import Sequencer
 from sequencer.drain import held
 from sequencer.errors import Park, Retry, SetAside
-from sequencer.store.keys import LaneKeys
+from sequencer.store.keys import ShardKeys
 from sequencer.testing.judge.history import Recorder
 from sequencer.values.message import Message
 
@@ -94,7 +94,7 @@ def early_ack(handler: Callable[[Message], Any]) -> Callable[[Message], None]:
 
 
 def no_renewal(
-    keys: LaneKeys, leases: Sequence[tuple[str, str]], lease_s: float, *, alone: bool = False
+    keys: ShardKeys, leases: Sequence[tuple[str, str]], lease_s: float, *, alone: bool = False
 ) -> calls.Call[Any]:
     """The mutant whose renewals last a millisecond, while it believes in a whole lease."""
     return calls.renew(keys, leases, 0.001, alone=alone)

@@ -1,5 +1,5 @@
 """Crash at every step."""
 
-from .proof import run
+from .fault_test import run
 
 __all__ = ["run"]

@@ -1,4 +1,4 @@
-"""Which points there are, and which cases a run tries: all of them, or a part chosen by a seed.
+"""Which points there are, and which cases a run attempts: all of them, or a part chosen by a seed.
 
 The list of points is written down, and each run first passes them without a fault: a point that the list names and no
 process passes, or that a process passes and the list lacks, is a problem like any other. Otherwise a call that was
@@ -18,10 +18,10 @@ MOMENTS = ("before", "sent", "after")
 _CALLS: dict[str, str] = {
     "producer": "command adopt register append",
     "consumer": "command adopt wait claim ack nack",
-    "keeper": "ack renew",
+    "renewer": "ack renew",
     "operator": "command adopt inspect resume pause redrive purge",
 }
-_ONLY: dict[str, str] = {"default": "append revise", "sequence": "skip_gap"}
+_ONLY: dict[str, str] = {"default": "append update", "sequence": "skip_gap"}
 """Calls of the operator that only one variant has."""
 SUPERVISOR = tuple(
     f"supervisor.{call}:{moment}"
@@ -40,7 +40,7 @@ def named_points(variant: str) -> list[str]:
     points: list[str] = []
     for party, calls in _CALLS.items():
         more = _ONLY[variant] if party == "operator" else ""
-        points += [f"{party}.connect:{moment}" for moment in ("before", "after") if party != "keeper"]
+        points += [f"{party}.connect:{moment}" for moment in ("before", "after") if party != "renewer"]
         points += [f"{party}.{call}:{moment}" for call in f"{calls} {more}".split() for moment in MOMENTS]
     points += [f"consumer.handler:{moment}" for moment in ("before", "after", "recorded")]
     return points + (list(SUPERVISOR) if variant == "default" else [])
@@ -59,8 +59,8 @@ class Chain(NamedTuple):
         return Case(self.variant, self.point, passage, self.kind)
 
 
-SELDOM = {f"keeper.{call}:{when}" for call in ("connect", "command", "nack", "claim") for when in MOMENTS}
-"""Passed only where the machine stood still, or where two batches in a row took alike: the keeper connects when the
+SELDOM = {f"renewer.{call}:{when}" for call in ("connect", "command", "nack", "claim") for when in MOMENTS}
+"""Passed only where the machine stood still, or where two batches in a row took alike: the renewer connects when the
 connection was lost, sends a failure when the next exchange is late, and a claim shortly before a batch ends."""
 
 

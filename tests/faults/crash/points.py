@@ -1,6 +1,7 @@
 """The named points of a process, and the fault at one of them.
 
-A point is named `PARTY.CALL:MOMENT`. The party is the process's role, or `keeper` for the thread that keeps leases. The
+A point is named `PARTY.CALL:MOMENT`. The party is the process's role, or `renewer` for the thread that keeps leases.
+The
 call is one of our scripts, `wait` (for a dispatch hint), `command` (a round trip of plain commands, as at the first use
 of a queue), `connect`, or `handler`; calls of one kind in one round trip are one passage. The moments of a call:
 
@@ -30,7 +31,7 @@ from sequencer.testing.wire import Wire, Words, name_of
 
 Kind = Literal["kill", "stop", "request lost", "reply lost"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-KEEPER = "sequencer-keeper"
+RENEWER = "sequencer-renewer"
 REPLY_S = 1.5
 """How long to wait for the reply that is to be lost: a blocking read takes up to 1 s."""
 
@@ -48,7 +49,7 @@ class Case:
     def role(self) -> str:
         """The process that meets it."""
         party = self.point.partition(".")[0]
-        return "consumer" if party == "keeper" else party
+        return "consumer" if party == "renewer" else party
 
     @property
     def command(self) -> str:
@@ -84,7 +85,7 @@ class Points:
 
     def at(self, name: str) -> Kind | None:
         """Pass the point. Kills or stops this process if that is due; else returns the fault that is."""
-        party = "keeper" if threading.current_thread().name == KEEPER else self._role
+        party = "renewer" if threading.current_thread().name == RENEWER else self._role
         point, case = f"{party}.{name}", self._case
         with self._lock:
             self.passages[point] += 1

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from sequencer.client import Sequencer
 from sequencer.processes.consumer_process import ConsumerProcess
-from sequencer.processes.places import Place, RestartPolicy
 from sequencer.processes.pool import Pool
 from sequencer.processes.supervisor import Supervisor
 from sequencer.processes.worker.config import WorkerConfig
+from sequencer.processes.workers import RestartPolicy, Worker
 from sequencer.settings.backoff import Backoff
 from sequencer.store.group import encode_group
 from sequencer.testing import Event, Recorder, judge, wait_until
@@ -57,17 +57,19 @@ class PointedPool(Pool):
     points: Points
 
     def _start_due(self) -> None:
-        if self._places.due(time.monotonic()):
+        if self._workers.due(time.monotonic()):
             self.points.at("spawn:before")
         super()._start_due()
 
-    def _after_end(self, place: Place, process: ConsumerProcess, returncode: int) -> None:
+    def _after_end(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
         self.points.at("reap:before")
-        super()._after_end(place, process, returncode)
+        super()._after_end(worker, process, returncode)
 
-    def _after_death(self, place: Place, process: ConsumerProcess, returncode: int, *, is_final: bool = False) -> None:
+    def _after_death(
+        self, worker: Worker, process: ConsumerProcess, returncode: int, *, is_final: bool = False
+    ) -> None:
         self.points.at("replace:before")
-        super()._after_death(place, process, returncode, is_final=is_final)
+        super()._after_death(worker, process, returncode, is_final=is_final)
         self.points.at("replace:after")
 
 

@@ -1,6 +1,6 @@
 """One trial: the whole work with one fault at one passage of one point, brought to its end by others, and judged.
 
-A producer appends, a consumer drains, an operator mends what is stuck, a consumer drains the rest: one process after
+A producer appends, a consumer drains, an operator fixes what is stuck, a consumer drains the rest: one process after
 the other, so that a passage means the same in each trial. The victim's successor does the victim's part again. One that
 was stopped goes on after two leases, beside a successor that is in the middle of a message of the very group that the
 victim held: an acknowledgement of the victim's that was accepted would give that group to two at once.
@@ -19,7 +19,7 @@ from sequencer.doctor.invariants import check_invariants
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.group import decode_group, encode_group
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing import Event, Recorder, wait_until
 from sequencer.testing.wire import wired
 
@@ -33,7 +33,7 @@ REFUSAL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Twin:
+class Control:
     """Parts to replace by broken ones, to see the checks turn red. In the product's place nothing is replaced."""
 
     prepare: Callable[[], None] = lambda: None
@@ -44,9 +44,11 @@ class Twin:
 class Trial:
     """Runs one case, or with None the work without a fault, on the server at `url` in an empty `directory`."""
 
-    def __init__(self, url: str, directory: Path, variant: str, case: Case | None, twin: Twin | None = None) -> None:
+    def __init__(
+        self, url: str, directory: Path, variant: str, case: Case | None, control: Control | None = None
+    ) -> None:
         self._url, self._directory, self._variant, self._case = url, directory, variant, case
-        self._twin = twin or Twin()
+        self._control = control or Control()
         self._namespace = f"c{os.getpid()}x{time.monotonic_ns()}"
         self._children: list[Child] = []
         self._victim: Child | None = None
@@ -83,12 +85,12 @@ class Trial:
 
     def _body(self, name: str, role: str, case: Case | None) -> None:
         """A process of the trial."""
-        self._twin.prepare()
+        self._control.prepare()
         recorder = Recorder(self._directory / f"{name}.ndjson")
         points = Points(role, recorder, case)
         endpoint = wired(self._endpoint, lambda connection: PointWire(connection, points))
         seq = Sequencer(QUEUE, endpoint, namespace=self._namespace, **options(self._variant))
-        self._twin.roles[role](Site(seq, recorder, self._directory, self._variant, points.at))
+        self._control.roles[role](Site(seq, recorder, self._directory, self._variant, points.at))
         seq.close()
         write_counts(self._directory / f"{name}.json", points.passages)
 
@@ -139,8 +141,8 @@ class Trial:
         """The groups that the process has leased, as the server sees it."""
         link = Link(self._endpoint)
         found = []
-        for lane in range(int(options(self._variant).get("lanes", 1))):
-            words = link.command("HGETALL", lane_keys(self._namespace, QUEUE, lane).leases)
+        for shard in range(int(options(self._variant).get("shards", 1))):
+            words = link.command("HGETALL", shard_keys(self._namespace, QUEUE, shard).leases)
             found += [
                 g.decode() for g, owner in zip(words[::2], words[1::2], strict=True) if b":%d:" % victim.pid in owner
             ]
@@ -183,7 +185,7 @@ class Trial:
             left = {name: getattr(info, name) for name in ("backlog", "groups", "dead", "parked", "paused")}
             found += [f"{count} {name} left at the end" for name, count in left.items() if count]
             link = Link(self._endpoint)
-            found += check_invariants(link, [lane_keys(self._namespace, QUEUE, lane) for lane in range(info.lanes)])
+            found += check_invariants(link, [shard_keys(self._namespace, QUEUE, shard) for shard in range(info.shards)])
             link.close()
             if self._variant == "sequence":
                 found += self._audited(seq)
@@ -191,7 +193,7 @@ class Trial:
 
     def _audited(self, seq: Sequencer) -> list[str]:
         """What is wrong in the queue's own record. A process that was stopped past its lease may overlap, refused."""
-        proof = seq.audit()
-        is_explained = self._case is not None and self._case.kind == "stop" and proof.refused > 0
-        wrong = proof.inversions + proof.tokens_back + (0 if is_explained else proof.overlaps)
-        return [f"the audit is not clean: {proof}"] if wrong else []
+        fault_test = seq.audit()
+        is_explained = self._case is not None and self._case.kind == "stop" and fault_test.refused > 0
+        wrong = fault_test.inversions + fault_test.tokens_back + (0 if is_explained else fault_test.overlaps)
+        return [f"the audit is not clean: {fault_test}"] if wrong else []

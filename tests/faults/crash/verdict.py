@@ -44,9 +44,9 @@ class Outcome:
     is_disturbed: bool = False
     """Whether a process without a fault lost a lease: the machine stood still for longer than that."""
     discarded: tuple[str, ...] = ()
-    """Problems of tries that were disturbed, and repeated."""
+    """Problems of attempts that were disturbed, and repeated."""
     repeated: int = 0
-    """How often it was tried again for that, or for a point that was not reached."""
+    """How often it was retried for that, or for a point that was not reached."""
 
 
 def events_of(directory: Path) -> list[Event]:

@@ -1,8 +1,8 @@
 """The work in which a process breaks at every step: what a producer, a consumer and an operator do, and the messages.
 
-Small, and the same each time. Two variants: `default`, and `sequence` with two lanes, numbered messages, a gap, and
-the audit on. Of groups a, b and c with six messages each, a-2 fails once and is tried again, a-4 is slow enough to need
-a renewal, b-3 parks its group until somebody mended the cause, c-4 becomes a dead letter and is redriven. k-1 is
+Small, and the same each time. Two variants: `default`, and `sequence` with two shards, numbered messages, a gap, and
+the audit on. Of groups a, b and c with six messages each, a-2 fails once and is retried, a-4 is slow enough to need
+a renewal, b-3 parks its group until somebody fixed the cause, c-4 becomes a dead letter and is redriven. k-1 is
 skipped, p-1 purged, d-1 delayed; in `default`, e-1 is cancelled, e-2 moved; in `sequence`, s-3 never comes.
 """
 
@@ -32,11 +32,11 @@ from sequencer.testing import Recorder, wait_until
 QUEUE = "work"
 LEASE_S = 0.4
 SLOW_S, SLUGGISH_S = 0.17, 0.03
-"""Longer than a third of a lease: it is renewed. Longer than 20 ms: groups not begun are given back."""
+"""Longer than a third of a lease: it is renewed. Longer than 20 ms: groups not begun are released."""
 GAP_S = 0.1
 DELAY_S = 1.0
 """Longer than the rest of the work takes, also on a busy machine: the consumer waits for it."""
-TRIES = 20
+ATTEMPTS = 20
 VARIANTS = ("default", "sequence")
 REMOVED = {(encode_group([group]), message_id) for group, message_id in (("k", "k-1"), ("p", "p-1"), ("e", "e-1"))}
 """Messages that somebody took out: not handled, and not lost."""
@@ -62,7 +62,7 @@ def options(variant: str) -> dict[str, Any]:
     """The options of the queue, the same for all its clients."""
     some: dict[str, Any] = {"max_attempts": 5, "backoff": 0.02, "backoff_cap": 0.1}
     if variant == "sequence":
-        some |= {"sequence": True, "gap_timeout": GAP_S, "lanes": 2}
+        some |= {"sequence": True, "gap_timeout": GAP_S, "shards": 2}
     return some
 
 
@@ -107,7 +107,7 @@ def _note(site: Site, what: str, item: dict[str, Any], **more: Any) -> None:
 
 def persist(action: Callable[[], Any]) -> Any:
     """Do it as an application would that has ids: again, when the server could not be reached."""
-    for left in reversed(range(TRIES)):
+    for left in reversed(range(ATTEMPTS)):
         try:
             return action()
         except (ServerUnavailable, OutcomeUnknown):
@@ -127,7 +127,7 @@ def handle(site: Site) -> Callable[[Message], None]:
             time.sleep(SLUGGISH_S)
         elif message.id == "a-2" and message.attempt == 1:
             raise ValueError("not today")
-        elif message.id == "k-1" or (message.id == "b-3" and not (site.directory / "mended").exists()):
+        elif message.id == "k-1" or (message.id == "b-3" and not (site.directory / "fixed").exists()):
             raise Park("somebody has to look at it")
         elif message.id == "p-1" or (message.id == "c-4" and not message.redriven):
             raise SetAside("not now")
@@ -158,11 +158,11 @@ def consume(site: Site) -> None:
 def operate(site: Site) -> None:
     """What a person does about stuck groups, dead letters and timers. Doing it twice does it once."""
     seq = site.seq
-    (site.directory / "mended").touch()
+    (site.directory / "fixed").touch()
     for step in _steps(site):
         # Gone, or going on: done before, by this operator whose answer was lost, or by another.
         persist(lambda step=step: _tolerant(step))  # type: ignore[misc]
-    # Doubts are resolved by looking: what is to go on goes on.
+    # Invalidates are resolved by looking: what is to go on goes on.
     persist(lambda: seq.unpause(["k"]))
 
 

@@ -1,5 +1,5 @@
 """Odd values, command lines, records and replies."""
 
-from .proof import run
+from .fault_test import run
 
 __all__ = ["run"]

@@ -1,4 +1,4 @@
-"""A server of the proof's own, and one queue on it that each input finds empty."""
+"""A server of the fault_test's own, and one queue on it that each input finds empty."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from sequencer.doctor.invariants import check_invariants
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.server import EmbeddedServer
-from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 
 NAMESPACE, QUEUE = "input", "jobs"
 NOISY = ("clock", "stats", "memory")
-"""Keys of a lane that a refused append may move: ticks and counts, nothing of a message."""
+"""Keys of a shard that a refused append may move: ticks and counts, nothing of a message."""
 
 
 class Bench:
-    """The server, a plain link to it, and the keys of the queue's only lane."""
+    """The server, a plain link to it, and the keys of the queue's only shard."""
 
     def __init__(self, server: EmbeddedServer, directory: Path) -> None:
         self.url, self.directory = server.url, directory
         self.endpoint = Endpoint.from_url(server.url)
         self.link = Link(self.endpoint)
-        self.keys: LaneKeys = lane_keys(NAMESPACE, QUEUE, 0)
+        self.keys: ShardKeys = shard_keys(NAMESPACE, QUEUE, 0)
 
     def client(self, redis: Any = None, **options: Any) -> Sequencer:
         """A client of the queue."""

@@ -31,7 +31,7 @@ Call = tuple[str, Any]
 
 
 def check_appends(given: tuple[int, Sequence[Call]], bench: Bench, wrap: Any = None) -> str | None:
-    """Run some calls on an empty queue. `wrap` puts a broken twin in the place of the client."""
+    """Run some calls on an empty queue. `wrap` puts a negative control in the place of the client."""
     options, calls = given
     is_refused = False
     bench.clear()

@@ -52,7 +52,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "--input",
         "--replace",
         "--max-body-bytes",
-        "--lanes",
+        "--shards",
     ),
     "info": ("--interval",),
     "groups": ("--state", "--limit"),
@@ -79,8 +79,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "dead purge": ("--id", "--error", "--all", "--yes"),
     "audit": (),
     "acl": (),
-    "alarms": ("--test", "--file"),
-    "check": ("--max-wait", "--max-unserved", "--max-lag", "--max-backlog", "--max-parked", "--max-dead"),
+    "alerts": ("--test", "--file"),
+    "check": ("--max-wait", "--max-no_consumers", "--max-lag", "--max-backlog", "--max-parked", "--max-dead"),
     "doctor": ("--repair", "--limit"),
     "configure": (
         *("--dedup-window", "--dedup-cap", "--on-late", "--watermark-window", "--watermark-cap"),
@@ -103,7 +103,7 @@ FLAGS = {
     "--json",
 }
 VARIABLES = (
-    *("LIMIT", "LANES", "JSON", "ID", "SCORE", "AT", "DELAY", "GROUP_BY", "ID_BY", "ON_ERROR", "STATE", "LOG_LEVEL"),
+    *("LIMIT", "SHARDS", "JSON", "ID", "SCORE", "AT", "DELAY", "GROUP_BY", "ID_BY", "ON_ERROR", "STATE", "LOG_LEVEL"),
     *("MAX_BODY_BYTES", "DEDUP_WINDOW", "ON_LATE", "REPAIR", "ERROR", "ALL", "REPLACE", "DRY_RUN", "FILE"),
 )
 COMMON = ("--json", "--namespace", "--redis")
@@ -120,7 +120,9 @@ class Line:
 
 
 def command_line(module: str) -> Any:
-    """A module of the command line: the layer above, which the proof uses as its users do and does not build on."""
+    """A module of the command line: the layer above, which the fault_test uses as its users do and does not build
+    on.
+    """
     return importlib.import_module(f"sequencer.cli.{module}")
 
 

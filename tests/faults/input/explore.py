@@ -1,4 +1,5 @@
-"""How the proof of input looks for what breaks: a target is a strategy of inputs and a check, and a seed is a batch.
+"""How the fault_test of input looks for what breaks: a target is a strategy of inputs and a check, and a seed is a
+batch.
 
 A check fails with `Wrong` where a rule does not hold, and with any other exception where the product let out one that
 is not its own. What was found once, by kind and place, is passed over afterwards, so that it does not hide the next.
@@ -117,12 +118,12 @@ class Findings:
             self.problems.setdefault((name, kind, place), text)
 
 
-def explore(target: Target, seed: int, findings: Findings, *, tries: int = 4) -> None:
+def explore(target: Target, seed: int, findings: Findings, *, attempts: int = 4) -> None:
     """Give the target one batch of inputs and note what breaks it; the same seed gives the same batch.
 
-    A batch ends at what breaks it first; it is then given again, at most `tries` times, for what comes after.
+    A batch ends at what breaks it first; it is then given again, at most `attempts` times, for what comes after.
     """
-    for _ in range(tries):
+    for _ in range(attempts):
         if not _explore_once(target, seed, findings):
             return
 
@@ -160,7 +161,7 @@ def _explore_once(target: Target, seed: int, findings: Findings) -> bool:
             hypothesis.seed(seed)(settings(given(attempt)))()
     except Exception:
         if not last:
-            raise  # of the strategy itself: the proof is broken, not the product
+            raise  # of the strategy itself: the fault_test is broken, not the product
         value, error = last[0]
         findings.add(target.name, value, error, f"python -m tests.faults input --seed {seed}")
     return bool(last)

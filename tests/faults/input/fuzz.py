@@ -22,7 +22,7 @@ from sequencer.errors import SequencerError
 from sequencer.store.envelope import encode_envelope
 from sequencer.store.failure import decode_failure
 from sequencer.store.group import decode_group, encode_group
-from sequencer.store.record import decode_letter, readable_message
+from sequencer.store.record import decode_dead_letter, readable_message
 
 from .explore import Findings, Several, Wrong
 
@@ -52,7 +52,7 @@ def read_record(data: bytes) -> None:
 def read_letter(data: bytes) -> None:
     """A dead letter shows itself, or is refused with an error of our own."""
     name, _, kept = data.partition(b"\x00")
-    decode_letter(name.decode("utf-8", "surrogateescape"), kept, 1e6, "q")
+    decode_dead_letter(name.decode("utf-8", "surrogateescape"), kept, 1e6, "q")
 
 
 def read_failure(data: bytes) -> None:

@@ -54,7 +54,7 @@ def methods(client: Sequencer, bench: Bench) -> dict[str, Callable[[], Any]]:
     """Every public method that reads what is stored; those that change it come last."""
     return {
         "info": client.info,
-        "alarms": client.alarms,
+        "alerts": client.alerts,
         "groups": client.groups,
         "parked": client.parked,
         "paused_groups": client.paused_groups,
@@ -161,7 +161,7 @@ def _flipped(data: bytes, at: int, by: int) -> bytes:
 
 
 def damages() -> Any:
-    """A change of one record. "@name" stands for a key of the lane, "@order" and "@body" for those of the group."""
+    """A change of one record. "@name" stands for a key of the shard, "@order" and "@body" for those of the group."""
     from hypothesis import strategies as st
 
     from . import strategies as inputs

@@ -19,7 +19,7 @@ from sequencer.net.endpoint import Connection, Endpoint
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.item import Item
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.testing.wire import Wire, wired
 
 from .bench import Bench
@@ -30,29 +30,29 @@ from .tamper import Tamper
 SOUND = (b'[["g","","","handle",["0000000000000001a"],1]]', b'[["g","","","handle",["0000000000000001a","1"],2]]')
 """What a claim says of one group, with the scores of its messages and without."""
 CALLS: dict[str, calls.Call[Any]] = {
-    "append": calls.append(lane_keys("n", "q", 0), [Item("g", name, "1.0", b"[1]") for name in "ab"]),
-    "claim": calls.claim(lane_keys("n", "q", 0), "q", "me", 15.0, ClaimLimits()),
-    "ack": calls.ack(lane_keys("n", "q", 0), [calls.Ack("g", "1" * 16, [], True)]),
-    "nack": calls.nack(lane_keys("n", "q", 0), calls.Nack("g", "1" * 16, "2" * 16 + "a", 1, 1.0, b"{}")),
-    "renew": calls.renew(lane_keys("n", "q", 0), [("g", "1" * 16)], 15.0),
-    "resume": calls.resume(lane_keys("n", "q", 0), "g", b"", ""),
-    "wake": calls.wake(lane_keys("n", "q", 0), "g"),
-    "skip_gap": calls.skip_gap(lane_keys("n", "q", 0), "g", "", "", ""),
-    "revise": calls.revise(lane_keys("n", "q", 0), "g", "a", "", ""),
-    "redrive": calls.redrive(lane_keys("n", "q", 0), ["x"]),
-    "purge": calls.purge(lane_keys("n", "q", 0), ["x"]),
-    "find": calls.find(lane_keys("n", "q", 0), "a"),
-    "sweep": calls.sweep(lane_keys("n", "q", 0)),
-    "alarm": calls.alarm(
-        lane_keys("n", "q", 0), [calls.Condition("dead", "open", "1", "1", "x")], ["a"], calls.AlarmTimes(1.0)
+    "append": calls.append(shard_keys("n", "q", 0), [Item("g", name, "1.0", b"[1]") for name in "ab"]),
+    "claim": calls.claim(shard_keys("n", "q", 0), "q", "me", 15.0, ClaimLimits()),
+    "ack": calls.ack(shard_keys("n", "q", 0), [calls.Ack("g", "1" * 16, [], True)]),
+    "nack": calls.nack(shard_keys("n", "q", 0), calls.Nack("g", "1" * 16, "2" * 16 + "a", 1, 1.0, b"{}")),
+    "renew": calls.renew(shard_keys("n", "q", 0), [("g", "1" * 16)], 15.0),
+    "resume": calls.resume(shard_keys("n", "q", 0), "g", b"", ""),
+    "wake": calls.wake(shard_keys("n", "q", 0), "g"),
+    "skip_gap": calls.skip_gap(shard_keys("n", "q", 0), "g", "", "", ""),
+    "update": calls.update(shard_keys("n", "q", 0), "g", "a", "", ""),
+    "redrive": calls.redrive(shard_keys("n", "q", 0), ["x"]),
+    "purge": calls.purge(shard_keys("n", "q", 0), ["x"]),
+    "find": calls.find(shard_keys("n", "q", 0), "a"),
+    "sweep": calls.sweep(shard_keys("n", "q", 0)),
+    "alert": calls.alert(
+        shard_keys("n", "q", 0), [calls.Condition("dead", "open", "1", "1", "x")], ["a"], calls.AlertTimes(1.0)
     ),
-    "alarm_sent": calls.alarm_sent(
-        lane_keys("n", "q", 0), calls.Grant("dead", "open", "a", 1, 0, "1", "1", "x", False, "", 1)
+    "alert_sent": calls.alert_sent(
+        shard_keys("n", "q", 0), calls.Grant("dead", "open", "a", 1, 0, "1", "1", "x", False, "", 1)
     ),
-    "untold": calls.untold(lane_keys("n", "q", 0), "a"),
-    "told": calls.told(lane_keys("n", "q", 0), "a", cursor="0"),
-    "inspect": calls.inspect(lane_keys("n", "q", 0), "g"),
-    "repair": calls.repair(lane_keys("n", "q", 0), "g"),
+    "pending_news": calls.pending_news(shard_keys("n", "q", 0), "a"),
+    "told": calls.told(shard_keys("n", "q", 0), "a", cursor="0"),
+    "inspect": calls.inspect(shard_keys("n", "q", 0), "g"),
+    "repair": calls.repair(shard_keys("n", "q", 0), "g"),
 }
 ODD_BYTES = [
     b":1\r\n",

@@ -168,7 +168,7 @@ json_bytes: Strategy = st.one_of(
 digits: Strategy = st.one_of(st.sampled_from([b"0000000000000001", b"9" * 16]), st.binary(min_size=16, max_size=16))
 records: Strategy = st.one_of(
     st.builds(
-        lambda stamp, tries, flag, due, rest: stamp + tries + flag + due + rest,
+        lambda stamp, attempts, flag, due, rest: stamp + attempts + flag + due + rest,
         digits,
         st.one_of(st.just(b"0000"), st.binary(min_size=4, max_size=4)),
         st.sampled_from([b"0", b"D", b"T", b"R", b"?", b""]),

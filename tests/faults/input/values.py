@@ -1,7 +1,7 @@
 """Checks of what a caller passes: groups, ids, scores, times, bodies and headers. No server is asked.
 
 Each check holds the product against a second, plainer statement of the rule. What it judges is an argument, so that a
-broken twin can take its place.
+negative control can take its place.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The lease protocol in a model checker."""
 
-from .proof import run
+from .fault_test import run
 
 __all__ = ["run"]

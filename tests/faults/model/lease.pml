@@ -95,9 +95,9 @@ inline send() {   /* what becomes of a request: chosen before it is executed */
     fi
 }
 
-inline delay(what, g, t, set, give_back, tries) {
-    late_kind = what; late_group = g; late_token = t; late_members = set; late_release = give_back;
-    late_attempt = tries; fate = 0
+inline delay(what, g, t, set, release, attempts) {
+    late_kind = what; late_group = g; late_token = t; late_members = set; late_release = release;
+    late_attempt = attempts; fate = 0
 }
 
 inline forget(c) {   /* the consumer has nothing any more: gave it back, lost it, or died */
@@ -157,28 +157,28 @@ inline begin(c) {
     fi
 }
 
-inline tell_ack(c, give_back) {
+inline tell_ack(c, release) {
     told = UNACKED;
     send();
     if
     :: fate == ARRIVES || fate == UNANSWERED ->
-        ack(holds_group[c], holds_token[c], told, give_back);
+        ack(holds_group[c], holds_token[c], told, release);
         if
         :: fate == UNANSWERED -> has_tried[c] = true
-        :: fate == ARRIVES && give_back -> forget(c)
-        :: fate == ARRIVES && !give_back && refused && !has_tried[c] -> SEEN(found_its_lease_lost); forget(c)
+        :: fate == ARRIVES && release -> forget(c)
+        :: fate == ARRIVES && !release && refused && !has_tried[c] -> SEEN(found_its_lease_lost); forget(c)
         :: else -> acked[c] = done[c]; has_tried[c] = false
         fi
-    :: fate == DELAYED -> delay(ACK, holds_group[c], holds_token[c], told, give_back, 0); has_tried[c] = true
+    :: fate == DELAYED -> delay(ACK, holds_group[c], holds_token[c], told, release, 0); has_tried[c] = true
     :: fate == LOST -> has_tried[c] = true
     fi;
     told = 0; fate = 0; refused = false
 }
 
-#define TRIES (attempts[head[c]] + (attempts[head[c]] < MAX_ATTEMPTS -> 1 : 0))
+#define ATTEMPTS (attempts[head[c]] + (attempts[head[c]] < MAX_ATTEMPTS -> 1 : 0))
 
 inline tell_nack(c) {
-    told = TRIES;   /* an inline's arguments are texts: this one would grow as it is stored */
+    told = ATTEMPTS;   /* an inline's arguments are texts: this one would grow as it is stored */
     send();
     if
     :: fate == ARRIVES || fate == UNANSWERED ->
@@ -206,12 +206,12 @@ end_idle:
     :: atomic { holds[c] && UNACKED != 0 && (has_failed[c] || LEFT != 0) && !NACK_FIRST -> tell_ack(c, false) }
     :: atomic { has_failed[c] && (UNACKED == 0 || NACK_FIRST) -> tell_nack(c) }
     :: atomic { has_failed[c] && UNACKED != 0 && faults < FAULTS && !NACK_FIRST ->   /* both in one flight, the ack of */
-            faults++; SEEN(ack_refused_alone); told = TRIES;   /* which is refused: for its route */
+            faults++; SEEN(ack_refused_alone); told = ATTEMPTS;   /* which is refused: for its generation */
             nack(holds_group[c], holds_token[c], head[c], told, UNACKED);
             if :: refused -> skip :: else -> forget(c) fi;
             told = 0; refused = false }
     :: atomic { holds[c] && !has_failed[c] && LEFT == 0 -> tell_ack(c, true) }
-    :: atomic { MAY_BEGIN && faults < FAULTS -> faults++; SEEN(given_back); batch[c] = done[c]; head[c] = 0 }
+    :: atomic { MAY_BEGIN && faults < FAULTS -> faults++; SEEN(released); batch[c] = done[c]; head[c] = 0 }
     :: atomic { holds[c] && schedule[holds_group[c]] == DUE && lease[holds_group[c]] == holds_token[c] ->
             renew(holds_group[c], holds_token[c]) }   /* one that comes in time changes nothing: no step */
     :: atomic { holds[c] && faults < FAULTS && late_kind == 0 -> HARM; SEEN(request_delayed);

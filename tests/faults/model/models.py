@@ -121,6 +121,6 @@ FEW = (
     "SKIPS_FAILED",
     "ONCE_AS_AUTOMATIC",
 )
-"""Of the mutants those that the smallest scale tries; the CI run tries all."""
+"""Of the mutants those that the smallest scale attempts; the CI run attempts all."""
 _FEW = tuple(mutant for mutant in MUTANTS if mutant.name in FEW)
 BROKEN: dict[Scale, tuple[Model, ...]] = {"smoke": _FEW + NAIVE, "ci": MUTANTS + NAIVE, "nightly": MUTANTS + NAIVE}

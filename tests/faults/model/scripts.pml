@@ -60,12 +60,12 @@ inline take(c, g) {   /* the claim's reply: everything, or one message where a l
 }
 
 #define MAY_ACK(g, t, gone) (lease[g] == t || (BROKEN(ACK_WITHOUT_TOKEN) && gone != 0))
-#define MAY_RELEASE(g, t, give_back) (lease[g] == t || (BROKEN(RELEASE_WITHOUT_TOKEN) && give_back))
+#define MAY_RELEASE(g, t, release) (lease[g] == t || (BROKEN(RELEASE_WITHOUT_TOKEN) && release))
 
-inline ack(g, t, gone, give_back) {
+inline ack(g, t, gone, release) {
     if
-    :: MAY_ACK(g, t, gone) || MAY_RELEASE(g, t, give_back) ->
-        printf("group %d, token %d: acknowledges the set %d, releases %d\n", g, t, gone, give_back);
+    :: MAY_ACK(g, t, gone) || MAY_RELEASE(g, t, release) ->
+        printf("group %d, token %d: acknowledges the set %d, releases %d\n", g, t, gone, release);
         if
         :: gone != 0 && MAY_ACK(g, t, gone) ->
             taken = (BROKEN(ACK_BY_POSITION) -> 0 : gone & pending);
@@ -78,11 +78,11 @@ inline ack(g, t, gone, give_back) {
         :: else
         fi;
         if
-        :: (OF(g) == 0 && MAY_ACK(g, t, 1)) || (BROKEN(RELEASE_WITHOUT_LOOK) && give_back) ->
+        :: (OF(g) == 0 && MAY_ACK(g, t, 1)) || (BROKEN(RELEASE_WITHOUT_LOOK) && release) ->
             schedule[g] = 0; is_parked[g] = false; end_lease(g)
         :: else ->
             if
-            :: give_back && OF(g) != 0 && MAY_RELEASE(g, t, give_back) ->
+            :: release && OF(g) != 0 && MAY_RELEASE(g, t, release) ->
                 schedule[g] = DUE; hint = BROKEN(HINT_IS_TRUTH); end_lease(g); SEEN(released_with_messages_left)
             :: else
             fi
@@ -110,13 +110,13 @@ inline end_lease(g) {
     lease[g] = 0; ran_out[g] = false; answered[g] = true
 }
 
-inline nack(g, t, m, tries, before) {   /* before: what was acknowledged in the same flight, and must be gone */
+inline nack(g, t, m, attempts, before) {   /* before: what was acknowledged in the same flight, and must be gone */
     if
     :: lease[g] == t && (pending & (before)) != 0 && !BROKEN(NACK_IGNORES_ACK) -> refused = true; SEEN(nack_behind)
     :: lease[g] == t && ((pending & (before)) == 0 || BROKEN(NACK_IGNORES_ACK)) ->
-        attempts[m] = tries; failure[g] = true;
-        schedule[g] = (tries >= MAX_ATTEMPTS -> PARKED : LATER); is_parked[g] = (tries >= MAX_ATTEMPTS);
-        printf("group %d, token %d: message %d failed, tried %d\n", g, t, m, tries);
+        attempts[m] = attempts; failure[g] = true;
+        schedule[g] = (attempts >= MAX_ATTEMPTS -> PARKED : LATER); is_parked[g] = (attempts >= MAX_ATTEMPTS);
+        printf("group %d, token %d: message %d failed, tried %d\n", g, t, m, attempts);
         if :: BROKEN(NACK_KEEPS_LEASE) -> answered[g] = true; ran_out[g] = true :: else -> end_lease(g) fi;
         if :: is_parked[g] -> SEEN(parked) :: else fi;
         check_group(g)

@@ -11,7 +11,7 @@
    acknowledgement is refused while the note behind it is not, a consumer gives its group back.
 
    Time is nondeterminism, as in lease.pml. A person answers only when no living consumer is about to call the step: the
-   README says that nobody can know more. Left out: failures of steps, tries, `check`, and what policies decide; the model
+   README says that nobody can know more. Left out: failures of steps, attempts, `check`, and what policies decide; the model
    in Python has those (tests/support/steps_model). "ghost": only for checks. */
 
 #include "settings.pml"
@@ -32,11 +32,11 @@ byte pending = BOTH;        /* a set of messages */
 byte serial[2], autos[2], starter[2];
 mtype once[2];
 
-/* What each consumer holds: the lease, the message in hand, and the ledgers as it knows them. */
+/* What each consumer holds: the lease, the message in progress, and the ledgers as it knows them. */
 byte token[2], at[2], unacked[2];
 byte my_serial[4], my_autos[4], my_starter[4];
 mtype my_once[4];
-bool is_dirty[2];           /* the ledger of the message in hand is not noted yet */
+bool is_dirty[2];           /* the ledger of the message in progress is not noted yet */
 
 /* A note that was sent and is executed later. */
 byte late_token, late_at, late_serial, late_autos, late_starter;
@@ -54,8 +54,8 @@ byte answer, k;
 
 #define MINE(c) (2 * (c) + at[c])
 #define HOLDS(c) (token[c] != 0)
-#define IN_HAND(c) (HOLDS(c) && at[c] < 2)
-#define CALLS_ONCE(c, m) (IN_HAND(c) && at[c] == (m) && my_once[MINE(c)] == STARTED && my_starter[MINE(c)] == token[c])
+#define IN_PROGRESS(c) (HOLDS(c) && at[c] < 2)
+#define CALLS_ONCE(c, m) (IN_PROGRESS(c) && at[c] == (m) && my_once[MINE(c)] == STARTED && my_starter[MINE(c)] == token[c])
 #define IS_UNKNOWN(c) (my_once[MINE(c)] == STARTED && my_starter[MINE(c)] != token[c] && !BROKEN(ONCE_AS_AUTOMATIC))
 #define HEAD ((pending & 1) != 0 -> 0 : 1)
 
@@ -92,7 +92,7 @@ inline end_lease() {
     lease = 0; schedule = (pending != 0 -> DUE : 0)
 }
 
-inline ack(c) {   /* what was handled before the message in hand; refused alone: a script that the server had lost */
+inline ack(c) {   /* what was handled before the message in progress; refused alone: a script that the server had lost */
     if
     :: unacked[c] != 0 && lease == token[c] ->
         if
@@ -172,7 +172,7 @@ inline next(c) {
     unacked[c] = unacked[c] | BIT(at[c]); at[c] = at[c] + 1; is_dirty[c] = false
 }
 
-inline give_back(c) {   /* with what is to be acknowledged */
+inline release(c) {   /* with what is to be acknowledged */
     if
     :: lease == token[c] ->
         ack(c);
@@ -210,20 +210,20 @@ proctype consume(byte c) {
 end_idle:
     do
     :: atomic { !HOLDS(c) && schedule == DUE && pending != 0 -> claim(c) }
-    :: atomic { IN_HAND(c) && AUTOMATIC_LEFT && !is_dirty[c] -> call_automatic(c) }
-    :: atomic { IN_HAND(c) && AUTOMATIC_LEFT && is_dirty[c] -> tell_note(c) }
-    :: atomic { IN_HAND(c) && MAY_START && !BROKEN(START_AFTER_CALL) ->
+    :: atomic { IN_PROGRESS(c) && AUTOMATIC_LEFT && !is_dirty[c] -> call_automatic(c) }
+    :: atomic { IN_PROGRESS(c) && AUTOMATIC_LEFT && is_dirty[c] -> tell_note(c) }
+    :: atomic { IN_PROGRESS(c) && MAY_START && !BROKEN(START_AFTER_CALL) ->
             my_once[MINE(c)] = STARTED; my_starter[MINE(c)] = token[c]; is_dirty[c] = true }
-    :: atomic { IN_HAND(c) && MAY_START && BROKEN(START_AFTER_CALL) -> call_once(c) }
-    :: atomic { IN_HAND(c) && CALLS_ONCE(c, at[c]) && is_dirty[c] -> tell_note(c) }
-    :: atomic { IN_HAND(c) && CALLS_ONCE(c, at[c]) && !is_dirty[c] -> call_once(c) }
-    :: atomic { IN_HAND(c) && my_once[MINE(c)] == DONE && !AUTOMATIC_LEFT && is_dirty[c] -> tell_note(c) }
-    :: atomic { IN_HAND(c) && my_once[MINE(c)] == DONE && !AUTOMATIC_LEFT && !is_dirty[c] -> next(c) }
-    :: atomic { IN_HAND(c) && BROKEN(ACK_OF_AN_OPEN_STEP) && !AUTOMATIC_LEFT && !is_dirty[c] -> next(c) }
-    :: atomic { IN_HAND(c) && !AUTOMATIC_LEFT && IS_UNKNOWN(c) -> park(c) }
-    :: atomic { HOLDS(c) && at[c] == 2 -> give_back(c) }
-    :: atomic { IN_HAND(c) && !is_dirty[c] && !CALLS_ONCE(c, at[c]) && faults < FAULTS -> faults++; SEEN(given_back);
-            give_back(c) }
+    :: atomic { IN_PROGRESS(c) && MAY_START && BROKEN(START_AFTER_CALL) -> call_once(c) }
+    :: atomic { IN_PROGRESS(c) && CALLS_ONCE(c, at[c]) && is_dirty[c] -> tell_note(c) }
+    :: atomic { IN_PROGRESS(c) && CALLS_ONCE(c, at[c]) && !is_dirty[c] -> call_once(c) }
+    :: atomic { IN_PROGRESS(c) && my_once[MINE(c)] == DONE && !AUTOMATIC_LEFT && is_dirty[c] -> tell_note(c) }
+    :: atomic { IN_PROGRESS(c) && my_once[MINE(c)] == DONE && !AUTOMATIC_LEFT && !is_dirty[c] -> next(c) }
+    :: atomic { IN_PROGRESS(c) && BROKEN(ACK_OF_AN_OPEN_STEP) && !AUTOMATIC_LEFT && !is_dirty[c] -> next(c) }
+    :: atomic { IN_PROGRESS(c) && !AUTOMATIC_LEFT && IS_UNKNOWN(c) -> park(c) }
+    :: atomic { HOLDS(c) && at[c] == 2 -> release(c) }
+    :: atomic { IN_PROGRESS(c) && !is_dirty[c] && !CALLS_ONCE(c, at[c]) && faults < FAULTS -> faults++; SEEN(released);
+            release(c) }
     :: atomic { HOLDS(c) && faults < FAULTS -> faults++; SEEN(consumer_died); printf("consumer %d dies\n", c); forget(c) }
     od
 }

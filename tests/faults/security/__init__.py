@@ -1,5 +1,5 @@
 """Least rights, TLS, and secrets that must not show."""
 
-from .proof import run
+from .fault_test import run
 
 __all__ = ["run"]

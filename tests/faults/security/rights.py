@@ -26,7 +26,7 @@ ROLES: tuple[str, ...] = ALL_ROLES
 
 
 @dataclass
-class Tried:
+class PastAttempt:
     """What was tried and what was wrong."""
 
     rights: int = 0
@@ -71,7 +71,7 @@ def queue(url: str) -> Sequencer:
 def lacking_one(role: str) -> Iterator[tuple[str, list[str]]]:
     """Each right that a role needs, and the rules without it. A pattern that allows reading only lacks that to write.
 
-    What it goes on without is left out: tests/server/test_unserved.py.
+    What it goes on without is left out: tests/server/test_no_consumers.py.
     """
     rules = acl_rules(NAMESPACE, role)
     wished = [f"+{name.lower()}" for name in WISHED.get(role, [])]  # type: ignore[call-overload]
@@ -83,9 +83,9 @@ def lacking_one(role: str) -> Iterator[tuple[str, list[str]]]:
     yield pattern, [f"%R{pattern}", *rules[1:]]
 
 
-def prove_rights(roles: tuple[str, ...] = ROLES) -> Tried:
+def prove_rights(roles: tuple[str, ...] = ROLES) -> PastAttempt:
     """Take each right of each role away once, and see what the user is told and what was written."""
-    tried = Tried()
+    tried = PastAttempt()
     with own_server() as own:
         users = Users(own)
         try:
@@ -101,7 +101,7 @@ def prove_rights(roles: tuple[str, ...] = ROLES) -> Tried:
     return tried
 
 
-def _prove_lack(users: Users, role: str, right: str, url: str, tried: Tried) -> None:
+def _prove_lack(users: Users, role: str, right: str, url: str, tried: PastAttempt) -> None:
     users.clean()
     if role != "append":
         with queue(users.own.url()) as seq:
@@ -150,7 +150,7 @@ def _park(message: Message) -> None:
     raise Park("it waits for a person")
 
 
-def _prove_job(users: Users, role: str, tried: Tried) -> None:
+def _prove_job(users: Users, role: str, tried: PastAttempt) -> None:
     """The whole of a role's job, as a user who has its rights and no other."""
     users.clean()
     url = users.make(f"all-{role}", acl_rules(NAMESPACE, role))

@@ -1,4 +1,6 @@
-"""A real server of the security proof's own, on the loopback, in a directory that is gone afterwards; our commands."""
+"""A real server of the security fault_test's own, on the loopback, in a directory that is gone afterwards; our
+commands.
+"""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def make_certificates(directory: Path) -> None:
         _openssl(directory, "x509", "-req", *words, "-days", days, "-out", f"{name}.pem")
 
 
-_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=sequencer proof")
+_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=sequencer fault_test")
 
 
 def _openssl(directory: Path, *words: str) -> None:

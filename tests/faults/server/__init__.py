@@ -1,5 +1,5 @@
 """The server's own faults."""
 
-from .proof import run
+from .fault_test import run
 
 __all__ = ["run"]

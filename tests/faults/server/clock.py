@@ -1,7 +1,7 @@
 """The server's clock set forward and back by an hour under load: tokens and stamps go on, and so does order.
 
 libfaketime gives the server a clock of its own (not its monotonic one). Forward: every lease ends at once. Back: the
-lane's clock goes on from where it was, so that tokens and stamps never go back; groups that became due by the earlier
+shard's clock goes on from where it was, so that tokens and stamps never go back; groups that became due by the earlier
 clock wait until the server's clock is there again, or until their next append. How many is counted.
 """
 
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from sequencer.net.link import Link
-from sequencer.store.keys import LaneKeys
+from sequencer.store.keys import ShardKeys
 from sequencer.testing.judge.history import Event
 from sequencer.testing.judge.judgement import judge
 
@@ -60,7 +60,7 @@ def shown(link: Link) -> float:
     return float(int(seconds) + int(micros) / 1e6 - time.time())
 
 
-def delayed(link: Link, keys: LaneKeys) -> int:
+def delayed(link: Link, keys: ShardKeys) -> int:
     """Groups that a consumer will see only when the server's clock has gone on for more than a minute."""
     now_us = int(link.command("TIME")[0]) * 1_000_000
     return int(link.command("ZCOUNT", keys.schedule, now_us + 60_000_000, 8_000_000_000_000_000))

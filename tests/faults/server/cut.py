@@ -19,7 +19,7 @@ from sequencer.client import Sequencer
 from sequencer.doctor.invariants import check_invariants
 from sequencer.net.link import Link
 from sequencer.store.group import decode_group
-from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.values.message import Message
 
 from .found import Found
@@ -43,12 +43,12 @@ class Cuts:
     broken: list[str] = field(default_factory=list)
 
 
-def cut_write(directory: Path, write: Write, *, lanes: int = 1, binary: str | None = None, step: int = 1) -> Cuts:
+def cut_write(directory: Path, write: Write, *, shards: int = 1, binary: str | None = None, step: int = 1) -> Cuts:
     """Make the write on a server of its own, and start one from each `step`-th cut of it, and from the last ones."""
     host = Host(directory / "whole", *SETTINGS, binary=binary)
-    keys = [lane_keys(NAMESPACE, QUEUE, lane) for lane in range(lanes)]
+    keys = [shard_keys(NAMESPACE, QUEUE, shard) for shard in range(shards)]
     with running(host), host.link() as link:
-        seq = _sequencer(host, lanes)
+        seq = _sequencer(host, shards)
         last = write(Scene(seq, link, keys))
         states, start = [state_of(link)], host.aof.stat().st_size
         last()
@@ -72,7 +72,7 @@ def _places(start: int, end: int, step: int) -> Iterator[int]:
 
 
 def _judge_cut(
-    host: Host, states: list[State], keys: list[LaneKeys], found: Cuts, looked: dict[str, list[str]], said: str
+    host: Host, states: list[State], keys: list[ShardKeys], found: Cuts, looked: dict[str, list[str]], said: str
 ) -> None:
     with running(host), host.link() as link:
         state = state_of(link)
@@ -87,13 +87,13 @@ def _judge_cut(
         found.broken += [f"{said}: {problem}" for problem in looked[digest]]
 
 
-def _sequencer(host: Host, lanes: int) -> Sequencer:
-    return Sequencer(QUEUE, host.url, namespace=NAMESPACE, lanes=lanes)
+def _sequencer(host: Host, shards: int) -> Sequencer:
+    return Sequencer(QUEUE, host.url, namespace=NAMESPACE, shards=shards)
 
 
-def _drain(host: Host, link: Link, keys: list[LaneKeys]) -> list[str]:
+def _drain(host: Host, link: Link, keys: list[ShardKeys]) -> list[str]:
     """What is wrong when all is handled that may be."""
-    waiting = {(group, id): place for lane in keys for group, id, place in _pending(link, lane)}
+    waiting = {(group, id): place for shard in keys for group, id, place in _pending(link, shard)}
     seen: defaultdict[tuple[str, ...], list[Message]] = defaultdict(list)
     with _sequencer(host, len(keys)) as seq:
         seq.consume(lambda message: seen[message.group].append(message), until_empty=True)
@@ -107,7 +107,7 @@ def _drain(host: Host, link: Link, keys: list[LaneKeys]) -> list[str]:
     return problems
 
 
-def _pending(link: Link, keys: LaneKeys) -> Iterator[tuple[tuple[str, ...], str, float]]:
+def _pending(link: Link, keys: ShardKeys) -> Iterator[tuple[tuple[str, ...], str, float]]:
     """Group, id and score of what a consumer is to handle."""
     if link.command("HGET", keys.policy, "paused") == b"1":
         return
@@ -152,9 +152,9 @@ def cut(found: Found) -> None:
         # A slice of CI takes turns between the servers; the whole of it takes all.
         chosen = servers if found.scale == "nightly" else [servers[(found.seed + number) % len(servers)]]
         for version, binary in chosen:
-            lanes = 2 if "2 lanes" in name else 1
+            shards = 2 if "2 shards" in name else 1
             with workplace() as directory:
-                cuts = cut_write(directory, WRITES[name], lanes=lanes, binary=binary, step=steps[found.scale])
+                cuts = cut_write(directory, WRITES[name], shards=shards, binary=binary, step=steps[found.scale])
             found.runs += cuts.tried
             found.faults["append-only file cut"] += cuts.tried
             if not (cuts.before and cuts.after):

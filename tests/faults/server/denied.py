@@ -17,7 +17,7 @@ from sequencer.doctor.rights import commands_of
 from sequencer.errors import SequencerError, ServerNotUsable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 
 from .cut import State, state_of
 from .found import Found
@@ -36,7 +36,7 @@ SCRIPTS = {
     **dict.fromkeys(("nack", "park", "dead letter"), "nack"),
     **dict.fromkeys(("resume", "skip"), "resume"),
     **dict.fromkeys(("resume many", "skip many"), "resume_many"),
-    **dict.fromkeys(("cancel", "reschedule"), "revise"),
+    **dict.fromkeys(("cancel", "reschedule"), "update"),
     **dict.fromkeys(("pause a group", "pause"), "pause"),
     "redrive": "redrive",
     "rerun": "rerun",
@@ -63,7 +63,7 @@ class Denier:
 
     def __init__(self, host: Host, link: Link) -> None:
         self.host, self.link, self.said = host, link, Denials()
-        self.keys = [lane_keys(NAMESPACE, QUEUE, 0)]
+        self.keys = [shard_keys(NAMESPACE, QUEUE, 0)]
         self.link.command("ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all")
 
     def deny(self, name: str, write: Write, right: str) -> None:
@@ -98,13 +98,13 @@ class Denier:
         self.said.counts[outcome] += 1
 
     def _after_repair(self, before: State) -> str:
-        """What of it a doctor can't mend."""
+        """What of it a doctor can't fix."""
         list(InvariantCheck(self.link, self.keys, repair=True).run())
         if wrong := check_invariants(self.link, self.keys):
-            return f", not mended ({wrong[0]})"
+            return f", not fixed ({wrong[0]})"
         after = state_of(self.link)
         gone = sorted(_ids(before) - _ids(after))
-        return f", mended, but {gone} is lost" if gone else ", mended"
+        return f", fixed, but {gone} is lost" if gone else ", fixed"
 
 
 def _ids(state: State) -> set[tuple[str, str]]:

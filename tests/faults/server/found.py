@@ -8,7 +8,7 @@ from typing import Any
 
 from sequencer.doctor.invariants import check_invariants
 from sequencer.net.link import Link
-from sequencer.store.keys import LaneKeys
+from sequencer.store.keys import ShardKeys
 from sequencer.testing.judge.judgement import Judgement
 
 from ..report import Result, Scale
@@ -58,10 +58,10 @@ class Found:
         if wrong or is_wrong or (judged.losses and not may_lose):
             self.problem(f"{said} {judged.losses} lost; {' / '.join(judged.cases)}".strip())
 
-    def check(self, link: Link, lanes: list[LaneKeys], said: str) -> bool:
-        """Audit these lanes; whether every invariant holds. Raises Interrupted when the proof is ended."""
+    def check(self, link: Link, shards: list[ShardKeys], said: str) -> bool:
+        """Audit these shards; whether every invariant holds. Raises Interrupted when the fault_test is ended."""
         go_on()
-        wrong = check_invariants(link, lanes)
+        wrong = check_invariants(link, shards)
         if wrong:
             self.problem(f"{said}: {len(wrong)} invariants broken, first: {wrong[0]}")
         return not wrong

@@ -15,7 +15,7 @@ from typing import Any
 from sequencer.client import Sequencer
 from sequencer.errors import QueueFull, SequencerError
 from sequencer.net.link import Link
-from sequencer.store.keys import lane_keys
+from sequencer.store.keys import shard_keys
 from sequencer.values.message import Message
 
 from .cut import state_of
@@ -45,7 +45,7 @@ class Filling:
     """A server, a queue, and who knows what was stored in it."""
 
     def __init__(self, host: Host, link: Link) -> None:
-        self.host, self.link, self.keys = host, link, lane_keys(NAMESPACE, QUEUE, 0)
+        self.host, self.link, self.keys = host, link, shard_keys(NAMESPACE, QUEUE, 0)
         self.seq = Sequencer(QUEUE, host.url, namespace=NAMESPACE, max_attempts=3, backoff=0.0, dedup_window=0)
         self.stored: dict[str, tuple[str, int]] = {}
         self.said = Rounds()

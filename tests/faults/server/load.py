@@ -1,7 +1,7 @@
 """Load from real processes: producers and consumers that go on through everything and record what they saw.
 
 `python -m tests.faults.server.load SPEC` is one such process; SPEC is the JSON of `Spec`. SIGTERM ends it after the
-message in hand. `Load` starts them, and waits until all is handled.
+message in progress. `Load` starts them, and waits until all is handled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sequencer.consume.threads import Consumer
 from sequencer.errors import OutcomeUnknown, QueueFull, SequencerError
 from sequencer.net.link import Link
 from sequencer.store.group import encode_group
-from sequencer.store.keys import LaneKeys, lane_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.testing.judge.history import Event, Recorder, read_events
 from sequencer.values.message import Message
 
@@ -35,7 +35,7 @@ from .host import go_on
 QUEUE = "jobs"
 NAMESPACE = "faults"
 AGAIN_S = 0.02
-"""How long a process waits before it tries again what was refused."""
+"""How long a process waits before it attempts again what was refused."""
 END_S = 20.0
 
 
@@ -82,7 +82,7 @@ class Load:
         self.directory, self.spec = directory, spec
         directory.mkdir(parents=True, exist_ok=True)
         self.recorder = Recorder(directory / "lead", "lead")
-        self.keys: LaneKeys = lane_keys(NAMESPACE, QUEUE, 0)
+        self.keys: ShardKeys = shard_keys(NAMESPACE, QUEUE, 0)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._tallies: dict[Path, Tally] = {}
 
@@ -133,7 +133,7 @@ class Load:
         return is_empty
 
 
-def left(link: Link, keys: LaneKeys) -> int:
+def left(link: Link, keys: ShardKeys) -> int:
     """Groups that have messages and may go on; -1 when the server does not say."""
     with suppress(SequencerError):
         all_groups, parked = link.commands([("ZCARD", keys.schedule), ("ZCOUNT", keys.schedule, "inf", "inf")])
@@ -142,7 +142,7 @@ def left(link: Link, keys: LaneKeys) -> int:
 
 
 def wait(is_so: Callable[[], bool], timeout_s: float, pause_s: float = 0.01) -> bool:
-    """Whether it became so in time. Raises Interrupted when the proof is ended."""
+    """Whether it became so in time. Raises Interrupted when the fault_test is ended."""
     until = time.monotonic() + timeout_s
     while not is_so():
         go_on()

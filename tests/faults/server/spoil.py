@@ -18,7 +18,7 @@ from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import GroupBusy, GroupNotFound
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import LaneKeys
+from sequencer.store.keys import ShardKeys
 from sequencer.testing.judge.judgement import Judgement, judge
 
 from .found import Found
@@ -44,7 +44,7 @@ class Run:
 
     def __init__(self, host: Host, load: Load, link: Link) -> None:
         self.host, self.load, self.link = host, load, link
-        self.keys: LaneKeys = load.keys
+        self.keys: ShardKeys = load.keys
         self.half_written: Counter[str] = Counter()
         self.remaining: set[tuple[str, str]] = set()
 
@@ -61,7 +61,7 @@ class Run:
     def errors(self) -> int:
         return self.load.count("refused") + self.load.count("unknown") + self.load.count("seen")
 
-    def mend(self) -> None:
+    def fix(self) -> None:
         """What an operator does: repair, and let go on what was parked meanwhile."""
         diagnose(Endpoint.from_url(self.host.url), NAMESPACE, QUEUE, repair=True)
         with Sequencer(QUEUE, self.host.url, namespace=NAMESPACE) as seq:
@@ -114,7 +114,7 @@ def loaded(found: Found, user: str = "") -> Iterator[Run]:
 
 
 def spoil(found: Found) -> None:
-    """Each kind of key of a lane, replaced by another type and deleted, under load."""
+    """Each kind of key of a shard, replaced by another type and deleted, under load."""
     kinds = KINDS if found.scale != "smoke" else ("schedule", "order")
     destroyed = told = 0
     with loaded(found) as run:
@@ -132,7 +132,7 @@ def spoil(found: Found) -> None:
             elif kind == "letters":  # those that an earlier round set aside
                 run.remaining |= _letters(run.link, "spoilt")
             run.link.command("DEL", key, "spoilt")
-            run.mend()
+            run.fix()
             until = time.monotonic() + LEASE_S
             run.load.recorder.note("fault", who="", kind=f"wrong type: {kind}", at=before, until=until)
             if not run.goes_on():
@@ -156,7 +156,7 @@ def _letters(link: Link, key: str) -> set[tuple[str, str]]:
 
 
 def rights(found: Found) -> None:
-    """Each right taken away and given back under load; what the check finds meanwhile is half written."""
+    """Each right taken away and released under load; what the check finds meanwhile is half written."""
     # In a part of CI each second one, the others with another seed.
     names = {"smoke": ("hdel",), "ci": RIGHTS[found.seed % 2 :: 2], "nightly": RIGHTS}[found.scale]
     told = 0
@@ -172,7 +172,7 @@ def rights(found: Found) -> None:
             run.load.recorder.note("fault", who="", kind=f"right removed: {name}", at=before, until=until)
             if broken:
                 found.problem(f"without {name}, something was half written: {broken[0]}")
-                run.mend()
+                run.fix()
             if not run.goes_on():
                 found.problem(f"it did not go on after the right {name} was back")
             found.runs += 1

@@ -13,7 +13,7 @@ from sequencer.drain.held_group import HeldGroup
 from sequencer.lease import Lease
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
-from sequencer.store.keys import LaneKeys
+from sequencer.store.keys import ShardKeys
 from sequencer.store.ledger import Entry, Ledger, Written, encode_ledger
 from sequencer.store.record import STAMP_DIGITS
 from sequencer.values.message import Message
@@ -29,7 +29,7 @@ class Scene:
 
     seq: Sequencer
     link: Link
-    keys: list[LaneKeys]
+    keys: list[ShardKeys]
 
     def fill(self) -> None:
         """Three groups with three messages each."""
@@ -94,13 +94,13 @@ def _failing(how: str) -> Write:
 
 
 def _park_all(scene: Scene, lease: Lease, head: Message) -> None:
-    """The group in hand, then the others."""
+    """The group in progress, then the others."""
     lease.park(head, "no")
     while other := scene.seq.claim(groups=1, lease=PATIENT_S):
         other.park(next(iter(other)), "no")
 
 
-def _mended(failure: str, how: str) -> Write:
+def _fixed(failure: str, how: str) -> Write:
     def prepare(scene: Scene) -> Callable[[], Any]:
         _failing(failure)(scene)()
         group = next((one.group for one in scene.seq.parked()), ("a",))
@@ -152,16 +152,16 @@ HALF: Write = _half
 """Two commands where one script is needed."""
 WRITES: dict[str, Write] = {
     "append": _append,
-    "append over 2 lanes": _append,
+    "append over 2 shards": _append,
     "claim": _claim,
     "ack and release": _ack,
     "note": _note,
     **{how: _failing(how) for how in ("nack", "park", "dead letter", "renew", "release")},
-    "redrive": _mended("dead letter", "redrive"),
+    "redrive": _fixed("dead letter", "redrive"),
     "rerun": _rerun,
-    "purge": _mended("dead letter", "purge"),
-    "resume": _mended("park", "resume"),
-    "skip": _mended("park", "skip"),
-    **{how: _mended("park all", how) for how in ("resume many", "skip many")},
+    "purge": _fixed("dead letter", "purge"),
+    "resume": _fixed("park", "resume"),
+    "skip": _fixed("park", "skip"),
+    **{how: _fixed("park all", how) for how in ("resume many", "skip many")},
     **{how: _by_hand(how) for how in ("cancel", "reschedule", "replace", "pause a group", "pause")},
 }

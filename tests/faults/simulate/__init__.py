@@ -1,5 +1,5 @@
 """Deterministic simulation: the real library in virtual time on a real server."""
 
-from .proof import run
+from .fault_test import run
 
 __all__ = ["run"]

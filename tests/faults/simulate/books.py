@@ -66,7 +66,7 @@ class Book:
 
 
 class Account:
-    """All lanes of a seed. `problems` says where the server did not agree."""
+    """All shards of a seed. `problems` says where the server did not agree."""
 
     def __init__(self, play: Scenario) -> None:
         self.play, self.policy = play, Policy(**{"watermark_window": 3600.0, **POLICIES[play.policy]})
@@ -75,15 +75,15 @@ class Account:
         self.most_attempts = max(2, limit) if play.on_failure == "drop" else limit
         self.books: defaultdict[tuple[str, str], Book] = defaultdict(Book)
         self.paused: set[str] = set()
-        """Lanes."""
+        """Shards."""
         self.dead: dict[tuple[str, str], Row] = {}
-        """Lane and letter -> the message."""
+        """Shard and letter -> the message."""
         self.why: dict[tuple[str, str], str] = {}
-        """Lane and letter -> the failure that is kept with it."""
+        """Shard and letter -> the failure that is kept with it."""
         self.redriven: set[tuple[str, str]] = set()
         self.asks: dict[tuple[str, str], Ask] = {}
         self.counts: Counter[tuple[str, str]] = Counter()
-        """Lane and name of a figure -> what `stats` should say."""
+        """Shard and name of a figure -> what `stats` should say."""
         self.newest_us = 0
         """The latest that the server's clock has shown; whoever carries commands out sets it."""
         self.problems: list[str] = []
@@ -118,14 +118,14 @@ class Account:
             self.wrong(f"group {group} is looked at by {visible:.0f}, though it has a message from {ask.at_us} on")
 
     def check_stats(self, prefix: str, stats: dict[str, int]) -> None:
-        """What the lane has counted."""
+        """What the shard has counted."""
         for name in ("appended", "handled", "redriven", "failed", "dead", "dropped"):
             if stats.get(name, 0) != self.counts[prefix, name]:
                 self.wrong(f"stats of {prefix}: {name} is {stats.get(name, 0)}; it was {self.counts[prefix, name]}")
 
     def check_letters(self, prefix: str, letters: dict[str, bytes]) -> None:
-        """The dead letters of the lane: those that should be there, each with its score, failure and content."""
-        wanted = {letter: row for (lane, letter), row in self.dead.items() if lane == prefix}
+        """The dead letters of the shard: those that should be there, each with its score, failure and content."""
+        wanted = {letter: row for (shard, letter), row in self.dead.items() if shard == prefix}
         for letter in sorted(wanted.keys() ^ letters.keys()):
             self.wrong(f"dead letter {letter!r} is {'missing' if letter in wanted else 'there, and should not be'}")
         for letter in wanted.keys() & letters.keys():
@@ -150,7 +150,7 @@ class Account:
         return row if row is not None and row.member == member else None
 
     def is_there(self, group: str, member: str) -> bool:
-        return any(name == group and self.row(lane, group, member) for lane, name in [*self.books])
+        return any(name == group and self.row(shard, group, member) for shard, name in [*self.books])
 
     def write(self, group: str, row: Row, token: str, ledger: str, *, by_person: bool = False) -> bool:
         """Whether this ledger is in the record from now on, and was not: one with the same serial or a later one is

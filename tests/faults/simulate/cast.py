@@ -1,6 +1,6 @@
 """Who takes part in a simulation: producers, consumers, their handler, an operator; and somebody replaces the dead.
 
-All are real: producers and the operator use a `Sequencer`, consumers are `Consumer`s with their keeper beside them.
+All are real: producers and the operator use a `Sequencer`, consumers are `Consumer`s with their renewer beside them.
 Only what the handler does, and when somebody acts, comes from the seed.
 """
 
@@ -15,7 +15,7 @@ from sequencer.consume.threads import Consumer
 from sequencer.errors import OutcomeUnknown, Park, Retry, SequencerError, ServerUnavailable, SetAside
 from sequencer.settings.options import ClaimLimits, ConsumerOptions
 from sequencer.store.group import encode_group
-from sequencer.store.keys import LaneKeys
+from sequencer.store.keys import ShardKeys
 from sequencer.testing.judge.history import Event, run_fields
 from sequencer.values.message import BatchReceipt, Message
 
@@ -26,7 +26,7 @@ from .step_cast import StepCast
 
 RESTART_US = 300_000
 """The longest until a supervisor has replaced a process."""
-MAX_TRIES = 200
+MAX_ATTEMPTS = 200
 STOP_RATE = 0.4
 """Of batches: how many are stored whole or not at all."""
 ACTS = ("resume", "skip", "skip", "pause", "pause all", "unpause", "redrive")
@@ -41,8 +41,8 @@ IN_HANDLER = 3.0
 class Cast:
     """All actors of a seed. `producing` counts the producers that have not finished."""
 
-    def __init__(self, stage: Stage, net: Network, play: Scenario, lanes: list[LaneKeys]) -> None:
-        self.stage, self.net, self.play, self.lanes = stage, net, play, lanes
+    def __init__(self, stage: Stage, net: Network, play: Scenario, shards: list[ShardKeys]) -> None:
+        self.stage, self.net, self.play, self.shards = stage, net, play, shards
         self.over_us = round(play.storm_s * 1e6)
         self.producing = len(play.batches)
         self.consumers: dict[Process, Consumer] = {}
@@ -118,7 +118,7 @@ class Cast:
         def run() -> None:
             queue = self.client(process).options
             work = self.steps.work(process) if self.play.steps else self._handler(process)
-            consumer = Consumer(self.net.endpoint(process), self.lanes, queue, options, work, owner=process.name)
+            consumer = Consumer(self.net.endpoint(process), self.shards, queue, options, work, owner=process.name)
             self.consumers[process] = consumer
             if self.play.steps:  # a deploy: it is to stop between two steps, and another one follows
                 self.stage.after(rng.randrange(1, 2 * self.over_us), consumer.stop)
@@ -198,7 +198,7 @@ class Cast:
         for name, item in zip(names, batch, strict=True):
             self.note("appending", score=float(item.get("score", 0.0)), **name)
         on_refused: Literal["stop", "skip"] = "stop" if self.stage.rng.random() < STOP_RATE else "skip"
-        for _ in range(MAX_TRIES):
+        for _ in range(MAX_ATTEMPTS):
             try:
                 if len(batch) == 1:
                     receipt = client.append(**batch[0])
@@ -217,7 +217,7 @@ class Cast:
                 for name in names:
                     self.note("appended", kind=kind, **name)
                 return
-        raise AssertionError(f"{process.name} could not append {names} in {MAX_TRIES} tries")
+        raise AssertionError(f"{process.name} could not append {names} in {MAX_ATTEMPTS} attempts")
 
     # -- the operator -----------------------------------------------------------------------------------------
 
@@ -270,7 +270,7 @@ class Cast:
         if self.play.steps:
             self._try(client, "answer")
 
-    def mend(self, client: Sequencer) -> None:
+    def fix(self, client: Sequencer) -> None:
         """What a person does after the storm: unpause everything, resume what is parked, skip what is missing."""
         self._try(client, "unpause")
         resume = partial(self.steps.resume, client) if self.play.steps else client.resume
@@ -278,7 +278,7 @@ class Cast:
             try:
                 resume(info.group) if info.failure else client.skip(info.group)
             except SequencerError as error:
-                self.net.note("operator", f"mending {info.group}: {type(error).__name__}")
+                self.net.note("operator", f"fixing {info.group}: {type(error).__name__}")
 
 
 def _kind(receipt: BatchReceipt) -> str:

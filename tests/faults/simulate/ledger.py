@@ -34,7 +34,7 @@ def marks_in(reply: bytes, count: int) -> list[str]:
 
 
 class Ledger(Account):
-    """The account of all lanes. `problems` says where a reply did not agree with it."""
+    """The account of all shards. `problems` says where a reply did not agree with it."""
 
     def saw(self, name: str, args: list[str], reply: Any) -> None:
         """A script was carried out with these arguments, the time among them."""
@@ -144,9 +144,9 @@ class Ledger(Account):
         """
         if now_us < self.newest_us:
             return
-        for (lane, group), book in self.books.items():
+        for (shard, group), book in self.books.items():
             held_us = max(book.blocked_us, book.leased_until_us)
-            if lane != prefix or not book.rows or prefix in self.paused or book.is_paused or now_us < held_us:
+            if shard != prefix or not book.rows or prefix in self.paused or book.is_paused or now_us < held_us:
                 continue
             head = book.pending()[0]
             if now_us >= max(self.opens_us(head), self.over_us(head, max(book.mark, 0.0))):

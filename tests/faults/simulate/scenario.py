@@ -37,7 +37,7 @@ class Scenario:
 
     seed: int
     policy: str
-    lanes: int
+    shards: int
     lease_s: float
     max_attempts: int
     on_failure: str
@@ -69,7 +69,7 @@ class Scenario:
     """Of each message; none where a plain handler takes it."""
     is_inline: bool = False
     """Whether a handler runs them as it goes."""
-    on_question: str = "park"
+    on_unresolved: str = "park"
 
     @property
     def options(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class Scenario:
             "on_failure": self.on_failure,
             "backoff": self.backoff_s,
             "backoff_cap": self.backoff_cap_s,
-            "on_question": self.on_question,
+            "on_unresolved": self.on_unresolved,
         }
 
 
@@ -99,7 +99,7 @@ def scenario(seed: int, *, backward: bool = False, steps: bool = False) -> Scena
     return Scenario(
         seed=seed,
         policy=policy,
-        lanes=rng.choice((1, 1, 2)),
+        shards=rng.choice((1, 1, 2)),
         lease_s=lease_s,
         max_attempts=rng.randrange(2, 6),
         on_failure=rng.choice(("park", "dead_letter", "drop")),
@@ -121,7 +121,7 @@ def scenario(seed: int, *, backward: bool = False, steps: bool = False) -> Scena
         stragglers=tuple(_stragglers(seed, number, own, policy) for number, own in enumerate(batches)),
         steps=(plan := step_plan(seed, always=steps)),
         is_inline=bool(plan) and is_inline(seed),
-        on_question=random.Random(f"question {seed}").choice(("park", "dead_letter")),
+        on_unresolved=random.Random(f"question {seed}").choice(("park", "dead_letter")),
     )
 
 

@@ -20,7 +20,7 @@ from sequencer.net.link import Link
 from sequencer.server import EmbeddedServer
 from sequencer.settings.backoff import RECONNECT
 from sequencer.settings.pace import IDLE_S
-from sequencer.store.keys import LaneKeys
+from sequencer.store.keys import ShardKeys
 from sequencer.store.record import STAMP_DIGITS
 from sequencer.testing.judge.history import Event
 from sequencer.testing.judge.judgement import Judgement, judge
@@ -95,24 +95,24 @@ class Simulation:
     def __init__(self, ground: Ground, play: Scenario) -> None:
         self.ground, self.play = ground, play
         ground.probe.command("FLUSHALL")
-        self.lanes = self._make_queue()
+        self.shards = self._make_queue()
         lease_us, over_us = round(play.lease_s * 1e6), round(play.storm_s * 1e6)
         weather = Weather(play.fault_rate, play.crash_rate, play.pause_rate, lease_us, over_us, play.trip_us)
         self.stage = Stage(play.seed)
         self.truth = Truth(play)
         self.net = Network(self.stage, ground.physical, self.truth, weather)
         connect_by_wires(self.net)
-        self.cast = Cast(self.stage, self.net, play, self.lanes)
+        self.cast = Cast(self.stage, self.net, play, self.shards)
         self.problems: list[str] = []
 
-    def _make_queue(self) -> list[LaneKeys]:
+    def _make_queue(self) -> list[ShardKeys]:
         play, ground = self.play, self.ground
         ground.now_us = round(BEGAN_S * 1e6)
         with Sequencer(
-            QUEUE, redis=ground.probe.endpoint, namespace=NAMESPACE, lanes=play.lanes, **POLICIES[play.policy]
+            QUEUE, redis=ground.probe.endpoint, namespace=NAMESPACE, shards=play.shards, **POLICIES[play.policy]
         ) as queue:
             queue.connect()
-            return finish(queue._session.lanes(register=True))
+            return finish(queue._session.shards(register=True))
 
     def run(self) -> Played:
         try:
@@ -123,7 +123,7 @@ class Simulation:
         finally:
             self.stage.close()
             self.net.close()
-        for keys in self.lanes:
+        for keys in self.shards:
             stats = iter(self._probe().command("HGETALL", keys.stats))
             self.truth.ledger.check_stats(keys.prefix, {name.decode(): int(next(stats)) for name in stats})
             letters = iter(self._probe().command("HGETALL", keys.letters))
@@ -173,13 +173,13 @@ class Simulation:
             if not self._backlog():
                 self.cast.note("drained")
                 break
-            self.cast.mend(client)
+            self.cast.fix(client)
             stage.sleep(100_000)
         self._audit()
 
     def _recover_s(self) -> float:
         """From the end of all faults until nothing is left: a lease nobody holds, a backoff of the group and of the
-        consumers, a gap or window, and a look of idle consumers. Clocks that went back make what is put off so much
+        consumers, a gap or window, and a look of idle consumers. Clocks that went back make what is deferred so much
         longer.
         """
         back_s = -sum(step for step in self.play.steps_us if step < 0) / 1e6
@@ -204,14 +204,14 @@ class Simulation:
     def _audit(self) -> None:
         self.ground.now_us = self.net.server_us()
         self.problems += [
-            f"invariants at {self.stage.now_s:.6f}: {text}" for text in check_invariants(self._probe(), self.lanes)
+            f"invariants at {self.stage.now_s:.6f}: {text}" for text in check_invariants(self._probe(), self.shards)
         ]
 
     def _probe(self) -> Link:
         return self.ground.probe
 
     def _backlog(self) -> int:
-        return sum(self._probe().commands([("ZCARD", keys.schedule) for keys in self.lanes]))
+        return sum(self._probe().commands([("ZCARD", keys.schedule) for keys in self.shards]))
 
     # -- the history ------------------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class Simulation:
     def _remaining(self) -> list[tuple[str, str]]:
         """Messages that are pending, dead, or were given up by a decision."""
         found = [self._name(*name) for name in self.truth.given_up] + list(self.truth.refused_late)
-        for keys in self.lanes:
+        for keys in self.shards:
             for letter in self._probe().command("ZRANGE", keys.dead, 0, -1):
                 stamp, rest = letter.decode()[:STAMP_DIGITS], letter.decode()[STAMP_DIGITS:]
                 group_name, _, message_id = rest.partition("\n")

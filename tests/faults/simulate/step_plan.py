@@ -24,12 +24,12 @@ class PlannedStep(NamedTuple):
     once: bool = False
     optional: bool = False
     after: str = ""
-    tries: int | None = None
+    attempts: int | None = None
     has_check: bool = False
 
     def limit(self, max_attempts: int) -> int:
         """How often it may be tried."""
-        return self.tries or (1 if self.optional else max_attempts)
+        return self.attempts or (1 if self.optional else max_attempts)
 
 
 def step_plan(seed: int, *, always: bool = False) -> tuple[PlannedStep, ...]:
@@ -42,11 +42,11 @@ def step_plan(seed: int, *, always: bool = False) -> tuple[PlannedStep, ...]:
         order, once, optional = rng.choice((1, 1, 2, 5)), rng.random() < 0.4, rng.random() < 0.2
         before = [one.name for one in steps if optional or not one.optional]
         after = rng.choice(before) if before and rng.random() < 0.3 else ""
-        tries, has_check = rng.choice((None, None, 1, 2)), once and rng.random() < 0.4
-        steps.append(PlannedStep(name, order, once, optional, after, tries, has_check))
+        attempts, has_check = rng.choice((None, None, 1, 2)), once and rng.random() < 0.4
+        steps.append(PlannedStep(name, order, once, optional, after, attempts, has_check))
     if not is_inline(seed):
         return tuple(steps)
-    return tuple(one._replace(order=1, optional=False, after="", tries=None) for one in steps)
+    return tuple(one._replace(order=1, optional=False, after="", attempts=None) for one in steps)
 
 
 def is_inline(seed: int) -> bool:
@@ -60,7 +60,7 @@ def declared(
     """The same, as a program registers them. Both functions get the planned step before message and call."""
     steps = Steps(watcher=watcher)
     for one in plan:
-        options = {name: getattr(one, name) for name in ("name", "order", "once", "optional", "after", "tries")}
+        options = {name: getattr(one, name) for name in ("name", "order", "once", "optional", "after", "attempts")}
         step = new_step(Function(partial(run, one)), checked=lambda function, _: Function(function), **options)
         if one.has_check:
             step.check(partial(check, one))

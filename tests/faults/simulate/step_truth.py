@@ -7,7 +7,7 @@ which token, and what persons said in them. Rules, for a step of a message:
   - A `once` step is called again only after somebody said that nothing had happened: the step itself (Retry, Park), its
     check, or a person. Its effects are one at most, but for those of a process that stood still when that was said.
   - A step begins once all that its pass knows is in the server; a `once` step, behind the acknowledgements in front.
-  - It has the key and the tries that it should have, and gets what the steps before it returned.
+  - It has the key and the attempts that it should have, and gets what the steps before it returned.
   - A message is acknowledged when its required steps are done, and given up when no question is open, or with it.
 """
 
@@ -135,7 +135,7 @@ class StepTruth:
             elif one.step.once and not one.is_undone:
                 self.wrong(f"ran again: {text} runs once")
             else:
-                self.effects["step tried again" if one.error else "step repeated"] += 1
+                self.effects["step retried" if one.error else "step repeated"] += 1
 
     def _check_call(self, run: Run, text: str, call: StepCall) -> None:
         name, turn = run.name, self._turns[run.name, run.step.name]

@@ -2,7 +2,7 @@
 
 From this follow the messages that were stored (also where no producer was told), those that were given up by a decision
 (dropped, skipped), what shows that faults had an effect, and rules that hold at every single step: tokens and stamps of
-a lane only grow, and an id that is remembered is not stored twice.
+a shard only grow, and an id that is remembered is not stored twice.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Truth:
         self.calls: Counter[str] = Counter()
         self._tokens: dict[str, int] = {}
         self._holders: dict[tuple[str, str], int] = {}
-        """Lane and group -> the token of its newest lease: no other may change anything."""
+        """Shard and group -> the token of its newest lease: no other may change anything."""
         self._ticks: dict[str, int] = {}
         self._lost_scripts: set[str] = set()
 
@@ -87,7 +87,7 @@ class Truth:
         if hasattr(self, f"_{name}") or name == "pause":
             args = [_text(word) for word in words[3 + int(words[2]) :]]
             prefix = _text(words[3]).removesuffix("schedule")
-            if name == "renew":  # it is not told the prefix of its lane, but the key of its schedule
+            if name == "renew":  # it is not told the prefix of its shard, but the key of its schedule
                 args.append(prefix)
             elif name in ("append", "claim", "ack"):
                 args.insert(0, prefix)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from sequencer.consume import keeper, threads
+from sequencer.consume import renewer, threads
 from sequencer.net import blocking, link, wait
 
 from .stage import Actor, Crashed, Stage, current_stage
@@ -155,8 +155,8 @@ def virtual() -> Iterator[None]:
     """Inside, actors that run the library's code do so in virtual time; other threads notice nothing."""
     places: list[tuple[Any, str, Any]] = [
         (threads, "time", VirtualTime),
-        (keeper, "threading", VirtualThreading),
-        (keeper, "time", VirtualTime),
+        (renewer, "threading", VirtualThreading),
+        (renewer, "time", VirtualTime),
         (threads, "random", VirtualRandom),
         (link, "time", VirtualTime),
         (wait, "time", VirtualTime),

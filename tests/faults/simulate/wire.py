@@ -140,7 +140,7 @@ class SimWire(Line):
             trip_us = max(20, min(trip_us, left_us, PATIENCE_US // 3))
         if kind in ("", "slow"):
             return self._arrive(carried, trip_us, kind)
-        is_cut = net.stage.now_us < self.process.cut_until_us  # then tries fail one after another, quickly
+        is_cut = net.stage.now_us < self.process.cut_until_us  # then attempts fail one after another, quickly
         is_silent = rng.random() < 0.3 and not is_cut
         gives_up_us = min(left_us, PATIENCE_US) if is_silent else rng.randrange(200, 20_000)
         if kind == "request twice":

@@ -1,5 +1,5 @@
 """Steps, with a kill at each of their points."""
 
-from .proof import run
+from .fault_test import run
 
 __all__ = ["run"]

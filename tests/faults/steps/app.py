@@ -1,6 +1,6 @@
 """The app whose consumers are killed in their steps: five a message, and what each did is in a file outside.
 
-`STEPS_TWIN` names a rule of the engine that is taken out, in the consumers only.
+`STEPS_CONTROL` names a rule of the engine that is taken out, in the consumers only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sequencer import Sequencer
 from sequencer.drain.steps.rules import View
 from sequencer.drain.steps.runner import StepRunner
 
-EFFECTS, TWIN = "STEPS_EFFECTS", "STEPS_TWIN"
+EFFECTS, CONTROL = "STEPS_EFFECTS", "STEPS_CONTROL"
 NAMES = "abcde"
 ITEMS = [{"couple": couple, "id": f"{couple}{n}", "n": n} for couple in "xyz" for n in (1, 2)]
 
@@ -55,7 +55,8 @@ def app(*, once: bool, is_checked: bool = False) -> Sequencer:
 automatic, once, checked = app(once=False), app(once=True), app(once=True, is_checked=True)
 
 
-# -- broken twins ------------------------------------------------------------------------------------------------------
+# -- negative control
+# ------------------------------------------------------------------------------------------------------
 
 note, call, handle, is_open = StepRunner._note, StepRunner._call, StepRunner.handle, View.is_open
 _late: dict[str, Any] = {}
@@ -98,11 +99,11 @@ def as_automatic(self: Any, step: Any) -> bool:
     return is_open(self, step) or self.entry(step.name).state == "started"
 
 
-TWINS: dict[str, list[tuple[Any, str, Any]]] = {
+CONTROLS: dict[str, list[tuple[Any, str, Any]]] = {
     "note dropped": [(StepRunner, "_note", dropped)],
     "note not waited for": [(StepRunner, "_note", unwaited), (StepRunner, "handle", anew)],
     "start noted after the call": [(StepRunner, "_note", start_kept), (StepRunner, "_call", start_behind)],
     "once handled as automatic": [(View, "is_open", as_automatic)],
 }
-for where, attribute, broken in TWINS.get(os.environ.get(TWIN, ""), ()):
+for where, attribute, broken in CONTROLS.get(os.environ.get(CONTROL, ""), ()):
     setattr(where, attribute, broken)

@@ -1,1 +1,1 @@
-"""A model of one lane in plain Python: the same calls as the scripts, the same bytes."""
+"""A model of one shard in plain Python: the same calls as the scripts, the same bytes."""

@@ -1,4 +1,4 @@
-"""The appending script of the model. The lane itself is in lane.py."""
+"""The appending script of the model. The shard itself is in shard.py."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from sequencer.store.watermark import Sequenced
 from sequencer.testing.wire import arrivals
 
 from .record import Cut
-from .state import LaneState, Refused, due_score, unit_of
+from .state import Refused, ShardState, due_score, unit_of
 
 
-class ArrivingLane(LaneState):
+class ArrivingShard(ShardState):
     """Takes messages in."""
 
     def append(self, *args: str) -> bytes:

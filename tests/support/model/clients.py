@@ -1,4 +1,4 @@
-"""Sessions over the model of registry and lanes, which answers at once: for unit tests, with no server and no time."""
+"""Sessions over the model of registry and shards, which answers at once: for unit tests, with no server and no time."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def made(**options: Any) -> tuple[ModelServer, ModelNet, Session]:
 def connected(server: ModelServer, **options: Any) -> Session:
     """Another client, which has used the queue."""
     one = session(ModelNet(server), **options)
-    finish(one.lanes())
+    finish(one.shards())
     return one
 
 
 def looked(net: ModelNet, seq: Session) -> list[str]:
     """What is asked on a new connection."""
     net.one.asked.clear()
-    finish(seq.look(net.one))
+    finish(seq.refresh(net.one))
     return net.asked

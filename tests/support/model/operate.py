@@ -1,4 +1,4 @@
-"""The scripts of the model that people use rather than consumers. The lane itself is in lane.py."""
+"""The scripts of the model that people use rather than consumers. The shard itself is in shard.py."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from dataclasses import replace
 from typing import Any
 
 from .record import Cut
-from .state import PAUSED, LaneState, due_score, unit_of
+from .state import PAUSED, ShardState, due_score, unit_of
 
 
 def digest_of(failure: str) -> str:
     return f"{len(failure.encode())} {failure[-400:]}"
 
 
-class MendedLane(LaneState):
-    """Is mended by hand."""
+class FixedShard(ShardState):
+    """Is fixed by hand."""
 
-    def revise(self, _p: str, group: str, message_id: str, score: str, due: str, _now: str) -> bytes:
+    def update(self, _p: str, group: str, message_id: str, score: str, due: str, _now: str) -> bytes:
         stamp = max(self.clock + 1, self.now_us)
         record, lease = self.bodies.get(group, {}).get(message_id), self.leases.get(group)
         if record is None:
             return b"missing"
         cut = Cut.of(record)
-        in_hand = lease and max(int(cut.stamp), int(cut.due or 0)) <= int(lease[:16])
-        if in_hand and not self.is_over(group):
+        in_progress = lease and max(int(cut.stamp), int(cut.due or 0)) <= int(lease[:16])
+        if in_progress and not self.is_over(group):
             return b"leased"
         if not score and cut.has_effects:
             return b"effects"
@@ -45,7 +45,7 @@ class MendedLane(LaneState):
             self.orders[group][f"{stamp:016d}{message_id}"] = number
             moved = replace(cut, stamp=f"{stamp:016d}", attempts="0000", flag="T" if unit else "D", due=at)
             self.bodies[group][message_id] = moved.text()
-        if in_hand:
+        if in_progress:
             self.leases.pop(group, None)
         self.wake(group, self.now_us)
         self.drop_empty()

@@ -1,4 +1,5 @@
-"""A model of registry and lanes in plain Python: what the scripts `register` and `adopt` do, and a route's comparison.
+"""A model of registry and shards in plain Python: what the scripts `register` and `adopt` do, and a generation's
+comparison.
 
 Written from the scripts' contracts; a test on a real server feeds both the same calls. Each rule of the protocol that a
 walk needs can be switched off: see RULES.
@@ -10,16 +11,16 @@ import json
 from typing import Any
 
 from sequencer.errors import SequencerError
-from sequencer.store.registration import RULES as PUT_OFF
+from sequencer.store.registration import RULES as DEFERRED
 from sequencer.testing.wire import name_of
 
 RULES = {
-    "epochs are times": "with a counter, tables of two queues share an epoch",
-    "lanes hold the table": "a registration that was lost can't be made again",
-    "a clock without a table is refused": "a newcomer takes its own number of lanes",
-    "lanes take what is newer": "a sleeper brings an old table back",
-    "a lane keeps its table": "who looked before there was a registration registers after it was lost",
-    "first pending, then confirmed": "a sleeper brings the table of a deleted queue into a lane without one",
+    "generations are times": "with a counter, tables of two queues share an generation_number",
+    "shards hold the table": "a registration that was lost can't be made again",
+    "a clock without a table is refused": "a newcomer takes its own number of shards",
+    "shards take what is newer": "a sleeper brings an old table back",
+    "a shard keeps its table": "who looked before there was a registration registers after it was lost",
+    "first pending, then confirmed": "a sleeper brings the table of a deleted queue into a shard without one",
     "a deletion is a table": "the same, between the look at the registry and the end of the deletion",
     "what is newer is written back": "an older registry makes everybody wait for ever",
 }
@@ -37,7 +38,7 @@ class ModelServer:
         self.hashes: dict[str, dict[str, str]] = {}
         self.clocks: set[str] = set()
         self.groups: dict[str, dict[str, int]] = {}
-        """Prefix of a lane -> group -> messages."""
+        """Prefix of a shard -> group -> messages."""
 
     def run(self, words: Words) -> Any:
         """The reply to one command, as bytes."""
@@ -103,12 +104,12 @@ class ModelServer:
     def _info(self, *sections: object) -> bytes:
         return b"redis_version:7.0.0\r\nrole:master\r\n"
 
-    def _append(self, prefix: str, route: str, group: str) -> bytes:
-        """In place of append.lua: the group has one message more, where the route is that of the lane."""
+    def _append(self, prefix: str, generation: str, group: str) -> bytes:
+        """In place of append.lua: the group has one message more, where the generation is that of the shard."""
         policy = self.hashes.get(f"{prefix}policy", {})
-        there = policy.get("route", "")
-        if there != route:
-            return b"ROUTE"
+        there = policy.get("generation", "")
+        if there != generation:
+            return b"GENERATION"
         self.clocks.add(f"{prefix}clock")
         groups = self.groups.setdefault(prefix, {})
         groups[group] = groups.get(group, 0) + 1
@@ -123,40 +124,40 @@ class ModelServer:
             if not words["protocol"]:
                 self.hashes.pop(key, None)
                 return []
-            fake = {**there, "route": f"-1.{max(self.now_us, int(words['least']))}", "version": "0"}
+            fake = {**there, "generation": f"-1.{max(self.now_us, int(words['least']))}", "version": "0"}
             return [word.encode() for pair in fake.items() for word in pair]
-        if [there.get("route", ""), there.get("version", "")] == words["seen"]:
+        if [there.get("generation", ""), there.get("version", "")] == words["seen"]:
             if words["protocol"] == "":
                 self.hashes.pop(key, None)
-            elif there and words["epoch"] and not self._is_next(there, words):
+            elif there and words["generation_number"] and not self._is_next(there, words):
                 pass  # without "what is newer is written back"
             else:
                 least = int(words["least"])
-                made = least if self.without == "epochs are times" else max(self.now_us, least)
-                route = f"{words['protocol']}.{words['epoch'] or made}"
+                made = least if self.without == "generations are times" else max(self.now_us, least)
+                generation = f"{words['protocol']}.{words['generation_number'] or made}"
                 rest = ("version", words["version"], "table", words["table"], "policy", words["policy"])
-                self._hset(key, "route", route, *rest)
+                self._hset(key, "generation", generation, *rest)
         return self._hgetall(key)
 
     def _is_next(self, there: dict[str, str], words: Any) -> bool:
-        same = there["route"].partition(".")[2] == words["epoch"]
+        same = there["generation"].partition(".")[2] == words["generation_number"]
         return same or self.without != "what is newer is written back"
 
     def _adopt(self, keys: list[str], args: Words) -> list[Any]:
         prefix, words, step = keys[0].removesuffix("schedule"), json.loads(args[0]), str(args[1])
         key, clock = f"{prefix}policy", f"{prefix}clock"
         policy = self.hashes.get(key, {})
-        if self.without == "a deletion is a table" and str(words.get("route", "")).startswith("-1"):
+        if self.without == "a deletion is a table" and str(words.get("generation", "")).startswith("-1"):
             return [b"same", self._hgetall(key)]
         if step.startswith("woken"):
             if policy.get("again") == step[6:]:
                 del policy["again"]
             return [b"none", []]
-        mine, status = f"{words['route']} {words['version']}", b"none"
+        mine, status = f"{words['generation']} {words['version']}", b"none"
         there: tuple[int, int] | None = None
-        if "route" in policy:
-            there = int(policy["route"].rpartition(".")[2]), int(policy.get("version", 0))
-        wanted = (words["epoch"], words["version"])
+        if "generation" in policy:
+            there = int(policy["generation"].rpartition(".")[2]), int(policy.get("version", 0))
+        wanted = (words["generation_number"], words["version"])
         takes = there is not None and (wanted > there or (wanted != there and self._takes_all()))
         if step == "remove":
             if policy.get("pending") == words["pending"]:
@@ -170,9 +171,9 @@ class ModelServer:
             status = b"pending"
         elif takes or step == "put" or policy.get("pending") == words["pending"]:
             self._set_fields(key, words, mine if words["packed"] else "")
-            self._hset(key, "route", words["route"], "version", words["version"])
+            self._hset(key, "generation", words["generation"], "version", words["version"])
             self._hdel(key, "pending", "packed", "table")
-            if self.without != "lanes hold the table":
+            if self.without != "shards hold the table":
                 self._hset(key, "table", words["table"])
             if words["packed"]:
                 self._hset(key, "packed", words["packed"])
@@ -181,16 +182,16 @@ class ModelServer:
         return [status, self._hgetall(key)]
 
     def _has_other_table(self, policy: dict[str, str], words: Any) -> bool:
-        is_live = not policy.get("route", "0").startswith("-")
-        is_kept = self.without != "a lane keeps its table"
+        is_live = not policy.get("generation", "0").startswith("-")
+        is_kept = self.without != "a shard keeps its table"
         return is_kept and is_live and policy.get("table", words["table"]) != words["table"]
 
     def _takes_all(self) -> bool:
-        return self.without == "lanes take what is newer"
+        return self.without == "shards take what is newer"
 
     def _set_fields(self, key: str, words: Any, mark: str) -> None:
         policy, fields = self.hashes.get(key, {}), words["fields"]
-        if mark and any(name in fields and name in policy and policy[name] != fields[name] for name in PUT_OFF):
+        if mark and any(name in fields and name in policy and policy[name] != fields[name] for name in DEFERRED):
             self._hset(key, "again", mark)
         for name, value in fields.items():
             self._hset(key, name, value)

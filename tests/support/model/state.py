@@ -1,4 +1,4 @@
-"""The state of a lane in plain Python, and what several scripts do to it. The lane itself is in lane.py."""
+"""The state of a shard in plain Python, and what several scripts do to it. The shard itself is in shard.py."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def due_score(time: str, unit: str) -> str:
     return f"{time[:whole]}.{time[whole:]}"
 
 
-class LaneState:
-    """State of a lane, and what several scripts do to it; `now_us` is set by the test."""
+class ShardState:
+    """State of a shard, and what several scripts do to it; `now_us` is set by the test."""
 
     def __init__(self, policy: Policy | None = None) -> None:
         self.now_us = 1_700_000_000_000_000

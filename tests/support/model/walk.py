@@ -1,6 +1,7 @@
 """Walks: programs that register, append, die, sleep and lose answers, one step of one of them at a time.
 
-The programs run the real operations (`RouteSearch`, `delete_queue`) over the model of registry and lanes. A step is one
+The programs run the real operations (`GenerationSearch`, `delete_queue`) over the model of registry and shards. A step
+is one
 round trip. Every choice follows from the seed.
 """
 
@@ -13,9 +14,9 @@ from typing import Any
 
 from sequencer.errors import ConfigurationError, DataError, SequencerError, ServerUnavailable
 from sequencer.queue.registry.deletion import delete_queue
-from sequencer.queue.registry.route_search import RouteSearch
+from sequencer.queue.registry.generation_search import GenerationSearch
 from sequencer.settings.options import QueueOptions
-from sequencer.store.keys import lane_keys, registry_key
+from sequencer.store.keys import registry_key, shard_keys
 from sequencer.store.registration import Registration
 
 from .registry import ModelAlone, ModelServer
@@ -25,8 +26,8 @@ REGISTRY = registry_key("n", "q")
 RATES = {
     "flush": 0.003,
     "registry lost": 0.004,
-    "registry and first lane lost": 0.001,
-    "lane lost": 0.003,
+    "registry and first shard lost": 0.001,
+    "shard lost": 0.003,
     "registry older": 0.001,
     "all begin anew": 0.001,
 }
@@ -65,15 +66,15 @@ class Program:
 
     rng: random.Random
     alone: WalkAlone
-    lanes: int | None
+    shards: int | None
     known: Registration | None = None
     appended: int = 0
     refusals: list[str] = field(default_factory=list)
 
     async def find(self) -> None:
-        options = QueueOptions(queue="q", namespace="n", lanes=self.lanes)
+        options = QueueOptions(queue="q", namespace="n", shards=self.shards)
         net: Any = WalkNet()
-        self.known = await RouteSearch(net, self.alone, options, known=self.known, registers=True).run()
+        self.known = await GenerationSearch(net, self.alone, options, known=self.known, registers=True).run()
 
     async def work(self) -> None:
         while True:
@@ -83,15 +84,15 @@ class Program:
                 assert self.known
                 group = self.rng.randrange(GROUPS)
                 tag = self.known.tags[group % len(self.known.tags)]
-                words = ("APPEND", lane_keys("n", "q", tag).prefix, self.known.route, str(group))
+                words = ("APPEND", shard_keys("n", "q", tag).prefix, self.known.generation, str(group))
                 (reply,) = await self.alone.send([words])
-                if reply == b"ROUTE":
+                if reply == b"GENERATION":
                     await self.find()
                 else:
                     self.appended += 1
-            except (DataError, ConfigurationError) as error:  # a person starts it again, without lanes=
+            except (DataError, ConfigurationError) as error:  # a person starts it again, without shards=
                 self.refusals.append(str(error))
-                self.known = self.lanes = None
+                self.known = self.shards = None
             except ServerUnavailable:
                 pass
 
@@ -106,7 +107,7 @@ class Walk:
         self.weather = WEATHERS[seed % len(WEATHERS)]
         """What goes wrong far more often than the rest."""
         self.lost = False
-        """Whether a lane lost its policy: then nobody may know any more how many lanes there were."""
+        """Whether a shard lost its policy: then nobody may know any more how many shards there were."""
         self._programs = [self._program() for _ in range(PROGRAMS)]
         self._deleter: tuple[Coroutine[Any, Any, Any], Any] | None = None
         self._older: dict[str, str] = {}
@@ -170,19 +171,19 @@ class Walk:
         self._deleter = None if work is None or self.rng.random() < 0.005 else (work, answer)
 
     def _fault(self) -> None:
-        server, first = self.server, lane_keys("n", "q", 0).policy
+        server, first = self.server, shard_keys("n", "q", 0).policy
         if self._strikes("flush"):
             server.hashes.clear()
             server.clocks.clear()
             server.groups.clear()
         if self._strikes("registry lost"):
             server.hashes.pop(REGISTRY, None)
-        if self._strikes("registry and first lane lost"):
+        if self._strikes("registry and first shard lost"):
             self._restart(server.hashes.get(first, {}).get("table", ""))
             server.hashes.pop(REGISTRY, None)
             self.lost = server.hashes.pop(first, None) is not None or self.lost
-        if self._strikes("lane lost"):
-            policy = lane_keys("n", "q", self.rng.randrange(3)).policy
+        if self._strikes("shard lost"):
+            policy = shard_keys("n", "q", self.rng.randrange(3)).policy
             self.lost = server.hashes.pop(policy, None) is not None or self.lost
         if self._strikes("registry older"):
             if self._older and server.hashes.get(REGISTRY):
@@ -195,7 +196,7 @@ class Walk:
     def _restart(self, table: str) -> None:
         """Programs begin anew, but for some that know this table.
 
-        Who knew a queue that was deleted since would register that again where neither registry nor lane 0 says more.
+        Who knew a queue that was deleted since would register that again where neither registry nor shard 0 says more.
         """
         for at, (one, work, _) in enumerate(self._programs):
             if one.known is None or one.known.table != table or self.rng.random() < 0.5:
@@ -207,22 +208,22 @@ class Walk:
 
     def _check(self) -> None:
         for group in map(str, range(GROUPS)):
-            lanes = sorted(prefix for prefix, groups in self.server.groups.items() if group in groups)
-            if len(lanes) > 1:
-                self.problems.append(f"group {group} has messages in {' and '.join(lanes)}")
+            shards = sorted(prefix for prefix, groups in self.server.groups.items() if group in groups)
+            if len(shards) > 1:
+                self.problems.append(f"group {group} has messages in {' and '.join(shards)}")
 
     def _end(self) -> None:
         """All is calm: a deletion comes to its end, everybody can append, and a newcomer sees all."""
         while self._deleter is not None:
             _, work, answer = self._step((None, *self._deleter), may_fail=False)
             self._deleter = None if work is None else (work, answer)
-        if any(fields.get("route", "").startswith("-1") for fields in self.server.hashes.values()):
+        if any(fields.get("generation", "").startswith("-1") for fields in self.server.hashes.values()):
             options, net = QueueOptions(queue="q", namespace="n"), WalkNet()
             self._deleter = (delete_queue(net, WalkAlone(self.server), options), None)  # type: ignore[arg-type]
             self._end()
             return
         newcomer = self._program()
-        newcomer[0].lanes = None
+        newcomer[0].shards = None
         everybody = [*self._programs, newcomer]
         for at, first in enumerate(everybody):
             program, before = first, first[0].appended
@@ -232,7 +233,7 @@ class Walk:
                 if self.problems:
                     return
             everybody[at] = program
-            if self.server.hashes.get(REGISTRY, {}).get("route", "").startswith("-1"):
+            if self.server.hashes.get(REGISTRY, {}).get("generation", "").startswith("-1"):
                 return  # a registry that went back to a deletion that was over: a person ends it
             if program[0].appended == before and not (self.lost and program[0].refusals):
                 self.problems.append(f"a program could not append any more: {program[0].refusals[-1:]}")
@@ -248,5 +249,5 @@ class Walk:
         for prefix, groups in self.server.groups.items() if known else ():
             for group in groups:
                 tag = known.tags[int(group) % len(known.tags)] if known else ""
-                if lane_keys("n", "q", tag).prefix != prefix:
+                if shard_keys("n", "q", tag).prefix != prefix:
                     self.problems.append(f"group {group} lies in {prefix}, where a newcomer does not look")

@@ -185,7 +185,7 @@ def _apps(draw: st.DrawFn) -> App:
         frozenset(draw(st.lists(st.sampled_from(_NAMES), max_size=1))),
         draw(st.sampled_from((1, 2, 3))),
         draw(st.sampled_from(("park", "dead", "drop"))),
-        on_question=draw(st.sampled_from(("park", "dead"))),
+        on_unresolved=draw(st.sampled_from(("park", "dead"))),
     )
 
 

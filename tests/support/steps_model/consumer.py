@@ -24,11 +24,11 @@ from .actions import (
     Returned,
 )
 from .declared import App, Step
-from .lane import Lane
 from .ledger import Ledger
 from .passes import Pass, begin, next_action, stopped
 from .record import Claim, Record
 from .rules import Rules
+from .shard import Shard
 from .truth import Run, Truth
 
 MOST = 2
@@ -42,8 +42,8 @@ class Died(Exception):
 class Consumer:
     """One process with one version of the app."""
 
-    def __init__(self, rng: random.Random, lane: Lane, truth: Truth, app: App, rules: Rules, moods: Any) -> None:
-        self.rng, self.lane, self.truth, self.app, self.rules, self.moods = rng, lane, truth, app, rules, moods
+    def __init__(self, rng: random.Random, shard: Shard, truth: Truth, app: App, rules: Rules, moods: Any) -> None:
+        self.rng, self.shard, self.truth, self.app, self.rules, self.moods = rng, shard, truth, app, rules, moods
         self.claim: Claim | None = None
         self.group = ""
         self.place = 0
@@ -70,14 +70,14 @@ class Consumer:
 
     @property
     def is_valid(self) -> bool:
-        return self.claim is not None and self.lane.groups[self.group].token == self.claim.token
+        return self.claim is not None and self.shard.groups[self.group].token == self.claim.token
 
     def died(self) -> None:
         for record in self.claim.records[: self.place + 1] if self.claim else ():
             self.truth.disturbed.add(record.uid)
 
     def stop(self) -> None:
-        """A stop signal: the pass in hand ends between two steps."""
+        """A stop signal: the pass in progress ends between two steps."""
         self.is_stopping = True
         if self.state is not None:
             self.state = stopped(self.state)
@@ -104,18 +104,18 @@ class Consumer:
         elif isinstance(self.action, Nack):
             self._nack(self.action, faults)
         elif isinstance(self.action, (Release, Lost)):
-            self._give_back()
+            self._release()
 
     def _claim(self) -> None:
-        due = self.lane.due()
+        due = self.shard.due()
         if not due:
             return
         self.group = self.rng.choice(sorted(due))
-        was_held = self.lane.groups[self.group].token
-        self.claim = self.lane.claim(self.group, MOST)
+        was_held = self.shard.groups[self.group].token
+        self.claim = self.shard.claim(self.group, MOST)
         if was_held:
             self.truth.claimed(self.claim.records[0].uid, self.app.max_attempts)
-            there = self.lane.groups[self.group].records.values()
+            there = self.shard.groups[self.group].records.values()
             self.truth.disturbed |= {record.uid for record in there}
         self.place = 0
         self._begin()
@@ -167,7 +167,7 @@ class Consumer:
     def _is_alone(self, what: str) -> None:
         """The messages before this one are gone from the server."""
         assert self.claim is not None
-        there = self.lane.groups[self.group].records.values()
+        there = self.shard.groups[self.group].records.values()
         before = [record.member for record in self.claim.records[: self.place]]
         if any(record.member in before for record in there):
             self.truth.wrong(f"order: {what} of message {self.uid} came while the message before it was still there")
@@ -186,7 +186,7 @@ class Consumer:
         """The member of the last one, which the call behind them names."""
         assert self.claim is not None
         for record, ack in self.acks if "ack refused" not in faults else ():
-            if self.lane.ack(self.group, self.claim.token, record) == 1:
+            if self.shard.ack(self.group, self.claim.token, record) == 1:
                 self.truth.acked(record.uid, self.app, record.kind, ack, self.claim.token)
         return self.acks[-1][0].member if self.acks else None
 
@@ -195,10 +195,10 @@ class Consumer:
         self.serial += 1
         sent = replace(self.record, serial=self.serial)
         before = self._send_acks(faults)
-        code = self.lane.note(self.group, self.claim.token, sent, before, note)
+        code = self.shard.note(self.group, self.claim.token, sent, before, note)
         if code == -2:
             before = self._send_acks(frozenset())
-            code = self.lane.note(self.group, self.claim.token, sent, before, note)
+            code = self.shard.note(self.group, self.claim.token, sent, before, note)
         if "repeat" in faults:
             self.late.append((self.group, self.claim.token, sent, note))
         self.acks.clear()
@@ -212,20 +212,20 @@ class Consumer:
     def _nack(self, nack: Nack, faults: frozenset[str]) -> None:
         assert self.claim is not None
         was_valid = self.is_valid
-        code = self.lane.nack(self.group, self.claim.token, self.record, self._send_acks(faults), nack)
+        code = self.shard.nack(self.group, self.claim.token, self.record, self._send_acks(faults), nack)
         if code == -2:
-            code = self.lane.nack(self.group, self.claim.token, self.record, self._send_acks(frozenset()), nack)
+            code = self.shard.nack(self.group, self.claim.token, self.record, self._send_acks(frozenset()), nack)
         if code == 1 and was_valid:
             self._is_alone("the failure")
-            if not nack.is_missing:  # it is given back as it was
+            if not nack.is_missing:  # it is released as it was
                 self.truth.written(self.uid, self.app, self.record.kind, self.claim.token)
             self.truth.nacked(self.uid, nack, self.app, self.record.kind, self.claim.token)
         self._end(is_disturbed=code != 1)
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         assert self.claim is not None
         self._send_acks(frozenset())
-        self.lane.release(self.group, self.claim.token)
+        self.shard.release(self.group, self.claim.token)
         self._end(is_disturbed=isinstance(self.action, Lost))
 
     def _next(self) -> None:
@@ -234,7 +234,7 @@ class Consumer:
             self.place += 1
             self._begin()
         else:
-            self._give_back()
+            self._release()
 
     def _end(self, *, is_disturbed: bool) -> None:
         if is_disturbed:

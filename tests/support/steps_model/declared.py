@@ -19,7 +19,7 @@ class Step:
     after: str = ""
     """Names, with blanks between them."""
     optional: bool = False
-    tries: int | None = None
+    attempts: int | None = None
     """None for the limit of the app, or 1 if the step is optional."""
     has_check: bool = False
 
@@ -40,7 +40,7 @@ class App:
     on_failure: str = "park"
     """park, dead or drop; the next two likewise."""
     on_unknown: str = "park"
-    on_question: str = "park"
+    on_unresolved: str = "park"
     """park or dead."""
 
     def steps(self, kind: str) -> tuple[Step, ...]:
@@ -49,8 +49,8 @@ class App:
 
     def limit(self, step: Step) -> int:
         """How often a step may be tried until it is given up."""
-        if step.tries is not None:
-            return step.tries
+        if step.attempts is not None:
+            return step.attempts
         return 1 if step.optional else self.max_attempts
 
 

@@ -45,7 +45,7 @@ class Entry:
     once: bool = False
     optional: bool = False
     state: State = "open"
-    tries: int = 0
+    attempts: int = 0
     turn: int = 1
     token: int = 0
     """Of the lease under which a `once` step was started."""
@@ -107,7 +107,7 @@ class Ledger:
     def plain(self) -> dict[str, Any]:
         """As JSON has it in the record: names of fields as in the design, without times."""
         rows = [
-            [e.name, e.kind, LETTERS[e.state], e.tries, e.turn, e.who or e.token, e.error or e.result]
+            [e.name, e.kind, LETTERS[e.state], e.attempts, e.turn, e.who or e.token, e.error or e.result]
             for e in self.entries
         ]
         return {"k": self.stamp, "s": rows, "log": list(self.log)}

@@ -42,12 +42,12 @@ def _steps(rng: random.Random) -> tuple[Step, ...]:
         known = [step.name for step in steps]
         after = " ".join(rng.sample(known, min(len(known), rng.choice((1, 1, 2))))) if rng.random() < 0.25 else ""
         once = rng.random() < 0.45
-        order, tries = rng.choice((1, 1, 5, 10)), rng.choice((None, None, 1, 2))
-        steps.append(Step(name, order, once, after, optional, tries, once and rng.random() < 0.4))
-    return _mended(steps)
+        order, attempts = rng.choice((1, 1, 5, 10)), rng.choice((None, None, 1, 2))
+        steps.append(Step(name, order, once, after, optional, attempts, once and rng.random() < 0.4))
+    return _fixed(steps)
 
 
-def _mended(steps: list[Step]) -> tuple[Step, ...]:
+def _fixed(steps: list[Step]) -> tuple[Step, ...]:
     """Without what would be refused at registration."""
     names = {step.name: step for step in steps}
     found = [replace(step, after=" ".join(name for name in step.before if name in names)) for step in steps]
@@ -75,7 +75,7 @@ def _changed(rng: random.Random, steps: tuple[Step, ...]) -> tuple[Step, ...]:
             after[place] = replace(after[place], once=not after[place].once, has_check=False)
         elif what == "optional":
             after[place] = replace(after[place], optional=not after[place].optional)
-    return _mended(after)
+    return _fixed(after)
 
 
 @dataclass
@@ -99,7 +99,7 @@ class Moods:
             kinds,
             on_failure=rng.choice(("park", "park", "dead", "drop")),
             on_unknown=rng.choice(("park", "dead", "drop")),
-            on_question=rng.choice(("park", "dead")),
+            on_unresolved=rng.choice(("park", "dead")),
             max_attempts=rng.choice((2, 3)),
         )
         later = {kind: _changed(rng, steps) if rng.random() < 0.7 else steps for kind, steps in kinds.items()}
@@ -117,7 +117,7 @@ class Moods:
             name: rate * (rng.choice((4, 8)) if name in often else rng.choice((0, 1))) for name, rate in FAULTS.items()
         }
         if rng.random() < 0.15:  # persons at dead letters
-            first, second = (replace(app, on_failure="dead", on_question="dead") for app in (first, second))
+            first, second = (replace(app, on_failure="dead", on_unresolved="dead") for app in (first, second))
             rates |= {"look": 0.15, "answer": 0.1}
         moods = {name: rng.choice(MOODS) for name in NAMES}
         checks = rng.choice(("honest", "honest", "raises", "dies"))

@@ -110,7 +110,7 @@ def _hear(state: Pass, event: Event) -> Pass:
 
 
 def _unconfirmed(state: Pass, name: str) -> Pass:
-    """The step is not called in this pass; others go on. An outage: it is tried again, and nothing is counted."""
+    """The step is not called in this pass; others go on. An outage: it is retried, and nothing is counted."""
     if not state.rules.waits_for_replicas():
         return state
     state = _put(state, state.rules.unconfirmed(state.entry(name)))
@@ -121,10 +121,10 @@ def _ran(state: Pass, step: Step, event: Returned | Raised) -> Pass:
     entry = state.entry(step.name)
     if isinstance(event, Returned):
         return _put(
-            state, entry.moved("done", tries=entry.tries + 1, result=event.result, error=""), has_progressed=True
+            state, entry.moved("done", attempts=entry.attempts + 1, result=event.result, error=""), has_progressed=True
         )
     if event.error == "result":
-        done = entry.moved("done", tries=entry.tries + 1, error=event.error)
+        done = entry.moved("done", attempts=entry.attempts + 1, error=event.error)
         state, ending = _put(state, done, has_progressed=True), state.rules.lost_result(done)
         return replace(state, ending=ending, reason=event.error) if ending else state
     state = _told(state, event, entry)
@@ -239,7 +239,7 @@ def _end(state: Pass) -> tuple[Pass, Action]:
         return state, Ack(rules.written(ledger), bool(rules.failures(ledger)))
     if not any(rules.can_be_tried(step, ledger, state.steps, app, token) for step in state.steps):
         return _give_up(state, app.on_failure, state.reason or "failed")
-    most = max(entry.tries for entry in ledger.entries)
+    most = max(entry.attempts for entry in ledger.entries)
     delay = min(state.delays) if state.delays else 2 ** max(most - 1, 0)
     failure = Failure(state.reason or "failed")
     written = rules.written(ledger)
@@ -268,6 +268,6 @@ def _give_up(state: Pass, ending: str, reason: str, missing: tuple[str, ...] = (
     rules = state.rules
     questions = tuple(rules.questions(state.ledger, reason))
     if questions:
-        ending = state.app.on_question
+        ending = state.app.on_unresolved
     ledger = state.ledger if ending == "drop" else rules.fresh(state.ledger)
     return state, Nack(rules.written(ledger), state.has_progressed, ending, Failure(reason, questions, missing))

@@ -1,4 +1,4 @@
-"""What a lane holds: records with their ledgers, groups with their leases and failures. Plain data."""
+"""What a shard holds: records with their ledgers, groups with their leases and failures. Plain data."""
 
 from __future__ import annotations
 

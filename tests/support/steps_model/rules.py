@@ -1,6 +1,7 @@
 """The rules of a pass: what a ledger and the declared steps mean together. Pure; each rule is one method.
 
-A twin is a subclass with one method changed: it shows what the rule is for. Nothing here knows of a server or a clock.
+A control is a subclass with one method changed: it shows what the rule is for. Nothing here knows of a server or a
+clock.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from .ledger import Entry, Ledger, LedgerError
 
 
 class Rules:
-    """What each entry means for the pass in hand."""
+    """What each entry means for the pass in progress."""
 
     # -- the ledger and the steps that this version declares -------------------------------------------------------
 
@@ -53,16 +54,16 @@ class Rules:
         return all((before := ledger.get(name)) is not None and before.state == "done" for name in step.before)
 
     def is_open(self, entry: Entry, limit: int) -> bool:
-        """Whether the step may be called now. A failed automatic one with tries left is read as open."""
+        """Whether the step may be called now. A failed automatic one with attempts left is read as open."""
         is_ready = entry.state == "open" or (entry.state == "failed" and not entry.once)
-        return is_ready and entry.tries < limit
+        return is_ready and entry.attempts < limit
 
     def may_check(self, step: Step, entry: Entry, limit: int, token: int) -> bool:
         """Whether `check` is to say how a `once` step ended: unknown, or failed. After the last try too: so it is asked
         once more than the step is called.
         """
         is_asked = self.is_unknown(entry, token) or (entry.once and entry.state == "failed")
-        return is_asked and step.has_check and entry.tries <= limit
+        return is_asked and step.has_check and entry.attempts <= limit
 
     def may_ask(self, step: Step, ledger: Ledger, unanswered: int, limit: int) -> bool:
         """Whether `check` is asked before a person is, though the message is given up. Where as many processes ended as
@@ -85,7 +86,7 @@ class Rules:
         return True
 
     def unconfirmed(self, entry: Entry) -> Entry:
-        """Its start is taken back: it is known not to have begun, and no try of it is counted."""
+        """Its start is taken back: it is known not to have begun, and no attempt of it is counted."""
         return entry.moved("open", token=0)
 
     def waits_for_end(self) -> bool:
@@ -103,9 +104,11 @@ class Rules:
         if entry.once and self.says_nothing_happened(step, error):
             return self.nothing_happened(entry, error, counts=counts)
         is_free = not entry.once and self.is_outage(entry, error) and not counts
-        tries = entry.tries if is_free else entry.tries + 1  # failed all the same: what timed out may have acted
-        is_last = entry.optional and entry.once and not (step.has_check and tries <= limit)
-        return entry.moved("left" if is_last else "failed", tries=tries, error=error)
+        attempts = (
+            entry.attempts if is_free else entry.attempts + 1
+        )  # failed all the same: what timed out may have acted
+        is_last = entry.optional and entry.once and not (step.has_check and attempts <= limit)
+        return entry.moved("left" if is_last else "failed", attempts=attempts, error=error)
 
     def is_outage(self, entry: Entry, error: str) -> bool:
         """Whether it says that something all handlers need is away; of an optional step only where it was meant."""
@@ -116,19 +119,19 @@ class Rules:
         return error in ("retry", "outage by hand", "park", "set aside") or (step.once and error == "declined")
 
     def nothing_happened(self, entry: Entry, error: str, *, counts: bool) -> Entry:
-        """It is open again. It counts a try, and so does an outage that counts: else it could go on for ever. An
+        """It is open again. It counts an attempt, and so does an outage that counts: else it could go on for ever. An
         optional one that was declined is left.
         """
         counted = 1 if error != "outage by hand" or counts else 0
         is_left = error == "declined" and entry.optional
-        return entry.moved("left" if is_left else "open", tries=entry.tries + counted, error=error, token=0)
+        return entry.moved("left" if is_left else "open", attempts=entry.attempts + counted, error=error, token=0)
 
     def check_raised(self, entry: Entry, error: str, *, counts: bool) -> Entry:
-        """A check that raises counts as a try of its step, as an outage that counts does: else it could go on for
+        """A check that raises counts as an attempt of its step, as an outage that counts does: else it could go on for
         ever.
         """
         is_free = self.is_outage(entry, error) and not counts
-        return entry if is_free else replace(entry, tries=entry.tries + 1, error=error)
+        return entry if is_free else replace(entry, attempts=entry.attempts + 1, error=error)
 
     def stops_pass(self, step: Step, entry: Entry, error: str, app: App) -> str:
         """What a step asks for its message: the end of the pass with this ending; else the next step runs."""
@@ -174,7 +177,7 @@ class Rules:
         return ledger
 
     def is_over(self, step: Step, ledger: Ledger, steps: Sequence[Step], app: App, token: int) -> bool:
-        """Whether nothing will ever call the step: it has no tries, or a step that it comes after is left.
+        """Whether nothing will ever call the step: it has no attempts, or a step that it comes after is left.
 
         Behind a required step it waits: a person may say how that one ended, or resume it.
         """
@@ -207,9 +210,11 @@ class Rules:
         return [e.name for e in ledger.entries if e.once and not e.optional and e.state in ("started", "failed")]
 
     def fresh(self, ledger: Ledger) -> Ledger:
-        """Written by each nack that parks or buries: what is not done gets its tries anew; the log keeps the past."""
+        """Written by each nack that parks or buries: what is not done gets its attempts anew; the log keeps the
+        past.
+        """
         over = ("done", "left")
-        return replace(ledger, entries=tuple(e if e.state in over else replace(e, tries=0) for e in ledger.entries))
+        return replace(ledger, entries=tuple(e if e.state in over else replace(e, attempts=0) for e in ledger.entries))
 
     # -- the answer of a person ----------------------------------------------------------------------------------
 
@@ -221,4 +226,4 @@ class Rules:
         """`--again`: for a step that is unknown, failed and `once`, or left. It runs under a new key."""
         if not (entry.once or entry.state == "left"):
             raise LedgerError(f"step {entry.name} can't be run again: it is {entry.state} and automatic")
-        return entry.moved("open", by="person", turn=entry.turn + 1, tries=0, token=0)
+        return entry.moved("open", by="person", turn=entry.turn + 1, attempts=0, token=0)

@@ -1,4 +1,4 @@
-"""What really happened, outside of the lane, and what is wrong with it. The judge of a walk: it reads no ledger."""
+"""What really happened, outside of the shard, and what is wrong with it. The judge of a walk: it reads no ledger."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .declared import App, Step
 NOTHING_HAPPENED = ("retry", "outage by hand", "park", "set aside", "declined")
 """What a `once` step raises to say so."""
 MOST_PASSES = 13
-"""So many passes may wait in a row though nothing got done: more than all tries of all steps."""
+"""So many passes may wait in a row though nothing got done: more than all attempts of all steps."""
 
 
 @dataclass
@@ -247,4 +247,4 @@ class Truth:
                 self.wrong(f"skipped: optional step {step.name} of message {uid} was never tried")
         failed = {step.name for step in steps if step.optional and not self.is_done(uid, step.name)}
         if failed and not ack.with_failures:
-            self.wrong(f"untold: message {uid} is finished, though {sorted(failed)} failed")
+            self.wrong(f"pending_news: message {uid} is finished, though {sorted(failed)} failed")

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from .consumer import Consumer, Died, answered
-from .lane import PARKED, Lane
 from .ledger import LedgerError
 from .moods import KINDS, Moods
 from .record import Record, Told
 from .rules import Rules
+from .shard import PARKED, Shard
 from .truth import Truth
 
 LINES, LAST_LINES = 220, 700
@@ -32,10 +32,10 @@ class Walk:
         rng: random.Random,
         *,
         rules: Rules | None = None,
-        lane: Lane | None = None,
+        shard: Shard | None = None,
         plot: Mapping[int, str] | None = None,
     ) -> None:
-        self.rng, self.lane, self.rules, self.line = rng, lane or Lane(), rules or Rules(), 0
+        self.rng, self.shard, self.rules, self.line = rng, shard or Shard(), rules or Rules(), 0
         self.plot = plot
         """What goes wrong at which line, and nothing else; None to leave it to chance."""
         self.truth = Truth()
@@ -61,10 +61,10 @@ class Walk:
         return self.problems
 
     def _started(self) -> Consumer:
-        return Consumer(self.rng, self.lane, self.truth, self.rng.choice(self.moods.versions), self.rules, self.moods)
+        return Consumer(self.rng, self.shard, self.truth, self.rng.choice(self.moods.versions), self.rules, self.moods)
 
     def _line(self) -> None:
-        self.lane.now += 1
+        self.shard.now += 1
         for name in self.moods.rates:
             if name not in OF_A_LINE and self._happens(name):
                 self._happen(name)
@@ -93,7 +93,7 @@ class Walk:
 
     def _happen(self, name: str) -> None:
         which = self.rng.randrange(2)
-        records = [record for group in self.lane.groups.values() for record in group.records.values()]
+        records = [record for group in self.shard.groups.values() for record in group.records.values()]
         acts: dict[str, Callable[[], None]] = {
             "death": lambda: self._die(which),
             "lease ends": self._end_lease,
@@ -103,7 +103,7 @@ class Walk:
             "look": self._look,
             "answer": self._answer,
             "age": self._age,
-            "forget": self.lane.known.clear,
+            "forget": self.shard.known.clear,
         }
         if name in acts:
             acts[name]()
@@ -112,44 +112,44 @@ class Walk:
 
     def _touch(self, name: str, record: Record) -> None:
         """Somebody changes a message that waits, or is being handled."""
-        lane, rng = self.lane, self.rng
+        shard, rng = self.shard, self.rng
         if name == "reschedule":
-            lane.reschedule(record.group, record.id, lane.now + rng.choice((0, 0, 5, 30)))
+            shard.reschedule(record.group, record.id, shard.now + rng.choice((0, 0, 5, 30)))
             self.truth.disturbed.add(record.uid)
         elif name == "cancel":
-            if lane.cancel(record.group, record.id) == "cancelled":
+            if shard.cancel(record.group, record.id) == "cancelled":
                 self.truth.gone(record.uid, name)
         elif name == "replace":
-            if lane.append(self._new(record), is_replacement=True) == "replaced":
+            if shard.append(self._new(record), is_replacement=True) == "replaced":
                 self.truth.gone(record.uid, name)
         elif name == "fate":
             fated = replace(record, fate=rng.choice(sorted(self.moods.fates)))
-            lane.groups[record.group].records[record.id] = fated
+            shard.groups[record.group].records[record.id] = fated
 
     def _new(self, like: Record) -> Record:
         self.uids += 1
         return replace(like, uid=self.uids, ledger=None, serial=0, unanswered=0, fate="")
 
     def _append(self) -> None:
-        rng, now = self.rng, self.lane.now
-        if sum(len(group.records) for group in self.lane.groups.values()) >= 5:
+        rng, now = self.rng, self.shard.now
+        if sum(len(group.records) for group in self.shard.groups.values()) >= 5:
             return
         group = rng.choice(GROUPS)
         due = rng.choice((0, 0, 0, now + 10))
         record = Record(f"{group[0]}{rng.choice(IDS)}", group, rng.choice(KINDS), 0, rng.randrange(20), due=due)
-        self.lane.append(self._new(record))
+        self.shard.append(self._new(record))
 
     def _end_lease(self) -> None:
-        held = [group for group in self.lane.groups.values() if group.token]
+        held = [group for group in self.shard.groups.values() if group.token]
         if held:
-            self.rng.choice(held).visible = self.lane.now
+            self.rng.choice(held).visible = self.shard.now
 
     def _late_note(self) -> None:
         """The network delivers a copy of a note that was repeated meanwhile."""
         late = [*self.late, *(one for consumer in self.consumers for one in consumer.late)]
         if late:
             group, token, record, note = self.rng.choice(late)
-            self.lane.note(group, token, record, None, note)
+            self.shard.note(group, token, record, None, note)
 
     def _deploy(self, which: int) -> None:
         """The process ends between two passes; another version may follow it."""
@@ -162,10 +162,10 @@ class Walk:
     def _stuck(self) -> list[tuple[Record, Told]]:
         parked = [
             (next(record for record in group.records.values() if record.member == group.told.member), group.told)
-            for group in self.lane.groups.values()
+            for group in self.shard.groups.values()
             if group.visible == PARKED and group.told is not None
         ]
-        return [*parked, *self.lane.letters.values()]
+        return [*parked, *self.shard.letters.values()]
 
     def _look(self) -> None:
         """A person looks at what is parked or set aside, asks the bank, and makes up an answer."""
@@ -197,15 +197,15 @@ class Walk:
         except LedgerError as error:
             self.truth.wrong(f"refused: {error}")
             return
-        lane = self.lane
-        if record.id in lane.letters:
-            is_done = lane.redrive(record.id, told, ledger if record.ledger or answers else None)
+        shard = self.shard
+        if record.id in shard.letters:
+            is_done = shard.redrive(record.id, told, ledger if record.ledger or answers else None)
         elif not self.moods.is_calm and self.rng.random() < 0.1:
             is_done, answers = False, {}
-            if record.group in lane.groups:
-                lane.skip(record.group, told)
+            if record.group in shard.groups:
+                shard.skip(record.group, told)
         else:
-            is_done = lane.resume(record.group, told, ledger if record.ledger or answers else None)
+            is_done = shard.resume(record.group, told, ledger if record.ledger or answers else None)
         if is_done:
             self.truth.let_go_on(record.uid)
         for name, result in answers.items() if is_done else ():
@@ -216,10 +216,10 @@ class Walk:
 
     def _age(self) -> None:
         """`dead_window` removes a letter."""
-        if self.lane.letters:
-            letter = self.rng.choice(sorted(self.lane.letters))
-            uid = self.lane.letters[letter][0].uid
-            if self.lane.age_out(letter):
+        if self.shard.letters:
+            letter = self.rng.choice(sorted(self.shard.letters))
+            uid = self.shard.letters[letter][0].uid
+            if self.shard.age_out(letter):
                 self.truth.gone(uid, "age")
 
     # -- the end ---------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class Walk:
         self.moods.is_calm = True
         self.plot = {}
         for line in range(LAST_LINES):
-            self.lane.now += 20
+            self.shard.now += 20
             self._turn(line % 2)
             if line % 5 == 0:
                 for which in range(2):
@@ -237,7 +237,7 @@ class Walk:
                 if stuck := self._stuck():
                     record, told = self.rng.choice(stuck)
                     self._act(record, told, self._answers(record, told))
-            if self.problems or not (self.lane.letters or any(g.records for g in self.lane.groups.values())):
+            if self.problems or not (self.shard.letters or any(g.records for g in self.shard.groups.values())):
                 return
-        left = [record for group in self.lane.groups.values() for record in group.records.values()]
-        self.truth.wrong(f"for ever: {left or list(self.lane.letters.values())} is still there")
+        left = [record for group in self.shard.groups.values() for record in group.records.values()]
+        self.truth.wrong(f"for ever: {left or list(self.shard.letters.values())} is still there")

@@ -1,5 +1,5 @@
--- release: groups that have no messages any more leave the schedule, and those to be given back
--- become due. Groups that are gone; score, group ... of those given back; all that are free now.
+-- release: groups that have no messages any more leave the schedule, and those to be released
+-- become due. Groups that are gone; score, group ... of those released; all that are free now.
 local function free_of(valid, orders)
   local left = #orders > 0 and call('EXISTS', unpack(orders)) or 0
   local gone, visibles, free = {}, {}, {}

@@ -1,6 +1,6 @@
 -- fair_share: how much of what is due a claim takes. Half of the groups, so that other consumers
 -- find some, and the caller's next claim: with all of them in one hand, others are idle. Counted
--- are all that look due; one that is put off then is taken for due once. Returns how many to take,
+-- are all that look due; one that is deferred then is taken for due once. Returns how many to take,
 -- and how many are due; `due` keeps one more than is taken.
 local function half_of(due, max_groups)
   local all = #due

@@ -13,7 +13,7 @@ local function forget(group, mark_us, mark_cap) -- one that was deleted by hand
   retire(group, mark_us, mark_cap)
 end
 
-local function put_off(group, at) -- until its head may be handled; what the reply says of that
+local function deferred(group, at) -- until its head may be handled; what the reply says of that
   local text = at < math.huge and fmt('%.0f', at) or ''
   call('ZADD', schedule, at < math.huge and text or 'inf', group)
   call('HDEL', leases, group)

@@ -1,4 +1,4 @@
--- idle: the answer where nothing is due. `probe_us`: when an outage that holds the lane back is
+-- idle: the answer where nothing is due. `probe_us`: when an outage that holds the shard back is
 -- probed next, else false; `only`: the group that alone was asked for, else "".
 local function idle_reply(is_paused, probe_us, only)
   if only == '' then

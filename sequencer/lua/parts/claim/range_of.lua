@@ -1,4 +1,4 @@
--- range_of: the members of a group in order, from its head on. A group in hand: [member, ...]
+-- range_of: the members of a group in order, from its head on. A group in progress: [member, ...]
 -- where stride is 1, [member, score, ...] where it is 2; or its error.
 local function range_of(order, last, is_scored)
   local to = last == 0 and '0' or last

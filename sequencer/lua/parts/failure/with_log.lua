@@ -1,6 +1,6 @@
 -- with_log: a failure, with the log of those before it that the same message had: the last four,
 -- each as [attempt, at, error]. What counted no attempt is none of them: an outage, or a message
--- that was given back.
+-- that was released.
 --+ failure/failure_of
 --+ failure/first_of
 local BEFORE = 4

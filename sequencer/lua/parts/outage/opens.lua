@@ -1,4 +1,4 @@
--- opens: counts the failures that may become an outage, until they are enough to hold the lane
+-- opens: counts the failures that may become an outage, until they are enough to hold the shard
 -- back: within 10 s at least 5, of at least 3 groups, and more than the messages handled
 -- meanwhile.
 local WINDOW_US, FAILURES, GROUPS = 10000000, 5, 3

@@ -1,4 +1,4 @@
--- probe: what a claim takes while an outage holds the lane back. Those without a failure first:
+-- probe: what a claim takes while an outage holds the shard back. Those without a failure first:
 -- what failed may have failed for a reason of its own.
 local function probe_order(due)
   local failed, order = call('HMGET', failures, unpack(due)), {}

@@ -1,0 +1,153 @@
+"""Commands for those who are told: alerts, and watch for those who run no master."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..client import Sequencer
+from ..errors import ConfigurationError
+from ..texts.words import many, plain
+from ..values.alerts import Incident
+from ..values.checks import nearest
+from ..values.views import as_json
+from .app import (
+    FINE,
+    GAVE_UP,
+    OPEN,
+    JsonOption,
+    NamespaceOption,
+    OptionalQueueArgument,
+    RedisOption,
+    app,
+    call_option,
+)
+from .file import FileArgument, NamespaceOfFileOption, find, read, read_with_server
+from .queues import clients_of
+from .render import cells, console, print_json, say, seconds, table
+
+if TYPE_CHECKING:
+    from ..processes.master.plan import RunPlan
+
+SENT_S = 25.0
+"""So long `watch --once` waits for what it sends: three attempts of a target."""
+FileOption = Annotated[
+    str | None,
+    call_option(
+        "--file", help="The file of `run`; without it sequencer.toml or pyproject.toml, upwards.", show_default=False
+    ),
+]
+
+
+@app.command()
+def alerts(
+    ctx: typer.Context,
+    queue: OptionalQueueArgument = None,
+    test: Annotated[
+        str | None, call_option("--test", help="Send a test to this target of the file.", show_default=False)
+    ] = None,
+    file: FileOption = None,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> int:
+    """List the open incidents of a queue, or of all; or try whether a target of a file can be told.
+
+    Incidents are seen by a master (`sequencer run`) or by `sequencer watch`. --test needs no server and no queue; exit
+    code 1 where the target did not take it.
+    """
+    if test is not None:
+        return _try_target(test, read(find(file), ctx.obj))
+    found: list[Incident] = []
+    for client in clients_of(queue, redis, namespace):
+        with client:
+            found += client.alerts()
+    if json:
+        print_json([as_json(one) for one in found])
+    else:
+        show(found)
+    return FINE
+
+
+@app.command()
+def watch(
+    ctx: typer.Context,
+    file: FileArgument = None,
+    once: Annotated[
+        bool, call_option("--once", help="Look once, send what is to be told, list what is open; exit code 6 then.")
+    ] = False,
+    redis: RedisOption = None,
+    namespace: NamespaceOfFileOption = None,
+    json: JsonOption = False,
+) -> int:
+    """Watch the queues of a file and tell its targets, without running consumers: for those without `sequencer run`.
+
+    It looks each `check_every`, as the master does, and cleans each minute (`sweep`). Several may watch the same
+    queues: each thing is told once. With --once it is for cron: a condition is over when two calls saw it so.
+    """
+    plan = read_with_server(find(file), ctx.obj, redis, namespace)
+    if not any(pool.alerts for pool in plan.pools):
+        raise ConfigurationError(f"{plan.path}: it has neither [alerts] nor a target, so nobody would be told anything")
+    if json and not once:
+        raise ConfigurationError("--json says how --once answers; give that too")
+    return _watch_once(plan, json) if once else _watch(plan)
+
+
+def _watch_once(plan: RunPlan, as_json_: bool) -> int:
+    from ..processes.alerts.watcher import watcher_of
+
+    watcher = watcher_of(plan)
+    watcher.round()
+    watcher.wait_sent(SENT_S)
+    watcher.close()
+    found: list[Incident] = []
+    for pool in plan.pools:
+        with Sequencer(pool.queue, plan.url, namespace=plan.namespace) as client:
+            found += client.alerts()
+    if as_json_:
+        print_json([as_json(one) for one in found])
+    else:
+        show(found)
+    if watcher.trouble:
+        raise watcher.trouble
+    return OPEN if any(one.resolved_at is None for one in found) else FINE
+
+
+def _watch(plan: RunPlan) -> int:
+    from ..processes.alerts.server_away import ServerAway
+    from ..processes.alerts.watcher import watcher_of
+
+    say(f"watching {many(len(plan.pools), 'queue')} for {many(len(plan.targets), 'target')}; Ctrl-C ends it")
+    watcher_of(plan, away=ServerAway()).run()
+    return FINE
+
+
+def _try_target(name: str, plan: RunPlan) -> int:
+    from ..processes.alerts.notice import test_notice
+    from ..processes.alerts.sender import failure_of
+
+    targets = {one.name: one for one in plan.targets}
+    if name not in targets:
+        raise ConfigurationError(f"{plan.path}: there is no target {name!r}; {nearest(name, targets)}")
+    notice = test_notice(plan.namespace, plan.environment, socket.gethostname(), time.time())
+    if failure := failure_of(targets[name], notice):
+        say(plain(f"error: {name} did not take it: {failure}"))
+        return GAVE_UP
+    typer.echo(plain(f"{name} took a test of type {targets[name].kind}"))
+    return FINE
+
+
+def show(found: list[Incident]) -> None:
+    """The incidents as a table."""
+    if not found:
+        typer.echo("no open incidents")
+        return
+    rows, now = table("queue", "what", "for", "told", "says"), time.time()
+    for one in found:
+        told = ", ".join(f"{to.target} {to.messages}" for to in one.told) or "nobody"
+        state = " (over)" if one.resolved_at is not None else ""
+        rows.add_row(*cells(one.queue, one.kind + state, seconds(max(0.0, now - one.opened_at)), told, one.text))
+    console().print(rows)

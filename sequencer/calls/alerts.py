@@ -1,0 +1,178 @@
+"""Calls of the scripts that watch a queue: alert, alert_sent, pending_news, told. They are for one target or all, not
+for
+consumers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from ..store.keys import ShardKeys
+from ..store.text import dumps_words
+from .call import Call, now_text
+
+Verdict = Literal["open", "keep", "close"]
+"""Of a condition: above its limit; between; well below."""
+What = Literal["open", "news", "again", "resolved"]
+"""What is to be told of an incident."""
+SECOND_US = 1_000_000
+
+
+class Condition(NamedTuple):
+    """A condition as somebody sees it now."""
+
+    kind: str
+    verdict: Verdict
+    value: str
+    """A number as text; "" where it has none."""
+    limit: str
+    """The same, of the limit by which this verdict was reached."""
+    text: str
+    """What is said of it: a sentence, for people."""
+    new_to: Sequence[str] = ()
+    """Targets for which there is something new to name."""
+    heads: str = ""
+    """What can be named of it, as text: kept for a target that will be told of the end alone."""
+
+
+class AlertTimes(NamedTuple):
+    """Seconds, as alert.lua counts them."""
+
+    settle: float
+    """A condition that is below its limit for so long is over."""
+    gap: float = 60.0
+    """Between news of an incident, for a target."""
+    again: float = 4 * 3600.0
+    """After that it is told again; 0: never."""
+    hold: float = 30.0
+    """For so long the right to tell is one caller's."""
+    stale: float = 900.0
+    """What nobody looked at for so long is over."""
+
+
+class Grant(NamedTuple):
+    """The right to tell a target of an incident, for the time of the hold."""
+
+    kind: str
+    what: What
+    target: str
+    opened_us: int
+    number: int
+    """How many messages of the incident the target took before, or may have taken before it came back."""
+    value: str
+    limit: str
+    """By which the incident is open: perhaps not the caller's own."""
+    text: str
+    is_late: bool
+    """It is over before the target took a message."""
+    heads: str
+    """Of one that is late: as `Condition` had it; else ""."""
+    now_us: int
+
+
+def alert(
+    keys: ShardKeys,
+    seen: Sequence[Condition],
+    targets: Sequence[str],
+    times: AlertTimes,
+    *,
+    now_us: int | None = None,
+) -> Call[list[Grant]]:
+    """Take what is seen of a queue; the rights to tell that the caller has got. `keys` of shard 0.
+
+    A right that was got and not heard of comes again after its hold.
+    """
+    words = [(one.kind, one.verdict, one.value, one.limit, one.text, list(one.new_to), one.heads) for one in seen]
+    spans = [round(seconds * SECOND_US) for seconds in times]
+    return Call(
+        "alert",
+        (keys.schedule,),
+        (dumps_words(words), dumps_words(list(targets)), dumps_words(spans), now_text(now_us)),
+        _parse_grants,
+    )
+
+
+def _parse_grants(reply: list[Any]) -> list[Grant]:
+    now_us, *words = [word.decode("utf-8", "replace") for word in reply]
+    rows = [words[at : at + 10] for at in range(0, len(words), 10)]
+    return [
+        Grant(kind, what, target, int(opened), int(number), value, limit, text, late == "1", heads, int(now_us))
+        for kind, what, target, opened, number, value, limit, text, late, heads in rows
+    ]
+
+
+def alert_sent(keys: ShardKeys, grant: Grant, *, now_us: int | None = None) -> Call[bool]:
+    """Say that the target took the message; false where another sent it too, or the incident is no more."""
+    return Call(
+        "alert_sent",
+        (keys.schedule,),
+        (
+            grant.kind,
+            grant.target,
+            str(grant.opened_us),
+            str(grant.number),
+            grant.what,
+            now_text(now_us),
+        ),
+        lambda reply: reply == 1,
+    )
+
+
+class PendingNewsGroup(NamedTuple):
+    """A parked group that a target was not told of."""
+
+    group: str
+    """Encoded."""
+    at: str
+    """Of its failure, as `told` takes it."""
+    failure: bytes
+    """JSON with type, message, id and attempt; empty where there is none."""
+
+
+class PendingNews(NamedTuple):
+    """What a target was not told of, in one shard."""
+
+    looked_at: int
+    """Parked groups of this page."""
+    groups: list[PendingNewsGroup]
+    dead: int
+    """Dead letters."""
+    dead_us: str
+    """When the last of them died, as `told` takes it."""
+    letters: list[tuple[str, bytes]]
+    """The first of them: name, and failure as above."""
+
+
+def pending_news(keys: ShardKeys, target: str, first: int = 0) -> Call[PendingNews]:
+    """A page of parked groups, `first` of them passed by, and the dead letters: those the target was not told of."""
+    return Call(
+        "pending_news",
+        (keys.schedule,),
+        (target, str(first)),
+        _parse_pending_news,
+    )
+
+
+def _parse_pending_news(reply: list[Any]) -> PendingNews:
+    (looked_at, *groups), (dead, dead_us, *letters) = reply
+    texts = [word.decode("utf-8", "surrogateescape") for word in groups]
+    found = [PendingNewsGroup(texts[at], texts[at + 1], groups[at + 2]) for at in range(0, len(groups), 3)]
+    named = [(letters[at].decode("utf-8", "surrogateescape"), letters[at + 1]) for at in range(0, len(letters), 2)]
+    return PendingNews(int(looked_at), found, int(dead), dead_us.decode(), named)
+
+
+def told(
+    keys: ShardKeys, target: str, groups: Sequence[PendingNewsGroup] = (), dead_us: str = "", cursor: str = ""
+) -> Call[str]:
+    """Keep that a target was told of these; with a cursor, forget a page of groups that are parked no longer.
+
+    The cursor of the next page; "0" at the end.
+    """
+    words = [word for one in groups for word in (one.group, one.at)]
+    return Call(
+        "told",
+        (keys.schedule,),
+        (target, dumps_words(words), dead_us, cursor),
+        lambda reply: reply.decode() if isinstance(reply, bytes) else str(reply),
+    )

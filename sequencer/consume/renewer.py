@@ -1,0 +1,123 @@
+"""The renewer thread of a consumer: it runs beside a handler, and never runs user code.
+
+It renews leases, sends acks that would wait for the handler, claims ahead of its end, releases groups not begun, and
+interrupts a handler that runs too long.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from ..drain.held import Held
+from ..drain.inflight import InFlight
+from ..errors import ServerUnavailable
+from ..net.link import Link
+from ..settings.backoff import RECONNECT
+from ..settings.pace import TICK_S
+from ..values.message import Message
+from .emitter import ConsumerEvents
+from .exchange import carry_out
+from .time_limit import TimeLimit
+
+Running = tuple[Message, float]
+"""The message whose handler runs now, and since when."""
+
+
+class Renewer:
+    """The lock guards what is held and the link: the thread that runs handlers uses both, too."""
+
+    def __init__(
+        self, held: Held, in_flight: InFlight, link: Link, events: ConsumerEvents, running: Callable[[], Running | None]
+    ) -> None:
+        self.lock = threading.Lock()
+        self.limit: TimeLimit | None = None
+        self.on_stuck: Callable[[Message], object] | None = None
+        """Called when a handler ignores the end of its time: whoever is there ends this process."""
+        self._held, self._in_flight, self._link, self._events = held, in_flight, link, events
+        self._running = running
+        self._busy, self._ended = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="sequencer-renewer", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is something in progress."""
+        self._busy.set()
+
+    def rest(self) -> None:
+        """There will be nothing to do for a while."""
+        self._busy.clear()
+
+    def end(self) -> None:
+        """End the thread, if it has begun."""
+        self._ended.set()
+        self._busy.set()
+        with suppress(RuntimeError):  # interrupted before it began
+            if self._thread is not None:
+                self._thread.join(timeout=1.0)
+
+    def tell_refusals(self) -> None:
+        """Not under the lock: a log that takes nothing must not keep the other thread from renewing leases."""
+        if self._held.refusals:
+            with self.lock:
+                refusals = self._held.take_refusals()
+            self._link.invalidate()
+            self._events.refused(refusals)
+
+    def tell_halted(self) -> None:
+        """By the thread that runs handlers, and no other: observers are told of parked groups, and of outages."""
+        if self._in_flight.halted:
+            with self.lock:
+                groups, self._in_flight.halted = self._in_flight.halted, []
+            self._events.halted(groups)
+        if self._held.outages:
+            with self.lock:
+                outages, self._held.outages = self._held.outages, []
+            self._events.outages(outages)
+
+    def _run(self) -> None:
+        pause_s = min(RECONNECT.base_s, self._held.lease_s / 20)
+        while self._busy.wait() and not self._ended.is_set():
+            time.sleep(TICK_S)  # an Event's wait costs five times as much
+            if self._ended.is_set():
+                return
+            stuck = self._running() if self.limit is not None and self.limit.check(time.monotonic()) else None
+            try:
+                self._check(stuck)
+            except ServerUnavailable as error:
+                self._events.unreachable(error)
+                self._ended.wait(pause_s)
+            except Exception as error:
+                self._events.not_kept(error)
+                self._ended.wait(pause_s)
+            if stuck:
+                self._tell_stuck(*stuck)
+
+    def _check(self, stuck: Running | None) -> None:
+        with self.lock:
+            if stuck:
+                self._held.stuck_since = stuck[1]
+            is_sending = self._held.has_due(time.monotonic())
+            link = self._link
+            may_check, link.may_check = link.may_check, False  # a lease is renewed whatever a look would show
+            try:
+                self._send_due(time.monotonic())
+            finally:
+                link.may_check = may_check
+        if is_sending:
+            self._events.reached()
+        self.tell_refusals()
+
+    def _send_due(self, now: float) -> None:
+        carry_out(self._in_flight.on_tick(now), self._in_flight, self._link)
+
+    def _tell_stuck(self, message: Message, since: float) -> None:
+        """Once its lease was renewed for the last time: that this process ends must count as an attempt."""
+        self._events.stuck(message, time.monotonic() - since, is_ended=self.on_stuck is not None)
+        if self.on_stuck is not None:
+            self.on_stuck(message)

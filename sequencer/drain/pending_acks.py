@@ -1,0 +1,89 @@
+"""What the server has yet to be told of the groups of one shard: acknowledgements, failures, groups released. Pure.
+
+The rule: what was sent and not answered is sent again, before what came meanwhile. Acks and nacks may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..calls.call import Call
+from ..calls.claim import LeasedGroup
+from ..calls.outage import ProbeEnd, outage
+from ..calls.settle import Ack, Nack, ack, nack
+from ..settings.options import AUDIT_LENGTH
+from ..store.keys import ShardKeys
+
+
+@dataclass(slots=True)
+class Sending:
+    """Calls to make now, and what they carry, so that their results can be taken in."""
+
+    shard: int
+    calls: list[Call[Any]]
+    acks: list[Ack]
+    nacks: list[Nack]
+    renewals: Sequence[tuple[str, str]]
+    is_repeat: bool
+    number: int
+    """Of the claim whose groups were in progress."""
+    probes: list[ProbeEnd] = field(default_factory=list)
+    is_last: bool = False
+    """Whether the renewals in it are the last ones of their leases."""
+
+
+@dataclass(slots=True)
+class PendingAcks:
+    """What waits for one shard."""
+
+    shard: int
+    keys: ShardKeys
+    audit_length: int = AUDIT_LENGTH
+    acks: list[Ack] = field(default_factory=list)
+    nacks: list[Nack] = field(default_factory=list)
+    probes: list[ProbeEnd] = field(default_factory=list)
+    is_repeat: bool = False
+    """Whether some of it was sent before, so that a refusal may be the answer to a success."""
+
+    def __bool__(self) -> bool:
+        return bool(self.acks or self.nacks or self.probes)
+
+    def release(self, groups: Iterable[LeasedGroup]) -> None:
+        """Groups that were claimed and never worked on are released."""
+        self.acks += [Ack(group.key, group.token, [], True) for group in groups]
+
+    def sending(self, number: int, *, claims_next: int | None) -> Sending:
+        """All of it, to be sent now; what was sent before goes with it again. It may carry nothing.
+
+        `claims_next` is the shard that the caller claims from in the same round trip: that one then needs no hint.
+        """
+        calls: list[Call[Any]] = []
+        if self.acks:
+            calls.append(ack(self.keys, self.acks, hint=claims_next != self.shard, audit_length=self.audit_length))
+        before = {(entry.group, entry.token): entry.members[-1] for entry in self.acks if entry.members}
+        # A nack ends the lease: carried out where the ack in front of it was refused, what was handled would run again.
+        calls += [nack(self.keys, one._replace(before=before.get((one.group, one.token), ""))) for one in self.nacks]
+        calls += [outage(self.keys, *end) for end in self.probes]
+        sending = Sending(self.shard, calls, self.acks, self.nacks, (), self.is_repeat, number, probes=self.probes)
+        self.is_repeat = self.is_repeat or bool(calls)
+        return sending
+
+    def posted(self) -> None:
+        """It is on its way: what comes meanwhile goes into another. `put_back` when that is not answered."""
+        self.acks, self.nacks, self.probes, self.is_repeat = [], [], [], False
+
+    def put_back(self, sending: Sending) -> None:
+        """It was not answered: it is sent again, before what came meanwhile."""
+        self.acks, self.nacks, self.is_repeat = sending.acks + self.acks, sending.nacks + self.nacks, True
+        self.probes = sending.probes + self.probes
+
+    def answered(self, sending: Sending) -> None:
+        """The server has answered all of it."""
+        if self.acks is sending.acks:
+            self.posted()
+
+    def leases(self) -> set[tuple[str, str]]:
+        """Group and token of all that it tells of."""
+        return {(a.group, a.token) for a in self.acks} | {(n.group, n.token) for n in self.nacks}

@@ -1,0 +1,252 @@
+"""What one message to people says: a notice, as lines for a chat and as JSON for programs. Pure.
+
+A notice has no bodies. Its texts hold no control characters, and what turns text about is spelled out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ...queue.alerts.incidents import key_of
+from ...texts.words import moment, plain
+
+MAX_ITEMS = 10
+"""Heads, dead letters and types of error that a notice names; of the first two the rest is a number."""
+LINE_CHARACTERS = 500
+"""Of one line of a chat message."""
+TEXT_BYTES = 4000
+"""Of a whole chat message in UTF-8, unless a target takes less."""
+CUT = "(It was too long; the rest is cut.)"
+
+What = Literal["open", "news", "again", "resolved", "test"]
+_SAID = {"open": "", "news": ", news", "again": ", still so", "resolved": ", resolved", "test": ", a test"}
+_CALL = re.compile(r"<(?=[!@#]|/?at\b)|@(?=(?:all|channel|everyone|here|所有人)\b)|(?<!\w)@(?=\w)", re.IGNORECASE)
+"""By which a text calls people in one chat or another: it may come from a message's sender."""
+_QUOTED = re.compile(r"""\$'(?:[^'\\]|\\.)*'|'[^']*'|"[^"]*"|[^'"$]+|.""", re.DOTALL)
+"""The parts of a command line, as a shell reads them."""
+
+
+class DeliveryFailed(Exception):
+    """A target did not take a notice. The text says why; no URL, token or secret is in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One parked head, or one dead letter."""
+
+    group: str
+    """As a command line takes it."""
+    id: str
+    error: str
+    """`ValueError: text`, or only the type where texts are left out."""
+    at: float
+    """When it failed, in seconds since 1970."""
+    commands: tuple[str, ...]
+    """What settles it; for a step that nobody knows the end of, one command for each answer."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As a dict of plain values; `at` in seconds since 1970."""
+        return {
+            "group": plain(self.group),
+            "id": self.id,
+            "error": plain(self.error),
+            "at": _finite(self.at),
+            "commands": [plain(one) for one in self.commands],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """One message about one incident, for one target."""
+
+    incident: str
+    """`namespace:queue:kind:opened_us`: the same for all messages of an incident, whoever sends them."""
+    number: int
+    """How many messages of this incident the target took before, or may have taken before it came back."""
+    what: What
+    namespace: str
+    queue: str
+    """"": it is about the server."""
+    kind: str
+    """`parked`, `dead`, `backlog`, ...: which condition holds."""
+    environment: str
+    """`production`, or ""."""
+    host: str
+    """Who sends."""
+    opened_at: float
+    at: float
+    """When the incident opened, and now: seconds since 1970."""
+    value: float | None
+    limit: float | None
+    unit: str
+    """Of both: `s`, `share` (of 1), or "" for a count."""
+    text: str
+    """One sentence, without bodies: `3 groups are parked`."""
+    errors: tuple[tuple[str, int], ...] = ()
+    """How many groups are parked by each type of error, the most frequent first."""
+    items: tuple[Item, ...] = ()
+    more: int = 0
+    """How many more there are than `items` names."""
+    commands: tuple[str, ...] = ()
+    """What shows or fixes all of it."""
+    news: str = ""
+    """Stands for the heads or dead letters that this message tells of: the same for the same ones, "" for none."""
+
+    @property
+    def key(self) -> str:
+        """The same whenever this message is sent again: a receiver knows a repeat by it.
+
+        A message that tells of more than one before, of which no answer came, has another: it is no repeat.
+        """
+        return ":".join([self.incident, str(self.number), self.what, *([self.news] if self.news else [])])
+
+    @property
+    def title(self) -> str:
+        """One line: `sequencer production orders: parked, resolved`."""
+        name = " ".join(["sequencer", *filter(None, [self.environment, self.queue])])
+        return _line(f"{name}: {self.kind}{_SAID[self.what]}")
+
+    @property
+    def lines(self) -> list[str]:
+        """For people: title, text, errors, times, items with their commands, commands for all."""
+        errors = ", ".join(f"{count:,} {type}" for type, count in self.errors[:MAX_ITEMS])
+        lines = [self.title, _line(self.text), *([_line(f"errors: {errors}")] if errors else []), _line(self._times())]
+        for item in self.items[:MAX_ITEMS]:
+            lines.append(_line(f"- {item.group}, id {item.id}, {moment(item.at)}: {item.error}"))
+            lines += [f"    {one}" for one in self._fitting(item.commands)]
+        more = self.more + max(0, len(self.items) - MAX_ITEMS)
+        return [*lines, *([f"+ {more:,} more"] if more > 0 else []), *self._fitting(self.commands)]
+
+    def _fitting(self, commands: tuple[str, ...]) -> list[str]:
+        """As a chat shows them. A part of one may do something else: in place of one that is too long stands the first
+        that shows all of it, if that is not.
+        """
+        lines = [one if len(one) <= LINE_CHARACTERS else "" for one in map(_command, commands)]
+        first = next(iter(self.commands), "")
+        instead = _command(first) if len(_command(first)) <= LINE_CHARACTERS else ""
+        return [one for one in dict.fromkeys(one or instead for one in lines) if one]
+
+    def _times(self) -> str:
+        lasted = _lasted(self.at - self.opened_at)
+        if self.what == "resolved":
+            said = f"It lasted {lasted}, from {moment(self.opened_at)} to {moment(self.at)}"
+        else:
+            said = f"Since {moment(self.opened_at)}, for {lasted}"
+        amounts = [
+            f"{name} {_amount(value, self.unit)}"
+            for name, value in (("now", self.value), ("limit", self.limit))
+            if value is not None
+        ]
+        return f"{'; '.join([said, *amounts])}. Namespace {self.namespace}, told by {self.host}."
+
+    def chat_text(self, most_bytes: int = TEXT_BYTES) -> str:
+        """All lines as one text of at most so many bytes in UTF-8. Where it is cut, it says so."""
+        return _cut(self.lines, most_bytes)
+
+    def as_json(self) -> dict[str, Any]:
+        """As a dict of plain values: times in seconds since 1970; `value` and `limit` are None where there is none."""
+        return {
+            "key": plain(self.key),
+            "incident": plain(self.incident),
+            "number": self.number,
+            "what": self.what,
+            "namespace": self.namespace,
+            "queue": self.queue,
+            "kind": self.kind,
+            "environment": plain(self.environment),
+            "host": plain(self.host),
+            "opened_at": _finite(self.opened_at),
+            "at": _finite(self.at),
+            "value": _finite(self.value),
+            "limit": _finite(self.limit),
+            "unit": self.unit,
+            "title": self.title,
+            "text": plain(self.text),
+            "errors": {plain(type): count for type, count in self.errors[:MAX_ITEMS]},
+            "items": [item.as_json() for item in self.items[:MAX_ITEMS]],
+            "more": self.more + max(0, len(self.items) - MAX_ITEMS),
+            "commands": [plain(one) for one in self.commands],
+        }
+
+    def body(self) -> bytes:
+        """`as_json` as one line of ASCII."""
+        return json.dumps(self.as_json(), separators=(",", ":")).encode("ascii")
+
+
+def test_notice(namespace: str, environment: str, host: str, now: float) -> Notice:
+    """What a target is sent to try it. `now`: seconds since 1970."""
+    return Notice(
+        incident=key_of(namespace, "test", "test", round(now * 1e6)),
+        number=0,
+        what="test",
+        namespace=namespace,
+        queue="test",
+        kind="test",
+        environment=environment,
+        host=host,
+        opened_at=now,
+        at=now,
+        value=None,
+        limit=None,
+        unit="",
+        text=f"{host} attempts whether you can be told; nothing is wrong",
+    )
+
+
+def _line(text: str) -> str:
+    """One line, cut, that calls nobody."""
+    text = _CALL.sub(r"\g<0> ", plain(text[: LINE_CHARACTERS + 1]))
+    return text if len(text) <= LINE_CHARACTERS else f"{text[:LINE_CHARACTERS]}..."
+
+
+def _command(text: str) -> str:
+    """The command, written so that it calls nobody and does the same."""
+    return "".join(_CALL.sub(_spelled if part[0] == "$" else r"\g<0>''", part) for part in _QUOTED.findall(text))
+
+
+def _spelled(found: re.Match[str]) -> str:
+    return f"\\x{ord(found[0]):02x}"
+
+
+def _cut(lines: list[str], most_bytes: int) -> str:
+    text = "\n".join(lines)
+    if len(text.encode("utf-8")) <= most_bytes:
+        return text
+    left, kept = most_bytes - len(CUT.encode()), list[str]()
+    for line in lines:
+        left -= len(line.encode("utf-8")) + 1
+        if left < 0:
+            break
+        kept.append(line)
+    return "\n".join([*kept, CUT])
+
+
+def _finite(number: float | None) -> float | None:
+    """JSON knows no infinity, and no NaN."""
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _lasted(seconds: float) -> str:
+    """`45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`."""
+    if not math.isfinite(seconds):
+        return f"{seconds:g} s"
+    whole = max(0, round(seconds))
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min"
+    if whole < 172_800:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+
+
+def _amount(value: float, unit: str) -> str:
+    if not math.isfinite(value):
+        return f"{value:g}"
+    if unit == "s":
+        return _lasted(value) if value >= 120 else f"{value:.1f} s"
+    return f"{100 * value:.0f} %" if unit == "share" else f"{value:,.0f}"

@@ -1,0 +1,325 @@
+"""The thread that looks at queues, for who scales their pools and for alerts, and that cleans each minute.
+
+It lets incidents begin and end, and has them told.
+
+It dies with its process and loses nothing: what holds is in the server, and so is what was told. Others that watch the
+same queues do the same; the server lets one at a time tell a target.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...calls.alerts import AlertTimes, Grant
+from ...client import Sequencer
+from ...consume.emitter import EventEmitter
+from ...drain import consumer_events
+from ...errors import ServerUnavailable
+from ...net.blocking import blocking
+from ...queue.alerts import facts, incidents, pending_news
+from ...queue.alerts.conditions import PendingNews, QueueFacts, conditions, may_open
+from ...texts.events import Event
+from ...texts.words import error_text
+from ...values.views import QueueSnapshot
+from .. import service_events
+from ..signals import stop_signals_in_use
+from .notice import Notice
+from .notices import Origin, notice_of
+from .sender import ALL_ATTEMPTS_S, Sender
+from .server_away import HOLD_S, ServerAway
+from .settings import QueueAlerts
+from .targets.table import Target
+
+if TYPE_CHECKING:
+    from ..master.plan import RunPlan
+
+log = logging.getLogger("sequencer.supervisor.watch")
+
+MINUTE_S = 60.0
+LOOK_PAGES = 20
+"""Hundreds of parked groups, in a shard, that one look goes through for those that were not told. The first look of a
+watcher and a message go through all.
+"""
+WHOLE_S = 600.0
+"""So often all is gone through even where no total says that there is something new."""
+END_S = 10.0
+"""So long an end waits for the answer to what is being sent: one attempt of a target."""
+
+
+class Local(NamedTuple):
+    """What the master knows of a queue, and nobody else."""
+
+    down_s: float | None = None
+    check: str | None = None
+
+
+class WatchedQueue(Sequencer):
+    """The client of one queue, with what a watcher asks and what it saw. It does not restore what was deleted."""
+
+    def __init__(self, queue: str, url: str | None, *, namespace: str, alerts: QueueAlerts | None = None) -> None:
+        super().__init__(queue, url, namespace=namespace)
+        self._session.restores = False
+        self.settings = alerts or QueueAlerts()
+        self.attempts = facts.Attempts()
+        self.seen: tuple[float, QueueSnapshot] | None = None
+        """The last look, and when that was."""
+        self.known: QueueFacts = QueueFacts()
+        """What was counted last."""
+        self.known_at, self.known_arrived = 0.0, 0
+        """When that was, and how many messages had come then."""
+        self.progress: dict[str, dict[str, pending_news.ShardProgress]] = {name: {} for name in self.settings.to}
+        """By target and shard: how far parked groups were looked through."""
+        self.whole_at = self.minute_at = 0.0
+        """When all is to be gone through again; when the next minute begins."""
+        self.trouble: Exception | None = None
+        """Why the last look failed."""
+
+    take_seen = blocking(incidents.take_seen)
+    sent = blocking(incidents.sent)
+    amounts = blocking(pending_news.amounts)
+    news_of = blocking(pending_news.news_of)
+    parked_errors = blocking(pending_news.parked_errors)
+    mark_notified = blocking(pending_news.mark_notified)
+    forget_told = blocking(pending_news.forget_told)
+    counted = blocking(facts.counted)
+    arrived = blocking(facts.arrived)
+    no_consumers_s = blocking(facts.no_consumers_s)
+
+
+class Watcher:
+    """Watches the queues: `round` once, or `start` in a thread of its own until `close`.
+
+    `alerts`: of each queue, what is told and to whom; None: nothing. `local`: what is known of a
+    queue on this host. `emit` takes events, from any thread. `away`: what this process knows of a server that does not
+    answer; without it, nobody is told of that.
+    """
+
+    def __init__(
+        self,
+        alerts: Mapping[str, QueueAlerts | None],
+        targets: Iterable[Target],
+        *,
+        url: str | None,
+        origin: Origin,
+        every_s: float,
+        emit: Callable[[Event], object],
+        local: Callable[[str], Local] = lambda _: Local(),
+        away: ServerAway | None = None,
+    ) -> None:
+        self._origin, self._every_s, self._emit, self._local = origin, every_s, emit, local
+        self._queues = {
+            name: WatchedQueue(name, url, namespace=origin.namespace, alerts=one) for name, one in alerts.items()
+        }
+        self._told = {name: one for name, one in alerts.items() if one is not None}
+        self._away = away
+        self._senders = {one.name: Sender(one, self._say_failed) for one in targets}
+        self._ends = threading.Event()
+        self._lost_at: float | None = None
+        """When it was told that the server is away; None while it is there."""
+
+    def start(self) -> None:
+        """Watch from now on, in a thread."""
+        threading.Thread(target=self._run, name="sequencer-watcher", daemon=True).start()
+
+    def run(self) -> None:
+        """Watch until the process is told to stop, in the main thread."""
+        stop = threading.Event()
+        for number in stop_signals_in_use():
+            signal.signal(number, lambda *_: stop.set())
+        self.start()
+        stop.wait()
+        self.close(END_S)
+
+    def close(self, longest_s: float = 0.0) -> None:
+        """It ends by itself, after what it is at. What is not sent is told by others, or after the next start.
+
+        What is being sent is waited for, at most so long: who ends sooner marks nothing, and it is told twice.
+        """
+        self._ends.set()
+        for sender in self._senders.values():
+            sender.close()
+        self.wait_sent(longest_s)
+
+    def _run(self) -> None:
+        while not self._ends.is_set():
+            self.round()
+            self._ends.wait(self._every_s)
+        for one in self._queues.values():
+            one.close()
+
+    def round(self) -> None:
+        """Look at each queue once. Raises nothing: what fails is told by an event, once until it is over."""
+        for one in self._queues.values():
+            if self._ends.is_set():
+                return
+            trouble: Exception | None = None
+            try:
+                self._watch(one, time.monotonic())
+            except Exception as error:
+                trouble = error
+            self._tell_trouble(one, trouble)
+
+    @property
+    def trouble(self) -> Exception | None:
+        """Why the last look at a queue failed: of the first for which it did."""
+        return next((one.trouble for one in self._queues.values() if one.trouble), None)
+
+    def last_look(self, queue: str, now: float) -> QueueSnapshot | None:
+        """The last look at a queue; None where it is too old to say anything: the server is away."""
+        one = self._queues.get(queue)
+        at, snapshot = one.seen if one and one.seen else (0.0, None)
+        return snapshot if now - at < 3 * self._every_s + 1.0 else None
+
+    def _tell_trouble(self, one: WatchedQueue, trouble: Exception | None) -> None:
+        now, is_away = time.monotonic(), isinstance(trouble, ServerUnavailable)
+        if is_away and self._lost_at is None:
+            self._lost_at = now
+            self._emit(consumer_events.server_lost("", str(trouble)))
+        elif not is_away and self._lost_at is not None:
+            self._emit(consumer_events.server_back("", now - self._lost_at))
+            self._lost_at = None
+        if trouble and not is_away and (one.trouble is None or isinstance(one.trouble, ServerUnavailable)):
+            self._emit(service_events.supervisor_trouble(one.queue, trouble, what="watching the queue"))
+        one.trouble = trouble
+        if self._away is not None:
+            self._tell_away(self._away, now, error_text(trouble) if trouble and is_away else "")
+
+    def wait_sent(self, longest_s: float) -> None:
+        """Until what was to be told is sent, or could not be."""
+        ends_at = time.monotonic() + longest_s
+        while any(not one.is_idle for one in self._senders.values()) and time.monotonic() < ends_at:
+            time.sleep(0.05)
+
+    # -- one look -----------------------------------------------------------------------------------------------
+
+    def _watch(self, one: WatchedQueue, now: float) -> None:
+        snapshot = one.snapshot()
+        one.seen = now, snapshot
+        is_minute, is_told = now >= one.minute_at, one.queue in self._told
+        if is_minute:
+            one.minute_at = now + MINUTE_S
+            one.sweep()
+            if is_told:
+                one.forget_told()
+        if not is_told:
+            return
+        counted, limits = self._counted(one, now, is_minute=is_minute), one.settings.limits
+        waits_long = snapshot.due and snapshot.waits_s >= limits.no_consumers > 0
+        no_consumers_s = one.no_consumers_s() if waits_long else 0.0
+        local = self._local(one.queue)._asdict()
+        known = counted._replace(snapshot=snapshot, no_consumers_s=no_consumers_s, **local, host=self._origin.host)
+        news = self._news(one, snapshot, now)
+        times = AlertTimes(settle=0.9 * self._every_s, again=one.settings.repeat_s)
+        asked_at = time.monotonic()
+        for grant in one.take_seen(conditions(known, limits, news), one.settings.to, times):
+            self._tell(one, grant, _start_by(asked_at, times.hold))
+
+    def _counted(self, one: WatchedQueue, now: float, *, is_minute: bool) -> QueueFacts:
+        """What is counted each minute, and where that may open an incident; else nothing is known."""
+        arrived, last = one.arrived(), one.known
+        since = (arrived - one.known_arrived, now - one.known_at)
+        if not is_minute and not (last.info and may_open(last.info, one.settings.limits, *since)):
+            return QueueFacts()
+        found = one.counted(has_memory=one is next(iter(self._queues.values())))
+        one.known = QueueFacts(**found._asdict(), tried=one.attempts.note(now, found.info.totals))
+        one.known_at, one.known_arrived = now, arrived
+        return one.known
+
+    def _news(self, one: WatchedQueue, snapshot: QueueSnapshot, now: float) -> dict[str, PendingNews]:
+        """Of which conditions a target was not told all."""
+        found: dict[str, list[tuple[int, str, str]]] = {}
+        if now >= one.whole_at:
+            one.whole_at = now + WHOLE_S
+            for shards in one.progress.values():
+                for shard in shards.values():
+                    shard.quiet = None
+        if snapshot.parked or snapshot.dead:
+            known = one.amounts()
+            for target, progress in one.progress.items():
+                news = one.news_of(target, progress, pages=LOOK_PAGES if progress else None, known=known)
+                for kind, count in news.counts().items():
+                    found.setdefault(kind, []).append((count, target, pending_news.heads_text(news.heads_of(kind))))
+        return {kind: PendingNews([target for _, target, _ in some], max(some)[2]) for kind, some in found.items()}
+
+    # -- what is told -------------------------------------------------------------------------------------------
+
+    def _tell(self, one: WatchedQueue, grant: Grant, start_by: float) -> None:
+        news = None
+        if grant.kind in ("parked", "dead") and grant.what in ("open", "news"):
+            news = one.news_of(grant.target, {})
+            if grant.what == "news" and grant.kind not in news.counts():
+                return  # another told it meanwhile
+        errors = one.parked_errors() if grant.kind == "parked" and grant.what != "resolved" else {}
+
+        def on_sent() -> None:
+            if news is not None:
+                one.mark_notified(grant.target, news, grant.kind)
+            one.sent(grant)
+
+        notice = notice_of(self._origin, one.queue, grant, news, errors, texts=one.settings.texts)
+        self._send(start_by, notice, grant.target, on_sent)
+
+    def _tell_away(self, away: ServerAway, now: float, error: str) -> None:
+        """All targets are told, as the first queue of the file says."""
+        if not self._told:
+            return
+        queue, first = next(iter(self._told.items()))
+        away.note(now, time.time(), error, first.limits.away)
+        targets = {name for one in self._told.values() for name in one.to}
+        for grant in away.grants(now, targets, first.repeat_s, first.limits.away):
+            own = grant._replace(kind=f"{grant.kind}@{self._origin.host}")
+            notice = notice_of(self._origin, "", own, shown_by=queue)
+
+            def on_sent(grant: Grant = grant) -> None:
+                away.sent(grant, time.monotonic())
+
+            self._send(_start_by(now, HOLD_S), notice, grant.target, on_sent)
+
+    def _send(self, start_by: float, notice: Notice, target: str, on_sent: Callable[[], object]) -> None:
+        def then() -> None:
+            on_sent()
+            self._emit(service_events.alert_sent(notice.queue, notice.kind, notice.what, target))
+
+        self._senders[target].offer(start_by, notice, then)
+
+    def _say_failed(self, target: str, error: str) -> None:
+        self._emit(service_events.alert_not_sent(target, error))
+
+
+def _start_by(asked_at: float, hold_s: float) -> float:
+    """Until when to begin with what may be told: all attempts end within the hold, or the next who gets the right tells
+    it
+    too.
+    """
+    return asked_at + hold_s - ALL_ATTEMPTS_S
+
+
+def watcher_of(
+    plan: RunPlan,
+    emit: Callable[[Event], object] | None = None,
+    local: Callable[[str], Local] = lambda _: Local(),
+    away: ServerAway | None = None,
+) -> Watcher:
+    """The watcher of a file's queues. Without `emit`, what happens goes to the log."""
+    return Watcher(
+        {pool.queue: pool.alerts for pool in plan.pools},
+        plan.targets,
+        url=plan.url,
+        origin=Origin(
+            plan.namespace,
+            plan.environment,
+            socket.gethostname(),
+            str(plan.path),
+            {pool.queue: pool.config.app for pool in plan.pools if pool.config.app},
+        ),
+        every_s=plan.check_every_s,
+        emit=emit or EventEmitter("", log=log).emit,
+        local=local,
+        away=away,
+    )

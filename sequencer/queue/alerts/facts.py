@@ -1,0 +1,90 @@
+"""What is looked at for alerts beside `look`: what costs more, and whether it is worth it. Operations over a net."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from ...doctor.server import parse_info
+from ...errors import ServerError
+from ...settings.policy import Policy
+from ...settings.thresholds import FAILING_S, LEAST_ATTEMPTS
+from ...store.replies import Reading
+from ...values.views import QueueInfo
+from .. import counts, views
+from ..session import Session
+
+SAMPLE = 1000
+"""Groups from which backlog and lag are reckoned, where a shard has more."""
+FAILED = ("failed", "parked", "dead", "dropped")
+"""Counts of attempts that failed."""
+
+
+class Counted(NamedTuple):
+    """What was counted: each minute, and where backlog or lag may have reached their limits."""
+
+    info: QueueInfo
+    policy: Policy | None
+    """Where the queue keeps a history."""
+    memory: float | None
+    """The part of the server's maxmemory in use; None where it has none, does not tell, or was not asked."""
+
+
+async def counted(session: Session, *, has_memory: bool) -> Counted:
+    """As `info`, from a sample of the groups. Raises ServerError."""
+    info = await counts.info_of(session, SAMPLE)
+    policy = await session.fresh_policy() if info.history else None
+    return Counted(info, policy, await _memory(session) if has_memory else None)
+
+
+async def arrived(session: Session) -> int:
+    """How many messages came so far: appended and redriven. Raises ServerError."""
+    count = 0
+    for keys in await session.shards():
+        (words,) = await session.net.read(keys.stats, [("HMGET", keys.stats, "appended", "redriven")])
+        with Reading(session.net.name):
+            count += sum(int(word or 0) for word in words)
+    return count
+
+
+async def no_consumers_s(session: Session) -> float:
+    """For how long groups are due and nobody consumes. Raises ServerError."""
+    found = await views.no_consumers(session, await session.shards())
+    return found.waits_s if found else 0.0
+
+
+async def _memory(session: Session) -> float | None:
+    try:
+        (said,) = await session.net.read((await session.shards())[0].policy, [("INFO", "memory")])
+    except ServerError:
+        return None
+    with Reading(session.net.name):
+        info = parse_info(said.decode("utf-8", "replace"))
+        most = int(info.get("maxmemory", "0"))
+        return int(info["used_memory"]) / most if most else None
+
+
+class Attempts:
+    """How many attempts of the last five minutes failed, from a queue's totals, minute by minute."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int, int]] = deque()
+        self._since = 0.0
+
+    def note(self, now: float, totals: dict[str, int]) -> tuple[int, int] | None:
+        """Those that failed, and all, since the oldest look of these five minutes; `now` of a clock that goes on.
+
+        None: not known yet, since the first look is less than five minutes ago, and there were few attempts.
+        """
+        failed = sum(totals[name] for name in FAILED)
+        attempts = failed + totals["handled"]
+        if self._seen and (failed < self._seen[-1][1] or attempts < self._seen[-1][2]):
+            self._seen.clear()  # the server lost its counts
+        if not self._seen:
+            self._since = now
+        self._seen.append((now, failed, attempts))
+        while self._seen[0][0] < now - FAILING_S - 1.0:
+            self._seen.popleft()
+        _, failed_then, attempts_then = self._seen[0]
+        is_known = now - self._since >= FAILING_S or attempts - attempts_then >= LEAST_ATTEMPTS
+        return (failed - failed_then, attempts - attempts_then) if is_known else None

@@ -1,0 +1,70 @@
+"""Incidents: they are opened and closed by looks, told by whoever has the right, and listed. Operations over a net."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import calls
+from ...calls.alerts import AlertTimes, Condition, Grant
+from ...store.keys import ShardKeys
+from ...store.replies import Reading, pairs, text
+from ...store.text import loads_words
+from ...values.alerts import Incident, ToldTarget
+from ..session import Session
+
+
+async def take_seen(
+    session: Session, seen: Sequence[Condition], targets: Sequence[str], times: AlertTimes
+) -> list[Grant]:
+    """Say what is seen of the queue; what this caller alone may tell now, for the time of the hold.
+
+    Raises ServerError; ServerNotUsable without the rights of one who operates.
+    """
+    await session.allow("operate")
+    return (await session.net.ask(calls.alert(await _first(session), seen, targets, times))).value
+
+
+async def sent(session: Session, grant: Grant) -> bool:
+    """Say that the target took the message. Raises ServerError: then it may be told again."""
+    return (await session.net.ask(calls.alert_sent(await _first(session), grant))).value
+
+
+async def alerts(session: Session) -> list[Incident]:
+    """The incidents of the queue that are open, or of which a target has yet to be told that they are over.
+
+    They are there while a master (`sequencer run`) or `sequencer watch` looks at the queue. Raises ServerError.
+    """
+    keys = await _first(session)
+    (words,) = await session.net.read(keys.alerts, [("HGETALL", keys.alerts)])
+    with Reading(session.net.name):
+        found = [_incident(session, text(kind), loads_words(record)) for kind, record in pairs(words)]
+    return sorted(found, key=lambda one: one.opened_at)
+
+
+def key_of(namespace: str, queue: str, kind: str, opened_us: int) -> str:
+    """What all that is told of an incident has in common."""
+    return f"{namespace}:{queue}:{kind}:{opened_us}"
+
+
+def _incident(session: Session, kind: str, record: dict[str, Any]) -> Incident:
+    options, opened_us = session.options, int(record["opened"])
+    told = (
+        ToldTarget(name, int(to["n"]), int(to["sent"]) / 1e6 if "sent" in to else None)
+        for name, to in sorted(dict(record["to"]).items())
+    )
+    return Incident(
+        queue=options.queue,
+        kind=kind,
+        opened_at=opened_us / 1e6,
+        value=str(record.get("value", "")),
+        text=str(record.get("text", "")),
+        seen_at=int(record.get("seen", opened_us)) / 1e6,
+        resolved_at=int(record["resolved"]) / 1e6 if "resolved" in record else None,
+        told=tuple(told),
+        key=key_of(options.namespace, options.queue, kind, opened_us),
+    )
+
+
+async def _first(session: Session) -> ShardKeys:
+    return (await session.shards())[0]

@@ -1,5 +1,0 @@
-"""The shell around the core: stopped, crashed and starved the way operators and machines do it."""
-
-from .proof import run
-
-__all__ = ["run"]

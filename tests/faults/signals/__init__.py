@@ -1,0 +1,5 @@
+"""The shell around the core: stopped, crashed and starved the way operators and machines do it."""
+
+from .fault_test import run
+
+__all__ = ["run"]

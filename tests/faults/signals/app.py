@@ -1,0 +1,95 @@
+"""The application of the cases: a message's body says what its handler does, and each step is written down.
+
+It works in the directory of its scene, which is the working directory. SQ_SIGNALS_IMPORT says what its import does in a
+consumer: "wait" for the gate `import`, or "end" the process; in the supervisor too: "wait everywhere", and "linger",
+which leaves a thread behind.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from sequencer.testing import wait_until
+from sequencer.values.message import Message
+
+from .settings import HISTORY, IMPORT
+
+LONGEST_S = 120.0
+
+
+def note(what: str, **fields: Any) -> None:
+    """One line of the history, in one write."""
+    with open(HISTORY, "ab", buffering=0) as history:
+        history.write(json.dumps({"what": what, "pid": os.getpid(), "at": time.monotonic(), **fields}).encode() + b"\n")
+
+
+def wait_for(admission: str) -> None:
+    """Wait until the gate is open; each look leaves a beat, by which others see that this process goes on."""
+
+    def look() -> bool:
+        with open(f"beats-{os.getpid()}", "ab") as beats:
+            beats.write(b".")
+        return os.path.exists(admission)
+
+    try:
+        wait_until(look, LONGEST_S)
+    except BaseException:
+        note("cut")
+        raise
+
+
+def handle(message: Message) -> None:
+    """What the body says, in this order."""
+    body = message.body
+    note("begun", id=message.id, attempt=message.attempt)
+    while "stubborn" in body:
+        try:
+            wait_for("never")
+        except BaseException:
+            note("swallowed", id=message.id)
+    if "lock" in body:
+        ctypes.PyDLL(None).sleep(body["lock"])
+    if "gate" in body:
+        wait_for(body["gate"])
+    if "seconds" in body:
+        time.sleep(body["seconds"])
+    if body.get("die") == "always" or (body.get("die") == "first" and message.attempt == 1):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if "crash" in body and not os.path.exists(body["crash"]):
+        Path(body["crash"]).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if "fork" in body and os.fork() == 0:
+        note("copy", id=message.id)
+        if body["fork"] == "exit":
+            sys.exit(3)
+        if body["fork"] == "raise":
+            raise ValueError("in a copy")
+        return
+    if "stranger" in body:  # what outlives the shell that started it belongs to process 1
+        subprocess.run(["/bin/sh", "-c", "exec >/dev/null 2>&1; sleep 1000 &"], check=True)
+    note("handled", id=message.id)
+
+
+def _begin(how: str, is_consumer: bool) -> None:
+    if how == "linger":
+        threading.Thread(target=threading.Event().wait, name="lingers").start()
+    if not is_consumer and how != "wait everywhere":
+        return
+    note("import")
+    if how.startswith("wait"):
+        wait_for("import")
+    if how == "end":
+        os._exit(7)
+
+
+if IMPORT in os.environ:
+    _begin(os.environ[IMPORT], "worker" in Path(sys.argv[0]).parts[-2:] or Path(sys.argv[0]).stem == "worker")

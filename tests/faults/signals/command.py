@@ -1,0 +1,15 @@
+"""The command line with what SQ_SIGNALS_CONTROLS names changed in it and in its consumers."""
+
+from __future__ import annotations
+
+import importlib
+
+from sequencer.processes.pool import Pool
+
+from .controls import apply
+from .controls_supervisor import CHANGES
+
+if __name__ == "__main__":
+    apply(CHANGES)
+    Pool.WORKER = "tests.faults.signals.worker"
+    importlib.import_module("sequencer_start").main()

@@ -1,0 +1,10 @@
+"""What a scene and its processes know each other by: entries of the environment, and a file. Imports nothing."""
+
+MARK = "SQ_SIGNALS"
+"""Every process of a scene has it, with the scene's directory."""
+CONTROLS = "SQ_SIGNALS_CONTROLS"
+"""Names of controls.py, with commas between."""
+IMPORT = "SQ_SIGNALS_IMPORT"
+"""What the import of the application does."""
+HISTORY = "history.ndjson"
+"""What the application wrote down, in the scene's directory."""

@@ -1,0 +1,130 @@
+"""000: handlers by code in sort order, each by itself; an event's status, message and times."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from sequencer import Message, MessageInfo, Sequencer, StepCall
+from sequencer.errors import HandlerNotFound
+from sequencer.net.link import Link
+from sequencer.store.keys import shard_keys
+
+from .conftest import Load
+
+Said = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def events(load: Load) -> Any:
+    return load("event_queue", missing_wait=0.0)
+
+
+def run(seq: Sequencer) -> None:
+    seq.consume(until_empty=True)
+
+
+def outcomes(info: MessageInfo) -> dict[str, str]:
+    """Each handler with its error, or "done": the legacy's column `message`, in one text."""
+    parts = re.findall(r"(\w+) (done|left) in \d+ ms(?: \((.*?)\))?(?:, |$)", info.note)
+    return {name: error or state for name, state, error in parts}
+
+
+def test_handlers_run_in_sort_order_and_ties_as_they_were_registered(events: Any, capsys: Said) -> None:
+    """add_points and tell_shop have sort order 1 by default, and stand before init_invoice in the file."""
+    events.add_event(1, "order_invoice", {"amount": 250})
+    run(events.seq)
+    assert capsys.readouterr().out.splitlines() == [
+        "1: invoice",
+        "1: 25 points",
+        "1: shop told of ['add_points', 'init_invoice']",
+    ]
+
+
+def test_a_handler_that_fails_stops_no_other_and_the_event_is_finished(events: Any, capsys: Said) -> None:
+    events.add_event(1, "order_invoice", {"amount": -5})
+    events.add_event(2, "order_invoice", {})
+    run(events.seq)
+    said = capsys.readouterr().out.splitlines()
+    assert [line for line in said if line.startswith("1")] == ["1: invoice", "1: shop told of ['init_invoice']"]
+    assert [line for line in said if line.startswith("2")] == ["2: invoice", "2: shop told of []"]
+    one, two = events.seq.get([1], "1"), events.seq.get([2], "2")
+    assert (one.status, one.state, one.kind, one.attempts) == ("finished", "failed", "order_invoice", 1)
+    assert outcomes(one) == {"init_invoice": "done", "add_points": "ValueError: no points for -5", "tell_shop": "done"}
+    assert outcomes(two) == {
+        "init_invoice": "KeyError: 'amount'",
+        "add_points": "KeyError: 'init_invoice'",
+        "tell_shop": "done",
+    }
+    assert [info.id for info in events.seq.history(kind="order_invoice", outcome="failed", group=[1])] == ["1"]
+
+
+def test_a_new_handler_applies_to_events_that_wait_already(events: Any, capsys: Said) -> None:
+    events.add_event(1, "order_closed", {})
+
+    def archive(message: Message, step: StepCall) -> None:
+        print(f"{message.id}: archived")
+
+    events.handles("order_closed", "archive")(archive)
+    run(events.seq)
+    assert capsys.readouterr().out.splitlines() == ["1: closed", "1: archived"]
+
+
+def test_an_unknown_code_is_told_and_not_finished(events: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """The legacy finished such an event without a word. The other events go on."""
+    events.add_event(1, "order_opened", {})
+    events.add_event(2, "order_closed", {})
+    run(events.seq)
+    assert events.seq.get([2], "2").status == "finished"
+    unknown = events.seq.get([1], "1")
+    assert (unknown.status, unknown.state, unknown.error.type) == ("error", "parked", "StepMissing")
+    assert "no step is declared for kind 'order_opened'; this version has order_closed, order_invoice" in caplog.text
+
+    def open_order(message: Message, step: StepCall) -> None: ...
+
+    events.handles("order_opened", "open")(open_order)
+    events.seq.resume([1])
+    run(events.seq)
+    assert events.seq.get([1], "1").status == "finished"
+
+
+def test_an_event_passes_from_pending_to_running_to_finished_with_its_times(events: Any) -> None:
+    seen = []
+
+    def look(message: Message, step: StepCall) -> None:
+        seen.append(events.seq.get(message.group, message.id).status)
+
+    events.handles("order_closed", "look")(look)
+    scheduled_at = datetime.now(UTC) + timedelta(seconds=0.3)
+    events.add_event(1, "order_closed", {}, scheduled_at)
+    waiting = events.seq.get([1], "1")
+    assert (waiting.status, waiting.state) == ("pending", "delayed")
+    run(events.seq)
+    done = events.seq.get([1], "1")
+    assert seen == ["running"]
+    assert done.status == "finished"
+    assert done.appended_at == pytest.approx(waiting.appended_at, abs=0.001)
+    assert done.began_at >= scheduled_at.timestamp() - 0.01, "the legacy took it up to 60 s early"
+    assert done.appended_at < done.began_at <= done.finished_at
+
+
+def test_event_data_that_nobody_can_read_is_an_error(events: Any, link: Link, caplog: pytest.LogCaptureFixture) -> None:
+    """The legacy's `error`: a failure outside the handlers, such as bad JSON, logged as critical."""
+    events.add_event(1, "order_closed", {})
+    seq = events.seq
+    key = f"{shard_keys(seq.options.namespace, seq.queue, 0).prefix}body:1"
+    record = link.command("HGET", key, "1")
+    link.command("HSET", key, "1", record[: record.index(b"{")] + b"{not JSON")
+    run(seq)
+    broken = seq.get([1], "1")
+    assert (broken.status, broken.state, broken.error.type) == ("error", "parked", "Undecodable")
+    assert any(one.levelname == "ERROR" and "group parked" in one.message for one in caplog.records)
+
+
+def test_what_can_be_no_handler_is_refused_when_it_is_registered(events: Any) -> None:
+    """The legacy skipped a class without the interface at each event, with a text."""
+    with pytest.raises(HandlerNotFound, match="is not callable"):
+        events.handles("order_closed", "nothing")("a text")

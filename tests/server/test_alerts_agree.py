@@ -1,0 +1,324 @@
+"""Incidents in the server follow the model of their rules; and whoever dies, each is told, normally once."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from sequencer import calls
+from sequencer.calls.alerts import AlertTimes, Condition, Grant
+from sequencer.net.link import Link
+from sequencer.store.keys import ShardKeys, shard_keys
+
+from ..support.alert_record import AGAIN, GAP, HOLD, SETTLE, STALE, Incidents, Offer, Record
+from ..support.changed_script import changed_script
+
+NOW_US, SECOND = 1_700_000_000_000_000, 1_000_000
+TIMES = AlertTimes(SETTLE, GAP, AGAIN, HOLD, STALE)
+ONCE = TIMES._replace(again=0.0)
+KINDS, TARGETS = ["parked", "wait"], ["chat", "mail"]
+VERDICTS = st.sampled_from(["open", "open", "keep", "close", "close"])
+LOOK = st.tuples(
+    st.just("look"),
+    st.fixed_dictionaries({"parked": VERDICTS}, optional={"wait": VERDICTS}),
+    st.sampled_from([TARGETS, TARGETS, ["chat"], []]),
+    st.dictionaries(st.sampled_from(KINDS), st.lists(st.sampled_from(TARGETS), unique=True), max_size=2),
+    st.sampled_from([1, 1, 9]),
+)
+STEP = st.one_of(
+    LOOK,
+    LOOK,
+    st.tuples(st.just("sent"), st.integers(0, 3)),
+    st.tuples(st.just("sent"), st.integers(0, 3)),
+    st.tuples(st.just("advance"), st.sampled_from([1, 2, 29, 31, 61, 601, 901, -40])),
+)
+
+
+class Both:
+    """Does each step on the server and in the model, and compares."""
+
+    def __init__(self, link: Link, keys: ShardKeys) -> None:
+        self.link, self.keys, self.model, self.now = link, keys, Incidents(), NOW_US
+        self.offers: list[Grant] = []
+
+    def look(self, seen: dict[str, Any], targets: list[str], news: dict[str, list[str]], limit: int = 1) -> None:
+        words = [Condition(kind, one, "1", str(limit), "text", news.get(kind, ())) for kind, one in seen.items()]
+        found = self.link.run_one(calls.alert(self.keys, words, targets, TIMES, now_us=self.now))
+        modelled = self.model.look(self.now, seen, targets, {kind: news.get(kind, []) for kind in seen}, limit)
+        assert {Offer(one.kind, one.what, one.target, one.opened_us, one.number) for one in found} == modelled
+        self.offers += sorted(found)
+
+    def sent(self, position: int) -> None:
+        if position < len(self.offers):
+            one = self.offers.pop(position)
+            offer = Offer(one.kind, one.what, one.target, one.opened_us, one.number)
+            done = self.link.run_one(calls.alert_sent(self.keys, one, now_us=self.now))
+            assert done == self.model.sent(self.now, offer)
+
+    def advance(self, seconds: int) -> None:
+        self.now += seconds * SECOND
+
+    def compare(self) -> None:
+        """What the server keeps is what the model has."""
+        words = self.link.command("HGETALL", self.keys.alerts)
+        found = {kind.decode(): json.loads(record) for kind, record in zip(words[::2], words[1::2], strict=True)}
+        assert {kind: _plain(one) for kind, one in found.items()} == {
+            kind: (one.opened, one.limit, one.quiet, one.resolved, _told(one))
+            for kind, one in self.model.records.items()
+        }
+
+
+def _told(record: Record) -> dict[str, tuple[int, str]]:
+    return {name: (to.number, to.said) for name, to in record.to.items()}
+
+
+def _plain(record: dict[str, Any]) -> tuple[Any, ...]:
+    quiet, resolved = (int(record[name]) if name in record else None for name in ("quiet", "resolved"))
+    told = {name: (int(to["n"]), to.get("said", "")) for name, to in dict(record["to"]).items()}
+    return int(record["opened"]), int(record["limit"]), quiet, resolved, told
+
+
+@pytest.fixture
+def keys(namespace: str) -> ShardKeys:
+    return shard_keys(namespace, "jobs", 0)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(STEP, min_size=15, max_size=40))
+def test_the_script_does_what_the_rules_say(link: Link, keys: ShardKeys, steps: list[Any]) -> None:
+    link.command("DEL", keys.alerts)
+    both = Both(link, keys)
+    for kind, *args in steps:
+        getattr(both, kind)(*args)
+        both.compare()
+
+
+def goes_back(link: Link, keys: ShardKeys, back_s: int) -> list[tuple[str, str, str, int]]:
+    """A kind that is seen each minute, and one each two seconds, both open for ten minutes, and what is told of them;
+    in between the clock is set back.
+    """
+    link.command("DEL", keys.alerts)
+    now, told = NOW_US, list[tuple[str, str, str, int]]()
+    for number in range(300):
+        now += 2 * SECOND
+        if number == 157:
+            now -= back_s * SECOND
+        seen = [Condition("parked", "open", "1", "1", "text")]
+        if number % 30 == 0:
+            seen.append(Condition("backlog", "open", "1", "1", "text"))
+        targets = ["chat"] if number % 2 else ["mail"]  # two watchers, each with a target of its own
+        for one in link.run_one(calls.alert(keys, seen, targets, ONCE, now_us=now)):
+            told.append((one.kind, one.target, one.what, one.number))
+            link.run_one(calls.alert_sent(keys, one, now_us=now))
+    return told
+
+
+@pytest.mark.parametrize("back_s", [0, 40, 3600, 86_400 * 365])
+def test_a_clock_that_goes_back_ends_no_incident_and_tells_nothing_again(
+    link: Link, keys: ShardKeys, back_s: int
+) -> None:
+    told = goes_back(link, keys, back_s)
+    assert sorted(told) == [(kind, to, "open", 0) for kind in ("backlog", "parked") for to in TARGETS]
+    assert sorted(kind.decode() for kind in link.command("HKEYS", keys.alerts)) == ["backlog", "parked"]
+    link.command("DEL", keys.alerts)
+
+
+def test_a_clock_that_goes_back_does_not_repeat_what_is_told_by_repeat(link: Link, keys: ShardKeys) -> None:
+    is_repeated_once(link, keys)
+
+
+def test_a_time_that_stays_ahead_is_found(link: Link, keys: ShardKeys) -> None:
+    with changed_script("alert", "> latest then", "> math.huge then"), pytest.raises(AssertionError):
+        is_repeated_once(link, keys)
+    link.command("DEL", keys.alerts)
+
+
+def is_repeated_once(link: Link, keys: ShardKeys) -> None:
+    link.command("DEL", keys.alerts)
+    both = Both(link, keys)
+    for seconds in (2, 2, 2, -3600, 2, 598, 2, 2):
+        both.advance(seconds)
+        both.look({"parked": "open"}, ["chat"], {})
+        both.sent(0)
+        both.compare()
+    assert both.model.records["parked"].to["chat"].number == 2, "again once, after its time by the new clock"
+    link.command("DEL", keys.alerts)
+
+
+# -- masters that send, and die --------------------------------------------------------------------------------------
+
+
+class Masters:
+    """Three masters look at one condition, each two seconds; what they got the right for is sent a second later."""
+
+    def __init__(self, link: Link, keys: ShardKeys) -> None:
+        self.link, self.keys, self.now = link, keys, NOW_US
+        self.took: Counter[tuple[str, str, int, int]] = Counter()
+        """How often each message came to a target: target, what, opened, number."""
+        self.waiting: list[tuple[Grant, str]] = []
+
+    def run(self, verdict: str, seconds: int, ends: Iterator[str]) -> None:
+        """`ends`: what becomes of each sending: "ok", "refused", "dies before", "dies after"."""
+        for _ in range(seconds // 2):
+            for _ in range(3):
+                self.now += SECOND // 3
+                seen: list[Any] = [Condition("parked", verdict, "1", "1", "")]  # type: ignore[arg-type]
+                for one in self.link.run_one(calls.alert(self.keys, seen, TARGETS, TIMES, now_us=self.now)):
+                    self.waiting.append((one, next(ends, "ok")))
+            self.now += SECOND
+            for one, end in self.waiting:
+                self._send(one, end)
+            self.waiting.clear()
+
+    def _send(self, one: Grant, end: str) -> None:
+        if end in ("ok", "dies after"):
+            self.took[one.target, one.what, one.opened_us, one.number] += 1
+        if end == "ok":
+            self.link.run_one(calls.alert_sent(self.keys, one, now_us=self.now))
+
+
+def incident_is_told(link: Link, keys: ShardKeys, ends: list[str]) -> None:
+    """One that lasts 200 s, six times a hold, with these ends of sending; then all goes well."""
+    link.command("DEL", keys.alerts)
+    masters = Masters(link, keys)
+    left = iter(ends)
+    masters.run("open", 200, left)
+    masters.run("close", 140, left)
+    said = Counter[tuple[str, str]]()
+    for (target, what, _, _), times in masters.took.items():
+        said[target, what] += times
+        assert times == 1 or "dies after" in ends, "told twice, and nobody died"
+        assert times <= 1 + ends.count("dies after")
+    for target in TARGETS:
+        assert said[target, "resolved"] >= 1
+        assert said[target, "open"] >= 1
+        assert said[target, "open"] + said[target, "resolved"] <= 2 + ends.count("dies after")
+    assert link.command("EXISTS", keys.alerts) == 0
+
+
+ENDS = st.lists(st.sampled_from(["ok", "refused", "dies before", "dies after"]), max_size=5)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ends=ENDS)
+def test_each_incident_is_told_whoever_dies(link: Link, keys: ShardKeys, ends: list[str]) -> None:
+    incident_is_told(link, keys, ends)
+
+
+class Believes(Masters):
+    """Masters, and what each target believes: it drops a message whose key it knows, as a receiver should."""
+
+    def __init__(self, link: Link, keys: ShardKeys) -> None:
+        super().__init__(link, keys)
+        self.known = set[tuple[str, str, int, int]]()
+        self.last = dict[str, str]()
+
+    def _send(self, one: Grant, end: str) -> None:
+        super()._send(one, end)
+        key = (one.target, one.what, one.opened_us, one.number)
+        if end in ("ok", "dies after") and key not in self.known:
+            self.known.add(key)
+            self.last[one.target] = "resolved" if one.what == "resolved" else "open"
+
+
+def each_target_believes_what_holds(
+    link: Link, keys: ShardKeys, phases: list[tuple[str, int]], ends: list[str]
+) -> None:
+    """A condition that comes and goes while answers are lost; then all goes well for longer than a hold."""
+    link.command("DEL", keys.alerts)
+    masters, left = Believes(link, keys), iter(ends)
+    for verdict, seconds in phases:
+        masters.run(verdict, seconds, left)
+    masters.run("open", 2 * HOLD, iter(()))
+    assert masters.last == dict.fromkeys(TARGETS, "open")
+    masters.run("close", 2 * HOLD, iter(()))
+    assert masters.last == dict.fromkeys(TARGETS, "resolved")
+    assert link.command("EXISTS", keys.alerts) == 0
+
+
+PHASES = st.lists(st.tuples(st.sampled_from(["open", "close"]), st.sampled_from([2, 6, 14, 40])), max_size=8)
+LOST = [("open", 4), ("close", 10)]
+"""It was over, and came back within the hold; the answers to all three messages were lost."""
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(phases=LOST, ends=["ok"] * 2 + ["dies after"] * 2)
+@example(phases=[("open", 4), ("close", 40), ("open", 40)], ends=["dies after"] * 6)
+@given(phases=PHASES, ends=st.lists(st.sampled_from(["ok", "refused", "dies after", "dies after"]), max_size=20))
+def test_each_target_believes_what_holds_whichever_answer_is_lost(
+    link: Link, keys: ShardKeys, phases: list[tuple[str, int]], ends: list[str]
+) -> None:
+    each_target_believes_what_holds(link, keys, phases, ends)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "phases", "ends"),
+    [
+        ("to.said = 'resolving'", "", LOST, ["ok"] * 2 + ["dies after"] * 2),
+        (
+            "to.n = fmt('%d', tonumber(to.n) + 1)",
+            "",
+            [("open", 4), ("close", 40), ("open", 40)],
+            ["dies after"] * 6,
+        ),
+    ],
+)
+def test_an_unanswered_message_taken_for_unsent_is_found(
+    link: Link, keys: ShardKeys, old: str, new: str, phases: list[tuple[str, int]], ends: list[str]
+) -> None:
+    with changed_script("alert", old, new), pytest.raises(AssertionError):
+        each_target_believes_what_holds(link, keys, phases, ends)
+    link.command("DEL", keys.alerts)
+
+
+def watchers_with_two_limits(link: Link, keys: ShardKeys) -> list[tuple[str, str]]:
+    """What is told in ten minutes of 5 parked groups, where one looks each second with limit 9, another each 10 s with
+    limit 1.
+    """
+    link.command("DEL", keys.alerts)
+    now, told = NOW_US, list[tuple[str, str]]()
+    for second in range(600):
+        now += SECOND
+        seen = [Condition("parked", "close", "5", "9", "text")]
+        if second % 10 == 0:
+            seen = [Condition("parked", "open", "5", "1", "text")]
+        for one in link.run_one(calls.alert(keys, seen, ["chat"], ONCE, now_us=now)):
+            told.append((one.what, one.limit))
+            link.run_one(calls.alert_sent(keys, one, now_us=now))
+    return told
+
+
+def test_of_two_watchers_with_two_limits_the_lower_decides(link: Link, keys: ShardKeys) -> None:
+    with changed_script("alert", "is_decided_by_another(record, limit) then", "false then"):
+        assert len(watchers_with_two_limits(link, keys)) > 20
+    assert watchers_with_two_limits(link, keys) == [("open", "1")]
+    left, now = [Condition("parked", "close", "5", "9", "text")], NOW_US + (600 + STALE) * SECOND
+    link.run_one(calls.alert(keys, left, ["chat"], ONCE, now_us=now))
+    (over,) = link.run_one(calls.alert(keys, left, ["chat"], ONCE, now_us=now + 2 * SECOND))
+    assert (over.what, over.limit) == ("resolved", "9"), "nobody looks with the lower limit any more"
+    link.command("DEL", keys.alerts)
+
+
+CONTROLS = {
+    "no hold: each master tells": ("alert", "if what and (tonumber(to.hold) or 0) <= now then", "if what then", []),
+    "told before it is sent: lost": (
+        "alert",
+        "to.hold = fmt('%.0f', now + hold)",
+        "to.said = what == 'resolved' and 'resolved' or 'open'",
+        ["dies before"] * 4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_a_broken_hold_is_found(link: Link, keys: ShardKeys, name: str) -> None:
+    script, old, new, ends = CONTROLS[name]
+    with changed_script(script, old, new), pytest.raises(AssertionError):
+        incident_is_told(link, keys, ends)
+    link.command("DEL", keys.alerts)

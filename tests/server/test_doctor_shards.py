@@ -1,0 +1,134 @@
+"""Shards that are in no table, or have another policy: what the doctor says of them, and that its commands keep what
+lies there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from sequencer import Sequencer
+from sequencer.doctor.diagnose import diagnose, is_healthy
+from sequencer.net.link import Link
+from sequencer.store.group import encode_group
+from sequencer.store.keys import registry_key, shard_keys, shard_of
+from sequencer.texts.commands import name_server
+
+from ..support.own_server import client
+
+
+def test_the_doctor_tells_of_shards_that_are_not_registered(admin: Link) -> None:
+    with client(admin, shards=4) as seq:
+        for n in range(20):
+            seq.append(n, f"g{n}")
+        admin.command("HSET", registry_key("sequencer", "q"), "table", "0")
+    with client(admin) as seq:
+        told = [one.text for one in seq.doctor() if "is registered with 1 shard, and there is a shard" in one.text]
+    assert len(told) == 3
+    assert all("to keep them, as queue q-shard-" in text for text in told)
+
+
+def test_a_policy_that_was_changed_by_hand_is_told_with_the_command_of_that_server(admin: Link) -> None:
+    with client(admin) as seq:
+        seq.append(1, "g")
+        admin.command("HSET", shard_keys("sequencer", "q", 0).policy, "on_late", "drop")
+        name_server("redis://other:7001/0")
+        try:
+            [told] = [one.text for one in seq.doctor() if "another policy" in one.text]
+        finally:
+            name_server("")
+        assert "(on_late is 'drop', registered 'handle')" in told
+        assert told.endswith("; to bring what is registered: sequencer doctor q --repair --redis redis://other:7001/0")
+        [fixed] = [one for one in seq.doctor(repair=True) if "another policy" in one.text]
+        assert fixed.repaired
+        assert is_healthy(seq.doctor())
+        assert seq.policy.on_late == "handle"
+
+
+def test_what_another_shard_knows_of_a_queue_is_brought_to_the_first(admin: Link) -> None:
+    with client(admin, shards=4, on_late="dead_letter", dedup_window=10) as seq:
+        for n in range(40):
+            seq.append(n, f"g{n}")
+        admin.command("DEL", registry_key("sequencer", "q"), shard_keys("sequencer", "q", 0).policy)
+        [lost] = [one.text for one in diagnose(admin.endpoint, "sequencer", "q") if "are lost" in one.text]
+        assert lost.endswith("and shard 1 has a copy; to bring it there: sequencer doctor q --repair")
+        diagnose(admin.endpoint, "sequencer", "q", repair=True)
+    with client(admin) as again:
+        assert (again.policy.on_late, again.policy.dedup_window, again.info().backlog) == ("dead_letter", 10.0, 40)
+        assert is_healthy(again.doctor())
+
+
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_all_names_are_read_a_few_times_however_many_shards_they_seem_to_be_of(
+    admin: Link, is_registered: bool
+) -> None:
+    with client(admin) as seq:
+        seq.append(1, "g")
+        for shard in (700, 900, 10**12):
+            admin.command("ZADD", shard_keys("sequencer", "q", shard).order("g"), 1, "m")
+        if not is_registered:
+            admin.command("DEL", registry_key("sequencer", "q"), shard_keys("sequencer", "q", 0).policy)
+        admin.command("CONFIG", "RESETSTAT")
+        told = [one.text for one in diagnose(admin.endpoint, "sequencer", "q")]
+        scans = re.search(rb"cmdstat_scan:calls=(\d+)", admin.command("INFO", "commandstats"))
+        assert scans
+        assert int(scans[1]) < 10, "one page, a few times"
+    found = [text for text in told if " and there is a shard " in text]
+    assert ["a shard 700," in text or "a shard 900," in text for text in found] == [True, True] * is_registered
+    assert all("it holds 1 message of 1 group, and 0 dead letters" in text for text in found)
+
+
+REDIS_CLI = """#!{python}
+import sys
+import redis
+
+with redis.Redis.from_url("{url}") as client:
+    if sys.argv[1] == "--scan":
+        for key in client.scan_iter(match=sys.argv[3]):
+            sys.stdout.buffer.write(key + b"\\n")
+    else:
+        client.execute_command(*sys.argv[1:])
+"""
+"""As much of redis-cli as the commands of doctor need."""
+
+
+@pytest.mark.parametrize("way", ["keep", "destroy"])
+def test_what_the_doctor_says_of_such_a_shard_can_be_run(admin: Link, tmp_path: Path, way: str) -> None:
+    pairs: list[tuple[str, str | int]] = [*(("a b", n) for n in range(4)), ("ü}", "policy"), ("x:y", "clock")]
+    groups: list[list[str | int]] = [list(pair) for pair in pairs]
+    with client(admin, shards=2, max_attempts=1, on_failure="dead_letter") as seq:
+        seq.append_many({"body": n, "group": group, "id": f"{n}"} for group in groups for n in range(3))
+        seq.consume(lambda message: 1 / int(message.id), max_messages=1)
+        before = {tuple(map(str, group)): [one.id for one in seq.peek(group)] for group in groups}
+        dead = seq.count_dead()
+        shard = {group for group in before if shard_of(encode_group(group), 2) == 1}
+        for key in (registry_key("sequencer", "q"), shard_keys("sequencer", "q", 0).policy):
+            admin.command("HSET", key, "table", "0")
+        (told,) = [one.text for one in seq.doctor() if "there is a shard 1" in one.text]
+    assert f"{sum(len(before[group]) for group in shard)} messages of {len(shard)} groups" in told
+    keeping, destroying = told.split("; to destroy all that is in this shard: ")
+    line = keeping.split("to keep them, as queue q-shard-1: ")[1] if way == "keep" else destroying
+    (tmp_path / "redis-cli").write_text(REDIS_CLI.format(python=sys.executable, url=admin.endpoint.url))
+    (tmp_path / "redis-cli").chmod(0o755)
+    path = os.pathsep.join([str(tmp_path), sysconfig.get_path("scripts"), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "SEQUENCER_REDIS": str(admin.endpoint.url)}
+    done = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    with client(admin) as seq, Sequencer("q-shard-1", str(admin.endpoint.url)) as saved:
+        left = [one.text for one in seq.doctor() if "there is a shard 1" in one.text]
+        assert ["holds 0 messages of 0 groups, and 0 dead letters; to destroy" in text for text in left] == (
+            [True] if way == "keep" else []
+        )
+        if way == "keep":
+            assert {group: [one.id for one in saved.peek(group)] for group in shard} == {g: before[g] for g in shard}
+            assert saved.count_dead() + seq.count_dead() == dead
+            assert is_healthy([one for one in saved.doctor() if one.check != "persistence"])
+            saved.append("more", ["a b", 0])
+            waiting = saved.info().backlog
+            assert saved.consume(lambda message: None, until_empty=True).handled == waiting

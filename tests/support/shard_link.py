@@ -1,0 +1,104 @@
+"""A connection to the model of a shard, for tests of what goes over one: answers come late, or never."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, TypeVar
+
+from sequencer.calls.call import UNDONE
+from sequencer.calls.claim import Claimed
+from sequencer.consume.exchange import carry_out
+from sequencer.drain.effects import Ahead, Exchange, SettleAndClaim
+from sequencer.drain.held import Held
+from sequencer.drain.inflight import Claimant, InFlight
+from sequencer.errors import SequencerError, ServerUnavailable
+from sequencer.settings.options import ClaimLimits
+from sequencer.store.keys import shard_keys
+
+from .model.shard import ModelShard
+
+T = TypeVar("T")
+KEYS = shard_keys("n", "q", 0)
+ONE = ClaimLimits(1, 1, 1000)
+
+
+class Link:
+    """Answers at once from the model; the answer to the so-manieth batch is lost."""
+
+    is_repeat = False
+
+    def __init__(self, shard: ModelShard) -> None:
+        self.shard, self.left, self.posted = shard, -1, list[Any]()
+        self.is_lost = self.lacks_script = False
+        self.refuses: SequencerError | None = None
+        """The answer to the first call of each batch; of one that is waited for, at its first attempt only."""
+        self.is_slow = False
+        """Whether nothing is answered before it is waited for."""
+        self.waited, self.sizes = list[float](), list[str]()
+        """How long each answer was waited for before something was posted; how many bytes each claim was to read."""
+
+    def run(self, calls: Any) -> list[Any]:
+        """Where the first call is refused for its generation, it alone is sent again, as `net.repeats` does."""
+        behind = self._behind(calls)
+        return [self.shard.run(calls[0]), *behind] if self.refuses else behind
+
+    def _behind(self, calls: Any) -> list[Any]:
+        return [self.shard.run(call) for call in calls[bool(self.refuses) :]]
+
+    def post(self, calls: Any) -> None:
+        self.sizes += [call.args[4] for call in calls if call.script == "claim"]
+        if self.is_lost:
+            raise ServerUnavailable("lost")
+        replies = [UNDONE for _ in calls] if self.lacks_script else self._behind(calls)
+        self.posted.append([self.refuses, *replies] if self.refuses else replies)
+
+    def is_answered(self, within_s: float) -> bool:
+        self.waited.append(within_s)
+        return not self.is_slow
+
+    def close(self) -> None:
+        self.posted.clear()
+
+    def collect(self, calls: Any) -> list[Any]:
+        self.left -= 1
+        if self.left == -1:
+            self.close()
+            raise ServerUnavailable("lost")
+        found: list[Any] = self.posted.pop(0)
+        return found
+
+    def parsed(self, calls: Any, replies: list[Any]) -> list[Any]:
+        return replies
+
+
+class OneLink:
+    """What is in flight on a link, each of its steps carried out at once."""
+
+    def __init__(self, link: Any, held: Held | None = None) -> None:
+        self.link, self.held = link, held or Held([KEYS], 60.0)
+        self.in_flight = InFlight(self.held, Claimant("q", "me", 60.0), clock=time.monotonic, read=link.parsed)
+
+    def do(self, exchange: Exchange[T]) -> T:
+        return carry_out(exchange, self.in_flight, self.link)
+
+    def settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
+        return self.do(self.in_flight.settle_and_claim(effect))
+
+    def ahead(self, effect: Ahead) -> None:
+        self.do(self.in_flight.ahead(effect))
+
+    def send_due(self, now: float = 0.0) -> None:
+        self.do(self.in_flight.send_due(now))
+
+    def on_tick(self, now: float) -> None:
+        self.do(self.in_flight.on_tick(now))
+
+    def collect_all(self) -> None:
+        self.do(self.in_flight.collect_all())
+
+    def release_claim(self) -> None:
+        self.do(self.in_flight.release_claim())
+
+    @property
+    def ahead_since(self) -> float | None:
+        return self.in_flight.ahead_since

@@ -1,0 +1,287 @@
+"""Each rule taken out: what a walk without it does to a message. A control differs from the rules in one method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .declared import App, Step
+from .ledger import Entry, Ledger
+from .record import Group, Record, Told
+from .rules import Rules
+from .shard import Shard
+
+
+@dataclass(frozen=True)
+class Control:
+    """Rules, or a shard, without one rule; `breaks` is how what goes wrong begins in the words of the judge."""
+
+    breaks: str
+    rules: type[Rules] = Rules
+    shard: type[Shard] = Shard
+
+
+CONTROLS: dict[str, Control] = {}
+"""By the name of the rule that was taken out."""
+
+
+def _control(name: str, breaks: str) -> Any:
+    def add(control: type[Any]) -> type[Any]:
+        is_shard = issubclass(control, Shard)
+        CONTROLS[name] = Control(breaks, shard=control) if is_shard else Control(breaks, rules=control)
+        return control
+
+    return add
+
+
+# -- what a design without these rules did, found by search: money, or a message that goes round for ever -----------
+
+
+@_control("a message with a question is not given up", "question lost")
+class _GivesUp(Rules):
+    def questions(self, ledger: Ledger, reason: str) -> list[str]:
+        return super().questions(ledger, reason) if reason in ("failed", "error", "outage", "retry") else []
+
+
+@_control("a check that raises counts an attempt", "for ever")
+class _FreeChecks(Rules):
+    def check_raised(self, entry: Entry, error: str, *, counts: bool) -> Entry:
+        return entry
+
+
+@_control("fresh attempts are written by the nack that parks or buries", "for ever")
+class _NoFreshAttempts(Rules):
+    def fresh(self, ledger: Ledger) -> Ledger:
+        return ledger
+
+
+@_control("a once entry stays once", "ran again")
+class _KindOfTheVersion(Rules):
+    def kept(self, entry: Entry, step: Step) -> Entry:
+        is_begun = entry.state == "started" and not step.once
+        state = "failed" if is_begun else entry.state
+        return replace(entry, once=step.once, optional=step.optional, state=state)
+
+
+@_control("a question stays required", "question lost")
+class _OptionalOfTheVersion(Rules):
+    def kept(self, entry: Entry, step: Step) -> Entry:
+        return replace(super().kept(entry, step), optional=step.optional)
+
+
+@_control("retired covers automatic steps only", "question lost")
+class _RetiresAll(Rules):
+    def is_retired(self, entry: Entry, app: App) -> bool:
+        return entry.name in app.retired
+
+
+@_control("open required steps are listed in each write", "skipped")
+class _NoOpenSteps(Rules):
+    def written(self, ledger: Ledger) -> Ledger:
+        kept = tuple(e for e in ledger.entries if e.state != "open" or e.attempts or e.turn > 1)
+        return replace(ledger, entries=kept)
+
+
+@_control("a Retry in a once step counts an attempt", "for ever")
+class _FreeRetry(Rules):
+    def nothing_happened(self, entry: Entry, error: str, *, counts: bool) -> Entry:
+        return entry.moved("open", token=0)
+
+
+@_control("an automatic step that raised is failed, counted or not", "ran again")
+class _OutageLeavesOpen(Rules):
+    def raised(self, step: Step, entry: Entry, error: str, limit: int, *, counts: bool) -> Entry:
+        if not entry.once and self.is_outage(entry, error) and not counts:
+            return replace(entry, state="open")
+        return super().raised(step, entry, error, limit, counts=counts)
+
+
+@_control("a step behind one that is left is left too", "for ever")
+class _WaitsForLeft(Rules):
+    def is_over(self, step: Step, ledger: Ledger, steps: Sequence[Step], app: App, token: int) -> bool:
+        entry, limit = ledger.get(step.name), app.limit(step)
+        return entry is None or not (self.is_open(entry, limit) or self.may_check(step, entry, limit, token))
+
+
+@_control("a step behind one that a person may answer waits", "skipped")
+class _LeavesWhatWaits(Rules):
+    def is_over(self, step: Step, ledger: Ledger, steps: Sequence[Step], app: App, token: int) -> bool:
+        return not self.can_be_tried(step, ledger, steps, app, token)
+
+
+@_control("a note is behind the acknowledgements of its group", "order")
+class _NoteAlone(Shard):
+    def is_before(self, group: Group, member: tuple[int, str]) -> bool:
+        return False
+
+
+@_control("a late repeat of a note undoes nothing", "ran again")
+class _NoSerial(Shard):
+    def is_repeat(self, held: Record, serial: int) -> bool:
+        return False
+
+
+@_control("reschedule keeps the stamp of the keys", "second key")
+class _NewStamp(Shard):
+    def rescheduled(self, record: Record) -> Ledger | None:
+        return record.ledger
+
+
+@_control("redrive compares the failure that was seen", "ran again")
+class _AnyLetter(Shard):
+    def is_seen(self, message_id: str, seen: Told) -> bool:
+        return True
+
+
+# -- the rest of the rules: the negative control of the fault_tests
+# ---------------------------------------------------------
+
+
+@_control("the start of a once step is waited for", "ran again")
+class _StartsUnnoted(Rules):
+    def waits_for_start(self) -> bool:
+        return False
+
+
+@_control("a step whose start replicas did not confirm is not called", "unconfirmed")
+class _StartsUnconfirmed(Rules):
+    def waits_for_replicas(self) -> bool:
+        return False
+
+
+@_control("a start that replicas did not confirm is taken back", "false question")
+class _LeavesStarted(Rules):
+    def unconfirmed(self, entry: Entry) -> Entry:
+        return entry
+
+
+@_control("an optional step without its result holds nothing back", "held back")
+class _ParksWithoutResult(Rules):
+    def lost_result(self, entry: Entry) -> str:
+        return "park"
+
+
+@_control("a message of an unknown kind is not dropped after effects", "dropped")
+class _DropsUnknown(Rules):
+    def ending_of_unknown(self, app: App, ledger: Ledger) -> str:
+        return app.on_unknown
+
+
+@_control("what says that nothing happened is no question", "false question")
+class _AsksAboutNothing(Rules):
+    def says_nothing_happened(self, step: Step, error: str) -> bool:
+        return error in ("retry", "outage by hand")
+
+
+@_control("a check is asked after the last attempt", "asked in vain")
+class _NoLastCheck(Rules):
+    def may_check(self, step: Step, entry: Entry, limit: int, token: int) -> bool:
+        return super().may_check(step, entry, limit - 1, token)
+
+
+@_control("a check is asked before a person is", "asked in vain")
+class _AsksAtOnce(Rules):
+    def may_ask(self, step: Step, ledger: Ledger, unanswered: int, limit: int) -> bool:
+        return False
+
+
+@_control("the next step waits for the note of the one before", "ran again")
+class _RunsAhead(Rules):
+    def waits_for_end(self) -> bool:
+        return False
+
+
+@_control("a once step never runs again by itself", "ran again")
+class _OnceAsAutomatic(Rules):
+    def is_open(self, entry: Entry, limit: int) -> bool:
+        return super().is_open(entry, limit) or (entry.state == "started" and entry.attempts < limit)
+
+
+@_control("a stop is looked at before the start is noted", "false question")
+class _StopsAfterStart(Rules):
+    def stops_before(self, entry: Entry, *, is_begun: bool) -> bool:
+        return is_begun or not entry.once
+
+
+@_control("a failure does not stop the pass", "held back")
+class _StopsAtFailure(Rules):
+    def goes_on(self, error: str) -> bool:
+        return False
+
+
+@_control("a message is acknowledged when all required steps are done", "skipped")
+class _AcksOpen(Rules):
+    def is_finished(self, ledger: Ledger, steps: Sequence[Step]) -> bool:
+        return all(entry.state not in ("failed", "started") for entry in ledger.entries)
+
+
+@_control("a step waits for the one that it comes after", "before its turn")
+class _NoAfter(Rules):
+    def may_begin(self, step: Step, ledger: Ledger) -> bool:
+        return True
+
+
+@_control("steps match by name", "ran again")
+class _ByPosition(Rules):
+    def joined(self, ledger: Ledger, steps: Sequence[Step]) -> Ledger:
+        old = ledger.entries
+        entries = [
+            replace(self.kept(old[place], step), name=step.name) if place < len(old) else Entry(step.name, step.once)
+            for place, step in enumerate(steps)
+        ]
+        return replace(ledger, entries=tuple(entries))
+
+
+@_control("again brings a new key", "old key")
+class _SameTurn(Rules):
+    def again(self, entry: Entry) -> Entry:
+        return replace(super().again(entry), turn=entry.turn)
+
+
+@_control("leases that end without an answer are counted", "for ever")
+class _NeverKilled(Rules):
+    def has_killed(self, unanswered: int, limit: int) -> bool:
+        return False
+
+
+@_control("progress counts them anew", "given up")
+class _NoProgress(Shard):
+    def counted(self, held: Record, *, has_progressed: bool) -> int:
+        return held.unanswered
+
+
+@_control("only the holder of the lease writes", "ran again")
+class _NoFence(Shard):
+    def is_valid(self, group: Group, token: int) -> bool:
+        return True
+
+
+@_control("cancel and replace are refused after effects", "question lost")
+class _Unprotected(Shard):
+    def is_protected(self, record: Record) -> bool:
+        return False
+
+
+@_control("a letter with a question does not age out", "question lost")
+class _AgesAll(Shard):
+    def has_unresolved(self, told: Told) -> bool:
+        return False
+
+
+@_control("a ledger dies with its message", "skipped")
+class _LedgerElsewhere(Shard):
+    """Ledgers lie in a hash of their own, by group and id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledgers: dict[tuple[str, str], Ledger] = {}
+
+    def remove(self, group: Group, record: Record) -> None:
+        held = group.records.get(record.id)
+        if held is not None and held.ledger is not None:
+            self.ledgers[record.group, record.id] = held.ledger
+        super().remove(group, record)
+
+    def new(self, record: Record) -> Record:
+        return replace(record, ledger=self.ledgers.get((record.group, record.id)))

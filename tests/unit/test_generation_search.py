@@ -1,0 +1,241 @@
+"""What a client makes of a registration, of shards, and of what is missing of both: over a model of them."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sequencer.errors import DataError, ServerNotUsable, ServerUnavailable
+from sequencer.queue.registry.deferred import wake_deferred_groups
+from sequencer.store.keys import index_key, registry_key, shard_keys
+from sequencer.store.registration import plain_tags
+from sequencer.texts.commands import move_all
+
+from ..support.listed_net import ListedNet, run
+from ..support.model.clients import ModelNet, connected, looked, made, session
+
+KEYS = [shard_keys("n", "q", shard) for shard in range(2)]
+REGISTRY, INDEX = registry_key("n", "q"), index_key("n")
+
+
+def test_a_server_that_lost_its_data_gets_shards_and_policy_again(caplog: pytest.LogCaptureFixture) -> None:
+    server, net, seq = made(shards=2, on_late="drop")
+    run(seq.shards(register=True))
+    before = seq.generation
+    server.hashes.clear()
+    server.clocks.clear()
+    with caplog.at_level(logging.WARNING, "sequencer"):
+        looked(net, seq)
+    assert "registered again, with 2 shards" in caplog.text
+    assert seq.generation > before
+    assert [server.hashes[keys.policy]["on_late"] for keys in KEYS] == ["drop", "drop"]
+
+
+@pytest.mark.parametrize(
+    ("others", "level", "said"),
+    [
+        ({}, logging.INFO, "q: queue new: queue 'q' is new"),
+        ({"orders": "p3", "orders-2": "p3"}, logging.INFO, "q: queue new: queue 'q' is new"),
+        (
+            {"orders": "p3", "aq": "p3", "odd": "x"},
+            logging.WARNING,
+            "q: queue new: queue 'q' is new; there is 'aq'; if that was meant, in this order: sequencer pause aq "
+            f"--namespace n; let the producers append there; then move what is in this one: "
+            f"{move_all('q', 'aq', 'n')}; then, as nothing is left in it: sequencer delete q --namespace n",
+        ),
+        ({"aq": "of somebody else"}, logging.INFO, "q: queue new: queue 'q' is new"),
+    ],
+)
+def test_a_new_queue_is_told_once_with_a_name_like_its_own(
+    caplog: pytest.LogCaptureFixture, others: dict[str, str], level: int, said: str
+) -> None:
+    server, net, seq = made()
+    if others:
+        server.run(("HSET", INDEX, *[word for pair in others.items() for word in pair]))
+    with caplog.at_level(logging.INFO, "sequencer"):
+        run(seq.shards())
+        assert caplog.messages == [], "a mere look makes nothing"
+        run(seq.shards(register=True))
+        looked(net, seq)
+        connected(server)
+    [record] = caplog.records
+    assert (record.levelno, record.getMessage()) == (level, said)
+    near = "aq" if level == logging.WARNING else ""
+    first, fix = ("sequencer pause aq --namespace n", move_all("q", near, "n")) if near else ("", "")
+    fields = (record.near, record.first, record.fix)  # type: ignore[attr-defined]
+    assert (record.event, record.queue, *fields) == ("queue new", "q", near, first, fix)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("appended", "near"), [({}, "qb"), ({"aq": "600"}, "aq"), ({"aq": "600", "qb": "3"}, "aq"), ({"aq": "?"}, "qb")]
+)
+def test_of_several_names_like_it_the_queue_is_told_that_is_used(
+    caplog: pytest.LogCaptureFixture, appended: dict[str, str], near: str
+) -> None:
+    server, _, seq = made()
+    server.run(("HSET", INDEX, "aq", "p3", "qb", "p3"))
+    for queue, count in appended.items():
+        server.run(("HSET", shard_keys("n", queue, 0).stats, "appended", count))
+    with caplog.at_level(logging.INFO, "sequencer"):
+        run(seq.shards(register=True))
+    assert [record.near for record in caplog.records] == [near]  # type: ignore[attr-defined]
+
+
+def test_the_names_of_all_are_read_only_where_a_queue_is_made_in_the_same_round_trip() -> None:
+    server, net, seq = made()
+    run(seq.shards(register=True))
+    at = net.one.asked.index(("HSET", INDEX, "q", "p3"))
+    assert net.one.asked[at + 1] == ("HGETALL", INDEX)
+    other = ModelNet(server)
+    run(session(other).shards())
+    assert ("HGETALL", INDEX) not in other.one.asked
+
+
+def test_a_registry_that_was_lost_is_made_again_from_the_first_shard(caplog: pytest.LogCaptureFixture) -> None:
+    server, net, seq = made(shards=2)
+    run(seq.shards(register=True))
+    before = server.hashes.pop(REGISTRY)
+    with caplog.at_level(logging.WARNING, "sequencer"):
+        looked(net, seq)
+    assert server.hashes[REGISTRY] == before
+    assert "its registration was lost; registered again, with 2 shards" in caplog.text
+    del server.hashes[REGISTRY]
+    assert len(run(session(ModelNet(server)).shards())) == 2, "a mere look finds it, and writes nothing"
+    assert REGISTRY not in server.hashes
+
+
+def test_who_did_not_know_a_queue_whose_policy_is_gone_refuses() -> None:
+    server, net, seq = made(shards=2)
+    run(seq.shards(register=True))
+    server.hashes.clear()  # its messages are there, and the shard's clock
+    with pytest.raises(DataError, match="neither a registration nor a policy"):
+        run(session(ModelNet(server)).shards())
+    run(seq.find_generation(net.one))
+    assert server.hashes[REGISTRY]["table"] == "0 1"
+
+
+def test_others_who_registered_it_with_other_shards_are_left_alone() -> None:
+    server, net, seq = made(shards=2)
+    run(seq.shards(register=True))
+    server.hashes.clear()
+    server.clocks.clear()
+    connected(server, shards=1)
+    before = {key: dict(fields) for key, fields in server.hashes.items()}
+    with pytest.raises(DataError, match=r"had 2 shards, and now \{n:q:registry\} says 1"):
+        looked(net, seq)
+    assert server.hashes == before
+
+
+def test_an_older_registry_gets_what_is_newer_again() -> None:
+    server, net, seq = made()
+    connected(server)
+    old = dict(server.hashes[REGISTRY])
+    run(seq.shards(register=True))
+    connected(server, on_late="drop")
+    newer = dict(server.hashes[REGISTRY])
+    looked(net, seq)
+    server.hashes[REGISTRY] = old
+    looked(net, seq)
+    assert server.hashes[REGISTRY] == newer
+
+
+# -- the policy -------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_that_is_as_asked_is_only_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+    server, _, _ = made()
+    connected(server, on_late="drop")
+    before = {key: dict(fields) for key, fields in server.hashes.items()}
+    with caplog.at_level(logging.WARNING, "sequencer"):
+        connected(server, on_late="drop")
+    assert (server.hashes, caplog.messages) == (before, [])
+
+
+def test_a_change_is_told_and_is_the_next_version(caplog: pytest.LogCaptureFixture) -> None:
+    server, _, _ = made()
+    connected(server)
+    with caplog.at_level(logging.WARNING, "sequencer"):
+        seq = connected(server, on_late="drop", watermark_window=5.0)
+    assert run(seq.policy()).on_late == "drop"
+    assert "q: policy changed: on_late from 'handle' to 'drop'" in caplog.messages
+    policy = server.hashes[KEYS[0].policy]
+    assert (policy["version"], server.hashes[REGISTRY]["version"], policy["on_late"]) == ("1", "1", "drop")
+    assert policy["packed"] == f"{seq.generation} 0 300000000 0 drop 0 5000000 1000000"
+
+
+def test_a_rule_that_changes_leaves_a_mark_until_groups_were_looked_at() -> None:
+    server, _, _ = made()
+    connected(server, reorder_window=5.0)
+    seen: list[Any] = []
+    zscan = server._zscan
+
+    def look(*key: Any) -> Any:
+        seen.append(server.hashes[KEYS[0].policy].get("again"))
+        return zscan()
+
+    server._zscan = look  # type: ignore[method-assign]
+    seq = connected(server, reorder_window=0.0)
+    assert seen == [f"{seq.generation} 1"]
+    assert "again" not in server.hashes[KEYS[0].policy]
+
+
+def test_a_registration_that_others_change_all_the_time_is_given_up() -> None:
+    server, net, seq = made(on_late="drop")
+    connected(server)
+    register = server._register
+
+    def busy(keys: list[str], args: Any) -> Any:
+        version = int(server.hashes[REGISTRY]["version"]) + 1
+        server.hashes[REGISTRY]["version"] = str(version)
+        return register(keys, args)
+
+    server._register = busy  # type: ignore[method-assign]
+    with pytest.raises(ServerUnavailable, match="is being changed by others"):
+        run(seq.shards(register=True))
+    assert len(net.slept) == 11
+
+
+def test_an_index_that_can_not_be_written_is_told_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    server, _, seq = made()
+    hset = server._hset
+
+    def refuse(key: str, *words: Any) -> Any:
+        return DataError("it is a string") if key == INDEX else hset(key, *words)
+
+    server._hset = refuse  # type: ignore[method-assign]
+    with caplog.at_level(logging.WARNING, "sequencer"):
+        assert run(seq.shards(register=True)) == KEYS[:1]
+    assert "queue q: can't be written into n:queues (it is a string); see doctor" in caplog.text
+
+
+def test_groups_that_were_put_off_are_woken_page_by_page_each_once() -> None:
+    page = [b"a", b"9e6", b"b", b"1", b"c", b"inf"]
+    net = ListedNet([[b"5", b"0"]], [[b"7", page]], [[b"0", [b"a", b"9e6"]]], [b"woken", b"leased"], [[b"none", []]])
+
+    async def wake() -> None:
+        async with net.alone("") as alone:
+            await wake_deferred_groups(alone, net.name, KEYS[0], "1.5", "1.5 1")
+
+    run(wake())
+    woken = [words for words in net.asked if words[0] == "EVAL"]
+    assert [words[-3:] for words in woken[:2]] == [("a", "", "1.5"), ("c", "", "1.5")]
+    assert woken[2][-3] == "woken 1.5 1"
+
+
+def test_a_registration_that_waits_for_a_deletion_is_given_up() -> None:
+    server, net, seq = made()
+    other = connected(server)
+    assert other._registration
+    gone = replace(
+        other._registration,
+        protocol=-1,
+        tags=plain_tags(1),
+        generation_number=other._registration.generation_number + 5,
+    )
+    server.run(("HSET", REGISTRY, "generation", gone.generation))
+    with pytest.raises(ServerNotUsable, match="is being deleted"):
+        run(seq.shards(register=True))
+    assert net.slept
