@@ -26,8 +26,8 @@ def ending(owner: str) -> str:
 def no_consumers_text(one: NoConsumers, queue: str, namespace: str) -> str:
     """What is seen, and the command that begins to consume."""
     due = f"{many(one.groups, 'group')} {'is due,' if one.groups == 1 else 'are due, the first'}"
-    text = f"nobody consumes: {due} since {moment(one.since)} ({one.waits_s:.0f} s), and no consumer has a group in "
-    text += "hand"
+    text = f"nobody consumes: {due} since {moment(one.since)} ({one.waits_s:.0f} s), and no consumer has a group "
+    text += "in progress"
     if one.last_owner:
         text += f"; the lease of {one.last_owner} ran out at {moment(one.last_until or 0.0)}"
     if one.connections:
