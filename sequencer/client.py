@@ -21,8 +21,8 @@ from .queue import append, audit_stream, counts, operate, views
 from .queue.alerts import incidents
 from .queue.append_many import append_many
 from .queue.dead_letters import listed as dead_letters
-from .queue.dead_letters import purge, redrive
-from .queue.groups import head, many, parked, unskip
+from .queue.dead_letters import redrive as redriving
+from .queue.groups import head, many, parked
 from .queue.history import find, known, listed, rerun, sweep
 from .queue.registry import lifetime, names
 from .queue.session import Session
@@ -213,15 +213,15 @@ class Sequencer(Registered):
     resume_many = blocking(many.resume_many)
     skip = blocking(head.skip)
     skip_many = blocking(many.skip_many)
-    unskip = blocking(unskip.unskip)
+    unskip = blocking(head.unskip)
     cancel = blocking(operate.cancel)
     reschedule = blocking(operate.reschedule)
     pause = blocking(operate.pause)
     unpause = blocking(operate.unpause)
     unpause_many = blocking(many.unpause_many)
     probe_outage = blocking(operate.probe_outage)
-    redrive = blocking(redrive.redrive)
-    purge = blocking(purge.purge)
+    redrive = blocking(redriving.redrive)
+    purge = blocking(redriving.purge)
     rerun = blocking(rerun.rerun)
     sweep = blocking(sweep.sweep)
 

@@ -53,12 +53,12 @@ class SequencerError(Exception):
     @property
     def group(self) -> tuple[str, ...]:
         """The group that it is about, or ()."""
-        return self.fields.get("group", ())
+        return self.fields.get("group", ())  # type: ignore[no-any-return]
 
     @property
     def id(self) -> str:
         """The id of the message that it is about, or ""."""
-        return self.fields.get("id", "")
+        return self.fields.get("id", "")  # type: ignore[no-any-return]
 
 
 class ConfigurationError(SequencerError, ValueError):

@@ -30,6 +30,8 @@ class Session:
     def __init__(self, options: QueueOptions, net: Net) -> None:
         self.options = options
         """The queue's options, as this client was given them."""
+        self.names = {"queue": options.queue, "namespace": options.namespace}
+        """As fields of errors."""
         self.net = net
         """Over which operations run."""
         self.fields = QueueFields(BodyFields(options.group_by, options.id_by, options.score_by))

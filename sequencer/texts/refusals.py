@@ -17,9 +17,10 @@ Fields = Mapping[str, Any]
 def refusal_text(code: str, fields: Fields) -> str:
     """The text of an error; "" where nothing is listed for its code and fields."""
     text = REFUSALS.get(code, "")
-    if not text or not fields:
+    try:
+        return text(fields) if callable(text) else text.format(**_shown(fields))
+    except (KeyError, IndexError):  # raised without the fields: the class says what it is
         return ""
-    return text(fields) if callable(text) else text.format(**_shown(fields))
 
 
 def _shown(fields: Fields) -> dict[str, Any]:
@@ -104,6 +105,35 @@ def _skip_unknown(fields: Fields) -> str:
     )
 
 
+def _message_busy(fields: Fields) -> str:
+    return f"message {fields['id']!r} may be with a consumer just now: {_group_busy(fields)}"
+
+
+def _is_dead_letter(fields: Fields) -> str:
+    line = _line("dead redrive", fields, options=id_option(fields["id"]))
+    return f"message {fields['id']!r} of group {named(fields['group'])} is a dead letter; redrive it: {line}"
+
+
+def _contents_not_kept(fields: Fields) -> str:
+    line = _line("configure", fields, options=["--history", "3d", "--history-bodies"], is_whole_queue=True)
+    return (
+        f"queue {fields['queue']!r} keeps no contents of messages that ended, so message {fields['id']!r} of group "
+        f"{named(fields['group'])} can't run again; to keep them from now on: {line}"
+    )
+
+
+def _steps_unresolved(fields: Fields) -> str:
+    return (
+        f"message {fields['id']!r}: it is unknown whether {', '.join(fields['steps'])} took effect, so its steps can't "
+        "be kept; without keep_steps (--keep-steps) all of them run again"
+    )
+
+
+def _more_answers_needed(fields: Fields) -> str:
+    line = _line("dead redrive" if fields["is_dead"] else "resume", fields, options=id_option(fields["id"]))
+    return f"did {', '.join(fields['steps'])} take effect? Answer for each, by --done or --again: {line}"
+
+
 REFUSALS: dict[str, str | Callable[[Fields], str]] = {
     # an append
     "id_conflict": "id {id!r} of group {group} is already pending with other content; use a new id, or append the same "
@@ -126,5 +156,42 @@ REFUSALS: dict[str, str | Callable[[Fields], str]] = {
     "skip_refused": "message {id!r} of group {group} is not skipped: effects of its steps are noted, and the next step "
     "would not know. Let it end, or skip it all the same with yes=True (--yes), or as a dead letter, which keeps them",
     "skip_unknown": _skip_unknown,
+    "pending_again": "message {id!r} of group {group} is pending again; see get",
+    "nothing_skipped": "no skipped message of group {group} is kept in queue {queue!r} (id: {id}): it is there "
+    "already, or another was skipped since",
+    # messages
+    "not_pending": "message {id!r} of group {group} is not pending in queue {queue!r}",
+    "message_busy": _message_busy,
+    "cancel_refused": "message {id!r} of group {group} is not cancelled: effects of its steps are noted. Let it end; "
+    "or once it is parked, skip it with yes=True (--yes), after which unskip can bring it back",
+    "time_missing": "no time given; pass delay= in seconds, or at=",
+    "number_fixed": "score is given, but in a queue with sequence=True a number stays what it is; leave it out",
+    "message_unknown": "nothing is known of message {id!r} of group {group} in queue {queue!r}",
+    "not_ended": "message {id!r} of group {group} has not ended: it is {state}",
+    "is_dead_letter": _is_dead_letter,
+    "content_gone": "message {id!r} of group {group} ended before queue {queue!r} had history_bodies, or while the "
+    "server was full, so its content is gone",
+    "contents_not_kept": _contents_not_kept,
+    "content_unreadable": "message {id!r} of group {group}: its content can't be read: {error}",
+    "history_changed": "message {id!r} of group {group} was just appended again, or dropped from the history; check "
+    "again",
+    "steps_unresolved": _steps_unresolved,
+    # dead letters
+    "dead_letter_not_found": "no dead letter {id!r} in queue {queue!r}; list them first. If it was purged or redriven "
+    "before, that is done",
+    "stays_pending": "dead letter {id!r} of group {group} stays one: a message with its id is pending again; see get",
+    "stays_handled": "dead letter {id!r} of group {group} stays one: a message with its id was handled since, within "
+    "dedup_window: to have it handled once more, append it with replace",
+    "stays_changed": "dead letter {id!r} of group {group} stays one: it died again meanwhile; check again",
+    "dead_letter_asks": "dead letter {id!r} of group {group} waits for an answer: pass done= or again= for each "
+    "unresolved step; see steps, or dead show",
+    "nothing_chosen": "{action}: give {by} to choose some, or everything=True for all",
+    # answers for steps
+    "answer_needed": "message {id!r} waits for an answer: {question}",
+    "more_answers_needed": _more_answers_needed,
+    "nothing_asked": "group {group} has no failed message, so there is nothing to answer",
+    "ledger_unreadable": "{error}; nothing can be answered for its steps",
+    "answer_too_large": "the answer can't be kept: {error}",
+    "by_invalid": "by={value} must be 1 to {most} printable characters",
     "outcome_unknown": "whether {what} is unknown, because an answer was lost; check before you repeat it",
 }

@@ -132,6 +132,7 @@ class ListedSession:
         **options: Any,
     ) -> None:
         self.net, self.options = net, QueueOptions(queue="q", namespace="n", **options)
+        self.names = {"queue": "q", "namespace": "n"}
         self.items = ItemMaker(self.options)
         self.keys = [shard_keys("n", "q", shard) for shard in range(shards)]
         self._policy = policy or Policy()

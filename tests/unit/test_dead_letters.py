@@ -10,8 +10,7 @@ from sequencer.calls.net_protocol import Answer
 from sequencer.errors import ConfigurationError, DataError, MessageNotFound
 from sequencer.queue.dead_letters import listed
 from sequencer.queue.dead_letters.listed import DeadLetterFilter, count_dead, dead
-from sequencer.queue.dead_letters.purge import purge
-from sequencer.queue.dead_letters.redrive import redrive
+from sequencer.queue.dead_letters.redrive import purge, redrive
 from sequencer.store.failure import encode_failure
 from sequencer.values.message import Failure
 

@@ -21,8 +21,7 @@ from sequencer.errors import (
     OutcomeUnknown,
     ServerUnavailable,
 )
-from sequencer.queue.groups.head import ATTEMPTS, resume, skip
-from sequencer.queue.groups.unskip import unskip
+from sequencer.queue.groups.head import ATTEMPTS, resume, skip, unskip
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure
 from sequencer.values.message import Failure

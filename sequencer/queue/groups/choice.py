@@ -35,7 +35,7 @@ class FailureFilter(NamedTuple):
     def chosen(cls, error: str | None, since: Duration | None, everything: bool, action: str) -> FailureFilter:
         """From what a caller gives; to take all has to be said. Raises ConfigurationError."""
         if everything == (error is not None or since is not None):
-            raise ConfigurationError(f"{action}: give error or since to choose some, or everything=True for all")
+            raise ConfigurationError("nothing_chosen", action=action, by="error or since")
         check_error(error)
         return cls(error, None if since is None else seconds_of("since", since))
 

@@ -161,7 +161,7 @@ async def _skip_gap(session: Session, keys: ShardKeys, group: str, id: str | Non
         done = await session.net.ask(calls.skip_gap(keys, group, facts.head, facts.mark, mark))
         if done.value == "skipped":
             return Gap(decode_group(group), *seen)
-        invalidate(done, done.value == "changed", f"numbers {seen[0]} to {seen[1]} were stepped over")
+        refuse_unknown_outcome(done, done.value == "changed", f"numbers {seen[0]} to {seen[1]} were stepped over")
         if done.value == "leased":
             break
     raise GroupBusy("group_changed", group=decode_group(group))
@@ -213,7 +213,7 @@ async def _resume(
             raise EffectsSaved("skip_refused", id=id_of(member), group=parts)
         if done.status != "changed" or answers:
             break  # an answer is for what was seen
-    about: dict[str, Any] = {"group": parts, **session.options.names}
+    about: dict[str, Any] = {"group": parts, **session.names}
     if done.status == "missing":
         raise GroupNotFound(**about)
     if done.status in ("leased", "changed"):
@@ -225,9 +225,7 @@ async def _resume(
 
 def _unknown(session: Session, group: tuple[str, ...], member: str, ending: str) -> OutcomeUnknown:
     """Of a skip whose answer was lost: what was taken away is kept."""
-    return OutcomeUnknown(
-        "skip_unknown", id=id_of(member), group=group, is_dead=ending == "dead", **session.options.names
-    )
+    return OutcomeUnknown("skip_unknown", id=id_of(member), group=group, is_dead=ending == "dead", **session.names)
 
 
 def _failed_member(facts: calls.GroupFacts) -> str:
@@ -244,7 +242,7 @@ async def _mark_behind(session: Session, keys: ShardKeys, group: str, member: st
         return advance(mark or "#0", [score.decode()]) if score else ""
 
 
-def invalidate(answer: Answer[Any], is_refused: bool, what: str) -> None:
+def refuse_unknown_outcome(answer: Answer[Any], is_refused: bool, what: str) -> None:
     """Raise OutcomeUnknown where the refusal of a repeated call may be the answer to the success of its first
     attempt.
     """
