@@ -4,7 +4,7 @@
 `load` makes the messages, runs the processes that append and handle them, and judges their history. `kit` has what
 scenarios share: options, rounds, the server, the machine, tables and charts.
 
-Not here: fault_tests under faults, and tests .
+Not here: fault tests under faults, and tests .
 The rule: a figure stands only beside its spread, its machine and a history that was in order.
 """
 

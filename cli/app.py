@@ -17,7 +17,6 @@ from ..texts.commands import name_server
 from ..values.durations import seconds
 from ..values.version import VERSION
 from .queues import require_queue
-from .render import say
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -37,22 +36,17 @@ INTERRUPTED = 130
 """As a shell says it of a process that Ctrl-C ended."""
 
 
-def variable_of(option: str) -> str:
-    return f"SEQUENCER_{option.lstrip('-').replace('-', '_').upper()}"
-
-
 VARIABLES = {
     "--redis": "SEQUENCER_REDIS",
     "--directory": "SEQUENCER_HOME",
     "--namespace": "SEQUENCER_NAMESPACE",
-    "--app": "SEQUENCER_APP",
     "--processes": "SEQUENCER_PROCESSES",
-    "--lease": "SEQUENCER_LEASE",
     "--log-level": "SEQUENCER_LOG_LEVEL",
     "--log-format": "SEQUENCER_LOG_FORMAT",
     "--dry-run": "SEQUENCER_DRY_RUN",
 }
-"""The variable of each option that describes a deployment: server, namespace, app, processes, lease, log.
+"""The variable of each option that describes a deployment: server, namespace, processes, log; those of `declared.py`
+name theirs.
 
 And of --dry-run, since that only makes a call do less: who has set it must not meet a call that does more.
 """
@@ -148,12 +142,6 @@ def queue_command(of: typer.Typer, name: str | None = None) -> Callable[[Functio
     return register
 
 
-def is_of_default(ctx: typer.Context, name: str) -> bool:
-    """Whether nobody gave a parameter its value."""
-    source = ctx.get_parameter_source(name)
-    return source is None or source.name == "DEFAULT"
-
-
 def is_of_call(ctx: typer.Context, name: str) -> bool:
     """Whether the call itself gives a parameter its value."""
     source = ctx.get_parameter_source(name)
@@ -164,21 +152,6 @@ def is_of_variable(ctx: typer.Context, parameter: str) -> bool:
     """Whether a variable of the environment gave the value of a parameter, and not the call."""
     source = ctx.get_parameter_source(parameter)
     return source is not None and source.name == "ENVIRONMENT"
-
-
-def say_unread(command: Any) -> None:
-    """A note for each variable that is set for an option of this command, or of one below it, and is not read.
-
-    Until 0.5 every option had one, and FILE too.
-    """
-    below = getattr(command, "commands", {}).values()
-    found = dict[str, str]()
-    for one in [*command.params, *(one for inner in below for one in inner.params)]:
-        name = one.opts[0] if one.param_type_name == "option" or one.name != "file" else "FILE"
-        if not one.envvar and (variable := variable_of(name)) in os.environ:
-            found[variable] = name
-    for variable, name in found.items():
-        say(f"note: {variable} is not read, as it would hold for every call; say {name} in the call")
 
 
 def _version(is_asked: bool) -> None:
@@ -220,6 +193,5 @@ def options(
         raise typer.BadParameter(f"{log_format!r} is not text or json", param_hint="--log-format")
     ctx.obj = LogOptions(level, chosen)
     configure(level, chosen)
-    say_unread(ctx.command.commands[ctx.invoked_subcommand])  # type: ignore[attr-defined]  # it is a group
     if ctx.invoked_subcommand not in ("consume", "run"):  # those look at an application first
         hear_interrupts()

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 from ..client import Sequencer
 from ..errors import ConfigurationError, InvalidMessage, OutcomeUnknown, QueueFull, ServerError
 from ..settings.body_fields import BodyFields, merge_fields
-from ..settings.options import DEFAULTS, QueueSettings
+from ..settings.options import QueueOptions
 from ..texts.commands import command
 from ..texts.words import many, plain
 from .app import (
@@ -36,6 +36,7 @@ from .app import (
 )
 from .csv_rows import CsvInput
 from .ctrl_c import Interruption
+from .declared import takes
 from .lines import GZIP, parse, unpacked
 from .queues import names_of_queues, new_queue_said
 from .remainder import say_broken_off, say_interrupted, say_stopped
@@ -47,15 +48,11 @@ CALL_BYTES = 1024 * 1024
 
 
 @app.command()
+@takes("append", QueueOptions)
 def append(
     ctx: typer.Context,
     queue: QueueArgument,
     file: Annotated[str, typer.Argument(help="NDJSON or .csv file, gzipped or not; - for standard input.")] = "-",
-    group_by: Annotated[
-        str | None, option("--group-by", help="Body fields that make the group: user_id,order_id")
-    ] = None,
-    id_by: Annotated[str | None, option("--id-by", help="Body field that is the id.")] = None,
-    score_by: Annotated[str | None, option("--score-by", help="Body field that is the score.")] = None,
     form: Annotated[
         Literal["ndjson", "csv"] | None,
         call_option("--input", help="Format; without it, .csv files are CSV."),
@@ -71,11 +68,10 @@ def append(
     from_line: Annotated[
         int, call_option("--from-line", min=1, help="Begin with this line of the input, the first is 1.")
     ] = 1,
-    max_body_bytes: Annotated[int, option("--max-body-bytes", help="Largest body.")] = DEFAULTS["max_body_bytes"],
-    shards: Annotated[int | None, option("--shards", help="Shards; fixed at first use.")] = None,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
+    **given: Any,
 ) -> int:
     """Append messages: one JSON object a line, or the rows of a CSV, whose header names the fields.
 
@@ -85,29 +81,22 @@ def append(
     use on. A line that `consume` printed is that message, with its group, id and score. In a CSV every value is text,
     except a number in the score field.
     """
-    fields = tuple(part.strip() for part in group_by.split(",")) if group_by else None
-    settings: QueueSettings = {
-        "group_by": fields,
-        "id_by": id_by,
-        "score_by": score_by,
-        "max_body_bytes": max_body_bytes,
-        "shards": shards,
-    }
-    client = Sequencer(queue, redis, namespace=namespace, **settings)
+    client = Sequencer(queue, redis, namespace=namespace, **given)
+    asked = BodyFields(*(getattr(client.options, name) for name in BodyFields._fields))
     began, interruption = time.monotonic(), Interruption()
     tally = Tally(chunk=chunk, last_line=from_line - 1)
     with _opened(file) as source, client, new_queue_said():
         known = names_of_queues(client)
         if known is None or queue in known:  # else its first good line makes it: the name may be a typo
             client.connect()
-        tally.fields = merge_fields(queue, client.fields, BodyFields(fields, id_by, score_by), is_used=False)
+        tally.fields = merge_fields(queue, client.fields, asked, is_used=False)
         is_envelope = tally.fields.group_by is None
         lines: Iterator[tuple[int, Any]] = _ndjson(source)
         read: Callable[[Any], Any] = partial(parse, is_envelope=is_envelope)
         if form == "csv" or (form is None and file.lower().removesuffix(".gz").endswith(".csv")):
             if is_envelope:
                 raise ConfigurationError("a CSV needs --group-by, which names the columns that make the group")
-            rows = CsvInput(source, tally.fields.score_by, max_body_bytes)
+            rows = CsvInput(source, tally.fields.score_by, client.options.max_body_bytes)
             lines, read = iter(rows), rows.body
         try:
             with interruption.heard():

@@ -49,7 +49,7 @@ def check(
     max_no_consumers: Annotated[
         float | None,
         call_option(
-            "--max-no_consumers", help="How long groups may be due while no consumer has any in progress.", **_TIME
+            "--max-no-consumers", help="How long groups may be due while no consumer has any in progress.", **_TIME
         ),
     ] = None,
     max_lag: Annotated[

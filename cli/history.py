@@ -49,8 +49,8 @@ def history(
     """Messages that ended, the newest end first, of one group or of all: how, when, after how many attempts, and by
     whom.
 
-    Empty unless the queue keeps a history: `configure QUEUE --history 3d`. Outcomes: finished; failed (finished, but
-    parts of it that need not succeed failed); skipped; dropped; cancelled; replaced; purged or swept (a dead letter
+    Empty unless the queue keeps a history: `configure QUEUE --history-window 3d`. Outcomes: finished; failed (finished,
+    but parts of it that need not succeed failed); skipped; dropped; cancelled; replaced; purged or swept (a dead letter
     deleted by an operator or by `sweep`). It is read in slices of 1,000 messages, about a second per million.
     """
     options = {"since": since, "until": until, "outcome": outcome, "kind": kind}
@@ -67,7 +67,7 @@ def history(
 def _nothing(client: Sequencer) -> str:
     if client.policy.history_window:
         return "no such messages in the history"
-    keep = command("configure", client.queue, namespace=client.options.namespace, options=["--history", "3d"])
+    keep = command("configure", client.queue, namespace=client.options.namespace, options=["--history-window", "3d"])
     return f"queue {client.queue} keeps no history; to keep it for 3 days: {keep}"
 
 

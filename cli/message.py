@@ -90,7 +90,7 @@ def rerun(
 ) -> None:
     """Append an ended message again, with its body and score, under a new id: e3~2 for e3.
 
-    The queue has to keep contents: `configure QUEUE --history 3d --history-bodies`. The score decides its place.
+    The queue has to keep contents: `configure QUEUE --history-window 3d --history-bodies`. The score decides its place.
     Steps start over, including `once` steps that took effect. Repeating the command adds nothing; for another run,
     rerun the new id.
     """

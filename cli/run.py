@@ -15,7 +15,7 @@ from ..processes.logs import LogOptions, background_writing
 from ..texts.words import many, plain
 from .app import FINE, WRONG_USE, JsonOption, RedisOption, app, call_option, hear_hangups, hear_interrupts
 from .file import FileArgument, NamespaceOfFileOption, find, read_with_server
-from .queues import names_of_queues, new_queue_said, say_unused
+from .queues import names_of_queues, say_unused
 from .render import cells, console, print_json, say, seconds, table
 from .summary import summarize
 
@@ -74,8 +74,7 @@ def _unusable(queue: str, plan: RunPlan) -> SequencerError | None:
     with Sequencer(queue, plan.url, namespace=plan.namespace) as client:
         known = names_of_queues(client)
         try:
-            with new_queue_said(by_command=True):
-                client.connect()
+            client.info()  # it registers nothing: a new queue is as its consumers ask for it
         except SequencerError as error:
             if known is None and isinstance(error, ServerUnavailable):
                 raise
@@ -96,8 +95,8 @@ def _check(plan: RunPlan, as_json: bool) -> int:
         rows = table("queue", "handles", "n", "max", "lease", "max age", "rights", "in")
         for one, pool in zip(found, plan.pools, strict=True):
             config, rights = pool.config, ", ".join(one.rights) or "none"
-            counts = (str(pool.n), str(pool.most), seconds(config.lease), seconds(config.max_age))
-            rows.add_row(*cells(pool.queue, one.handles, *counts, rights, str(pool.cwd)))
+            counts = (str(pool.n), str(pool.most), seconds(config.lease_s), seconds(config.max_age_s))
+            rows.add_row(*cells(pool.queue, one.handles, *counts, rights, pool.cwd))
         console().print(rows)
     for problem in problems:
         say(plain(f"error: {problem}"))

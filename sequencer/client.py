@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Unpack
 
@@ -29,15 +30,16 @@ from .queue.session import Session
 from .queue.steps import seen
 from .server import start_embedded
 from .settings.body_fields import BodyFields
+from .settings.option import shows
 from .settings.options import (
-    AUDIT_LENGTH,
-    LEASE_S,
     ClaimLimits,
     ConsumerOptions,
+    ConsumerSettings,
+    QueueOptions,
     QueueSettings,
     consumer_options,
+    given_fields,
     queue_options,
-    shows_settings,
 )
 from .settings.policy import Policy
 from .store.group import encode_group
@@ -68,7 +70,7 @@ class Sequencer(Registered):
     where they did not say so, the step is not called, and what it is for is retried as after an Outage.
     """
 
-    @shows_settings
+    @shows(QueueSettings, QueueOptions, Policy)
     def __init__(
         self, queue: str, redis: Any = None, *, namespace: str = "sequencer", **settings: Unpack[QueueSettings]
     ) -> None:
@@ -80,6 +82,15 @@ class Sequencer(Registered):
         self._appender = Appender(self._session, self._net)
         Registered.__init__(self, self.options.kind_by)
         self._emitter = EventEmitter(queue, observers=self._observers)
+
+    def override(self, settings: QueueSettings) -> None:
+        """Let these options, of a command or a file, take precedence over the program's own; before its first use.
+
+        Raises ConfigurationError.
+        """
+        self.options = replace(self.options, **given_fields(settings, self.options.policy))
+        self._net.check_reply_time(self.options.wait_replicas, self.options.wait_timeout_s)
+        self._session.options = self.options
 
     def __repr__(self) -> str:
         return f"<Sequencer {self.options.queue} on {self._net.name}>"
@@ -230,20 +241,13 @@ class Sequencer(Registered):
 
     # -- consuming --------------------------------------------------------------------------------------------
 
+    @shows(ConsumerSettings, ConsumerOptions)
     def consume(
         self,
         handler: AnyHandler | None = None,
         *,
-        lease: Duration = LEASE_S,
-        until_empty: bool = False,
-        until_idle: bool = False,
-        max_messages: int | None = None,
-        max_age: Duration | None = None,
-        handler_timeout: Duration | None = None,
-        limits: ClaimLimits | None = None,
-        audit: bool = False,
-        audit_length: int = AUDIT_LENGTH,
         on_start: Callable[[Consumer], None] | None = None,
+        **options: Unpack[ConsumerSettings],
     ) -> ConsumeSummary:
         """Run the handler for one message at a time, in this process, until stopped.
 
@@ -257,18 +261,7 @@ class Sequencer(Registered):
         Returns why it ended and what it did. Raises HandlerNotFound, ConfigurationError, ServerNotUsable, DataError.
         A server that goes away is waited for.
         """
-        options = consumer_options(
-            lease=lease,
-            until_empty=until_empty,
-            until_idle=until_idle,
-            max_messages=max_messages,
-            max_age=max_age,
-            handler_timeout=handler_timeout,
-            limits=limits,
-            audit=audit,
-            audit_length=audit_length,
-        )
-        consumer = self.consumer(handler, options)
+        consumer = self.consumer(handler, consumer_options(**options))
         if on_start:
             on_start(consumer)
         with stop_on_signals(consumer):
@@ -289,7 +282,7 @@ class Sequencer(Registered):
         return Consumer(*given, guide=self._net.guide, emitter=self._emitter, keeps_history=keeps)
 
     def claim(
-        self, *, group: Group | None = None, groups: int = 1, messages: int = 100, lease: Duration = LEASE_S
+        self, *, group: Group | None = None, groups: int = 1, messages: int = 100, lease: Duration = 15.0
     ) -> Lease:
         """Lease up to `groups` due groups for your own loop, or this one `group`; empty (false) when nothing is due.
 

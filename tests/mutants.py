@@ -41,15 +41,13 @@ def python_changes(text: str, names: list[str]) -> Iterator[Change]:
     for line in text.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     functions = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef)]
-    spots = {
-        spot
-        for function in functions
-        if not names or function.name in names
-        for node in ast.walk(function)
-        for spot in ([node.test] if isinstance(node, ast.If | ast.While | ast.IfExp) else [node])
-        if (spot is not node or isinstance(node, DROPPED))
-        and not isinstance(getattr(node, "value", None), ast.Constant)
-    }
+    spots: set[ast.expr | ast.stmt] = set()
+    for function in functions:
+        for node in ast.walk(function) if not names or function.name in names else ():
+            if isinstance(node, ast.If | ast.While | ast.IfExp):
+                spots.add(node.test)
+            elif isinstance(node, DROPPED) and not isinstance(getattr(node, "value", None), ast.Constant):
+                spots.add(node)
     for spot in sorted(spots, key=lambda one: (one.lineno, one.col_offset)):
         begin = starts[spot.lineno - 1] + spot.col_offset
         end = starts[(spot.end_lineno or 0) - 1] + (spot.end_col_offset or 0)

@@ -144,7 +144,7 @@ def simulate(
         os.environ[HISTORY] = name
         killed, allowed, problem = None, 0, ""
         config = WorkerConfig(
-            queue=QUEUE, url=server.url, app="sequencer.cli.demo.run:handle", lease=LEASE_S, log_level="ERROR"
+            queue=QUEUE, url=server.url, app="sequencer.cli.demo.run:handle", lease_s=LEASE_S, log_level="ERROR"
         )
 
         def forward(event: Event) -> bool:

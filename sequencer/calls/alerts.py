@@ -149,7 +149,7 @@ def pending_news(keys: ShardKeys, target: str, first: int = 0) -> Call[PendingNe
     return Call(
         "pending_news",
         (keys.schedule,),
-        (target, str(first)),
+        (target, str(first), ""),
         _parse_pending_news,
     )
 
@@ -173,6 +173,6 @@ def told(
     return Call(
         "told",
         (keys.schedule,),
-        (target, dumps_words(words), dead_us, cursor),
+        (target, dumps_words(words), dead_us, cursor, ""),
         lambda reply: reply.decode() if isinstance(reply, bytes) else str(reply),
     )

@@ -147,4 +147,4 @@ def find(keys: ShardKeys, message_id: str, cursor: str = "0") -> Call[tuple[str,
     """Encoded groups in which a message with that id waits, of about 1,000 groups; and the cursor for the next, "0" at
     the end.
     """
-    return Call("find", (keys.schedule,), (message_id, cursor), lambda reply: (text(reply[0]), texts(reply[1:])))
+    return Call("find", (keys.schedule,), (message_id, cursor, ""), lambda reply: (text(reply[0]), texts(reply[1:])))

@@ -1,4 +1,4 @@
-"""Calls of the scripts that people use on a queue rather than consumers: resume, resume_many, skip_gap, wake, update,
+"""Calls of the scripts that people use on a queue rather than consumers: resume, skip_gap, wake, update,
 pause, redrive, purge, rerun, sweep.
 """
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
+from ..store.failure import digest_of
 from ..store.keys import ShardKeys
 from ..store.ledger.written import Written
 from ..store.replies import text
@@ -20,7 +21,7 @@ Ending = Literal["", "dead", "drop", "discard"]
 """What becomes of a failed head: it stays, it becomes a dead letter, it is gone where no effects are noted, or is gone
 anyhow."""
 MAX_RESUME = 100
-"""Groups in one call of resume_many: 2 to 4 ms of the server's time, in which it does nothing else."""
+"""Groups in one call of `resume`: 2 to 4 ms of the server's time, in which it does nothing else."""
 
 
 class Resumed(NamedTuple):
@@ -50,11 +51,13 @@ def resume(
     `written`: the ledger with what a person said of its steps. `told`: the failure of the head of a group whose lease
     ran out, where the one that was seen is not about it; only that head is taken away then.
     """
+    ledger = written.text().decode("utf-8", "surrogateescape") if written else ""
+    words = (group, digest_of(failure), member, mark, ledger, told.decode("utf-8", "surrogateescape"))
     return Call(
         "resume",
         (keys.schedule,),
-        (group, failure, member, ending, mark, written.text() if written else "", told, now_text(now_us)),
-        lambda reply: Resumed(reply[0].decode(), reply[1].decode(), reply[2]),
+        (dumps_words([words]), ending, "0", now_text(now_us)),
+        lambda reply: Resumed(reply[0][0].decode(), reply[1].decode(), reply[2]),
     )
 
 
@@ -77,13 +80,12 @@ def resume_many(
     keys: ShardKeys, groups: Sequence[ParkedGroup], *, ending: Ending = "", now_us: int | None = None
 ) -> Call[list[Resuming]]:
     """Make many parked groups due, those that are as they were seen; what became of each. At most MAX_RESUME."""
-    words = [(one.group, one.digest, one.member, one.mark) for one in groups]
-    outcomes: dict[int, Resuming] = {ord("+"): "resumed", ord("-"): "gone", ord("!"): "changed"}
+    words = [(one.group, one.digest, one.member, one.mark, "", "") for one in groups]
     return Call(
-        "resume_many",
+        "resume",
         (keys.schedule,),
-        (dumps_words(words), ending, now_text(now_us)),
-        lambda reply: [outcomes[mark] for mark in reply],
+        (dumps_words(words), ending, "1", now_text(now_us)),
+        lambda reply: [status.decode() for status in reply[0]],
     )
 
 

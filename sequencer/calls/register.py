@@ -25,7 +25,7 @@ def register(
 ) -> Call[Registration | None]:
     """Register this where `seen` is still what is registered; what is registered now.
 
-    `is_new`: a table is made, so the server gives the generation_number, above that of `wanted`.
+    `is_new`: a table is made, so the server gives the generation number, above that of `wanted`.
     """
     words = {
         "seen": [seen.generation, str(seen.version)] if seen else ["", ""],

@@ -14,7 +14,7 @@ from ..errors import ConfigurationError, DataError, SequencerError, ServerUnavai
 from ..net.endpoint import Endpoint
 from ..net.link import ConnectionAlone, Link, finish
 from ..settings.body_fields import BODY_FIELDS, read_fields
-from ..settings.policy import FIELDS, merge_policy
+from ..settings.policy import NUMBERS, merge_policy
 from ..store.group import decode_group
 from ..store.keys import ShardKeys, shard_keys
 from ..store.replies import Reading, micros, pairs, text
@@ -44,7 +44,6 @@ _NUMBERS = re.compile(rb"#\d{1,16}( \d{1,16}-\d{1,16})*")
 """How a sequence keeps how far a group has come: see Sequenced."""
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 """A whole number of ours. int() would take more than Lua does: 1_000, or the digits of other scripts."""
-_WHOLE_FIELDS = [field.key for field in FIELDS.values() if field.is_number]
 MAX_SHOWN = 50
 """Problems of one kind in one queue that are shown one by one; the rest is counted."""
 MAX_LISTED = 10_000
@@ -191,7 +190,7 @@ def _readable(link: Link, queue: str, shards: list[ShardKeys]) -> Iterator[Findi
         for key in (keys.policy, keys.stats, keys.memory):
             words = [word.decode("utf-8", "replace") for word in link.command("HSCAN", key, 0, "COUNT", 100)[1]]
             stored = dict(pairs(words))
-            own = [stored.get(name, "0") for name in _WHOLE_FIELDS] if key == keys.policy else stored.values()
+            own = [stored.get(name, "0") for name in NUMBERS] if key == keys.policy else stored.values()
             try:
                 if odd := next((value for value in own if not _WHOLE.fullmatch(value)), None):
                     raise ValueError(f"{odd[:60]!r} is no whole number")

@@ -147,7 +147,7 @@ def _unknown_shard(link: Link, namespace: str, queue: str, shard: int, known: in
     letters = reply_or_error(link, "ZCARD", keys.dead)[0] or 0
     own = f"redis-cli --scan --pattern '{keys.prefix}*'"
     text = (
-        f"queue {queue} is registered with {many(known, 'shard')}, and there is a shard {shard}, at which nobody looks: "
+        f"queue {queue} is registered with {many(known, 'shard')}, and there is a shard {shard} that nobody reads: "
         f"it holds {many(messages, 'message')} of {many(groups, 'group')}, and {many(letters, 'dead letter')}"
     )
     if groups or letters:

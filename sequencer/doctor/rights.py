@@ -46,7 +46,7 @@ _SCRIPTS: dict[Role, tuple[str, ...]] = {
     "append": ("append", "register", "adopt", "wake"),
     "consume": ("claim", "ack", "nack", "note", "renew", "outage", "register", "adopt", "wake"),
     "operate": (
-        *("register", "adopt", "inspect", "resume", "resume_many", "skip_gap", "wake", "update"),
+        *("register", "adopt", "inspect", "resume", "skip_gap", "wake", "update"),
         *(
             "pause",
             "redrive",

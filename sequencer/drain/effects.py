@@ -28,7 +28,7 @@ Of `protocol.drain`:
     Failed                  tell what a message failed with and what becomes of it, before the    None
                             server learns it; of an outage, behind that
     Locked(act)             call it while no other thread uses what is held                       what it returned
-    Flush(is_awaited)       put what is finished into the pending_acks, and send that and the           None
+    Flush(is_awaited)       put what is finished into the pending acks, and send that and the           None
                             renewals that are due; perhaps wait until it is answered
     Wait(seconds, shard, limits)
                             sleep until a dispatch hint, at most so long, and unless shard is      Claimed, already

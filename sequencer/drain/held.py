@@ -177,14 +177,14 @@ class Held:
         self.gives_up = False
 
     def settle_late(self, now: float) -> None:
-        """While a handler runs: into the pending_acks with what would wait for it, late acks and groups not begun."""
+        """While a handler runs: into the pending acks with what would wait for it, late acks and groups not begun."""
         since, finished = self.running_since, self.finished_at
         waits = finished is not None and now - finished >= RENEWER_AFTER_S
         if since is not None and now - since >= (RENEWER_S if waits else ACK_AFTER_S):
             self.settle(unbegun=now - since >= RELEASE_S)
 
     def outgoing(self, *, claims_next: int | None = None, now: float | None = None) -> Sending | None:
-        """What to send now of the shard in progress: its pending_acks, and with `now` the renewals that are due. None
+        """What to send now of the shard in progress: its pending acks, and with `now` the renewals that are due. None
         when nothing
         is. `claims_next`: see `PendingAcks.sending`.
         """

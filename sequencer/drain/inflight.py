@@ -180,7 +180,7 @@ class InFlight:
             yield from self.collect_all()
 
     def send_due(self, now: float) -> Exchange[None]:
-        """Send the pending_acks of the shard in progress, and renewals that are due.
+        """Send the pending acks of the shard in progress, and renewals that are due.
 
         Waits for the answers to renewals, and for those to earlier acknowledgements of the groups in progress: of two
         acknowledgements of a group, the second must not be carried out where the first was not.

@@ -30,14 +30,17 @@ local prefix = sub(schedule, 1, -9)
 local leases, failures, dispatch = prefix .. 'leases', prefix .. 'failures', prefix .. 'dispatch'
 local stats, memory, audit = prefix .. 'stats', prefix .. 'memory', prefix .. 'audit'
 local policy_key = prefix .. 'policy'
-local policy = call('HMGET', policy_key, 'packed', 'mark_cap', 'history_bodies')
+local policy = call('HMGET', policy_key, 'packed', 'mark_cap')
 local packed = policy[1] or NO_RULES
 local ends = generation_end(packed, generation)
 if not ends then return redis.error_reply('GENERATION ' .. packed:match('^%S*')) end
---+ history/room
-local room = endings and has_room(policy[3])
-call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local now, now_text = time_us(now_us)
+local history = nil
+if endings then -- else it pays nothing
+--+ history/taken
+  history = taken_in(open_history(), cjson.decode(endings))
+end
+call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 --+ memory/check_memory
 if runs ~= '' then
   call('XLEN', audit)
@@ -61,15 +64,6 @@ local answer = {call('ZCOUNT', schedule, '-inf', now_text)}
 --+ remove
 --+ ack/keep_highest
 --+ ack/release
-local history = nil
-if endings then -- else it pays nothing
---+ history/listed
---+ history/open
---+ history/keep
---+ history/taken
-  local open = open_history(room)
-  history = open and taken_in(open, cjson.decode(endings), has_failures and failures)
-end
 local refused = {} -- by position
 local valid, orders = {}, {} -- the other entries, and the key of each one's order
 local cleared, ids, handled, late = {}, {}, 0, 0
@@ -108,7 +102,7 @@ for i, word in ipairs(words) do
   end
 end
 
-release(valid, orders, hint, has_numbers and retire, mark_us, mark_cap)
+release(valid, orders, hint, has_numbers and retire)
 if has_failures and #cleared > 0 then
   call('HDEL', failures, unpack(cleared))
 end

@@ -19,7 +19,6 @@ local seen, targets, times = cjson.decode(ARGV[1]), cjson.decode(ARGV[2]), cjson
 --+ generation
 local alerts = prefix .. 'alerts'
 call('HDEL', alerts, '') -- changes nothing; a first write that is allowed at maxmemory
-local now, now_text = time_us(now_us)
 --+ alert/record
 local settle, gap, again, hold, stale = unpack(times)
 local kept, news, said = {}, {}, {now_text}

@@ -8,7 +8,6 @@ local kind, target, opened_us, number, what = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --+ generation
 local alerts = prefix .. 'alerts'
 call('HDEL', alerts, '') -- changes nothing; a first write that is allowed at maxmemory
-local _, now_text = time_us(now_us)
 --+ alert/record
 local record = record_of(call('HGET', alerts, kind) or '')
 local to = record and record.opened == opened_us and record.to[target]

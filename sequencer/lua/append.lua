@@ -22,8 +22,9 @@
 -- ARGV[6] group
 -- ARGV[7] id
 -- ARGV[8] score       or ""
--- Behind all of them, the generation (parts/generation). What an append needs of the policy is one field,
--- `packed`, with the generation at its beginning: as six fields it cost one message 4 % more.
+-- Behind all of them, the generation (parts/generation). What an append needs of the policy is one
+-- field, `packed`, with the generation at its beginning: as six fields it cost one message 4 %
+-- more.
 -- RETURN  one string, 17 characters a message: "+" stored, "=" was there or was handled, "!" other
 --         content, "<" late and refused, "~" late and dropped, "x" late and a dead letter, "#" its
 --         number is pending under another id, "*" not replaced, as its ledger notes effects; then
@@ -31,10 +32,9 @@
 --         are several, and all went the quick way (by_group), only what is said of the first: all
 --         are stored, each with a stamp one above that of the one before. In mode "2" the number
 --         stands behind that
--- ERROR   GENERATION where that is another; IDCONFLICT, EFFECTS or LATE when on_conflict is "error" or
---         "error_replace"; SEQUENCE for
---         a score that is no number of a sequence; OOM at maxmemory (SET is refused, and comes
---         first)
+-- ERROR   GENERATION where that is another; IDCONFLICT, EFFECTS or LATE when on_conflict is "error"
+--         or "error_replace"; SEQUENCE for a score that is no number of a sequence; OOM at
+--         maxmemory (SET is refused, and comes first)
 local schedule, clock_key, dispatch, stats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local on_conflict = ARGV[1]
 local mode, dry_run = ARGV[2], ARGV[2] == '1'
@@ -132,10 +132,6 @@ local wrong = rules.sequence and wrong_number(batch)
 if wrong then return redis.error_reply(wrong) end
 add_units(batch, rules.mark_us)
 if (replaces or rules.on_late == 'drop') and not dry_run then -- else it pays nothing
---+ history/listed_by_score
---+ history/open
---+ history/keep
---+ history/ended
 --+ history/of_append
   rules.history = history_of_append()
 end

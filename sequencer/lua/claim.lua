@@ -124,7 +124,7 @@ for i, group in ipairs(due) do
       park_broken(group, range.err)
       halted[#halted + 1] = {group, range.err}
     elseif #range == 0 then
-      forget(group, mark_us, gate.mark_cap)
+      forget(group) -- it was deleted by hand
     else
       local head = {order = order, last = last, body = body, range = range, stride = stride}
       head.mark = gate.sequence and number_of(mark)

@@ -2,18 +2,17 @@
 -- ARGV[1] group
 -- ARGV[2] id       of a message to look at too, "" for none
 -- RETURN  [now_us, visible-at or "", lease or "", failure or "", "1" if the group is paused, "1" if
---         the shard is, messages in order or -1 for a wrong type, messages in body or -1, member and
---         score of the head or "", the first 37 bytes of its record, watermark or "", member and
---         score and record of the message with that id or "", "1" if that id was handled lately,
---         us of the next probe of the outage that holds the shard back or "", us since when, its
---         last failure, what history says of the message with that id if it is not pending or "",
---         what it keeps of its content or "", under which id it was appended again or ""]
+--         the shard is, messages in order or -1 for a wrong type, messages in body or -1, member
+--         and score of the head or "", the first 37 bytes of its record, watermark or "", member
+--         and score and record of the message with that id or "", "1" if that id was handled
+--         lately, us of the next probe of the outage that holds the shard back or "", us since
+--         when, its last failure, what history says of the message with that id if it is not
+--         pending or "", what it keeps of its content or "", under which id it was appended again
+--         or ""]
 local group, id = ARGV[1], ARGV[2]
 --+ keys
 --+ generation
-local now = time_us(now_us)
 --+ memory/marks_of
---+ history/listed
 --+ history/content
 local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us', 'paused', 'probe_us')
 local trouble = policy[4] and call('HMGET', outage, 'since_us', 'failure') or {}
@@ -48,7 +47,7 @@ if id ~= '' then
   end
 end
 return {
-  fmt('%.0f', now),
+  now_text,
   call('ZSCORE', schedule, group) or '',
   call('HGET', leases, group) or '',
   call('HGET', failures, group) or '',

@@ -15,15 +15,15 @@
 --                    next probe or ""]; else ""
 -- ARGV[12] before    the member whose ack was sent in front of this call, or ""
 -- ARGV[13] ledger    of the message, as its record keeps it (parts/record); "" leaves it
--- ARGV[14] ended     of one that is dropped after an attempt, where a history is kept: what that says of
---                    it, but for the error; else ""
+-- ARGV[14] ended     of one that is dropped after an attempt, where a history is kept: what that
+--                    says of it, but for the error; else ""
 -- An outage counts no attempt, and `attempts`, `delay_ms`, `ending` and `mark` are not used. But a
--- group's 10th in a row, and those behind it, are failures like others while nothing holds the shard
--- back, if the shard handled something since the first of them: they are the group's own. Its
+-- group's 10th in a row, and those behind it, are failures like others while nothing holds the
+-- shard back, if the shard handled something since the first of them: they are the group's own. Its
 -- failure begins with how many in a row, and how many messages the shard had handled at the first.
--- Behind that it says whether they are its own: then the next one counts an attempt of a step.
--- With a ledger an `ending` stands: what was done decides then, and the outage is only counted.
--- Of one that is missing the failure begins with how often in a row, and us since when.
+-- Behind that it says whether they are its own: then the next one counts an attempt of a step. With
+-- a ledger an `ending` stands: what was done decides then, and the outage is only counted. Of one
+-- that is missing the failure begins with how often in a row, and us since when.
 -- RETURN  0 when the token is not valid, -2 when the member `before` is still there, as its ack was
 --         refused: nothing was changed; 1
 -- RETURN  of an outage, and while one holds the shard back: ["1" if no attempt was counted or "0",
@@ -35,46 +35,29 @@ local is_late = ARGV[9] == '1'
 local verdict, waits, before, ledger, ended = ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]
 --+ keys
 --+ generation
---+ history/room
-local room = has_room(call('HGET', policy_key, 'history_bodies'))
-call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
-local held = call('HGET', leases, group)
-if not held or sub(held, 1, 16) ~= token then return 0 end
-local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
-if before ~= '' and type(pcall('ZSCORE', order, before)) == 'string' then return -2 end
-local now = time_us(now_us)
---+ memory/check_memory
---+ memory/remember_ids
---+ memory/remember_marks
---+ memory/retire
---+ remove
---+ set_aside
+--+ check_keys
 --+ outage/count
 --+ ledger
 --+ missing
 --+ outage/failed_probe
 --+ failure/with_log
---+ history/listed
---+ history/open
---+ history/keep
---+ history/ended
---+ history/said
---+ soon
-local policy = call('HMGET', policy_key, 'dedup_us', 'dedup_cap', 'mark_us', 'mark_cap',
-  'probe_us')
-local mark_us, mark_cap = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
-call('LLEN', dispatch)
+--+ history/behind
+--+ take_away
+--+ go_on
+local history = open_history()
+call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
+local held = call('HGET', leases, group)
+if not held or sub(held, 1, 16) ~= token then return 0 end
+local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
+if before ~= '' and type(pcall('ZSCORE', order, before)) == 'string' then return -2 end
 local handled = tonumber(call('HGET', stats, 'handled') or 0) or 0
 local failed_before = call('HGET', failures, group) or ''
 if not failed_before:find(sub(member, 1, 16), 1, true) then
   failed_before = '' -- it is about another message
 end
-call('ZCARD', schedule)
-check_memory()
-call('ZCARD', prefix .. 'dead')
-call('HLEN', prefix .. 'letters')
-local held_back = {probe_us = tonumber(policy[5] or nil), is_new = false}
-local history = open_history(room)
+check_keys()
+local probe_us = tonumber(call('HGET', policy_key, 'probe_us') or nil)
+local held_back = {probe_us = probe_us, is_new = false}
 if ledger == '' then
   failure = with_log(failure, failed_before, member)
 end
@@ -105,25 +88,13 @@ else
   record = ''
 end
 
-local name, visible = 'failed', fmt('%.0f', now)
+local name, visible = 'failed', now_text
 if not score then
   name = 'overtaken' -- cancelled or replaced meanwhile: nothing holds the group back
 elseif ending == 'dead' or ending == 'drop' then
-  local ids = {}
-  if ending == 'dead' then
-    set_aside(group, member, score, record, failure)
-  end
-  remove(group, {member}, 1, ids, order)
-  remember_ids(ids, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
-  if mark ~= '' then
-    remember_marks({group, mark}, mark_us, mark_cap)
-  end
-  if ending == 'drop' then
-    local text = with_error(ended ~= '' and ended or ended_text('d', member, attempts),
-      failure_of(failure))
-    add_ending(history, group .. '\n' .. id, text, score, failure, record)
-    keep_history(history)
-  end
+  local text = ending == 'drop' and ended_behind('d', member, record, failure, ended) or nil
+  take_away(group, member, score, record, failure, mark, history, text)
+  keep_history(history)
   name = ending == 'dead' and 'dead' or 'dropped'
   call('HDEL', failures, group)
   if is_late then
@@ -141,19 +112,11 @@ end
 if is_probe then
   held_back.probe_us = failed_probe(verdict ~= 'missing' and verdict or '', after_ms, failure)
   if wait_ms and name == 'failed' then
-    visible = fmt('%.0f', now) -- behind all that are due
+    visible = now_text -- behind all that are due
   end
 end
 
-if call('EXISTS', order) == 0 then
-  call('ZREM', schedule, group)
-  retire(group, mark_us, mark_cap)
-else
-  call('ZADD', schedule, visible, group)
-  if tonumber(visible) <= now + SOON and call('LLEN', dispatch) == 0 then
-    call('RPUSH', dispatch, group)
-  end
-end
+go_on(group, visible)
 call('HDEL', leases, group)
 if name ~= 'failed' then
   pcall('HINCRBY', stats, name, 1)

@@ -9,11 +9,11 @@
 local action, token = ARGV[1], ARGV[2]
 --+ keys
 --+ generation
+--+ hint
 call('HDEL', policy_key, '') -- changes nothing; a first write that is allowed at maxmemory
-local now = time_us(now_us)
 call('LLEN', dispatch)
 local kept = call('HMGET', outage, 'since_us', 'probes', 'failure', 'opened_us', 'token')
-local said = {fmt('%.0f', now), kept[1] or '', kept[2] or '0', kept[3] or ''}
+local said = {now_text, kept[1] or '', kept[2] or '0', kept[3] or ''}
 if not call('HGET', policy_key, 'probe_us') then return {'none', unpack(said)} end
 if action == 'close' then
   if tonumber(token) < tonumber(kept[4] or 0) then return {'other', unpack(said)} end
@@ -22,11 +22,9 @@ if action == 'close' then
     'groups', 'from_us') -- no DEL: the role operate lacks that right
 else
   if token ~= '' and token ~= kept[5] then return {'other', unpack(said)} end
-  call('HSET', policy_key, 'probe_us', fmt('%.0f', now))
+  call('HSET', policy_key, 'probe_us', now_text)
   call('HDEL', outage, 'token')
-  call('HSET', outage, 'from_us', fmt('%.0f', now))
+  call('HSET', outage, 'from_us', now_text)
 end
-if call('LLEN', dispatch) == 0 then
-  call('RPUSH', dispatch, '') -- a consumer looks at once
-end
+hint('') -- a consumer looks at once
 return {action == 'close' and 'closed' or 'probing', unpack(said)}

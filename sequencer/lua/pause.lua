@@ -3,12 +3,11 @@
 -- ARGV[1] group    "" for the whole shard
 -- ARGV[2] is_paused "1" or "0"
 -- RETURN  1 if that changed something, else 0
-local group = ARGV[1]
-local is_paused = ARGV[2] == '1'
+local group, is_paused = ARGV[1], ARGV[2] == '1'
 --+ keys
 --+ generation
+--+ hint
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
-local now = time_us(now_us)
 call('LLEN', dispatch)
 call('ZCARD', schedule)
 local changed
@@ -21,10 +20,10 @@ elseif is_paused then
 else
   changed = call('SREM', paused, group)
   if tonumber(call('ZSCORE', schedule, group) or 0) == 9e15 then
-    call('ZADD', schedule, fmt('%.0f', now), group)
+    call('ZADD', schedule, now_text, group)
   end
 end
-if not is_paused and call('LLEN', dispatch) == 0 and call('ZCARD', schedule) > 0 then
-  call('RPUSH', dispatch, group) -- a consumer looks at once
+if not is_paused and call('ZCARD', schedule) > 0 then
+  hint(group) -- a consumer looks at once
 end
 return changed

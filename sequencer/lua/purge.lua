@@ -4,15 +4,8 @@
 local words = cjson.decode(ARGV[1])
 --+ keys
 --+ generation
-local now = time_us(now_us)
---+ history/listed
---+ history/open
---+ history/keep
---+ history/ended
---+ history/behind
 --+ history/of_letter
---+ history/room
-local history = open_history(has_room(call('HGET', prefix .. 'policy', 'history_bodies')))
+local history = open_history()
 local contents = history and call('HMGET', letters, unpack(words)) or {}
 call('ZCARD', dead)
 for i, kept in ipairs(contents) do

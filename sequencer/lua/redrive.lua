@@ -2,7 +2,7 @@
 -- fresh attempts.
 -- ARGV[1] from     "letters", or "skipped" for the message that was skipped last
 -- ARGV[2] letters  JSON [letter, digest of the failure that the caller saw or "", ...]; at most
---                  1000. A letter: 16-digit stamp, group, newline, id. A digest: see resume_many;
+--                  1000. A letter: 16-digit stamp, group, newline, id. A digest: see resume;
 --                  "" is any
 -- ARGV[3] ledger   of the only letter, as its record keeps it (parts/record); "" leaves them
 -- RETURN  one character a letter: "+" put back, "-" not there, "=" its id is pending again and it
@@ -14,28 +14,22 @@ local words = cjson.decode(ARGV[2])
 local ledger = ARGV[3]
 --+ keys
 --+ generation
-local now = time_us(now_us)
---+ memory/check_memory
+--+ check_keys
 --+ memory/marks_of
 --+ memory/note_again
 --+ memory/was_handled
 --+ wake
 --+ record
 --+ head_of
-local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us')
-local mark_us, dedup_us = tonumber(policy[1] or 0), tonumber(policy[2] or 0)
-check_memory()
-call('ZCARD', dead)
+local mark_us, dedup_us = policy_numbers('mark_us', 'dedup_us')
+check_keys()
 call('HLEN', prefix .. from)
-call('ZCARD', schedule)
-call('LLEN', dispatch)
-call('HLEN', stats)
 for i = 1, #words, 2 do
   local group = words[i]:match('^................([^\n]*)\n') or ''
   call('ZCARD', prefix .. 'order:' .. group)
   call('HLEN', prefix .. 'body:' .. group)
 end
-call('SET', clock_key, call('GET', clock_key) or fmt('%.0f', now))
+call('SET', clock_key, call('GET', clock_key) or now_text)
 
 local function put_back(letter, digest) -- the mark of the reply
   local kept = call('HGET', prefix .. from, letter) or ''

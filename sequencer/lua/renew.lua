@@ -10,7 +10,6 @@ local lease_ms = tonumber(ARGV[2])
 local is_alone = ARGV[3] == '1'
 --+ keys
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
-local now = time_us(now_us)
 local visible = fmt('%.0f', now + lease_ms * 1000)
 local groups, stale = {}, {}
 for i, word in ipairs(words) do

@@ -12,7 +12,6 @@ local words = cjson.decode(ARGV[2])
 local dry_run = ARGV[3] == '1'
 --+ keys
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
-local now = time_us(now_us)
 local policy = call('HMGET', policy_key, 'mark_us', 'sequence', 'on_gap')
 --+ read_clock
 --+ repair/check_letters
@@ -31,7 +30,7 @@ local clock = read_clock(ticks)
 if not clock then
   clock = now
   if tell('clock', clock_key, ticks) then
-    call('SET', clock_key, fmt('%.0f', now))
+    call('SET', clock_key, now_text)
   end
 end
 local seen = {looked = 0, bytes = 0, ahead = 0, clock = fmt('%.0f', clock)}

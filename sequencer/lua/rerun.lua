@@ -17,18 +17,16 @@ local number = tonumber(ARGV[5])
 local envelope, ledger = ARGV[6], ARGV[7]
 --+ keys
 --+ generation
-local now = time_us(now_us)
 --+ shard_clock
 --+ record
 --+ head_of
 --+ wake
 --+ memory/known
 --+ memory/marks_of
---+ history/listed
 --+ history/content
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local field = group .. '\n' .. id
-local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us')
+local mark_us, dedup_us = policy_numbers('mark_us', 'dedup_us')
 call('ZCARD', order)
 call('ZCARD', schedule)
 call('LLEN', dispatch)
@@ -49,7 +47,7 @@ local function taken_by(new)
   end
   local entry = group .. '\n' .. new
   local is_known = found_in_history(entry) ~= nil
-  for _, key in ipairs(known('seen', tonumber(policy[2] or 0))) do
+  for _, key in ipairs(known('seen', dedup_us)) do
     is_known = is_known or call('SISMEMBER', key, entry) == 1
   end
   return is_known, false
@@ -63,7 +61,7 @@ while is_taken and not is_own do
   is_taken, is_own = taken_by(new)
 end
 local new_stamp = fmt('%.0f', math.max(shard_clock() + 1, now))
-local mark = marks_of({group}, tonumber(policy[1] or 0))[1] or ''
+local mark = marks_of({group}, mark_us)[1] or ''
 
 call('SET', clock_key, new_stamp)
 if not is_own then

@@ -8,17 +8,12 @@
 local group, member, old_mark, mark = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --+ keys
 --+ generation
-call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
-local now = time_us(now_us)
---+ memory/check_memory
+--+ check_keys
 --+ memory/marks_of
---+ memory/remember_marks
-local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap')
-local mark_us, mark_cap = tonumber(policy[1] or 0), tonumber(policy[2] or 0)
-check_memory()
-call('LLEN', dispatch)
-call('HLEN', stats)
-call('ZCARD', schedule)
+--+ go_on
+call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
+local mark_us, mark_cap = policy_numbers('mark_us', 'mark_cap')
+check_keys()
 if call('HEXISTS', leases, group) == 1 then return 'leased' end
 local head = call('ZRANGE', prefix .. 'order:' .. group, 0, 0)[1]
 local known_mark = marks_of({group}, mark_us)[1] or ''
@@ -26,10 +21,6 @@ if head ~= member or known_mark ~= old_mark then return 'changed' end
 
 remember_marks({group, mark}, mark_us, mark_cap)
 pcall('HINCRBY', stats, 'skipped', 1)
-if tonumber(call('ZSCORE', schedule, group) or 0) ~= 9e15 then -- a paused group stays so
-  call('ZADD', schedule, fmt('%.0f', now), group)
-  if call('LLEN', dispatch) == 0 then
-    call('RPUSH', dispatch, group)
-  end
-end
+local is_paused = tonumber(call('ZSCORE', schedule, group) or 0) == 9e15
+go_on(group, is_paused and '' or now_text)
 return 'skipped'

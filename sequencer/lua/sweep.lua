@@ -2,37 +2,28 @@
 -- its cap. Writes do that too, but for dead letters; this is for a queue in which nothing ends.
 -- Deleted dead letters are recorded in the history, where one is kept.
 -- ARGV[1] passed   how many dead letters, the oldest, an earlier call has looked at and left
--- A dead letter with an unresolved step is left: its failure is of the type StepUnknown. A person has
--- to say what became of that step. Letters are read until they are 100, or more than 2 MB.
+-- A dead letter with an unresolved step is left: its failure is of the type StepUnknown. A person
+-- has to say what became of that step. Letters are read until they are 100, or more than 2 MB.
 -- RETURN  [messages of the history that went, dead letters that went, dead letters that were looked
 --         at and left, "1" if there may be more to do or "0"]
 local passed = ARGV[1]
 --+ keys
 --+ generation
-local now = time_us(now_us)
---+ history/listed
---+ history/open
---+ history/keep
---+ history/ended
---+ history/behind
 --+ history/of_letter
 --+ repair/is_enough
-local policy = call('HMGET', policy_key, 'dead_us', 'dead_cap')
-local dead_us, dead_cap = tonumber(policy[1] or nil) or 0, tonumber(policy[2] or nil) or 0
+local dead_us, dead_cap = policy_numbers('dead_us', 'dead_cap')
 local LETTERS = 100
 call('HLEN', stats)
 call('HLEN', letters)
 local excess = dead_cap > 0 and call('ZCARD', dead) - dead_cap or 0
 call('ZCARD', prefix .. 'histories')
---+ history/room
-local room = has_room(call('HGET', policy_key, 'history_bodies'))
-local history = open_history(room)
+local history = open_history()
 
 call('HDEL', memory, '') -- changes nothing; a first write that is allowed at maxmemory
 local gone, names = clean_history(history and history.window or 0, history and history.cap or 0)
 if names[call('HGET', memory, 'history:open') or ''] then
   call('HDEL', memory, 'history:open', 'history:end', 'history:due')
-  history = open_history(room)
+  history = history and open_history(history.takes_bodies)
 end
 
 local function is_unresolved(letter)

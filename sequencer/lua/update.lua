@@ -16,22 +16,17 @@
 local group, id, score, due = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --+ keys
 --+ generation
-local now = time_us(now_us)
 --+ shard_clock
 --+ memory/check_memory
 --+ memory/forget_again
---+ memory/retire
+--+ forget
 --+ wake
 --+ remove_pending
 --+ record
 --+ head_of
 --+ due_score
---+ history/listed
---+ history/open
---+ history/keep
 --+ history/ended
 local stamp = fmt('%.0f', math.max(shard_clock() + 1, now))
-local policy = call('HMGET', policy_key, 'mark_us', 'mark_cap')
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local record, held = pcall('HGET', body, id), call('HGET', leases, group)
 if type(record) ~= 'string' then return 'missing' end
@@ -48,8 +43,7 @@ if ledger == '' and due_us <= now then
 end
 call('ZCARD', order)
 check_memory()
---+ history/room
-local history = open_history(has_room(call('HGET', policy_key, 'history_bodies')))
+local history = open_history()
 
 if score == '' then
   call('HDEL', leases, '')
@@ -89,9 +83,6 @@ end
 if call('EXISTS', order) == 1 then
   wake(group, now)
 else
-  call('ZREM', schedule, group)
-  call('HDEL', leases, group)
-  call('HDEL', failures, group)
-  retire(group, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
+  forget(group)
 end
 return 'done'

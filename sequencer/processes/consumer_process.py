@@ -18,7 +18,6 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from ..texts.commands import server_named
@@ -39,7 +38,7 @@ class ConsumerProcess:
     """A consumer that was started. Raises OSError when it can't be: no such program, no more processes."""
 
     def __init__(
-        self, config: WorkerConfig, module: str, *, env: Mapping[str, str | None] | None = None, cwd: Path | None = None
+        self, config: WorkerConfig, module: str, *, env: Mapping[str, str | None] | None = None, cwd: str | None = None
     ) -> None:
         """`env`: variables beside those of this process, or None for one to leave out; `cwd`: another directory."""
         self._in_progress = InHand(config.queue, config.namespace)
@@ -69,7 +68,7 @@ class ConsumerProcess:
         self.started_at = time.monotonic()
         self.is_loaded = self.is_connected = self.has_begun = False
         """Whether its app is imported; whether it is connected; whether its first handler began."""
-        self.start_timeout_s = config.start_timeout
+        self.start_timeout_s = config.start_timeout_s
         self.stop_sent_at: float | None = None
         """When it was first told to stop."""
         self.status: int | None = None

@@ -66,7 +66,7 @@ class Pool:
         self._status: int | None = None
         self._reports, self._shared = Reports(), SharedReports(config.queue, self.emit)
         self._ready, self._connected = threading.Event(), set[int]()
-        self._silence = Liveness(None if config.handler_timeout is None else config.lease)
+        self._silence = Liveness(None if config.handler_timeout_s is None else config.lease_s)
         self._lock_fd = -1
 
     @property
@@ -125,14 +125,14 @@ class Pool:
         """When something is to be done."""
         times = [worker.start_at for worker in self._workers.empty]
         times += [self._patience(process)[0] for _, process in self._workers.running]
-        if self._stage == 1 and self._config.grace is not None:
-            times.append(self._stage_at + self._config.grace)
+        if self._stage == 1 and self._config.grace_s is not None:
+            times.append(self._stage_at + self._config.grace_s)
         waits = (self._shared.wait_s(now), self._silence.wait_s)
         return times + [now + wait for wait in waits if wait is not None]
 
     @property
     def _exit_timeout_s(self) -> float:
-        return EXIT_TIMEOUT_S if self._config.grace is None else max(self._config.grace, MIN_EXIT_TIMEOUT_S)
+        return EXIT_TIMEOUT_S if self._config.grace_s is None else max(self._config.grace_s, MIN_EXIT_TIMEOUT_S)
 
     def emit(self, event: Event) -> None:
         """Tell of it. Whatever is wrong with the log, the consumers go on."""
@@ -166,7 +166,7 @@ class Pool:
         if self._stage < 3:
             self._stage += 1
             self._stage_at = time.monotonic()
-            grace_s, count = self._config.grace if self._stage == 1 else None, len(self.pids)
+            grace_s, count = self._config.grace_s if self._stage == 1 else None, len(self.pids)
             self.emit(service_events.service_stopping(self.queue, self._stage, count, grace_s))
             self._send_stage()
 
@@ -188,7 +188,7 @@ class Pool:
 
     def _on_tick(self) -> None:
         """What time brings: the end of the grace, and of patience with one that neither starts nor exits."""
-        now, grace_s = time.monotonic(), self._config.grace
+        now, grace_s = time.monotonic(), self._config.grace_s
         self._workers.forgive(now)
         if self._stage == 1 and grace_s is not None and now >= self._stage_at + grace_s:
             self.next_stage()

@@ -1,6 +1,6 @@
 """The loop over pools of consumers: it waits for signals, reports and time, and lets each pool act.
 
-Signal handlers only count requests; the loop acts. What goes wrong in a pool is logged, and its consumers go on.
+Signal handlers only count requests; the loop acts. What goes wrong in it is logged, and the consumers go on.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import os
 import selectors
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ..texts.events import Event
@@ -24,7 +23,7 @@ from .worker.run import GAVE_UP
 from .workers import RestartPolicy
 
 MAX_FAILED_ROUNDS = 100
-"""Rounds of a pool that fail one after the other until its consumers are left alone; they stop then."""
+"""Rounds that fail one after the other until the consumers are left alone; they stop then."""
 LONGEST_S = 5.0
 """The loop looks at everything in this time in any case."""
 THREAD_S = 0.02
@@ -40,7 +39,7 @@ class PoolLoop:
     def __init__(self, pools: Sequence[Pool]) -> None:
         self.pools = list(pools)
         self._signals, self._selector, self._lock_fd = SignalPipe(), selectors.DefaultSelector(), -1
-        self._failed_rounds = Counter[Pool]()
+        self._failed_rounds = 0
 
     def stop(self) -> None:
         """Ask for the next stage of stopping. Safe in a signal handler or any thread."""
@@ -51,6 +50,10 @@ class PoolLoop:
         """The processes of the consumers that run now."""
         return [pid for pool in self.pools for pid in pool.pids]
 
+    def emit(self, event: Event) -> None:
+        """Log it."""
+        self.pools[0].emit(event)
+
     def run(self) -> int:
         """Supervise to the end. Returns 0, 1 when it gave up, 2 or 3 when consumers can't work at all."""
         self._lock_fd = lock_file()
@@ -59,14 +62,14 @@ class PoolLoop:
                 self._selector.register(self._signals.read_fd, selectors.EVENT_READ)
                 for pool in self.pools:
                     self._open(pool)
-                while not self._is_done:
-                    self._run_round()
+                while not self._is_done and self._failed_rounds < MAX_FAILED_ROUNDS:
+                    self._run_safely()
         finally:
             for pool in self.pools:
                 self._close(pool)
             self._signals.close()
             os.close(self._lock_fd)
-        return GAVE_UP if any(map(self._is_left, self.pools)) else max(pool.status for pool in self.pools)
+        return GAVE_UP if self._failed_rounds else max(pool.status for pool in self.pools)
 
     def _open(self, pool: Pool) -> None:
         pool.open(self._lock_fd)
@@ -77,32 +80,28 @@ class PoolLoop:
 
     @property
     def _is_done(self) -> bool:
-        return all(pool.is_done or self._is_left(pool) for pool in self.pools)
+        return all(pool.is_done for pool in self.pools)
 
-    def _is_left(self, pool: Pool) -> bool:
-        return self._failed_rounds[pool] >= MAX_FAILED_ROUNDS
+    def _run_safely(self) -> None:
+        try:
+            self._run_round()
+            self._failed_rounds = 0
+        except Exception as error:
+            self._failed_rounds += 1
+            if self._failed_rounds == 1:
+                self.emit(service_events.supervisor_trouble("", error, what="supervising"))
+            time.sleep(min(0.01 * self._failed_rounds, 0.5))
 
     def _run_round(self) -> None:
+        for _ in range(self._signals.take_requests()):
+            self._stop_pools()
         for pool in self.pools:
-            if not self._is_left(pool):
-                self._run_safely(pool)
+            pool.run_round()
         if os.getpid() == 1:
             reap_orphans(self.pids)
         report_lost_lines()
         if not self._is_done:
             self._selector.select(self._wait_s(time.monotonic()))
-        for _ in range(self._signals.take_requests()):
-            self._stop_pools()
-
-    def _run_safely(self, pool: Pool) -> None:
-        try:
-            pool.run_round()
-            del self._failed_rounds[pool]
-        except Exception as error:
-            self._failed_rounds[pool] += 1
-            if self._failed_rounds[pool] in (1, MAX_FAILED_ROUNDS):
-                pool.emit(service_events.supervisor_trouble(pool.queue, error, what="supervising"))
-            time.sleep(min(0.01 * self._failed_rounds[pool], 0.5))
 
     def _wait_s(self, now: float) -> float:
         """Seconds until the next round, at most."""
@@ -128,7 +127,7 @@ class Supervisor(PoolLoop):
         forward: Callable[[Event], bool] | None = None,
     ) -> None:
         self._pool = self.POOL(config, processes, policy=policy, forward=forward)
-        self._is_printing = not (config.app or config.runs_commands)
+        self._is_printing = not (config.app or config.exec)
         super().__init__([self._pool])
 
     @property

@@ -199,7 +199,7 @@ class Prover:
         if self._case is None or record.at_ms < self._case[0]:
             self._case = record.at_ms, f"{kind} in group {named(decode_group(record.group))}: {text}"
 
-    def fault_test(self) -> AuditReport:
+    def report(self) -> AuditReport:
         """What all records so far show."""
         return AuditReport(
             messages=self._runs - self._duplicates,

@@ -150,7 +150,7 @@ class Session:
     async def _find(self, register: bool) -> None:
         options, registry = self.options, registry_key(self.options.namespace, self.options.queue)
         async with self.net.alone(registry) as alone:
-            asked, fields = (options.asked, self.fields.asked) if register else ({}, None)
+            asked, fields = (options.policy, self.fields.asked) if register else ({}, None)
             search = GenerationSearch(self.net, alone, options, asked=asked, fields=fields, registers=register)
             found = await search.run()
         if self._is_registered and not register:

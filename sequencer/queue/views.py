@@ -241,7 +241,7 @@ async def _held_longest(session: Session) -> LongestHeld | None:
 
 async def policy(session: Session) -> Policy:
     """The queue's policy as the server has it now, after what this client asks for. Raises ServerError."""
-    await session.shards(register=bool(session.options.asked))
+    await session.shards(register=bool(session.options.policy))
     return await session.fresh_policy()
 
 

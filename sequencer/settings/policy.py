@@ -6,13 +6,14 @@ at every call, so that a change takes effect at the next one. `sequence` decides
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
-from ..errors import ConfigurationError, shown
-from ..values.checks import check_choice, check_integer, seconds_of
+from ..errors import ConfigurationError
+from ..values.durations import Duration
+from .option import Choice, DefaultT, Flag, Kind, Seconds, Whole, declared, option, read_options
 
 OnLate = Literal["handle", "dead_letter", "drop", "refuse"]
 OnGap = Literal["park", "skip"]
@@ -21,62 +22,127 @@ HistoryKept = Literal["", "ends", "bodies"]
 DAY_S = 86_400.0
 
 
+class PolicySettings(TypedDict, total=False):
+    """A policy as callers write it; None takes what the queue has."""
+
+    dedup_window: Duration | None
+    dedup_cap: int | None
+    on_late: OnLate | None
+    watermark_window: Duration | None
+    watermark_cap: int | None
+    reorder_window: Duration | None
+    sequence: bool | None
+    gap_timeout: Duration | None
+    on_gap: OnGap | None
+    history_window: Duration | None
+    history_cap: int | None
+    history_bodies: bool | None
+    dead_window: Duration | None
+    dead_cap: int | None
+
+
+def _kept(key: str, kind: Kind, default: DefaultT, help: str, *, is_rare: bool = False) -> DefaultT:
+    return option(kind, default, help, ("configure", "run"), key=key, is_rare=is_rare)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """A queue's policy. Seconds. Raises ConfigurationError for a value out of range and for two that exclude each
     other.
     """
 
-    dedup_window: float = 300.0
-    """How long an id stays known after its message was handled; at most twice that. 0: only while it is pending.
-    As with the FIFO queues of SQS, five minutes.
-    """
-    dedup_cap: int = 1_000_000
-    """Ids after which the older half is forgotten early: at most twice as many, and a batch, are kept in a shard,
-    44 to 76 bytes each (benchmark `memory`).
-    """
-    on_late: OnLate = "handle"
-    """What becomes of a message whose score lies below one already handled in its group."""
-    watermark_window: float = 3600.0
-    """How long a group's watermark is known after its last message was handled; at most twice that. For a sequence the
-    default is 30 days: a group that was forgotten begins again at 1."""
-    watermark_cap: int = 100_000
-    """Groups after which the older half is forgotten early: at most twice as many in a shard, about 50 bytes each."""
-    reorder_window: float = 0.0
-    """A message is handled no earlier than this after its arrival, so that stragglers take their place before it."""
-    sequence: bool = False
-    """Scores are the producer's own consecutive numbers in each group, from 1 (or 0)."""
-    gap_timeout: float = 60.0
-    """How long a message waits, from its arrival, for the numbers missing before it."""
-    on_gap: OnGap = "park"
-    history_window: float = 0.0
-    """How long it is kept what became of a message that ended; 0: not at all. At most a 24th longer."""
-    history_cap: int = 1_000_000
-    """Messages in the history of a shard after which its oldest part, a 24th or more, is dropped early."""
-    history_bodies: bool = False
-    """Whether the history keeps body, headers, steps and last error of each message too, so that `rerun` can append it
-    again: the size of the body and about 200 bytes a message."""
-    dead_window: float = 0.0
-    """How long a dead letter is kept before `sweep` deletes it; 0: for ever."""
-    dead_cap: int = 0
-    """Dead letters of a shard above which `sweep` deletes the oldest; 0: no limit."""
+    dedup_window: float = _kept(
+        "dedup_us",
+        Seconds(0, 7 * DAY_S),
+        300.0,  # as with the FIFO queues of SQS
+        "How long an id stays known after its message was handled, at most twice that. 0: only while it is pending.",
+    )
+    dedup_cap: int = _kept(
+        "dedup_cap",
+        Whole(1, 10**8),
+        1_000_000,
+        "Ids of a shard after which the older half is forgotten early; 44 to 76 bytes each.",
+    )
+    on_late: OnLate = _kept(
+        "on_late",
+        Choice(OnLate),
+        "handle",
+        "What becomes of a message whose score lies below one already handled in its group.",
+    )
+    watermark_window: float = _kept(
+        "mark_us",
+        Seconds(0, 366 * DAY_S),
+        3600.0,
+        "How long a group's watermark is known after its last message, at most twice that. For a sequence the default "
+        "is 30 days: a group that was forgotten begins again at 1.",
+    )
+    watermark_cap: int = _kept(
+        "mark_cap",
+        Whole(1, 10**8),
+        100_000,
+        "Groups of a shard after which the older half of the watermarks is forgotten early; about 50 bytes each.",
+    )
+    reorder_window: float = _kept(
+        "window_us",
+        Seconds(0, DAY_S),
+        0.0,
+        "How long after its arrival a message is handled at the earliest, so that stragglers take their place before "
+        "it. 0: at once.",
+    )
+    sequence: bool = _kept(
+        "sequence",
+        Flag(),
+        False,
+        "Scores are the producer's own consecutive numbers in each group, from 1 (or 0). Fixed at first use.",
+    )
+    gap_timeout: float = _kept(
+        "gap_us",
+        Seconds(0, 366 * DAY_S),
+        60.0,
+        "How long a message waits, from its arrival, for the numbers missing before it.",
+    )
+    on_gap: OnGap = _kept(
+        "on_gap", Choice(OnGap), "park", "What becomes of a group whose missing number did not come in time."
+    )
+    history_window: float = _kept(
+        "history_us",
+        Seconds(0, 366 * DAY_S),
+        0.0,
+        "How long the outcome of each ended message is kept, at most a 24th longer. 0: not at all.",
+        is_rare=True,
+    )
+    history_cap: int = _kept(
+        "history_cap",
+        Whole(24, 10**8),
+        1_000_000,
+        "Messages in the history of a shard after which its oldest part, a 24th or more, is dropped early.",
+        is_rare=True,
+    )
+    history_bodies: bool = _kept(
+        "history_bodies",
+        Flag(),
+        False,
+        "Keep body, headers, steps and last error in the history too, for `rerun`: the size of the body and about 200 "
+        "bytes a message.",
+        is_rare=True,
+    )
+    dead_window: float = _kept(
+        "dead_us",
+        Seconds(0, 10 * 366 * DAY_S),
+        0.0,
+        "How long a dead letter is kept before `sweep` deletes it. 0: for ever.",
+        is_rare=True,
+    )
+    dead_cap: int = _kept(
+        "dead_cap",
+        Whole(0, 10**8),
+        0,
+        "Dead letters of a shard above which `sweep` deletes the oldest. 0: no limit.",
+        is_rare=True,
+    )
 
     def __post_init__(self) -> None:
-        seconds_of("dedup_window", self.dedup_window, 0, 7 * DAY_S)
-        check_integer("dedup_cap", self.dedup_cap, 1, 10**8)
-        check_choice("on_late", self.on_late, ("handle", "dead_letter", "drop", "refuse"))
-        seconds_of("watermark_window", self.watermark_window, 0, 366 * DAY_S)
-        check_integer("watermark_cap", self.watermark_cap, 1, 10**8)
-        seconds_of("reorder_window", self.reorder_window, 0, DAY_S)
-        for option in ("sequence", "history_bodies"):
-            if not isinstance(getattr(self, option), bool):
-                raise ConfigurationError(f"{option}={shown(getattr(self, option))} must be True or False")
-        seconds_of("gap_timeout", self.gap_timeout, 0, 366 * DAY_S)
-        check_choice("on_gap", self.on_gap, ("park", "skip"))
-        seconds_of("history_window", self.history_window, 0, 366 * DAY_S)
-        check_integer("history_cap", self.history_cap, 24, 10**8)
-        seconds_of("dead_window", self.dead_window, 0, 10 * 366 * DAY_S)
-        check_integer("dead_cap", self.dead_cap, 0, 10**8)
+        read_options(self)
         if self.sequence and self.reorder_window:
             raise ConfigurationError(
                 f"reorder_window={self.reorder_window!r} with sequence=True: a sequence waits for the "
@@ -95,71 +161,45 @@ class Policy:
             raise ConfigurationError("history_bodies=True needs a history_window above 0")
 
     def stored(self, before: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-        """Field -> text, as the server keeps it: times in us. A field that most queues never set is left out while it
-        has its default, unless it was there `before`.
+        """Key -> text, as the server keeps it: times in us. A rare one is left out while it has its default, unless it
+        was there `before`.
         """
-        texts = {name: field.dump(getattr(self, name)) for name, field in FIELDS.items()}
         return {
-            field.key: texts[name]
-            for name, field in FIELDS.items()
-            if not field.is_rare or field.key in before or getattr(self, name) != _DEFAULTS[name]
+            one.key: _written(one.kind, value)
+            for name, one in declared(Policy).items()
+            if (value := getattr(self, name)) != one.default or not one.is_rare or one.key in before
         }
 
 
-@dataclass(frozen=True, slots=True)
-class StoredField:
-    """How the server keeps an option: the name of its field, and its text from the value and back."""
-
-    key: str
-    dump: Callable[[Any], str]
-    load: Callable[[str], Any]
-    is_number: bool = False
-    """Whether the text is a whole number."""
-    is_rare: bool = False
-    """Whether the server has it only where it was set once: the others pay nothing for it."""
+def _written(kind: Kind, value: Any) -> str:
+    match kind:
+        case Seconds():
+            return str(round(value * 1e6))
+        case Flag():
+            return "1" if value else "0"
+    return str(value)
 
 
-def _time(key: str, *, is_rare: bool = False) -> StoredField:
-    """Seconds, kept in us."""
-    return StoredField(key, lambda seconds: str(round(seconds * 1e6)), lambda text: int(text) / 1e6, True, is_rare)
+def _read(kind: Kind, text: str) -> Any:
+    match kind:
+        case Seconds():
+            return int(text) / 1e6
+        case Flag():
+            return text == "1"
+        case Whole():
+            return int(text)
+    return text
 
 
-def _count(key: str, *, is_rare: bool = False) -> StoredField:
-    return StoredField(key, str, int, True, is_rare)
-
-
-def _flag(key: str, *, is_rare: bool = False) -> StoredField:
-    return StoredField(key, lambda is_set: "1" if is_set else "0", lambda text: text == "1", is_rare=is_rare)
-
-
-def _choice(key: str) -> StoredField:
-    return StoredField(key, str, str)
-
-
-FIELDS: Mapping[str, StoredField] = {
-    "dedup_window": _time("dedup_us"),
-    "dedup_cap": _count("dedup_cap"),
-    "on_late": _choice("on_late"),
-    "watermark_window": _time("mark_us"),
-    "watermark_cap": _count("mark_cap"),
-    "reorder_window": _time("window_us"),
-    "sequence": _flag("sequence"),
-    "gap_timeout": _time("gap_us"),
-    "on_gap": _choice("on_gap"),
-    "history_window": _time("history_us", is_rare=True),
-    "history_cap": _count("history_cap", is_rare=True),
-    "history_bodies": _flag("history_bodies", is_rare=True),
-    "dead_window": _time("dead_us", is_rare=True),
-    "dead_cap": _count("dead_cap", is_rare=True),
-}
-"""Option -> its field in the server."""
-NAMES = tuple(FIELDS)
-_DEFAULTS = {one.name: one.default for one in fields(Policy)}
+KEYS = tuple(one.key for one in declared(Policy).values())
+"""What the server keeps of a policy."""
+NUMBERS = tuple(one.key for one in declared(Policy).values() if isinstance(one.kind, Seconds | Whole))
+"""Those whose text is a whole number."""
 
 
 def read_policy(stored: Mapping[str, str]) -> dict[str, Any]:
-    """What the server keeps, as arguments of Policy; fields that are missing are left out."""
-    return {name: field.load(stored[field.key]) for name, field in FIELDS.items() if field.key in stored}
+    """What the server keeps, as arguments of Policy; what is missing is left out."""
+    return {name: _read(one.kind, stored[one.key]) for name, one in declared(Policy).items() if one.key in stored}
 
 
 def merge_policy(queue: str, stored: Mapping[str, str], asked: Mapping[str, Any]) -> Policy:

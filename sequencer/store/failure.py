@@ -34,9 +34,9 @@ def encode_failure(failure: Failure, member: str) -> bytes:
 def digest_of(record: bytes) -> str:
     """What tells a failure of a group from every other one: its length, and its end, which says when it was, and where.
 
-    As resume_many.lua makes it.
+    As resume.lua makes it; "" of none.
     """
-    return text(b"%d %b" % (len(record), record[-DIGEST_BYTES:]))
+    return text(b"%d %b" % (len(record), record[-DIGEST_BYTES:])) if record else ""
 
 
 def _clean(text: str) -> str:

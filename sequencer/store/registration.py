@@ -1,8 +1,8 @@
 """What is registered of a queue: its generation, its table of shards, its policy. Pure.
 
 The truth lies in the queue's registry; each shard has a copy beside its policy, so that either can be made from the
-other. Of two, the one with the higher generation_number counts, and of one generation_number the one with the higher
-version. An generation_number is the
+other. Of two, the one with the higher generation number counts, and of one generation number the one with the higher
+version. A generation number is the
 server's time when a table was made, in us: two tables never share one, whatever was lost between them.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import ServerNotUsable, shown
 from ..settings.body_fields import BODY_FIELDS
 from ..settings.options import MAX_SHARDS
-from ..settings.policy import FIELDS
+from ..settings.policy import KEYS
 from ..texts.commands import command
 from ..texts.words import quoted
 from ..values.checks import is_name
@@ -30,7 +30,7 @@ DELETED = -1
 """In place of a protocol: the queue is being deleted. No client brings such a generation."""
 RULES = ("gap_us", "on_gap", "window_us")
 """Fields by which groups are deferred: where one changes, these groups are looked at again."""
-_KEYS = (*[field.key for field in FIELDS.values()], BODY_FIELDS)
+_KEYS = (*KEYS, BODY_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)

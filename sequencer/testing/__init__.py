@@ -3,7 +3,7 @@
 `MemoryQueue` needs no server and no time; `FaultProxy` loses and delays what passes; `kill_here` and `kill_everywhere`
 kill a handler at each step; `Recorder` and `judge` write a history down and judge it.
 
-Not here: fault_tests of sequencer itself under faults (`tests/faults`, beside the package).
+Not here: fault tests of sequencer itself under faults (`tests/faults`, beside the package).
 The rule: a judge knows only the history, and nothing here is needed to run a queue.
 """
 

@@ -191,7 +191,7 @@ class _Setup:
             id_by=options.id_by,
             score_by=options.score_by,
             shards=options.shards,
-            **options.asked,
+            **options.policy,
         )
 
     def _record(self, seq: Sequencer, directory: Path) -> None:

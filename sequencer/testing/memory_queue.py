@@ -31,15 +31,16 @@ from ..consume.threads import Consumer
 from ..consume.time_limit import TimeIsUp
 from ..errors import ConfigurationError
 from ..net.endpoint import Connection, Endpoint
+from ..settings.option import shows
 from ..settings.options import (
-    AUDIT_LENGTH,
-    ClaimLimits,
     ConsumerOptions,
+    ConsumerSettings,
+    QueueOptions,
     QueueSettings,
     consumer_options,
     settings_of,
-    shows_settings,
 )
+from ..settings.policy import Policy
 from ..values.checks import seconds_of
 from ..values.durations import Duration
 from ..values.message import ConsumeSummary, Message
@@ -87,7 +88,7 @@ class MemoryQueue(Sequencer):
     Raises ConfigurationError when fakeredis or lupa are not installed.
     """
 
-    @shows_settings
+    @shows(QueueSettings, QueueOptions, Policy)
     def __init__(
         self, queue: str | Sequencer = "test", *, namespace: str = "sequencer", **settings: Unpack[QueueSettings]
     ) -> None:
@@ -99,8 +100,8 @@ class MemoryQueue(Sequencer):
         if not isinstance(queue, Sequencer):
             super().__init__(queue, endpoint, namespace=namespace, **settings)
             return
-        settings = {**settings_of(queue.options), **settings}
-        super().__init__(queue.queue, endpoint, namespace=queue.options.namespace, **settings)
+        own: QueueSettings = {**settings_of(queue.options), **settings}
+        super().__init__(queue.queue, endpoint, namespace=queue.options.namespace, **own)
         self._handler, self._steps = queue._handler, queue._steps
         self._observers += queue._observers
 
@@ -139,20 +140,13 @@ class MemoryQueue(Sequencer):
         now = list(self.parked()), self.paused_groups(), self.dead()
         return Drained(run.handled, run.failed, *now, self.now - began_s, summary.reason, run.steps)
 
+    @shows(ConsumerSettings, ConsumerOptions)
     def consume(
         self,
         handler: AnyHandler | None = None,
         *,
-        lease: Duration = 15.0,
-        until_empty: bool = False,
-        until_idle: bool = False,
-        max_messages: int | None = None,
-        max_age: Duration | None = None,
-        handler_timeout: Duration | None = None,
-        limits: ClaimLimits | None = None,
-        audit: bool = False,
-        audit_length: int = AUDIT_LENGTH,
         on_start: Callable[[Consumer], None] | None = None,
+        **options: Unpack[ConsumerSettings],
     ) -> ConsumeSummary:
         """As `Sequencer.consume`, in virtual time, for code under test that calls it: without `until_idle` it ends when
         the queue is drained, whatever `until_empty` says, as nobody else could append. Signals are left alone.
@@ -160,21 +154,10 @@ class MemoryQueue(Sequencer):
         Raises as `drain`, and ConfigurationError for `on_start`: there is no consumer to stop from another thread; a
         handler ends the run with StopConsuming.
         """
-        del until_empty
         if on_start is not None:
             raise ConfigurationError("a MemoryQueue has no consumer for on_start; raise StopConsuming in the handler")
-        options = consumer_options(
-            lease=lease,
-            until_empty=not until_idle,
-            until_idle=until_idle,
-            max_messages=max_messages,
-            max_age=max_age,
-            handler_timeout=handler_timeout,
-            limits=limits,
-            audit=audit,
-            audit_length=audit_length,
-        )
-        return self._run(handler, options).to_the_end(MAX_EFFECTS)
+        options["until_empty"] = not options.get("until_idle")
+        return self._run(handler, consumer_options(**options)).to_the_end(MAX_EFFECTS)
 
     def _run(self, handler: AnyHandler | None, options: ConsumerOptions) -> MemoryRun:
         return MemoryRun(self, self._work(handler, self.queue), options)

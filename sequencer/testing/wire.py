@@ -68,7 +68,7 @@ def _now_at(script: str) -> int | None:
     """The number of its argument; 0 for the last one before the generation (lua/parts/keys.lua)."""
     if found := _NOW.search(source.header(script)):
         return int(found[1])
-    return 0 if source.script_source(script).count("time_us(now_us)") > 1 else None
+    return 0 if "--+ keys" in (source.LUA / f"{script}.lua").read_text() else None
 
 
 def _text(word: Any) -> str:

@@ -115,7 +115,7 @@ def _is_dead_letter(fields: Fields) -> str:
 
 
 def _contents_not_kept(fields: Fields) -> str:
-    line = _line("configure", fields, options=["--history", "3d", "--history-bodies"], is_whole_queue=True)
+    line = _line("configure", fields, options=["--history-window", "3d", "--history-bodies"], is_whole_queue=True)
     return (
         f"queue {fields['queue']!r} keeps no contents of messages that ended, so message {fields['id']!r} of group "
         f"{named(fields['group'])} can't run again; to keep them from now on: {line}"

@@ -1,4 +1,4 @@
-"""What a fault_test found, how it is shown, and the command that repeats it.
+"""What a fault test found, how it is shown, and the command that repeats it.
 
 A result hides nothing: how many runs with which seeds, the faults by kind that took effect, what was lost, out of order
 or handled again against the number that those faults allow, and how long it took to recover.
@@ -21,10 +21,10 @@ def bound(trials: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What one fault_test found. It passed when it was not skipped and `problems` is empty."""
+    """What one fault test found. It passed when it was not skipped and `problems` is empty."""
 
     name: str
-    """As in the command: model, simulate, crash, steps, chaos, server, input, security, shell."""
+    """As in the command: model, simulate, crash, steps, chaos, server, input, security, signals."""
     command: str
     """What repeats the whole of it."""
     runs: int = 0

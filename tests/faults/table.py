@@ -1,4 +1,4 @@
-"""The results of fault_tests as tables for people, and on what they were made."""
+"""The results of fault tests as tables for people, and on what they were made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .report import Result, bound
 
 WIDTH = 160
 COLUMNS = (
-    "fault_test",
+    "fault test",
     "runs",
     "messages",
     "lost",
@@ -58,7 +58,7 @@ def row(result: Result) -> list[str]:
 
 
 def show(console: Console, results: Sequence[Result], found: Mapping[str, Any]) -> None:
-    """The table, then for each fault_test: its command, faults, figures and problems."""
+    """The table, then for each fault test: its command, faults, figures and problems."""
     if not console.is_terminal:
         console.width = WIDTH
     whole = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -1,5 +1,5 @@
 """Steps with a kill at each of their points: negative control that must be found. The CI run has a slice of the
-fault_test.
+fault test.
 """
 
 from __future__ import annotations

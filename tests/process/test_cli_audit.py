@@ -36,10 +36,10 @@ def test_an_inversion_is_named_and_is_exit_code_5(cli: Cli, seq: Sequencer, link
     said = "inversion in group user 1: a\\x1b[31m (score 1) was handled after b (score 2), though it was there"
     assert found["first case"].startswith(said)
     shown = cli.call("audit", "jobs", "--json")
-    fault_test = json.loads(shown.stdout)
+    report = json.loads(shown.stdout)
     assert shown.returncode == 5
-    assert (fault_test["inversions"], fault_test["is_clean"]) == (1, False)
-    assert fault_test["case"].startswith("inversion in group user 1: a\x1b[31m (score 1)")
+    assert (report["inversions"], report["is_clean"]) == (1, False)
+    assert report["case"].startswith("inversion in group user 1: a\x1b[31m (score 1)")
 
 
 def test_what_consumers_recorded_is_clean(cli: Cli, seq: Sequencer) -> None:
@@ -49,8 +49,8 @@ def test_what_consumers_recorded_is_clean(cli: Cli, seq: Sequencer) -> None:
     assert (told.returncode, told.stderr) == (0, "")
     assert told.stdout.startswith("messages           1,000 of 5 groups\n")
     assert told.stdout.endswith("verdict            clean\n")
-    fault_test = json.loads(cli.call("audit", "jobs", "--json").stdout)
-    assert (fault_test["messages"], fault_test["is_clean"], fault_test["case"]) == (1000, True, None)
+    report = json.loads(cli.call("audit", "jobs", "--json").stdout)
+    assert (report["messages"], report["is_clean"], report["case"]) == (1000, True, None)
 
 
 def test_a_queue_of_which_nothing_is_recorded_says_so(cli: Cli, seq: Sequencer) -> None:

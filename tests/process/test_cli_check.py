@@ -17,7 +17,7 @@ from ..server.test_no_consumers import wait_for
 if TYPE_CHECKING:
     from .conftest import Cli
 
-ALL = ("--max-wait", "60s", "--max-no_consumers", "60s", "--max-lag", "1h", "--max-backlog", 9, "--max-parked", 0)
+ALL = ("--max-wait", "60s", "--max-no-consumers", "60s", "--max-lag", "1h", "--max-backlog", 9, "--max-parked", 0)
 
 
 def test_within_its_limits_a_queue_is_fine(cli: Cli, seq: Sequencer) -> None:

@@ -184,7 +184,6 @@ APP = ("--app", "own:seq", "--until-empty")
         (("--park-on", "A,B", "--dead-letter-on", "B"), "error: B stands in park_on and in dead_letter_on"),
         (("--park-on", "not a name"), "error: park_on: 'not a name' must be an exception class, or its name"),
         (("--audit", "--audit-length", 0), "error: audit_length=0 must be a whole number from 1"),
-        (("--audit-length", 7), "it says how much --audit keeps; add --audit"),
         ((*APP, "--namespace", "other"), "and the call 'other'; let them be the same"),
         ((*APP, "--dead-letter-on", "KeyError"), "error: KeyError stands in park_on and in dead_letter_on"),
         ((*APP, "--on-failure", "drop", "--park-on", "KeyError"), ""),
@@ -221,15 +220,14 @@ def test_options_of_the_command_line_go_before_those_of_an_app_and_the_banner_sa
     given = ("--on-failure", "dead_letter", "--max-attempts", 2, "--backoff", 0.01)
     done = cli.run("consume", "jobs", *APP, *given)
     assert done.returncode == 0, done.stderr
-    said = "app own:seq with max_attempts=2 (its own: 9), backoff=0.01 (its own: 60), on_failure=dead_letter (its own: "
-    assert said + "drop), on " in done.stderr
+    assert "app own:seq with max_attempts=2, backoff=0.01, on_failure=dead_letter, on " in done.stderr
     [dead] = seq.dead()
     assert (dead.message.id, dead.attempts, dead.error.type) == ("one", 2, "KeyError")
 
     seq.append({}, "a", id="two")
     parked = cli.run("consume", "jobs", *APP, "--park-on", "KeyError")
     assert parked.returncode == 4
-    assert "app own:seq with park_on=KeyError (its own: none), on " in parked.stderr
+    assert "app own:seq with park_on=KeyError, on " in parked.stderr
     assert [(group.head_id, group.attempts) for group in seq.parked()] == [("two", 1)]
     assert "warning" not in parked.stderr
 
@@ -246,7 +244,7 @@ def test_a_name_that_no_error_has_is_told_with_the_one_that_was_meant(cli: Cli, 
     assert "warning: --park-on OutOfStok fits no exception that is loaded now; did you mean OutOfStock?" in told
     assert "warning: --dead-letter-on zzz.Nobody fits no exception that is loaded now; is its name right" in told
     assert told.count("warning: --") == 3
-    assert "outage=WaterOf,own.OutOfStock (its own: ConnectionError,TimeoutError)" in told
+    assert "outage=WaterOf,own.OutOfStock" in told
 
 
 def test_consume_records_what_it_handled_on_request(cli: Cli, make: Callable[..., Sequencer], link: Link) -> None:

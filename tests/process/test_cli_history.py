@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def queue(cli: Cli, make: Callable[..., Sequencer]) -> Sequencer:
     """Messages that ended in each way, one that is parked, and one that waits."""
-    said = cli.call("configure", "jobs", "--history", "3d", "--dead-window", "12h", "--dead-cap", "9").stdout
+    said = cli.call("configure", "jobs", "--history-window", "3d", "--dead-window", "12h", "--dead-cap", "9").stdout
     assert [line.split()[:2] for line in said.splitlines() if "history" in line or "dead_" in line] == [
         ["history_window", "259,200"],
         ["history_cap", "1,000,000"],
@@ -127,13 +127,13 @@ def test_sweep_deletes_what_is_kept_no_longer(
     assert [(one["state"], one["note"]) for one in json_of(cli, "history", "jobs")] == [("swept", "ValueError: try 3")]
     said = cli.call("history", "other").stdout
     assert said.startswith(
-        "queue other keeps no history; to keep it for 3 days: sequencer configure other --history 3d"
+        "queue other keeps no history; to keep it for 3 days: sequencer configure other --history-window 3d"
     )
     assert cli.call("sweep", "nobody").returncode == 2
 
 
 def test_rerun_appends_again_what_ended(cli: Cli, make: Callable[..., Sequencer]) -> None:
-    cli.call("configure", "jobs", "--history", "3d", "--history-bodies")
+    cli.call("configure", "jobs", "--history-window", "3d", "--history-bodies")
     queue = make(backoff=0.01)
     queue.append({"euros": 5}, ["good", 1], id="a")
     queue.consume(lambda _message: None, until_empty=True)

@@ -98,13 +98,11 @@ def test_a_call_imports_the_file_of_its_command() -> None:
     assert {"sequencer.cli.show"} == {f"sequencer.cli.{file}" for file in SUBJECTS} & {*loaded.stdout.split()}
 
 
-def test_a_variable_deletes_nothing_and_a_note_says_so(cli: Cli, seq: Sequencer) -> None:
+def test_a_variable_deletes_nothing(cli: Cli, seq: Sequencer) -> None:
     seq.append(1, "g", id="m")
     seq.consume(gives_up, until_empty=True)
     refused = cli.call("dead", "purge", "jobs", SEQUENCER_ALL="1", SEQUENCER_YES="1")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "note: SEQUENCER_ALL is not read, as it would hold for every call; say --all in the call" in refused.stderr
-    assert refused.stderr.count("note: SEQUENCER_YES is not read") == refused.stderr.count("note: SEQUENCER_ALL") == 1
     kept = cli.call("dead", "purge", "jobs", "--all", "--yes", SEQUENCER_DRY_RUN="1")
     assert (kept.returncode, kept.stdout, kept.stderr) == (0, "1 would be purged\n", "")
     looked = cli.call("delete", "jobs", "--yes", SEQUENCER_DRY_RUN="1")
@@ -113,9 +111,6 @@ def test_a_variable_deletes_nothing_and_a_note_says_so(cli: Cli, seq: Sequencer)
     assert seq.info().dead == 1
     shown = cli.call("configure", "jobs", "--json", SEQUENCER_ON_LATE="drop")
     assert '"on_late":"handle"' in shown.stdout
-    assert "note: SEQUENCER_ON_LATE is not read" in shown.stderr
-    assert "say FILE in the call" in cli.call("append", "jobs", input="", SEQUENCER_FILE="orders.ndjson").stderr
-    assert cli.run("info", "jobs", SEQUENCER_FILE="x", SEQUENCER_YES="1").stderr == "", "it never read these"
 
 
 def gives_up(message: Message) -> None:
@@ -155,7 +150,7 @@ def test_a_command_in_the_call_wins_over_an_app_in_a_variable(cli: Cli, seq: Seq
     assert not (cli.directory / "history.ndjson").exists(), "the app handled nothing"
     both = cli.run("consume", "jobs", "--exec", "cat", "--app", "shop:handle")
     assert (both.returncode, both.stdout) == (2, "")
-    assert "give --app or --exec, not both" in both.stderr
+    assert "give app or exec, not both" in both.stderr
 
 
 def test_version_help_and_no_arguments(cli: Cli) -> None:
@@ -191,18 +186,18 @@ def test_shell_completion(cli: Cli) -> None:
     [
         (("append", "bad name"), "error: queue 'bad name' must be 1 to 128 characters, only letters, digits"),
         (("append", "jobs", "--namespace", "a:b"), "error: namespace 'a:b' must be 1 to 128 characters"),
-        (("append", "jobs", "--group-by", ","), "must be a sequence of field names"),
+        (("append", "jobs", "--group-by", ","), "must be a list of field names"),
         (("append", "jobs", "--shards", 0), "error: shards=0 must be a whole number from 1"),
         (("consume", "jobs", "-n", 0), "Invalid value for '--processes' / '-n'"),
         (("consume", "jobs", "--lease", "nan"), "'nan' must be a number of seconds, or text like"),
         (("consume", "jobs", "--max-messages", 0), "error: max_messages=0 must be a whole number from 1"),
-        (("consume", "jobs", "--app", "shop:seq", "--exec", "cat"), "give --app or --exec, not both"),
+        (("consume", "jobs", "--app", "shop:seq", "--exec", "cat"), "give app or exec, not both"),
         (
             ("consume", "jobs", "--exec", "nosuch x"),
             "error: there is no command 'nosuch', the first word of 'nosuch x'",
         ),
-        (("consume", "jobs", "--exec", " "), "error: the command to run for each message is empty"),
-        (("consume", "jobs", "--exec", ""), "error: the command to run for each message is empty"),
+        (("consume", "jobs", "--exec", " "), "must be a command"),
+        (("consume", "jobs", "--exec", ""), "must be a command"),
         (("--log-level", "LOUD", "info"), "'LOUD' is not DEBUG, INFO, WARNING or ERROR"),
     ],
 )
@@ -293,7 +288,7 @@ def test_a_demo_that_is_stopped_leaves_nothing(cli: Cli, short_path: Path, numbe
 def test_durations_are_numbers_of_seconds_or_text(cli: Cli) -> None:
     for words in (
         ("configure", "jobs", "--dedup-window"),
-        ("configure", "jobs", "--history"),
+        ("configure", "jobs", "--history-window"),
         ("consume", "jobs", "--until-empty", "--lease"),
         ("check", "jobs", "--max-lag"),
         ("reschedule", "jobs", "g", "--id", "1", "--delay"),

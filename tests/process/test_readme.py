@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Collection
 
 import pytest
 import typer
@@ -20,7 +21,7 @@ import typer
 from benchmarks.__main__ import app as benchmarks
 from sequencer.cli.app import app as command_line
 from sequencer.cli.main import import_commands
-from tests.faults.__main__ import app as faults
+from tests.faults.__main__ import PARTS
 
 from ..support import readme_blocks
 from ..support.readme_blocks import READMES, ROOT, Block, differences, prose, unsaid
@@ -118,7 +119,7 @@ def test_the_commands_outside_blocks_are_run_elsewhere() -> None:
     ci_run = (ROOT / ".ci" / "run").read_text()
     assert "readme_command.py demo" in ci_run
     assert "readme_command.py pytest" in ci_run
-    assert found["tests/faults/README.md"] == ["python -m tests.faults ci"]
+    assert found["tests/faults/README.md"] == ["python -m tests.faults simulate"]
     assert "python -m tests.faults" in (ROOT / ".ci" / "nightly").read_text()
 
 
@@ -193,7 +194,7 @@ def unknown_commands(text: str) -> list[str]:
     """Commands of ours that a text names and that do not exist. A word in capitals stands for any."""
     import_commands()
     known = commands_of(command_line)
-    below = {"benchmarks": commands_of(benchmarks), "tests.faults": commands_of(faults)}
+    below: dict[str, Collection[str]] = {"benchmarks": commands_of(benchmarks), "tests.faults": PARTS}
     blocks = [block for part in readme_blocks.parts(text) for block in part]
     consoles = [line for block in blocks if block.kind == "console" for line in block.text.splitlines()]
     spans = SPAN.findall(prose(text)) + INDENTED.findall(prose(text)) + consoles

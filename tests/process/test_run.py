@@ -118,6 +118,19 @@ def test_new_code_takes_over_consumer_by_consumer_and_nothing_is_lost_or_done_tw
     assert "dead consumer" not in running.stderr
 
 
+def test_a_new_queue_is_as_its_app_and_the_file_ask_for_it(cli: Cli, scene: RunScene) -> None:
+    end = 'split = Sequencer("split", namespace=os.environ["SEQUENCER_NAMESPACE"], shards=2)\nsplit.handler(print)\n'
+    scene.write_app(end=end)
+    scene.write_file(split="sequence = true; dead_window = '9d'; max_attempts = 2")
+    running = cli.start("run")
+    wait_ready(cli, running, 1)
+    shown = json.loads(cli.call("configure", "split", "--json").stdout)["policy"]
+    assert (shown["sequence"], shown["dead_window"]) == (True, 9 * 86_400)
+    assert json.loads(cli.call("info", "split", "--json").stdout)["shards"] == 2
+    running.signal()
+    assert running.ended() == 0, running.stderr
+
+
 def test_a_file_that_became_wrong_leaves_the_consumers_and_says_why(cli: Cli, scene: RunScene) -> None:
     scene.write_file(orders="n = 1")
     running = cli.start("run")

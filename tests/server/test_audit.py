@@ -35,7 +35,7 @@ def net(server: EmbeddedServer) -> Iterator[BlockingNet]:
 
 @pytest.fixture
 def audit(net: BlockingNet, namespace: str) -> Callable[..., AuditReport]:
-    """The fault_test of queue `jobs`, from its first `shards` shards."""
+    """The report of queue `jobs`, from its first `shards` shards."""
 
     def audit(shards: int = 1, **options: Any) -> AuditReport:
         return finish(prove_shards(net, [shard_keys(namespace, "jobs", shard) for shard in range(shards)], **options))
@@ -73,17 +73,17 @@ def test_several_consumers_and_late_arrivals_are_clean(
         for first in (900, 600, 300, 0):
             producer.append_many({"body": n, "group": n % 7, "score": n} for n in range(first + 299, first - 1, -1))
         wait_until(lambda: producer.info().backlog == 0, what="the queue to be empty")
-    fault_test = audit(2)
-    assert fault_test.case is None
-    assert (fault_test.messages, fault_test.groups, fault_test.duplicates, fault_test.refused, fault_test.untimed) == (
+    report = audit(2)
+    assert report.case is None
+    assert (report.messages, report.groups, report.duplicates, report.refused, report.untimed) == (
         1200,
         7,
         0,
         0,
         0,
     )
-    assert fault_test.is_trimmed in (False, None)
-    assert 0 <= (fault_test.last_at or 0) - (fault_test.first_at or 0) < 60
+    assert report.is_trimmed in (False, None)
+    assert 0 <= (report.last_at or 0) - (report.first_at or 0) < 60
 
 
 def test_failures_redrives_and_timers_are_clean(
@@ -107,8 +107,8 @@ def test_failures_redrives_and_timers_are_clean(
         assert seq.redrive("g", rate=1000).redriven == 1
         wait_until(lambda: len(seen) == 7, what="the redriven one")
     assert seen == [0, 2, 3, 4, "later", "held", 1]
-    fault_test = audit()
-    assert (fault_test.messages, fault_test.duplicates, fault_test.case) == (7, 0, None)
+    report = audit()
+    assert (report.messages, report.duplicates, report.case) == (7, 0, None)
 
 
 def test_a_consumer_paused_past_its_lease_shows_as_refused_and_as_an_overlap(
@@ -136,11 +136,11 @@ def test_a_consumer_paused_past_its_lease_shows_as_refused_and_as_an_overlap(
         release.set()
         background.thread.join(10)
     assert background.summary.lost == 1
-    fault_test = audit()
-    assert (fault_test.messages, fault_test.duplicates, fault_test.refused) == (1, 1, 1)
-    assert (fault_test.inversions, fault_test.overlaps, fault_test.tokens_back) == (0, 1, 0)
-    assert (fault_test.case or "").startswith("overlap in group g: x under token ")
-    assert (fault_test.case or "").endswith("; its acknowledgement was refused")
+    report = audit()
+    assert (report.messages, report.duplicates, report.refused) == (1, 1, 1)
+    assert (report.inversions, report.overlaps, report.tokens_back) == (0, 1, 0)
+    assert (report.case or "").startswith("overlap in group g: x under token ")
+    assert (report.case or "").endswith("; its acknowledgement was refused")
 
 
 def test_a_lease_that_ran_out_unnoticed_shows_as_refused_alone(
@@ -157,8 +157,8 @@ def test_a_lease_that_ran_out_unnoticed_shows_as_refused_alone(
 
     assert seq.consume(handler, max_messages=1, audit=True).lost == 1
     assert make().consume(lambda message: None, until_empty=True, audit=True).handled == 2
-    fault_test = audit()
-    assert (fault_test.messages, fault_test.duplicates, fault_test.refused, fault_test.case) == (2, 1, 1, None)
+    report = audit()
+    assert (report.messages, report.duplicates, report.refused, report.case) == (2, 1, 1, None)
 
 
 def test_the_stream_is_bounded_and_says_that_it_was_trimmed(
@@ -168,9 +168,9 @@ def test_the_stream_is_bounded_and_says_that_it_was_trimmed(
     seq.consume(lambda message: None, until_empty=True, audit=True, audit_length=200)
     length = link.command("XLEN", shard_keys(namespace, "jobs", 0).audit)
     assert 200 <= length <= 300, "Redis trims whole nodes of a hundred entries"
-    fault_test = audit()
-    assert (fault_test.messages, fault_test.case) == (length, None)
-    assert fault_test.is_trimmed in (True, None)
+    report = audit()
+    assert (report.messages, report.case) == (length, None)
+    assert report.is_trimmed in (True, None)
 
 
 def test_without_audit_nothing_is_recorded(
@@ -179,8 +179,8 @@ def test_without_audit_nothing_is_recorded(
     seq.append(1, group="g")
     assert seq.consume(lambda message: None, until_empty=True).handled == 1
     assert link.command("EXISTS", shard_keys(namespace, "jobs", 0).audit) == 0
-    fault_test = audit()
-    assert (fault_test.messages, fault_test.first_at, fault_test.is_clean, fault_test.is_trimmed) == (
+    report = audit()
+    assert (report.messages, report.first_at, report.is_clean, report.is_trimmed) == (
         0,
         None,
         True,
@@ -212,9 +212,9 @@ def test_an_old_server_does_not_know_whether_the_stream_was_trimmed(
     seq.append(1, group="g")
     seq.consume(lambda message: None, until_empty=True, audit=True)
     old = OldNet(server.url, lambda: Endpoint.from_url(server.url))
-    fault_test = finish(prove_shards(old, [shard_keys(namespace, "jobs", 0)]))
+    report = finish(prove_shards(old, [shard_keys(namespace, "jobs", 0)]))
     old.close()
-    assert (fault_test.messages, fault_test.is_trimmed) == (1, None)
+    assert (report.messages, report.is_trimmed) == (1, None)
 
 
 FIELDS = ("group", "g", "id", "x", "score", "1", "stamp", "5", "token", "6", "began", "7", "ended", "8")

@@ -20,7 +20,7 @@ from sequencer.queue.groups.head import resume
 from sequencer.queue.operate import pause, unpause
 from sequencer.queue.session import Session
 from sequencer.queue.views import explain
-from sequencer.settings.options import QueueOptions
+from sequencer.settings.options import queue_options
 from sequencer.store.item import Item, ItemMaker
 from sequencer.store.keys import registry_key, shard_keys
 from tests.support.awaited_net import AwaitedNet
@@ -29,7 +29,7 @@ from tests.support.awaited_net import AwaitedNet
 @asynccontextmanager
 async def client(url: str, namespace: str, **options: Any) -> AsyncIterator[Session]:
     net = AwaitedNet(Endpoint.from_url(url))
-    session = Session(QueueOptions(queue="jobs", namespace=namespace, **options), net)
+    session = Session(queue_options("jobs", namespace, options), net)
     net.guide = session
     try:
         yield session

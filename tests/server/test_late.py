@@ -281,4 +281,4 @@ def test_what_was_dropped_is_not_said_to_be_handled(make: Callable[..., Sequence
     found = seq.get("g", "late")
     assert found
     said = "without a history only its id is known: it was handled, dropped, skipped or purged; to keep one: "
-    assert found.note == f"{said}sequencer configure {seq.queue} --history 3d --namespace {namespace}"
+    assert found.note == f"{said}sequencer configure {seq.queue} --history-window 3d --namespace {namespace}"

@@ -80,7 +80,7 @@ STEP = st.one_of(
     st.tuples(
         st.just("resume"), GROUP, st.sampled_from(["", "drop", "discard", "dead"]), st.none() | WRITTEN, st.booleans()
     ),
-    st.tuples(st.just("resume_many"), st.sampled_from(["", "drop", "dead"]), st.booleans()),
+    st.tuples(st.just("resume_many"), st.sampled_from(["", "discard", "dead"]), st.booleans()),
     st.tuples(st.just("advance"), st.sampled_from([1, 500, 2000])),
 )
 POLICIES = st.sampled_from(

@@ -10,7 +10,7 @@ from sequencer.calls.call import Call
 from sequencer.calls.examine import GroupFacts
 from sequencer.calls.net_protocol import Alone, Answer, Command
 from sequencer.net.blocking import finish
-from sequencer.settings.options import QueueOptions
+from sequencer.settings.options import queue_options
 from sequencer.settings.policy import Policy
 from sequencer.store.item import ItemMaker
 from sequencer.store.keys import ShardKeys, shard_keys, shard_of
@@ -131,7 +131,7 @@ class ListedSession:
         fresh: Policy | None = None,
         **options: Any,
     ) -> None:
-        self.net, self.options = net, QueueOptions(queue="q", namespace="n", **options)
+        self.net, self.options = net, queue_options("q", "n", options)
         self.names = {"queue": "q", "namespace": "n"}
         self.items = ItemMaker(self.options)
         self.keys = [shard_keys("n", "q", shard) for shard in range(shards)]

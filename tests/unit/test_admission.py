@@ -188,9 +188,9 @@ def test_both_ways_to_consume_end_every_message_alike(monkeypatch: pytest.Monkey
 def end_of(outcome: Outcome) -> tuple[list[str], list[tuple[Any, ...]]]:
     """What was given, and how the message that failed ended: the delay, the ending and the error."""
     given, nacks = outcome
-    kept = [call.args[7] for call in nacks]
+    kept = [call.args[6] for call in nacks]
     errors = [decode_failure(one if isinstance(one, bytes) else one.encode())[0].type for one in kept]
-    return given, [(*call.args[5:7], error) for call, error in zip(nacks, errors, strict=True)]
+    return given, [(*call.args[4:6], error) for call, error in zip(nacks, errors, strict=True)]
 
 
 @pytest.mark.slow

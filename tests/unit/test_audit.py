@@ -20,7 +20,7 @@ def prove(records: Iterable[AuditRecord], *, is_trimmed: bool | None = False) ->
     prover = Prover(is_trimmed)
     for record in records:
         prover.add(record)
-    return prover.fault_test()
+    return prover.report()
 
 
 # -- legal histories --------------------------------------------------------------------------------------------------
@@ -29,21 +29,21 @@ def prove(records: Iterable[AuditRecord], *, is_trimmed: bool | None = False) ->
 @given(STEPS)
 def test_a_legal_history_is_clean_and_counted(steps: Steps) -> None:
     simulator = simulate(steps)
-    fault_test = prove(iter(simulator.records))
-    assert fault_test.is_clean, fault_test.case
-    assert fault_test.case is None
+    report = prove(iter(simulator.records))
+    assert report.is_clean, report.case
+    assert report.case is None
     stamps = {stamp for stamp, _ in simulator.runs}
-    assert (fault_test.messages, fault_test.duplicates) == (len(stamps), len(simulator.runs) - len(stamps))
-    assert fault_test.refused == sum(simulator.runs.values())
-    assert fault_test.untimed == 0
+    assert (report.messages, report.duplicates) == (len(stamps), len(simulator.runs) - len(stamps))
+    assert report.refused == sum(simulator.runs.values())
+    assert report.untimed == 0
 
 
 @given(STEPS, st.integers(0, 20))
 @example(_random_steps(278), 8)
 @example(_random_steps(184449), 13)
 def test_a_legal_history_stays_clean_when_its_beginning_was_trimmed(steps: Steps, count: int) -> None:
-    fault_test = prove(simulate(steps).records[count:], is_trimmed=True)
-    assert fault_test.is_clean, fault_test.case
+    report = prove(simulate(steps).records[count:], is_trimmed=True)
+    assert report.is_clean, report.case
 
 
 def test_the_simulator_makes_what_it_says() -> None:
@@ -60,10 +60,10 @@ IN_ORDER = [run("a", 1, 1, 100, 110, 120), run("b", 2, 2, 100, 120, 130), run("c
 
 
 def test_a_history_in_order_is_clean() -> None:
-    fault_test = prove(IN_ORDER)
-    assert (fault_test.messages, fault_test.groups, fault_test.duplicates, fault_test.refused) == (3, 1, 0, 0)
-    assert fault_test.first_at == fault_test.last_at == BASE / 1e6
-    assert fault_test.is_clean
+    report = prove(IN_ORDER)
+    assert (report.messages, report.groups, report.duplicates, report.refused) == (3, 1, 0, 0)
+    assert report.first_at == report.last_at == BASE / 1e6
+    assert report.is_clean
 
 
 CONTROLS: dict[str, tuple[list[AuditRecord], tuple[int, int, int], str]] = {
@@ -123,19 +123,19 @@ CONTROLS: dict[str, tuple[list[AuditRecord], tuple[int, int, int], str]] = {
 @pytest.mark.parametrize("name", CONTROLS)
 def test_each_kind_of_broken_history_is_found_and_named(name: str) -> None:
     records, counts, said = CONTROLS[name]
-    fault_test = prove(records)
-    assert (fault_test.inversions, fault_test.overlaps, fault_test.tokens_back) == counts
-    assert not fault_test.is_clean
-    assert said in (fault_test.case or "")
+    report = prove(records)
+    assert (report.inversions, report.overlaps, report.tokens_back) == counts
+    assert not report.is_clean
+    assert said in (report.case or "")
 
 
 def test_the_first_violation_is_named_whatever_shard_it_is_in() -> None:
     late = [record._replace(at_ms=record.at_ms + 5000) for record in CONTROLS["two messages of one lease swapped"][0]]
     early = [record._replace(group="a b:c") for record in CONTROLS["two consumers at once"][0]]
-    fault_test = prove([*late, *early])
-    assert (fault_test.inversions, fault_test.overlaps) == (1, 1)
-    assert (fault_test.case or "").startswith("overlap in group 'a b' c: ")
-    assert fault_test.last_at == pytest.approx((fault_test.first_at or 0) + 5)
+    report = prove([*late, *early])
+    assert (report.inversions, report.overlaps) == (1, 1)
+    assert (report.case or "").startswith("overlap in group 'a b' c: ")
+    assert report.last_at == pytest.approx((report.first_at or 0) + 5)
 
 
 LEGAL: dict[str, list[AuditRecord]] = {
@@ -175,8 +175,8 @@ def test_a_repeated_acknowledgement_counts_once() -> None:
 def test_all_that_a_lost_lease_held_is_a_duplicate_when_it_is_handled_again() -> None:
     lost = [run(f"m{n}", n, n, 5000, 5001 + n, 5002 + n, refused=True) for n in range(1000)]
     again = [run(f"m{n}", n, n, 9000, 9001 + n, 9002 + n) for n in range(1000)]
-    fault_test = prove(lost + again)
-    assert (fault_test.messages, fault_test.duplicates, fault_test.refused, fault_test.is_clean) == (
+    report = prove(lost + again)
+    assert (report.messages, report.duplicates, report.refused, report.is_clean) == (
         1000,
         1000,
         1000,
@@ -236,11 +236,11 @@ def test_any_history_is_judged_as_the_definitions_say(records: list[AuditRecord]
         if not record.refused:
             is_back = is_back or record.token < tokens.get(record.group, 0)
             tokens[record.group] = max(tokens.get(record.group, 0), record.token)
-    fault_test = prove(records)
-    assert (fault_test.overlaps + fault_test.tokens_back > 0) == (is_back or not is_exclusive(records))
+    report = prove(records)
+    assert (report.overlaps + report.tokens_back > 0) == (is_back or not is_exclusive(records))
     if not is_back:
-        assert fault_test.inversions == sum(is_inverted(records, j) for j in range(len(records)))
-    assert fault_test.is_clean == (fault_test.case is None)
+        assert report.inversions == sum(is_inverted(records, j) for j in range(len(records)))
+    assert report.is_clean == (report.case is None)
 
 
 # -- cost -------------------------------------------------------------------------------------------------------------
@@ -296,4 +296,4 @@ def test_memory_does_not_grow_with_the_records_of_a_group(make: Callable[[int], 
     assert len(group.leases) <= KEPT_LEASES
     assert len(group.tops) <= 2 * KEPT_TOPS
     assert len(group.stamps) + len(group.old_stamps) <= 2 * KEPT_STAMPS
-    assert prover.fault_test().is_clean
+    assert prover.report().is_clean

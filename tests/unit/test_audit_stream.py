@@ -27,8 +27,8 @@ def entry(name: str, id: str, score: int) -> list[Any]:
 def test_it_reads_page_by_page_what_is_there_when_it_begins() -> None:
     pages = [[entry("5-0", "a", 1), entry("6-0", "b", 2)]], [[entry("7-0", "c", 3)]]
     net = ListedNet([0], [1], [FACTS], *pages)
-    fault_test = run(prove_shards(net, SHARDS, page=2))
-    assert (fault_test.messages, fault_test.groups, fault_test.is_trimmed, fault_test.case) == (3, 1, True, None)
+    report = run(prove_shards(net, SHARDS, page=2))
+    assert (report.messages, report.groups, report.is_trimmed, report.case) == (3, 1, True, None)
     assert net.asked[0] == ("EXISTS", SHARDS[0].audit)
     assert [words[2:] for words in net.asked if words[0] == "XRANGE"] == [
         (b"-", b"7-0", "COUNT", 2),

@@ -12,7 +12,7 @@ import pytest
 from sequencer import Outage, Retry
 from sequencer.errors import ConfigurationError, InvalidTime, WrongSignal
 from sequencer.processes.master.run_file import read_file
-from sequencer.settings.options import QueueSettings, consumer_options, queue_options
+from sequencer.settings.options import consumer_options, queue_options
 from sequencer.store.envelope import encode_due
 from sequencer.testing import MemoryQueue
 from sequencer.values.durations import seconds
@@ -63,21 +63,6 @@ def test_a_consumer_has_a_lease() -> None:
         consumer_options(lease=None)  # type: ignore[arg-type]
 
 
-NAMES = [name for name, kind in QueueSettings.__annotations__.items() if "Duration" in str(kind)]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_each_option_of_a_queue_takes_text(name: str) -> None:
-    one, other = ({name: given} for given in ("1500ms", 1.5))
-    assert queue_options("q", "n", one) == queue_options("q", "n", other)
-    with pytest.raises(ConfigurationError, match=f"^{name}='5x'"):
-        queue_options("q", "n", {name: "5x"})
-
-
-def test_these_are_all_durations_of_a_queue() -> None:
-    assert len(NAMES) == 10
-
-
 def test_so_do_consumers_messages_and_signals() -> None:
     options = consumer_options(lease="1m", max_age="2h", handler_timeout="500ms")
     assert (options.lease_s, options.max_age_s, options.handler_timeout_s) == (60.0, 7200.0, 0.5)
@@ -108,4 +93,4 @@ def test_so_does_the_file_of_run(tmp_path: Path, write: Callable[[str], str]) ->
     (pool,) = plan.pools
     assert pool.alerts
     assert (plan.run_for_s, plan.targets[0].timeout_s, pool.alerts.limits.lag) == (3600.0, 3.0, 300.0)
-    assert (pool.config.lease, pool.config.settings["backoff"]) == (60.0, 2.0)
+    assert (pool.config.lease_s, pool.config.settings["backoff"]) == (60.0, 2.0)

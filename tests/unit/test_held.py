@@ -185,7 +185,7 @@ def wrongs(kind: type[Held]) -> list[tuple[int, ...]]:
 
 
 def unnoticed(kind: type[Held], moment: int) -> bool | None:
-    """Whether a message finished at this moment is neither in the pending_acks nor noticed; None when there is no
+    """Whether a message finished at this moment is neither in the pending acks nor noticed; None when there is no
     such.
     """
     held = made(kind)

@@ -45,15 +45,21 @@ def session_of(*answers: Any, shards: int = 1, policy: Policy | None = None) -> 
 
 def sent(session: Any) -> list[list[Any]]:
     """The groups of each call."""
-    return [orjson.loads(words[2]) for words in session.net.asked if words[0] == "resume_many"]
+    return [orjson.loads(words[1]) for words in session.net.asked if words[0] == "resume"]
+
+
+def went(marks: str) -> list[Any]:
+    """The answer to `resume`: a group that went on, one that changed, or one that was not parked any more."""
+    names = {"+": b"resumed", "!": b"changed", "-": b"gone"}
+    return [[names[mark] for mark in marks], b"", b""]
 
 
 def test_all_are_resumed_as_they_were_seen() -> None:
-    session = session_of(*shard(failure(), None, failure("KeyError")), b"+!")
+    session = session_of(*shard(failure(), None, failure("KeyError")), went("+!"))
     done = run(resume_many(session, everything=True))
     assert done == ManySummary(2, 1, 1, 1, {"ValueError": 1, "KeyError": 1})
     digests = [digest_of(one) for one in (failure(), failure("KeyError"))]
-    assert sent(session) == [[["g0", digests[0], MEMBER, ""], ["g2", digests[1], MEMBER, ""]]]
+    assert sent(session) == [[["g0", digests[0], MEMBER, "", "", ""], ["g2", digests[1], MEMBER, "", "", ""]]]
     assert session.allowed == ["operate"]
     assert not session.net.answers
 
@@ -67,7 +73,7 @@ def test_those_are_chosen_whose_failure_fits() -> None:
         ({"since": timedelta(hours=1)}, ["g0", "g1"]),
         ({"since": 3600, "error": "Value*"}, ["g0"]),
     ):
-        session = session_of(*shard(old, new, None), b"+" * len(groups))
+        session = session_of(*shard(old, new, None), went("+" * len(groups)))
         done = run(resume_many(session, **choice))
         assert [one[0] for one in sent(session)[0]] == groups
         assert (done.done, done.waiting) == (len(groups), 0), "only where all are meant, those at a gap are counted"
@@ -112,14 +118,14 @@ def test_a_wrong_choice_asks_nothing_of_the_server(operation: Any, options: dict
 def test_no_more_than_the_rate_go_on_in_a_second_and_progress_is_told() -> None:
     """A page is a tenth of a second's worth; the first one leaves at once."""
     told: list[tuple[int, int]] = []
-    session = session_of(*shard(*[failure()] * 50), b"+" * 20, b"+" * 20, b"+" * 10)
+    session = session_of(*shard(*[failure()] * 50), went("+" * 20), went("+" * 20), went("+" * 10))
     run(resume_many(session, everything=True, rate=200, on_progress=lambda *numbers: told.append(numbers)))
     assert [words for words in session.net.asked if words[0] == "sleep"] == [("sleep", pytest.approx(0.1))] * 2
     assert told == [(20, 50), (40, 50), (50, 50)]
 
 
 def test_the_rate_holds_over_all_shards() -> None:
-    session = session_of(*shard(failure()), *shard(failure()), b"+", b"+", shards=2)
+    session = session_of(*shard(failure()), *shard(failure()), went("+"), went("+"), shards=2)
     assert run(resume_many(session, everything=True, rate=1)).done == 2
     assert [words for words in session.net.asked if words[0] == "sleep"] == [("sleep", pytest.approx(1.0))]
 
@@ -128,23 +134,23 @@ def test_after_a_lost_answer_a_group_that_is_not_parked_went_with_the_first_try(
     session = session_of(*shard(failure(), failure()), Answer(["gone", "changed"], is_repeat=True))
     done = run(resume_many(session, everything=True))
     assert (done.done, done.changed) == (1, 1), "which failed again"
-    session = session_of(*shard(failure()), b"-")
+    session = session_of(*shard(failure()), went("-"))
     assert run(resume_many(session, everything=True)).changed == 1, "somebody else let it go on"
 
 
 def test_a_skip_sets_aside_or_discards() -> None:
-    for discard, ending in ((False, "dead"), (True, "drop")):
-        session = session_of(*shard(failure()), b"+")
+    for discard, ending in ((False, "dead"), (True, "discard")):
+        session = session_of(*shard(failure()), went("+"))
         assert run(skip_many(session, everything=True, discard=discard)).done == 1
-        assert [words[3] for words in session.net.asked if words[0] == "resume_many"] == [ending]
+        assert [words[2] for words in session.net.asked if words[0] == "resume"] == [ending]
 
 
 def test_in_a_sequence_a_skip_passes_the_number() -> None:
     policy = Policy(sequence=True)
-    session = session_of(*shard(failure(), failure()), [[b"#5", None], b"7", None], b"++", policy=policy)
+    session = session_of(*shard(failure(), failure()), [[b"#5", None], b"7", None], went("++"), policy=policy)
     run(skip_many(session, everything=True))
     assert [one[3] for one in sent(session)[0]] == ["#7 6-6", ""]
-    session = session_of(*shard(failure()), b"+", policy=policy)
+    session = session_of(*shard(failure()), went("+"), policy=policy)
     run(resume_many(session, everything=True))
     assert [one[3] for one in sent(session)[0]] == [""]
 
@@ -152,7 +158,7 @@ def test_in_a_sequence_a_skip_passes_the_number() -> None:
 def test_pauses_of_groups_are_lifted() -> None:
     session = session_of([[b"a", b"b"]], [[]], [1, 0], shards=2)
     assert run(unpause_many(session, everything=True)) == ManySummary(2, 1, 1, 0, {})
-    assert [words[2:4] for words in session.net.asked if words[0] == "pause"] == [("a", "0"), ("b", "0")]
+    assert [words[1:3] for words in session.net.asked if words[0] == "pause"] == [("a", "0"), ("b", "0")]
     session = session_of([[b"a", b"b"]])
     assert run(unpause_many(session, everything=True, dry_run=True)) == ManySummary(2, 0, 0, 0, {}, True)
     session = session_of([[b"a"]], Answer([False], is_repeat=True))

@@ -239,7 +239,7 @@ def test_consume_says_why_it_ended_and_what_it_lost(queue: MemoryQueue) -> None:
 def test_consume_refuses_what_a_sequencer_refuses(queue: MemoryQueue) -> None:
     async def charge(message: Message) -> None: ...
 
-    with pytest.raises(TypeError):
+    with pytest.raises(ConfigurationError, match="max_mesages"):
         queue.consume(lambda message: None, max_mesages=4)  # type: ignore[call-arg]
     with pytest.raises(ConfigurationError, match="coroutine"):
         queue.consume(charge)

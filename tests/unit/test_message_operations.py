@@ -31,7 +31,7 @@ def session_of(*answers: Any, policy: Policy | None = None) -> Any:
 def test_a_message_is_cancelled() -> None:
     session = session_of(seen(**THERE), b"done")
     run(cancel(session, "g", "m1"))
-    assert session.net.asked[-1][2:6] == ("g", "m1", "", "")
+    assert session.net.asked[-1][1:5] == ("g", "m1", "", "")
     assert session.allowed == ["operate"]
 
 
@@ -71,7 +71,7 @@ def test_a_reschedule_whose_answer_is_lost_is_unknown_where_a_repeat_finds_anoth
 def test_a_new_time_keeps_the_score_unless_one_is_given(options: dict[str, Any], words: tuple[str, str]) -> None:
     session = session_of(seen(**THERE), b"done")
     run(reschedule(session, "g", "m1", **options))
-    score, due = session.net.asked[-1][4:6]
+    score, due = session.net.asked[-1][3:5]
     assert (score, due.startswith(words[1])) == (words[0], True)
 
 

@@ -26,7 +26,7 @@ from sequencer.errors import (
 from sequencer.net.endpoint import Endpoint, redact
 from sequencer.net.refusals import translate
 from sequencer.settings.backoff import Backoff
-from sequencer.settings.options import ClaimLimits, ConsumerOptions, QueueOptions
+from sequencer.settings.options import ClaimLimits, QueueOptions
 from sequencer.settings.pace import BATCH_S, LEAD_S, TOO_LONG
 
 JITTER = st.floats(0, 1, exclude_max=True)
@@ -113,44 +113,6 @@ def test_an_error_that_is_to_park_and_to_be_set_aside_parks() -> None:
     assert decide(options, 1, ZeroDivisionError(), 0.0) == Decision(None, "park")
     assert decide(options, 1, Park("why"), 0.0) == Decision(None, "park")
     assert decide(options, 1, OverflowError(), 0.0) == Decision(None, "dead")
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"queue": "a b"},
-        {"namespace": ""},
-        {"group_by": "user_id"},
-        {"group_by": ()},
-        {"group_by": (1,)},
-        {"id_by": ""},
-        {"score_by": 7},
-        {"shards": 0},
-        {"shards": 1025},
-        {"shards": True},
-        {"max_attempts": 0},
-        {"max_attempts": 10_000},
-        {"backoff_s": -1},
-        {"backoff_s": float("nan")},
-        {"backoff_s": 5, "backoff_cap_s": 1},
-        {"max_body_bytes": 0},
-    ],
-)
-def test_bad_queue_options_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(options)).removesuffix("_s")):
-        QueueOptions(**{"queue": "q", **options})
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        *({"lease_s": 0}, {"lease_s": float("inf")}, {"lease_s": "15x"}, {"max_messages": 0}, {"max_age_s": 0}),
-        *({"handler_timeout_s": 0}, {"handler_timeout_s": -1.0}, {"handler_timeout_s": float("nan")}),
-    ],
-)
-def test_bad_consumer_options_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(options)).removesuffix("_s")):
-        ConsumerOptions(**options)
 
 
 @pytest.mark.parametrize("limits", [(0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1001, 1), (True, 1, 1)])

@@ -1,11 +1,13 @@
-"""The options of a queue stand in one list: clients, policy, worker and command line take them from it."""
+"""Each option is declared once; every face of it comes from there, also of one that is new."""
 
 from __future__ import annotations
 
 import inspect
+import math
 import typing
-from dataclasses import fields, replace
-from datetime import timedelta
+from collections.abc import Iterator
+from dataclasses import make_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,106 +16,258 @@ import typer.main
 import sequencer.processes.worker.config
 from sequencer import Sequencer
 from sequencer.cli.app import app
+from sequencer.cli.declared import takes
 from sequencer.cli.main import import_commands
 from sequencer.drain.outcome import Decision, decide
 from sequencer.errors import CommandFailed, ConfigurationError, LeaseExpired, Undecodable
+from sequencer.processes.alerts.settings import QueueAlerts
 from sequencer.processes.handlers.apps import App
-from sequencer.processes.worker.config import WorkerConfig, overrides, prepare
-from sequencer.settings.options import DEFAULTS, FIELD_OF, QueueOptions, QueueSettings
-from sequencer.settings.policy import FIELDS, NAMES, Policy, read_policy
+from sequencer.processes.master.run_file import read_file
+from sequencer.processes.worker.config import WorkerConfig, prepare
+from sequencer.settings.option import (
+    Choice,
+    Errors,
+    Flag,
+    Names,
+    Option,
+    Seconds,
+    Share,
+    Text,
+    Whole,
+    brief,
+    declared,
+    option,
+    read_options,
+    read_table,
+    shows,
+    taken_by,
+)
+from sequencer.settings.options import (
+    ConsumerOptions,
+    ConsumerSettings,
+    PoolOptions,
+    QueueOptions,
+    QueueSettings,
+    RunOptions,
+    ServiceOptions,
+    consumer_options,
+    queue_options,
+)
+from sequencer.settings.policy import NUMBERS, Policy, read_policy
+from sequencer.settings.thresholds import Thresholds
 from sequencer.testing import MemoryQueue
 
-SETTINGS = list(typing.get_type_hints(QueueSettings))
-USUAL: dict[str, Any] = dict(DEFAULTS)
-ONLY_OF_STEPS = {"kind_by", "on_unknown", "on_unresolved", "retired", "missing_wait"}
-"""Of the program that declares the steps."""
-ONLY_IN_PYTHON = {"backoff_cap", "wait_replicas", "wait_timeout", *ONLY_OF_STEPS}
+OF_QUEUE, OF_CONSUMER = declared(QueueOptions, Policy), declared(ConsumerOptions)
+KINDS = (QueueOptions, Policy, ServiceOptions, PoolOptions, RunOptions, Thresholds, QueueAlerts)
+ALL = [(kind, one) for kind in KINDS for one in declared(kind).values()]
+ONLY_IN_PYTHON = {"kind_by", "limits"}
 
 
-def taken_by(command: str) -> dict[str, Any]:
-    """The options of a command by their names in Python."""
+def taken(command: str) -> dict[str, Any]:
+    """The options of a command by their names."""
     import_commands()
     root: Any = typer.main.get_command(app)
     return {one.name: one for one in root.commands[command].params}
 
 
-def test_settings_and_fields_of_the_options_are_the_same() -> None:
-    assert list(FIELD_OF) == SETTINGS == list(DEFAULTS)
-    assert {one.name for one in fields(QueueOptions)} == {"queue", "namespace", *FIELD_OF.values()}
-    hints, stored = typing.get_type_hints(QueueSettings), typing.get_type_hints(QueueOptions)
-    taken_otherwise = {"group_by", "park_on", "dead_letter_on", "outage", "retired"}
-    durations = {name for name in SETTINGS if timedelta in typing.get_args(hints[name])}
-    assert {name for name in SETTINGS if hints[name] != stored[FIELD_OF[name]]} == taken_otherwise | durations
+def good(one: Option) -> Any:
+    """A value that is not the default, as a file has it."""
+    match one.kind:
+        case Seconds() | Whole():
+            return one.kind.high if one.default != one.kind.high else one.kind.low
+        case Choice():
+            return next(value for value in typing.get_args(one.kind.literal) if value != one.default)
+        case Flag():
+            return not one.default
+        case Share():
+            return 0.5
+        case Names():
+            return ["KeyError"]
+    return "some.where"
 
 
-def test_each_policy_is_a_setting_and_has_one_field_in_the_server() -> None:
-    assert [one.name for one in fields(Policy)] == list(NAMES) == [name for name in SETTINGS if name in NAMES]
-    assert all(USUAL[name] is None for name in NAMES), "what nobody names is taken from the server"
-    assert len({field.key for field in FIELDS.values()}) == len(FIELDS)
+def wrong(one: Option) -> Iterator[Any]:
+    """Values that it does not take."""
+    yield from (object(), [1], b"x")
+    match one.kind:
+        case Whole():
+            yield from (one.kind.low - 1, one.kind.high + 1, True, 1.5, math.nan, "1")
+        case Seconds():
+            yield from (one.kind.high * 1.01, -1, "5x", math.nan, math.inf, True)
+            if one.kind.low:
+                yield 0
+        case Share():
+            yield from (1.1, -0.1, math.nan, "0.5", True)
+        case Flag():
+            yield from (1, "yes")
+        case Errors() | Names() | Text() | Choice():
+            yield from (1, "")
+
+
+# -- of every option ------------------------------------------------------------------------------------------------
+
+
+def test_the_keywords_are_the_options() -> None:
+    for settings, known in ((QueueSettings, OF_QUEUE), (ConsumerSettings, OF_CONSUMER)):
+        assert set(typing.get_type_hints(settings)) == {*known}
+    for make, known in ((Sequencer, OF_QUEUE), (MemoryQueue, OF_QUEUE), (Sequencer.consume, OF_CONSUMER)):
+        shown = inspect.signature(make).parameters
+        assert [name for name in shown if name in known] == [*known]
+        policies = declared(Policy) if known is OF_QUEUE else {}
+        for name, one in known.items():
+            assert shown[name].kind is inspect.Parameter.KEYWORD_ONLY
+            assert shown[name].default == (None if name in policies else one.default)
+    assert inspect.signature(Sequencer).parameters["max_attempts"].annotation == "int"
+
+
+def test_the_commands_take_what_the_options_say() -> None:
+    known = {**OF_QUEUE, **declared(ServiceOptions)}
+    for command in ("append", "configure", "consume"):
+        found = {name: one for name, one in taken(command).items() if name in known}
+        assert set(found) == {name for name, one in known.items() if command in one.takers}
+        for name, one in found.items():
+            assert one.opts == [known[name].flag]
+            assert one.envvar == known[name].variable
+            assert one.default is None, "what is not named is not given"
+    assert {name for name, one in known.items() if not one.takers} == ONLY_IN_PYTHON
+
+
+@pytest.mark.parametrize("name", taken_by("run", QueueOptions, Policy, ServiceOptions, PoolOptions))
+def test_the_file_of_run_takes_each_of_its_options(tmp_path: Path, name: str) -> None:
+    one = taken_by("run", QueueOptions, Policy, ServiceOptions, PoolOptions)[name]
+    value = {"env": {"A": "b"}, "cwd": str(tmp_path), "max": 7, "n": 2, "dead_cap": 5}.get(name, good(one))
+    lines = {name: value} | ({"exec": "true"} if name not in ("app", "exec") else {})
+    lines |= {"max_age": 9.0} if name == "hang_after" else {"history_window": 9.0} if name == "history_bodies" else {}
+    lines |= {"dead_letter_on": []} if name == "park_on" else {}
+    text = "\n".join(f"{key} = {written(value)}" for key, value in lines.items())
+    path = tmp_path / "sequencer.toml"
+    path.write_text(f"[queues.q]\n{text}\n")
+    (pool,) = read_file(path).pools
+    kept = pool.config.settings if name in OF_QUEUE else None
+    found = kept.get(name) if kept is not None else getattr(pool.config, one.field, getattr(pool, one.field, None))
+    assert found == one.kind.read(name, value)
+
+
+def written(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {written(one)}' for key, one in value.items())} }}"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+@pytest.mark.parametrize(("kind", "one"), ALL, ids=lambda value: getattr(value, "name", ""))
+def test_each_option_takes_what_it_says_and_nothing_else(kind: type, one: Option) -> None:
+    assert one.help.endswith("."), one.name
+    if one.name not in ("limits", "env", "pool"):
+        kept = one.read(one.kind.split("KeyError") if isinstance(one.kind, Names) else good(one))
+        assert one.read(kept) == kept, "what is kept is read as the same"
+    for value in [value for value in wrong(one) if value is not one.default]:
+        with pytest.raises(ConfigurationError, match=one.name):
+            one.read(value)
+
+
+def test_durations_are_kept_in_seconds() -> None:
+    assert queue_options("q", "n", {"backoff": "1500ms", "dedup_window": "5m"}) == queue_options(
+        "q", "n", {"backoff": 1.5, "dedup_window": 300}
+    )
+    assert [brief(seconds) for seconds in (0, 0.001, 15, 90, 300, 7200, 86_400)] == [
+        *("0s", "1ms", "15s", "90s", "5m", "2h", "1d")
+    ]
+
+
+@pytest.mark.parametrize("make", [Sequencer, MemoryQueue, lambda queue, **more: consumer_options(**more)])
+def test_an_unknown_option_is_refused_with_the_nearest(make: Any) -> None:
+    for name in ("max_atempts", "max_mesages"):
+        with pytest.raises(ConfigurationError, match=f"has no option '{name}'; did you mean 'max_"):
+            make("orders", **{name: 3})
+
+
+# -- of one that is new -----------------------------------------------------------------------------------------------
+
+
+def test_an_option_that_is_declared_has_every_face() -> None:
+    new: Any = option(Seconds(1, 60), 5.0, "How long it naps.", ("consume", "run"), has_variable=True)
+    made: Any = make_dataclass("Nap", [("nap_s", float, new)], frozen=True, namespace={"__post_init__": read_options})
+    settings = typing.TypedDict("settings", {"nap": float}, total=False)  # noqa: UP013
+
+    @shows(settings, made)
+    def keyword(**given: Any) -> None: ...
+
+    @takes("consume", made)
+    def command(redis: str = "", **given: Any) -> dict[str, Any]:
+        return given
+
+    assert str(inspect.signature(keyword)).startswith("(*, nap: ")
+    shown = inspect.signature(command).parameters
+    assert list(shown) == ["nap", "redis"]
+    (typed,) = shown["nap"].annotation.__metadata__
+    assert (typed.default, typed.envvar, typed.help) == ("--nap", "SEQUENCER_NAP", "How long it naps. [default: 5s]")
+    assert command(nap=7.0, redis="") == {"nap": 7.0}
+    assert command(nap=None, redis="") == {}
+    assert read_table({"nap": "1m"}, taken_by("run", made)) == {"nap": 60.0}
+    assert (made().nap_s, made(nap_s="10s").nap_s) == (5.0, 10.0)
+    with pytest.raises(ConfigurationError, match="nap=61 must be a duration from 1 to 60 s"):
+        made(nap_s=61)
+
+
+# -- of a policy ------------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_comes_back_from_the_server() -> None:
     odd = Policy(dedup_window=0.25, dedup_cap=7, watermark_window=2.5, watermark_cap=8, sequence=True, on_gap="skip")
     for policy in (Policy(), odd, Policy(on_late="drop", reorder_window=1.5, gap_timeout=0.1)):
         assert Policy(**read_policy(policy.stored())) == policy
-    hints = typing.get_type_hints(Policy)
-    assert {name for name, field in FIELDS.items() if field.is_number} == {
-        name for name in NAMES if hints[name] in (int, float)
-    }
+        assert all(policy.stored().get(key, "0").isdigit() for key in NUMBERS)
+    assert len({one.key for one in declared(Policy).values()}) == len(declared(Policy))
+    assert "dead_us" not in Policy().stored()
+    assert Policy(dead_window=5).stored()["dead_us"] == "5000000"
+    assert Policy().stored({"dead_us": "5000000"})["dead_us"] == "0", "it was set once"
 
 
-def test_the_command_line_has_each_setting_with_its_default() -> None:
-    commands = {name: taken_by(name) for name in ("append", "consume", "configure")}
-    assert set(SETTINGS) - {name for taken in commands.values() for name in taken} == ONLY_IN_PYTHON
-    assert [name for name in commands["configure"] if name in SETTINGS] == list(NAMES)
-    for taken in commands.values():
-        for name in set(SETTINGS) & set(taken):
-            assert (taken[name].default or None) == (USUAL[name] or None), name
-
-
-def test_the_signature_shows_all_settings_with_their_defaults() -> None:
-    shown = inspect.signature(Sequencer).parameters
-    assert list(shown) == ["queue", "redis", "namespace", *SETTINGS]
-    assert {name: one.default for name, one in shown.items() if name in SETTINGS} == DEFAULTS
-    assert shown["max_attempts"].annotation == "int"
-    assert str(inspect.signature(Sequencer.__init__)).startswith("(self, queue: 'str', redis: 'Any' = None, *, ")
-    assert inspect.signature(Sequencer.__init__).parameters["wait_timeout"].kind is inspect.Parameter.KEYWORD_ONLY
-
-
-@pytest.mark.parametrize("make", [Sequencer, MemoryQueue])
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("max_atempts", "a Sequencer has no option 'max_atempts'; did you mean 'max_attempts'?"),
-        ("backoff_s", "did you mean 'backoff'?"),
-        ("colour", "there are: group_by, id_by, score_by, shards, "),
-    ],
-)
-def test_an_unknown_option_is_refused_with_the_nearest(make: Any, name: str, said: str) -> None:
-    with pytest.raises(ConfigurationError) as raised:
-        make("orders", **{name: 3})
-    assert said in str(raised.value)
+# -- of a program under a service -------------------------------------------------------------------------------------
 
 
 def test_a_consumer_process_gets_the_settings_as_they_are() -> None:
-    settings: QueueSettings = {"max_attempts": 2, "backoff": 90.0, "park_on": ("KeyError",), "shards": 3}
-    options = prepare(WorkerConfig(queue="q", settings=settings))[0].options
-    assert (options.max_attempts, options.park_on, options.shards) == (2, ("KeyError",), 3)
-    assert (options.backoff_s, options.backoff_cap_s) == (90.0, 90.0), "the cap gives way"
-    assert prepare(WorkerConfig(queue="q"))[0].options == QueueOptions(queue="q")
-
-
-def test_an_app_keeps_what_the_command_line_does_not_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = Sequencer("q", max_attempts=9, backoff=2, backoff_cap=3, on_failure="drop", shards=2)
-    app.handler(print)
-    monkeypatch.setattr(sequencer.processes.worker.config, "load_app", lambda _: App(print, app))
-    config = WorkerConfig(queue="q", app="own:seq", settings={"backoff": 90.0, "on_failure": "drop"})
-    assert overrides(config) == ["backoff=90.0 (its own: 2)"]
-    other = replace(config, settings={"outage": ("KeyError",)})
-    assert overrides(other) == ["outage=KeyError (its own: ConnectionError,TimeoutError)"]
+    config = WorkerConfig(
+        queue="q", settings={"max_attempts": 2, "backoff": 90.0, "park_on": ("KeyError",), "shards": 3}
+    )
     options = prepare(config)[0].options
-    assert options == replace(QueueOptions(queue="q"), **{**OWN, "backoff_s": 90.0, "backoff_cap_s": 90.0})
-    assert prepare(WorkerConfig(queue="q", app="own:seq"))[0].options == options
+    assert (options.max_attempts, options.park_on, options.shards) == (2, ("KeyError",), 3)
+    assert (options.backoff.base_s, options.backoff.cap_s) == (90.0, 90.0), "the cap gives way"
+    assert prepare(WorkerConfig(queue="q"))[0].options == QueueOptions(queue="q")
+    given = WorkerConfig(queue="q", lease_s=5, audit=True).given()
+    assert given == {"queue": "q", "lease_s": 5, "audit": True, "settings": {}}
+    assert WorkerConfig(**given) == WorkerConfig(queue="q", lease_s=5, audit=True)
 
 
-OWN: dict[str, Any] = {"max_attempts": 9, "on_failure": "drop", "shards": 2}
+def test_an_app_keeps_what_the_service_does_not_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Sequencer("q", max_attempts=9, backoff=2, on_failure="drop", shards=2, dedup_window=9, dead_cap=3)
+    own.handler(print)
+    monkeypatch.setattr(sequencer.processes.worker.config, "load_app", lambda _: App(print, own))
+    before = own.options
+    config = WorkerConfig(queue="q", app="own:seq", settings={"backoff": 90.0, "outage": ("KeyError",), "dead_cap": 4})
+    assert prepare(config)[0].options == replace(
+        before, backoff_s=90.0, outage=("KeyError",), policy={"dedup_window": 9, "dead_cap": 4}
+    )
+    assert own._session.options is own.options
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"app": "a:b", "exec": "true"},
+        {"pass_redis": True},
+        {"until_empty": True, "until_idle": True},
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        ServiceOptions(**settings)
+
+
+@pytest.mark.parametrize("settings", [{"queue": "a b"}, {"namespace": ""}, {"policy": {"dedup_cap": 0}}])
+def test_an_option_of_the_queue_itself_is_checked(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        QueueOptions(**{"queue": "q", **settings})
 
 
 @pytest.mark.parametrize("module", ["sequencer.errors.", ""])

@@ -168,7 +168,7 @@ def test_what_is_no_function_is_said() -> None:
         ({"on_unknown": "wait"}, "on_unknown='wait' must be one of park, dead_letter, drop"),
         ({"on_unresolved": "drop"}, "on_unresolved='drop' must be one of park, dead_letter"),
         ({"kind_by": ""}, "kind_by='' must be the name of a body field"),
-        ({"retired": "mail"}, "retired='mail' must be a sequence of names of steps"),
+        ({"retired": "mail"}, "retired='mail' must be a list of names of steps"),
         ({"missing_wait": -1}, "missing_wait=-1 must be a number of seconds"),
     ],
 )

@@ -1,9 +1,19 @@
 -- keys: the shard's keys, which begin as its schedule does. That is KEYS[1], the only one that is
--- named. The last argument but one is now_us: "" for the server's time. The generation comes after it.
+-- named. The last argument but one is now_us: "" for the server's time. The generation comes after
+-- it.
 --+ prelude
-local schedule, now_us = KEYS[1], ARGV[#ARGV - 1]
+local schedule = KEYS[1]
+local now, now_text = time_us(ARGV[#ARGV - 1])
 local prefix = sub(schedule, 1, -9)
 local leases, failures, dispatch = prefix .. 'leases', prefix .. 'failures', prefix .. 'dispatch'
 local stats, memory, clock_key = prefix .. 'stats', prefix .. 'memory', prefix .. 'clock'
 local policy_key, paused, outage = prefix .. 'policy', prefix .. 'paused', prefix .. 'outage'
 local dead, letters, skipped = prefix .. 'dead', prefix .. 'letters', prefix .. 'skipped'
+
+local function policy_numbers(...) -- of the policy's fields of these names; 0 for none
+  local found = call('HMGET', policy_key, ...)
+  for i, text in ipairs(found) do
+    found[i] = tonumber(text or nil) or 0
+  end
+  return unpack(found)
+end

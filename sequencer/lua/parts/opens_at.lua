@@ -1,12 +1,11 @@
 -- opens_at: from when on a message at the head may be handled. The rules of the policy, as
 -- opens_at takes them; only a sequence has those of gaps.
 local function gate_of(rules, policy_key)
-  local gate = {window = rules.window, sequence = rules.sequence, mark_cap = 0}
+  local gate = {window = rules.window, sequence = rules.sequence}
   if gate.sequence then
-    local policy = call('HMGET', policy_key, 'gap_us', 'on_gap', 'mark_cap')
+    local policy = call('HMGET', policy_key, 'gap_us', 'on_gap')
     gate.gap_us = tonumber(policy[1] or 0)
     gate.skips = policy[2] == 'skip'
-    gate.mark_cap = tonumber(policy[3] or 0)
   end
   return gate
 end

@@ -15,31 +15,27 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from ...consume.interruption import interrupts_allowed, interrupts_masked
-from ...consume.registered import checked_step
 from ...consume.stop import Report, Stop, ignore
 from ...drain.effects import Handler
-from ...drain.steps.declared import Function, Steps, new_step
 from ...errors import (
     CommandFailed,
     CommandNotFound,
     CommandStopped,
-    ConfigurationError,
     HandlerNotFound,
     HandlerTimeout,
 )
 from ...store.failure import TRACEBACK_BYTES
-from ...values.message import Message, StepCall
+from ...values.message import Message
 from ..signals import STOP_SIGNALS, ending_text
 from .message_line import message_line
 from .pipes import CommandPipes, StderrRelay, signal_fd
 
 SHELL = "/bin/sh"
-REDIS_VARIABLE, STEP_KEY_VARIABLE = "SEQUENCER_REDIS", "SEQUENCER_STEP_KEY"
+REDIS_VARIABLE = "SEQUENCER_REDIS"
 STOP_S = 2.0
 """A signal for everybody reaches a command and its consumer within this time of each other."""
 ENDING_S = 5.0
@@ -75,28 +71,6 @@ def exec_handler(
     The command gets our environment without SEQUENCER_REDIS, which may hold a password; `redis_url` is given to it so.
     """
     return _Command(command, stop, report, redis_url, timeout_s)
-
-
-def exec_steps(
-    commands: Sequence[Sequence[str]],
-    once: Collection[str],
-    *,
-    stop: Stop | None = None,
-    report: Report = ignore,
-    redis_url: str | None = None,
-    timeout_s: float | None = None,
-) -> Steps:
-    """A step for each name and command, in this order, run as `exec_handler` runs one; those of `once` never run again
-    by themselves. The key of the step is in SEQUENCER_STEP_KEY. Raises ConfigurationError.
-    """
-    steps = Steps()
-    for order, (name, command) in enumerate(commands):
-        run = Function(_Command(command, stop, report, redis_url, timeout_s))
-        steps.add(new_step(run, checked=checked_step, order=order, once=name in once, name=name))
-    for name in once:
-        if name not in steps.names:
-            raise ConfigurationError(f"there is no step {name} that could run once; there are {', '.join(steps.names)}")
-    return steps
 
 
 def check_command(command: str) -> None:
@@ -167,9 +141,8 @@ class _Command:
         self._output = StderrRelay()
         self._is_first = True
 
-    def __call__(self, message: Message, call: StepCall | None = None) -> None:
-        key = {} if call is None else {STEP_KEY_VARIABLE: call.key}
-        end = self._run(message_line(message), {**self._environment, **key} if key else self._environment)
+    def __call__(self, message: Message) -> None:
+        end = self._run(message_line(message))
         is_first, self._is_first = self._is_first, False
         status, ended_at = end.status, end.at
         tail = end.said.strip()[-TRACEBACK_BYTES // 2 :].decode("utf-8", "replace").lstrip()
@@ -186,12 +159,12 @@ class _Command:
             raise CommandStopped(f"{text}; the consumer was stopped as well, so this is no failure of the message")
         raise CommandFailed(text)
 
-    def _run(self, line: bytes, environment: dict[str, str]) -> _End:
+    def _run(self, line: bytes) -> _End:
         with interrupts_masked(), signal_fd() as wakeup_fd:
             try:
                 pipe = subprocess.PIPE
                 with subprocess.Popen(
-                    self._words, stdin=pipe, stderr=pipe, process_group=0, env=environment
+                    self._words, stdin=pipe, stderr=pipe, process_group=0, env=self._environment
                 ) as process:
                     self._report({"event": "command", "pgid": process.pid})
                     pipes = CommandPipes(process, line, self._output, wakeup_fd)

@@ -54,9 +54,10 @@ class Task:
 
 
 def _start(plan: PoolPlan, every_s: float | None, report_fd: int) -> subprocess.Popen[bytes]:
-    environment, redis = merged(plan.env), plan.env.get(REDIS_VARIABLE, plan.config.url)
+    env = plan.env or {}
+    environment, redis = merged(env), env.get(REDIS_VARIABLE, plan.config.url)
     environment.pop(REDIS_VARIABLE, None)  # with its password
-    task = Task(asdict(replace(plan.config, redis_variable=redis)), plan.check, every_s, report_fd)
+    task = Task(replace(plan.config, redis_variable=redis).given(), plan.check, every_s, report_fd)
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", MODULE, plan.queue],  # the queue is for `ps` alone
         stdin=subprocess.PIPE,
@@ -120,7 +121,7 @@ def examine(plan: PoolPlan) -> Examined:
     os.close(write_fd)
     why = "its application ended the process that loaded it"
     try:
-        process.wait(limit_s := plan.config.start_timeout)
+        process.wait(limit_s := plan.config.start_timeout_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -204,11 +205,11 @@ def main() -> int:
 
 
 def _examined(config: WorkerConfig, check: str | None) -> Examined:
-    handles = f"command {config.command!r}" if config.command else f"app {config.app}"
+    handles = config.handles
     problems, server, waits = list[str](), None, False
     try:
-        if config.command:
-            check_command(config.command)
+        if config.exec:
+            check_command(config.exec)
         if config.app:
             app = load_app(config.app)
             handles = _in_words(app.handler)

@@ -31,7 +31,7 @@ from .plan import PoolPlan
 from .scaling import Load, PoolSnapshot, Scaler
 
 AGE_SPREAD = 0.1
-"""A consumer's `max_age` is longer or shorter by up to this part, so that not all of them go at once."""
+"""A consumer's `max_age` is shorter by up to this part, so that not all of them go at once."""
 
 
 class Host(Protocol):
@@ -191,12 +191,13 @@ class KeptPool(Pool):
         replacement = self._replacement
         plan = replacement.plan if replacement is not None and worker is replacement.successor else self.plan
         config = self._with_descriptors(plan.config)
-        if config.max_age is not None:
-            config = replace(config, max_age=config.max_age * random.uniform(1 - AGE_SPREAD, 1 + AGE_SPREAD))
-        redis = plan.env.get(REDIS_VARIABLE, config.url) or os.environ.get(REDIS_VARIABLE)
-        process = ConsumerProcess(config, self.WORKER, env={**plan.env, REDIS_VARIABLE: redis}, cwd=plan.cwd)
-        if config.max_age is not None and plan.hang_after_s is not None:
-            process.longest_s = config.max_age + plan.hang_after_s
+        env = plan.env or {}
+        if config.max_age_s is not None:
+            config = replace(config, max_age_s=max(0.1, config.max_age_s * random.uniform(1 - AGE_SPREAD, 1.0)))
+        redis = env.get(REDIS_VARIABLE, config.url) or os.environ.get(REDIS_VARIABLE)
+        process = ConsumerProcess(config, self.WORKER, env={**env, REDIS_VARIABLE: redis}, cwd=plan.cwd)
+        if config.max_age_s is not None and plan.hang_after_s is not None:
+            process.longest_s = config.max_age_s + plan.hang_after_s
         return process
 
     def _on_tick(self) -> None:
@@ -225,7 +226,7 @@ class KeptPool(Pool):
         if now < self._overdue_at(process):
             return
         process.released_at = now
-        lived_s, begun, lease_s = now - process.started_at, process.begun, self.plan.config.lease
+        lived_s, begun, lease_s = now - process.started_at, process.begun, self.plan.config.lease_s
         self.emit(
             service_events.consumer_overdue(
                 self.queue, pid=process.pid, lived_s=lived_s, begun=begun, kill_in_s=lease_s
@@ -238,7 +239,7 @@ class KeptPool(Pool):
         if process.is_killed or process.ended_at is not None:
             return limits[0]
         if process.released_at is not None:
-            lease_s = self.plan.config.lease
+            lease_s = self.plan.config.lease_s
             why = f"it is too old, was told to end {lease_s:g} s ago, and goes on"
             limits.append((process.released_at + lease_s, why))
         trial = self._trial
@@ -312,7 +313,8 @@ class KeptPool(Pool):
         for _ in range(change):
             self._workers.add()
         if change > 0:
-            why = f"{many(snapshot.due, 'group')} wait{'s' if snapshot.due == 1 else ''}, the first for {snapshot.waits_s:.1f} s"
+            waits = "waits" if snapshot.due == 1 else "wait"
+            why = f"{many(snapshot.due, 'group')} {waits}, the first for {snapshot.waits_s:.1f} s"
         else:
             is_file = before > self.plan.most or self._host.spare_room() < 0
             why = "there are more than the file says" if is_file else "they have little to do"

@@ -59,7 +59,7 @@ class Master(PoolLoop):
         self._cpu = cpu or HostCpu().share
         self._away = ServerAway()
         self._watcher = watcher_of(plan, self.emit, self._known_of, self._away)
-        self._scales_at, self._failed_ticks = 0.0, 0
+        self._scales_at = 0.0
         self._is_ready = self._is_reloading = False
         self._systemd, self._status = ServiceManager(), self._status_socket()
 
@@ -131,10 +131,14 @@ class Master(PoolLoop):
 
     def _say_started(self, pool: KeptPool) -> None:
         config, server = pool.plan.config, find_server(self.plan.url).name
-        app = f"app {config.app}" if config.app else f"command {config.command!r}"
         pool.emit(
             service_events.service_started(
-                pool.queue, server=server, app=app, processes=pool.plan.n, lease_s=config.lease, version=VERSION
+                pool.queue,
+                server=server,
+                app=config.handles,
+                processes=pool.plan.n,
+                lease_s=config.lease_s,
+                version=VERSION,
             )
         )
 
@@ -145,20 +149,8 @@ class Master(PoolLoop):
     def _run_round(self) -> None:
         super()._run_round()
         now = time.monotonic()
-        try:
-            self._on_tick(now)
-            self._failed_ticks = 0
-        except Exception as error:  # whatever it is, the consumers are looked after
-            self._failed_ticks += 1
-            if self._failed_ticks == 1:
-                self.emit(service_events.supervisor_trouble("", error, what="running the file"))
-            time.sleep(min(0.01 * self._failed_ticks, 0.5))
-
-    def _on_tick(self, now: float) -> None:
         if self._signals.take_reload():
             self._reload()
-        if any(map(self._is_left, self.pools)) and not self._stage:  # who starts this service does it again
-            self._stop_pools()
         if self.plan.run_for_s and now - self._began >= self.plan.run_for_s and not self._stage:
             self._stop_pools()
         if now >= self._scales_at and not self._stage:

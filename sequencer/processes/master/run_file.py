@@ -13,70 +13,27 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
-
-from ...errors import ConfigurationError, SequencerError, shown
+from ...errors import ConfigurationError, SequencerError
 from ...net.endpoint import Endpoint
-from ...settings.options import AUDIT_LENGTH, DEFAULTS, QueueSettings, queue_options
-from ...settings.tables import SECRET, converted, value_of, variables_in
+from ...settings.option import declared, fields_of, read_table, taken_by
+from ...settings.options import PoolOptions, QueueOptions, RunOptions, queue_options
+from ...settings.policy import Policy
+from ...settings.tables import SECRET, table_of, value_of, variables_in
 from ...texts.words import error_text, type_name
-from ...values.checks import check_name, seconds_of
+from ...values.checks import check_name
 from ..alerts.settings import read_alerts, read_targets
 from ..logs import LogOptions
-from ..worker.config import START_S, WorkerConfig
+from ..worker.config import WorkerConfig
 from .plan import PoolPlan, RunPlan
 
 OWN_FILE, PROJECT_FILE = "sequencer.toml", "pyproject.toml"
 _HINTS = {"Invalid value": "a text stands in quotes", "Cannot overwrite a value": "it stands there twice"}
-MAX_PROCESSES = 1024
 MAX_SHOWN = 200
 """Characters of a path that an error shows."""
-
-
-class QueueTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
-    """`[tool.sequencer.queues.NAME]`; what a word means is in cli/README.md."""
-
-    app: str | None = None
-    exec: str | None = None
-    pass_redis: bool = False
-    n: int = 1
-    max: int | None = None
-    wait: float | str = "1s"
-    lease: float | str = "15s"
-    grace: float | str | None = None
-    start_timeout: float | str = START_S
-    max_age: float | str | None = None
-    hang_after: float | str | None = None
-    max_messages: int | None = None
-    handler_timeout: float | str | None = None
-    max_attempts: int | None = None
-    backoff: float | str | None = None
-    on_failure: str | None = None
-    park_on: list[str] | None = None
-    dead_letter_on: list[str] | None = None
-    outage: list[str] | None = None
-    audit: bool = False
-    audit_length: int = AUDIT_LENGTH
-    check: str | None = None
-    alerts: dict[str, Any] = {}
-    env: dict[str, str] = {}
-    cwd: str = "."
-
-
-class TopTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
-    """`[tool.sequencer]`, but for what is in the tables below it."""
-
-    app: str | None = None
-    """For `consume`: not read here."""
-    redis: str | None = None
-    namespace: str = "sequencer"
-    environment: str = ""
-    check_every: float | str = "2s"
-    run_for: float | str = "0"
-    max_processes: int = 64
-    alerts: dict[str, Any] | None = None
-    targets: dict[str, Any] = {}
-    queues: dict[str, Any] = {}
+TABLES = ("queues", "targets", "alerts")
+"""Keys of the file beside its options."""
+OF_QUEUE = taken_by("run", QueueOptions, Policy, WorkerConfig, PoolOptions)
+"""Options in `[queues.NAME]`."""
 
 
 def find_file(given: str | None, directory: Path) -> Path:
@@ -133,145 +90,81 @@ def _table(path: Path) -> dict[str, Any]:
         table = tool.get("sequencer") if isinstance(tool, dict) else None
         if not isinstance(table, dict) or not table.get("queues"):
             raise ConfigurationError("it has no [tool.sequencer.queues.NAME], which says what to run for a queue")
+        table = {name: value for name, value in table.items() if name != "app"}  # that is for `consume`
     elif "tool" in table:
         raise ConfigurationError(f"tables begin with tool.sequencer in {PROJECT_FILE} alone; here it is [queues.NAME]")
     return dict(table)
 
 
 def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str | None, log: LogOptions) -> RunPlan:
-    top = converted(table, TopTable, unnamed=["app"])
-    if not top.queues:
+    options = RunOptions(**fields_of(RunOptions, read_table(table, declared(RunOptions), beside=TABLES)))
+    options = replace(options, redis=_server(options.redis, redis), namespace=namespace or options.namespace)
+    queues = table_of("queues", table.get("queues"))
+    queues = {name: table_of(f"queues.{name}", queue) for name, queue in queues.items()}
+    if not queues:
         raise ConfigurationError("it has no [queues.NAME], which says what to run for a queue")
-    url, every_s = _server(top.redis, redis), seconds_of("check_every", top.check_every, 0.1)
-    space = check_name("namespace", namespace or top.namespace)
-    found = [_pool(name, table, path.parent, url, space, log) for name, table in top.queues.items()]
-    targets = read_targets(top.targets, path.parent, variables_in(table))
-    own = {name: queue.get("alerts", {}) for name, queue in top.queues.items()}
-    alerts = read_alerts(top.alerts, own, targets)
-    pools = tuple(
-        replace(pool, check_every_s=every_s, env=_env_of(pool, top), alerts=alerts.get(pool.queue)) for pool in found
-    )
-    _check_count("max_processes", top.max_processes, 1)
-    if (needed := sum(max(pool.n, 1) for pool in pools)) > top.max_processes:
+    found = [_pool(name, queue, path.parent, options, log) for name, queue in queues.items()]
+    targets = read_targets(table_of("targets", table.get("targets")), path.parent, variables_in(table))
+    own = {name: table_of(f"queues.{name}.alerts", queue.get("alerts")) for name, queue in queues.items()}
+    general = table_of("alerts", table["alerts"]) if "alerts" in table else None
+    alerts = read_alerts(general, own, targets)
+    pools = tuple(replace(pool, env=_env_of(pool, table), alerts=alerts.get(pool.queue)) for pool in found)
+    if (needed := sum(max(pool.n, 1) for pool in pools)) > options.max_processes:
         raise ConfigurationError(
-            f"max_processes={top.max_processes} is too low: the queues need {needed} together, by their n, and one "
+            f"max_processes={options.max_processes} is too low: the queues need {needed} together, by their n, and one "
             "with n=0 needs 1; raise it, or lower an n"
         )
-    return RunPlan(
-        path=path,
-        url=url,
-        namespace=space,
-        environment=top.environment,
-        check_every_s=every_s,
-        run_for_s=seconds_of("run_for", top.run_for),
-        max_processes=top.max_processes,
-        pools=pools,
-        targets=tuple(targets.values()),
-    )
+    given = {one.field: getattr(options, one.field) for one in declared(RunOptions).values()}
+    return RunPlan(path=path, pools=pools, targets=tuple(targets.values()), **given)
 
 
-def _pool(name: str, table: Any, directory: Path, url: str | None, namespace: str, log: LogOptions) -> PoolPlan:
+def _pool(name: str, table: Mapping[str, Any], directory: Path, options: RunOptions, log: LogOptions) -> PoolPlan:
     try:
-        check_name("queue", name)
-        if not isinstance(table, dict):
-            raise ConfigurationError(f"it must be a table, got {shown(table)}")
-        return _checked(name, converted(table, QueueTable), directory, url, namespace, log)
+        return _checked(check_name("queue", name), table, directory, options, log)
     except Exception as error:
         raise ConfigurationError(f"queues.{name}: {_why(error)}") from error
 
 
-def _checked(
-    name: str, table: QueueTable, directory: Path, url: str | None, namespace: str, log: LogOptions
-) -> PoolPlan:
-    if bool(table.app) == bool(table.exec):
-        raise ConfigurationError('give app = "module:attribute" or exec = "a command", one of the two')
-    if table.pass_redis and not table.exec:
-        raise ConfigurationError("pass_redis says what the commands of exec are given; leave it out")
-    _check_count("n", table.n, 0)
-    most = max(table.n, 1) if table.max is None else table.max
-    if table.max is not None:
-        _check_count("max", most, max(table.n, 1))
-    if table.hang_after is not None and table.max_age is None:
+def _checked(name: str, table: Mapping[str, Any], directory: Path, options: RunOptions, log: LogOptions) -> PoolPlan:
+    given = read_table(table, OF_QUEUE, beside=("alerts",))
+    if not ("app" in given or "exec" in given):
+        raise ConfigurationError('give app = "module:attribute" or exec = "a command"')
+    if "hang_after" in given and "max_age" not in given:
         raise ConfigurationError("hang_after is counted from max_age; give that too")
+    settings: Any = {key: value for key, value in given.items() if key in declared(QueueOptions, Policy)}
+    queue_options(name, options.namespace, settings)  # what a consumer would refuse is refused here
     config = WorkerConfig(
         queue=name,
-        url=url,
-        namespace=namespace,
-        app=table.app,
-        command=table.exec,
-        passes_redis=table.pass_redis,
-        settings=_settings(name, namespace, table),
-        lease=seconds_of("lease", table.lease),
-        max_messages=table.max_messages,
-        max_age=_seconds(table, "max_age"),
-        handler_timeout=_seconds(table, "handler_timeout"),
-        audit=table.audit,
-        audit_length=table.audit_length,
-        grace=_seconds(table, "grace"),
-        start_timeout=seconds_of("start_timeout", table.start_timeout),
+        url=options.redis,
+        namespace=options.namespace,
+        settings=settings,
         log_level=log.level,
         log_format=log.format,
         is_pooled=True,
+        **fields_of(WorkerConfig, given),
     )
-    config.options()  # what a consumer would refuse is refused here
-    cwd = (directory / Path(table.cwd).expanduser()).resolve()
+    cwd = (directory / Path(given.get("cwd", ".")).expanduser()).resolve()
     if not cwd.is_dir():
-        raise ConfigurationError(f"cwd={shown(table.cwd)} is no directory: {cwd}")
-    return PoolPlan(
-        config=config,
-        n=table.n,
-        most=most,
-        wait_s=seconds_of("wait", table.wait, 0.001),
-        hang_after_s=_seconds(table, "hang_after", 0.1),
-        cwd=cwd,
-        env={key: _variable(key, value) for key, value in table.env.items()},
-        check=table.check,
-    )
-
-
-def _seconds(table: QueueTable, name: str, low: float = 0.0) -> float | None:
-    """A duration of the table that need not be given."""
-    value = getattr(table, name)
-    return None if value is None else seconds_of(name, value, low)
+        raise ConfigurationError(f"cwd={given.get('cwd')!r} is not a directory: {cwd}")
+    env = {key: _variable(key, value) for key, value in given.get("env", {}).items()}
+    kept = {**fields_of(PoolOptions, given), "cwd": str(cwd), "env": env}
+    return PoolPlan(config=config, check_every_s=options.check_every_s, **kept)
 
 
 def _variable(name: str, text: str) -> str:
     if not name or "=" in name or "\0" in name:
-        raise ConfigurationError(f"env: {shown(name)} is no name of a variable")
+        raise ConfigurationError(f"env: {name!r} is not the name of a variable")
     if "\0" in text:
-        raise ConfigurationError(f"env: the value of {shown(name)} has a NUL, which no variable can have")
+        raise ConfigurationError(f"env: the value of {name!r} has a NUL, which no variable can have")
     return value_of(f"env.{name}", text)
 
 
-def _env_of(pool: PoolPlan, top: TopTable) -> Mapping[str, str | None]:
+def _env_of(pool: PoolPlan, table: Mapping[str, Any]) -> Mapping[str, str | None]:
     """Without the variables that hold the URLs and secrets of targets. A command gets the URL of the server where it is
     asked for; so not the variable, either, that holds it.
     """
-    hidden = variables_in([top.targets, top.redis if pool.config.command else None])
-    return {**dict.fromkeys(hidden), **pool.env}
-
-
-def _settings(name: str, namespace: str, table: QueueTable) -> QueueSettings:
-    given: dict[str, Any] = {
-        "max_attempts": table.max_attempts,
-        "backoff": _seconds(table, "backoff"),
-        "on_failure": table.on_failure,
-        **{key: _names(getattr(table, key)) for key in ("park_on", "dead_letter_on", "outage")},
-    }
-    settings: Any = {key: value for key, value in given.items() if value is not None}
-    queue_options(
-        name, namespace, {"backoff_cap": max(DEFAULTS["backoff_cap"], settings.get("backoff", 0.0)), **settings}
-    )
-    return settings  # type: ignore[no-any-return]
-
-
-def _names(names: list[str] | None) -> tuple[str, ...] | None:
-    return None if names is None else tuple(names)
-
-
-def _check_count(name: str, value: int, low: int) -> None:
-    if not low <= value <= MAX_PROCESSES:
-        raise ConfigurationError(f"{name}={value} must be a whole number from {low} to {MAX_PROCESSES}")
+    hidden = variables_in([table.get("targets"), table.get("redis") if pool.config.exec else None])
+    return {**dict.fromkeys(hidden), **(pool.env or {})}
 
 
 def _server(text: str | None, given: str | None) -> str | None:

@@ -89,7 +89,7 @@ class StatusSocket:
 
     def answer(self, status: Callable[[], dict[str, Any]]) -> None:
         """To all who ask just now."""
-        with suppress(BlockingIOError):
+        with suppress(OSError):
             while True:
                 link, _ = self._link.accept()
                 line = json.dumps(status()).encode()

@@ -20,7 +20,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from types import FrameType
@@ -30,15 +29,14 @@ from ...client import Sequencer
 from ...consume import interruption
 from ...consume.emitter import EventEmitter
 from ...consume.forks import take_signal
-from ...consume.registered import Work
 from ...consume.stop import Stop
-from ...drain.steps.declared import Function, Steps
+from ...drain.effects import Handler
 from ...errors import CommandNotFound, ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
 from ...settings.backoff import RECONNECT
 from ...settings.options import ConsumerOptions
 from ...texts.commands import name_server
 from ...texts.events import Event
-from ...values.message import ConsumeSummary
+from ...values.message import ConsumeSummary, Message
 from .. import logs
 from ..handlers.exec import REDIS_VARIABLE
 from ..handlers.printing import OutputClosed, OutputFailed, Printer
@@ -66,7 +64,7 @@ class Worker:
 
     def __init__(self, config: WorkerConfig, control_fd: int) -> None:
         self._config, self._stop, self.queue = config, Stop(), config.queue
-        self._control = ControlThread(config.queue, control_fd, self._stop, self.report, config.grace, self._end)
+        self._control = ControlThread(config.queue, control_fd, self._stop, self.report, config.grace_s, self._end)
         self._memory = mapped(config.hand_fd)
         self._busy_s = 0.0
         """The time in handlers that was reported."""
@@ -145,7 +143,7 @@ class Worker:
             consumer.emitter.forward = self.forward
             consumer.memory = self._memory
             consumer.on_stuck(lambda _message: self.report({"event": "stuck"}))
-            has_limit = config.handler_timeout is not None
+            has_limit = config.handler_timeout_s is not None
             slow_handler = SlowHandlerMonitor(consumer, self._stop, has_limit=has_limit)
             self._control.tick_hooks += [consumer.emitter.tick, slow_handler.on_tick]
             self._control.tick_hooks.append(lambda _now: logs.report_lost_lines())
@@ -170,20 +168,12 @@ class Worker:
 
     def _options(self) -> ConsumerOptions:
         """How the consumer works. A command is ended by its own handler, which knows its process."""
-        options = self._config.options()
-        return replace(options, handler_timeout_s=None) if self._config.runs_commands else options
+        return replace(self._config, handler_timeout_s=None) if self._config.exec else self._config
 
-    def _noting_end(self, work: Work | Printer) -> Work:
-        if isinstance(work, Steps):
-            for step in work.ordered(""):
-                step.run = Function(self._noted(step.run))
-            return work
-        return self._noted(work)
-
-    def _noted(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def handle(*given: Any) -> Any:
+    def _noting_end(self, work: Any) -> Handler:
+        def handle(message: Message) -> Any:
             try:
-                return function(*given)
+                return work(message)
             except (OutputClosed, OutputFailed, CommandNotFound) as error:
                 self._end_reason = error
                 raise
@@ -270,7 +260,7 @@ def main() -> int:
         sys.stdout.reconfigure(line_buffering=True)  # what a handler prints is seen at once, not when it ends
     # The supervisor ends a start that takes too long. Where it is gone, and code in C keeps the interpreter's lock, so
     # that no thread of ours hears of that, this does; it says where the import hangs.
-    faulthandler.dump_traceback_later(config.start_timeout + 1.0, exit=True, file=2)
+    faulthandler.dump_traceback_later(config.start_timeout_s + 1.0, exit=True, file=2)
     logs.configure(config.log_level, config.log_format)
     name_server(config.named_server)
     worker = Worker(config, control)

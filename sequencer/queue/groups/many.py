@@ -82,7 +82,7 @@ async def skip_many(
     With `discard` the heads are gone for good. A missing number is not stepped over. Raises as `resume_many`.
     """
     wanted = FailureFilter.chosen(error, since, everything, "skip_many")
-    return await _run(session, wanted, "drop" if discard else "dead", _how(rate, dry_run, on_progress))
+    return await _run(session, wanted, "discard" if discard else "dead", _how(rate, dry_run, on_progress))
 
 
 async def unpause_many(

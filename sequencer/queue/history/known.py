@@ -52,7 +52,7 @@ async def message_info(session: Session, keys: ShardKeys, key: str, message_id: 
 
 def _remembered(options: QueueOptions) -> str:
     """What is known of a message of which only the id is: those that were skipped or dropped stay known too."""
-    keep = command("configure", options.queue, namespace=options.namespace, options=["--history", "3d"])
+    keep = command("configure", options.queue, namespace=options.namespace, options=["--history-window", "3d"])
     return f"without a history only its id is known: it was handled, dropped, skipped or purged; to keep one: {keep}"
 
 

@@ -4,7 +4,7 @@
     -------------                             --------------------------------------
     a registration                            brings it to each shard that is behind; one that is ahead is written back
     none, but shard 0 has a copy               registers the copy
-    nothing, and it knew the queue            registers it again: same shards, same policy, a new generation_number; a
+    nothing, and it knew the queue            registers it again: same shards, same policy, a new generation number; a
     WARNING.
                                               One that only watches takes it as deleted
     nothing but the clock of shard 0           refuses: it can't know how many shards hold messages
@@ -163,8 +163,9 @@ class GenerationSearch:
         options, known = self._options, self._known
         if known and self._restores and len(known.tags) != shards:
             raise DataError(
-                f"queue {options.queue!r} had {many(len(known.tags), 'shard')}, and now {self._registry} says {shards}: "
-                "it was deleted, or the server lost its data, and others registered the queue anew; start this program "
+                f"queue {options.queue!r} had {many(len(known.tags), 'shard')}, and now {self._registry} says "
+                f"{shards}: "
+                "it was deleted, or the server lost its data, and others registered it again; start this program "
                 "again"
             )
         if options.shards not in (None, shards):

@@ -1,15 +1,13 @@
 """What the consumers of a chaos run do with a message, and how they fail: the app of `sequencer.processes.worker.run`.
 
-A handler fails by the seed, the message and the token, so that another attempt goes another way. Mutants: with "early
-ack" a message counts as handled before it is, and with "no renewal" leases are not kept beside a long handler.
+A handler fails by the seed, the message and the token, so that another attempt goes another way. A mutant: with
+"no renewal" leases are not kept beside a long handler.
 """
 
 from __future__ import annotations
 
 import logging
-import queue
 import random
-import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -77,22 +75,6 @@ class LogEvents(logging.Handler):
             recorder().note("seen", kind="lease lost")
 
 
-def early_ack(handler: Callable[[Message], Any]) -> Callable[[Message], None]:
-    """The mutant that is done with a message before it handled it."""
-    waiting: queue.SimpleQueue[Message] = queue.SimpleQueue()
-
-    def work() -> None:
-        while True:
-            try:
-                handler(waiting.get())
-            except Exception:
-                continue  # nobody learns of it, which is the point
-            time.sleep(0.01)
-
-    threading.Thread(target=work, daemon=True).start()
-    return waiting.put
-
-
 def no_renewal(
     keys: ShardKeys, leases: Sequence[tuple[str, str]], lease_s: float, *, alone: bool = False
 ) -> calls.Call[Any]:
@@ -107,7 +89,7 @@ def make_app() -> Sequencer:
     def handle(message: Message) -> Any:
         return recorder().run(misbehave)(message)
 
-    app.handler(early_ack(handle) if setting.mutant == "early ack" else handle)
+    app.handler(handle)
     if setting.mutant == "no renewal":
         vars(held)["renew"] = no_renewal
     logging.getLogger("sequencer").addHandler(LogEvents())

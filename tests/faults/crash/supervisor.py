@@ -161,7 +161,7 @@ class SupervisorTrial:
             url=self._url,
             namespace=self._namespace,
             app="tests.faults.crash.app:handle",
-            lease=LEASE_S,
+            lease_s=LEASE_S,
             until_empty=True,
             settings={"backoff": 0.02},
         )

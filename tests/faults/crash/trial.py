@@ -193,7 +193,7 @@ class Trial:
 
     def _audited(self, seq: Sequencer) -> list[str]:
         """What is wrong in the queue's own record. A process that was stopped past its lease may overlap, refused."""
-        fault_test = seq.audit()
-        is_explained = self._case is not None and self._case.kind == "stop" and fault_test.refused > 0
-        wrong = fault_test.inversions + fault_test.tokens_back + (0 if is_explained else fault_test.overlaps)
-        return [f"the audit is not clean: {fault_test}"] if wrong else []
+        report = seq.audit()
+        is_explained = self._case is not None and self._case.kind == "stop" and report.refused > 0
+        wrong = report.inversions + report.tokens_back + (0 if is_explained else report.overlaps)
+        return [f"the audit is not clean: {report}"] if wrong else []

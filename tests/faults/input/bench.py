@@ -1,4 +1,4 @@
-"""A server of the fault_test's own, and one queue on it that each input finds empty."""
+"""A server of the fault test's own, and one queue on it that each input finds empty."""
 
 from __future__ import annotations
 

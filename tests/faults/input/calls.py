@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from hypothesis import strategies as st
+
 from sequencer.client import Sequencer
 from sequencer.errors import BatchRefused, InvalidMessage, SequencerError
 from sequencer.store.envelope import decode_envelope, encode_envelope
 
+from . import strategies as inputs
 from .bench import Bench
 from .explore import Target, Wrong
 from .values import group_texts, is_finite, part_text
@@ -98,10 +101,6 @@ def _check_stored(client: Sequencer, message_id: str, arguments: Mapping[str, An
 
 def appends() -> Any:
     """Which queue, and some calls on it: mostly good ones on few groups and ids, so that they meet."""
-    from hypothesis import strategies as st
-
-    from . import strategies as inputs
-
     few = st.sampled_from([["g"], ["g", 1], ["g:1"], "h\n"])
     scores = st.one_of(st.none(), st.integers(0, 6), inputs.scores)
     names = st.one_of(st.sampled_from(["a", "b", 1, "1"]), st.none(), inputs.ids)

@@ -1,8 +1,7 @@
 """Command lines of any content, and NDJSON of any content on standard input: an exit code from 0 to 5, an error in one
 sentence, never a traceback.
 
-Most run in this process, through the same function as the console script; what starts processes, and a few of the
-others, as real ones.
+They run in this process, through the same function as the console script.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import importlib
 import io
 import logging
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -20,39 +18,22 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
+import orjson
+from hypothesis import strategies as st
+
+from . import strategies as inputs
 from .bench import NAMESPACE, QUEUE, Bench
 from .explore import Target, Wrong
 from .records import DEAD, GROUP, fill
 
 CODES = range(6)
-PROCESS_S = 30.0
 GROUPED = {
-    "peek",
-    "explain",
-    "resume",
-    "skip",
-    "unskip",
-    "pause",
-    "unpause",
-    "get",
-    "rerun",
-    "cancel",
-    "reschedule",
-    "dead list",
-    "dead show",
-    "history",
-    "steps",
+    *("peek", "explain", "resume", "skip", "unskip", "pause", "unpause", "get", "rerun", "cancel", "reschedule"),
+    *("dead list", "dead show", "history", "steps"),
 }
 COMMANDS: dict[str, tuple[str, ...]] = {
     "append": (
-        "--group-by",
-        "--id-by",
-        "--score-by",
-        "--on-error",
-        "--input",
-        "--replace",
-        "--max-body-bytes",
-        "--shards",
+        *("--group-by", "--id-by", "--score-by", "--on-error", "--input", "--replace", "--max-body-bytes", "--shards"),
     ),
     "info": ("--interval",),
     "groups": ("--state", "--limit"),
@@ -85,22 +66,14 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "configure": (
         *("--dedup-window", "--dedup-cap", "--on-late", "--watermark-window", "--watermark-cap"),
         *("--reorder-window", "--gap-timeout", "--on-gap"),
-        *("--history", "--history-cap", "--history-bodies", "--dead-window", "--dead-cap"),
+        *("--history-window", "--history-cap", "--history-bodies", "--dead-window", "--dead-cap"),
     ),
 }
 """Commands that run in this process, with their options."""
 PROCESSES = {"consume", "run", "watch", "demo", "server start", "server stop", "server status"}
-"""Commands that start processes or servers: only as processes of their own, and with arguments that end them."""
+"""Commands that start processes or servers: left out."""
 FLAGS = {
-    "--history-bodies",
-    "--keep-steps",
-    "--replace",
-    "--force",
-    "--all",
-    "--dry-run",
-    "--yes",
-    "--repair",
-    "--json",
+    *("--history-bodies", "--keep-steps", "--replace", "--force", "--all", "--dry-run", "--yes", "--repair", "--json"),
 }
 VARIABLES = (
     *("LIMIT", "SHARDS", "JSON", "ID", "SCORE", "AT", "DELAY", "GROUP_BY", "ID_BY", "ON_ERROR", "STATE", "LOG_LEVEL"),
@@ -120,7 +93,7 @@ class Line:
 
 
 def command_line(module: str) -> Any:
-    """A module of the command line: the layer above, which the fault_test uses as its users do and does not build
+    """A module of the command line: the layer above, which the fault test uses as its users do and does not build
     on.
     """
     return importlib.import_module(f"sequencer.cli.{module}")
@@ -145,23 +118,6 @@ def run_here(line: Line, url: str) -> tuple[int, str, str]:
         root.setLevel(level)
     said, told = (stream.detach().getvalue().decode("utf-8", "replace") for stream in (out, err))
     return code, said, told
-
-
-def run_process(line: Line, url: str, directory: str) -> tuple[int, str, str]:
-    """The same as a real process; it is killed after half a minute, which is a problem of its own."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SEQUENCER_")}
-    done = subprocess.run(
-        [sys.executable, "-c", "import sys; from sequencer.cli import main; sys.exit(main())", *line.words],
-        input=line.stdin,
-        capture_output=True,
-        cwd=directory,
-        env=environment
-        | dict(line.variables)
-        | {"SEQUENCER_REDIS": url, "SEQUENCER_HOME": f"{directory}/none", "PYTHONSAFEPATH": "1"},
-        timeout=PROCESS_S,
-        check=False,
-    )
-    return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
 
 
 def judge(line: Line, code: int, out: str, err: str) -> None:
@@ -190,24 +146,11 @@ def check_line(line: Line, bench: Bench) -> str | None:
     return "command refused" if code else None
 
 
-def check_process(line: Line, bench: Bench) -> str | None:
-    """A command line as a real process."""
-    fill(bench, {})
-    try:
-        done = run_process(line, bench.url, str(bench.directory))
-    except subprocess.TimeoutExpired:
-        raise Wrong("a command hangs", f"for {PROCESS_S:g} s") from None
-    judge(line, *done)
-    return "command refused" if done[0] else None
-
-
 # -- inputs -----------------------------------------------------------------------------------------------------------
 
 
 def _words() -> Any:
     """Any word that a shell can pass: no NUL, and bytes that are not UTF-8 come as surrogates."""
-    from hypothesis import strategies as st
-
     odd = [
         "",
         "-",
@@ -232,11 +175,6 @@ def _words() -> Any:
 
 def ndjson() -> Any:
     """Lines for `append`: good ones, JSON of other kinds, and rubbish."""
-    import orjson
-    from hypothesis import strategies as st
-
-    from . import strategies as inputs
-
     values = st.recursive(
         st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats(), st.text(max_size=5)),
         lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
@@ -251,8 +189,6 @@ def ndjson() -> Any:
 
 def lines() -> Any:
     """A command, its queue and group, some of its options, or words in any order."""
-    from hypothesis import strategies as st
-
     words = _words()
     variable = st.tuples(st.sampled_from(VARIABLES).map("SEQUENCER_{}".format), words)
     variables = st.one_of(st.just([]), st.lists(variable, max_size=2))
@@ -290,34 +226,6 @@ def _option(option: str, value: str) -> tuple[str, ...]:
     return (option,) if option in FLAGS else (f"{option}={value}",)
 
 
-def process_lines() -> Any:
-    """Commands that start processes, with arguments that let them end soon, and some of the others."""
-    from hypothesis import strategies as st
-
-    words = _words()
-    consume = ("consume", QUEUE, "--namespace", NAMESPACE, "--until-empty", "--max-attempts=1")
-    names = ["--lease", "--max-messages", "--max-age", "--backoff", "--park-on", "--dead-letter-on", "--audit-length"]
-    bad = [
-        "--app=x",
-        "--app=no.such:thing",
-        "--app=os:path",
-        "--app=:",
-        "--exec=true",
-        "--exec=false",
-        "--json",
-        "-n=0",
-    ]
-    fixed = [Line((*consume, word)) for word in bad] + [Line(consume), Line((*consume, "--audit", "--json"))]
-    fixed += [
-        Line(("demo", "--messages=1")),
-        Line(("demo", "-n", "x")),
-        Line(("server", "status", "--directory=/dev/null/x")),
-    ]
-    fixed += [Line(("server", "stop")), Line(("server", "start", "--directory=/dev/null/x")), Line(("server",))]
-    chosen = st.builds(lambda name, word: Line((*consume, f"{name}={word}")), st.sampled_from(names), words)
-    return st.one_of(st.sampled_from(fixed), chosen, lines())
-
-
 def all_commands() -> set[str]:
     """Every command that is registered, so that a new one can't be forgotten here."""
 
@@ -334,7 +242,4 @@ def all_commands() -> set[str]:
 
 def targets(bench: Bench) -> list[Target]:
     """The command line."""
-    return [
-        Target("command lines", lines(), partial(check_line, bench=bench), 25, shrinks=False),
-        Target("command lines as processes", process_lines(), partial(check_process, bench=bench), 2, shrinks=False),
-    ]
+    return [Target("command lines", lines(), partial(check_line, bench=bench), 25, shrinks=False)]

@@ -1,4 +1,4 @@
-"""How the fault_test of input looks for what breaks: a target is a strategy of inputs and a check, and a seed is a
+"""How the fault test of input looks for what breaks: a target is a strategy of inputs and a check, and a seed is a
 batch.
 
 A check fails with `Wrong` where a rule does not hold, and with any other exception where the product let out one that
@@ -11,9 +11,12 @@ import reprlib
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import hypothesis
+from hypothesis import Phase
 
 from sequencer.errors import SequencerError
 
@@ -129,8 +132,6 @@ def explore(target: Target, seed: int, findings: Findings, *, attempts: int = 4)
 
 
 def _explore_once(target: Target, seed: int, findings: Findings) -> bool:
-    import hypothesis
-
     settings: Any = hypothesis.settings(
         max_examples=target.examples,
         database=None,
@@ -139,7 +140,7 @@ def _explore_once(target: Target, seed: int, findings: Findings) -> bool:
         report_multiple_bugs=False,
         print_blob=False,
         verbosity=hypothesis.Verbosity.quiet,
-        phases=_phases(target.shrinks),
+        phases=(Phase.generate, Phase.shrink) if target.shrinks else (Phase.generate,),
     )
     last: list[tuple[Any, BaseException]] = []
 
@@ -161,13 +162,7 @@ def _explore_once(target: Target, seed: int, findings: Findings) -> bool:
             hypothesis.seed(seed)(settings(given(attempt)))()
     except Exception:
         if not last:
-            raise  # of the strategy itself: the fault_test is broken, not the product
+            raise  # of the strategy itself: the fault test is broken, not the product
         value, error = last[0]
         findings.add(target.name, value, error, f"python -m tests.faults input --seed {seed}")
     return bool(last)
-
-
-def _phases(shrinks: bool) -> Collection[Any]:
-    from hypothesis import Phase
-
-    return (Phase.generate, Phase.shrink) if shrinks else (Phase.generate,)

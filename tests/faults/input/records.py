@@ -10,9 +10,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from hypothesis import strategies as st
+
 from sequencer.client import Sequencer, list_queues
 from sequencer.errors import LeaseLost, SequencerError
 
+from . import strategies as inputs
 from .bench import NAMESPACE, QUEUE, Bench
 from .explore import Several, Target, Wrong
 
@@ -162,10 +165,6 @@ def _flipped(data: bytes, at: int, by: int) -> bytes:
 
 def damages() -> Any:
     """A change of one record. "@name" stands for a key of the shard, "@order" and "@body" for those of the group."""
-    from hypothesis import strategies as st
-
-    from . import strategies as inputs
-
     rubbish = st.one_of(st.binary(max_size=30), inputs.json_bytes, st.sampled_from([b"inf", b"nan", b"1e300", b"-5"]))
     sound = b'000000000000000100000[{"n":1}]'
     flipped = st.builds(_flipped, st.just(sound), st.integers(0, 40), st.integers(1, 255))
@@ -222,8 +221,6 @@ def damages() -> Any:
 
 def targets(bench: Bench) -> list[Target]:
     """Everything that reads, on records that others changed."""
-    from hypothesis import strategies as st
-
     options = st.sampled_from([{}, {"sequence": True}, {"on_late": "dead_letter"}, {"reorder_window": 0.05}])
     inputs = st.tuples(options, st.lists(damages(), min_size=1, max_size=3))
     return [Target("records changed by others", inputs, partial(check_records, bench=bench), 8, shrinks=False)]

@@ -146,21 +146,6 @@ headers: Strategy = st.one_of(
     anything,
 )
 
-passwords: Strategy = st.one_of(
-    st.text(alphabet="abcXYZ0123456789/?#@:%[]\\ &=+;,", min_size=3, max_size=16),
-    st.text(alphabet="0123456789?#/@", min_size=4, max_size=10),
-    st.text(min_size=3, max_size=10),
-)
-places: Strategy = st.sampled_from(["127.0.0.1:1", "127.0.0.1", "[::1]:1", "127.0.0.1:1/0", "127.0.0.1:1/x"])
-schemes: Strategy = st.sampled_from(["redis", "rediss", "valkey", "valkeys", "unix", "Redis", "http"])
-secret_urls: Strategy = st.tuples(schemes, st.sampled_from(["", "user", "u%40x"]), passwords, places)
-urls: Strategy = st.one_of(
-    st.sampled_from(["", "redis", "redis://", "redis://[", "unix://", "unix:///a\x00b", "redis://x:99999", "://"]),
-    st.sampled_from(["redis://a..b:1", "redis://" + "a" * 70 + ":1", "redis://127.0.0.1:1?socket_timeout=x"]),
-    st.builds("redis://127.0.0.1:1?{}={}".format, st.sampled_from(["db", "protocol", "retry", "x", ""]), texts),
-    st.builds("{}://{}".format, schemes, texts),
-)
-
 json_bytes: Strategy = st.one_of(
     st.sampled_from([b"", b"[]", b"{}", b"[1]", b'[1,{"a":"b"}]', b"null", b"[[[", b"1e999", b'"\xff"', b"[1,2,3]"]),
     st.binary(max_size=40),

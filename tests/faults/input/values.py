@@ -15,10 +15,13 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from hypothesis import strategies as st
+
 from sequencer.errors import InvalidBody, InvalidGroup, InvalidId, InvalidScore, InvalidTime
 from sequencer.store.envelope import decode_envelope, encode_due, encode_envelope, encode_id, encode_score
 from sequencer.store.group import MAX_GROUP_BYTES, decode_group, encode_group
 
+from . import strategies as inputs
 from .explore import Target, Wrong
 
 MAX_EXACT = 2**53
@@ -203,10 +206,6 @@ def check_body(
 
 def targets() -> list[Target]:
     """What makes a message."""
-    from hypothesis import strategies as st
-
-    from . import strategies as inputs
-
     return [
         Target("groups", inputs.group_pairs, check_groups, 250),
         Target("ids", inputs.ids, check_id, 100),

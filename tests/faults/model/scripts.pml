@@ -110,13 +110,13 @@ inline end_lease(g) {
     lease[g] = 0; ran_out[g] = false; answered[g] = true
 }
 
-inline nack(g, t, m, attempts, before) {   /* before: what was acknowledged in the same flight, and must be gone */
+inline nack(g, t, m, made, before) {   /* before: what was acknowledged in the same flight, and must be gone */
     if
     :: lease[g] == t && (pending & (before)) != 0 && !BROKEN(NACK_IGNORES_ACK) -> refused = true; SEEN(nack_behind)
     :: lease[g] == t && ((pending & (before)) == 0 || BROKEN(NACK_IGNORES_ACK)) ->
-        attempts[m] = attempts; failure[g] = true;
-        schedule[g] = (attempts >= MAX_ATTEMPTS -> PARKED : LATER); is_parked[g] = (attempts >= MAX_ATTEMPTS);
-        printf("group %d, token %d: message %d failed, tried %d\n", g, t, m, attempts);
+        attempts[m] = made; failure[g] = true;
+        schedule[g] = (made >= MAX_ATTEMPTS -> PARKED : LATER); is_parked[g] = (made >= MAX_ATTEMPTS);
+        printf("group %d, token %d: message %d failed, tried %d\n", g, t, m, made);
         if :: BROKEN(NACK_KEEPS_LEASE) -> answered[g] = true; ran_out[g] = true :: else -> end_lease(g) fi;
         if :: is_parked[g] -> SEEN(parked) :: else fi;
         check_group(g)

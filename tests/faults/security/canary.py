@@ -7,14 +7,12 @@ their environment, which their own user can read: that is not searched.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from sequencer.client import Sequencer
 from sequencer.errors import SequencerError
-from sequencer.server import EmbeddedServer
 from sequencer.settings.options import ConsumerOptions
 from sequencer.values.message import Message
 
@@ -23,22 +21,19 @@ from .search import REPEAT, Search, logs
 from .server import own_server
 
 
-def prove_canary(*, is_quick: bool = False) -> Search:
-    """Search everywhere; if quick, run fewer of the commands."""
+def prove_canary() -> Search:
     search = Search()
     with own_server((f"requirepass {search.password}",), port_option="port") as own:
         url = f"redis://:{search.password}@127.0.0.1:{own.port}"
         with logs() as lines:
             in_process(search, url)
         search.look("logs of this process", "\n".join(lines))
-        commands(search, own, url, is_quick)
+        commands(search, own, url)
         processes(search, own.directory, url)
         with suppress(UnicodeDecodeError):
             for path in own.directory.iterdir():
                 if path.is_file() and path.name != "conf":
                     search.look(f"file {path.name}", path.read_text())
-    if not is_quick:
-        _embedded(search)
     return search
 
 
@@ -104,13 +99,3 @@ def _caught(search: Search, name: str, run: Callable[[], Any]) -> None:
     except Exception as error:
         search.look_at_error(f"error of {name}", error)
         search.problems.append(f"{name}: {type(error).__name__} is no error of ours; repeat: {REPEAT}")
-
-
-def _embedded(search: Search) -> None:
-    """The embedded server's own log and settings: data are in its append-only file, and nowhere else."""
-    with tempfile.TemporaryDirectory(prefix="sqe-") as name, EmbeddedServer(name) as server:
-        search.look("what objects say", repr(server))
-        with Sequencer("q", server.url) as seq:
-            seq.append({"secret": search.payload}, group="g")
-        for path in (server.directory / "server.log", server.directory / "server.conf"):
-            search.look(f"file {path.name}", path.read_text())

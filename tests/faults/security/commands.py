@@ -25,26 +25,18 @@ class Step(NamedTuple):
 
 
 GOOD = '{"group": ["h"], "id": "b", "body": {"secret": "{secret}"}, "headers": {"t": "{secret}"}}'
-QUICK = (
+STEPS = (
     Step(0, "append q", GOOD),
     Step(2, "append q --redis {url}", '{"group": ["g"], "body": {"a": "{secret}"'),
     Step(2, "append q", '{"body": "{secret}"}'),
     Step(4, "consume q --app broken:handle --max-attempts 1 --until-empty"),
     Step(0, "peek q h", shows_payload=True),
     Step(3, "info q --redis {wrong}"),
-)
-MORE = (
-    Step(2, "append q", '{"group": ["g"], "score": "x", "body": "{secret}"}'),
-    Step(2, "append q", '{"group": ["g"], "body": 1, "headers": {"t": "{secret}", "n": 5}}'),
-    Step(2, "append q", '"{secret}"'),
     Step(2, "append q --group-by user", '{"secret": "{secret}"}'),
     Step(2, "append q --redis redis://:{password}@127.0.0.1:{password}", GOOD),
     Step(0, "doctor"),
     Step(3, "doctor --redis {wrong}"),
-    Step(0, "configure q"),
     Step(0, "explain q h"),
-    Step(0, "consume --help"),
-    Step(0, "info"),
     Step(0, "get q h --id b", shows_payload=True),
     Step(0, "resume q h"),
     Step(0, "consume q --exec false --max-attempts 1 --on-failure dead_letter --until-empty"),
@@ -56,14 +48,14 @@ MORE = (
 )
 
 
-def commands(search: Search, own: OwnServer, url: str, is_quick: bool) -> None:
+def commands(search: Search, own: OwnServer, url: str) -> None:
     """What commands print, good ones and failing ones."""
     directory = own.directory
     wrong = url.replace(search.password, f"x{search.password}")
     known = {"{url}": url, "{wrong}": wrong, "{secret}": search.payload, "{password}": search.password}
     (directory / "broken.py").write_text("def handle(message):\n    raise ValueError('no such currency')\n")
     (directory / "absent.py").write_text("from sequencer import Sequencer\nseq = Sequencer('q', 5)\n")
-    for step in QUICK if is_quick else (*QUICK, *MORE):
+    for step in STEPS:
         words, lines = step.words, step.lines
         for name, value in known.items():
             words, lines = words.replace(name, value), lines.replace(name, value)

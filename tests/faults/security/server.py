@@ -1,4 +1,4 @@
-"""A real server of the security fault_test's own, on the loopback, in a directory that is gone afterwards; our
+"""A real server of the security fault test's own, on the loopback, in a directory that is gone afterwards; our
 commands.
 """
 

@@ -1,4 +1,4 @@
-"""TLS with certificates: what is right works through library and command line, and what is wrong is refused at once.
+"""TLS with certificates: what is right works, and what is wrong is refused at once.
 
 Certificates are made by openssl for this run. The server is the first on this machine that speaks TLS.
 """
@@ -18,7 +18,7 @@ from sequencer.errors import ServerError, ServerNotUsable, ServerUnavailable
 from sequencer.net.endpoint import SOCKET_TIMEOUT_S
 from sequencer.server import find_binary
 
-from .server import OwnServer, own_server, run_command
+from .server import own_server
 
 QUICK_S = SOCKET_TIMEOUT_S + 3.0
 """How long a refusal may take: one timeout of the socket, and a slow machine."""
@@ -41,8 +41,8 @@ class Tls:
             self.problems.append(f"{case}: {found}; repeat: {REPEAT}")
 
 
-def prove_tls(*, is_quick: bool = False) -> Tls:
-    """Every case once; if quick, without the one that takes a timeout. Says in `skipped` what is missing for it."""
+def prove_tls() -> Tls:
+    """Every case once. Says in `skipped` what is missing for it."""
     tls = Tls()
     if shutil.which("openssl") is None:
         tls.skipped = "openssl is not on PATH; install openssl"
@@ -55,7 +55,7 @@ def prove_tls(*, is_quick: bool = False) -> Tls:
             tls.skipped = "no server here speaks TLS; install redis-server (of Debian) or valkey-server built with TLS"
             return tls
         tls.server = binary
-        _prove_all(tls, binary, directory, is_quick)
+        _prove_all(tls, binary, directory)
     finally:
         shutil.rmtree(directory)
     return tls
@@ -77,7 +77,7 @@ def make_certificates(directory: Path) -> None:
         _openssl(directory, "x509", "-req", *words, "-days", days, "-out", f"{name}.pem")
 
 
-_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=sequencer fault_test")
+_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=sequencer fault test")
 
 
 def _openssl(directory: Path, *words: str) -> None:
@@ -106,17 +106,18 @@ def tls_binary(directory: Path) -> str | None:
     return None
 
 
-def _prove_all(tls: Tls, binary: str, directory: Path, is_quick: bool) -> None:
+def _prove_all(tls: Tls, binary: str, directory: Path) -> None:
     ca = f"ssl_ca_certs={directory}/ca.pem"
     own = f"&ssl_certfile={directory}/client.pem&ssl_keyfile={directory}/client.key"
     with own_server(options(directory), binary=binary, port_option="tls-port") as server:
         url = f"rediss://127.0.0.1:{server.port}?{ca}"
         _prove_work(tls, "certificate checked", url)
-        _prove_command_line(tls, url, directory)
         _refused(tls, "no CA named", f"rediss://127.0.0.1:{server.port}", ServerNotUsable, "certificate was refused")
         other = f"rediss://127.0.0.1:{server.port}?ssl_ca_certs={directory}/other.pem"
         _refused(tls, "another CA", other, ServerNotUsable, "certificate was refused")
-        _refused(tls, "redis:// to a TLS port", _plain(server), ServerUnavailable, "rediss:// for TLS")
+        _refused(
+            tls, "redis:// to a TLS port", f"redis://127.0.0.1:{server.port}", ServerUnavailable, "rediss:// for TLS"
+        )
     for name, case in (("elsewhere", "another host's certificate"), ("expired", "an expired certificate")):
         with own_server(options(directory, name), binary=binary, port_option="tls-port") as server:
             url = f"rediss://127.0.0.1:{server.port}?{ca}"
@@ -126,14 +127,6 @@ def _prove_all(tls: Tls, binary: str, directory: Path, is_quick: bool) -> None:
         _prove_work(tls, "client certificate", url + own)
         # The server closes the connection, and its alert may or may not be read before that shows.
         _refused(tls, "no client certificate", url, ServerError, "wants a client certificate")
-    if not is_quick:
-        with own_server(binary=binary, port_option="port") as server:
-            url = f"rediss://127.0.0.1:{server.port}?{ca}"
-            _refused(tls, "rediss:// to a plain port", url, ServerUnavailable, "redis:// without TLS")
-
-
-def _plain(server: OwnServer) -> str:
-    return f"redis://127.0.0.1:{server.port}"
 
 
 def _prove_work(tls: Tls, case: str, url: str) -> None:
@@ -144,14 +137,6 @@ def _prove_work(tls: Tls, case: str, url: str) -> None:
         tls.check(case, handled == 40, f"{handled} of 40 messages were handled")
     except ServerError as error:
         tls.check(case, False, error)
-
-
-def _prove_command_line(tls: Tls, url: str, directory: Path) -> None:
-    """append, and consume with two processes, as commands."""
-    lines = "".join(f'{{"group": ["g{n % 4}"], "body": {n}}}\n' for n in range(40))
-    run_command(("append", "line"), directory, lines, SEQUENCER_REDIS=url)
-    done = run_command(("consume", "line", "-n", "2", "--until-empty"), directory, SEQUENCER_REDIS=url)
-    tls.check("append and consume -n 2", done.stdout.count("\n") == 40, f"{done.returncode}, {done.stderr[-300:]}")
 
 
 def _refused(tls: Tls, case: str, url: str, kind: type[ServerError], said: str) -> None:

@@ -80,7 +80,7 @@ class Line:
 
 
 class Cluster:
-    """A primary, a replica behind a slow line, and one Sentinel, which suffices for a fault_test of the client."""
+    """A primary, a replica behind a slow line, and one Sentinel, which suffices for a fault test of the client."""
 
     def __init__(self, directory: Path, delay_s: float, *, binary: str | None = None) -> None:
         self._sentinel: subprocess.Popen[bytes] | None = None

@@ -59,7 +59,7 @@ class Found:
             self.problem(f"{said} {judged.losses} lost; {' / '.join(judged.cases)}".strip())
 
     def check(self, link: Link, shards: list[ShardKeys], said: str) -> bool:
-        """Audit these shards; whether every invariant holds. Raises Interrupted when the fault_test is ended."""
+        """Audit these shards; whether every invariant holds. Raises Interrupted when the fault test is ended."""
         go_on()
         wrong = check_invariants(link, shards)
         if wrong:

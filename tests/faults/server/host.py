@@ -1,4 +1,4 @@
-"""Servers that a fault_test may kill, cut, starve and restart: real processes with settings of their own.
+"""Servers that a fault test may kill, cut, starve and restart: real processes with settings of their own.
 
 Each lives in a directory of its own, on a Unix socket, or on a loopback port where replication needs one. Processes are
 ended by their own handles, never by name.
@@ -30,15 +30,15 @@ LISTING = "appendonlydir"
 
 
 is_ended = threading.Event()
-"""Set when the fault_test is interrupted: its cases run in threads, which hear of it no other way."""
+"""Set when the fault test is interrupted: its cases run in threads, which hear of it no other way."""
 
 
 class Interrupted(Exception):
-    """The fault_test was interrupted: cases end, and remove what is theirs."""
+    """The fault test was interrupted: cases end, and remove what is theirs."""
 
 
 def go_on() -> None:
-    """Raise Interrupted when the fault_test is ended: called wherever a case may take long."""
+    """Raise Interrupted when the fault test is ended: called wherever a case may take long."""
     if is_ended.is_set():
         raise Interrupted
 

@@ -142,7 +142,7 @@ def left(link: Link, keys: ShardKeys) -> int:
 
 
 def wait(is_so: Callable[[], bool], timeout_s: float, pause_s: float = 0.01) -> bool:
-    """Whether it became so in time. Raises Interrupted when the fault_test is ended."""
+    """Whether it became so in time. Raises Interrupted when the fault test is ended."""
     until = time.monotonic() + timeout_s
     while not is_so():
         go_on()

@@ -1,4 +1,4 @@
-"""The shell around the core: stopped, crashed and starved the way operators and machines do it."""
+"""The processes around the core: stopped, crashed and starved the way operators and machines do it."""
 
 from .fault_test import run
 

@@ -1,13 +1,11 @@
 """The application of the cases: a message's body says what its handler does, and each step is written down.
 
-It works in the directory of its scene, which is the working directory. SQ_SIGNALS_IMPORT says what its import does in a
-consumer: "wait" for the gate `import`, or "end" the process; in the supervisor too: "wait everywhere", and "linger",
-which leaves a thread behind.
+It works in the directory of its scene, which is the working directory. SQ_SIGNALS_IMPORT says what its import does:
+"wait" for the gate `import` in a consumer, and "linger", which leaves a thread behind, in the supervisor too.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -56,40 +54,19 @@ def handle(message: Message) -> None:
             wait_for("never")
         except BaseException:
             note("swallowed", id=message.id)
-    if "lock" in body:
-        ctypes.PyDLL(None).sleep(body["lock"])
     if "gate" in body:
         wait_for(body["gate"])
     if "seconds" in body:
         time.sleep(body["seconds"])
     if body.get("die") == "always" or (body.get("die") == "first" and message.attempt == 1):
         os.kill(os.getpid(), signal.SIGKILL)
-    if "crash" in body and not os.path.exists(body["crash"]):
-        Path(body["crash"]).touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    if "fork" in body and os.fork() == 0:
-        note("copy", id=message.id)
-        if body["fork"] == "exit":
-            sys.exit(3)
-        if body["fork"] == "raise":
-            raise ValueError("in a copy")
-        return
     if "stranger" in body:  # what outlives the shell that started it belongs to process 1
         subprocess.run(["/bin/sh", "-c", "exec >/dev/null 2>&1; sleep 1000 &"], check=True)
     note("handled", id=message.id)
 
 
-def _begin(how: str, is_consumer: bool) -> None:
-    if how == "linger":
-        threading.Thread(target=threading.Event().wait, name="lingers").start()
-    if not is_consumer and how != "wait everywhere":
-        return
+if os.environ.get(IMPORT) == "linger":
+    threading.Thread(target=threading.Event().wait, name="lingers").start()
+if os.environ.get(IMPORT) == "wait" and "worker" in (*Path(sys.argv[0]).parts[-2:], Path(sys.argv[0]).stem):
     note("import")
-    if how.startswith("wait"):
-        wait_for("import")
-    if how == "end":
-        os._exit(7)
-
-
-if IMPORT in os.environ:
-    _begin(os.environ[IMPORT], "worker" in Path(sys.argv[0]).parts[-2:] or Path(sys.argv[0]).stem == "worker")
+    wait_for("import")

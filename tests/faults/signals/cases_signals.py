@@ -1,19 +1,15 @@
-"""Cases of signals that were ignored at the start, that come to process 1 of a container, or in the first second."""
+"""Cases of stopping: signals to everybody, ignored ones, process 1, with a grace; and a supervisor that is gone."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from pathlib import Path
 from shutil import which
 
-from sequencer.client import Sequencer
-
 from .case import Case, case
-from .cases_stops import stopping
-from .processes import children, command_line, has_signal, kill
-from .scene import CONTROL_S, QUEUE, LeftOut, Running, Scene
+from .processes import children, command_line, has_signal, is_alive, kill
+from .scene import CONTROL_S, LeftOut, Running, Scene
 from .settings import IMPORT
 
 CASES: list[Case] = []
@@ -26,6 +22,7 @@ NEW_ENTRY = ("-P", "-c", f"{BEGAN}; import sys; from sequencer_start import main
 OLD_ENTRY = ("-P", "-c", f"{BEGAN}; import sys; from sequencer.cli import main; sys.exit(main())")
 LINES = 128
 """`append` sends so many at once."""
+GRACE_S = 0.5
 
 
 def _need_proc() -> None:
@@ -59,7 +56,7 @@ def nohup(scene: Scene) -> None:
     assert scene.attempts("a") == 0, "the interruption counts as an attempt"
 
 
-@case(CASES, orphans_stay="stranger is reaped")
+@case(CASES)
 def process_one(scene: Scene) -> None:
     """As process 1 of a container: strangers are reaped, SIGTERM stops in stages."""
     _need_container()
@@ -82,77 +79,100 @@ def process_one(scene: Scene) -> None:
     scene.expect_end(running, 0)
 
 
-@case(CASES, deaf_at_first="the command ends")
-def process_one_starts(scene: Scene) -> None:
-    """As process 1 of a container, SIGTERM while the application is imported: default actions don't apply there."""
-    _need_container()
-    running = scene.consume(before=CONTAINER, environment={IMPORT: "wait everywhere"})
+def stopping(scene: Scene, running: Running) -> None:
+    scene.wait(lambda: running.told("service stopping"), "the supervisor hears of the stop")
+
+
+@case(CASES, second_signal_interrupts="was interrupted")
+def control_group(scene: Scene) -> None:
+    """systemd's KillMode=control-group: SIGTERM to everybody; and to the consumers once more, as supervisors did."""
+    scene.append("a", {"gate": "gate"}, {})
+    scene.append("b", {"gate": "gate"}, {})
+    running = scene.consume(n=2)
+    scene.wait_begun("a-0", "b-0")
+    consumers = running.consumers()
+    scene.signal(signal.SIGTERM, [running.pid, *consumers], "to all")
+    stopping(scene, running)
+    scene.beat(consumers)
+    scene.signal(signal.SIGTERM, consumers, "to all consumers again")
+    scene.beat(consumers)
+    assert not scene.events("cut"), "a handler was interrupted"
+    scene.open("gate")
+    scene.expect_end(running, 0)
+    assert scene.is_handled("a-0", "b-0"), "what ran was not finished"
+    assert [event["id"] for event in scene.events("begun")].count("a-1") == 0, "something new was begun"
+    assert [info.backlog for info in scene.queue.groups()] == [1, 1], "what ran was not acknowledged"
+
+
+@case(CASES)
+def importing(scene: Scene) -> None:
+    """SIGTERM to everybody while a consumer imports its application."""
+    scene.append("a", {})
+    running = scene.consume(environment={IMPORT: "wait"})
     scene.wait(lambda: scene.events("import"), "the import begins")
-    scene.signal(signal.SIGTERM, children(running.pid), "to process 1 at its start")
-    scene.expect_end(running, 128 + signal.SIGTERM, control_s=CONTROL_S)
+    consumers = running.consumers()
+    scene.signal(signal.SIGTERM, [running.pid, *consumers], "to all, a consumer importing")
+    stopping(scene, running)
+    scene.open("import")
+    scene.expect_end(running, 0)
+    assert "1 dead consumer" not in running.said, "a consumer died of it"
+    assert not scene.events("begun"), "something was begun"
 
 
-@case(CASES, old_entry="a traceback")
-def early_interrupt(scene: Scene) -> None:
-    """Ctrl-C in the first second, from when our own code began: no traceback, whatever the command."""
-    _need_proc()
-    for moment_s in MOMENTS_S:
-        started = {name: _begin(scene, name, moment_s) for name in ("info", "append", "consume")}
-        for name, running in started.items():
-            _interrupt(scene, running, f"{name}-{moment_s}", moment_s)
-        for name, running in started.items():
-            _judge(scene, running, f"{name} after {moment_s} s")
+@case(CASES, no_grace="not within")
+def grace(scene: Scene) -> None:
+    """After the grace what runs is interrupted, and released uncounted."""
+    scene.append("a", {"gate": "never"})
+    running = scene.consume("--grace", str(GRACE_S))
+    scene.wait_begun("a-0")
+    scene.signal(signal.SIGTERM, [running.pid], "to the supervisor, with a grace")
+    scene.expect_end(running, 0, control_s=CONTROL_S)
+    assert scene.attempts("a") == 0, "the interruption counts as an attempt"
 
 
-def _begin(scene: Scene, name: str, moment_s: float) -> Running:
-    program = OLD_ENTRY if scene.control else NEW_ENTRY
-    pipe = subprocess.PIPE if name == "append" else subprocess.DEVNULL
-    running = scene.start(name, QUEUE, program=program, stdin=pipe, environment={"BEGAN": f"{name}-{moment_s}"})
-    if running.process.stdin:
-        scene.keep(running.process.stdin)
-    return running
+@case(CASES)
+def stray_signal(scene: Scene) -> None:
+    """SIGUSR2, by which the control thread interrupts a handler, comes from somebody else."""
+    scene.append("a", {"gate": "gate"})
+    running = scene.consume("--until-empty")
+    scene.wait_begun("a-0")
+    scene.signal(signal.SIGUSR2, running.consumers(), "to a consumer, from a stranger")
+    scene.beat(running.consumers())
+    assert not scene.events("cut"), "the handler was interrupted"
+    scene.open("gate")
+    scene.expect_end(running, 0)
 
 
-def _interrupt(scene: Scene, running: Running, mark: str, moment_s: float) -> None:
-    scene.wait((scene.directory / mark).exists, "our code begins")
-    until = time.monotonic() + 1.0  # later the command may hear it again, and put things in order
-
-    def is_begun() -> bool:
-        return bool(scene.control) or not has_signal(running.pid, "SigCgt", signal.SIGINT) or time.monotonic() > until
-
-    scene.wait(is_begun, "our code has the default action")
-    scene.pass_time(moment_s)
-    scene.signal(signal.SIGINT, [running.pid], "in the first second")
-
-
-def _judge(scene: Scene, running: Running, what: str) -> None:
-    scene.wait(lambda: running.status is not None, f"{what} ends")
-    assert "Traceback" not in running.said, f"a traceback of {what}"
-
-
-@case(CASES, append_says_nothing="does not say", append_lies="is not true")
-def interrupted_append(scene: Scene) -> None:
-    """Ctrl-C in `append`: it says how many are stored, and from which line to go on, and that is true."""
-    _append(scene, "none", '{{"group": ["g"], "body": {}}}\n')
-    _append(scene, "ids", '{{"group": ["g"], "body": 1, "id": "{}"}}\n')
+@case(CASES, end_of_pipe_unheard="without a supervisor")
+def orphans(scene: Scene) -> None:
+    """A supervisor is killed: its consumers end what runs, acknowledge it, and are gone."""
+    scene.append("a", {"gate": "gate"}, {"gate": "gate"})
+    running = scene.consume()
+    scene.wait_begun("a-0")
+    consumers = running.consumers()
+    scene.signal(signal.SIGKILL, [running.pid], "of the supervisor")
+    running.process.wait()
+    scene.pass_time(0.2)
+    scene.beat(consumers)
+    assert not scene.events("cut"), "the handler was interrupted"
+    scene.open("gate")
+    scene.expect(lambda: not any(map(is_alive, consumers)), "consumers without a supervisor end")
+    assert [event["id"] for event in scene.events("handled")] == ["a-0"], "more was begun without a supervisor"
+    info = scene.group("a")
+    assert info is not None, "a-1 was handled without a supervisor"
+    assert (info.head_id, info.state) == ("a-1", "due"), "what ran was not acknowledged and released"
 
 
-def _append(scene: Scene, name: str, line: str) -> None:
-    text = "".join(line.format(number) for number in range(LINES + 5))
-    (scene.directory / name).write_text(text)
-    with Sequencer(name, scene.url, namespace=scene.namespace) as queue:
-        running = scene.start("append", name, stdin=subprocess.PIPE)
-        assert running.process.stdin
-        stream = scene.keep(running.process.stdin)
-        stream.write(text.encode())
-        stream.flush()
-        scene.wait(lambda: queue.info().backlog == LINES, "the first lines are stored")
-        scene.signal(signal.SIGINT, [running.pid], "to append")
-        scene.expect_end(running, 130)
-        stored = f"the lines up to {LINES:,} are stored"
-        assert stored in running.said, f"it does not say what is stored: {running.said}"
-        assert queue.info().backlog == LINES, "what it says of the number stored is not true"
-        first = running.said.partition("--from-line ")[2].split()[:1] or ["1"]
-        again = scene.start("append", name, name, "--from-line", *first)
-        scene.wait(lambda: again.status is not None, "the rest is appended")
-        assert queue.info().backlog == LINES + 5, f"what it says of the rest is not true: {running.said}"
+@case(CASES)
+def orphans_grace(scene: Scene) -> None:
+    """A supervisor with a grace is killed: a handler that waits is interrupted, one that ignores that is ended."""
+    scene.append("waits", {"gate": "never"})
+    scene.append("stubborn", {"stubborn": True})
+    running = scene.consume("--grace", str(GRACE_S), "--lease", "20", n=2, changed=["hurried"])
+    scene.wait_begun("waits-0", "stubborn-0")
+    consumers = running.consumers()
+    scene.signal(signal.SIGKILL, [running.pid], "of the supervisor, with a grace")
+    running.process.wait()
+    scene.expect(lambda: not any(map(is_alive, consumers)), "consumers without a supervisor end")
+    assert scene.attempts("waits") == 0, "the interruption counts as an attempt"
+    assert scene.events("swallowed"), "the stubborn handler was not interrupted before it was ended"

@@ -1,7 +1,7 @@
-"""Consumers and supervisor stopped the way init systems, terminals and orchestrators do it; without a standard error,
-forks, a temporary folder; with threads that linger, outputs that stand still, messages that kill.
+"""Consumers and supervisor stopped the way init systems, terminals and orchestrators do it; without a standard error;
+with threads that linger, outputs that stand still, messages that kill.
 
-Each case is run as it is, and must pass; then with each of its negative control, of which each must be found.
+Each case is run as it is, and must pass; then with its negative control, of which each must be found.
 """
 
 from __future__ import annotations
@@ -17,29 +17,14 @@ from sequencer.server import EmbeddedServer
 
 from ..report import Result, Scale
 from ..server.host import Interrupted, is_ended, workplace
-from . import (
-    cases_crashes,
-    cases_exec,
-    cases_limit,
-    cases_output,
-    cases_run,
-    cases_signals,
-    cases_starts,
-    cases_stops,
-    cases_told,
-)
+from . import cases_signals, cases_work
 from .case import Case
 from .scene import LeftOut, Scene
 
-MODULES = (
-    *(cases_limit, cases_output, cases_run, cases_crashes, cases_starts),
-    *(cases_told, cases_exec, cases_signals, cases_stops),
-)
-"""Those that take longest come first."""
-CASES: Sequence[Case] = [case for module in MODULES for case in module.CASES]
+CASES: Sequence[Case] = [*cases_work.CASES, *cases_signals.CASES]
 SIDE_BY_SIDE = 5
 """They wait more than they work."""
-SMOKE = ("control-group", "stray-signal", "not-a-command")
+SMOKE = ("control-group", "stray-signal")
 ROUNDS = {"smoke": 1, "ci": 1, "nightly": 20}
 ATTEMPTS = 3
 """How often a case is run with a control, until that shows: a few controls depend on what comes first."""
@@ -68,7 +53,7 @@ def run(scale: Scale, *, only: str | None = None) -> Result:
     left_out = sorted({f"{name}: {one.left_out}" for name, one in seen if one.left_out})
     slowest = sorted(((one.seconds, name) for name, one in seen), reverse=True)[:3]
     return Result(
-        name="shell",
+        name="signals",
         command=f"python -m tests.faults signals --scale {scale}{f' --only {only}' if only else ''}",
         runs=sum(one.runs for _, one in seen),
         unit="cases",

@@ -84,7 +84,7 @@ class Scene:
 
     def __init__(self, url: str, directory: Path, control: str = "", *, namespace: str | None = None) -> None:
         self.url, self.directory, self.control = url, directory, control
-        self.namespace = namespace or f"shell{uuid.uuid4().hex[:12]}"
+        self.namespace = namespace or f"signals{uuid.uuid4().hex[:12]}"
         self.faults = Counter[str]()
         self._running: list[Running] = []
         self._open: list[IO[bytes]] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 from sequencer.net.blocking import finish
 from sequencer.queue.session import Session
-from sequencer.settings.options import QueueOptions
+from sequencer.settings.options import queue_options
 
 from .registry import ModelAlone, ModelServer
 
@@ -42,7 +42,7 @@ class ModelNet:
 
 
 def session(net: Any, **options: Any) -> Session:
-    return Session(QueueOptions(queue="q", namespace="n", **options), net)
+    return Session(queue_options("q", "n", options), net)
 
 
 def made(**options: Any) -> tuple[ModelServer, ModelNet, Session]:

@@ -18,7 +18,7 @@ def digest_of(failure: str) -> str:
 class FixedShard(ShardState):
     """Is fixed by hand."""
 
-    def update(self, _p: str, group: str, message_id: str, score: str, due: str, _now: str) -> bytes:
+    def update(self, group: str, message_id: str, score: str, due: str, _now: str) -> bytes:
         stamp = max(self.clock + 1, self.now_us)
         record, lease = self.bodies.get(group, {}).get(message_id), self.leases.get(group)
         if record is None:
@@ -56,7 +56,7 @@ class FixedShard(ShardState):
         visible = self.schedule.get(group, math.inf)
         return group in self.leases and (visible <= self.now_us or visible == PAUSED)
 
-    def pause(self, _p: str, group: str, is_paused: str, _now: str) -> int:
+    def pause(self, group: str, is_paused: str, _now: str) -> int:
         before = self.is_paused if not group else group in self.paused
         if not group:
             self.is_paused = is_paused == "1"
@@ -68,7 +68,7 @@ class FixedShard(ShardState):
                 self.schedule[group] = self.now_us
         return int(before != (is_paused == "1"))
 
-    def redrive(self, _p: str, words: str, ledger: str, _now: str) -> bytes:
+    def redrive(self, _from: str, words: str, ledger: str, _now: str) -> bytes:
         marks, self.clock, pairs = "", self.clock or self.now_us, json.loads(words)
         for letter, digest in zip(pairs[::2], pairs[1::2], strict=True):
             stamp, (group, _, message_id) = letter[:16], letter[16:].partition("\n")
@@ -93,16 +93,28 @@ class FixedShard(ShardState):
                 marks += "+"
         return marks.encode()
 
-    def resume(
-        self, _p: str, group: str, failure: str, member: str, ending: str, mark: str, ledger: str, told: str, _n: str
+    def resume(self, words: str, ending: str, is_bulk: str, _now: str) -> Any:
+        statuses, score, record = [], b"", b""
+        for group, digest, member, mark, ledger, told in json.loads(words):
+            given = group, digest, member, mark, ledger, told, ending
+            status, score, record = self._resume(*given, is_bulk=is_bulk == "1")
+            statuses.append(status)
+        return [statuses, b"" if is_bulk == "1" else score, b"" if is_bulk == "1" else record]
+
+    def _resume(
+        self, group: str, digest: str, member: str, mark: str, ledger: str, told: str, ending: str, *, is_bulk: bool
     ) -> Any:
-        visible = self.schedule.get(group)
+        visible, failure = self.schedule.get(group), self.failures.get(group, "")
+        if is_bulk:
+            if not failure or not math.isinf(visible or 0):
+                return [b"gone", b"", b""]
+            member = member or self.members(group)[0]
         if visible is None:
             return [b"missing", b"", b""]
         is_over = ending and self.is_over(group)
         if group in self.leases and visible < PAUSED and not is_over:
             return [b"leased", b"", b""]
-        if self.failures.get(group, "") != failure:
+        if (failure and digest_of(failure)) != digest:
             return [b"changed", b"", b""]
         if ending and not member:
             return [b"unfailed", b"", b""]
@@ -126,7 +138,7 @@ class FixedShard(ShardState):
             if ending:
                 if ending == "dead":
                     self.bury(group, member, self.orders[group][member], record, failure)
-                else:
+                elif not is_bulk:
                     self.skipped = {f"{member[:16]}{group}\n{member[16:]}"}
                 self.remove(group, [member])
                 self.remember([f"{group}\n{member[16:]}"])
@@ -139,19 +151,3 @@ class FixedShard(ShardState):
             self.schedule[group] = self.now_us
         self.drop_empty()
         return [b"resumed", (score if ending else "").encode(), (record if ending else "").encode()]
-
-    def resume_many(self, _p: str, words: str, ending: str, _now: str) -> bytes:
-        marks = ""
-        for group, digest, member, mark in json.loads(words):
-            failure = self.failures.get(group)
-            if failure is None or not math.isinf(self.schedule.get(group, 0)):
-                marks += "-"
-            elif digest_of(failure) != digest:
-                marks += "!"
-            else:
-                kept, first = self.skipped, member or self.members(group)[0]
-                how = ending.replace("drop", "discard")
-                self.resume(_p, group, failure, first, how, mark if ending else "", "", "", _now)
-                self.skipped = kept
-                marks += "+"
-        return marks.encode()

@@ -139,7 +139,6 @@ class ModelShard(ArrivingShard, FixedShard):
 
     def nack(
         self,
-        _p: str,
         group: str,
         token: str,
         member: str,
@@ -190,7 +189,7 @@ class ModelShard(ArrivingShard, FixedShard):
         count, since = known.get("missing", 0) + 1, known.get("missing_us", self.now_us)
         return f'{{"missing":{count},"missing_us":{since},{failure[1:]}'
 
-    def note(self, _p: str, group: str, token: str, member: str, before: str, ledger: str, progressed: str) -> int:
+    def note(self, group: str, token: str, member: str, before: str, ledger: str, progressed: str) -> int:
         if not self.holds(group, token):
             return 0
         if before in self.orders.get(group, {}):
@@ -203,7 +202,7 @@ class ModelShard(ArrivingShard, FixedShard):
             self.bodies[group][member[16:]] = self.rewritten(record, "0" if progressed == "1" else "", ledger)
         return 1
 
-    def renew(self, words: str, lease_ms: str, _now: str, alone: str) -> list[int]:
+    def renew(self, words: str, lease_ms: str, alone: str, _now: str) -> list[int]:
         stale = []
         for position, (group, token) in enumerate(json.loads(words), 1):
             if self.holds(group, token):

@@ -134,7 +134,7 @@ class _AnyLetter(Shard):
         return True
 
 
-# -- the rest of the rules: the negative control of the fault_tests
+# -- the rest of the rules: the negative control of the fault tests
 # ---------------------------------------------------------
 
 

@@ -19,13 +19,13 @@ end
 
 -- Entries of the call, and the key of each group's order. `retire`: false where no group has a
 -- number.
-local function release(valid, orders, hint, retire, mark_us, mark_cap)
+local function release(valid, orders, hint, retire)
   local gone, visibles, free = free_of(valid, orders)
   if #gone > 0 then
     call('ZREM', schedule, unpack(gone))
   end
   for _, group in ipairs(retire and gone or {}) do
-    retire(group, mark_us, mark_cap)
+    retire(group)
   end
   if #visibles > 0 then
     call('ZADD', schedule, unpack(visibles))

@@ -1,16 +1,9 @@
 -- halt: groups that were due and are not taken.
---+ memory/retire
+--+ forget
 local function park_broken(group, error_text) -- whose order is no zset
   call('ZADD', schedule, 'inf', group)
   call('HDEL', leases, group)
   call('HSET', failures, group, cjson.encode({type = 'Broken', message = error_text}))
-end
-
-local function forget(group, mark_us, mark_cap) -- one that was deleted by hand
-  call('ZREM', schedule, group)
-  call('HDEL', leases, group)
-  call('HDEL', failures, group)
-  retire(group, mark_us, mark_cap)
 end
 
 local function deferred(group, at) -- until its head may be handled; what the reply says of that

@@ -1,10 +1,25 @@
--- behind: what a script says of a message that ended behind a failure. The failure knows the attempts
--- of a message whose record does not count them.
+-- behind: what a script says of a message that ended behind a failure: how, and with which error.
 --+ failure/failure_of
---+ history/said
--- `letter`: of the outcome; `failure`: as it is kept, or "".
-local function ended_behind(letter, member, record, failure)
+--+ failure/first_of
+--+ history/ended
+local function clean(word)
+  local text = tostring(word or ''):gsub('%c', ' ')
+  return text
+end
+
+-- `letter`: of the outcome; `failure`: as it is kept, or "": it knows the attempts of a message
+-- whose record does not count them. `text`: how and when, perhaps with consumer and kind, where the
+-- caller knows that.
+local function ended_behind(letter, member, record, failure, text)
   local known = failure ~= '' and failure_of(failure) or nil
-  local attempts = known and tonumber(known.attempt) or sub(record, 17, 20)
-  return with_error(ended_text(letter, member, attempts), known)
+  if not text or text == '' then
+    text = ended_text(letter, member, known and tonumber(known.attempt) or sub(record, 17, 20))
+  end
+  if not known then return text end
+  local _, lines = text:gsub('\n', '')
+  local said = {text, clean(known.owner), clean(known.kind), clean(first_of(known, 500))}
+  for _ = 1, math.min(lines, 2) do
+    table.remove(said, 2)
+  end
+  return table.concat(said, '\n')
 end

@@ -1,5 +1,16 @@
 -- content: all that history has of a message that ended; "" for what it has not.
---+ history/found_in
+--+ history/listed
+-- How it ended, of the newest where it has several; and the key of the bodies of that bucket.
+local function found_in_history(field)
+  local buckets = listed()
+  for i = #buckets - 1, 1, -2 do
+    local key = prefix .. 'history:' .. buckets[i]
+    local text = call('HGET', key, field)
+    if text then return text, key .. ':bodies' end
+  end
+  return nil, nil
+end
+
 -- How it ended; what is kept of it, as of a dead letter; the id under which it was appended again;
 -- the key that has both.
 local function all_of_history(field)

@@ -1,4 +1,5 @@
 -- of_append: what an append writes into the history.
+--+ history/ended
 local function history_of_append()
   local open, ended = open_history(true), {}
 

@@ -1,16 +1,17 @@
 -- open: history says what became of messages that ended, in buckets of time: `histories` (zset:
 -- bucket -> its end, us), and of each bucket a hash `history:BUCKET` (group, newline, id -> what
--- became of it). A bucket is named by its beginning. It is over after a 24th of the window, or
--- with a 24th of the cap; so what is dropped is a 24th, whatever the policy was. `memory` has the
--- bucket that is written into, its end, when the oldest is to be dropped, and whether it has
--- bodies: history:open, history:end, history:due, history:bodies. With bodies there is a second
--- hash, `history:BUCKET:bodies` (group, newline, id -> what a dead letter keeps: score, newline,
--- failure, newline, record; newline, group, newline, id -> the stamp of one that ran again, and
--- its new id). A message that ended while the server was full has none there.
+-- became of it). A bucket is named by its beginning. It is over after a 24th of the window, or with
+-- a 24th of the cap; so what is dropped is a 24th, whatever the policy was. `memory` has the bucket
+-- that is written into, its end, when the oldest is to be dropped, and whether it has bodies:
+-- history:open, history:end, history:due, history:bodies. With bodies there is a second hash,
+-- `history:BUCKET:bodies` (group, newline, id -> what a dead letter keeps: score, newline, failure,
+-- newline, record; newline, group, newline, id -> the stamp of one that ran again, and its new id).
+-- A full server takes no bodies: consumers are to drain it.
+--+ history/listed
 local PARTS = 24
 
--- Looked up before the first write; nil where no history is kept.
--- `room`: see has_room.
+-- Nil where no history is kept. Called before the first write: behind that the server refuses
+-- nothing any more. `room`: whether it takes bodies; nil to ask it.
 local function open_history(room)
   local window, cap, bodies = unpack(call('HMGET', prefix .. 'policy', 'history_us', 'history_cap',
     'history_bodies'))
@@ -19,6 +20,9 @@ local function open_history(room)
   local open = {window = window, cap = tonumber(cap or nil) or 1000000, span = window / PARTS}
   open.share = math.max(1, math.floor(open.cap / PARTS))
   open.has_bodies, open.endings, open.bodies = bodies == '1', {}, {}
+  if room == nil and open.has_bodies then
+    room = type(pcall('HINCRBY', stats, 'handled', 0)) ~= 'table'
+  end
   open.takes_bodies = open.has_bodies and room
   local known = call('HMGET', memory, 'history:open', 'history:end', 'history:due',
     'history:bodies')

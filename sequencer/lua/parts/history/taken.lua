@@ -1,9 +1,11 @@
 -- taken: what an ack writes into the history: of the messages that it took away. What an earlier
 -- sending took away is there already.
+--+ history/keep
 --+ ledger
--- `open`: the bucket; `texts`: of each member of each entry what is said of it, or that and its
--- last ledger; `failures`: the key, where there are any.
-local function taken_in(open, texts, failures)
+-- `open`: the bucket, nil where no history is kept; `texts`: of each member of each entry what is
+-- said of it, or that and its last ledger.
+local function taken_in(open, texts)
+  if not open then return nil end
   local taken, kept = {}, {}
 
   -- Looks up contents, before they are taken away. `word`: of the entry; its members from 6 on.
@@ -15,7 +17,7 @@ local function taken_in(open, texts, failures)
     end
     kept.records = pcall('HMGET', prefix .. 'body:' .. word[1], unpack(ids))
     kept.scores = pcall('ZMSCORE', order, unpack(word, 6))
-    kept.failure = failures and call('HGET', failures, word[1]) or ''
+    kept.failure = call('HGET', failures, word[1]) or ''
   end
 
   local function content_of(j, member, ledger) -- score, failure, record

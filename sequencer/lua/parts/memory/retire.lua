@@ -2,9 +2,10 @@
 -- forgotten in time.
 --+ memory/numbers
 --+ memory/remember_marks
-local function retire(group, window, cap)
+local function retire(group)
   local mark = call('HGET', numbers, group)
   if mark then
-    remember_marks({group, mark}, window, cap)
+    local policy = call('HMGET', prefix .. 'policy', 'mark_us', 'mark_cap')
+    remember_marks({group, mark}, tonumber(policy[1] or 0), tonumber(policy[2] or 0))
   end
 end

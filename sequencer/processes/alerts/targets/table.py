@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
-
 from ....errors import ConfigurationError, shown
-from ....settings.tables import SECRET, converted, value_of
-from ....values.checks import check_name, nearest, seconds_of
+from ....settings.option import Seconds, Text, declared, fields_of, option, read_table
+from ....settings.tables import SECRET, value_of
+from ....values.checks import check_name, nearest
 from ..notice import Notice
 from .by_apprise import ByApprise
 from .command import Command, words_of
@@ -50,14 +50,15 @@ class Target(Protocol):
         """Returns once the receiver said that it has the notice. Raises DeliveryFailed."""
 
 
-class TargetTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetTable:
     """`[targets.NAME]`."""
 
-    type: str = ""
-    url: str | None = None
-    secret: str | None = None
-    exec: str | None = None
-    timeout: float | str = "5s"
+    type: str = option(Text(), "", "What it is: webhook, command, feishu, pagerduty, ...", ("run",))
+    url: str | None = option(Text("text", is_secret=True), None, "Where notices go, as env:NAME.", ("run",))
+    secret: str | None = option(Text("text", is_secret=True), None, "Signs them, or the key, as env:NAME.", ("run",))
+    exec: str | None = option(Text("a command"), None, "Of a command: what is run for each notice.", ("run",))
+    timeout_s: float = option(Seconds(0.1, MAX_TIMEOUT_S), 5.0, "How long one attempt may take.", ("run",))
 
 
 def read_target(name: str, table: Any, *, directory: Path = Path(), hidden: Collection[str] = ()) -> Target:
@@ -70,7 +71,8 @@ def read_target(name: str, table: Any, *, directory: Path = Path(), hidden: Coll
         check_name("target", name)
         if not isinstance(table, dict):
             raise ConfigurationError('it must be a table with a type, as in type = "webhook"')
-        return _made(name, converted(table, TargetTable, secret=("url", "secret")), directory, frozenset(hidden))
+        given = fields_of(TargetTable, read_table(table, declared(TargetTable)))
+        return _made(name, TargetTable(**given), directory, frozenset(hidden))
     except ConfigurationError as error:
         raise ConfigurationError(f"targets.{name}: {error}") from error
 
@@ -83,7 +85,7 @@ def _made(name: str, table: TargetTable, directory: Path, hidden: frozenset[str]
     for word in ("exec", "url", "secret"):
         if getattr(table, word) is not None and word not in TAKES.get(kind, {"url"}):
             raise ConfigurationError(f"{word} is nothing that type {kind!r} takes; leave it out")
-    timeout_s = seconds_of("timeout", table.timeout, 0.1, MAX_TIMEOUT_S)
+    timeout_s = table.timeout_s
     if kind == "command":
         words = words_of(table.exec or "", directory)
         return Command(name=name, words=words, directory=directory, hidden=hidden, timeout_s=timeout_s)

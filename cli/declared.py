@@ -1,0 +1,66 @@
+"""The options of `settings/options.py` as options of commands."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from ..settings.option import Choice, Flag, Names, Option, Seconds, Taker, Whole, taken_by
+from .app import DURATION, FunctionT
+
+
+def takes(command: Taker, *kinds: type) -> Callable[[FunctionT], FunctionT]:
+    """Give a command the options that it takes of these dataclasses, before its `--redis`: what a call or a variable
+    names comes by `**given`, as a keyword argument would.
+    """
+
+    def take(function: FunctionT) -> FunctionT:
+        known = taken_by(command, *kinds)
+        own = [one for one in inspect.signature(function, eval_str=True).parameters.values() if one.name != "given"]
+        at = next(index for index, one in enumerate(own) if one.name == "redis")
+
+        def called(**values: Any) -> Any:
+            named = {name: values.pop(name) for name in known}
+            given = {name: known[name].kind.split(value) for name, value in named.items() if value is not None}
+            return function(**values, **given)
+
+        shown = [
+            *own[:at],
+            *(_parameter(one, known, is_set=command == "configure") for one in known.values()),
+            *own[at:],
+        ]
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        called.__name__, called.__doc__, called.__module__ = function.__name__, function.__doc__, function.__module__
+        called.__annotations__ = {one.name: one.annotation for one in shown}
+        signature = inspect.Signature([one.replace(kind=keyword) for one in shown])
+        called.__signature__ = signature  # type: ignore[attr-defined]
+        return called  # type: ignore[return-value]
+
+    return take
+
+
+def _parameter(option: Option, known: Mapping[str, Option], *, is_set: bool) -> inspect.Parameter:
+    """`is_set`: where it stays as it is unless it is named, so that there is no default to show."""
+    kind, flag, more = option.kind, option.flag, dict[str, Any]()
+    plain: Any = str
+    match kind:
+        case Seconds():
+            plain, more = float, DURATION
+        case Whole():
+            plain = int
+        case Choice():
+            plain = kind.literal
+        case Flag():
+            plain = bool
+            flag += f"/--no-{flag[2:]}" if is_set else ""
+        case _:
+            more = {"metavar": "NAMES"} if isinstance(kind, Names) else {}
+    help = re.sub("`([a-z_]+)`", lambda name: known[name[1]].flag if name[1] in known else name[1], option.help)
+    help += f" [default: {option.default_text}]" if option.default_text and not is_set else ""
+    shown = typer.Option(flag, help=help, envvar=option.variable, show_default=False, **more)
+    hint = Annotated[plain | None, shown]
+    return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)

@@ -1,0 +1,11 @@
+-- check_keys: what may be written has its types. Asked before the first write: Lua does not roll
+-- back.
+--+ memory/check_memory
+local function check_keys()
+  check_memory()
+  call('LLEN', dispatch)
+  call('HLEN', stats)
+  call('ZCARD', schedule)
+  call('ZCARD', dead)
+  call('HLEN', letters)
+end
