@@ -41,7 +41,7 @@ async def prove_shards(net: Net, shards: Iterable[ShardKeys], *, page: int = PAG
     for stream, last in streams:
         async for record in read_records(net, stream, last, page):
             prover.add(record)
-    return prover.fault_test()
+    return prover.report()
 
 
 async def read_records(net: Net, stream: str, last: bytes, page: int = PAGE) -> AsyncIterator[AuditRecord]:

@@ -153,8 +153,8 @@ REFUSALS: dict[str, str | Callable[[Fields], str]] = {
     "no_failed_head": _no_failed_head,
     "other_head": "group {group} stands at {head!r} now, not at {id!r}; check again",
     "number_missing": "group {group} waits for a missing number (see explain); append it, or skip it without an id",
-    "skip_refused": "message {id!r} of group {group} is not skipped: effects of its steps are noted, and the next step "
-    "would not know. Let it end, or skip it all the same with yes=True (--yes), or as a dead letter, which keeps them",
+    "skip_refused": "message {id!r} of group {group} is not skipped: effects of its steps are noted. Make it a dead "
+    "letter, which keeps them (dead_letter=True, --dead-letter), or pass yes=True (--yes): unskip can undo that",
     "skip_unknown": _skip_unknown,
     "pending_again": "message {id!r} of group {group} is pending again; see get",
     "nothing_skipped": "no skipped message of group {group} is kept in queue {queue!r} (id: {id}): it is there "

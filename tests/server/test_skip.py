@@ -33,7 +33,7 @@ def drain(seq: Sequencer) -> list[tuple[str, str]]:
 
 def test_a_skip_by_id_leaves_another_head_alone(make: Callable[..., Sequencer]) -> None:
     seq = parked(make)
-    with pytest.raises(NotParked, match=r"group g stands at 'm1' by now, not at 'm2'"):
+    with pytest.raises(NotParked, match=r"group g stands at 'm1' now, not at 'm2'"):
         seq.skip("g", id="m2")
     assert [message.id for message in seq.peek("g")] == ["m1", "m2", "m3"]
     assert seq.explain("g").reason == "parked"

@@ -92,7 +92,7 @@ def by_both_ways(answer: Any, *, shards: int, replace: bool, **options: Any) -> 
     return found[0], found[1]
 
 
-WAITING: dict[str, Any] = {"wait_replicas": 2, "wait_timeout_s": 0.5}
+WAITING: dict[str, Any] = {"wait_replicas": 2, "wait_timeout": 0.5}
 EVERY: list[tuple[str, Any]] = [
     *((f"mark {sign}", f"{sign}".encode() + STAMP) for sign in "+=!#<~x"),
     ("handled", b"=" + b"0" * 16),

@@ -171,7 +171,7 @@ def test_who_names_none_takes_what_the_queue_has_and_another_value_is_refused() 
         with pytest.raises(ConfigurationError, match=said):
             run(session.shards(register=True))
     more = Session(QueueOptions(queue="orders", score_by="at"), queue._net)
-    run(more.shards())
+    run(more.shards(register=True))
     assert queue.fields == more.fields.now == BodyFields(("user.id",), "n", "at")
 
 

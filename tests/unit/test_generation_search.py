@@ -90,7 +90,7 @@ def test_the_names_of_all_are_read_only_where_a_queue_is_made_in_the_same_round_
     at = net.one.asked.index(("HSET", INDEX, "q", "p3"))
     assert net.one.asked[at + 1] == ("HGETALL", INDEX)
     other = ModelNet(server)
-    run(session(other).shards())
+    run(session(other).shards(register=True))
     assert ("HGETALL", INDEX) not in other.one.asked
 
 
@@ -112,7 +112,7 @@ def test_who_did_not_know_a_queue_whose_policy_is_gone_refuses() -> None:
     run(seq.shards(register=True))
     server.hashes.clear()  # its messages are there, and the shard's clock
     with pytest.raises(DataError, match="neither a registration nor a policy"):
-        run(session(ModelNet(server)).shards())
+        run(session(ModelNet(server)).shards(register=True))
     run(seq.find_generation(net.one))
     assert server.hashes[REGISTRY]["table"] == "0 1"
 
