@@ -50,6 +50,7 @@ def figures() -> dict[str, int]:
         "benchmark lines": lines(".py", "benchmarks"),
         "wheel lines": lines(".py", *product) + lines(".lua", "sequencer"),
         "readme lines": lines("README.md", "README.md"),
+        "docs lines": lines(".md", "docs"),
     }
 
 

@@ -9,8 +9,8 @@ import typer
 from ..client import Sequencer, find_server
 from ..doctor.diagnose import diagnose, is_healthy
 from ..doctor.rights import ROLES, acl_rules
+from ..texts.findings import Finding
 from ..values.checks import check_name
-from ..values.views import Finding
 from .app import (
     FINE,
     FOUND,

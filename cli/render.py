@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from select import POLLOUT, poll  # bound here: an app that is refused for patching the library may have taken it
 from typing import Any
 
@@ -17,7 +18,7 @@ from rich.console import Console
 
 from ..processes.logs import FLUSH_S, encoding_of
 from ..texts.commands import command, moving
-from ..texts.explanations import no_consumers_text
+from ..texts.explanations import no_consumers_text, start_consumers
 from ..texts.words import json_line, many, moment, named, plain, quoted
 from ..values.history import MessageInfo
 from ..values.message import Message, PastAttempt
@@ -149,7 +150,8 @@ def outage_line(info: QueueInfo) -> str:
 def no_consumers_line(info: QueueInfo, near: str = "") -> str:
     """That nobody consumes the queue, and the command that begins to. `near`: of which its name is perhaps a typo."""
     assert info.no_consumers is not None
-    said = no_consumers_text(info.no_consumers, info.queue, info.namespace)
+    start = start_consumers(info.queue, info.namespace)
+    said = f"{no_consumers_text(asdict(info.no_consumers))}; start consumers: {start}"
     said += f"; or, if {near!r} was meant, {moving(info.queue, near, info.namespace)}" if near else ""
     return plain(f"{info.queue}: {said}")
 

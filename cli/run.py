@@ -37,7 +37,7 @@ def run(
 ) -> int:
     """Run the consumers of many queues, as a file says.
 
-    The file is sequencer.toml, or [tool.sequencer] of pyproject.toml; cli/README.md lists what it may say. SIGHUP reads
+    The file is sequencer.toml, or [tool.sequencer] of pyproject.toml; see docs/configuration.md. SIGHUP reads
     it again, and replaces consumers one by one by new code. SIGTERM and Ctrl-C stop in stages, as with consume.
     """
     path, log = find(file), ctx.obj or LogOptions()

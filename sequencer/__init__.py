@@ -20,6 +20,8 @@ Each room knows one thing; a room imports only those below it:
     lua          the scripts
 """
 
+from .texts.explanations import Explanation
+from .texts.findings import Finding as Finding
 from .values import version  # noqa: F401 - it refuses systems that we do not run on
 
 # isort: split
@@ -35,12 +37,11 @@ from .texts.events import Event
 from .values.history import MessageInfo
 from .values.message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused, StepCall
 from .values.version import VERSION as __version__
-from .values.views import DeadLetter, Explanation, GroupInfo, QueueInfo
+from .values.views import DeadLetter, GroupInfo, QueueInfo
 
 # isort: split
 # What is rarely named: it is in `sequencer.values`, and stays here.
 from .values.views import AuditReport as AuditReport
-from .values.views import Finding as Finding
 from .values.views import Gap as Gap
 from .values.views import OutageInfo as OutageInfo
 from .values.views import Redriven as Redriven

@@ -45,10 +45,10 @@ from .settings.policy import Policy
 from .store.group import encode_group
 from .store.item import Group, Id, Score
 from .store.keys import shard_of
+from .texts.findings import Finding
 from .values.checks import check_name
 from .values.durations import Duration
 from .values.message import ConsumeSummary, Receipt
-from .values.views import Finding
 
 
 class Sequencer(Registered):

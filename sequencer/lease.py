@@ -239,8 +239,7 @@ class Lease:
             self._invalidate()
         now = time.monotonic()
         held.tried = self._given_at.get(held.leased.key, now), now
-        told = one.told(held.leased.members[held.done])
-        done: Nacked = self._run(calls.nack(self._keys, entry := held.give_up(told)))
+        done: Nacked = self._run(calls.nack(self._keys, entry := held.give_up(one)))
         held.is_open = False
         if one.decision.outage:
             self._events.failed(one.answered(done))
@@ -248,7 +247,7 @@ class Lease:
             self._events.outages([Began(done.held, entry.failure)])
         if not done.is_valid:
             self._lost(held)
-        if held.leased.is_probe and told.ends_outage:
+        if held.leased.is_probe and one.ends_outage:
             self._end_probe(held, "close")
 
     def _end_probe(self, held: HeldGroup, action: Literal["close", "probe"]) -> None:

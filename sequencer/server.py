@@ -102,7 +102,7 @@ def find_binary() -> str:
         said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
         if parse_version(said.partition("v=")[2]) >= MIN_VERSION:
             return path
-        tried.append(f"{path}: {said.strip()[:60] or 'no version'}, 6.2 or later is needed")
+        tried.append(f"{path}: {said.strip()[:60] or 'no version'}, 7.0 or later is needed")
     raise ServerNotUsable(f"no embedded server here ({'; '.join(tried)}); install it: {INSTALL}, or pass redis=URL")
 
 

@@ -39,7 +39,7 @@ from .interruption import interrupt, is_ctrl_c
 from .registered import Work
 from .renewer import Renewer
 from .step_calls import StepCalls
-from .time_limit import time_limit
+from .time_limit import TimeLimit
 
 T = TypeVar("T")
 
@@ -131,11 +131,11 @@ class Consumer:
 
     def run(self) -> ConsumeSummary:
         """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense, and
-        ConfigurationError where the application has the signal that `handler_timeout` needs.
+        ConfigurationError where `handler_timeout` can't hold: outside the main thread, or without its signal.
         """
         if self._options.handler_timeout_s is None:
             return self._run()
-        self._renewer.limit = self._step_calls.limit = limit = time_limit(self._options.handler_timeout_s)
+        self._renewer.limit = self._step_calls.limit = limit = TimeLimit(self._options.handler_timeout_s)
         with limit.in_force():
             return self._run()
 

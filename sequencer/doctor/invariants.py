@@ -26,13 +26,14 @@ from typing import Any
 
 from ..calls.examine import Checked, Found, repair
 from ..net.link import Link
+from ..store.group import decode_group
 from ..store.history.ending import bucket_began_us
 from ..store.keys import ShardKeys
-from ..store.record import id_of
+from ..store.ledger import LedgerError, decode_ledger
+from ..store.ledger.written import written_at
+from ..store.record import STAMP_DIGITS, DeadLetterName, id_of
 from ..store.replies import scanned, texts
-from ..values.views import Finding
-from .outage import broken_outage
-from .sentences import finding_of, has_once, judged
+from ..texts.findings import Finding, finding
 
 PAGE = 500
 """Names read by one command."""
@@ -53,6 +54,31 @@ TYPES = {
     "set": ("paused", "seen", "seen_old"),
     "stream": ("audit",),
 }
+
+CODES = {
+    "type": "wrong type",
+    "no content": "dead letter without content",
+    "unlisted": "dead letter unlisted",
+    "no record": "message without record",
+    "head": "record differs",
+    "score": "score differs",
+    "ledger": "ledger broken",
+    "dead ledger": "dead letter ledger broken",
+    "skipped ledger": "skipped ledger broken",
+    "no place": "record without place",
+    "empty": "empty group scheduled",
+    "lease": "lease without group",
+    "failure": "failure without group",
+    "token": "lease unreadable",
+    "leased and parked": "leased and parked",
+    "ahead": "stamp ahead of clock",
+    "clock": "shard clock unreadable",
+    "unscheduled": "group unscheduled",
+    "parked": "parked without reason",
+    "paused": "paused without entry",
+}
+"""Name in the script's reply -> code of the finding."""
+_LEDGERS = ("ledger", "dead ledger", "skipped ledger")
 
 
 def check_invariants(link: Link, shards: list[ShardKeys]) -> list[str]:
@@ -97,16 +123,13 @@ class InvariantCheck:
         types = self._link.commands([("TYPE", key) for key in wanted])
         for (key, kind), found in zip(wanted.items(), types, strict=True):
             if found.decode() not in (kind, "none"):
-                text = (
-                    f"key {key!r} is of type {found.decode()}, not {kind}; rename or delete it, then check this shard"
-                )
-                yield Finding("keys", "problem", text)
+                yield finding("wrong type", key=key, type=found.decode(), wanted=kind)
 
     def _shard(self, keys: ShardKeys) -> Iterator[Finding]:
-        yield from broken_outage(self._link, keys, repair=self._repair)
+        yield from self._outage(keys)
         skipped = texts(self._link.command("HKEYS", keys.skipped))
         whole: Checked = self._link.run_one(repair(keys, "", skipped=skipped, dry_run=not self._repair))
-        yield from (finding_of("", one) for one in self._judged(whole.found))
+        yield from (_finding("", one) for one in self._judged(whole.found))
         for names in self._scan("ZSCAN", keys.schedule):
             yield from self._groups(keys, names)
         for key in (keys.leases, keys.failures):
@@ -119,7 +142,26 @@ class InvariantCheck:
         if listed != kept:
             for names in self._scan("HSCAN", keys.letters, RECORDS_PAGE):
                 self._check_letters(keys, names, found)
-        yield from (finding_of("", one) for one in found.values())
+        yield from (_finding("", one) for one in found.values())
+
+    def _outage(self, keys: ShardKeys) -> Iterator[Finding]:
+        """What holds the shard back, and what is known of it, are written and removed at once: one without the
+        other.
+        """
+        asked = [("HGET", keys.policy, "probe_us"), ("HGET", keys.outage, "opened_us")]
+        before, (probe_us, opened_us) = self._link.commands(asked), self._link.commands(asked)
+        if before != [probe_us, opened_us]:
+            return  # it began, was probed or ended just now
+        names = {"key": keys.outage, "policy": keys.policy}
+        if probe_us is not None and not (probe_us.isdigit() and opened_us is not None):
+            if self._repair:
+                self._link.commands([("HDEL", keys.policy, "probe_us"), ("DEL", keys.outage)])
+            value = probe_us[:30].decode("utf-8", "replace")
+            yield finding("outage without start", self._repair, value=value, **names)
+        elif probe_us is None and opened_us is not None:
+            if self._repair:
+                self._link.command("DEL", keys.outage)
+            yield finding("outage without probe", self._repair, **names)
 
     def _keys(self, shards: Sequence[ShardKeys]) -> Iterator[Finding]:
         """Groups that have keys only, and keys that are not ours."""
@@ -138,7 +180,7 @@ class InvariantCheck:
                 elif prefix in by_prefix and name.startswith(by_prefix[prefix].history("")):
                     yield from self._bucket(by_prefix[prefix], name)
                 elif prefix in by_prefix and name not in known:
-                    yield Finding("keys", "problem", f"unknown key {name!r}; nothing of ours wrote it")
+                    yield finding("unknown key", key=name)
             for prefix, some in groups.items():
                 yield from self._unscheduled(by_prefix[prefix], list(some))
 
@@ -147,12 +189,11 @@ class InvariantCheck:
         name = key.removeprefix(keys.history("")).removesuffix(":bodies")
         listed, kind = self._link.commands([("ZSCORE", keys.histories, name), ("TYPE", key)])
         if kind not in (b"hash", b"none"):
-            yield Finding("keys", "problem", f"key {key!r} is of type {kind.decode()}, not hash; rename or delete it")
+            yield finding("wrong type", key=key, type=kind.decode(), wanted="hash")
         elif listed is None and kind == b"hash":
             if self._repair:
                 self._link.command("ZADD", keys.histories, "NX", bucket_began_us(name), name)
-            text = f"history {key!r} is not listed, so that it would stay for ever"
-            yield Finding("keys", "problem", text, repaired=self._repair)
+            yield finding("history unlisted", self._repair, key=key)
 
     def _unscheduled(self, keys: ShardKeys, groups: Sequence[str]) -> Iterator[Finding]:
         """Check those of these groups that are not in the schedule, and were not checked before."""
@@ -182,7 +223,7 @@ class InvariantCheck:
                 repaired = [one.what for one in all_found.values() if one.repaired]
                 self.lost += repaired.count("no record")
                 self.emptied += "empty" in repaired and "no record" not in repaired
-                yield from (finding_of(group, one) for one in all_found.values())
+                yield from (_finding(group, one) for one in all_found.values())
 
     def _check_members(
         self, keys: ShardKeys, groups: Sequence[str], found: dict[str, dict[tuple[str, str], Found]]
@@ -228,8 +269,10 @@ class InvariantCheck:
                 left = left[max(1, check.looked_at) :]
 
     def _judged(self, found: Sequence[Found]) -> list[Found]:
-        self.has_once = self.has_once or has_once(found)
-        return judged(found)
+        """What is broken. The script reports all ledgers; those that are sound are left out."""
+        self.has_once = self.has_once or any(_has_once(one.detail) for one in found if one.what in _LEDGERS)
+        said = [(one, _ledger_problem(one.detail) if one.what in _LEDGERS else one.detail) for one in found]
+        return [one._replace(detail=detail) for one, detail in said if detail or one.what not in _LEDGERS]
 
     def _scan(self, command: str, key: str, page: int = PAGE) -> Iterator[list[str]]:
         """The names in a key, or the keys that begin with it, a page at a time, until the limit."""
@@ -263,3 +306,45 @@ def _group_of(keys: ShardKeys, name: str) -> str:
 
 def _pages(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     return (items[first : first + size] for first in range(0, len(items), size))
+
+
+def _finding(group: str, one: Found) -> Finding:
+    """The finding for one row of the script's reply about this group; "" for none."""
+    code, fields = CODES[one.what], {"name": one.name, "detail": one.detail}
+    if code == "wrong type":
+        return finding(code, key=one.name, type="another", wanted="ours")
+    if code == "group unscheduled" and one.repaired and one.detail == "failed":
+        code = "group unscheduled behind a failure"
+    if code.startswith(("dead letter", "skipped")):
+        stamp, encoded, id = DeadLetterName.parse(one.name)
+        if stamp.isdecimal() and len(stamp) == STAMP_DIGITS and encoded and id:  # of others: as it is
+            return finding(code, one.repaired, group=decode_group(encoded), id=id, **fields)
+        return finding(code, one.repaired, **fields)
+    if one.what in ("no record", "head", "score", "ledger", "no place"):
+        fields["id"] = one.name if one.what == "no place" else id_of(one.name)
+    return finding(code, one.repaired, group=decode_group(group) if group else (), **fields)
+
+
+def _has_once(told: str) -> bool:
+    kept = told.partition(" ")[2].encode("utf-8", "surrogateescape")
+    try:
+        return any(entry.once for entry in decode_ledger(written_at(kept, 0)[0].ledger).entries)
+    except LedgerError:  # it is reported as broken
+        return False
+
+
+def _ledger_problem(told: str) -> str:
+    """What is wrong with a ledger as its record has it, behind the shard's clock; "" for one that is sound."""
+    clock, _, text = told.partition(" ")
+    kept = text.encode("utf-8", "surrogateescape")
+    written = written_at(kept, 0)[0]
+    if written.text() != kept:
+        return "has other digits before it than belong to its bytes"
+    try:
+        ledger = decode_ledger(written.ledger)
+    except LedgerError as error:
+        return f"can't be used: {error}"
+    if ledger.has_effects != written.has_effects:
+        return f"says effects {written.has_effects}, and its steps say {ledger.has_effects}"
+    ahead = [entry.name for entry in ledger.entries if entry.token > int(clock)]
+    return f"names a lease ahead of the clock, in step {ahead[0]}" if ahead else ""

@@ -7,54 +7,37 @@ Where a group has been due for longer, and nobody holds any, no consumer is work
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import NamedTuple
 
 from ..calls.net_protocol import Alone, Command
 from ..errors import SequencerError, ServerNotUsable
-from ..net.link import ConnectionAlone, Link, finish
+from ..net.link import ConnectionAlone, finish
 from ..store.group import decode_group
 from ..store.keys import PAUSED, ShardKeys, consumer_name
 from ..store.record import number_of, owner_of
 from ..store.replies import micros, pairs, scanned, text
-from ..texts.commands import command
-from ..texts.explanations import advice, no_consumers_text
-from ..texts.words import many, named, plain
+from ..texts.findings import Finding
 from ..values.owner import NoConsumers, is_held_long
-from ..values.views import Finding
+from .scope import Scope
 
 PAGE = 500
 NO_CONSUMERS_S = 10.0
 """A group that has been due for this long, while nobody holds any, says that nobody consumes: twice IDLE_S."""
 
 
-def held_long(link: Link, namespace: str, queue: str, shards: list[ShardKeys], most: int) -> Iterator[Finding]:
-    """A warning for each group, up to `most`, that is leased for more than LONG_LEASES leases: it may be meant so."""
-    count = 0
-    for keys in shards:
-        for group, owner, seconds in _held(link, keys):
-            count += 1
-            if count <= most:
-                parts = decode_group(group)
-                see = command("explain", queue, *parts, namespace=namespace)
-                said = f"group {named(parts)} is leased by {plain(owner)} for {seconds:.0f} s"
-                said += f"; {advice(plain(owner))}; to take its message away, see: {see}"
-                yield Finding("leases", "warning", f"queue {queue}: {said}", group=parts)
-    if count > most:
-        yield Finding("leases", "warning", f"queue {queue}: and {count - most} more like these")
-
-
-def _held(link: Link, keys: ShardKeys) -> Iterator[tuple[str, str, float]]:
-    """Group, owner and seconds of each such lease."""
-    now_us = micros(link.command("TIME"))
-    cursor: bytes | None = b"0"
-    while cursor is not None:
-        cursor, words = scanned(link.command("HSCAN", keys.leases, cursor, "COUNT", PAGE))
-        leases = [(text(group), lease) for group, lease in pairs(words) if number_of(lease)]
-        times = link.command("ZMSCORE", keys.schedule, *[group for group, _ in leases]) if leases else []
-        for (group, lease), at in zip(leases, times, strict=True):
-            since_us, until_us = number_of(lease), float(at or 0)
-            if now_us < until_us < PAUSED and is_held_long(now_us, since_us, until_us):
-                yield group, owner_of(lease), (now_us - since_us) / 1e6
+def held_long(scope: Scope) -> Iterator[Finding]:
+    """Each group that is leased for more than LONG_LEASES leases: it may be meant so."""
+    for keys in scope.shards:
+        now_us = micros(scope.link.command("TIME"))
+        for page in scope.pages("HSCAN", keys.leases, PAGE):
+            leases = [(text(group), lease) for group, lease in page if number_of(lease)]
+            times = scope.link.command("ZMSCORE", keys.schedule, *[group for group, _ in leases]) if leases else []
+            for (group, lease), at in zip(leases, times, strict=True):
+                since_us, until_us = number_of(lease), float(at or 0)
+                if now_us < until_us < PAUSED and is_held_long(now_us, since_us, until_us):
+                    fields = {"owner": owner_of(lease), "held_s": (now_us - since_us) / 1e6}
+                    yield scope.found("held long", group=decode_group(group), **fields)
 
 
 # -- nobody consumes --------------------------------------------------------------------------------------------
@@ -190,17 +173,14 @@ async def _connections(alone: Alone, name: str) -> int | None:
     return sum(f"name={name}" in line.split(" ") for line in lines)
 
 
-def told_parked(link: Link, namespace: str, queue: str, shards: list[ShardKeys]) -> Iterator[Finding]:
-    """Groups that stand still until a person lets them go on: no fault of the data."""
-    count = sum(link.commands([("ZCOUNT", keys.schedule, "inf", "inf") for keys in shards]))
-    if count:
-        see = command("parked", queue, namespace=namespace)
-        yield Finding("parked", "warning", f"queue {queue}: {many(count, 'parked group')}; see: {see}")
+def parked_groups(scope: Scope) -> Iterator[Finding]:
+    """Groups that stand still until an operator lets them go on: no fault of the data."""
+    if count := sum(scope.link.commands([("ZCOUNT", keys.schedule, "inf", "inf") for keys in scope.shards])):
+        yield scope.found("parked groups", count=count)
 
 
-def told_no_consumers(link: Link, namespace: str, queue: str, shards: Sequence[ShardKeys]) -> Iterator[Finding]:
+def without_consumers(scope: Scope) -> Iterator[Finding]:
     """A warning where groups are due and nobody consumes: it may be meant so. Raises ServerError."""
-    alone = ConnectionAlone(link.connection(), link.endpoint.name)
-    found = finish(find_no_consumers(alone, shards, namespace, queue))
-    if found:
-        yield Finding("consumers", "warning", f"queue {queue}: {plain(no_consumers_text(found, queue, namespace))}")
+    alone = ConnectionAlone(scope.link.connection(), scope.link.endpoint.name)
+    if found := finish(find_no_consumers(alone, scope.shards, scope.namespace, scope.queue)):
+        yield scope.found("no consumers", **asdict(found))

@@ -6,18 +6,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from ..errors import SequencerError, shown
 from ..net.link import Link
 from ..settings.options import MAX_SHARDS
-from ..store.keys import index_key, registry_key, shard_keys
+from ..store.keys import ShardKeys, index_key, registry_key, shard_keys
 from ..store.registration import INDEX_WORD, Registration, foreign_index, is_index_word, of_shard, registered
 from ..store.replies import pairs, scanned
-from ..texts.commands import command
-from ..texts.words import many, quoted
+from ..texts.findings import Finding, finding
 from ..values.checks import is_name
-from ..values.views import Finding
 from .server import admin_command, reply_or_error
 
 
@@ -29,7 +29,7 @@ def check_registrations(
     kind, _ = reply_or_error(link, "TYPE", index)
     is_foreign = kind not in (None, b"none", b"hash")
     if is_foreign:
-        yield Finding("queues", "problem", foreign_index(index, namespace))
+        yield finding("foreign index", said=foreign_index(index, namespace))
         repair = False  # nothing can be written into it
     words = [] if is_foreign else link.command("HGETALL", index)
     listed = {name.decode("utf-8", "replace"): word for name, word in pairs(words)}
@@ -37,176 +37,146 @@ def check_registrations(
     for name in sorted({*listed, *used} | ({queue} if queue else set())):
         if queue not in (None, name):
             continue
-        word = listed.get(name)
         if not is_name(name):
-            text = f"{index} has {shown(name)}, which no queue can be called: lists leave it out"
-            yield Finding("queues", "problem", f"{text}; HDEL {index} {quoted(name)}")
+            yield finding("invalid name", index=index, name=name)
             continue
-        if word is not None and not is_index_word(word):
-            text = f"{index} says {word[:60]!r} of queue {name}, which no client of ours wrote: lists leave it out"
-            there = registered(_fields(link, registry_key(namespace, name))) if repair else None
-            if there and _is_fixed(link, "HSET", index, name, INDEX_WORD):
-                yield Finding("queues", "problem", text, True)
-            else:
-                yield Finding("queues", "problem", f"{text}; a client that uses it fixes it, or HDEL {index} {name}")
-        elif is_foreign:
-            pass
-        elif word is None and name in used and (there := registered(_fields(link, registry_key(namespace, name)))):
-            is_fixed = repair and _is_fixed(link, "HSET", index, name, INDEX_WORD)
-            told = "" if is_fixed else f"; to tell it: {_repair(name, namespace)}"
-            yield Finding("queues", "problem", f"queue {name} has keys, but {index} does not know it{told}", is_fixed)
+        one = _Queue(link, namespace, name, used.get(name, 0), shards, repair)
+        word = listed.get(name)
+        is_odd = word is not None and not is_index_word(word)
+        is_missing = word is None and name in used and not is_foreign
+        if is_missing or is_odd:
+            is_known = (is_missing or repair) and registered(_fields(link, one.registry)) is not None
+            is_repaired = is_known and one.is_written("HSET", index, name, INDEX_WORD)
+            if word is not None:
+                value = word[:60].decode("utf-8", "replace")
+                yield one.found("index value foreign", is_repaired, index=index, value=value)
+            elif is_known:
+                yield one.found("not in index", is_repaired, index=index)
         if name in used or name in listed:
-            yield from _check_queue(link, namespace, name, used.get(name, 0), shards, repair)
+            yield from one.check()
 
 
-def _repair(queue: str, namespace: str) -> str:
-    return command("doctor", queue, namespace=namespace, options=["--repair"])
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """One queue: what is registered, and what its shards say."""
 
+    link: Link
+    namespace: str
+    name: str
+    used: int
+    """How many shards have keys."""
+    shards: dict[str, int]
+    repair: bool
 
-def _is_fixed(link: Link, *words: object) -> bool:
-    """Whether the server took it: one that is full does not, and the rest is to be looked at."""
-    return not reply_or_error(link, *words)[1]
+    def found(self, code: str, repaired: bool = False, /, **fields: Any) -> Finding:
+        return finding(code, repaired, queue=self.name, namespace=self.namespace, **fields)
 
+    def is_written(self, *words: object) -> bool:
+        """Whether a repair is wanted and the server took it: one that is full does not, and the rest is to be read."""
+        return self.repair and not reply_or_error(self.link, *words)[1]
 
-def _check_queue(
-    link: Link, namespace: str, queue: str, used: int, shards: dict[str, int], repair: bool
-) -> Iterator[Finding]:
-    key = registry_key(namespace, queue)
-    try:
-        there = registered(_fields(link, key))
-        if there and not there.is_deleted:
-            there.packed()  # raises where the policy lacks what scripts read
-        copy = of_shard(_fields(link, shard_keys(namespace, queue, 0).policy))
-    except SequencerError as error:
-        yield Finding("queues", "problem", f"queue {queue}: {key} can't be read ({error})")
-        return
-    except (ValueError, KeyError) as error:
-        text = f"queue {queue}: {key}, or what its first shard says of it, can't be read ({error})"
-        yield Finding("queues", "problem", f"{text}; DEL {key} lets a client that uses the queue write it anew")
-        return
-    if there is None:
-        yield from _check_unregistered(link, namespace, queue, copy, used, shards, repair)
-        return
-    shards[queue] = len(there.tags)
-    if there.is_deleted:
-        text = f"queue {queue} is being deleted, and that did not come to its end"
-        yield Finding("queues", "problem", f"{text}: sequencer delete {queue} --yes")
-        return
-    if used > len(there.tags):
-        yield from _check_unknown_shards(link, namespace, queue, len(there.tags))
-    yield from _check_shards(link, namespace, queue, there, repair)
+    def keys(self, shard: int) -> ShardKeys:
+        return shard_keys(self.namespace, self.name, shard)
 
+    @property
+    def registry(self) -> str:
+        return registry_key(self.namespace, self.name)
 
-def _check_shards(link: Link, namespace: str, queue: str, there: Registration, repair: bool) -> Iterator[Finding]:
-    """Shards whose generation or policy is not what is registered: the next client that uses the queue brings it to
-    them.
-    """
-    for tag in there.tags:
-        keys = shard_keys(namespace, queue, tag)
-        fields = _fields(link, keys.policy)
-        if "generation" not in fields:
-            text = f"queue {queue} is registered, but shard {tag} has no policy"
-            yield Finding("queues", "warning", f"{text}; the next client that uses the queue brings it")
-        elif (fields["generation"], fields.get("version")) != (there.generation, str(there.version)):
-            text = f"queue {queue}: shard {tag} has generation {fields['generation']}, version {fields.get('version')}"
-            told = f"{text}; registered are {there.generation}, {there.version}"
-            yield Finding("queues", "warning", f"{told}; the next client that uses the queue brings it")
-        elif wrong := {name: value for name, value in there.policy.items() if fields.get(name) != value}:
-            words = ("HSET", keys.policy, *chain.from_iterable(wrong.items()), "packed", there.packed())
-            is_fixed = repair and _is_fixed(link, *words)
-            said = ", ".join(f"{name} is {shown(fields.get(name))}, registered {shown(wrong[name])}" for name in wrong)
-            text = f"queue {queue}: {keys.policy} says another policy than is registered ({said})"
-            told = "" if is_fixed else f"; to bring what is registered: {_repair(queue, namespace)}"
-            yield Finding("queues", "problem", text + told, is_fixed)
-        elif fields.get("packed") != there.packed():
-            is_fixed = repair and _is_fixed(link, "HSET", keys.policy, "packed", there.packed())
-            text = f"queue {queue}: {keys.policy} has not the field packed that its other fields make"
-            told = "" if is_fixed else "; the next client that uses the queue corrects it, or doctor --repair"
-            yield Finding("queues", "problem", text + told, is_fixed)
-
-
-def _check_unknown_shards(link: Link, namespace: str, queue: str, known: int) -> Iterator[Finding]:
-    """Shards that are in no table, after another look at all names."""
-    groups, messages = Counter[int](), Counter[int]()
-    pattern = _pattern(namespace, re.escape(queue))
-    for page in _pages_of_names(link, f"{{{namespace}:{queue}:"):
-        for match in filter(None, map(pattern.match, page)):
-            name, shard = match.string, int(match[2])
-            if known <= shard < MAX_SHARDS:
-                is_order = name.startswith(shard_keys(namespace, queue, shard).order("").encode())
-                groups[shard] += is_order
-                messages[shard] += (reply_or_error(link, "ZCARD", name)[0] or 0) if is_order else 0
-    for shard in sorted(groups):
-        yield _unknown_shard(link, namespace, queue, shard, known, (groups[shard], messages[shard]))
-
-
-def _unknown_shard(link: Link, namespace: str, queue: str, shard: int, known: int, counts: tuple[int, int]) -> Finding:
-    """No client looks at it, and no command but these reaches what lies there. `counts`: its groups and messages."""
-    keys, saved = shard_keys(namespace, queue, shard), f"{queue}-shard-{shard}"
-    groups, messages = counts
-    letters = reply_or_error(link, "ZCARD", keys.dead)[0] or 0
-    own = f"redis-cli --scan --pattern '{keys.prefix}*'"
-    text = (
-        f"queue {queue} is registered with {many(known, 'shard')}, and there is a shard {shard} that nobody reads: "
-        f"it holds {many(messages, 'message')} of {many(groups, 'group')}, and {many(letters, 'dead letter')}"
-    )
-    if groups or letters:
-        make = command("configure", saved, namespace=namespace, options=["--on-late", "handle"])
-        text += (
-            f"; to keep them, as queue {saved}: {make}; {own} | grep -vxF -e '{keys.policy}' -e '{keys.clock}' | "
-            'while IFS= read -r key; do redis-cli RENAME "$key" '
-            f"'{shard_keys(namespace, saved, 0).prefix}'\"${{key#*\\}}:}}\"; done"
-        )
-    text += f"; to destroy all that is in this shard: {own} | tr '\\n' '\\0' | xargs -0 redis-cli UNLINK"
-    return Finding("queues", "problem", text)
-
-
-def _check_unregistered(
-    link: Link,
-    namespace: str,
-    queue: str,
-    copy: Registration | None,
-    used: int,
-    shards: dict[str, int],
-    repair: bool,
-) -> Iterator[Finding]:
-    """Of a queue whose registry was lost."""
-    if copy and not copy.is_deleted:
-        shards[queue] = len(copy.tags)
-        text = f"queue {queue} has a policy in its shards, but {registry_key(namespace, queue)} is lost"
-        yield Finding("queues", "warning", f"{text}; a client that uses the queue makes it again within a minute")
-        return
-    if used:
-        shards[queue] = used
-        if left := _copy_left(link, namespace, queue, used):
-            yield _restored(link, namespace, queue, *left, repair)
+    def check(self) -> Iterator[Finding]:
+        try:
+            there = registered(_fields(self.link, self.registry))
+            if there and not there.is_deleted:
+                there.packed()  # raises where the policy lacks what scripts read
+            copy = of_shard(_fields(self.link, self.keys(0).policy))
+        except (SequencerError, ValueError, KeyError) as error:
+            may_go = not isinstance(error, SequencerError)  # another protocol's is left alone
+            yield self.found("registration unreadable", key=self.registry, error=str(error), deletable=may_go)
             return
-        text = f"queue {queue} has keys in {many(used, 'shard')}, but neither a registration nor a policy"
-        clock = quoted(shard_keys(namespace, queue, 0).clock)
-        make = command("append", queue, "/dev/null", namespace=namespace, options=["--shards", str(used)])
-        text += ": a program that used it before registers it again, with its policy; where none runs, the policy "
-        text += "is lost: stop the consumers, and set it again (sequencer configure) before they start; to register "
-        text += f"it: {admin_command(link.endpoint)} DEL {clock} && {make} && {_repair(queue, namespace)}"
-        yield Finding("queues", "problem", text)
+        if there is None:
+            yield from self._unregistered(copy)
+            return
+        self.shards[self.name] = len(there.tags)
+        if there.is_deleted:
+            yield self.found("deletion unfinished")
+            return
+        if self.used > len(there.tags):
+            yield from self._unknown_shards(len(there.tags))
+        yield from self._shards(there)
 
+    def _shards(self, there: Registration) -> Iterator[Finding]:
+        """Shards whose generation or policy is not what is registered: the next client that uses the queue brings
+        it.
+        """
+        for tag in there.tags:
+            key = shard_keys(self.namespace, self.name, tag).policy
+            fields = _fields(self.link, key)
+            if "generation" not in fields:
+                yield self.found("shard without policy", shard=tag)
+            elif (fields["generation"], fields.get("version")) != (there.generation, str(there.version)):
+                is_of = {"generation": fields["generation"], "version": fields.get("version")}
+                wanted = {"wanted_generation": there.generation, "wanted_version": there.version}
+                yield self.found("shard outdated", shard=tag, **is_of, **wanted)
+            elif wrong := {name: value for name, value in there.policy.items() if fields.get(name) != value}:
+                words = ("HSET", key, *chain.from_iterable(wrong.items()), "packed", there.packed())
+                said = ", ".join(
+                    f"{name}: {shown(fields.get(name))}, registered {shown(value)}" for name, value in wrong.items()
+                )
+                yield self.found("shard policy differs", self.is_written(*words), key=key, differences=said)
+            elif fields.get("packed") != there.packed():
+                is_repaired = self.is_written("HSET", key, "packed", there.packed())
+                yield self.found("shard policy unpacked", is_repaired, key=key)
 
-def _copy_left(link: Link, namespace: str, queue: str, used: int) -> tuple[int, dict[str, str]] | None:
-    """Another shard than the first, with its policy, which says what was registered."""
-    for shard in range(1, used):
-        fields = _fields(link, shard_keys(namespace, queue, shard).policy)
-        with suppress(ValueError, KeyError):
-            if (copy := of_shard(fields)) and not copy.is_deleted:
-                return shard, fields
-    return None
+    def _unknown_shards(self, known: int) -> Iterator[Finding]:
+        """Shards that are in no table, which no client reads; after another look at all names."""
+        groups, messages = Counter[int](), Counter[int]()
+        pattern = _pattern(self.namespace, re.escape(self.name))
+        for page in _pages_of_names(self.link, f"{{{self.namespace}:{self.name}:"):
+            for match in filter(None, map(pattern.match, page)):
+                shard = int(match[2])
+                if known <= shard < MAX_SHARDS:
+                    is_order = match.string.startswith(self.keys(shard).order("").encode())
+                    groups[shard] += is_order
+                    messages[shard] += (reply_or_error(self.link, "ZCARD", match.string)[0] or 0) if is_order else 0
+        for shard in sorted(groups):
+            keys, to = self.keys(shard), f"{self.name}-shard-{shard}"
+            yield self.found(
+                "unknown shard",
+                known=known,
+                shard=shard,
+                messages=messages[shard],
+                groups=groups[shard],
+                dead=reply_or_error(self.link, "ZCARD", keys.dead)[0] or 0,
+                prefix=keys.prefix,
+                unmoved=(keys.policy, keys.clock),
+                to=to,
+                to_prefix=shard_keys(self.namespace, to, 0).prefix,
+            )
 
+    def _unregistered(self, copy: Registration | None) -> Iterator[Finding]:
+        """Of a queue whose registry was lost."""
+        if copy and not copy.is_deleted:
+            self.shards[self.name] = len(copy.tags)
+            yield self.found("registry lost", key=self.registry)
+        elif self.used:
+            self.shards[self.name] = self.used
+            yield self._restored() or self.found(
+                "unregistered",
+                shards=self.used,
+                clock=self.keys(0).clock,
+                cli=admin_command(self.link.endpoint),
+            )
 
-def _restored(link: Link, namespace: str, queue: str, shard: int, fields: dict[str, str], repair: bool) -> Finding:
-    """Of a queue that only other shards than the first know yet: a client finds it by the first."""
-    first = shard_keys(namespace, queue, 0).policy
-    is_fixed = repair and _is_fixed(link, "HSET", first, *chain.from_iterable(fields.items()))
-    text = f"queue {queue}: {registry_key(namespace, queue)} and {first} are lost, and shard {shard} has a copy"
-    told = "" if is_fixed else f"; to bring it there: {_repair(queue, namespace)}"
-    return Finding("queues", "problem", text + told, is_fixed)
+    def _restored(self) -> Finding | None:
+        """Of a queue that only other shards than the first know yet: a client finds it by the first."""
+        for shard in range(1, self.used):
+            fields = _fields(self.link, self.keys(shard).policy)
+            with suppress(ValueError, KeyError):
+                if (copy := of_shard(fields)) and not copy.is_deleted:
+                    first = self.keys(0).policy
+                    is_repaired = self.is_written("HSET", first, *chain.from_iterable(fields.items()))
+                    where = {"key": self.registry, "policy": first, "shard": shard}
+                    return self.found("first shard lost", is_repaired, **where)
+        return None
 
 
 def _fields(link: Link, key: str) -> dict[str, str]:

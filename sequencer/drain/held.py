@@ -38,7 +38,7 @@ from ..settings.pace import ACK_AFTER_S, RELEASE_S, RENEW_PART, RENEWER_AFTER_S,
 from ..settings.policy import HistoryKept
 from ..store.keys import ShardKeys
 from .held_group import HeldGroup, History
-from .outcome import Told
+from .outcome import Failed
 from .pending_acks import PendingAcks, Sending
 
 
@@ -143,13 +143,13 @@ class Held:
         if self.finished_at is None:
             self.finished_at = began
 
-    def fail(self, group: HeldGroup, told: Told) -> None:
+    def fail(self, group: HeldGroup, failed: Failed) -> None:
         """The handler of the group's next message failed: the group ends here for this consumer."""
         if not group.is_open:
             return
         self._settle(group, group.done, release=False)
-        self.pending_acks.nacks.append(group.give_up(told))
-        if group.leased.is_probe and told.ends_outage:
+        self.pending_acks.nacks.append(group.give_up(failed))
+        if group.leased.is_probe and failed.ends_outage:
             self.pending_acks.probes.append(ProbeEnd("close", group.leased.token))
         group.is_open = False
 

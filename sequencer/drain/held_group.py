@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from ..calls.claim import LeasedGroup
 from ..calls.settle import Ack, EndingSaid, HandlerRun, Nack, Note
+from ..store.failure import encode_failure
 from ..store.history.ending import PLAIN, Remark, all_handled, handled
 from ..store.ledger import Written
 from ..store.watermark import advance
-from .outcome import Told
+from .outcome import Failed
 
 DRIFT = 0.001
 """So fast two clocks may part: what is known of the other one gets less exact with time."""
@@ -132,34 +133,32 @@ class HeldGroup:
         before = leased.members[self.done - 1] if self.done else ""
         return Note(leased.key, leased.token, leased.members[self.done], before, written, has_progressed)
 
-    def give_up(self, told: Told) -> Nack:
+    def give_up(self, failed: Failed) -> Nack:
         """The entry for a failure of the next message; in a sequence, a message given up counts as passed.
 
         Of one that is parked the script leaves the mark.
         """
-        leased, is_passed = self.leased, told.delay_s is None and self.mark.startswith("#")
-        is_redriven = [leased.messages[self.done].redriven]
-        mark = advance(self.mark, [leased.scores[self.done]], is_redriven) if is_passed else ""
+        leased, at, decision, steps = self.leased, self.done, failed.decision, failed.steps
+        is_over = decision.delay_s is None
+        mark, ended = "", ""
+        if is_over and self.mark.startswith("#"):
+            mark = advance(self.mark, [leased.scores[at]], [leased.messages[at].redriven])
+        if self.history and self.tried and is_over and decision.ending == "drop" and failed.was_tried:
+            ended = self.history.dropped(self, *self.tried)
         return Nack(
             leased.key,
             leased.token,
-            leased.members[self.done],
-            told.attempts,
-            told.delay_s,
-            told.failure,
-            told.ending,
+            leased.members[at],
+            failed.failure.attempt if steps is None else steps.unanswered,
+            decision.delay_s,
+            encode_failure(failed.failure, leased.members[at]),
+            decision.ending,
             mark,
-            told.is_late,
-            told.outage,
-            told.is_timeout,
-            written=told.written,
-            has_progressed=told.has_progressed,
-            is_missing=told.is_missing,
-            ended=self._dropped(told),
+            failed.is_late,
+            decision.outage,
+            failed.is_timeout,
+            written=steps.written if steps else None,
+            has_progressed=steps is not None and steps.has_progressed,
+            is_missing=failed.is_missing,
+            ended=ended,
         )
-
-    def _dropped(self, told: Told) -> str:
-        is_dropped = told.delay_s is None and told.ending == "drop"
-        if not (self.history and self.tried and is_dropped and told.was_tried):
-            return ""
-        return self.history.dropped(self, *self.tried)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from ..calls.outage import ShardOutage, Waits
 from ..calls.settle import Ending, Nacked
 from ..errors import HandlerTimeout, LeaseExpired, Outage, Park, Retry, SetAside, TooLate, Undecodable, WrongSignal
 from ..settings.error_names import is_named
 from ..settings.options import OnFailure, QueueOptions
-from ..store.failure import encode_failure
 from ..store.ledger import Written
 from ..texts.words import many
 from ..values.message import Failure, Message
@@ -27,33 +25,6 @@ class Decision:
     """Of an outage: how long its group waits. It counts no attempt, unless the server says that it does; then the rest
     holds.
     """
-
-
-class Told(NamedTuple):
-    """What the server is told of a failed message."""
-
-    attempts: int
-    delay_s: float | None
-    failure: bytes
-    """As it is kept."""
-    ending: Ending = "park"
-    is_late: bool = False
-    outage: Waits | None = None
-    is_timeout: bool = False
-    """Whether its handler took too long."""
-    was_tried: bool = True
-    """Whether its handler ran."""
-    written: Written | None = None
-    """The ledger of its steps, to be written into its record."""
-    has_progressed: bool = False
-    """Whether a step became done since the last write."""
-    is_missing: bool = False
-    """Whether this version of the program lacks what the message needs."""
-
-    @property
-    def ends_outage(self) -> bool:
-        """Whether this failure of a probe shows that what all handlers need is there."""
-        return self.was_tried and not (self.outage or self.is_timeout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +62,26 @@ class Failed:
         """Whether it is given up because it was late: no attempt failed."""
         return isinstance(self.error, TooLate)
 
-    def told(self, member: str) -> Told:
-        """What the server is told of it."""
-        steps = self.steps
-        was_tried = not isinstance(self.error, TooLate | Undecodable | LeaseExpired)
-        return Told(
-            self.failure.attempt if steps is None else steps.unanswered,
-            self.decision.delay_s,
-            encode_failure(self.failure, member),
-            self.decision.ending,
-            self.is_late,
-            self.decision.outage,
-            is_timeout=isinstance(self.error, HandlerTimeout),
-            was_tried=was_tried if steps is None else steps.was_tried,
-            written=steps.written if steps else None,
-            has_progressed=steps is not None and steps.has_progressed,
-            is_missing=steps is not None and steps.is_missing,
-        )
+    @property
+    def is_missing(self) -> bool:
+        """Whether this version of the program lacks what the message needs."""
+        return self.steps is not None and self.steps.is_missing
+
+    @property
+    def was_tried(self) -> bool:
+        """Whether its handler, or a step of it, ran."""
+        if self.steps is not None:
+            return self.steps.was_tried
+        return not isinstance(self.error, TooLate | Undecodable | LeaseExpired)
+
+    @property
+    def is_timeout(self) -> bool:
+        return isinstance(self.error, HandlerTimeout)
+
+    @property
+    def ends_outage(self) -> bool:
+        """Whether this failure of a probe shows that what all handlers need is there."""
+        return self.was_tried and not (self.decision.outage or self.is_timeout)
 
     def answered(self, done: Nacked | None) -> Failed:
         """An outage, as the server took it; None: nobody knows, as no answer came."""

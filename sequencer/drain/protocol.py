@@ -25,7 +25,7 @@ from .batch import BatchEnd, BatchSize
 from .effects import Ahead, Clock, Control, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Tell, Wait
 from .held import Held
 from .held_group import HeldGroup
-from .outcome import Failed, failed_with
+from .outcome import Failed
 from .steps import events
 from .steps.actions import Finished, Stopped, Unfinished
 from .steps.declared import InlineHandler, Steps
@@ -132,24 +132,14 @@ def drain(
             if is_open is None:
                 is_open = yield Locked(partial(getattr, group, "is_open"))
             if is_open:
-                problem = yield from _handle_group(held, group, end, queue, control, clock, runner)
+                problem = yield from _handle_group(group, end, runner)
                 if isinstance(problem, StopConsuming):
                     control.is_stopping = True
-                elif isinstance(problem, Unfinished) and problem.is_missing:
-                    yield from _release(held, group, runner, problem)
                 elif problem is not None:
-                    message, member = group.leased.messages[group.done], group.leased.members[group.done]
-                    if isinstance(problem, Unfinished):
-                        one = runner.failed(problem, group)
-                    else:
-                        at, is_held = wall(), group.is_open
-                        one = failed_with(queue, message, problem, owner=owner, at=at, random=random(), is_held=is_held)
-                    failed, late = failed + (not one.is_late), late + one.is_late
-                    if one.decision.outage:
-                        yield from _tell_outage(held, group, one, member)
-                    else:
-                        yield one
-                        yield Locked(partial(held.fail, group, one.told(member)))
+                    one = runner.failed(problem, group)
+                    late += one.is_late
+                    failed += not (one.is_late or one.is_missing)
+                    yield from _give_up(group, runner, one)
             if held.is_held_back or clock() >= end.latest_s:
                 break
         is_alone = not (claimed.has_more or held.is_more_due)
@@ -168,35 +158,31 @@ def drain(
     return ConsumeSummary(reason, held.handled, failed, held.lost)  # type: ignore[arg-type]
 
 
-def _tell_outage(held: Held, group: HeldGroup, one: Failed, member: str) -> Generator[Effect, Any, None]:
-    """Of an outage the server says what becomes of it, and whether it holds the shard back: so it is asked first."""
-    yield Locked(partial(held.fail, group, one.told(member)))
-    with suppress(ServerUnavailable):
-        yield Flush(is_awaited=True)
-    yield one.answered((yield Locked(partial(held.take_nacked, group.leased))))
-
-
-def _release(held: Held, group: HeldGroup, runner: StepRunner, problem: Unfinished) -> Generator[Effect, Any, None]:
-    """This version lacks the kind of its head, or a step of it: another may have them."""
-    one, member = runner.failed(problem, group), group.leased.members[group.done]
-    if runner.waited_s >= MISSING_S:
-        yield Tell(events.step_missing(runner.queue, runner.owner, one.message, one.error, runner.waited_s))
-    yield Locked(partial(held.fail, group, one.told(member)))
+def _give_up(group: HeldGroup, runner: StepRunner, one: Failed) -> Generator[Effect, Any, None]:
+    """The head of the group is not handled now. It is told before the server learns of it; but of an outage the server
+    says what becomes of it, and whether it holds the shard back: so it is asked first.
+    """
+    held = runner.held
+    if one.is_missing:  # another version of the program may have what it needs
+        if runner.waited_s >= MISSING_S:
+            yield Tell(events.step_missing(runner.queue, runner.owner, one.message, one.error, runner.waited_s))
+    elif not one.decision.outage:
+        yield one
+    yield Locked(partial(held.fail, group, one))
+    if one.decision.outage:
+        with suppress(ServerUnavailable):
+            yield Flush(is_awaited=True)
+        yield one.answered((yield Locked(partial(held.take_nacked, group.leased))))
 
 
 def _handle_group(
-    held: Held,
-    group: HeldGroup,
-    end: BatchEnd,
-    queue: QueueOptions,
-    control: Control,
-    clock: Clock,
-    runner: StepRunner,
+    group: HeldGroup, end: BatchEnd, runner: StepRunner
 ) -> Generator[Effect, Any, BaseException | Unfinished | None]:
     """Handle the messages of one group in order; returns what its head failed with, or None.
 
     Its first message is begun whatever `end` says.
     """
+    held, queue, control, clock = runner.held, runner.queue, runner.control, runner.clock
     leased, now = group.leased, clock()
     asks, told_s, latest_s = end.asks, end.told_s, end.latest_s
     last = len(leased.messages) - 1 if leased.undecodable else None

@@ -10,7 +10,7 @@ from ..errors import DataError, QueueFull, SequencerError, ServerNotUsable, Serv
 from ..texts.commands import doctor_of
 
 # One table from the server's words to our errors. Order matters: the first that fits.
-_LACKS = "it lacks a command; Redis 6.2 or later, or Valkey, is needed"
+_LACKS = "it lacks a command; Redis 7.0 or later, or Valkey, is needed"
 
 
 _REFUSED = "it refused user or password; check the URL"

@@ -81,7 +81,7 @@ class ConsumerProcess:
         self.command_group: int | None = None
         """The process group of the command that it runs for a message now."""
         self.busy_s = 0.0
-        """Its time in handlers since it began, where it reports that."""
+        """Its time in handlers since it began."""
         self.works_from, self.longest_s = math.inf, math.inf
         """When it was connected; how long from then on it may live."""
         self.released_at: float | None = None
@@ -143,10 +143,8 @@ class ConsumerProcess:
                 self.works_from = time.monotonic()
             case "began":
                 self.has_begun = True
-            case "busy":
-                self.busy_s = event["seconds"]
-            case "counts":
-                self.counts = event["counts"]
+            case "state":
+                self.counts, self.busy_s = event["counts"], event["busy_s"]
             case "command":
                 self.command_group = event["pgid"]
             case "exit":

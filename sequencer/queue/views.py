@@ -7,7 +7,8 @@ blocked. Counts of the whole queue are in `counts`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple, TypeVar
 
 from .. import calls
 from ..calls.net_protocol import Command, Net
@@ -21,21 +22,13 @@ from ..store.keys import PAUSED, ShardKeys
 from ..store.record import decode_head, id_of, number_of, owner_of, readable_message
 from ..store.replies import Reading, micros, pairs, scanned, text, texts
 from ..store.watermark import late_below
-from ..texts.commands import command
+from ..texts.explanations import Explanation
 from ..values.checks import check_limit
 from ..values.history import MessageSteps
 from ..values.message import Message
 from ..values.owner import NoConsumers
-from ..values.views import Explanation, GroupInfo, GroupState
-from .explain import (
-    LongestHeld,
-    explanation,
-    with_commands,
-    with_longest,
-    with_no_consumers,
-    with_removal,
-    with_steps,
-)
+from ..values.views import GroupInfo, GroupState
+from .explain import explanation
 from .session import Session
 from .state import group_state, is_leased
 from .steps.record_steps import record_steps
@@ -186,19 +179,24 @@ async def explain(session: Session, group: Group) -> Explanation:
     key = encode_group(group)
     keys = await session.keys_of(key)
     facts = (await session.net.ask(calls.inspect(keys, key))).value
-    policy, options = await session.fresh_policy(), session.options
-    probe = command("resume", options.queue, namespace=options.namespace, options=["--outage"])
+    policy = await session.fresh_policy()
     with Reading(session.net.name):
-        found = explanation(key, facts, policy, probe=probe)
-    waits_s = 0.0 if facts.visible_us is None else (facts.now_us - facts.visible_us) / 1e6
-    if found.reason == "due" and waits_s >= NO_CONSUMERS_S:
-        nobody = await no_consumers(session, await session.shards())
-        found = with_no_consumers(found, nobody, waits_s, session.options)
-    found = with_removal(found, key, facts, options)
+        found = explanation(key, facts, policy, session.options)
     if found.reason == "leased":
-        found = with_steps(found, await _steps_of(session, keys, key, id_of(facts.head)))
-    longest = await _held_longest(session) if found.reason == "due" and waits_s >= NO_CONSUMERS_S else None
-    return with_longest(found, longest, options) if longest else with_commands(found, options)
+        steps = await _steps_of(session, keys, key, id_of(facts.head))
+        return with_fields(found, steps=steps.said if steps and steps.steps else "")
+    waits_s = found.fields.get("waits_s", 0.0)
+    if found.reason != "due" or waits_s < NO_CONSUMERS_S:
+        return found
+    if nobody := await no_consumers(session, await session.shards()):
+        found = with_fields(replace(found, reason="no consumers", moves_in_s=None), **asdict(nobody))
+        return with_fields(found, waits_s=waits_s)
+    longest = await _held_longest(session)
+    return with_fields(found, longest=longest._asdict()) if longest else found
+
+
+def with_fields(found: Explanation, **more: Any) -> Explanation:
+    return replace(found, fields={**found.fields, **more})
 
 
 async def _steps_of(session: Session, keys: ShardKeys, group: str, id: str) -> MessageSteps | None:
@@ -214,6 +212,14 @@ async def no_consumers(session: Session, shards: Sequence[ShardKeys]) -> NoConsu
     async with session.net.alone(shards[0].schedule) as alone:
         with Reading(session.net.name):
             return await find_no_consumers(alone, shards, options.namespace, options.queue)
+
+
+class LongestHeld(NamedTuple):
+    """What consumers have in progress longest."""
+
+    held_s: float
+    group: tuple[str, ...]
+    owner: str
 
 
 async def _held_longest(session: Session) -> LongestHeld | None:

@@ -133,6 +133,18 @@ def removal(owner: str, id: str, group: Sequence[str], queue: str, namespace: st
     return said if is_paused else f"{said}; {unpause}"
 
 
+def dropping(owner: str, id: str, group: Sequence[str], queue: str, namespace: str, is_paused: bool) -> dict[str, str]:
+    """What drops a message that hangs in a consumer, in this order: purpose -> command line. See `removal`."""
+    found = OWNER.fullmatch(owner)
+    pause, unpause = (command(name, queue, *group, namespace=namespace) for name in ("pause", "unpause"))
+    end = {f"end its consumer on {found['host']}": end_command(owner)} if found else {}
+    end["and, once its lease ran out"] = skipping(id, group, queue, namespace)
+    if not is_paused:
+        end = {"pause": pause, **end, "unpause": unpause}
+    first, *rest = end.items()
+    return {f"drop {plain(id)} instead, in this order: {first[0]}": first[1], **dict(rest)}
+
+
 def skipping(id: str, group: Sequence[str], queue: str, namespace: str) -> str:
     """The command that takes away a message whose lease ran out."""
     return command("skip", queue, *group, namespace=namespace, options=[*id_option(id), "--dead-letter"])

@@ -1,11 +1,199 @@
-"""What is said of groups that are held too long, queues that nobody consumes, and scores in several units. Pure."""
+"""Why a group does not move: every reason, with its wording and the commands that make it move; and what is said of
+groups that are held too long, queues that nobody consumes, and scores in several units. Pure.
+"""
 
 from __future__ import annotations
 
-from ..values.owner import NoConsumers
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..values.message import PastAttempt
 from ..values.score_units import UNITS, Examples
-from .commands import OWNER, command, end_command
-from .words import many, moment, named
+from .commands import OWNER, command, dropping, end_command, id_option
+from .words import fill, many, moment, named, plain
+
+Reason = Literal[
+    "nothing",
+    "due",
+    "leased",
+    "backoff",
+    "delayed",
+    "window",
+    "gap",
+    "parked",
+    "unresolved step",
+    "paused",
+    "queue paused",
+    "outage",
+    "no consumers",
+    "broken",
+]
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a group does not move, and what would move it."""
+
+    group: tuple[str, ...]
+    reason: Reason
+    moves_in_s: float | None
+    """Seconds until it may move by itself; None when something has to be done."""
+    backlog: int
+    head_id: str | None
+    fields: Fields = field(default_factory=dict)
+    """What is known of the reason; `queue` and `namespace` among them. Times are in seconds since 1970."""
+    log: tuple[PastAttempt, ...] = ()
+    """What its head failed with: the last five attempts, the newest last."""
+    then: Explanation | None = None
+    """Of a paused group: what it would wait for without the pause."""
+
+    @property
+    def commands(self) -> dict[str, str]:
+        """What makes it move, or shows more: purpose -> command line."""
+        return dict(COMMANDS[self.reason](self)) if self.reason in COMMANDS else {}
+
+    @property
+    def text(self) -> str:
+        """One sentence for people, with the commands."""
+        lines = [f"{purpose}: {line}" for purpose, line in self.commands.items()]
+        return "; ".join([fill("group {group} ", {"group": self.group}) + self._wording, *lines])
+
+    @property
+    def _wording(self) -> str:
+        wording, fields = WORDINGS[self.reason], {"head": self.head_id, **self.fields}
+        text = fill(wording, fields) if isinstance(wording, str) else wording(fields)
+        return text if self.then is None else f"{text}; after that, it {self.then._wording}"
+
+    def as_json(self) -> dict[str, Any]:
+        """What `explain --json` prints."""
+        said: dict[str, Any] = {name: getattr(self, name) for name in ("group", "reason", "text", "commands")}
+        said |= {name: getattr(self, name) for name in ("moves_in_s", "backlog", "head_id", "fields")}
+        log = [{"attempt": one.attempt, "at": one.at, "error": one.error} for one in self.log]
+        return {**said, "log": log, "then": self.then.as_json() if self.then else None}
+
+
+def _due(fields: Fields) -> str:
+    if "until" in fields:
+        return fill("is deferred until {until:moment} by a rule that no longer holds", fields)
+    if fields.get("expired_owner"):
+        return fill("is due: the lease of {expired_owner} ran out {waits_s:.1f} s ago; it waits for a consumer", fields)
+    text = fill("is due for {waits_s:.1f} s and waits for a free consumer", fields)
+    if longest := fields.get("longest"):
+        text += fill("; in progress longest: group {group}, for {held_s:.1f} s, by {owner}", longest)
+    return text
+
+
+def _leased(fields: Fields) -> str:
+    text = fill("is leased by {owner} for {held_s:.1f} s, until {until:moment} unless renewed", fields)
+    text += fill("; it moves when {head} is handled", fields) + ("; it is paused then" if fields["is_paused"] else "")
+    text += fill("; its steps: {steps}", fields) if fields.get("steps") else ""
+    return f"{text}; {(advice if fields['is_long'] else ending)(fields['owner'])}"
+
+
+def _backoff(fields: Fields) -> str:
+    tried = "{attempt:failed attempt} of {id}"
+    if fields["outages"]:
+        tried = "{outages:outage} of {id}, "
+        tried += (
+            "the last of them counted as attempt {attempt}," if fields["is_counted"] else "which counted no attempt,"
+        )
+    return fill(f"backs off until {{until:moment}} after {tried} ({{error}})", fields)
+
+
+def _gap(fields: Fields) -> str:
+    which = "number {first}" if fields["first"] == fields["last"] else "numbers {first} to {last}"
+    missing = f"{which}, missing before {{number}} ({{head}})"
+    if "until" not in fields:
+        return fill(f"is parked: it waits for {missing}, and gap_timeout is over; append what is missing", fields)
+    then = "is parked then" if fields["on_gap"] == "park" else "then goes on without"
+    return fill(f"waits for {missing}, until {{until:moment}}, and {then}; append what is missing", fields)
+
+
+def _parked(fields: Fields) -> str:
+    return fill(
+        "is parked on {id}" + (" after {attempt:failed attempt}" * bool(fields["attempt"])) + " ({error})", fields
+    )
+
+
+WORDINGS: Mapping[str, str | Callable[[Fields], str]] = {
+    "nothing": "has no messages; append one",
+    "due": _due,
+    "leased": _leased,
+    "backoff": _backoff,
+    "delayed": "waits for its first message, {head}, which is delayed until {until:moment}",
+    "window": "waits for stragglers: {head} is handled {window_s:g} s after its arrival, at {until:moment}",
+    "gap": _gap,
+    "parked": _parked,
+    "unresolved step": "is parked on {id}: {message}",
+    "paused": "is paused",
+    "queue paused": "waits, as the whole queue is paused",
+    "outage": "waits, as the whole queue does, for the end of an outage: handlers fail with {error} since "
+    "{since:moment}; next probe at {until:moment}",
+    "no consumers": lambda fields: f"is due for {fields['waits_s']:.1f} s, and {no_consumers_text(fields)}",
+    "broken": lambda fields: f"is broken: {fill(BROKEN[fields['what']], fields)}",
+}
+BROKEN: Mapping[str, str] = {
+    "order type": "its order key holds another type than ours",
+    "body type": "its body key holds another type than ours",
+    "sizes": "its order holds {order:message} and its body {body:,}",
+    "unscheduled": "it has {order:message} but is not in the schedule, so that no consumer sees it",
+    "empty": "it is in the schedule without a message",
+    "lease of nothing": "it has a lease and no message",
+    "failure of nothing": "it has a failure and no message",
+    "lease": "its lease can't be read",
+    "stamp": "its first message has no stamp: {head!r}",
+    "record": "its head {head} has no record of its own in the body",
+    "leased and parked": "it is leased and parked at once",
+    "parked": "it is parked without a failure or a missing number to wait for",
+    "paused": "it is held as paused, but is not among the paused groups",
+}
+"""The invariant that does not hold."""
+
+
+def _line(of: Explanation, name: str, *values: str, options: list[str] | None = None) -> str:
+    return command(name, of.fields["queue"], *values, namespace=of.fields["namespace"], options=options or [])
+
+
+def _due_commands(of: Explanation) -> Mapping[str, str]:
+    if "until" in of.fields:
+        return {"wake it": _line(of, "resume", *of.group)}
+    if of.fields.get("is_droppable"):
+        drop = _line(of, "skip", *of.group, options=[*id_option(of.head_id or ""), "--dead-letter"])
+        return {f"drop {plain(of.head_id or '')}": drop}
+    longest = of.fields.get("longest")
+    return {"inspect": _line(of, "explain", *longest["group"]) if longest else _line(of, "info")}
+
+
+def _dropping(
+    of: Explanation, *, owner: str, queue: str, namespace: str, is_paused: bool, **_: Any
+) -> Mapping[str, str]:
+    return dropping(owner, of.head_id or "", of.group, queue, namespace, is_paused)
+
+
+COMMANDS: Mapping[str, Callable[[Explanation], Mapping[str, str]]] = {
+    "due": _due_commands,
+    "leased": lambda of: dropping(
+        of.fields["owner"],
+        of.head_id or "",
+        of.group,
+        of.fields["queue"],
+        of.fields["namespace"],
+        of.fields["is_paused"],
+    ),
+    "backoff": lambda of: {"retry now": _line(of, "resume", *of.group)},
+    "gap": lambda of: {"skip it": _line(of, "skip", *of.group)},
+    "parked": lambda of: {
+        "resume": _line(of, "resume", *of.group),
+        "go on without that message": _line(of, "skip", *of.group),
+    },
+    "paused": lambda of: {"unpause": _line(of, "unpause", *of.group)},
+    "queue paused": lambda of: {"unpause": _line(of, "unpause")},
+    "outage": lambda of: {"probe now": _line(of, "resume", options=["--outage"])},
+    "no consumers": lambda of: {"start consumers": start_consumers(of.fields["queue"], of.fields["namespace"])},
+    "broken": lambda of: {"repair": _line(of, "doctor", options=["--repair"])},
+}
 
 APP = ["--app", "MODULE:NAME"]
 """To be filled in: without it, consume would print the messages, and they would be gone."""
@@ -23,20 +211,22 @@ def ending(owner: str) -> str:
     return f"if its handler hangs, {end}; if that is gone already, its lease ends by itself"
 
 
-def no_consumers_text(one: NoConsumers, queue: str, namespace: str) -> str:
-    """What is seen, and the command that begins to consume."""
-    due = f"{many(one.groups, 'group')} {'is due,' if one.groups == 1 else 'are due, the first'}"
-    text = f"nobody consumes: {due} since {moment(one.since)} ({one.waits_s:.0f} s), and no consumer has a group "
-    text += "in progress"
-    if one.last_owner:
-        text += f"; the lease of {one.last_owner} ran out at {moment(one.last_until or 0.0)}"
-    if one.connections:
-        text += f"; connections of consumers that are open, and claim nothing: {one.connections:,} (see their log)"
-    elif one.connections == 0:
-        text += "; no connection says that it is a consumer's"
-    else:
-        text += "; who is connected can't be seen (CLIENT LIST is not permitted)"
-    return f"{text}; to start consumers: {command('consume', queue, namespace=namespace, options=APP)}"
+def no_consumers_text(fields: Mapping[str, Any]) -> str:
+    """That nobody consumes, from the fields of a NoConsumers."""
+    groups, since, last, connections = (fields[name] for name in ("groups", "since", "last_owner", "connections"))
+    due = f"{many(groups, 'group')} {'is due,' if groups == 1 else 'are due, the first'} since {moment(since)}"
+    text = f"nobody consumes: {due} ({fields['waits_s']:.0f} s), and no consumer has a group in progress"
+    if last:
+        text += f"; the lease of {plain(last)} ran out at {moment(fields['last_until'] or 0.0)}"
+    if connections:
+        return f"{text}; open connections of consumers that claim nothing: {connections:,} (check their log)"
+    seen = "no consumer is connected" if connections == 0 else "who is connected is unknown (no right to CLIENT LIST)"
+    return f"{text}; {seen}"
+
+
+def start_consumers(queue: str, namespace: str) -> str:
+    """The command that begins to consume."""
+    return command("consume", queue, namespace=namespace, options=APP)
 
 
 def mixed(examples: Examples) -> str:

@@ -14,8 +14,6 @@ from .owner import NoConsumers
 from .views import (
     AuditReport,
     DeadLetter,
-    Explanation,
-    Finding,
     Gap,
     GroupInfo,
     ManySummary,
@@ -31,9 +29,7 @@ __all__ = [
     "BatchReceipt",
     "ConsumeSummary",
     "DeadLetter",
-    "Explanation",
     "Failure",
-    "Finding",
     "Gap",
     "GroupInfo",
     "HistoryInfo",

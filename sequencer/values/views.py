@@ -1,4 +1,4 @@
-"""What people see of a queue: counts, groups, messages, dead letters, and what doctor finds. Data only."""
+"""What people see of a queue: counts, groups, messages, dead letters. Data only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 from .history import HistoryInfo, MessageSteps
-from .message import Failure, Message, PastAttempt, Receipt
+from .message import Failure, Message, Receipt
 from .owner import NoConsumers
 
 GroupState = Literal["due", "leased", "waiting", "paused", "parked"]
@@ -102,37 +102,6 @@ class GroupInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
-    """Why a group does not move, and what would move it."""
-
-    group: tuple[str, ...]
-    reason: Literal[
-        "nothing",
-        "due",
-        "leased",
-        "backoff",
-        "delayed",
-        "window",
-        "gap",
-        "parked",
-        "question",
-        "paused",
-        "queue paused",
-        "outage",
-        "no_consumers",
-        "broken",
-    ]
-    text: str
-    """One sentence for people."""
-    moves_in_s: float | None
-    """Seconds until it may move by itself; None when something has to be done."""
-    backlog: int
-    head_id: str | None
-    log: tuple[PastAttempt, ...] = ()
-    """What its head failed with: the last five attempts, the newest last."""
-
-
-@dataclass(frozen=True, slots=True)
 class OutageInfo:
     """An outage that holds a queue back: something that all handlers need is not there."""
 
@@ -205,22 +174,6 @@ class QueueSnapshot:
     """Whether an outage holds it back."""
 
 
-Level = Literal["ok", "warning", "problem"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one check found: "ok"; "warning" for what may be meant so; "problem" for what has to be repaired."""
-
-    check: str
-    level: Level
-    text: str
-    repaired: bool = False
-    """By this run. Behind it: what it is about, where that is one group, message or dead letter."""
-    group: tuple[str, ...] = ()
-    id: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class AuditReport:
     """What the audit streams of a queue show."""
@@ -269,6 +222,8 @@ class Usage:
 
 def as_json(value: Any) -> Any:
     """Turn a value that users get, or a list of them, into what JSON can hold. A body stays as it is."""
+    if own := getattr(value, "as_json", None):
+        return own()
     if isinstance(value, Message | Receipt):
         return value._asdict()
     if is_dataclass(value) and not isinstance(value, type):

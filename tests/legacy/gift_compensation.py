@@ -14,7 +14,7 @@ Method = Callable[[str, Params], Any]
 
 seq = Sequencer(
     "gifts",
-    group_by=("gift",),  # entries were independent of one another; for gifts in order see README.md
+    group_by=("gift",),  # entries were independent of one another; for gifts in order see docs/from-older-systems.md
     id_by="gift",
     max_attempts=3,
     history_window=3 * 86_400,  # successes; what failed stays until a person says what becomes of it

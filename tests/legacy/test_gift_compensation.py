@@ -119,7 +119,7 @@ def test_a_manual_method_that_failed_is_left_out_of_later_passes_and_then_asked_
     shop.module.create_queue("g1", {})
     shop.run()
     assert shop.called() == ONCE_EACH | {"points": 3}
-    assert shop.seq.explain("g1").reason == "question"
+    assert shop.seq.explain("g1").reason == "unresolved step"
     seen = shop.seq.steps("g1")
     assert seen is not None
     assert seen.questions == ("debit",)

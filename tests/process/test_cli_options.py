@@ -163,6 +163,7 @@ def test_version_help_and_no_arguments(cli: Cli) -> None:
         assert cli.run(*words).returncode == 2
 
 
+@pytest.mark.nightly
 def test_shell_completion(cli: Cli) -> None:
     def bash(line: str, **environment: str) -> str:
         done = subprocess.run(
@@ -274,7 +275,7 @@ def test_the_demo_is_clean_and_leaves_nothing(cli: Cli, short_path: Path) -> Non
     assert list(short_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.nightly)])
 def test_a_demo_that_is_stopped_leaves_nothing(cli: Cli, short_path: Path, number: signal.Signals) -> None:
     del cli.environment["SEQUENCER_REDIS"]
     demo = cli.start("demo", "-n", 2, "--messages", 200_000, TMPDIR=str(short_path))

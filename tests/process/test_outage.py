@@ -216,6 +216,7 @@ def test_one_bad_group_is_parked_by_policy_and_holds_nobody(
     assert max(one["at"] - one["sent"] for one in handled if one["sent"] > started_at) < 3.0
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_person_has_it_probed_at_once(cli: Cli, bank: Bank, seq: Sequencer) -> None:
     seq.append_many({"group": f"g{number}", "body": time.monotonic()} for number in range(20))

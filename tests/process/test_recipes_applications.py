@@ -1,4 +1,4 @@
-"""The recipes of `cli/recipes/applications`: each section is run as it stands there, with the real framework."""
+"""Flask, Django, Celery and RQ in docs/: each example runs as it stands there, with the real framework."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from sequencer import EmbeddedServer
 from sequencer.testing import wait_until
 
-from ..support import readme_blocks
-from ..support.readme_blocks import READMES, Block, unsaid
+from ..support import doc_blocks
+from ..support.doc_blocks import PAGES, Block, missing
 from .conftest import PATIENCE_S
 
 pytestmark = pytest.mark.nightly
 
-FLASK, DJANGO, CELERY, RQ = readme_blocks.parts(READMES["cli/recipes/applications/README.md"])
+FLASK, DJANGO = doc_blocks.parts(PAGES["docs/frameworks.md"])
+(CELERY,) = doc_blocks.parts(PAGES["docs/from-celery.md"])
+(RQ,) = doc_blocks.parts(PAGES["docs/from-rq.md"])
 SECTIONS = {"flask": FLASK, "django": DJANGO, "celery": CELERY, "rq": RQ}
 
 
@@ -59,37 +60,25 @@ def celery_worker(directory: Path, broker: str) -> Iterator[None]:
 
 
 @pytest.mark.timeout(300)
-def test_a_recipe_does_what_it_says(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    said, port = "", free_port()
-    with readme_blocks.place() as directory:
-        server = EmbeddedServer(directory / "home")
-        broker = server.url.replace("unix://", "redis+socket://")
+def test_an_example_does_what_it_says(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed, port = "", free_port()
+    with doc_blocks.new_place() as place:
+        charged = place.directory / "charged.txt"
+        broker = place.server.url.replace("unix://", "redis+socket://")
         monkeypatch.setenv("CELERY_BROKER_URL", broker)
-        monkeypatch.setenv("RQ_REDIS_URL", server.url)
+        monkeypatch.setenv("RQ_REDIS_URL", place.server.url)
         for block in SECTIONS[framework]:
             if framework == "celery" and "unpause" in block.text:
-                with celery_worker(directory, broker):
-                    wait_until((directory / "charged.txt").exists, PATIENCE_S, "the worker of Celery handled c1")
-                assert (directory / "charged.txt").read_text() == "ann c1\n", "the new queue is paused"
+                with celery_worker(place.directory, broker):
+                    wait_until(charged.exists, PATIENCE_S, "the worker of Celery handled c1")
+                assert charged.read_text() == "ann c1\n", "the new queue is paused"
             if block.kind == "text":
-                assert not unsaid(block.text, said), said
-                assert in_that_order(block.text, said), said
-            elif not readme_blocks.write(block, directory):
-                said = readme_blocks.run(moved(block, port), directory)
+                assert not missing(block.text, printed), printed
+                assert in_that_order(block.text, printed), printed
+            elif not doc_blocks.write(block, place.directory):
+                printed = doc_blocks.run(moved(block, port), place)
 
 
-def in_that_order(text: str, said: str) -> bool:
-    lines = iter(said.splitlines())
+def in_that_order(text: str, printed: str) -> bool:
+    lines = iter(printed.splitlines())
     return all(any(line == one for one in lines) for line in text.splitlines())
-
-
-def test_lines_in_another_order_are_noticed() -> None:
-    assert in_that_order("a\nb", "x\na\ny\nb")
-    assert not in_that_order("b\na", "a\nb")
-
-
-def test_every_recipe_has_files_commands_and_an_answer() -> None:
-    assert len(SECTIONS) == 4
-    for blocks in SECTIONS.values():
-        assert {block.kind for block in blocks} == {"python", "console", "text"}
-        assert all(block.text.startswith("# ") for block in blocks if block.kind == "python"), "each is a file"

@@ -84,6 +84,7 @@ def test_parked_groups_do_not_hide_that_consumers_can_not_work(cli: Cli, work: W
     assert work.states() == {"a": "parked"}
 
 
+@pytest.mark.nightly
 def test_a_stop_does_not_wait_for_a_consumer_that_is_to_start_again(cli: Cli, work: Work) -> None:
     """After each quick death the next start takes longer; the place of one that waits for it is given up at once."""
     for number in range(8):
@@ -96,6 +97,7 @@ def test_a_stop_does_not_wait_for_a_consumer_that_is_to_start_again(cli: Cli, wo
     assert delays(consume)[3] >= 0.8 > delays(consume)[0]
 
 
+@pytest.mark.nightly
 def test_a_folder_named_as_the_package_does_not_stand_in_for_it(cli: Cli, work: Work) -> None:
     (cli.directory / "sequencer").mkdir()
     (cli.directory / "sequencer" / "__init__.py").write_text("raise ImportError('the wrong one')\n")

@@ -131,6 +131,7 @@ def test_a_new_queue_is_as_its_app_and_the_file_ask_for_it(cli: Cli, scene: RunS
     assert running.ended() == 0, running.stderr
 
 
+@pytest.mark.nightly
 def test_a_file_that_became_wrong_leaves_the_consumers_and_says_why(cli: Cli, scene: RunScene) -> None:
     scene.write_file(orders="n = 1")
     running = cli.start("run")
@@ -168,6 +169,7 @@ def test_queues_come_and_go_with_the_file(cli: Cli, scene: RunScene) -> None:
     assert running.ended() == 0
 
 
+@pytest.mark.nightly
 def test_a_stop_does_not_hurry_a_queue_that_the_file_does_not_name_any_more(cli: Cli, scene: RunScene) -> None:
     """It is at the first stage already; the first signal is no second one for it."""
     scene.write_file(orders="n = 1", mails="n = 1")
@@ -199,6 +201,7 @@ def test_a_second_signal_interrupts_the_handlers_of_all_queues(cli: Cli, scene: 
     assert "killed" not in running.stderr.replace("again to kill them", "")
 
 
+@pytest.mark.nightly
 def test_its_own_time_ends_it_as_a_signal_would(cli: Cli, scene: RunScene) -> None:
     scene.write_file("run_for = '6s'", orders="n = 1; max_messages = 1")
     scene.append("orders", [{}, {}])
@@ -284,6 +287,7 @@ def test_what_is_wrong_use_is_one_sentence(cli: Cli, scene: RunScene) -> None:
     assert "none.toml answers on this host" in cli.call("run", "none.toml", "--status").stderr
 
 
+@pytest.mark.nightly
 def test_a_second_master_of_the_same_file_leaves_the_socket_to_the_first(cli: Cli, scene: RunScene) -> None:
     scene.write_file(orders="n = 1")
     running = cli.start("run")
@@ -300,6 +304,7 @@ def test_a_second_master_of_the_same_file_leaves_the_socket_to_the_first(cli: Cl
     assert not list(Path(cli.directory / "home").glob("*.sock"))
 
 
+@pytest.mark.nightly
 def test_a_hangup_at_the_start_does_not_end_it(cli: Cli, scene: RunScene) -> None:
     """Its server takes the connection, and says nothing."""
     scene.write_file(orders="n = 1")
@@ -312,6 +317,7 @@ def test_a_hangup_at_the_start_does_not_end_it(cli: Cli, scene: RunScene) -> Non
     assert running.ended() == 3, "without a server"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("field", ["policy", "generation"])
 def test_a_queue_that_can_not_be_used_keeps_no_other_from_its_consumers(
     cli: Cli, scene: RunScene, make: Callable[..., Sequencer], link: Link, namespace: str, field: str

@@ -54,7 +54,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Receiver:
-    """Shows what it takes, as README.md of the targets asks of a receiver: nothing twice that has one key."""
+    """Shows what it takes, as docs/alerts.md asks of a receiver: nothing twice that has one key."""
 
     def __init__(self) -> None:
         self.seen: set[str] = set()

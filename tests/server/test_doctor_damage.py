@@ -115,7 +115,8 @@ def test_a_registry_that_holds_half_a_policy_is_told_of(start_server: Callable[.
         link = Link(Endpoint.from_url(url))
         link.command("HSET", REGISTRY, "policy", '{"on_late": "drop"}')
         link.close()
-        assert any(f"DEL {REGISTRY} lets a client" in one.text for one in seq.doctor() if one.level == "problem")
+        (found,) = [one for one in seq.doctor() if one.code == "registration unreadable"]
+        assert list(found.commands.values()) == [f"DEL {REGISTRY}"]
 
 
 @pytest.mark.parametrize("packed", ["1.1 1", "zz", "", "GENERATION 0 5 0 drop 0 9 9"])
@@ -133,8 +134,8 @@ def test_packed_rules_that_others_wrote_are_corrected(
         if fixes == "doctor":
             with Sequencer("q", url) as seq:
                 (told,) = [one for one in seq.doctor() if one.level == "problem"]
-                assert KEYS.policy in told.text
-                assert "doctor --repair" in told.text
+                assert (told.code, told.fields["key"]) == ("shard policy unpacked", KEYS.policy)
+                assert told.commands["repair"] == "sequencer doctor q --repair"
                 (fixed,) = [one for one in seq.doctor(repair=True) if one.level == "problem"]
                 assert fixed.repaired
                 assert is_healthy(seq.doctor())

@@ -23,15 +23,16 @@ def test_a_group_that_is_leased_for_more_than_ten_leases_is_named(
         held = link.command("HGET", keys.leases, group)
         token = f"{int(held[:16]) - age_s * 1_000_000:016d}".encode()
         link.command("HSET", keys.leases, group, token + b"1shop.example:4711:00c0de")
-        said = [one.text for one in seq.doctor() if one.check == "leases"]
-        told = seq.explain(["order", 7]).text
+        said = [one for one in seq.doctor() if one.code == "held long"]
+        told = seq.explain(["order", 7])
         link.command("HSET", keys.leases, group, held)
         assert [message.id for message in lease] == ["m1"]
-    advice = "that is long; if its handler hangs, end that process (on shop.example: kill -KILL 4711)"
-    assert [advice in one for one in said] == [True] * is_named
-    see = f"to take its message away, see: sequencer explain {seq.queue} order 7 --namespace {namespace}"
-    assert [one.endswith(see) for one in said] == [True] * is_named
-    assert (advice in told) == is_named
+    assert [(one.group, one.fields["owner"]) for one in said] == [
+        (("order", "7"), "shop.example:4711:00c0de")
+    ] * is_named
+    see = f"sequencer explain {seq.queue} order 7 --namespace {namespace}"
+    assert [one.commands["inspect"] for one in said] == [see] * is_named
+    assert told.fields["is_long"] == is_named
 
 
 def test_who_waits_while_consumers_are_busy_is_told_what_they_have_in_hand_longest(
@@ -45,15 +46,17 @@ def test_who_waits_while_consumers_are_busy_is_told_what_they_have_in_hand_longe
         (now_us,) = [message.stamp for message in hangs]
         for n in set(range(12)) - {7, 8}:
             link.command("ZADD", keys[n].schedule, "XX", now_us - 40_000_000, f"order:{n}")
-        assert seq.explain(["order", 1]).text.endswith(f"see: sequencer info {seq.queue} --namespace {namespace}")
+        info = f"sequencer info {seq.queue} --namespace {namespace}"
+        assert seq.explain(["order", 1]).commands == {"inspect": info}
         held = link.command("HGET", keys[7].leases, "order:7")
         older = f"{int(held[:16]) - 40_000_000:016d}".encode()
         link.command("HSET", keys[7].leases, "order:7", older + b"1shop.example:4711:00c0de")
         found = [seq.explain(["order", n]) for n in (1, 2, 3, 4)]
         link.command("HSET", keys[7].leases, "order:7", held)
         assert works.owner
-    see = f"see: sequencer explain {seq.queue} order 7 --namespace {namespace}"
+    see = f"sequencer explain {seq.queue} order 7 --namespace {namespace}"
     for one in found:
-        assert one.reason == "due"
-        assert "waits for a free consumer; in progress longest: group order 7, for 40." in one.text
-        assert one.text.endswith(f" s, by shop.example:4711:00c0de; {see}")
+        assert (one.reason, one.commands) == ("due", {"inspect": see})
+        longest = one.fields["longest"]
+        assert (longest["group"], longest["owner"]) == (("order", "7"), "shop.example:4711:00c0de")
+        assert 40 <= longest["held_s"] < 60

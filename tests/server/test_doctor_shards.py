@@ -29,9 +29,9 @@ def test_the_doctor_tells_of_shards_that_are_not_registered(admin: Link) -> None
             seq.append(n, f"g{n}")
         admin.command("HSET", registry_key("sequencer", "q"), "table", "0")
     with client(admin) as seq:
-        told = [one.text for one in seq.doctor() if "is registered with 1 shard, and there is a shard" in one.text]
-    assert len(told) == 3
-    assert all("to keep them, as queue q-shard-" in text for text in told)
+        told = [one for one in seq.doctor() if one.code == "unknown shard"]
+    assert [one.fields["shard"] for one in told] == [1, 2, 3]
+    assert all(len(one.commands) == 2 for one in told), "to keep it, and to delete it"
 
 
 def test_a_policy_that_was_changed_by_hand_is_told_with_the_command_of_that_server(admin: Link) -> None:
@@ -40,12 +40,12 @@ def test_a_policy_that_was_changed_by_hand_is_told_with_the_command_of_that_serv
         admin.command("HSET", shard_keys("sequencer", "q", 0).policy, "on_late", "drop")
         name_server("redis://other:7001/0")
         try:
-            [told] = [one.text for one in seq.doctor() if "another policy" in one.text]
+            [told] = [one for one in seq.doctor() if one.code == "shard policy differs"]
+            assert told.commands == {"repair": "sequencer doctor q --repair --redis redis://other:7001/0"}
         finally:
             name_server("")
-        assert "(on_late is 'drop', registered 'handle')" in told
-        assert told.endswith("; to bring what is registered: sequencer doctor q --repair --redis redis://other:7001/0")
-        [fixed] = [one for one in seq.doctor(repair=True) if "another policy" in one.text]
+        assert "'drop', registered 'handle'" in told.fields["differences"]
+        [fixed] = [one for one in seq.doctor(repair=True) if one.code == "shard policy differs"]
         assert fixed.repaired
         assert is_healthy(seq.doctor())
         assert seq.policy.on_late == "handle"
@@ -56,8 +56,8 @@ def test_what_another_shard_knows_of_a_queue_is_brought_to_the_first(admin: Link
         for n in range(40):
             seq.append(n, f"g{n}")
         admin.command("DEL", registry_key("sequencer", "q"), shard_keys("sequencer", "q", 0).policy)
-        [lost] = [one.text for one in diagnose(admin.endpoint, "sequencer", "q") if "are lost" in one.text]
-        assert lost.endswith("and shard 1 has a copy; to bring it there: sequencer doctor q --repair")
+        [lost] = [one for one in diagnose(admin.endpoint, "sequencer", "q") if one.code == "first shard lost"]
+        assert (lost.fields["shard"], lost.commands) == (1, {"repair": "sequencer doctor q --repair"})
         diagnose(admin.endpoint, "sequencer", "q", repair=True)
     with client(admin) as again:
         assert (again.policy.on_late, again.policy.dedup_window, again.info().backlog) == ("dead_letter", 10.0, 40)
@@ -75,13 +75,13 @@ def test_all_names_are_read_a_few_times_however_many_shards_they_seem_to_be_of(
         if not is_registered:
             admin.command("DEL", registry_key("sequencer", "q"), shard_keys("sequencer", "q", 0).policy)
         admin.command("CONFIG", "RESETSTAT")
-        told = [one.text for one in diagnose(admin.endpoint, "sequencer", "q")]
+        told = diagnose(admin.endpoint, "sequencer", "q")
         scans = re.search(rb"cmdstat_scan:calls=(\d+)", admin.command("INFO", "commandstats"))
         assert scans
         assert int(scans[1]) < 10, "one page, a few times"
-    found = [text for text in told if " and there is a shard " in text]
-    assert ["a shard 700," in text or "a shard 900," in text for text in found] == [True, True] * is_registered
-    assert all("it holds 1 message of 1 group, and 0 dead letters" in text for text in found)
+    found = [one.fields for one in told if one.code == "unknown shard"]
+    assert [one["shard"] for one in found] == [700, 900] * is_registered
+    assert all((one["messages"], one["groups"], one["dead"]) == (1, 1, 0) for one in found)
 
 
 REDIS_CLI = """#!{python}
@@ -110,10 +110,9 @@ def test_what_the_doctor_says_of_such_a_shard_can_be_run(admin: Link, tmp_path: 
         shard = {group for group in before if shard_of(encode_group(group), 2) == 1}
         for key in (registry_key("sequencer", "q"), shard_keys("sequencer", "q", 0).policy):
             admin.command("HSET", key, "table", "0")
-        (told,) = [one.text for one in seq.doctor() if "there is a shard 1" in one.text]
-    assert f"{sum(len(before[group]) for group in shard)} messages of {len(shard)} groups" in told
-    keeping, destroying = told.split("; to destroy all that is in this shard: ")
-    line = keeping.split("to keep them, as queue q-shard-1: ")[1] if way == "keep" else destroying
+        (told,) = [one for one in seq.doctor() if one.code == "unknown shard"]
+    assert told.fields["messages"] == sum(len(before[group]) for group in shard)
+    line = told.commands["keep it as queue q-shard-1" if way == "keep" else "delete it"]
     (tmp_path / "redis-cli").write_text(REDIS_CLI.format(python=sys.executable, url=admin.endpoint.url))
     (tmp_path / "redis-cli").chmod(0o755)
     path = os.pathsep.join([str(tmp_path), sysconfig.get_path("scripts"), os.environ["PATH"]])
@@ -121,10 +120,8 @@ def test_what_the_doctor_says_of_such_a_shard_can_be_run(admin: Link, tmp_path: 
     done = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     with client(admin) as seq, Sequencer("q-shard-1", str(admin.endpoint.url)) as saved:
-        left = [one.text for one in seq.doctor() if "there is a shard 1" in one.text]
-        assert ["holds 0 messages of 0 groups, and 0 dead letters; to destroy" in text for text in left] == (
-            [True] if way == "keep" else []
-        )
+        left = [one for one in seq.doctor() if one.code == "unknown shard"]
+        assert [list(one.commands) for one in left] == ([["delete it"]] if way == "keep" else [])
         if way == "keep":
             assert {group: [one.id for one in saved.peek(group)] for group in shard} == {g: before[g] for g in shard}
             assert saved.count_dead() + seq.count_dead() == dead

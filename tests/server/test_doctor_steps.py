@@ -8,17 +8,13 @@ from typing import Any
 import pytest
 
 from sequencer import Finding, Sequencer
-from sequencer.doctor.server import once_findings
+from sequencer.doctor.server import once_code
 
 from .conftest import command
 
 
-def of(check: str, found: list[Finding]) -> list[Finding]:
-    return [one for one in found if one.check == check]
-
-
 def of_once(seq: Sequencer) -> Iterator[Finding]:
-    return (one for one in of("persistence", seq.doctor()) if "steps that run once" in one.text)
+    return (one for one in seq.doctor() if one.code.startswith("once "))
 
 
 @pytest.mark.parametrize("is_dead", [False, True])
@@ -34,20 +30,23 @@ def test_it_knows_of_steps_that_run_once_by_what_waits(start_server: Callable[..
 
         seq.consume(until_empty=True)
         (found,) = of_once(seq)
-        assert found.level == "warning"
-        assert "queue gifts has steps that run once, and a crash of the server may lose the start of one" in found.text
-        assert found.text.endswith(" CONFIG SET appendonly yes")
+        assert (found.code, found.fields["queue"]) == ("once without append-only file", "gifts")
+        assert found.commands["fix"].endswith(" CONFIG SET appendonly yes")
         command(path, "CONFIG", "SET", "appendonly", "yes")
         (found,) = of_once(seq)
-        assert (found.level, "its last second" in found.text) == ("ok", True)
+        assert found.code == "once with fsync each second"
         command(path, "CONFIG", "SET", "appendfsync", "always")
         assert list(of_once(seq)) == []
 
 
 @pytest.mark.parametrize(
-    ("aof", "fsync", "level"),
-    [("0", "everysec", ["warning"]), ("1", "no", ["warning"]), ("1", None, ["ok"]), ("1", "always", [])],
+    ("aof", "fsync", "code"),
+    [
+        ("0", "everysec", "once without append-only file"),
+        ("1", "no", "once without fsync"),
+        ("1", None, "once with fsync each second"),
+        ("1", "always", ""),
+    ],
 )
-def test_what_a_server_may_lose_of_a_start(aof: str, fsync: str | None, level: list[str]) -> None:
-    found = once_findings("q", {"aof_enabled": aof}, {"appendfsync": fsync} if fsync else {})
-    assert [one.level for one in found] == level
+def test_what_a_server_may_lose_of_a_start(aof: str, fsync: str | None, code: str) -> None:
+    assert once_code({"aof_enabled": aof}, {"appendfsync": fsync} if fsync else {}) == code

@@ -19,8 +19,8 @@ from sequencer.errors import DataError, OutcomeUnknown, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
-from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.texts.events import Event
+from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.background import Background
 from ..support.handling import ctrl_c

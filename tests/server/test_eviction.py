@@ -90,7 +90,7 @@ def test_a_busy_producer_notices_within_seconds(admin: Link, clock: LinkClock, s
     seq.append(2, "g")
     clock.now += 0.2
     for _ in range(2):
-        with pytest.raises(ServerNotUsable, match=f"{EVICTS} .*: sequencer doctor --redis unix.*; what it has evicted"):
+        with pytest.raises(ServerNotUsable, match=f"{EVICTS}.*: sequencer doctor --redis unix.*; what it has evicted"):
             seq.append(3, "g")
     end_it(admin)
     assert seq.append(3, "g").outcome == "stored", "and that it does no more is noticed at once"

@@ -17,17 +17,16 @@ from sequencer.calls.claim import claim
 from sequencer.calls.settle import Ack, ack
 from sequencer.calls.source import script_source
 from sequencer.drain.held import Held
-from sequencer.drain.outcome import Told
 from sequencer.errors import OutcomeUnknown, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
-from sequencer.testing.proxy.fault_proxy import FaultProxy
+from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.background import Background
-from ..support.handling import ctrl_c
+from ..support.handling import ctrl_c, failed
 
 
 def test_a_lease_is_renewed_while_a_handler_runs(make: Callable[..., Sequencer]) -> None:
@@ -211,7 +210,7 @@ def test_a_failure_ends_no_lease_that_an_acknowledgement_needs_whatever_scripts_
     held.take(0, link.run_one(claim(keys, "jobs", "me", 30, ClaimLimits())).groups, 0, 0)
     group = held.groups[0]
     held.finish(group, 0, 0)
-    held.fail(group, Told(1, None, b"{}"))
+    held.fail(group, failed(group))
     sending = held.outgoing()
     assert sending is not None
     link.command("SCRIPT", "FLUSH")

@@ -11,7 +11,7 @@ import pytest
 from sequencer import Message, Sequencer
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
-from sequencer.testing.proxy.fault_proxy import FaultProxy
+from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.changed_script import changed_script
 from .test_lost_answers import losing

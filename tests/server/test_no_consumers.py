@@ -16,6 +16,7 @@ from sequencer.errors import SequencerError
 from sequencer.net.link import ConnectionAlone, Link, finish
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
+from sequencer.texts.findings import Finding
 
 
 def wait_for(link: Link, namespace: str, seconds: float, *groups: str) -> None:
@@ -26,10 +27,10 @@ def wait_for(link: Link, namespace: str, seconds: float, *groups: str) -> None:
         link.command("ZADD", keys.schedule, "XX", int(now_s) * 10**6 + int(us) - int(seconds * 1e6), group)
 
 
-def told(seq: Sequencer) -> list[str]:
+def told(seq: Sequencer) -> list[Finding]:
     found = seq.doctor()
     assert is_healthy(found), "it may be meant so"
-    return [one.text for one in found if one.check == "consumers"]
+    return [one for one in found if one.code == "no consumers"]
 
 
 def test_where_a_consumer_was_killed_all_three_say_so(seq: Sequencer, link: Link, namespace: str) -> None:
@@ -40,13 +41,13 @@ def test_where_a_consumer_was_killed_all_three_say_so(seq: Sequencer, link: Link
     assert info.no_consumers is not None
     assert (info.no_consumers.groups, round(info.no_consumers.waits_s), info.no_consumers.connections) == (3, 90, 0)
     assert info.no_consumers.last_owner == lease.owner
-    assert (said.reason, said.moves_in_s) == ("no_consumers", None)
+    assert (said.reason, said.moves_in_s) == ("no consumers", None)
     assert said.text.startswith("group 1 is due for 90.")
-    for text in [said.text, *told(seq)]:
-        assert "nobody consumes: 3 groups are due, the first since " in text
-        assert f"the lease of {lease.owner} ran out at " in text
-        assert text.endswith(f"to start consumers: sequencer consume jobs --app MODULE:NAME --namespace {namespace}")
-    assert len(told(seq)) == 1
+    (found,) = told(seq)
+    assert (found.fields["groups"], found.fields["last_owner"]) == (3, lease.owner)
+    line = f"sequencer consume jobs --app MODULE:NAME --namespace {namespace}"
+    assert found.commands == {"start consumers": line}
+    assert said.text.endswith(line)
 
 
 def test_nothing_is_said_before_ten_seconds(seq: Sequencer, link: Link, namespace: str) -> None:

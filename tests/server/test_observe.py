@@ -243,9 +243,9 @@ def sentry() -> Iterator[Collector]:
 
 
 def to_sentry(event: Event) -> None:
-    """As the recipe has it."""
-    recipe = (Path(__file__).parents[2] / "cli" / "recipes" / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"```python\n(import sentry_sdk\n.*?)@seq.observe\n(.*?)```", recipe, re.DOTALL)
+    """As the page on alerts has it."""
+    recipe = (Path(__file__).parents[2] / "docs" / "alerts.md").read_text(encoding="utf-8")
+    found = re.search(r"(import sentry_sdk\n.*?)@seq.observe\n(.*?)```", recipe, re.DOTALL)
     assert found
     assert 'ignore_logger("sequencer")' in found[1]
     names: dict[str, Any] = {"sentry_sdk": sentry_sdk}

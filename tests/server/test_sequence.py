@@ -85,14 +85,14 @@ def test_a_gap_ends_after_its_timeout(make: Callable[..., Sequencer], on_gap: An
     put(seq, 1, 4, 5)
     assert claim_all(seq) == [1]
     explained = seq.explain("g")
-    assert "waits for numbers 2 to 3, missing before 4" in explained.text
+    assert explained.fields.items() >= {"first": 2, "last": 3, "number": 4}.items()
     assert explained.moves_in_s is not None
     began = time.monotonic()
     assert drain(seq) == handled
     assert time.monotonic() - began > 0.05
     assert [info.state for info in seq.groups()] == ["parked"] * (on_gap == "park")
     if on_gap == "park":
-        assert "gap_timeout is over" in seq.explain("g").text
+        assert "until" not in seq.explain("g").fields, "gap_timeout is over"
         put(seq, 2, 3)
         assert drain(seq) == [2, 3, 4, 5], "what was missing lets the parked group go on by itself"
     else:

@@ -14,8 +14,8 @@ from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 from sequencer.store.ledger import Ledger, decode_ledger
 from sequencer.store.record import decode_head
-from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.testing.wire import Wire, name_of, wired
+from tests.support.proxy.fault_proxy import FaultProxy
 
 Make = Callable[..., Sequencer]
 

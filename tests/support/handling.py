@@ -6,6 +6,16 @@ import signal
 from typing import Any
 
 from sequencer import Lease, Sequencer
+from sequencer.drain.held_group import HeldGroup
+from sequencer.drain.outcome import Decision, Failed
+from sequencer.values.message import Failure
+
+
+def failed(group: HeldGroup, delay_s: float | None = None) -> Failed:
+    """What a ValueError of the handler makes of the next message of a group."""
+    message = group.leased.messages[group.done]
+    failure = Failure(message.id, "ValueError", "no", "", message.attempt, 0.0, "me")
+    return Failed(message, ValueError("no"), Decision(delay_s), failure)
 
 
 def ack_each(lease: Lease) -> list[Any]:

@@ -1,6 +1,6 @@
 """A model of one shard and of how it is held back in an outage, for walks in virtual time. Times in us.
 
-Written from the rules (the table in sequencer/settings/README.md), not from the scripts: a test on the real server
+Written from the rules (the table in docs/failures.md), not from the scripts: a test on the real server
 feeds both the same steps.
 """
 

@@ -12,13 +12,14 @@ from sequencer.calls.call import UNDONE
 from sequencer.calls.claim import claim
 from sequencer.drain.effects import Ahead, SettleAndClaim
 from sequencer.drain.held import Held
-from sequencer.drain.outcome import Told
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.pace import AHEAD_S, RELEASE_S
 from sequencer.store.item import Item
 from tests.support.model.shard import ModelShard
 from tests.support.shard_link import KEYS, ONE, Link, OneLink
+
+from ..support.handling import failed
 
 
 @pytest.fixture
@@ -138,7 +139,7 @@ def test_a_failure_does_not_overtake_the_acknowledgement_before_it(shard: ModelS
         one.ahead(Ahead(0, ONE))
     held.begin(0)
     held.finish(held.groups[0], 0.0, 0.0)
-    held.fail(held.groups[0], Told(1, 9.0, b"{}"))
+    held.fail(held.groups[0], failed(held.groups[0], 9.0))
     one.settle_and_claim(SettleAndClaim(0, ONE))
     for _ in range(2):  # once more where something is left to be told, as `drain` does at its end
         one.settle_and_claim(SettleAndClaim(None))
@@ -157,7 +158,7 @@ def test_a_failure_whose_acknowledgement_in_front_was_refused_is_told_behind_it(
     one.settle_and_claim(SettleAndClaim(0, ClaimLimits(1, 4, 1000)))
     one.held.begin(0)
     one.held.finish(one.held.groups[0], 0.0, 0.0)
-    one.held.fail(one.held.groups[0], Told(1, 9.0, b"{}"))
+    one.held.fail(one.held.groups[0], failed(one.held.groups[0], 9.0))
     link.refuses = ServerUnavailable("another generation")
     if is_posted:
         one.send_due()

@@ -12,7 +12,6 @@ from sequencer.calls.claim import Claimed, LeasedGroup, claim
 from sequencer.calls.settle import Acked
 from sequencer.drain.effects import Ahead, SettleAndClaim
 from sequencer.drain.held import Held
-from sequencer.drain.outcome import Told
 from sequencer.errors import DataError, ServerUnavailable
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.pace import AHEAD_BYTES, ANSWER_S, OVERDUE_S
@@ -20,6 +19,8 @@ from sequencer.store.item import Item
 from sequencer.store.keys import shard_keys
 from tests.support.model.shard import ModelShard
 from tests.support.shard_link import KEYS, ONE, Link, OneLink
+
+from ..support.handling import failed
 
 
 @pytest.fixture
@@ -165,7 +166,7 @@ def test_a_claim_that_sets_out_takes_nothing_past_an_unanswered_acknowledgement(
     link.lacks_script = True
     pair.send_due()
     link.lacks_script = False
-    held.fail(group, Told(1, 1.0, b"{}"))
+    held.fail(group, failed(group, 1.0))
     pair.ahead(Ahead(0, ONE))
     pair.settle_and_claim(SettleAndClaim(None))
     pair.settle_and_claim(SettleAndClaim(None))

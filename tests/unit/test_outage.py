@@ -125,7 +125,7 @@ def test_a_handler_that_was_cut_off_has_to_be_named_itself() -> None:
 )
 def test_a_probe_whose_handler_failed_otherwise_ends_the_outage(error: BaseException, ends: bool) -> None:
     message = Message("i", ("g",), 1.0, 1, {}, 1, 1, 0.0, "q", 1)
-    told = failed_with(PLAIN, message, error, owner="me", at=0.0, random=0.0).told("m")
+    told = failed_with(PLAIN, message, error, owner="me", at=0.0, random=0.0)
     assert told.ends_outage == ends
     assert told.is_timeout == isinstance(error, HandlerTimeout)
 

@@ -197,8 +197,8 @@ def test_a_lost_connection_is_a_server_that_can_not_be_reached() -> None:
 @pytest.mark.parametrize(
     ("info", "word"),
     [
-        ({"redis_version": "6.0.16"}, "6.2"),
-        ({"redis_version": "5.0"}, "6.2"),
+        ({"redis_version": "6.2.16"}, "7.0"),
+        ({"redis_version": "5.0"}, "7.0"),
         ({"redis_version": "7.0", "role": "slave"}, "replica"),
         ({"redis_version": "7.0", "cluster_enabled": "1"}, "cluster"),
         ({"redis_version": "7.0", "maxmemory": "1000", "maxmemory_policy": "allkeys-lru"}, "noeviction"),
@@ -211,7 +211,7 @@ def test_a_server_that_would_lose_data_is_refused(info: dict[str, str], word: st
 
 
 def test_a_good_server_passes() -> None:
-    check_server({"redis_version": "6.2.0", "role": "master", "maxmemory": "0", "maxmemory_policy": "allkeys-lru"}, "x")
+    check_server({"redis_version": "7.0.0", "role": "master", "maxmemory": "0", "maxmemory_policy": "allkeys-lru"}, "x")
     for policy in ("noeviction", "volatile-lru", "volatile-ttl"):
         check_server({"redis_version": "7.2.4", "maxmemory": "5", "maxmemory_policy": policy}, "x")
     check_server(parse_info("# Server\r\nredis_version:9.1.2\r\nrole:master\r\n"), "x")

@@ -9,13 +9,14 @@ import pytest
 from sequencer.calls.append import append
 from sequencer.calls.claim import claim
 from sequencer.drain.held import Held
-from sequencer.drain.outcome import Told
 from sequencer.drain.pending_acks import Sending
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
 from sequencer.store.keys import shard_keys
 from tests.support.model.shard import ModelShard
+
+from ..support.handling import failed
 
 KEYS = shard_keys("n", "q", 0)
 
@@ -80,7 +81,7 @@ def test_of_a_group_that_was_lost_meanwhile_a_failure_is_not_told() -> None:
     renewal = outgoing(held, now=20.0)
     held.answered(renewal, run(shard, renewal), 20.0)
     assert held.lost == 1
-    held.fail(held.groups[0], Told(1, 1.0, b"{}"))
+    held.fail(held.groups[0], failed(held.groups[0], 1.0))
     assert held.outgoing() is None
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sequencer.calls.examine import GroupFacts
 from sequencer.queue.explain import explanation
 from sequencer.queue.state import group_state, is_leased, message_state
+from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure
 from sequencer.store.keys import PAUSED
@@ -37,7 +38,7 @@ def said(seen: GroupFacts) -> tuple[str, str, str]:
     """The state of the group, the reason in its explanation, the state of its head."""
     assert seen.visible_us is not None
     state = group_state(seen.visible_us, seen.lease, seen.now_us, is_paused=seen.is_paused)
-    return state, explanation("g", seen, Policy()).reason, message_state(seen)[0]
+    return state, explanation("g", seen, Policy(), QueueOptions(queue="q")).reason, message_state(seen)[0]
 
 
 @pytest.mark.parametrize(

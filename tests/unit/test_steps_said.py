@@ -106,8 +106,8 @@ def test_an_answer_for_one_message_is_not_taken_for_the_next() -> None:
 def test_explain_asks_with_both_commands_and_names_no_other() -> None:
     seq, _ = asked()
     found = seq.explain("ann")
-    assert found.reason == "question"
-    assert found.text.startswith("group ann is parked on g7: step charge failed at ")
+    assert found.reason == "unresolved step"
+    assert found.fields["message"].startswith("step charge failed at ")
     assert found.text.endswith(
         "--done charge --attempt 1; if it did not: sequencer resume gifts ann --id g7 --again charge --attempt 1"
     )
@@ -250,7 +250,7 @@ def test_a_result_that_could_not_be_kept_is_asked_for() -> None:
     seq.append({"couple": "ann", "gift": "g7"})
     seq.drain()
     found = seq.explain("ann")
-    assert found.reason == "question"
+    assert found.reason == "unresolved step"
     assert found.text.endswith("--done charge --result null")
     with refused(AnswerNeeded, "answer_needed", id="g7"):
         seq.resume("ann")

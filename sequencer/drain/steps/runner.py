@@ -22,7 +22,7 @@ from ..admission import unfit
 from ..effects import Clock, Control, Effect, Note, Run, RunHandler, Sleep, Tell
 from ..held import Held
 from ..held_group import HeldGroup
-from ..outcome import Decision, Failed, OfSteps, decide, describe, waits
+from ..outcome import Decision, Failed, OfSteps, decide, describe, failed_with, waits
 from . import events, rules, texts
 from .actions import (
     UNCONFIRMED,
@@ -213,10 +213,12 @@ class StepRunner:
 
     # -- a message that is not finished --------------------------------------------------------------------------------
 
-    def failed(self, end: Unfinished, group: HeldGroup) -> Failed:
-        """What becomes of it."""
-        leased = group.leased
-        message = leased.messages[group.done]
+    def failed(self, end: Unfinished | BaseException, group: HeldGroup) -> Failed:
+        """What becomes of the next message of the group; an exception: of a plain handler."""
+        message = group.leased.messages[group.done]
+        if isinstance(end, BaseException):
+            at, is_held = self.wall(), group.is_open
+            return failed_with(self.queue, message, end, owner=self.owner, at=at, random=self.random(), is_held=is_held)
         unanswered, is_over = message.attempt - 1, end.ending is not None
         written = None if end.ledger is None or (self._is_new and is_over) else self._written(end.ledger)
         steps = OfSteps(written, end.has_progressed, unanswered, not self._is_new, end.is_missing)

@@ -70,7 +70,7 @@ async def resume(
     facts = (await session.net.ask(calls.inspect(keys, key))).value
     policy = await session.fresh_policy()
     with Reading(session.net.name):
-        reason = explanation(key, facts, policy).reason
+        reason = explanation(key, facts, policy, session.options).reason
         missing = None if facts.failure else missing_number(facts, policy)
     if not answers and reason == "due" and is_deferred(facts.visible_us, facts.now_us):  # by a rule that holds no more
         await session.net.ask(calls.wake(keys, key))

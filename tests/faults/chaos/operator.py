@@ -14,7 +14,7 @@ from sequencer.client import Sequencer
 from sequencer.doctor.diagnose import is_healthy
 from sequencer.errors import SequencerError
 from sequencer.testing.judge.history import Recorder
-from sequencer.values.views import Finding
+from sequencer.texts.findings import Finding
 
 from .setting import Setting
 
@@ -84,4 +84,4 @@ class Operator:
 def broken(findings: list[Finding]) -> list[Finding]:
     """Those that no fault of the proxy explains."""
     problems = [one for one in findings if not is_healthy([one]) and one.check not in OF_THE_SERVER]
-    return [one for one in problems if "could not be checked" not in one.text]
+    return [one for one in problems if one.code != "unchecked"]

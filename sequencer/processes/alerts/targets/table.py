@@ -1,7 +1,7 @@
 """Reads `[targets.NAME]` of the file of `run`: where notices go. What is wrong in it is one sentence.
 
 A target is made and checked here, and not reached: nothing is sent before its first notice. No sentence holds a URL or
-a secret. What each word means is in README.md of `alerts`.
+a secret. docs/alerts.md says what each key means.
 """
 
 from __future__ import annotations

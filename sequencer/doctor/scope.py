@@ -1,0 +1,52 @@
+"""The queue that is examined, and how."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..net.link import Link
+from ..store.keys import ShardKeys
+from ..store.replies import pairs, scanned
+from ..texts.findings import Finding, finding
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A queue under examination."""
+
+    link: Link
+    namespace: str
+    queue: str
+    shards: Sequence[ShardKeys]
+    repair: bool
+    limit: int | None
+    """About how many names to read of each kind of key."""
+    most: int
+    """How many findings of one code are listed; the rest is counted."""
+
+    def found(self, code: str, repaired: bool = False, /, **fields: Any) -> Finding:
+        """A finding of this queue."""
+        return finding(code, repaired, queue=self.queue, namespace=self.namespace, **fields)
+
+    def cut(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """At most `most` of each code, and how many more there are."""
+        counts = Counter[tuple[str, bool]]()
+        for one in findings:
+            counts[one.code, one.repaired] += 1
+            if counts[one.code, one.repaired] <= self.most:
+                yield one
+        for (code, repaired), count in counts.items():
+            if count > self.most:
+                yield self.found("more", repaired, of=code, count=count - self.most)
+
+    def pages(self, command: str, key: str, size: int) -> Iterator[list[tuple[bytes, bytes]]]:
+        """The pairs that HSCAN or ZSCAN finds in a key, page by page, up to the limit."""
+        cursor: bytes | None = b"0"
+        count = 0
+        while cursor is not None and (self.limit is None or count < self.limit):
+            cursor, words = scanned(self.link.command(command, key, cursor, "COUNT", size))
+            count += len(words) // 2
+            yield list(pairs(words))

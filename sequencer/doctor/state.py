@@ -1,0 +1,121 @@
+"""What the state of a queue tells beside its invariants: keys that can't be read, clocks, outages, remembered ids."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..errors import ConfigurationError
+from ..settings.body_fields import BODY_FIELDS, read_fields
+from ..settings.policy import NUMBERS, merge_policy
+from ..store.failure import decode_failure
+from ..store.group import decode_group
+from ..store.replies import micros, pairs, text
+from ..texts.findings import Finding
+from .scope import Scope
+from .scores import SCORE
+from .server import MAX_CLOCK_OFF_S, reply_or_error
+
+_NUMBERS = re.compile(rb"#\d{1,16}( \d{1,16}-\d{1,16})*")
+"""How a sequence keeps how far a group has come: see Sequenced."""
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+"""A whole number of ours. int() would take more than Lua does: 1_000, or the digits of other scripts."""
+ID_BYTES = 76
+"""Of a remembered id of 16 to 21 characters on Redis 7.0; on Valkey 9.1 it is 44 to 57 (benchmark `memory`)."""
+
+
+def check_state(scope: Scope) -> Iterator[Finding]:
+    """What stops scripts or clients, or holds them back. Raises ServerError."""
+    yield from _dispatch(scope)
+    yield from _clocks(scope)
+    yield from _outages(scope)
+    yield from _unreadable(scope)
+    yield from scope.cut(_watermarks(scope))
+
+
+def _dispatch(scope: Scope) -> Iterator[Finding]:
+    """A dispatch list of another type stops every script; what it holds may be lost, so it can go."""
+    for keys in scope.shards:
+        kind = scope.link.command("TYPE", keys.dispatch).decode()
+        if kind not in ("list", "none"):
+            if scope.repair:
+                scope.link.command("DEL", keys.dispatch)
+            yield scope.found("dispatch of wrong type", scope.repair, key=keys.dispatch, type=kind)
+
+
+def _clocks(scope: Scope) -> Iterator[Finding]:
+    """A clock ahead of the server's time: that was set back, or another server's data were loaded."""
+    now_us = micros(scope.link.command("TIME"))
+    ahead_s = 0.0
+    for keys in scope.shards:
+        clock, _ = reply_or_error(scope.link, "GET", keys.clock)
+        if clock and clock.isdigit():
+            ahead_s = max(ahead_s, (int(clock) - now_us) / 1e6)
+    if ahead_s > MAX_CLOCK_OFF_S:
+        yield scope.found("shard clock ahead", ahead_s=ahead_s)
+
+
+def _outages(scope: Scope) -> Iterator[Finding]:
+    for shard, keys in enumerate(scope.shards):
+        now_us = micros(scope.link.command("TIME"))
+        probe_us, (failure, probes) = scope.link.commands(
+            [("HGET", keys.policy, "probe_us"), ("HMGET", keys.outage, "failure", "probes")]
+        )
+        if probe_us is not None and probe_us.isdigit():
+            known, probe_in_s = decode_failure(failure or b"")[0], max(0.0, (int(probe_us) - now_us) / 1e6)
+            error = f"{known.type}: {known.message}".split("\n")[0][:200]
+            fields = {"error": error, "probes": int(probes or 0), "probe_in_s": probe_in_s}
+            yield scope.found("outage", shard=shard, shards=len(scope.shards), **fields)
+
+
+def _unreadable(scope: Scope) -> Iterator[Finding]:
+    """A policy, totals or times that no client of ours wrote: each reader of them stops with an error."""
+    for keys in scope.shards:
+        for key in (keys.policy, keys.stats, keys.memory):
+            words = [word.decode("utf-8", "replace") for word in scope.link.command("HSCAN", key, 0, "COUNT", 100)[1]]
+            stored = dict(pairs(words))
+            own = [stored.get(name, "0") for name in NUMBERS] if key == keys.policy else stored.values()
+            try:
+                if odd := next((value for value in own if not _WHOLE.fullmatch(value)), None):
+                    raise ValueError(f"{odd[:60]!r} is not a whole number")
+                if key == keys.policy:
+                    merge_policy(scope.queue, stored, {})
+                    read_fields(stored.get(BODY_FIELDS))
+            except (ValueError, TypeError, ConfigurationError) as error:
+                yield scope.found("unreadable", key=key, error=str(error))
+
+
+def _watermarks(scope: Scope) -> Iterator[Finding]:
+    """How far a group has come, where no client of ours wrote it: appends to the group and claims of it fail."""
+    for keys in scope.shards:
+        is_sequence = scope.link.command("HGET", keys.policy, "sequence") == b"1"
+        for key in (keys.numbers, keys.marks, keys.marks_old):
+            if scope.link.command("TYPE", key) not in (b"hash", b"none"):
+                continue  # the check of invariants finds it
+            wanted, example = (_NUMBERS, "#57") if is_sequence or key == keys.numbers else (SCORE, "57.5")
+            for page in scope.pages("HSCAN", key, 500):
+                for group, mark in page:
+                    if group and not wanted.fullmatch(mark):  # "": see lua/parts/memory/remember_marks
+                        value, parts = mark[:60].decode("utf-8", "replace"), decode_group(text(group))
+                        yield scope.found("watermark unreadable", group=parts, key=key, value=value, example=example)
+
+
+def remembered_ids(scope: Scope) -> Iterator[Finding]:
+    """How many ids of handled messages are remembered, and what they take. Raises ServerError."""
+    count = full = window_us = 0
+    for keys in scope.shards:
+        window_us, cap = (
+            int(word) if word and word.isdigit() and len(word) <= 18 else 0
+            for word in scope.link.command("HMGET", keys.policy, "dedup_us", "dedup_cap")
+        )
+        new, old = scope.link.commands([("SCARD", keys.seen), ("SCARD", keys.seen_old)])
+        count += new + old
+        full = max(full, cap) if 0 < cap <= old else full
+    if not count or not window_us:
+        return
+    window_s = window_us / 1e6
+    if full:
+        yield scope.found("ids capped", count=count, window_s=window_s, cap=full)
+    else:
+        bytes_a_second = 2 * window_s * ID_BYTES
+        yield scope.found("ids", count=count, bytes=count * ID_BYTES, window_s=window_s, bytes_a_second=bytes_a_second)
