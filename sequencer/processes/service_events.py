@@ -76,13 +76,6 @@ def consumer_starts_again(queue: str, *, retry_in_s: float) -> Event:
     return event("consumer starts again", queue, f"in {duration(retry_in_s)}", {"retry_in_s": round(retry_in_s, 3)})
 
 
-def worker_stands(queue: str, deaths: int, why: str, consumers: int, *, retry_in_s: float) -> Event:
-    """A place is tried seldom from now on; `consumers` are left in others."""
-    said = f"in it {_dead(deaths, why)}; {many(consumers, 'other')} left; next attempt in {retry_in_s:g} s"
-    fields = {"deaths": deaths, "why": why, "consumers": consumers, "retry_in_s": retry_in_s}
-    return event("place stands", queue, said, fields)
-
-
 def service_gives_up(queue: str, *, deaths: int, why: str) -> Event:
     """No consumer gets to work. One that can't at all is enough, and others die of the same meanwhile: not counted."""
     said = f"in each place {_dead(deaths, why)}" if deaths > 1 else f"a consumer died {why}"

@@ -190,9 +190,6 @@ EVENTS: Mapping[str, Kind] = {
         WARNING, "a consumer ended as it should not", ("consumer_pid", "ended_by", "lived_s", *_BEGUN)
     ),
     "consumer starts again": Kind(INFO, "a place is empty until then", ("retry_in_s",)),
-    "place stands": Kind(
-        ERROR, "consumers die in a place before they begin a message", ("deaths", "why", "consumers", "retry_in_s")
-    ),
     "service gives up": Kind(ERROR, "the service ends: nobody gets to work", ("deaths", "why")),
     "consumer can't start": Kind(ERROR, "no process could be started", ("error",)),
     "service stopping": Kind(INFO, "the service was told to stop", ("stage", "consumers")),

@@ -124,7 +124,6 @@ def all_events() -> list[Event]:
         service.service_started("orders", server="s", app="shop:seq", processes=1, lease_s=15.0, version="1"),
         service.consumer_died("orders", pid=1, ended_by="signal SIGKILL", lived_s=3.0),
         service.consumer_starts_again("orders", retry_in_s=1.0),
-        service.worker_stands("orders", 5, "before they began a message", 1, retry_in_s=60.0),
         service.queue_unused("orders", known=["order"], namespace="sequencer"),
         service.service_gives_up("orders", deaths=5, why="before they began a message"),
         service.consumer_cant_start("orders", OSError("no")),
