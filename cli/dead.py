@@ -228,7 +228,7 @@ def _errors(
 
 
 def _not_found(queue: str, id: str) -> MessageNotFound:
-    return MessageNotFound(f"no dead letter with id {id!r} fits in queue {queue!r}; list them first")
+    return MessageNotFound("dead_letter_not_found", id=id, queue=queue)
 
 
 def _say_count(client: Sequencer, count: int, what: str, as_json: bool) -> int:

@@ -273,7 +273,7 @@ class Consumer:
         shard, seconds, call = effect.shard, effect.seconds, None
         asked_at = time.monotonic()
         with self._renewer.lock:
-            if self._main.is_look_due:
+            if self._main.is_check_due:
                 self._main.refresh()
             if shard is not None and asked_at - self._settled_at < SILENT_S:
                 seconds = min(seconds, self._options.lease_s / WAIT_PART)

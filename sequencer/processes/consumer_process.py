@@ -85,6 +85,8 @@ class ConsumerProcess:
         """When it was connected; how long from then on it may live."""
         self.released_at: float | None = None
         """When it was told for its age to release what it has."""
+        self.silent_s = 0.0
+        """How long it has reported nothing since its first handler began, while its supervisor was awake."""
         self.is_killed = False
         self._write(replace(config, redis_variable=redis, named_server=server_named()).line())
 

@@ -30,12 +30,11 @@ from ..consume.emitter import EventEmitter
 from ..texts.events import Event, event
 from ..texts.explanations import import_hangs
 from .consumer_process import ConsumerProcess, Reports, Totals
-from .liveness import Liveness
 from .shared_reports import SharedReports
 from .signals import ending_text
 from .worker.config import WorkerConfig
 from .worker.run import DRAINED, EXIT_BY_ENDING, GAVE_UP, OUTPUT_CLOSED, PLANNED
-from .workers import CANT_WORK, STANDING_RETRY_S, RestartPolicy, Worker, Workers
+from .workers import CANT_WORK, RestartPolicy, Worker, Workers
 
 log = logging.getLogger("sequencer.supervisor")
 
@@ -43,6 +42,12 @@ EXIT_TIMEOUT_S = 10.0
 """How long a consumer may take to exit after it has ended its work, where no grace was named."""
 MIN_EXIT_TIMEOUT_S = 2.0
 """How long it may take in any case: at its exit an application sends its last reports (Sentry)."""
+
+
+LEAST_SILENCE_S = 5.0
+"""A consumer may be silent for this time in any case: it reports once a second."""
+MOST_TICK_S = 2.0
+"""Between two rounds this time counts at most: where the supervisor itself stood still, nobody is to blame."""
 
 
 class Pool:
@@ -67,7 +72,9 @@ class Pool:
         self._reports, self._shared = Reports(), SharedReports(self.emit)
         self._ready, self._connected = threading.Event(), set[int]()
         self._has_torn = False
-        self._silence = Liveness(None if config.handler_timeout_s is None else config.lease_s)
+        self._silence_s = None if config.handler_timeout_s is None else max(LEAST_SILENCE_S, 3 * config.lease_s)
+        """How long a consumer may be silent: the first of three leases has ended its right to what it has."""
+        self._ticked_at = time.monotonic()
 
     @property
     def read_fd(self) -> int:
@@ -126,7 +133,7 @@ class Pool:
         times += [self._patience(process)[0] for _, process in self._workers.running]
         if self._stage == 1 and self._config.grace_s is not None:
             times.append(self._stage_at + self._config.grace_s)
-        waits = (self._shared.wait_s(now), self._silence.wait_s)
+        waits = (self._shared.wait_s(now), None if self._silence_s is None else MOST_TICK_S / 2)
         return times + [now + wait for wait in waits if wait is not None]
 
     @property
@@ -196,12 +203,12 @@ class Pool:
         self._workers.forgive(now)
         if self._stage == 1 and grace_s is not None and now >= self._stage_at + grace_s:
             self.next_stage()
+        awake_s, self._ticked_at = min(now - self._ticked_at, MOST_TICK_S), now
         for _, process in self._workers.running:
+            process.silent_s += awake_s if process.has_begun and process.ended_at is None else 0.0
             until, why = self._patience(process)
             if now >= until:
                 self._kill(process, why)
-        for process in self._silence.tick([process for _, process in self._workers.running], now):
-            self._kill(process, self._silence.reason)
         self._shared.tick(now)
         self._emitter.tick()
 
@@ -220,6 +227,9 @@ class Pool:
         if not process.is_loaded:
             limit_s = process.start_timeout_s
             return process.started_at + limit_s, import_hangs(limit_s)
+        if self._silence_s is not None and process.silent_s > self._silence_s:
+            said = f"it gave no sign of life for {self._silence_s:g} s"
+            return -math.inf, f"{said}, as when code in C keeps the interpreter's lock"
         return math.inf, ""
 
     def _kill(self, process: ConsumerProcess, why: str) -> None:
@@ -281,17 +291,11 @@ class Pool:
         self._has_torn = self._has_torn or bool(begun)
         fields = {"consumer_pid": process.pid, "ended_by": why, "lived_s": round(lived_s, 1)}
         self.emit("consumer died", **fields, **begun)
-        match self._workers.after_death(
-            worker, lived_s, has_begun=process.has_begun, is_loaded=process.is_loaded, is_final=is_final
-        ):
-            case "restart":
-                self._start_later(worker, lived_s=lived_s)
-            case "stand":
-                worker.start_at = now + STANDING_RETRY_S
-                fields = {"deaths": worker.startup_deaths, "why": worker.why, "consumers": len(self.pids)}
-                self.emit("worker failing", retry_in_s=STANDING_RETRY_S, **fields)
-            case "give up":
-                self._give_up(worker)
+        began = {"has_begun": process.has_begun, "is_loaded": process.is_loaded}
+        if self._workers.can_go_on(worker, lived_s, **began, is_final=is_final):
+            self._start_later(worker, lived_s=lived_s)
+        else:
+            self._give_up(worker)
 
     def _give_up(self, worker: Worker) -> None:
         """In no place a consumer gets to work."""
@@ -314,7 +318,7 @@ class Pool:
         if report["pid"] in by_pid:
             _, process = by_pid[report["pid"]]
             process.apply_report(report)
-            self._silence.heard(process.pid)
+            process.silent_s = 0.0
             if report["event"] == "stuck" and not process.is_killed:
                 self._kill(process, "its handler ignored the end of its time (--handler-timeout)")
             if process.is_connected:

@@ -657,12 +657,6 @@ EVENTS: Mapping[str, Kind] = {
         _inspect,
     ),
     "consumer restarting": Kind(INFO, "a worker is empty until then", ("retry_in_s",), "in {retry_in_s}"),
-    "worker failing": Kind(
-        ERROR,
-        "consumers die in a worker before they begin a message",
-        ("deaths", "why", "consumers", "retry_in_s"),
-        "in it {dead_in_row}; {consumers:other} left; next attempt in {retry_in_s}",
-    ),
     "service gave up": Kind(ERROR, "the service ends: no consumer gets to work", ("deaths", "why"), _service_gave_up),
     "consumer not started": Kind(ERROR, "no process could be started", _RAISED, "{raised}"),
     "service stopping": Kind(

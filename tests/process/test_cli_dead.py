@@ -60,7 +60,7 @@ def test_dead_letters_are_shown_whole(cli: Cli, graves: Sequencer) -> None:
     [letter] = json_of(cli, "dead", "show", "jobs", "a", "7", "--id", "x")
     assert (letter["message"]["body"], letter["message"]["score"], letter["attempts"]) == ({"n": 1}, 1.0, 1)
     assert letter["error"]["traceback"].endswith("ValueError: no x\n")
-    assert "error: no dead letter with id 'q' fits in queue 'jobs'" in refused(cli, "dead", "show", "jobs", "--id", "q")
+    assert "error: no dead letter 'q' in queue 'jobs'" in refused(cli, "dead", "show", "jobs", "--id", "q")
 
 
 def test_dead_letters_are_counted_by_error(cli: Cli, graves: Sequencer) -> None:
@@ -169,7 +169,7 @@ def test_a_question_that_gets_no_answer_changes_nothing(cli: Cli, graves: Sequen
     [
         (("redrive", "jobs"), "error: say which dead letters: give the parts of a group, --id, --error, or --all"),
         (("redrive", "jobs", "--id", "x", "--all"), "error: --all is given together with"),
-        (("redrive", "jobs", "--id", "nope"), "error: no dead letter with id 'nope' fits in queue 'jobs'"),
+        (("redrive", "jobs", "--id", "nope"), "error: no dead letter 'nope' in queue 'jobs'"),
         (("redrive", "jobs", "--id", "nope", "--dry-run"), "error: no dead letter with id 'nope' fits"),
         (("redrive", "jobs", "--all", "--rate", 0), "error: rate=0.0 must be a number of messages a second"),
         (("purge", "jobs", "--yes"), "error: say which dead letters"),

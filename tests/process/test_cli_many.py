@@ -193,7 +193,7 @@ def test_parked_says_how_many_there_are_and_what_fixes_all(cli: Cli, stuck: Sequ
 
 
 def test_a_skip_names_what_it_removes_and_what_puts_it_back(cli: Cli, stuck: Sequencer, namespace: str) -> None:
-    assert "group g 1 stands at 'm0' by now, not at 'm1'" in refused(cli, "skip", "jobs", "g", "1", "--id", "m1")
+    assert "group g 1 stands at 'm0' now, not at 'm1'" in refused(cli, "skip", "jobs", "g", "1", "--id", "m1")
     done = cli.call("skip", "jobs", "g", "1", "--id", "m0")
     back = f"sequencer unskip jobs g 1 --id m0 --namespace {namespace}"
     puts_back = "this puts it back, behind what is handled meanwhile"

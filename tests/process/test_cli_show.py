@@ -148,7 +148,7 @@ def test_parked_groups_are_shown_resumed_and_skipped(cli: Cli, queue: Sequencer)
     assert cli.call("resume", "jobs", "waiting", "7:%").stdout == "group waiting 7:% goes on\n"
     assert cli.call("parked", "jobs").stdout == "no parked groups\n"
     for words, said in (
-        (("skip", "jobs", "due", "7:%"), "has no failed head to skip"),
+        (("skip", "jobs", "due", "7:%"), "has no failed head"),
         (("skip", "jobs", "leased", "7:%"), " s unless it is prolonged; if its handler hangs, end that process (on "),
         (("resume", "jobs", "nobody"), "group nobody has no messages in queue 'jobs'"),
     ):

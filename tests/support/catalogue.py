@@ -89,7 +89,6 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("queue unused", {"near": "order", "is_new": True}),
     ("consumer died", {"consumer_pid": 7, "ended_by": "signal SIGKILL", "lived_s": 3.0} | BEGUN),
     ("consumer restarting", {"retry_in_s": 1.0}),
-    ("worker failing", DEATHS | {"consumers": 1, "retry_in_s": 60.0}),
     ("service gave up", DEATHS),
     ("service gave up", {"deaths": 1, "why": "as it can't work"}),
     ("consumer not started", {"error": OSError("no more processes")}),

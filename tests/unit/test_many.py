@@ -104,7 +104,7 @@ def test_a_dry_run_asks_only() -> None:
         (resume_many, {"since": "10x"}, "since='10x' must be a number of seconds, or text like"),
         (resume_many, {"since": -1}, "since=-1 must be"),
         (resume_many, {"everything": True, "rate": 0}, "rate=0 must be"),
-        (unpause_many, {}, "unpause_many: say everything=True"),
+        (unpause_many, {}, "unpause_many: give a group"),
         (unpause_many, {"everything": True, "rate": math.nan}, "rate=nan must be"),
     ],
 )

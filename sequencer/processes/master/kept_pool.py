@@ -13,11 +13,9 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ...texts.events import Event
 from ...texts.words import many
 from ...values.views import QueueSnapshot
 from ..consumer_process import ConsumerProcess
@@ -73,9 +71,8 @@ class KeptPool(Pool):
         host: Host,
         *,
         policy: RestartPolicy | None = None,
-        forward: Callable[[Event], bool] | None = None,
     ) -> None:
-        super().__init__(plan.config, 0, policy=policy, forward=forward)
+        super().__init__(plan.config, 0, policy=policy)
         self.plan, self._host = plan, host
         self._scaler, self._load = Scaler(plan.n, plan.most, plan.wait_s), Load()
         self._checks = CheckProcess(plan, self._reports.write_fd)

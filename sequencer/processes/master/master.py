@@ -47,11 +47,10 @@ class Master(PoolLoop):
         read: Callable[[], RunPlan],
         *,
         policy: RestartPolicy | None = None,
-        forward: Callable[[Event], bool] | None = None,
         cpu: Callable[[], float] | None = None,
     ) -> None:
-        self.plan, self._read, self._policy, self._forward = plan, read, policy, forward
-        self._emitter = EventEmitter("", log=log, forward=forward)
+        self.plan, self._read, self._policy = plan, read, policy
+        self._emitter = EventEmitter("", log=log)
         self._kept: list[KeptPool] = [self._make(pool) for pool in plan.pools]
         super().__init__(self._kept)
         self._stage, self._began = 0, time.monotonic()
@@ -77,7 +76,7 @@ class Master(PoolLoop):
         return sum(pool.size for pool in self._kept)
 
     def _make(self, plan: PoolPlan) -> KeptPool:
-        return KeptPool(plan, self, policy=self._policy, forward=self._forward)
+        return KeptPool(plan, self, policy=self._policy)
 
     def room(self) -> int:
         return self.plan.max_processes - self.count

@@ -35,7 +35,7 @@ class FailureFilter(NamedTuple):
     def chosen(cls, error: str | None, since: Duration | None, everything: bool, action: str) -> FailureFilter:
         """From what a caller gives; to take all has to be said. Raises ConfigurationError."""
         if everything == (error is not None or since is not None):
-            raise ConfigurationError(f"{action}: give error or since to choose some, or everything=True for all")
+            raise ConfigurationError("nothing_chosen", action=action, by="error or since")
         check_error(error)
         return cls(error, None if since is None else seconds_of("since", since))
 
@@ -85,7 +85,7 @@ def most_first(counts: Counter[str]) -> dict[str, int]:
 async def choose(session: Session, wanted: FailureFilter) -> Chosen:
     """The parked groups that fit, each as it is now."""
     by_shard, waiting, others = [], 0, Counter[str]()
-    for keys in await session.shards(register=False):
+    for keys in await session.shards():
         now_s = await now_of(session.net, keys) / 1e6
         found: list[calls.ParkedGroup] = []
         async for names in parked_names(session.net, keys):

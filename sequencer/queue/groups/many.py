@@ -8,7 +8,7 @@ run ends, whatever consumers do beside it, and a rerun goes on where one was bro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ... import calls
@@ -21,6 +21,7 @@ from ...store.watermark import advance
 from ...values.checks import check_rate
 from ...values.durations import Duration
 from ...values.views import ManySummary
+from ..paced import paced, pages_of
 from ..session import Session
 from ..steps.answers import given_answers
 from .choice import FailureFilter, choose, most_first
@@ -98,13 +99,13 @@ async def unpause_many(
     are parked. Raises as `resume_many`.
     """
     if not everything:
-        raise ConfigurationError("unpause_many: say everything=True for all paused groups; unpause takes one")
+        raise ConfigurationError("nothing_chosen", action="unpause_many", by="a group (unpause)")
     how = _how(rate, dry_run, on_progress)
     await session.allow("operate")
-    names = [(keys, await _paused_names(session.net, keys)) for keys in await session.shards(register=False)]
+    names = [(keys, await _paused_names(session.net, keys)) for keys in await session.shards()]
     total, done, passed = sum(len(some) for _, some in names), 0, 0
     others = {} if total else (await choose(session, FailureFilter())).errors
-    async for keys, some in _paced(session.net, _pages([] if dry_run else names, how), how):
+    async for keys, some in paced(session.net, pages_of([] if dry_run else names, PAGE, how.rate), how.rate):
         answer = await session.net.ask_all([calls.pause(keys, name, False) for name in some])
         done += len(some) if answer.is_repeat else sum(answer.value)
         passed += len(some)
@@ -132,31 +133,13 @@ def _how(rate: float | None, dry_run: bool, on_progress: Progress | None) -> _Ho
     return _How(None if rate is None else check_rate(rate, "groups"), dry_run, on_progress)
 
 
-Pages = list[tuple[ShardKeys, Sequence[T]]]
-
-
-def _pages(by_shard: Iterable[tuple[ShardKeys, Sequence[T]]], how: _How) -> Pages[T]:
-    """What goes into one call each: at a given rate a tenth of a second's worth."""
-    size = PAGE if how.rate is None else max(1, min(PAGE, int(how.rate / 10)))
-    return [(keys, some[first : first + size]) for keys, some in by_shard for first in range(0, len(some), size)]
-
-
-async def _paced(net: Net, pages: Pages[T], how: _How) -> AsyncIterator[tuple[ShardKeys, Sequence[T]]]:
-    """One page after the other, each when the rate allows it."""
-    began, sent = await net.now(), 0
-    for keys, some in pages:
-        ahead_s = began + sent / how.rate - await net.now() if how.rate else 0.0
-        if ahead_s > 0:
-            await net.sleep(ahead_s)
-        yield keys, some
-        sent += len(some)
-
-
 async def _run(session: Session, wanted: FailureFilter, ending: calls.Ending, how: _How) -> ManySummary:
     await session.allow("operate")
     found, counts = await choose(session, wanted), Counter[str]()
     chosen = found if ending else found.without_unresolved()
-    async for keys, some in _paced(session.net, _pages([] if how.dry_run else chosen.by_shard, how), how):
+    async for keys, some in paced(
+        session.net, pages_of([] if how.dry_run else chosen.by_shard, PAGE, how.rate), how.rate
+    ):
         groups = await _marked(session, keys, some) if ending else some
         answer = await session.net.ask(calls.resume_many(keys, groups, ending=ending))
         with Reading(session.net.name):
@@ -177,8 +160,8 @@ async def _run_answered(
     found, counts = await choose(session, wanted), Counter[str]()
     chosen = found.questions()
     others = most_first(found.others + Counter(found.without_unresolved().errors))
-    pages: Pages[calls.ParkedGroup] = [(keys, [one]) for keys, some in chosen.by_shard for one in some]
-    async for keys, (one,) in _paced(session.net, [] if how.dry_run else pages, how):
+    pages = pages_of([] if how.dry_run else chosen.by_shard, 1)
+    async for keys, (one,) in paced(session.net, pages, how.rate):
         counts[await resume_asked(session, keys, one.group, one.digest, answers, by)] += 1
         how.tell(counts.total(), chosen.total)
     return ManySummary(chosen.total, counts["resumed"], counts["changed"], 0, chosen.errors, how.dry_run, others)
@@ -191,7 +174,7 @@ def _outcomes(answer: Answer[list[calls.Resuming]]) -> list[calls.Resuming]:
 
 async def _marked(session: Session, keys: ShardKeys, groups: Sequence[calls.ParkedGroup]) -> list[calls.ParkedGroup]:
     """In a sequence, with the watermark of each behind its failed head: nothing moves it before that goes."""
-    if not (await session.policy(register=False)).sequence:
+    if not (await session.policy()).sequence:
         return list(groups)
     names = [one.group for one in groups]
     scores = [("ZSCORE", keys.order(one.group), one.member) for one in groups]
