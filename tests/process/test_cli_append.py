@@ -34,7 +34,7 @@ def test_a_file_by_fields_of_the_body(cli: Cli, make: Callable[..., Sequencer]) 
     done = cli.call("append", "xxx_job", "orders.ndjson", *BY)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"appended 4, duplicates 0, refused 0 in \d+\.\d\d s \([\d,]+/s\)\n", done.stdout)
-    assert done.stderr == "queue 'xxx_job' is new\n"
+    assert done.stderr == "xxx_job: queue created\n"
     messages = make("xxx_job").peek([1002, 77])
     assert [(message.id, message.score) for message in messages] == [("r2", 98.0), ("r1", 99.0), ("r0", 100.0)]
     assert messages[2].body == order(0)
