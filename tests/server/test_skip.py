@@ -61,7 +61,7 @@ def test_the_last_skipped_message_comes_back_to_its_place(make: Callable[..., Se
     seq.skip("g")
     with pytest.raises(MessageNotFound):
         seq.unskip("h")
-    with pytest.raises(MessageNotFound, match="no skipped message .*id: m2"):
+    with pytest.raises(MessageNotFound, match=r"no skipped message .*id: m2"):
         seq.unskip("g", id="m2")
     assert (seq.unskip("g").id, seq.dead()) == ("m1", [])
     assert [(message.id, message.attempt) for message in seq.peek("g")] == [("m1", 1), ("m2", 1), ("m3", 1)]
