@@ -247,7 +247,7 @@ def test_check_loads_each_app_in_its_own_surroundings_and_prints_the_plan(cli: C
     assert [row[0] for row in rows] == ["queue", "orders", "mails", "bills"]
     assert rows[1][1:5] == ["shop:queue.<locals>.handle", "2", "5", "15.0"]
     assert rows[2][1] == "own:handle"
-    assert "append, consume, fix" in done.stdout
+    assert "append, consume, operate" in done.stdout
     told = json.loads(cli.run("run", "--check", "--json").stdout)
     assert told["is_fine"] is True
     assert [queue["handles"] for queue in told["queues"]][2] == "command 'true'"
@@ -276,7 +276,7 @@ def test_check_names_all_that_is_wrong(cli: Cli, scene: RunScene) -> None:
     scene.write_file("namespace = 'sequencer'", bills="app = 'other:seq'")
     wrong = cli.run("run", "--check", "--namespace", "sequencer")
     assert wrong.returncode == 2
-    assert "error: bills: server redis://127.0.0.1:1/0 can't be reached" in wrong.stderr
+    assert "error: bills: its app is on the server redis://127.0.0.1:1/0" in wrong.stderr
 
 
 def test_what_is_wrong_use_is_one_sentence(cli: Cli, scene: RunScene) -> None:
@@ -335,7 +335,7 @@ def test_a_queue_that_can_not_be_used_keeps_no_other_from_its_consumers(
     wait_until(lambda: status(cli)["age_s"] > 3, PATIENCE_S, "many looks")
     assert [pool["state"] for pool in status(cli)["pools"]] == ["running", "down"]
     told = [json.loads(line) for line in running.stderr.splitlines()]
-    troubles = [one for one in told if one["event"] == "supervisor trouble" and one["what"] == "looking at the queue"]
+    troubles = [one for one in told if one["event"] == "supervisor trouble" and one["what"] == "watching the queue"]
     assert [one["queue"] for one in troubles] == ["mails"], "once"
     link.command("HSET", registry, field, before)
     running.signal()
