@@ -175,7 +175,7 @@ class Registered:
         """Call this with an Event when a message of this client's consumers fails or is given up, or a group is parked.
 
         `event.name` is "message failed", "group parked", "group broken", "dead letter", "message dropped", "step
-        failed", "finished with failures", "outage began" or "outage over", and `event.error` what the handler raised.
+        failed", "finished with failures", "outage began" or "outage ended", and `event.error` what the handler raised.
         It is called before the server learns of it; of an outage, and where a claim parks a group (a missing number,
         foreign data: with no error), behind that. It runs in the thread that runs handlers. Its own Exception is logged
         once and changes nothing. A decorator. Raises

@@ -304,4 +304,4 @@ class Consumer:
         try:
             self._settle_and_claim(SettleAndClaim(None))
         except SequencerError as error:
-            self.events.not_released(error)
+            self.events.emit("groups not released", error=str(error))

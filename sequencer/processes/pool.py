@@ -27,8 +27,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..consume.emitter import EventEmitter
-from ..texts.events import Event
-from . import service_events
+from ..texts.events import Event, event
+from ..texts.explanations import import_hangs
 from .consumer_process import ConsumerProcess, Reports, Totals
 from .shared_reports import SharedReports
 from .signals import ending_text
@@ -69,12 +69,12 @@ class Pool:
         self._workers = Workers(processes, policy or RestartPolicy())
         self._stage, self._stage_at = 0, 0.0
         self._status: int | None = None
-        self._reports, self._shared = Reports(), SharedReports(config.queue, self.emit)
+        self._reports, self._shared = Reports(), SharedReports(self.emit)
         self._ready, self._connected = threading.Event(), set[int]()
+        self._has_torn = False
         self._silence_s = None if config.handler_timeout_s is None else max(LEAST_SILENCE_S, 3 * config.lease_s)
         """How long a consumer may be silent: the first of three leases has ended its right to what it has."""
         self._ticked_at = time.monotonic()
-        self._lock_fd = -1
 
     @property
     def read_fd(self) -> int:
@@ -100,9 +100,8 @@ class Pool:
         """Wait, in another thread, until every first consumer is connected."""
         return self._ready.wait(timeout_s)
 
-    def open(self, lock_fd: int) -> None:
-        """Before the first round; `lock_fd`: the lock of standard output."""
-        self._lock_fd = lock_fd
+    def open(self) -> None:
+        """Before the first round."""
         self._config = self._with_descriptors(self._config)
 
     def close(self) -> None:
@@ -115,7 +114,7 @@ class Pool:
 
     def _with_descriptors(self, config: WorkerConfig) -> WorkerConfig:
         """The config, with those of this service."""
-        return replace(config, lock_fd=self._lock_fd, report_fd=self._reports.write_fd)
+        return replace(config, report_fd=self._reports.write_fd, prints_alone=len(self._workers) == 1)
 
     def run_round(self) -> None:
         """What has happened since the last one, and what time brings."""
@@ -141,10 +140,14 @@ class Pool:
     def _exit_timeout_s(self) -> float:
         return EXIT_TIMEOUT_S if self._config.grace_s is None else max(self._config.grace_s, MIN_EXIT_TIMEOUT_S)
 
-    def emit(self, event: Event) -> None:
-        """Tell of it. Whatever is wrong with the log, the consumers go on."""
+    def emit(self, name: str, **fields: Any) -> None:
+        """An event of this queue."""
+        self.log(event(name, self.queue, namespace=self._config.namespace, **fields))
+
+    def log(self, one: Event) -> None:
+        """Whatever is wrong with the log, the consumers go on."""
         with suppress(Exception):
-            self._emitter.emit(event)
+            self._emitter.emit(one)
 
     # -- starting ---------------------------------------------------------------------------------------------
 
@@ -153,18 +156,19 @@ class Pool:
             try:
                 worker.process = self._start(worker)
             except OSError as error:  # no more processes; a virtual environment that is being exchanged
-                self.emit(service_events.consumer_cant_start(self.queue, error))
+                self.emit("consumer not started", error=error)
                 self._start_later(worker, lived_s=0.0)  # says nothing of the application: tried for ever
                 continue
             self.totals.started += 1
 
     def _start(self, _worker: Worker) -> ConsumerProcess:
         """The next consumer of a place. Raises OSError."""
-        return ConsumerProcess(self._config, self.WORKER)
+        has_torn, self._has_torn = self._has_torn, False
+        return ConsumerProcess(replace(self._config, after_torn=has_torn), self.WORKER)
 
     def _start_later(self, worker: Worker, *, lived_s: float) -> None:
         delay_s = self._workers.start_later(worker, lived_s, time.monotonic(), random.random())
-        self.emit(service_events.consumer_starts_again(self.queue, retry_in_s=delay_s))
+        self.emit("consumer restarting", retry_in_s=round(delay_s, 3))
 
     # -- stopping ---------------------------------------------------------------------------------------------
 
@@ -174,7 +178,7 @@ class Pool:
             self._stage += 1
             self._stage_at = time.monotonic()
             grace_s, count = self._config.grace_s if self._stage == 1 else None, len(self.pids)
-            self.emit(service_events.service_stopping(self.queue, self._stage, count, grace_s))
+            self.emit("service stopping", stage=self._stage, consumers=count, grace_s=grace_s)
             self._send_stage()
 
     def _send_stage(self) -> None:
@@ -222,14 +226,14 @@ class Pool:
             return process.stop_sent_at + timeout_s, f"it was starting when told to stop, {timeout_s:g} s ago"
         if not process.is_loaded:
             limit_s = process.start_timeout_s
-            return process.started_at + limit_s, service_events.import_hangs(limit_s)
+            return process.started_at + limit_s, import_hangs(limit_s)
         if self._silence_s is not None and process.silent_s > self._silence_s:
             said = f"it gave no sign of life for {self._silence_s:g} s"
             return -math.inf, f"{said}, as when code in C keeps the interpreter's lock"
         return math.inf, ""
 
     def _kill(self, process: ConsumerProcess, why: str) -> None:
-        self.emit(service_events.consumer_killed(self.queue, pid=process.pid, why=why, begun=process.begun))
+        self.emit("consumer killed", consumer_pid=process.pid, why=why, **process.begun)
         process.kill()
 
     # -- ends of consumers ------------------------------------------------------------------------------------
@@ -274,9 +278,9 @@ class Pool:
         is_closed = process.status == OUTPUT_CLOSED
         self.totals.died += not is_closed
         if self._status is None and is_closed:
-            self.emit(service_events.output_closed(self.queue))
+            self.emit("output closed")
         elif self._status is None:
-            self.emit(service_events.service_gives_up(self.queue, deaths=1, why=CANT_WORK))
+            self.emit("service gave up", deaths=1, why=CANT_WORK)
         self._stop_all(EXIT_BY_ENDING[process.status])
 
     def _after_death(
@@ -284,7 +288,9 @@ class Pool:
     ) -> None:
         now = time.monotonic()
         lived_s, begun, why = now - process.started_at, process.begun, ending_text(returncode)
-        self.emit(service_events.consumer_died(self.queue, pid=process.pid, ended_by=why, lived_s=lived_s, begun=begun))
+        self._has_torn = self._has_torn or bool(begun)
+        fields = {"consumer_pid": process.pid, "ended_by": why, "lived_s": round(lived_s, 1)}
+        self.emit("consumer died", **fields, **begun)
         began = {"has_begun": process.has_begun, "is_loaded": process.is_loaded}
         if self._workers.can_go_on(worker, lived_s, **began, is_final=is_final):
             self._start_later(worker, lived_s=lived_s)
@@ -293,7 +299,7 @@ class Pool:
 
     def _give_up(self, worker: Worker) -> None:
         """In no place a consumer gets to work."""
-        self.emit(service_events.service_gives_up(self.queue, deaths=worker.startup_deaths, why=worker.why))
+        self.emit("service gave up", deaths=worker.startup_deaths, why=worker.why)
         worker.is_done = True
         self._stop_all(GAVE_UP)
 
@@ -309,8 +315,6 @@ class Pool:
 
     def _take_report(self, report: dict[str, Any], by_pid: dict[int, tuple[Worker, ConsumerProcess]]) -> None:
         self._shared.add_report(report, time.monotonic())
-        if report["event"] == "frozen" and report["holder"] in by_pid:
-            self._kill(by_pid[report["holder"]][1], "it stands still and holds the output, for which others wait")
         if report["pid"] in by_pid:
             _, process = by_pid[report["pid"]]
             process.apply_report(report)

@@ -160,7 +160,9 @@ def test_what_is_said_of_a_typo_moves_the_messages(
     given = bodies if fields else [{"body": body, "group": body["user"]["id"], "id": body["n"]} for body in bodies]
     right.append_many(given[:2])
     wrong.append_many(given[2:])
-    (told,) = [one for one in caplog.records if getattr(one, "event", "") == "queue new" and one.levelname == "WARNING"]
+    (told,) = [
+        one for one in caplog.records if getattr(one, "event", "") == "queue created" and one.levelname == "WARNING"
+    ]
     for _ in range(2):
         run_in_shell(cli, told.fix)  # type: ignore[attr-defined]
     assert [one.body["n"] for group in ("u 0", "u 1") for one in right.peek(group)] == [0, 2, 1, 3]
@@ -204,7 +206,7 @@ def test_a_new_queue_is_in_the_log_of_a_program(
         make("jobs").append(1, "a")
         make("jbos").consume(print, until_empty=True)
         make("jbos").append(1, "a")
-    told = [record for record in caplog.records if getattr(record, "event", "") == "queue new"]
+    told = [record for record in caplog.records if getattr(record, "event", "") == "queue created"]
     assert [(one.levelname, one.queue, one.near) for one in told] == [  # type: ignore[attr-defined]
         ("INFO", "jobs", ""),
         ("WARNING", "jbos", "jobs"),

@@ -175,7 +175,7 @@ def test_run_shows_the_password_in_no_process_and_no_answer_but_its_own_environm
     checked = cli.run("run", "--check", "--json")
     assert checked.returncode == 0, checked.stderr
     running = cli.start("--log-level", "DEBUG", "run")
-    running.wait_for("jobs: check says: 0 due")
+    running.wait_for("jobs: check failed: 0 due")
     said = cli.run("run", "--status", "--json")
     assert said.returncode == 0
     wait_until((cli.directory / "environment").exists, PATIENCE_S, "the command ran")

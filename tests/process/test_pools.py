@@ -322,10 +322,10 @@ def test_what_the_check_of_a_queue_returns_is_told_once(
         lease.park(next(iter(lease)), "no")
     with scene.master(server.url, namespace) as master:
         for text in (
-            "orders: check says: 1 parked",
-            "mails: check says: the check failed: ValueError: no such table",
-            "bills: check says: odd:number returned 5, which is neither text nor None",
-            "notes: check says: the check can't be called: module 'odd' has no 'nothing'",
+            "orders: check failed: 1 parked",
+            "mails: check failed: the check failed: ValueError: no such table",
+            "bills: check failed: odd:number returned 5, which is neither text nor None",
+            "notes: check failed: the check can't be called: module 'odd' has no 'nothing'",
         ):
             wait_until(partial(lambda said: said in caplog.text, text), PATIENCE_S, text)
         make("others").append({}, group="a")

@@ -295,7 +295,7 @@ def test_a_second_master_of_the_same_file_leaves_the_socket_to_the_first(cli: Cl
     second = cli.start("--log-format", "json", "run")
     wait_until(second.consumers, PATIENCE_S, "it works all the same")
     told = [json.loads(line) for line in second.stderr.splitlines()]
-    assert [one["other_pid"] for one in told if one["event"] == "runs already"] == [running.pid]
+    assert [one["other_pid"] for one in told if one["event"] == "already running"] == [running.pid]
     second.signal()
     assert second.ended() == 0
     assert status(cli)["pid"] == running.pid
@@ -335,7 +335,7 @@ def test_a_queue_that_can_not_be_used_keeps_no_other_from_its_consumers(
     wait_until(lambda: status(cli)["age_s"] > 3, PATIENCE_S, "many looks")
     assert [pool["state"] for pool in status(cli)["pools"]] == ["running", "down"]
     told = [json.loads(line) for line in running.stderr.splitlines()]
-    troubles = [one for one in told if one["event"] == "supervisor trouble" and one["what"] == "watching the queue"]
+    troubles = [one for one in told if one["event"] == "supervisor error" and one["what"] == "watching the queue"]
     assert [one["queue"] for one in troubles] == ["mails"], "once"
     link.command("HSET", registry, field, before)
     running.signal()

@@ -160,8 +160,8 @@ def test_one_that_ignores_it_is_told_once_and_the_end_of_its_lease_is_an_attempt
     (told,) = [record for record in caplog.records if getattr(record, "event", "") == "handler stuck"]
     fields = vars(told)
     assert (told.levelname, fields["group"], fields["id"]) == ("ERROR", ["stuck"], claimed[0].id)
-    assert fields["see"].startswith("sequencer explain q stuck")
-    assert re.fullmatch(r"kill -KILL \d+", fields["fix"])
+    assert fields["inspect"].startswith("sequencer explain q stuck")
+    assert re.fullmatch(r"kill -KILL \d+", fields["kill"])
     assert summary.lost == 1, "what it finished is not acknowledged"
 
 

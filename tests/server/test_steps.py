@@ -182,7 +182,7 @@ def test_a_message_that_is_gone_ends_its_pass(
         seq.append(n, group="g", id=f"m{n}")
     seq.consume(until_empty=True)
     assert ran == ["m0 a", "m1 a", "m1 b"]
-    (gone,) = [record.getMessage() for record in caplog.records if "message gone" in record.getMessage()]
+    (gone,) = [record.getMessage() for record in caplog.records if "message removed" in record.getMessage()]
     assert '"a","a","d",1,1,1,0' in gone
     assert '"paid"' in gone
 

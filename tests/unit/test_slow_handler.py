@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from sequencer import Message
 from sequencer.consume.stop import Stop
-from sequencer.drain.consumer_events import runs_long
 from sequencer.processes.worker.slow_handler import LONG_S, SlowHandlerMonitor
-from sequencer.settings.options import QueueOptions
 
 
 def message(number: int) -> Message:
@@ -26,11 +24,12 @@ class Fixture:
     def __init__(self) -> None:
         self.told: list[tuple[float, str, float, bool]] = []
         self.now, self.stop = 0.0, Stop()
-        self.consumer = cast(Any, SimpleNamespace(running=None, events=SimpleNamespace(runs_long=self._runs_long)))
+        self.consumer = cast(Any, SimpleNamespace(running=None, events=SimpleNamespace(emit=self._emit)))
         self.monitor = SlowHandlerMonitor(self.consumer, self.stop)
 
-    def _runs_long(self, one: Message, seconds: float, *, is_stopping: bool) -> None:
-        self.told.append((self.now, one.id, round(seconds, 3), is_stopping))
+    def _emit(self, name: str, one: Message, *, runs_s: float, is_stopping: bool) -> None:
+        assert name == "handler slow"
+        self.told.append((self.now, one.id, runs_s, is_stopping))
 
     def on_tick(self, now: float) -> None:
         self.now = now
@@ -52,20 +51,6 @@ def test_it_is_told_after_a_minute_and_whenever_its_time_has_doubled(watched: Fi
         *(("m1", 10.0 + seconds, False) for seconds in after),
         *(("m2", 600.0 + seconds, False) for seconds in after),
     ]
-
-
-def test_the_line_names_what_shows_it_and_what_ends_it() -> None:
-    options = QueueOptions(queue="orders", namespace="shop")
-    told = runs_long(options, "host.example:4711:0000ff", message(1), 10.0, is_stopping=False)
-    assert told.fields["see"] == "sequencer explain orders g 1 --namespace shop"
-    assert told.fields["fix"] == "kill -KILL 4711"
-    assert "for 10 s; see: sequencer explain orders g 1" in told.text
-    assert "if it hangs, end its process: kill -KILL 4711 (--handler-timeout sets a limit): that" in told.text
-    assert told.text.endswith(
-        "to take m1 away instead, in this order: sequencer pause orders g 1 --namespace shop; on host.example: kill "
-        "-KILL 4711; once its lease ran out: sequencer skip orders g 1 --id m1 --dead-letter --namespace shop; "
-        "sequencer unpause orders g 1 --namespace shop"
-    )
 
 
 def test_a_stop_names_what_it_waits_for(watched: Fixture) -> None:

@@ -277,8 +277,8 @@ def test_an_optional_step_whose_result_can_not_be_kept_holds_nothing_back(once: 
     done = seq.drain()
     assert (len(done.handled), done.failed, ran) == (1, [], ["mail", None, "points"])
     assert [event.name for event in told] == ["finished with failures"]
-    assert "id=g7: mail is done, but its result can't be kept: the result can't be written as JSON" in told[0].text
-    assert told[0].fields["steps"] == ["mail"]
+    (said,) = told[0].fields["steps"].values()
+    assert said.startswith("done, but its result can't be kept: the result can't be written as JSON")
 
 
 @pytest.mark.parametrize("late", [{"again": ["charge"]}, {"done": {"charge": None}}])

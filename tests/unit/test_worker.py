@@ -63,7 +63,7 @@ def test_what_is_done_each_second_may_fail_and_that_is_an_event(
     control.tick_hooks.append(broken)
     control.tick(1.0)
     record: Any = caplog.records[0]
-    assert (record.event, record.queue, record.error_type) == ("consumer trouble", "q", "ZeroDivisionError")
+    assert (record.event, record.queue, record.error_type) == ("consumer error", "q", "ZeroDivisionError")
     assert record.exc_info is not None
 
 

@@ -27,9 +27,8 @@ from ...net.blocking import BlockingNet, finish
 from ...net.endpoint import Endpoint
 from ...server import start_embedded
 from ...store.keys import shard_keys
-from ...texts.events import Event
+from ...texts.explanations import import_hangs
 from ...texts.words import error_text, type_name
-from .. import service_events
 from ..consumer_process import merged
 from ..handlers.apps import load_app, load_value
 from ..handlers.exec import REDIS_VARIABLE, check_command
@@ -123,7 +122,7 @@ def examine(plan: PoolPlan) -> Examined:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-        why = service_events.import_hangs(limit_s)
+        why = import_hangs(limit_s)
     if process.stdin:
         process.stdin.close()
     with os.fdopen(read_fd, "rb") as found:
@@ -168,7 +167,7 @@ class CheckProcess:
                     self._process.stdin.close()
             self._process = self.says = None
 
-    def take_report(self, report: dict[str, Any], emit: Callable[[Event], None], now: float) -> bool:
+    def take_report(self, report: dict[str, Any], emit: Callable[..., None], now: float) -> bool:
         """Tell what the check said, if this is a report of it: when it begins or changes, once a minute at most."""
         if self._process is None or report["pid"] != self._process.pid:
             return False
@@ -177,7 +176,7 @@ class CheckProcess:
             self._told = ""
         elif text != self._told and now - self._told_at >= AGAIN_S:
             self._told, self._told_at = text, now
-            emit(service_events.check_says(self._plan.queue, text))
+            emit("check failed", said=error_text(text))
         return True
 
 

@@ -22,7 +22,7 @@ from ...consume import interruption
 from ...consume.emitter import EventEmitter
 from ...consume.stop import Report, Stop
 from ...consume.threads import Consumer
-from ..service_events import consumer_trouble
+from ...texts.events import event
 
 TICK_S = 1.0
 """How often the state is reported, and the tick hooks called."""
@@ -110,7 +110,9 @@ class ControlThread:
             for hook in self.tick_hooks:
                 hook(now)
         except Exception as error:
-            self._emitter.emit(consumer_trouble(self._emitter.queue, error, what="what is done each second"))
+            self._emitter.emit(
+                event("consumer error", self._emitter.queue, error=error, what="what is done each second")
+            )
 
     def _read_stages(self, stages: bytes) -> None:
         if not stages:

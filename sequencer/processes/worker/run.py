@@ -35,12 +35,11 @@ from ...errors import CommandNotFound, ConfigurationError, SequencerError, Serve
 from ...settings.backoff import RECONNECT
 from ...settings.options import ConsumerOptions
 from ...texts.commands import name_server
-from ...texts.events import Event
+from ...texts.events import Event, event
 from ...values.message import ConsumeSummary, Message
 from .. import logs
 from ..handlers.exec import REDIS_VARIABLE
-from ..handlers.printing import OutputClosed, OutputFailed, Printer
-from ..service_events import consumer_cant_work
+from ..handlers.printing import OutputClosed, OutputFailed
 from ..signals import STOP_SIGNALS, stop_signals_in_use
 from .config import WorkerConfig, prepare
 from .control_thread import ControlThread
@@ -130,8 +129,6 @@ class Worker:
                 f"app {config.app} handles SIGUSR2, by which a consumer is interrupted; let it use another signal"
             )
         self._set_handlers()  # the app may have taken some, also where Python does not see it (faulthandler)
-        if isinstance(handler, Printer):
-            self._control.tick_hooks.append(handler.on_tick)
         with sequencer:
             self._wait_for_server(sequencer)
             gc.collect()
@@ -143,7 +140,6 @@ class Worker:
             consumer.on_stuck(lambda _message: self.report({"event": "stuck"}))
             slow_handler = SlowHandlerMonitor(consumer, self._stop)
             self._control.tick_hooks += [consumer.emitter.tick, slow_handler.on_tick]
-            self._control.tick_hooks.append(lambda _now: logs.report_lost_lines())
             self._control.is_awaited = config.handler_timeout_s is not None
             self.report({"event": "started", "owner": consumer.owner})
             self._control.consumer = consumer
@@ -184,7 +180,9 @@ class Worker:
             case OutputClosed():
                 return OUTPUT_CLOSED
             case OutputFailed() | CommandNotFound():
-                EventEmitter(self._config.queue).emit(consumer_cant_work(self._config.queue, self._end_reason))
+                EventEmitter(self._config.queue).emit(
+                    event("consumer failed", self._config.queue, error=self._end_reason)
+                )
                 return OUTPUT_FAILED if isinstance(self._end_reason, OutputFailed) else WRONG_USE
         return {"drained": DRAINED, "recycled": RECYCLED, "stopped": STOPPED}[summary.reason]
 
@@ -263,14 +261,14 @@ def work(worker: Worker) -> int:
         worker.enable_signals()
         return worker.run()
     except SequencerError as error:
-        emitter.emit(consumer_cant_work(queue, error))
+        emitter.emit(event("consumer failed", queue, error=error))
         if isinstance(error, ConfigurationError):
             return WRONG_USE
         return SERVER if isinstance(error, ServerError) else CRASHED
     except StopConsuming:
         return STOPPED
     except Exception as error:
-        emitter.emit(consumer_cant_work(queue, error, has_trace=True))
+        emitter.emit(event("consumer failed", queue, error=error))
         return CRASHED
 
 

@@ -34,4 +34,5 @@ class SlowHandlerMonitor:
         waited_s = now - (began if stopped_at is None else max(began, stopped_at))
         if waited_s >= self._next_s:
             self._next_s = max(self._next_s, 2 * waited_s)
-            self._consumer.events.runs_long(message, now - began, is_stopping=is_stopping)
+            fields = {"runs_s": round(now - began, 1), "is_stopping": is_stopping}
+            self._consumer.events.emit("handler slow", message, **fields)
