@@ -54,7 +54,7 @@ def alerts(
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> int:
-    """List the open incidents of a queue, or of all; or try whether a target of a file can be told.
+    """List the open incidents, or send a test to a target.
 
     Incidents are seen by a master (`sequencer run`) or by `sequencer watch`. --test needs no server and no queue; exit
     code 1 where the target did not take it.
@@ -83,10 +83,11 @@ def watch(
     namespace: NamespaceOfFileOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Watch the queues of a file and tell its targets, without running consumers: for those without `sequencer run`.
+    """Watch queues and send alerts, without running consumers.
 
-    It looks each `check_every`, as the master does, and cleans each minute (`sweep`). Several may watch the same
-    queues: each thing is told once. With --once it is for cron: a condition is over when two calls saw it so.
+    For those without `sequencer run`.     It looks each `check_every`, as the master does, and cleans each minute
+    (`sweep`). Several may watch the same queues: each thing is told once. With --once it is for cron: a condition is
+    over when two calls saw it so.
     """
     plan = read_with_server(find(file), ctx.obj, redis, namespace)
     if not any(pool.alerts for pool in plan.pools):

@@ -24,7 +24,7 @@ app = typer.Typer(
     name="sequencer",
     help="Ordered, per-group message processing on the Redis or Valkey you already run.",
     no_args_is_help=True,
-    rich_markup_mode=None,
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 fine, 1 gave up, or ended and not all was done, 2 wrong use, handler not found, or append "
     "stopped at a bad line, 3 server not reachable, not usable or full, 4 ended with parked groups, 5 doctor, audit or "

@@ -34,14 +34,11 @@ from .app import (
     call_option,
     option,
 )
-from .csv_rows import CsvInput
-from .ctrl_c import Interruption
 from .declared import takes
-from .lines import GZIP, parse, unpacked
+from .lines import GZIP, CsvInput, parse, unpacked
 from .queues import names_of_queues, new_queue_said
-from .remainder import say_broken_off, say_interrupted, say_stopped
 from .render import print_json
-from .tally import LINES, OnError, Tally
+from .tally import LINES, Interruption, OnError, Tally, say_broken_off, say_interrupted, say_stopped
 
 CALL_BYTES = 1024 * 1024
 """Of lines in one call: so much is read before it is sent, and one line."""
@@ -73,13 +70,13 @@ def append(
     json: JsonOption = False,
     **given: Any,
 ) -> int:
-    """Append messages: one JSON object a line, or the rows of a CSV, whose header names the fields.
+    """Append messages from NDJSON or CSV.
 
-    A line is {"group": [...], "body": ..., "id": ..., "score": ..., "headers": ..., "delay": "5m" or seconds, "at":
-    seconds since 1970, "done": {step: result}}; with --group-by, any other line is a body. A score or "at" may be ISO
-    8601 text. user.id names a field of a field. The queue remembers --group-by, --id-by and --score-by from its first
-    use on. A line that `consume` printed is that message, with its group, id and score. In a CSV every value is text,
-    except a number in the score field.
+    One JSON object a line, or the rows of a CSV, whose header names the fields. A line is {"group": [...], "body": ...,
+    "id": ..., "score": ..., "headers": ..., "delay": "5m" or seconds, "at": seconds since 1970, "done": {step:
+    result}}; with --group-by, any other line is a body. A score or "at" may be ISO 8601 text. user.id names a field of
+    a field. The queue remembers --group-by, --id-by and --score-by from its first use on. A line that `consume` printed
+    is that message, with its group, id and score. In a CSV every value is text, except a number in the score field.
     """
     client = Sequencer(queue, redis, namespace=namespace, **given)
     asked = BodyFields(*(getattr(client.options, name) for name in BodyFields._fields))

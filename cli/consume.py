@@ -16,7 +16,6 @@ from ..errors import ConfigurationError
 from ..processes.handlers.apps import app_from_project, limited
 from ..processes.handlers.exec import check_command
 from ..processes.logs import LogOptions, background_writing, emit_of_service
-from ..processes.service_events import import_hangs, service_started
 from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, prepare
@@ -25,7 +24,8 @@ from ..settings.error_names import unknown_names
 from ..settings.option import declared, fields_of
 from ..settings.options import QueueOptions, QueueSettings, ServiceOptions
 from ..texts.commands import name_server, server_named
-from ..texts.words import many
+from ..texts.events import event
+from ..texts.explanations import import_hangs
 from ..values.version import VERSION
 from .app import (
     FINE,
@@ -129,7 +129,7 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
     if as_json and (config.app or config.exec):
         print_json({**asdict(supervisor.totals), "queue": left and queue_json(left)})
     else:
-        summarize(config.queue, supervisor.totals, many(processes, "consumer"), config.log_format)
+        summarize(config.queue, supervisor.totals, processes, config.log_format)
         if left is not None and config.log_format != "json":
             say_left(left, config.namespace)
     return status
@@ -160,7 +160,14 @@ def _say_started(config: WorkerConfig, processes: int, server: str) -> None:
     texts = {name: ",".join(value) if isinstance(value, tuple) else value for name, value in config.settings.items()}
     given = [f"{name}={text}" for name, text in texts.items()]
     app = f"{config.handles} with {', '.join(given)}" if given else config.handles
-    started = service_started(
-        config.queue, server=server, app=app, processes=processes, lease_s=config.lease_s, version=VERSION
+    emit_of_service(
+        event(
+            "service started",
+            config.queue,
+            server=server,
+            app=app,
+            processes=processes,
+            lease_s=config.lease_s,
+            version=VERSION,
+        )
     )
-    emit_of_service(started)

@@ -30,9 +30,9 @@ from .render import console, fields_table, group_words, id_word, letter_table, n
 from .steps import AgainOption, AttemptOption, DoneOption, ResultOption, answers, attempts_of, question, show_steps
 
 dead = typer.Typer(
-    help="Dead letters: list, show, redrive, purge. Each takes those that fit all that is given.",
+    help="Dead letters: list, show, redrive, purge.",
     no_args_is_help=True,
-    rich_markup_mode=None,
+    rich_markup_mode="markdown",
 )
 app.add_typer(dead, name="dead")
 
@@ -77,7 +77,10 @@ def list_(
 
 @queue_command(dead)
 def show(client: Sequencer, id: IdOption, group: OptionalGroupArgument = None, json: JsonOption = False) -> None:
-    """The dead letters with this id, in one group or in all: the whole message, error with traceback, and steps."""
+    """The dead letters with this id, whole.
+
+    In one group or in all: the message, its error with traceback, and its steps.
+    """
     found = client.dead(group or None, id=id, limit=EVERYTHING)
     if not found:
         raise _not_found(client.queue, id)
@@ -128,11 +131,11 @@ def redrive(
     attempt: AttemptOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Put dead letters back, each into its own place: same group, id, score and stamp, with fresh attempts.
+    """Put dead letters back, each into its own place.
 
-    In a parked group they come before everything behind them, once `resume` lets it go on. Steps that are done stay
-    done. One that waits for an answer stays, unless --done or --again gives it. Exits 1 when there are dead letters and
-    none fits, or none was put back.
+    Same group, id, score and stamp, with fresh attempts. In a parked group they come before everything behind them,
+    once `resume` lets it go on. Steps that are done stay done. One that waits for an answer stays, unless --done or
+    --again gives it. Exits 1 when there are dead letters and none fits, or none was put back.
     """
     _check_choice(group, id, error, everything)
     check_rate(rate)
@@ -191,7 +194,10 @@ def purge(
     dry_run: DryRunOption = False,
     json: JsonOption = False,
 ) -> int:
-    """Delete dead letters for good. Asks first, unless --yes is given. Exits 1 when there are some and none fits."""
+    """Delete dead letters for good.
+
+    Asks first, unless --yes is given. Exits 1 when there are some and none fits.
+    """
     _check_choice(group, id, error, everything)
     if dry_run or not yes:
         count = _count(client, group, id, error)
@@ -228,7 +234,7 @@ def _errors(
 
 
 def _not_found(queue: str, id: str) -> MessageNotFound:
-    return MessageNotFound(f"no dead letter with id {id!r} fits in queue {queue!r}; list them first")
+    return MessageNotFound("dead_letter_not_found", id=id, queue=queue)
 
 
 def _say_count(client: Sequencer, count: int, what: str, as_json: bool) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..settings.option import Choice, Flag, Names, Option, Seconds, Taker, Whole, taken_by
+from ..settings.option import FLAG, Option, Taker, taken_by
 from .app import DURATION, FunctionT
 
 
@@ -45,22 +45,12 @@ def takes(command: Taker, *kinds: type) -> Callable[[FunctionT], FunctionT]:
 
 def _parameter(option: Option, known: Mapping[str, Option], *, is_set: bool) -> inspect.Parameter:
     """`is_set`: where it stays as it is unless it is named, so that there is no default to show."""
-    kind, flag, more = option.kind, option.flag, dict[str, Any]()
-    plain: Any = str
-    match kind:
-        case Seconds():
-            plain, more = float, DURATION
-        case Whole():
-            plain = int
-        case Choice():
-            plain = kind.literal
-        case Flag():
-            plain = bool
-            flag += f"/--no-{flag[2:]}" if is_set else ""
-        case _:
-            more = {"metavar": "NAMES"} if isinstance(kind, Names) else {}
+    kind, more = option.kind, {"metavar": "NAMES"} if option.kind.is_list else dict[str, Any]()
+    more |= DURATION if kind.type is float else {}
+    flag = f"{option.flag}/--no-{option.flag[2:]}" if kind is FLAG and is_set else option.flag
     help = re.sub("`([a-z_]+)`", lambda name: known[name[1]].flag if name[1] in known else name[1], option.help)
     help += f" [default: {option.default_text}]" if option.default_text and not is_set else ""
     shown = typer.Option(flag, help=help, envvar=option.variable, show_default=False, **more)
+    plain: Any = kind.type
     hint = Annotated[plain | None, shown]
     return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)

@@ -1,17 +1,24 @@
-"""`sequencer doctor` examines a server and its queues, and fixes what the data allow; `acl` prints the least rights."""
+"""Commands that examine, and exit with 5 where something is found: doctor, audit, check; and acl."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 
 from ..client import Sequencer, find_server
 from ..doctor.diagnose import diagnose, is_healthy
 from ..doctor.rights import ROLES, acl_rules
+from ..errors import ConfigurationError
+from ..texts.commands import command
 from ..texts.findings import Finding
+from ..texts.words import many, moment, plain
 from ..values.checks import check_name
+from ..values.views import AuditReport, as_json
 from .app import (
+    DURATION,
     FINE,
     FOUND,
     JsonOption,
@@ -20,9 +27,10 @@ from .app import (
     RedisOption,
     app,
     call_option,
+    queue_command,
 )
 from .queues import require_queue
-from .render import cells, console, print_json, table
+from .render import cells, console, print_json, seconds, table
 
 
 @app.command()
@@ -37,7 +45,10 @@ def doctor(
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> None:
-    """Check server, rights and invariants; exit code 5 when problems are left."""
+    """Check server, rights and invariants; repair what the data allow.
+
+    Exit code 5 when problems are left.
+    """
     if queue is not None:
         check_name("queue", queue)
     check_name("namespace", namespace)
@@ -49,7 +60,7 @@ def doctor(
     if json:
         print_json(findings)
     else:
-        _show(findings)
+        _show_findings(findings)
     raise typer.Exit(FINE if is_healthy(findings) else FOUND)
 
 
@@ -68,8 +79,145 @@ def acl(
     typer.echo(" ".join(["resetchannels", *acl_rules(namespace, role, queue)]))
 
 
-def _show(findings: list[Finding]) -> None:
+def _show_findings(findings: list[Finding]) -> None:
     rows = table("level", "check", "")
     for one in findings:
         rows.add_row(*cells("repaired" if one.repaired else one.level, one.check, one.text))
+    console().print(rows)
+
+
+NOTHING = "nothing to audit: no consumer of this queue records; start them with `sequencer consume --audit`"
+TRIMMED = {True: "; older records are gone", False: "; all there ever were", None: ""}
+
+
+@queue_command(app)
+def audit(client: Sequencer, json: JsonOption = False) -> int:
+    """Check in what consumers recorded that groups were in order.
+
+    In order, and one message at a time. For consumers with `consume --audit`.
+    """
+    report = client.audit()
+    if json:
+        print_json({**as_json(report), "is_clean": report.is_clean})
+    elif report.first_at is None:
+        typer.echo(NOTHING)
+    else:
+        for line in report_lines(report):
+            typer.echo(line)
+    return FINE if report.is_clean else FOUND
+
+
+def report_lines(report: AuditReport) -> Iterator[str]:
+    """One line a fact; the first violation last."""
+    first, last = (moment(at or 0) for at in (report.first_at, report.last_at))
+    facts = {
+        "messages": f"{report.messages:,} of {many(report.groups, 'group')}",
+        "recorded": f"{first} to {last}{TRIMMED[report.is_trimmed]}",
+        "duplicates": f"{many(report.duplicates, 'run')} of messages handled before",
+        "refused": f"{many(report.refused, 'run')} whose lease was lost",
+        "inversions": f"{report.inversions:,}",
+        "overlaps": f"{report.overlaps:,}",
+        "tokens going back": f"{report.tokens_back:,}",
+    }
+    if report.untimed:
+        facts["not timed"] = f"{many(report.untimed, 'run')}: the server's clock had been set back"
+    facts |= {"verdict": "clean"} if report.case is None else {"verdict": "violated", "first case": report.case}
+    for name, value in facts.items():
+        yield f"{name:<19}{plain(value)}"
+
+
+_TIME: dict[str, Any] = {"show_default": False, **DURATION}
+_COUNT: dict[str, Any] = {"min": 0, "show_default": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit beside what was found."""
+
+    name: str
+    value: float
+    limit: float
+    see: str
+    """A command that shows what is behind it."""
+    unit: str = ""
+    """ "s" for seconds, else a count."""
+
+    @property
+    def is_passed(self) -> bool:
+        return self.value > self.limit
+
+    def words(self, value: float) -> str:
+        return seconds(value) if self.unit == "s" else f"{value:,.0f}"
+
+    def as_json(self) -> dict[str, Any]:
+        """In seconds, or a count."""
+        name, value, limit = (self.name, self.value, self.limit)
+        return {"name": name, "value": value, "limit": limit, "is_passed": self.is_passed, "see": self.see}
+
+
+@queue_command(app)
+def check(
+    client: Sequencer,
+    max_wait: Annotated[
+        float | None, call_option("--max-wait", help="How long a due group may wait for a consumer.", **_TIME)
+    ] = None,
+    max_no_consumers: Annotated[
+        float | None,
+        call_option(
+            "--max-no-consumers", help="How long groups may be due while no consumer has any in progress.", **_TIME
+        ),
+    ] = None,
+    max_lag: Annotated[
+        float | None, call_option("--max-lag", help="Age of the oldest head of a group.", **_TIME)
+    ] = None,
+    max_backlog: Annotated[int | None, call_option("--max-backlog", help="Messages that wait.", **_COUNT)] = None,
+    max_parked: Annotated[int | None, call_option("--max-parked", help="Parked groups.", **_COUNT)] = None,
+    max_dead: Annotated[int | None, call_option("--max-dead", help="Dead letters.", **_COUNT)] = None,
+    json: JsonOption = False,
+) -> int:
+    """Compare a queue with limits, for cron and monitoring systems.
+
+    A line for each limit; exit code 5 when one is passed.
+
+    A time is written as 90s, 10m, 2h or 1d. --max-lag and --max-backlog read each
+    group, up to 20,000 of them, and take a sample above.
+    """
+    times = {"wait": max_wait, "no_consumers": max_no_consumers, "lag": max_lag}
+    counts = {"backlog": max_backlog, "parked": max_parked, "dead": max_dead}
+    limits = {name: float(most) for name, most in {**times, **counts}.items() if most is not None}
+    if not limits:
+        raise ConfigurationError("say at least one limit, for example --max-wait 60s or --max-parked 0")
+    found = [_compared(client, name, limits[name], value) for name, value in _values(client, limits).items()]
+    is_fine = not any(one.is_passed for one in found)
+    if json:
+        print_json({"queue": client.queue, "is_fine": is_fine, "limits": [one.as_json() for one in found]})
+    else:
+        _show_limits(found)
+    return FINE if is_fine else FOUND
+
+
+def _values(client: Sequencer, names: dict[str, float]) -> dict[str, float]:
+    """What was found for each of these names, by as few looks as they need."""
+    found: dict[str, float] = {}
+    if names.keys() & {"wait", "parked", "dead"}:
+        snapshot = client.snapshot()
+        found |= {"wait": snapshot.waits_s, "parked": snapshot.parked, "dead": snapshot.dead}
+    if names.keys() & {"no_consumers", "lag", "backlog"}:
+        info = client.info()
+        found |= {"lag": info.lag_s, "backlog": info.backlog}
+        found["no_consumers"] = info.no_consumers.waits_s if info.no_consumers else 0.0
+    return {name: found[name] for name in names}
+
+
+def _compared(client: Sequencer, name: str, limit: float, value: float) -> Limit:
+    see = {"parked": "parked", "dead": "dead list", "wait": "groups", "lag": "groups"}.get(name, "info")
+    line = command(see, client.queue, namespace=client.options.namespace)
+    return Limit(name, value, limit, line, "s" if name in ("wait", "no_consumers", "lag") else "")
+
+
+def _show_limits(found: list[Limit]) -> None:
+    rows = table("", "limit", "found", "at most", "see")
+    for one in found:
+        state, see = ("passed", one.see) if one.is_passed else ("ok", "")
+        rows.add_row(*cells(state, one.name, one.words(one.value), one.words(one.limit), see))
     console().print(rows)

@@ -61,10 +61,10 @@ def resume(
     attempt: AttemptOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Let a parked or waiting group go on now, its head with fresh attempts; or many parked groups at once.
+    """Let a parked or waiting group go on now, or many at once.
 
-    Where a once step of the head began and nobody knows how it ended, --done STEP says that it took effect, and --again
-    STEP that it did not. --done is also for a step that shall not run at all.
+    Its head gets fresh attempts. Where a once step of the head began and nobody knows how it ended, --done STEP says
+    that it took effect, and --again STEP that it did not. --done is also for a step that shall not run at all.
 
     With --all, --error or --since: the groups are read first, and one that fails again meanwhile is left alone. Exits 1
     when some were left. After a break, run it again.
@@ -130,7 +130,9 @@ def skip(
     dry_run: DryRunOption = False,
     json: JsonOption = False,
 ) -> int:
-    """Remove the failed head of a group, and let the group go on. Prints the removed message; `unskip` puts it back.
+    """Remove the failed head of a group, and let the group go on.
+
+    Prints the removed message; `unskip` puts it back.
 
     So is a head taken away that a consumer had in progress when its lease ran out, say one at which each handler hangs:
     pause the group, end that consumer, and skip it then.
@@ -216,9 +218,9 @@ def unskip(
     id: Annotated[str | None, call_option("--id", help="Only if it is this message.", show_default=False)] = None,
     json: JsonOption = False,
 ) -> None:
-    """Put the message that was skipped last back into its place, with fresh attempts: for a skip whose answer was lost.
+    """Put the message that was skipped last back into its place.
 
-    It is kept until the next skip in its shard.
+    With fresh attempts. It is kept until the next skip in its shard.
     """
     message = client.unskip(group, id=id)
     print_either(json, message, f"{plain(message.id)} is back in group {named(group)}")
@@ -231,9 +233,10 @@ def pause(
     everything: Annotated[bool, call_option("--all", help="Is refused: pause the queue.", hidden=True)] = False,
     json: JsonOption = False,
 ) -> None:
-    """Hold back a group, or without PART the whole queue, from the next claim on. Appending goes on.
+    """Hold back a group, or without PART the whole queue.
 
-    What runs is finished. It lasts until `unpause`, also over restarts; a group may be paused before it has messages.
+    From the next claim on; appending goes on. What runs is finished. It lasts until `unpause`, also over restarts; a
+    group may be paused before it has messages.
     """
     if everything:
         line = command("pause", client.queue, namespace=client.options.namespace)
@@ -247,21 +250,20 @@ def unpause(
     client: Sequencer,
     group: OptionalGroupArgument = None,
     everything: Annotated[bool, call_option("--all", help="Every group that was paused by itself.")] = False,
-    rate: RateOption = None,
-    dry_run: DryRunOption = False,
     json: JsonOption = False,
-) -> int:
-    """Let a paused group, or without PART a paused queue, go on. Groups paused by themselves stay so, without --all."""
+) -> None:
+    """Let a paused group, or without PART a paused queue, go on.
+
+    Groups paused by themselves stay so, without --all.
+    """
     if everything and group:
         raise ConfigurationError("the parts of a group are given together with --all; leave one of the two out")
     if everything:
-        with progress("unpausing") as told:
-            done = client.unpause_many(everything=True, rate=rate, dry_run=dry_run, on_progress=told)
-        return say_many(done, "unpaused", client.queue, client.options.namespace, json)
-    refuse_alone({"--rate": rate, "--dry-run": dry_run}, "for --all")
+        count = sum(client.unpause(one) for one in client.paused_groups())
+        print_either(json, {"queue": client.queue, "unpaused": count}, f"unpaused {many(count, 'group')}")
+        return
     is_changed = client.unpause(group or None)
     _say_paused(client.queue, group, is_changed, "not paused any more" if is_changed else "not paused", json)
-    return FINE
 
 
 def _say_paused(queue: str, group: list[str] | None, is_changed: bool, state: str, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Commands for messages that ended: history, find, sweep."""
+"""Commands for messages that ended: history, find."""
 
 from __future__ import annotations
 
@@ -10,24 +10,18 @@ import typer
 from ..client import Sequencer
 from ..errors import MessageNotFound
 from ..texts.commands import command
-from ..texts.words import many, plain
-from ..values.history import MessageInfo, Outcome, Swept
-from ..values.views import as_json
+from ..values.history import MessageInfo, Outcome
 from .app import (
     DURATION,
     IdOption,
     JsonOption,
     LimitOption,
-    NamespaceOption,
     OptionalGroupArgument,
-    OptionalQueueArgument,
-    RedisOption,
     app,
     call_option,
     queue_command,
 )
 from .message import show_message
-from .queues import clients_of
 from .render import console, message_info_table, print_json
 
 
@@ -46,12 +40,12 @@ def history(
     limit: LimitOption = 100,
     json: JsonOption = False,
 ) -> None:
-    """Messages that ended, the newest end first, of one group or of all: how, when, after how many attempts, and by
-    whom.
+    """Messages that ended, of one group or of all, the newest first.
 
-    Empty unless the queue keeps a history: `configure QUEUE --history-window 3d`. Outcomes: finished; failed (finished,
-    but parts of it that need not succeed failed); skipped; dropped; cancelled; replaced; purged or swept (a dead letter
-    deleted by an operator or by `sweep`). It is read in slices of 1,000 messages, about a second per million.
+    How, when, after how many attempts, and by whom. Empty unless the queue keeps a history: `configure QUEUE
+    --history-window 3d`. Outcomes: finished; failed (finished, but parts of it that need not succeed failed); skipped;
+    dropped; cancelled; replaced; purged or swept (a dead letter deleted by an operator or by `sweep`). It is read in
+    slices of 1,000 messages, about a second per million.
     """
     options = {"since": since, "until": until, "outcome": outcome, "kind": kind}
     found = client.history(group or None, **options)  # type: ignore[arg-type]  # each by its own name
@@ -73,9 +67,10 @@ def _nothing(client: Sequencer) -> str:
 
 @queue_command(app)
 def find(client: Sequencer, id: IdOption, json: JsonOption = False) -> None:
-    """A message by its id alone, in whatever group: pending, dead, or ended as far as the history goes.
+    """A message by its id alone, in whatever group.
 
-    Groups and history are looked through in slices of 1,000, about a second a million; `get` with the group is quick.
+    Pending, dead, or ended as far as the history goes. Groups and history are looked through in slices of 1,000, about
+    a second a million; `get` with the group is quick.
     """
     found: list[MessageInfo] = client.find(id)
     if not found:
@@ -87,29 +82,3 @@ def find(client: Sequencer, id: IdOption, json: JsonOption = False) -> None:
     for position, info in enumerate(found):
         typer.echo("\n" if position else "", nl=False)
         show_message(info)
-
-
-@app.command()
-def sweep(
-    queue: OptionalQueueArgument = None,
-    redis: RedisOption = None,
-    namespace: NamespaceOption = "sequencer",
-    json: JsonOption = False,
-) -> None:
-    """Delete what a queue's policy keeps no longer: old history, old dead letters. Of all queues, or of one.
-
-    History cleans itself where messages end; this is for a queue at rest, and for dead letters (--dead-window,
-    --dead-cap of `configure`). Run it now and then, say each hour.
-    """
-    done: dict[str, Swept] = {}
-    for client in clients_of(queue, redis, namespace):
-        with client:
-            done[client.queue] = client.sweep()
-    if json:
-        print_json([{"queue": name, **as_json(swept)} for name, swept in done.items()])
-        return
-    for name, swept in done.items():
-        what = f"{many(swept.history, 'message')} of the history, {many(swept.dead, 'dead letter')}"
-        typer.echo(plain(f"{name}: deleted {what}"))
-    if not done:
-        typer.echo("no queues")

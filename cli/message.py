@@ -30,7 +30,7 @@ from .render import (
 
 @queue_command(app)
 def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption = False) -> None:
-    """One message: its state, when it is due, attempts, error and content; or how it ended.
+    """One message: its state, attempts, error and content.
 
     States: due, behind (due, but not the first of its group), leased, delayed, waiting (its group backs off, or waits
     for a number or a window), paused, parked, dead, handled (known for the dedup window, without content: handled,
@@ -88,11 +88,11 @@ def rerun(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Append an ended message again, with its body and score, under a new id: e3~2 for e3.
+    """Append an ended message again, under a new id.
 
-    The queue has to keep contents: `configure QUEUE --history-window 3d --history-bodies`. The score decides its place.
-    Steps start over, including `once` steps that took effect. Repeating the command adds nothing; for another run,
-    rerun the new id.
+    With its body and score, as e3~2 for e3. The queue has to keep contents: `configure QUEUE --history-window 3d
+    --history-bodies`. The score decides its place. Steps start over, including `once` steps that took effect. Repeating
+    the command adds nothing; for another run, rerun the new id.
     """
     done = client.rerun(group, id, keep_steps=keep_steps)
     value = {"group": group, "id": id, "rerun_as": done.id, "duplicate": done.duplicate}
@@ -107,9 +107,10 @@ def rerun(
 
 @queue_command(app)
 def cancel(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption = False) -> None:
-    """Remove a pending message, so that it will not be handled. Refused while a consumer has it in progress.
+    """Remove a pending message, so that it will not be handled.
 
-    Once the lease of that consumer ran out it is removed, though the handler may have begun: see `skip`.
+    Refused while a consumer has it in progress. Once the lease of that consumer ran out it is removed, though the
+    handler may have begun: see `skip`.
     """
     client.cancel(group, id)
     value = {"group": group, "id": id, "cancelled": True}
@@ -140,7 +141,10 @@ def reschedule(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Give a pending message another time, and fresh attempts. Refused while a consumer has it in progress."""
+    """Give a pending message another time or score.
+
+    With fresh attempts. Refused while a consumer has it in progress.
+    """
     time = None if at is None else _time(at)
     new_score = None if score is None else _score(score)
     client.reschedule(group, id, delay=delay, at=time, score=new_score)

@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 from ..client import Sequencer, list_queues
 from ..errors import ConfigurationError, DataError, SequencerError, ServerNotUsable
 from ..processes.logs import emit_of_service
-from ..processes.service_events import queue_unused
 from ..texts.commands import command
+from ..texts.events import event
 from ..texts.words import many, plain
-from ..values.checks import near_names, nearest
+from ..values.checks import near_name, near_names, nearest
 from .render import say
 
 
@@ -88,10 +88,10 @@ def new_queue_said(*, by_command: bool = False) -> Iterator[None]:
     before, least = log.level, log.getEffectiveLevel()
 
     def hear(record: logging.LogRecord) -> bool:
-        if getattr(record, "event", "") != "queue new":
+        if getattr(record, "event", "") != "queue created":
             return record.levelno >= least
         if not by_command and least <= logging.WARNING:
-            say(plain(record.getMessage().removeprefix(f"{record.queue}: queue new: ")))  # type: ignore[attr-defined]
+            say(record.getMessage())
         return False
 
     log.setLevel(min(least, logging.INFO))
@@ -107,4 +107,6 @@ def say_unused(client: Sequencer, known: list[str] | None) -> None:
     """Say it where nobody has appended to the queue: perhaps its name is wrong, and we would wait for ever."""
     with suppress(SequencerError):  # it is a look, no more
         if not has_been_used(client):
-            emit_of_service(queue_unused(client.queue, known=known, namespace=client.options.namespace))
+            near, is_new = near_name(client.queue, known or ()), known is not None and client.queue not in known
+            namespace = client.options.namespace
+            emit_of_service(event("queue unused", client.queue, namespace=namespace, near=near, is_new=is_new))

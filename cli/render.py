@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from ..processes.logs import FLUSH_S, encoding_of
-from ..texts.commands import command, moving
+from ..texts.commands import command
 from ..texts.explanations import no_consumers_text, start_consumers
 from ..texts.words import json_line, many, moment, named, plain, quoted
 from ..values.history import MessageInfo
@@ -152,7 +152,7 @@ def no_consumers_line(info: QueueInfo, near: str = "") -> str:
     assert info.no_consumers is not None
     start = start_consumers(info.queue, info.namespace)
     said = f"{no_consumers_text(asdict(info.no_consumers))}; start consumers: {start}"
-    said += f"; or, if {near!r} was meant, {moving(info.queue, near, info.namespace)}" if near else ""
+    said += f"; or did you mean {near!r}?" if near else ""
     return plain(f"{info.queue}: {said}")
 
 

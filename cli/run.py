@@ -65,7 +65,7 @@ def _run(read: Callable[[], RunPlan], log: LogOptions) -> int:
     with background_writing():
         status = master.run()
     for pool in master.kept:
-        summarize(pool.queue, pool.totals, many(pool.totals.started, "consumer"), log.format, names_queue=True)
+        summarize(pool.queue, pool.totals, pool.totals.started, log.format, names_queue=True)
     return status
 
 

@@ -11,7 +11,9 @@ from ..values.views import as_json
 from .app import JsonOption, app, option
 from .render import print_json, seconds
 
-server = typer.Typer(help="The embedded server: start, stop, status.", no_args_is_help=True, rich_markup_mode=None)
+server = typer.Typer(
+    help="The embedded server: start, stop, status.", no_args_is_help=True, rich_markup_mode="markdown"
+)
 app.add_typer(server, name="server")
 
 DirectoryOption = Annotated[

@@ -66,7 +66,10 @@ def info(
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> None:
-    """Backlog, lag, groups by state, dead letters, and rates of a queue, or of all. JSON has the policy too."""
+    """Backlog, lag, groups by state, dead letters, and rates.
+
+    Of a queue, or of all. JSON has the policy too.
+    """
     clients = clients_of(queue, redis, namespace)
     looks = _looks(clients, 0.2, seconds_of("interval", interval, 0.1, 86_400), watch)
     if json:
@@ -138,7 +141,7 @@ def groups(
     limit: LimitOption = 100,
     json: JsonOption = False,
 ) -> None:
-    """Groups with their state, backlog and head; the longest due first."""
+    """Groups with state, backlog and head; the longest due first."""
     found = client.groups(state, limit=limit)
     _show_groups(found, json, "no such groups" if state else "no groups: the queue is empty")
     if not json and len(found) == limit:
@@ -202,7 +205,7 @@ def _show_groups(found: list[GroupInfo], as_json: bool, nothing: str) -> None:
 
 @queue_command(app)
 def peek(client: Sequencer, group: GroupArgument, limit: LimitOption = 10, json: JsonOption = False) -> None:
-    """The next messages of one group, in order; when one of them is due, `get` says."""
+    """The next messages of one group, in order."""
     messages = client.peek(group, limit=limit)
     if json:
         print_json(messages)
@@ -212,7 +215,7 @@ def peek(client: Sequencer, group: GroupArgument, limit: LimitOption = 10, json:
 
 @queue_command(app)
 def explain(client: Sequencer, group: GroupArgument, json: JsonOption = False) -> None:
-    """Why a group does not move, and what would move it, in one sentence."""
+    """Why a group does not move, and what would move it."""
     explanation = client.explain(group)
     text = explanation.text
     if explanation.reason == "nothing" and not json:

@@ -116,7 +116,10 @@ def steps(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """What became of each step of a message: outcome, attempts, when, how long, error or result, and its key."""
+    """What became of each step of a message.
+
+    Outcome, attempts, when, how long, error or result, and its key.
+    """
     found = client.steps(group, id)
     if found is None:
         which = "the group has no message" if id is None else f"no message {id!r} is pending or dead"

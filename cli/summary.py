@@ -9,8 +9,8 @@ from ..client import Sequencer
 from ..errors import SequencerError
 from ..processes.consumer_process import Totals
 from ..processes.logs import background_writing, emit_of_service
-from ..processes.service_events import service_ended
 from ..texts.commands import command
+from ..texts.events import event
 from ..texts.words import many, plain
 from ..values.views import QueueInfo
 from .render import say
@@ -30,32 +30,14 @@ def queue_json(info: QueueInfo) -> dict[str, Any]:
     return {name: getattr(info, name) for name in names}
 
 
-def summarize(queue: str, totals: Totals, consumers: str, log_format: str, *, names_queue: bool = False) -> None:
+def summarize(queue: str, totals: Totals, consumers: int, log_format: str, *, names_queue: bool = False) -> None:
     """What this run did for a queue, as a line or as the event "service ended"."""
-    counts = {
-        "failed attempt": totals.failed,
-        "dead letter": totals.dead,
-        "dropped message": totals.dropped,
-        "lost lease": totals.lost,
-        "dead consumer": totals.died,
-        "killed consumer": totals.killed,
-    }
-    done = [many(count, name) for name, count in counts.items() if count]
-    if totals.outages:
-        done[0] += f" (by an outage: {totals.outages:,})"
-    if totals.parked:  # not how many groups: one that was resumed may be parked again
-        parked = "1 parked group" if totals.parked == 1 else f"groups parked {many(totals.parked, 'time')}"
-        done.insert(totals.failed > 0, parked)
-    said = ", ".join(done) or "no failures"
-    least = "at least " if totals.unreported else ""
-    text = f"consumed {least}{many(totals.handled, 'message')} in {totals.seconds:.2f} s with {consumers}: {said}"
-    if totals.unreported:
-        text += f" (not counted: what {many(totals.unreported, 'consumer')} did in the last second)"
+    ended = event("service ended", queue, consumers=consumers, **asdict(totals))
     if log_format == "json":
         with background_writing():
-            emit_of_service(service_ended(queue, text, **asdict(totals)))
+            emit_of_service(ended)
     else:
-        say(f"{queue}: {text}" if names_queue else text)
+        say(f"{queue}: {ended.detail}" if names_queue else ended.detail)
 
 
 def say_left(left: QueueInfo, namespace: str) -> None:

@@ -22,8 +22,8 @@ from .queue import append, audit_stream, counts, operate, views
 from .queue.alerts import incidents
 from .queue.append_many import append_many
 from .queue.dead_letters import listed as dead_letters
-from .queue.dead_letters import purge, redrive
-from .queue.groups import head, many, parked, unskip
+from .queue.dead_letters import redrive as redriving
+from .queue.groups import head, many, parked
 from .queue.history import find, known, listed, rerun, sweep
 from .queue.registry import lifetime, names
 from .queue.session import Session
@@ -118,7 +118,7 @@ class Sequencer(Registered):
 
         Raises ServerUnavailable, ServerNotUsable, or ConfigurationError when `shards` differs from the server's number.
         """
-        finish(self._session.shards())
+        finish(self._session.shards(register=True))
 
     def close(self) -> None:
         """Close the connections. The client may be used again: it then connects anew. A server keeps running."""
@@ -224,15 +224,14 @@ class Sequencer(Registered):
     resume_many = blocking(many.resume_many)
     skip = blocking(head.skip)
     skip_many = blocking(many.skip_many)
-    unskip = blocking(unskip.unskip)
+    unskip = blocking(head.unskip)
     cancel = blocking(operate.cancel)
     reschedule = blocking(operate.reschedule)
     pause = blocking(operate.pause)
     unpause = blocking(operate.unpause)
-    unpause_many = blocking(many.unpause_many)
     probe_outage = blocking(operate.probe_outage)
-    redrive = blocking(redrive.redrive)
-    purge = blocking(purge.purge)
+    redrive = blocking(redriving.redrive)
+    purge = blocking(redriving.purge)
     rerun = blocking(rerun.rerun)
     sweep = blocking(sweep.sweep)
 
@@ -276,7 +275,7 @@ class Sequencer(Registered):
         self._session.consumes = True
         if isinstance(work, Steps | InlineHandler):
             self._session.will_note_starts()
-        shards = finish(self._session.shards(role="consume"))
+        shards = finish(self._session.shards("consume"))
         given = (self._net.endpoint, shards, self.options, options or ConsumerOptions(), work)
         keeps = self._session.keeps_history
         return Consumer(*given, guide=self._net.guide, emitter=self._emitter, keeps_history=keeps)
@@ -292,7 +291,7 @@ class Sequencer(Registered):
         """
         options = consumer_options(lease=lease, limits=ClaimLimits(groups, messages))
         only = "" if group is None else encode_group(group)
-        shards = finish(self._session.shards(role="consume"))
+        shards = finish(self._session.shards("consume"))
         if only:
             shards = [shards[shard_of(only, len(shards))]]
         given = (self._net.connect(), shards, self.options, options, owner_name(), self._emitter)

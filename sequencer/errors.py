@@ -1,11 +1,13 @@
 """The errors that callers get, the signals that a handler may raise, and what else a Failure may be named after.
 
 The signals are Retry, Park, SetAside, Outage and StopConsuming. Each class says when it is raised and what to do about
-it; an error raised without a text of its own shows that docstring. Nothing here holds a payload or a password.
+it; an error without fields or a text shows that docstring. Nothing here holds a payload or a password.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -22,13 +24,41 @@ def shown(value: Any) -> str:
 
 
 class SequencerError(Exception):
-    """Something went wrong in sequencer."""
+    """Something went wrong in sequencer.
 
+    `code` names what; `fields` are its data. The text is made of them when it is read (`texts/refusals.py`).
+    """
+
+    code: str = "error"
+    fields: Mapping[str, Any]
     earlier: Any = None
     """Of `append_many`: the receipt of the chunks before the one that failed."""
 
+    def __init__(self, said: str = "", /, **fields: Any) -> None:
+        """`said`: a code, where the class has several; or a whole text."""
+        super().__init__(said)
+        self.fields = fields
+        if said.isidentifier():
+            self.code = said
+
+    def __init_subclass__(cls) -> None:
+        cls.code = re.sub("(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
     def __str__(self) -> str:
-        return super().__str__() or (type(self).__doc__ or "").strip()
+        from .texts.refusals import refusal_text  # here alone: all rooms know errors, and few need their texts
+
+        said = super().__str__()
+        return refusal_text(self.code, self.fields) or said or (type(self).__doc__ or "").strip()
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """The group that it is about, or ()."""
+        return self.fields.get("group", ())  # type: ignore[no-any-return]
+
+    @property
+    def id(self) -> str:
+        """The id of the message that it is about, or ""."""
+        return self.fields.get("id", "")  # type: ignore[no-any-return]
 
 
 class ConfigurationError(SequencerError, ValueError):
@@ -69,11 +99,6 @@ class InvalidBody(InvalidMessage):
 class IdConflict(SequencerError):
     """The id is already pending in this group with another body, headers or score; the new one was not stored."""
 
-    def __init__(self, message_id: str, group: tuple[str, ...], text: str = "") -> None:
-        self.id = message_id
-        self.group = group
-        super().__init__(text)
-
 
 class NumberTaken(IdConflict):
     """In a sequence, the number is already pending in this group under another id; the message was not stored."""
@@ -81,11 +106,6 @@ class NumberTaken(IdConflict):
 
 class LateMessage(SequencerError):
     """The score lies below one already handled in its group, and the queue refuses such messages (`on_late`)."""
-
-    def __init__(self, message_id: str, group: tuple[str, ...], text: str) -> None:
-        self.id = message_id
-        self.group = group
-        super().__init__(text)
 
 
 class BatchRefused(SequencerError):
@@ -96,16 +116,15 @@ class BatchRefused(SequencerError):
     the other shards' parts of the chunk are then stored, and counted here.) `earlier`: the receipt of earlier chunks.
     """
 
-    def __init__(self, refused: list[Any], stored: int, earlier: Any = None) -> None:
-        self.refused = refused
-        self.stored = stored
-        self.earlier = earlier
-        first = refused[0]
-        super().__init__(
-            f"item {first.index} was refused: {first.error} "
-            f"(refused in its chunk: {len(refused):,}; stored: {stored:,}). "
-            "Correct it, or pass on_refused='skip' to store the others"
-        )
+    @property
+    def refused(self) -> list[Any]:
+        """Those of the failing chunk, in the order of their positions."""
+        return self.fields["refused"]  # type: ignore[no-any-return]
+
+    @property
+    def stored(self) -> int:
+        """Messages of earlier chunks."""
+        return self.fields["stored"]  # type: ignore[no-any-return]
 
 
 class OutcomeUnknown(SequencerError):
@@ -114,10 +133,6 @@ class OutcomeUnknown(SequencerError):
     After an append: append again with the same id and content; if it was stored, that adds nothing. After anything
     else, look first. `id`: of the message that was appended, else "".
     """
-
-    def __init__(self, text: str, message_id: str = "") -> None:
-        self.id = message_id
-        super().__init__(text)
 
 
 class NotReplicated(OutcomeUnknown):
@@ -202,11 +217,6 @@ class EffectsSaved(SequencerError):
     """Effects of the message's steps are noted, so it is not cancelled, replaced or skipped: let it end, or see the
     text.
     """
-
-    def __init__(self, message_id: str, group: tuple[str, ...], text: str) -> None:
-        self.id = message_id
-        self.group = group
-        super().__init__(text)
 
 
 # -- signals a handler raises ------------------------------------------------------------------------------

@@ -106,13 +106,13 @@ class Lease:
                 try:
                     self.nack(message, error)
                 except SequencerError as problem:  # the caller's own exception is what matters
-                    self._events.not_recorded(held.leased.group, problem)
+                    self._events.emit("failure not recorded", group=list(held.leased.group), error=str(problem))
         try:
             self.release()
         except SequencerError as problem:
             if error is None:
                 raise
-            self._events.not_released(problem)
+            self._events.emit("groups not released", error=str(problem))
 
     def __len__(self) -> int:
         """How many messages were claimed."""

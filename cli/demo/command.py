@@ -23,8 +23,9 @@ def demo(
     messages: Annotated[int, call_option("--messages", min=100, max=10_000_000, help="Messages to make up.")] = 20_000,
     json: JsonOption = False,
 ) -> int:
-    """Made-up orders through an embedded server of its own: produce, consume, kill one consumer, judge. Leaves
-    nothing.
+    """Run made-up orders, kill a consumer half-way, and judge.
+
+    On an embedded server of its own: order, losses, duplicates. Nothing of it is left.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # everything is cleaned up on the way out

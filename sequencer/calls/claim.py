@@ -22,11 +22,9 @@ from ..store.record import (
 )
 from ..store.text import loads_words
 from ..store.watermark import Sequenced, late_below
+from ..texts.events import NO_BODY
 from ..values.message import Message
 from .call import Call, ms_text, now_text
-
-NO_BODY = "the message has no body in Redis"
-"""What is said of a member of the order that has no record: somebody deleted or evicted it."""
 
 
 @dataclass(slots=True)

@@ -11,17 +11,19 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..calls.claim import Claimed, Halted, LeasedGroup
 from ..calls.outage import Began, Ended
-from ..drain import consumer_events
-from ..drain.outcome import Failed
+from ..drain.outcome import Failed, event_of
 from ..errors import ServerUnavailable, StopConsuming
 from ..settings.options import QueueOptions
-from ..texts.events import EVENTS, Event
-from ..texts.words import plain
+from ..store.failure import decode_failure
+from ..store.group import decode_group
+from ..texts.events import EVENTS, Event, more_of, with_commands
+from ..texts.events import event as make_event
 from ..values.message import Message
 from ..values.score_units import UnitsMet
 from .forks import not_in_a_copy
@@ -53,7 +55,7 @@ class Counts:
     failed: int = 0
     """Attempts that failed: also the last one, after which the message is not retried."""
     outages: int = 0
-    """Those of them that were told as an outage."""
+    """Of those: by an outage."""
     parked: int = 0
     dead: int = 0
     dropped: int = 0
@@ -64,11 +66,10 @@ class _Window:
     """What was logged of one name in the current second."""
 
     began: float
-    queue: str
+    last: Event
+    """Of the suppressed."""
     lines: int = 0
     suppressed: Counter[str] = field(default_factory=Counter)
-    fix_all: str = ""  # of what was suppressed: the command that fixes all of it, and more
-    fix_same_error: str = ""  # that which fixes all of one error
 
 
 class EventEmitter:
@@ -108,17 +109,17 @@ class EventEmitter:
         at = self.clock() if now is None else now
         with self._lock:
             over = [name for name, window in self._windows.items() if at - window.began >= WINDOW_S]
-            ended = [(name, self._windows.pop(name)) for name in over]
-        for name, window in ended:
-            self._log_suppressed(name, window, at - window.began)
+            ended = [self._windows.pop(name) for name in over]
+        for window in ended:
+            self._log_suppressed(window, at - window.began)
 
     def close(self) -> None:
         """Log at once how many lines were suppressed. More may be emitted after it."""
         with self._lock:
-            ended, self._windows = list(self._windows.items()), {}
+            ended, self._windows = list(self._windows.values()), {}
         now = self.clock()
-        for name, window in ended:
-            self._log_suppressed(name, window, now - window.began)
+        for window in ended:
+            self._log_suppressed(window, now - window.began)
 
     # -- parts of emit ------------------------------------------------------------------------------------------
 
@@ -149,7 +150,8 @@ class EventEmitter:
                     raise
                 if not any(one is observer for one in self._broken):
                     self._broken.append(observer)
-                    self.emit(consumer_events.observer_failed(event.queue, observer, error))
+                    name = str(getattr(observer, "__qualname__", "") or type(observer).__name__)
+                    self.emit(make_event("observer failed", event.queue, error=error, observer=name))
 
     def _is_forwarded(self, event: Event) -> bool:
         try:
@@ -158,42 +160,32 @@ class EventEmitter:
             return False
 
     def _log_within_limit(self, event: Event) -> None:
+        if not self._log.isEnabledFor(event.level):
+            return
         now = self.clock()
         self.tick(now)
         with self._lock:
-            window = self._windows.setdefault(event.name, _Window(now, event.queue))
+            window = self._windows.setdefault(event.name, _Window(now, event))
             window.lines += 1
             if is_over := window.lines > LINES:
+                window.last = event
                 window.suppressed[event.fields.get("error_type", "")] += 1
-                window.fix_all = event.fields.get("fix_all", window.fix_all)
-                window.fix_same_error = event.fields.get("fix_same_error", window.fix_same_error)
         if not is_over:
-            self._log_line(event.level, event.text, event.name, event.queue, event.fields, event.error)
+            with suppress(Exception):  # a handler of the application's own that is broken: the work goes on
+                cause = event.cause
+                self._log.log(event.level, event.line, exc_info=cause and _exc_info(cause), extra=event.record)
 
-    def _log_suppressed(self, name: str, window: _Window, elapsed_s: float) -> None:
-        count = window.suppressed.total()
-        if not count:
+    def _log_suppressed(self, window: _Window, elapsed_s: float) -> None:
+        if not (count := window.suppressed.total()):
             return
+        last = window.last
         errors = {kind: number for kind, number in window.suppressed.most_common(10) if kind}
-        kinds = [f"{kind} {number:,}" for kind, number in errors.items()]
-        said = f"{window.queue}: {count:,} more of '{name}' in {elapsed_s:.1f} s"
-        said = plain(f"{said}: {', '.join(kinds)}" if kinds else said)
-        if window.fix_all:
-            is_one = len(window.suppressed) == 1
-            said += f"; all of them: {window.fix_same_error}" if is_one else f"; all that is parked: {window.fix_all}"
-        self._log_line(EVENTS[name].level, said, name, window.queue, {"suppressed": count, "errors": errors}, None)
-
-    def _log_line(self, level: int, text: str, name: str, queue: str, fields: Any, error: BaseException | None) -> None:
-        has_trace = error is not None and level >= logging.ERROR
-        try:
-            self._log.log(
-                level,
-                text,
-                exc_info=_exc_info(error) if error is not None and has_trace else None,
-                extra={"event": name, "queue": queue, **fields},
-            )
-        except Exception:  # a handler of the application's own that is broken: the work goes on
-            return
+        every = "retry_same_error" if len(window.suppressed) == 1 else "retry_all"
+        commands = {name: line for name, line in last.commands.items() if name == every}
+        text = with_commands(more_of(last.name, last.queue, errors, count, elapsed_s), commands)
+        record = {"event": last.name, "queue": last.queue, "suppressed": count, "errors": errors, **commands}
+        with suppress(Exception):
+            self._log.log(last.level, text, extra=record)
 
 
 def _exc_info(error: BaseException) -> tuple[type[BaseException], BaseException, Any]:
@@ -213,23 +205,16 @@ class ConsumerEvents:
         self._away_since: float | None = None
         self._lock = threading.Lock()
 
+    def emit(self, name: str, message: Message | None = None, /, **fields: Any) -> None:
+        """An event of this consumer, perhaps of a message."""
+        if message is not None:
+            fields |= {"group": list(message.group), "id": message.id}
+        options = self._options
+        self.emitter.emit(make_event(name, options.queue, namespace=options.namespace, owner=self._owner, **fields))
+
     def failed(self, one: Failed) -> None:
         """A message failed; emitted before the server learns it, of an outage behind that. Raises no Exception."""
-        parked = self.emitter.counts.parked
-        self.emitter.emit(consumer_events.failed(self._options, self._owner, one, parked=parked))
-
-    def interrupted(self, message: Message, step: str = "") -> None:
-        """A handler or a step was interrupted, or said itself that its consumer is to stop."""
-        self.emitter.emit(consumer_events.interrupted(self.emitter.queue, self._owner, message, step))
-
-    def runs_long(self, message: Message, seconds: float, *, is_stopping: bool) -> None:
-        """A handler runs long."""
-        told = consumer_events.runs_long(self._options, self._owner, message, seconds, is_stopping=is_stopping)
-        self.emitter.emit(told)
-
-    def stuck(self, message: Message, seconds: float, *, is_ended: bool) -> None:
-        """A handler ignored the end of its time; `is_ended`: a supervisor kills this process."""
-        self.emitter.emit(consumer_events.stuck(self._options, self._owner, message, seconds, is_ended=is_ended))
+        self.emitter.emit(event_of(self._options, self._owner, one, parked=self.emitter.counts.parked))
 
     def claimed(self, claimed: Claimed) -> None:
         """What a claim found."""
@@ -238,33 +223,50 @@ class ConsumerEvents:
 
     def took(self, groups: Sequence[LeasedGroup]) -> None:
         """A claim took these groups."""
-        for event in consumer_events.expired(self.emitter.queue, self._owner, groups):
-            self.emitter.emit(event)
+        for group in groups:
+            if group.expired_owner:
+                head = group.messages[0]
+                self.emit("lease expired", head, expired_owner=group.expired_owner, attempt=head.attempt - 1)
         if not groups:
             return
         ends = groups[0].messages
         if examples := self._units.learn(groups[0].group, ends[0].score, ends[-1].score):
-            self.emitter.emit(consumer_events.mixed_scores(self._options, self._owner, examples))
+            plain = {unit: [list(group), score] for unit, (group, score) in examples.items()}
+            self.emit("mixed scores", examples=plain)
 
     def halted(self, groups: Iterable[Halted]) -> None:
-        """A claim put these off, or parked them."""
+        """A claim put these off, or parked them itself."""
         for one in groups:
-            self.emitter.emit(consumer_events.halted(self._options, self._owner, one))
+            group = list(one.group)
+            if one.error:
+                self.emit("group broken", group=group, error=one.error)
+                continue
+            first, last = one.missing or (None, None)
+            gap = {"id": one.id, "number": one.number, "first_missing": first, "last_missing": last}
+            once = (one.group, one.id, one.number, one.missing, one.until_us)
+            if one.until_us is None:
+                self.emit("group parked", group=group, once=once, **gap)
+            else:
+                self.emit("gap wait", group=group, once=once, until=one.until_us / 1e6, **gap)
 
     def outages(self, told: Iterable[Began | Ended]) -> None:
         """Outages that a failure of this consumer began, or a probe of it ended."""
         for one in told:
-            if isinstance(one, Began):
-                self.emitter.emit(consumer_events.outage_began(self._options, self._owner, one))
-            else:
-                self.emitter.emit(consumer_events.outage_over(self.emitter.queue, self._owner, one))
+            if isinstance(one, Ended):
+                self.emit("outage ended", lasted_s=round(one.lasted_s, 3), probes=one.probes)
+                continue
+            failure, outage = decode_failure(one.failure)[0], one.outage
+            fields = {"since": outage.since_us / 1e6, "retry_in_s": round(outage.probe_s, 3)}
+            self.emit("outage began", error=failure.message, error_type=failure.type, **fields)
 
     def refused(self, refusals: Iterable[tuple[str, str, bool]]) -> None:
         """Acknowledgements were refused: group, token, and whether the call was repeated."""
-        for group, token, is_repeat in refusals:
-            name = self.emitter.queue, self._owner, group
-            lost = consumer_events.answer_repeated(*name) if is_repeat else consumer_events.lease_lost(*name, token)
-            self.emitter.emit(lost)
+        for key, token, is_repeat in refusals:
+            group = list(decode_group(key))
+            if is_repeat:
+                self.emit("ack repeated", group=group)
+            else:
+                self.emit("lease lost", group=group, token=token)
 
     def unreachable(self, error: ServerUnavailable) -> None:
         """A call failed."""
@@ -272,7 +274,7 @@ class ConsumerEvents:
         with self._lock:
             is_new, self._away_since = self._away_since is None, self._away_since or now
         if is_new:
-            self.emitter.emit(consumer_events.server_lost(self.emitter.queue, error, owner=self._owner))
+            self.emit("server lost", error=str(error))
         else:
             log.debug("%s: the server is still away: %s", self.emitter.queue, error)
 
@@ -283,17 +285,4 @@ class ConsumerEvents:
         with self._lock:
             since, self._away_since = self._away_since, None
         if since is not None:
-            away_s = self.emitter.clock() - since
-            self.emitter.emit(consumer_events.server_back(self.emitter.queue, away_s, owner=self._owner))
-
-    def not_kept(self, error: Exception) -> None:
-        """What is done beside a handler failed."""
-        self.emitter.emit(consumer_events.leases_not_kept(self.emitter.queue, self._owner, error))
-
-    def not_released(self, error: Exception) -> None:
-        """The groups could not be released at the end."""
-        self.emitter.emit(consumer_events.groups_not_released(self.emitter.queue, self._owner, error))
-
-    def not_recorded(self, group: tuple[str, ...], error: Exception) -> None:
-        """The server does not know that a message failed."""
-        self.emitter.emit(consumer_events.failure_not_recorded(self.emitter.queue, self._owner, group, error))
+            self.emit("server back", away_s=round(self.emitter.clock() - since, 3))

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, Unpack, cast, overload
 
 from ..drain.effects import Handler
-from ..drain.steps.declared import Function, InlineHandler, Step, Steps, new_step
+from ..drain.steps.declared import Function, InlineHandler, Step, StepOptions, Steps, new_step
 from ..drain.steps.inline import InlineSteps
 from ..errors import ConfigurationError, HandlerNotFound, shown
 from ..values.message import Message
@@ -140,36 +140,8 @@ class Registered:
     @overload
     def step(self, function: StepT, /) -> Step: ...
     @overload
-    def step(
-        self,
-        kind: str = "",
-        /,
-        *,
-        order: int = 1,
-        once: bool = False,
-        after: str | Step | Sequence[str | Step] = (),
-        optional: bool = False,
-        attempts: int | None = None,
-        retry_on: Sequence[type[BaseException] | str] = (),
-        never_retry: Sequence[type[BaseException] | str] = (),
-        declined: Sequence[type[BaseException] | str] = (),
-        name: str | None = None,
-    ) -> Callable[[StepT], Step]: ...
-    def step(
-        self,
-        kind: Any = "",
-        /,
-        *,
-        order: int = 1,
-        once: bool = False,
-        after: str | Step | Sequence[str | Step] = (),
-        optional: bool = False,
-        attempts: int | None = None,
-        retry_on: Sequence[type[BaseException] | str] = (),
-        never_retry: Sequence[type[BaseException] | str] = (),
-        declined: Sequence[type[BaseException] | str] = (),
-        name: str | None = None,
-    ) -> Any:
+    def step(self, kind: str = "", /, **options: Unpack[StepOptions]) -> Callable[[StepT], Step]: ...
+    def step(self, kind: Any = "", /, **options: Any) -> Any:
         """Register a function as one step of what is done with each message (a decorator, with parentheses or without).
 
         It takes the message, or the message and its StepCall, and returns its result, as JSON has it. Each step has an
@@ -188,17 +160,6 @@ class Registered:
         The function that is registered becomes a Step: it can be called as before, and has `check`. Raises
         ConfigurationError.
         """
-        options = {
-            "order": order,
-            "once": once,
-            "after": after,
-            "optional": optional,
-            "attempts": attempts,
-            "retry_on": retry_on,
-            "never_retry": never_retry,
-            "declined": declined,
-            "name": name,
-        }
         if callable(kind) and not isinstance(kind, str):
             return self._add(kind, options)
         return lambda function: self._add(function, {"kind": kind, **options})
@@ -214,7 +175,7 @@ class Registered:
         """Call this with an Event when a message of this client's consumers fails or is given up, or a group is parked.
 
         `event.name` is "message failed", "group parked", "group broken", "dead letter", "message dropped", "step
-        failed", "finished with failures", "outage began" or "outage over", and `event.error` what the handler raised.
+        failed", "finished with failures", "outage began" or "outage ended", and `event.error` what the handler raised.
         It is called before the server learns of it; of an outage, and where a claim parks a group (a missing number,
         foreign data: with no error), behind that. It runs in the thread that runs handlers. Its own Exception is logged
         once and changes nothing. A decorator. Raises

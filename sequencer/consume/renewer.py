@@ -93,7 +93,7 @@ class Renewer:
                 self._events.unreachable(error)
                 self._ended.wait(pause_s)
             except Exception as error:
-                self._events.not_kept(error)
+                self._events.emit("renewal failed", error=error)
                 self._ended.wait(pause_s)
             if stuck:
                 self._tell_stuck(*stuck)
@@ -118,6 +118,7 @@ class Renewer:
 
     def _tell_stuck(self, message: Message, since: float) -> None:
         """Once its lease was renewed for the last time: that this process ends must count as an attempt."""
-        self._events.stuck(message, time.monotonic() - since, is_ended=self.on_stuck is not None)
+        runs_s, is_killed = round(time.monotonic() - since, 1), self.on_stuck is not None
+        self._events.emit("handler stuck", message, runs_s=runs_s, is_killed=is_killed)
         if self.on_stuck is not None:
             self.on_stuck(message)

@@ -114,5 +114,5 @@ class StepCalls:
         if type(error) is StopConsuming:
             if message is self.hung:
                 return timed_out(error, None)
-            self._events.interrupted(message, step)
+            self._events.emit("message released", message, **({"step": step} if step else {}))
         return error if self.limit is None else self.limit.outcome(error)

@@ -39,7 +39,7 @@ from .interruption import interrupt, is_ctrl_c
 from .registered import Work
 from .renewer import Renewer
 from .step_calls import StepCalls
-from .time_limit import time_limit
+from .time_limit import TimeLimit
 
 T = TypeVar("T")
 
@@ -131,11 +131,11 @@ class Consumer:
 
     def run(self) -> ConsumeSummary:
         """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense, and
-        ConfigurationError where the application has the signal that `handler_timeout` needs.
+        ConfigurationError where `handler_timeout` can't hold: outside the main thread, or without its signal.
         """
         if self._options.handler_timeout_s is None:
             return self._run()
-        self._renewer.limit = self._step_calls.limit = limit = time_limit(self._options.handler_timeout_s)
+        self._renewer.limit = self._step_calls.limit = limit = TimeLimit(self._options.handler_timeout_s)
         with limit.in_force():
             return self._run()
 
@@ -273,7 +273,7 @@ class Consumer:
         shard, seconds, call = effect.shard, effect.seconds, None
         asked_at = time.monotonic()
         with self._renewer.lock:
-            if self._main.is_look_due:
+            if self._main.is_check_due:
                 self._main.refresh()
             if shard is not None and asked_at - self._settled_at < SILENT_S:
                 seconds = min(seconds, self._options.lease_s / WAIT_PART)
@@ -304,4 +304,4 @@ class Consumer:
         try:
             self._settle_and_claim(SettleAndClaim(None))
         except SequencerError as error:
-            self.events.not_released(error)
+            self.events.emit("groups not released", error=str(error))

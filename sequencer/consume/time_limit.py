@@ -3,19 +3,16 @@
 Two threads use a TimeLimit. The one that runs handlers calls what `limited` made, and `outcome` behind each failure.
 The renewer calls `look` at each tick, and sends what interrupts.
 
-In the main thread that is a signal (`interruption.SIGNAL`), which also ends what the handler waits for. Python takes
-notice of it between two instructions, maybe when the handler is over and the next one runs. So it asks where it came,
-and not what was meant: only above the frame of a handler that has run too long it raises. Late or from others, it
-changes nothing. Until it has raised it is repeated, as one that comes just before a wait ends nothing.
-
-In another thread only PyThreadState_SetAsyncExc is left, and that is best effort: it comes with the next instruction of
-Python there, and not while that thread waits. It is sent once. A handler that ends meanwhile lets it come before it is
-left. (To take it back leaves a flag set in CPython 3.11: from then on every call is slow, and a debugger hangs.)
+That is a signal (`interruption.SIGNAL`), which also ends what the handler waits for. Python takes notice of it between
+two instructions, maybe when the handler is over and the next one runs. So it asks where it came, and not what was
+meant: only above the frame of a handler that has run too long it raises. Late or from others, it changes nothing. Until
+it has raised it is repeated, as one that comes just before a wait ends nothing. Signals come to the main thread alone.
+PyThreadState_SetAsyncExc reaches another, but not while that waits, and leaves a flag set in CPython 3.11: from then on
+every call is slow.
 """
 
 from __future__ import annotations
 
-import ctypes
 import threading
 import time
 from collections.abc import Iterator
@@ -39,7 +36,7 @@ class TimeIsUp(BaseException):
 
 
 class TimeLimit:
-    """The limit of one consumer whose handlers run in the main thread."""
+    """The limit of one consumer."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -55,7 +52,11 @@ class TimeLimit:
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
-        """Within, handlers can be interrupted. Raises ConfigurationError where the application has the signal."""
+        """Within, handlers can be interrupted. Raises ConfigurationError where they can't be."""
+        if threading.current_thread() is not threading.main_thread():
+            raise ConfigurationError(
+                f"handler_timeout={self.seconds:g} needs the main thread: call consume there, or leave it out"
+            )
         if not interruption.is_free():
             raise ConfigurationError(
                 f"this program handles {interruption.SIGNAL.name}, by which handler_timeout={self.seconds:g} ends a "
@@ -81,15 +82,11 @@ class TimeLimit:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Within a limited handler: nothing comes in here, and its time begins anew behind it."""
-        self._leave()
+        self._since = None
         try:
             yield
         finally:
             self._is_raised, self._since = False, time.monotonic()
-
-    def _leave(self) -> None:
-        """Nothing comes to this run any more."""
-        self._since = None
 
     def outcome(self, error: BaseException) -> BaseException:
         """What a handler ended with, as it is recorded: HandlerTimeout where it was interrupted, without our frames."""
@@ -128,72 +125,6 @@ class TimeLimit:
         if frame is not None:
             self._is_raised = True
             raise TimeIsUp
-
-
-class ThreadTimeLimit(TimeLimit):
-    """The same where they run in another thread: best effort.
-
-    Both threads write what they are about before they read what the other is about:
-
-        the renewer: _interrupt                     the thread that handles: _leave
-        ----------------------                     -------------------------------
-        1  writes  _is_sending = True              1  writes  _since = None
-        2  reads   _since                          2  waits   while _is_sending
-        3  sends, unless that is another run       3  lets it come
-        4  writes  _is_sending = False
-    """
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-        self._thread = threading.get_ident()
-        self._is_sending = False
-
-    @contextmanager
-    def in_force(self) -> Iterator[None]:
-        yield
-
-    def limited(self, handler: Handler) -> Handler:
-        def run(message: Message) -> None:
-            problem: BaseException | None = None
-            try:
-                self._is_raised, self._since = False, time.monotonic()
-                handler(message)
-            except BaseException as error:
-                problem = error
-            while True:
-                try:
-                    self._leave()
-                    break
-                except TimeIsUp:  # it came just now, and comes once
-                    pass
-            if problem is not None:
-                raise problem
-
-        return run
-
-    def _leave(self) -> None:
-        """Nothing comes to this run any more."""
-        self._since = None
-        while self._is_sending:
-            time.sleep(0)
-        if self._is_raised:
-            time.sleep(0)  # behind a call it comes, if it is still to come
-
-    def _interrupt(self) -> None:
-        self._is_sending = True
-        try:
-            if self._since == self._seen:
-                self._is_raised = True
-                thread, kind = ctypes.c_ulong(self._thread), ctypes.py_object(TimeIsUp)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, kind)
-        finally:
-            self._is_sending = False
-
-
-def time_limit(seconds: float) -> TimeLimit:
-    """The limit of handlers that the calling thread is going to run."""
-    is_main = threading.current_thread() is threading.main_thread()
-    return TimeLimit(seconds) if is_main else ThreadTimeLimit(seconds)
 
 
 def timed_out(error: BaseException, seconds: float | None) -> HandlerTimeout:

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..calls.outage import ShardOutage, Waits
 from ..calls.settle import Ending, Nacked
-from ..errors import HandlerTimeout, LeaseExpired, Outage, Park, Retry, SetAside, TooLate, Undecodable, WrongSignal
+from ..errors import (
+    HandlerTimeout,
+    LeaseExpired,
+    Outage,
+    Park,
+    Retry,
+    SetAside,
+    StepResultInvalid,
+    StepUnknown,
+    TooLate,
+    Undecodable,
+    WrongSignal,
+)
 from ..settings.error_names import is_named
 from ..settings.options import OnFailure, QueueOptions
 from ..store.ledger import Written
-from ..texts.words import many
+from ..texts.events import Event, event
+from ..texts.words import many, type_name
 from ..values.message import Failure, Message
 
 
@@ -40,6 +54,8 @@ class OfSteps:
     """Whether a step was called."""
     is_missing: bool = False
     """Whether this version lacks its kind or a step: it is released, and counts nothing."""
+    step: str = ""
+    """The step that raised what the message failed with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +199,41 @@ def describe(error: BaseException, message: Message, owner: str, at: float, atte
 def attempts(message: Message, error: BaseException) -> int:
     """How often the message was tried, when it failed with this."""
     return message.attempt - 1 if isinstance(error, LeaseExpired | TooLate | Undecodable) else message.attempt
+
+
+EVENTS: dict[Ending, str] = {"park": "group parked", "dead": "dead letter", "drop": "message dropped"}
+
+
+def event_of(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -> Event:
+    """What a message failed with, and what becomes of it. `parked`: how many groups this consumer parked before."""
+    message, error, decision, steps = one.message, one.error, one.decision, one.steps
+    fields: dict[str, Any] = {"group": list(message.group), "owner": owner, "id": message.id}
+    fields |= {"attempt": one.failure.attempt, "error_type": type_name(error)}
+    if one.failure.attempt and not (one.is_late or decision.outage or steps):
+        fields["attempts"] = options.max_attempts
+    if steps and steps.step:
+        fields["step"] = steps.step
+    name, raised, wait_s = "message failed", error, decision.delay_s
+    if not one.is_held:
+        pass
+    elif decision.outage is not None:
+        fields["outage"] = True
+        if one.held_back is not None:  # the shard waits, rather than the group
+            fields["since"], wait_s = one.held_back.since_us / 1e6, one.held_back.probe_s
+    elif wait_s is None:
+        name = EVENTS[decision.ending]
+        if decision.ending == "park":
+            fields["parked"] = parked + 1
+        elif one.is_late:
+            fields["late"] = True
+        if decision.ending == "drop" and steps and steps.written:
+            fields["ledger"] = steps.written.ledger
+        if isinstance(error, StepUnknown):
+            fields |= {"done": error.done, "again": error.again}
+        elif isinstance(error, StepResultInvalid) and decision.ending == "park":
+            fields["done"] = error.done
+    if one.is_held and wait_s is not None:
+        fields["retry_in_s"] = round(wait_s, 3)
+    said = error.question if isinstance(error, StepUnknown) else one.failure.message
+    told = event(name, options.queue, namespace=options.namespace, error=said, **fields)
+    return replace(told, error=None if one.is_late and name != "message failed" else raised)

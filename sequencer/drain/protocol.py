@@ -22,11 +22,10 @@ from ..settings.pace import ENDING_S, FLUSH_S, IDLE_S
 from ..values.message import ConsumeSummary
 from .admission import refusal_of
 from .batch import BatchEnd, BatchSize
-from .effects import Ahead, Clock, Control, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Tell, Wait
+from .effects import Ahead, Clock, Control, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
 from .held import Held
 from .held_group import HeldGroup
 from .outcome import Failed
-from .steps import events
 from .steps.actions import Finished, Stopped, Unfinished
 from .steps.declared import InlineHandler, Steps
 from .steps.runner import MISSING_S, StepRunner
@@ -165,7 +164,9 @@ def _give_up(group: HeldGroup, runner: StepRunner, one: Failed) -> Generator[Eff
     held = runner.held
     if one.is_missing:  # another version of the program may have what it needs
         if runner.waited_s >= MISSING_S:
-            yield Tell(events.step_missing(runner.queue, runner.owner, one.message, one.error, runner.waited_s))
+            left_s = round(max(runner.queue.missing_wait_s - runner.waited_s, 0.0), 3)
+            once = ("step missing", one.message.group, one.message.id, one.message.stamp)
+            yield runner.tell("step missing", one.message, error=one.error, retry_in_s=left_s, once=once)
     elif not one.decision.outage:
         yield one
     yield Locked(partial(held.fail, group, one))

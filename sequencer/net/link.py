@@ -21,7 +21,7 @@ from .repeats import ROUNDS, Repeats, RoundTrip
 T = TypeVar("T")
 RECENT_S = 1.0
 """A connection that was used within this time counts as open; the shortest `timeout` of a server is as long."""
-CHECK_EVERY_S = 60.0
+REFRESH_EVERY_S = 60.0
 """How long what was seen of a server and a queue is believed, on a connection that is used."""
 CHECK_EVERY_S = 2.0
 """How long a client that is used believes that its server evicts nothing. What is evicted meanwhile is lost; to ask
@@ -40,7 +40,7 @@ class Guide(Protocol):
     """When one of the client's links is to check the server again, by the clock of links."""
 
     async def refresh(self, alone: Alone, *, is_new: bool) -> None:
-        """Check whether server and queue are as they were: on each new connection, and each CHECK_EVERY_S of use."""
+        """Check whether server and queue are as they were: on each new connection, and each REFRESH_EVERY_S of use."""
         ...
 
     async def check(self, alone: Alone) -> None:
@@ -56,9 +56,8 @@ class Link:
     """One connection, made when first used and again after an error. Not for two threads at once."""
 
     def __init__(self, endpoint: Endpoint, guide: Guide | None = None, *, only_follows: bool = False) -> None:
-        """Without a `guide`, calls bring no generation, and are taken by each shard as it is. A link that
-        `only_follows` uses
-        its generation, and leaves the checks to others.
+        """Without a `guide`, calls bring no generation, and each shard takes them as it is. A link that `only_follows`
+        brings the guide's, and leaves the checks to others.
         """
         self.endpoint = endpoint
         self.is_repeat = False
@@ -68,9 +67,9 @@ class Link:
         self.may_check = True
         """Whether a connection that is there already is used to look; what is to be sent waits for that."""
         self.is_idle = False
-        """Whether its consumer found nothing to do: then only a invalidate has the server checked."""
+        """Whether its consumer found nothing to do: then only a doubt has the server checked."""
         self._follows, self._guide = guide, None if only_follows else guide
-        self._look_at = 0.0
+        self._refresh_at = 0.0
         """When to look again at server and queue."""
         self._is_stale = False
         """Whether a call that was posted came back for its generation."""
@@ -90,7 +89,7 @@ class Link:
             if began - self._used_at > RECENT_S and self._is_closed():
                 self.close()
             elif self._guide:
-                self._look_again(self._guide, began)
+                self._check_again(self._guide, began)
         self._used_at = began
         return self._connection or self._connect(began)
 
@@ -137,10 +136,10 @@ class Link:
     # -- checks -------------------------------------------------------------------------------------------------
 
     @property
-    def is_look_due(self) -> bool:
+    def is_check_due(self) -> bool:
         """Whether there is a check before anything else is sent."""
         guide, now = self._guide, time.monotonic()
-        return guide is not None and self.may_check and (now >= self._look_at or self._is_check_due(guide, now))
+        return guide is not None and self.may_check and (now >= self._refresh_at or self._is_check_due(guide, now))
 
     def invalidate(self) -> None:
         """Something was lost that the server should have: it is checked before this client sends anything else."""
@@ -150,12 +149,12 @@ class Link:
     def _is_check_due(self, guide: Guide, now: float) -> bool:
         return now >= guide.check_at and (guide.check_at == INVALIDATED or not self.is_idle)
 
-    def _look_again(self, guide: Guide, now: float) -> None:
+    def _check_again(self, guide: Guide, now: float) -> None:
         """Over a connection that is there already, if it is time for that."""
         try:
             if self._is_stale:
                 self._find_generation(guide)
-            elif self.may_check and now >= self._look_at:
+            elif self.may_check and now >= self._refresh_at:
                 self._refresh(guide, self._connection, is_new=False)
             elif self.may_check and self._is_check_due(guide, now):
                 self._check(guide)
@@ -167,7 +166,7 @@ class Link:
     def _refresh(self, guide: Guide, connection: Connection, *, is_new: bool) -> None:
         finish(guide.refresh(self._alone(connection), is_new=is_new))
         now = time.monotonic()
-        self._look_at, guide.check_at = now + CHECK_EVERY_S, now + CHECK_EVERY_S
+        self._refresh_at, guide.check_at = now + REFRESH_EVERY_S, now + CHECK_EVERY_S
 
     def _check(self, guide: Guide) -> None:
         guide.check_at = time.monotonic() + CHECK_EVERY_S  # first: other threads of the client need not check as well
@@ -305,7 +304,7 @@ class Link:
     def is_answered(self, within_s: float) -> bool:
         """Whether `collect` finds an answer or a lost connection in that time, or is to wait, since a look is due."""
         try:
-            return self._connection is None or self.is_look_due or bool(self._connection.can_read(within_s))
+            return self._connection is None or self.is_check_due or bool(self._connection.can_read(within_s))
         except (redis.RedisError, OSError):
             self.close()
             return True

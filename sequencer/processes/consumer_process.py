@@ -22,11 +22,10 @@ from typing import Any
 
 from ..texts.commands import server_named
 from .handlers.exec import REDIS_VARIABLE
-from .service_events import Begun
 from .signals import STOP_SIGNALS
 from .worker.config import WorkerConfig
 from .worker.control_thread import HANGS
-from .worker.in_progress import InHand
+from .worker.in_progress import InProgress
 
 
 def merged(env: Mapping[str, str | None]) -> dict[str, str]:
@@ -41,9 +40,9 @@ class ConsumerProcess:
         self, config: WorkerConfig, module: str, *, env: Mapping[str, str | None] | None = None, cwd: str | None = None
     ) -> None:
         """`env`: variables beside those of this process, or None for one to leave out; `cwd`: another directory."""
-        self._in_progress = InHand(config.queue, config.namespace)
+        self._in_progress = InProgress()
         config = replace(config, hand_fd=self._in_progress.fd)
-        fds = (config.lock_fd, config.report_fd, config.hand_fd)
+        fds = (config.report_fd, config.hand_fd)
         environment = merged(env or {})
         redis = environment.pop(REDIS_VARIABLE, None)  # with its password; what a consumer starts would inherit it
         # A signal that comes before the consumer's own handlers are there has to wait for them: whoever starts with
@@ -81,11 +80,13 @@ class ConsumerProcess:
         self.command_group: int | None = None
         """The process group of the command that it runs for a message now."""
         self.busy_s = 0.0
-        """Its time in handlers since it began, where it reports that."""
+        """Its time in handlers since it began."""
         self.works_from, self.longest_s = math.inf, math.inf
         """When it was connected; how long from then on it may live."""
         self.released_at: float | None = None
         """When it was told for its age to release what it has."""
+        self.silent_s = 0.0
+        """How long it has reported nothing since its first handler began, while its supervisor was awake."""
         self.is_killed = False
         self._write(replace(config, redis_variable=redis, named_server=server_named()).line())
 
@@ -95,8 +96,8 @@ class ConsumerProcess:
         return self._process.poll()
 
     @property
-    def begun(self) -> Begun:
-        """The message that it began last; none where it waits, or claims others."""
+    def begun(self) -> dict[str, Any]:
+        """The message that it began last, as fields of an event; none where it waits, or claims others."""
         return self._in_progress.begun
 
     def send_stage(self, stage: int) -> None:
@@ -143,10 +144,8 @@ class ConsumerProcess:
                 self.works_from = time.monotonic()
             case "began":
                 self.has_begun = True
-            case "busy":
-                self.busy_s = event["seconds"]
-            case "counts":
-                self.counts = event["counts"]
+            case "state":
+                self.counts, self.busy_s = event["counts"], event["busy_s"]
             case "command":
                 self.command_group = event["pgid"]
             case "exit":

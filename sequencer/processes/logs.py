@@ -12,12 +12,11 @@ import logging
 import os
 import queue
 import sys
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from logging.handlers import QueueHandler, QueueListener
 from typing import Any, Literal
 
 import orjson
@@ -26,7 +25,7 @@ from ..consume.emitter import EventEmitter
 from ..errors import shown
 from ..store.failure import TRACEBACK_BYTES
 from ..texts.events import Event, event
-from ..texts.words import error_text, json_line, many, plain
+from ..texts.words import error_text, json_line, plain
 
 MAX_WAITING_LINES = 1000
 """Lines that wait to be written to standard error; more are lost, and counted."""
@@ -74,17 +73,25 @@ def enable_loggers() -> None:
             logger.disabled = False
 
 
-def report_lost_lines() -> None:
-    """Say what lines were lost, if that can be written now; called about once a second."""
-    for handler in logging.getLogger().handlers:
-        if isinstance(handler, StderrHandler):
-            handler.report_lost()
-
-
-def background_writing(patience_s: float = 0.0) -> AbstractContextManager[None]:
-    """Within, the log is written by a thread of its own, where `configure` set it up (see StderrHandler)."""
-    own = [handler for handler in logging.getLogger().handlers if isinstance(handler, StderrHandler)]
-    return own[0].background_writing(patience_s) if own else nullcontext()
+@contextmanager
+def background_writing(patience_s: float = 0.0) -> Iterator[None]:
+    """Within, a thread writes the log, where `configure` set it up. Where nobody reads standard error (`2>&1 | less`, a
+    terminal that was halted), a write ends when somebody does, and the process that logs can't wait for that. It waits
+    for `patience_s`, so that a line usually is written before what follows; but not again until all is written.
+    """
+    root = logging.getLogger()
+    writer = next((one for one in root.handlers if isinstance(one, StderrHandler)), None)
+    if writer is None:
+        yield
+        return
+    background = BackgroundHandler(writer, patience_s)
+    root.handlers[root.handlers.index(writer)] = background
+    try:
+        yield
+    finally:
+        background.wait(FLUSH_S)
+        if background in root.handlers:  # else an app set up the log itself
+            root.handlers[root.handlers.index(background)] = writer
 
 
 class TextFormatter(logging.Formatter):
@@ -163,12 +170,7 @@ def _lines(text: str) -> str:
 
 
 class StderrHandler(logging.Handler):
-    """Writes to standard error, whatever that is just now.
-
-    Within `background_writing` a thread does the writing. Where nobody reads standard error (`2>&1 | less`, a terminal
-    that was halted), a write ends when somebody does, and the process that writes it can't wait for that. It waits for
-    `patience_s`, so that a line usually is written before what follows; but not again until all that waits is written.
-    """
+    """Writes to standard error, whatever that is just now, and with it how many lines were lost before."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -176,75 +178,24 @@ class StderrHandler(logging.Handler):
         self._why = ""
         self._is_torn = False
         """Whether the last line was cut in the middle."""
-        self._waiting: queue.Queue[str] | None = None
-        self._patience_s = 0.0
-        os.register_at_fork(after_in_child=self._write_here)
-
-    def _write_here(self) -> None:
-        self._waiting = None  # a copy of this process has no other thread
-
-    @contextmanager
-    def background_writing(self, patience_s: float = 0.0) -> Iterator[None]:
-        """Lines are written by another thread; at the end, what is written within FLUSH_S."""
-        waiting: queue.Queue[str] = queue.Queue(MAX_WAITING_LINES)
-        self._waiting, self._patience_s = waiting, patience_s
-        threading.Thread(target=self._write_all, args=(waiting,), name="sequencer-log", daemon=True).start()
-        try:
-            yield
-        finally:
-            self.report_lost()
-            until = time.monotonic() + FLUSH_S
-            while waiting.unfinished_tasks and time.monotonic() < until:
-                time.sleep(0.005)
-            self._waiting = None
-
-    def _write_all(self, waiting: queue.Queue[str]) -> None:
-        while True:
-            self._put(waiting.get())
-            waiting.task_done()
 
     def emit(self, record: logging.LogRecord) -> None:
+        lost = self._lost  # more may be lost while this is written
         try:
-            text = self.format(record) + "\n"
-            if self._waiting is None:
-                self._put(text)
-            else:
-                self._hand_over(text, self._waiting)
-        except queue.Full:
-            self._lost, self._why = self._lost + 1, "nobody reads standard error"
+            text = (self._loss() if lost else "") + self.format(record) + "\n"
+            self._write("\n" + text if self._is_torn else text)
+            self._lost, self._is_torn = self._lost - lost, False
         except Exception as error:
-            self._lost, self._why = self._lost + 1, error_text(error) or type(error).__name__
+            self.lose(error_text(error) or type(error).__name__)
 
-    def report_lost(self) -> None:
-        """Attempt again to say how many lines were lost: nothing else may ever be written."""
-        waiting = self._waiting
-        if self._lost and waiting is None:
-            self._put("")
-        elif self._lost and waiting is not None:
-            with suppress(queue.Full):
-                waiting.put_nowait("")
-
-    def _hand_over(self, text: str, waiting: queue.Queue[str]) -> None:
-        is_stuck = waiting.unfinished_tasks > 0
-        waiting.put_nowait(text)
-        until = time.monotonic() + self._patience_s
-        while not is_stuck and waiting.unfinished_tasks and time.monotonic() < until:
-            time.sleep(0.0001)
-
-    def _put(self, lines: str) -> None:
-        said = self._lost  # more may be lost while this is written
-        try:
-            if said:
-                lines = self._loss() + lines
-            self._write(("\n" if self._is_torn else "") + lines)
-            self._lost, self._is_torn = self._lost - said, False
-        except Exception as error:
-            self._lost, self._why = self._lost + 1, error_text(error) or type(error).__name__
+    def lose(self, why: str) -> None:
+        """A line was lost."""
+        self._lost, self._why = self._lost + 1, why
 
     def _loss(self) -> str:
-        lost = lines_lost(self._lost, self._why)
-        made = logging.LogRecord("sequencer", lost.level, "", 0, lost.text, None, None)
-        vars(made).update(event=lost.name, queue=lost.queue, **lost.fields)
+        lost = event("lines lost", "", lines=self._lost, error=self._why)
+        made = logging.LogRecord("sequencer", lost.level, "", 0, lost.line, None, None)
+        vars(made).update(lost.record)
         return self.format(made) + "\n"
 
     def _write(self, text: str) -> None:
@@ -264,18 +215,43 @@ class StderrHandler(logging.Handler):
             data = data[written:]
 
 
+class BackgroundHandler(QueueHandler):
+    """Hands records to a thread, which has `writer` write them. What comes while MAX_WAITING_LINES wait is lost."""
+
+    queue: queue.Queue[logging.LogRecord]
+
+    def __init__(self, writer: StderrHandler, patience_s: float) -> None:
+        super().__init__(queue.Queue(MAX_WAITING_LINES))
+        self._writer, self._patience_s, self._pid = writer, patience_s, os.getpid()
+        QueueListener(self.queue, writer).start()
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        return record  # the writer formats it
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        if os.getpid() != self._pid:  # a copy of the process has no other thread
+            self._writer.handle(record)
+            return
+        is_stuck = self.queue.unfinished_tasks > 0
+        self.queue.put_nowait(record)
+        if not is_stuck:
+            self.wait(self._patience_s)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of logging
+        self._writer.lose("nobody reads standard error")
+
+    def wait(self, longest_s: float) -> None:
+        """Until all is written."""
+        with self.queue.all_tasks_done:
+            self.queue.all_tasks_done.wait_for(lambda: not self.queue.unfinished_tasks, longest_s)
+
+
 def encoding_of(stream: Any) -> str:
     """How text is written to a standard stream: "utf-8", "ascii" where that or the locale (LC_ALL=C) has no more."""
     given = codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name
     locale = next((os.environ[name] for name in _LOCALE if os.environ.get(name)), "")
     is_c = locale in ("C", "POSIX") and not any(os.environ.get(name) for name in ("PYTHONIOENCODING", "PYTHONUTF8"))
     return "ascii" if is_c else given
-
-
-def lines_lost(count: int, why: str) -> Event:
-    """Lines of the log could not be written."""
-    said = f"{many(count, 'line')} of the log could not be written: {why}"
-    return event("lines lost", "", said, {"lines": count, "error": why})
 
 
 def emit_of_service(event: Event) -> None:

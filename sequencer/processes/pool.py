@@ -27,15 +27,14 @@ from dataclasses import replace
 from typing import Any
 
 from ..consume.emitter import EventEmitter
-from ..texts.events import Event
-from . import service_events
+from ..texts.events import Event, event
+from ..texts.explanations import import_hangs
 from .consumer_process import ConsumerProcess, Reports, Totals
-from .liveness import Liveness
 from .shared_reports import SharedReports
 from .signals import ending_text
 from .worker.config import WorkerConfig
 from .worker.run import DRAINED, EXIT_BY_ENDING, GAVE_UP, OUTPUT_CLOSED, PLANNED
-from .workers import CANT_WORK, STANDING_RETRY_S, RestartPolicy, Worker, Workers
+from .workers import CANT_WORK, RestartPolicy, Worker, Workers
 
 log = logging.getLogger("sequencer.supervisor")
 
@@ -43,6 +42,12 @@ EXIT_TIMEOUT_S = 10.0
 """How long a consumer may take to exit after it has ended its work, where no grace was named."""
 MIN_EXIT_TIMEOUT_S = 2.0
 """How long it may take in any case: at its exit an application sends its last reports (Sentry)."""
+
+
+LEAST_SILENCE_S = 5.0
+"""A consumer may be silent for this time in any case: it reports once a second."""
+MOST_TICK_S = 2.0
+"""Between two rounds this time counts at most: where the supervisor itself stood still, nobody is to blame."""
 
 
 class Pool:
@@ -64,10 +69,12 @@ class Pool:
         self._workers = Workers(processes, policy or RestartPolicy())
         self._stage, self._stage_at = 0, 0.0
         self._status: int | None = None
-        self._reports, self._shared = Reports(), SharedReports(config.queue, self.emit)
+        self._reports, self._shared = Reports(), SharedReports(self.emit)
         self._ready, self._connected = threading.Event(), set[int]()
-        self._silence = Liveness(None if config.handler_timeout_s is None else config.lease_s)
-        self._lock_fd = -1
+        self._has_torn = False
+        self._silence_s = None if config.handler_timeout_s is None else max(LEAST_SILENCE_S, 3 * config.lease_s)
+        """How long a consumer may be silent: the first of three leases has ended its right to what it has."""
+        self._ticked_at = time.monotonic()
 
     @property
     def read_fd(self) -> int:
@@ -93,9 +100,8 @@ class Pool:
         """Wait, in another thread, until every first consumer is connected."""
         return self._ready.wait(timeout_s)
 
-    def open(self, lock_fd: int) -> None:
-        """Before the first round; `lock_fd`: the lock of standard output."""
-        self._lock_fd = lock_fd
+    def open(self) -> None:
+        """Before the first round."""
         self._config = self._with_descriptors(self._config)
 
     def close(self) -> None:
@@ -108,7 +114,7 @@ class Pool:
 
     def _with_descriptors(self, config: WorkerConfig) -> WorkerConfig:
         """The config, with those of this service."""
-        return replace(config, lock_fd=self._lock_fd, report_fd=self._reports.write_fd)
+        return replace(config, report_fd=self._reports.write_fd, prints_alone=len(self._workers) == 1)
 
     def run_round(self) -> None:
         """What has happened since the last one, and what time brings."""
@@ -127,17 +133,21 @@ class Pool:
         times += [self._patience(process)[0] for _, process in self._workers.running]
         if self._stage == 1 and self._config.grace_s is not None:
             times.append(self._stage_at + self._config.grace_s)
-        waits = (self._shared.wait_s(now), self._silence.wait_s)
+        waits = (self._shared.wait_s(now), None if self._silence_s is None else MOST_TICK_S / 2)
         return times + [now + wait for wait in waits if wait is not None]
 
     @property
     def _exit_timeout_s(self) -> float:
         return EXIT_TIMEOUT_S if self._config.grace_s is None else max(self._config.grace_s, MIN_EXIT_TIMEOUT_S)
 
-    def emit(self, event: Event) -> None:
-        """Tell of it. Whatever is wrong with the log, the consumers go on."""
+    def emit(self, name: str, **fields: Any) -> None:
+        """An event of this queue."""
+        self.log(event(name, self.queue, namespace=self._config.namespace, **fields))
+
+    def log(self, one: Event) -> None:
+        """Whatever is wrong with the log, the consumers go on."""
         with suppress(Exception):
-            self._emitter.emit(event)
+            self._emitter.emit(one)
 
     # -- starting ---------------------------------------------------------------------------------------------
 
@@ -146,18 +156,19 @@ class Pool:
             try:
                 worker.process = self._start(worker)
             except OSError as error:  # no more processes; a virtual environment that is being exchanged
-                self.emit(service_events.consumer_cant_start(self.queue, error))
+                self.emit("consumer not started", error=error)
                 self._start_later(worker, lived_s=0.0)  # says nothing of the application: tried for ever
                 continue
             self.totals.started += 1
 
     def _start(self, _worker: Worker) -> ConsumerProcess:
         """The next consumer of a place. Raises OSError."""
-        return ConsumerProcess(self._config, self.WORKER)
+        has_torn, self._has_torn = self._has_torn, False
+        return ConsumerProcess(replace(self._config, after_torn=has_torn), self.WORKER)
 
     def _start_later(self, worker: Worker, *, lived_s: float) -> None:
         delay_s = self._workers.start_later(worker, lived_s, time.monotonic(), random.random())
-        self.emit(service_events.consumer_starts_again(self.queue, retry_in_s=delay_s))
+        self.emit("consumer restarting", retry_in_s=round(delay_s, 3))
 
     # -- stopping ---------------------------------------------------------------------------------------------
 
@@ -167,7 +178,7 @@ class Pool:
             self._stage += 1
             self._stage_at = time.monotonic()
             grace_s, count = self._config.grace_s if self._stage == 1 else None, len(self.pids)
-            self.emit(service_events.service_stopping(self.queue, self._stage, count, grace_s))
+            self.emit("service stopping", stage=self._stage, consumers=count, grace_s=grace_s)
             self._send_stage()
 
     def _send_stage(self) -> None:
@@ -192,12 +203,12 @@ class Pool:
         self._workers.forgive(now)
         if self._stage == 1 and grace_s is not None and now >= self._stage_at + grace_s:
             self.next_stage()
+        awake_s, self._ticked_at = min(now - self._ticked_at, MOST_TICK_S), now
         for _, process in self._workers.running:
+            process.silent_s += awake_s if process.has_begun and process.ended_at is None else 0.0
             until, why = self._patience(process)
             if now >= until:
                 self._kill(process, why)
-        for process in self._silence.tick([process for _, process in self._workers.running], now):
-            self._kill(process, self._silence.reason)
         self._shared.tick(now)
         self._emitter.tick()
 
@@ -215,11 +226,14 @@ class Pool:
             return process.stop_sent_at + timeout_s, f"it was starting when told to stop, {timeout_s:g} s ago"
         if not process.is_loaded:
             limit_s = process.start_timeout_s
-            return process.started_at + limit_s, service_events.import_hangs(limit_s)
+            return process.started_at + limit_s, import_hangs(limit_s)
+        if self._silence_s is not None and process.silent_s > self._silence_s:
+            said = f"it gave no sign of life for {self._silence_s:g} s"
+            return -math.inf, f"{said}, as when code in C keeps the interpreter's lock"
         return math.inf, ""
 
     def _kill(self, process: ConsumerProcess, why: str) -> None:
-        self.emit(service_events.consumer_killed(self.queue, pid=process.pid, why=why, begun=process.begun))
+        self.emit("consumer killed", consumer_pid=process.pid, why=why, **process.begun)
         process.kill()
 
     # -- ends of consumers ------------------------------------------------------------------------------------
@@ -264,9 +278,9 @@ class Pool:
         is_closed = process.status == OUTPUT_CLOSED
         self.totals.died += not is_closed
         if self._status is None and is_closed:
-            self.emit(service_events.output_closed(self.queue))
+            self.emit("output closed")
         elif self._status is None:
-            self.emit(service_events.service_gives_up(self.queue, deaths=1, why=CANT_WORK))
+            self.emit("service gave up", deaths=1, why=CANT_WORK)
         self._stop_all(EXIT_BY_ENDING[process.status])
 
     def _after_death(
@@ -274,22 +288,18 @@ class Pool:
     ) -> None:
         now = time.monotonic()
         lived_s, begun, why = now - process.started_at, process.begun, ending_text(returncode)
-        self.emit(service_events.consumer_died(self.queue, pid=process.pid, ended_by=why, lived_s=lived_s, begun=begun))
-        match self._workers.after_death(
-            worker, lived_s, has_begun=process.has_begun, is_loaded=process.is_loaded, is_final=is_final
-        ):
-            case "restart":
-                self._start_later(worker, lived_s=lived_s)
-            case "stand":
-                worker.start_at = now + STANDING_RETRY_S
-                deaths, why, left = worker.startup_deaths, worker.why, len(self.pids)
-                self.emit(service_events.worker_stands(self.queue, deaths, why, left, retry_in_s=STANDING_RETRY_S))
-            case "give up":
-                self._give_up(worker)
+        self._has_torn = self._has_torn or bool(begun)
+        fields = {"consumer_pid": process.pid, "ended_by": why, "lived_s": round(lived_s, 1)}
+        self.emit("consumer died", **fields, **begun)
+        began = {"has_begun": process.has_begun, "is_loaded": process.is_loaded}
+        if self._workers.can_go_on(worker, lived_s, **began, is_final=is_final):
+            self._start_later(worker, lived_s=lived_s)
+        else:
+            self._give_up(worker)
 
     def _give_up(self, worker: Worker) -> None:
         """In no place a consumer gets to work."""
-        self.emit(service_events.service_gives_up(self.queue, deaths=worker.startup_deaths, why=worker.why))
+        self.emit("service gave up", deaths=worker.startup_deaths, why=worker.why)
         worker.is_done = True
         self._stop_all(GAVE_UP)
 
@@ -305,12 +315,10 @@ class Pool:
 
     def _take_report(self, report: dict[str, Any], by_pid: dict[int, tuple[Worker, ConsumerProcess]]) -> None:
         self._shared.add_report(report, time.monotonic())
-        if report["event"] == "frozen" and report["holder"] in by_pid:
-            self._kill(by_pid[report["holder"]][1], "it stands still and holds the output, for which others wait")
         if report["pid"] in by_pid:
             _, process = by_pid[report["pid"]]
             process.apply_report(report)
-            self._silence.heard(process.pid)
+            process.silent_s = 0.0
             if report["event"] == "stuck" and not process.is_killed:
                 self._kill(process, "its handler ignored the end of its time (--handler-timeout)")
             if process.is_connected:

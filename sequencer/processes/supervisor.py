@@ -11,11 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from ..texts.events import Event
-from . import service_events
+from ..texts.events import Event, event
 from .consumer_process import Totals, reap_orphans
-from .handlers.printing import end_torn_line, lock_file, mark_torn_line
-from .logs import report_lost_lines
 from .pool import Pool
 from .signals import SignalPipe
 from .worker.config import WorkerConfig
@@ -38,7 +35,7 @@ class PoolLoop:
 
     def __init__(self, pools: Sequence[Pool]) -> None:
         self.pools = list(pools)
-        self._signals, self._selector, self._lock_fd = SignalPipe(), selectors.DefaultSelector(), -1
+        self._signals, self._selector = SignalPipe(), selectors.DefaultSelector()
         self._failed_rounds = 0
 
     def stop(self) -> None:
@@ -50,13 +47,12 @@ class PoolLoop:
         """The processes of the consumers that run now."""
         return [pid for pool in self.pools for pid in pool.pids]
 
-    def emit(self, event: Event) -> None:
+    def emit(self, one: Event) -> None:
         """Log it."""
-        self.pools[0].emit(event)
+        self.pools[0].log(one)
 
     def run(self) -> int:
         """Supervise to the end. Returns 0, 1 when it gave up, 2 or 3 when consumers can't work at all."""
-        self._lock_fd = lock_file()
         try:
             with self._signals.handlers(reloads=self.RELOADS), self._selector:
                 self._selector.register(self._signals.read_fd, selectors.EVENT_READ)
@@ -68,11 +64,10 @@ class PoolLoop:
             for pool in self.pools:
                 self._close(pool)
             self._signals.close()
-            os.close(self._lock_fd)
         return GAVE_UP if self._failed_rounds else max(pool.status for pool in self.pools)
 
     def _open(self, pool: Pool) -> None:
-        pool.open(self._lock_fd)
+        pool.open()
         self._selector.register(pool.read_fd, selectors.EVENT_READ)
 
     def _close(self, pool: Pool) -> None:
@@ -89,7 +84,7 @@ class PoolLoop:
         except Exception as error:
             self._failed_rounds += 1
             if self._failed_rounds == 1:
-                self.emit(service_events.supervisor_trouble("", error, what="supervising"))
+                self.emit(event("supervisor error", "", error=error, what="supervising"))
             time.sleep(min(0.01 * self._failed_rounds, 0.5))
 
     def _run_round(self) -> None:
@@ -99,7 +94,6 @@ class PoolLoop:
             pool.run_round()
         if os.getpid() == 1:
             reap_orphans(self.pids)
-        report_lost_lines()
         if not self._is_done:
             self._selector.select(self._wait_s(time.monotonic()))
 
@@ -127,7 +121,6 @@ class Supervisor(PoolLoop):
         forward: Callable[[Event], bool] | None = None,
     ) -> None:
         self._pool = self.POOL(config, processes, policy=policy, forward=forward)
-        self._is_printing = not (config.app or config.exec)
         super().__init__([self._pool])
 
     @property
@@ -138,16 +131,6 @@ class Supervisor(PoolLoop):
     def wait_ready(self, timeout_s: float) -> bool:
         """Wait, in another thread, until every first consumer is connected."""
         return self._pool.wait_ready(timeout_s)
-
-    def _open(self, pool: Pool) -> None:
-        super()._open(pool)
-        if self._is_printing:
-            mark_torn_line(1, self._lock_fd)
-
-    def _close(self, pool: Pool) -> None:
-        super()._close(pool)
-        if self._is_printing:
-            end_torn_line(1, self._lock_fd)
 
     def run(self) -> int:
         began = time.monotonic()

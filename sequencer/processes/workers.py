@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from ..settings.backoff import Backoff
 from .consumer_process import ConsumerProcess
@@ -18,10 +17,6 @@ STANDING_RETRY_S = 60.0
 BEFORE_BEGIN = "before they began a message"
 CANT_WORK = 'of what its line "consumer can\'t work" says, and no other could do better'
 
-Next = Literal["restart", "stand", "give up"]
-"""What follows from a death: the place gets its next consumer soon, seldom from now on, or no place gets any."""
-
-
 RESTART = Backoff(base_s=0.2, cap_s=5.0)
 
 
@@ -31,10 +26,10 @@ class RestartPolicy:
 
     A death is one at startup if its app was not imported, or no handler had begun and the consumer had lived for less
     than `startup_s`: what it needs is missing, and a restart does not help. After `limit` of them in a row its place
-    stands; when all places stand, the service gives up. Any other death is of a message or of this machine, and its
-    consumer is replaced, for ever: the message at which consumers die is parked in the end. A rule that counts those
-    too would end the service before that, since a message at which a consumer died waits for a lease, and fresh ones
-    come before it.
+    is tried seldom; when that is so of all places, the service gives up. Any other death is of a message or of this
+    machine, and its consumer is replaced, for ever: the message at which consumers die is parked in the end. A rule
+    that counts those too would end the service before that, since a message at which a consumer died waits for a
+    lease, and fresh ones come before it.
     """
 
     limit: int = 5
@@ -120,6 +115,7 @@ class Workers:
         """The more of its consumers died soon after their start, the later comes the next. Returns the delay."""
         worker.fast_deaths = worker.fast_deaths + 1 if lived_s < self.policy.fast_s else 0
         delay_s = self.policy.backoff.delay_s(worker.fast_deaths, random) if worker.fast_deaths else 0.0
+        delay_s = STANDING_RETRY_S if self._is_standing(worker) else delay_s
         worker.start_at = now + delay_s
         return delay_s
 
@@ -133,21 +129,19 @@ class Workers:
             if not self.policy.is_startup_death(lived_s, **began):
                 worker.startup_deaths = 0
 
-    def after_death(
+    def can_go_on(
         self, worker: Worker, lived_s: float, *, has_begun: bool, is_loaded: bool = True, is_final: bool = False
-    ) -> Next:
-        """What follows from the death of this place's consumer. `has_begun`: whether its first handler began;
-        `is_loaded`: whether its app was imported; `is_final`: it ended with what no other consumer could better, so
-        that the place stands at once.
+    ) -> bool:
+        """Count the death of this place's consumer; whether a consumer of any place may still get to work.
+
+        `has_begun`: whether its first handler began; `is_loaded`: whether its app was imported; `is_final`: it ended
+        with what no other consumer could better.
         """
         is_startup = is_final or self.policy.is_startup_death(lived_s, has_begun=has_begun, is_loaded=is_loaded)
         worker.startup_deaths = worker.startup_deaths + 1 if is_startup else 0
         worker.is_hopeless = is_final
-        if not self._is_standing(worker):
-            return "restart"
         others = (other for other in self._workers if not other.is_done)
-        can_work = any(other.process is not None or not self._is_standing(other) for other in others)
-        return "stand" if can_work else "give up"
+        return any(other.process is not None or not self._is_standing(other) for other in others)
 
     def _is_standing(self, worker: Worker) -> bool:
         return worker.is_hopeless or worker.startup_deaths >= self.policy.limit

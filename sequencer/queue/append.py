@@ -20,8 +20,6 @@ from ..settings.options import Replicas
 from ..store.group import decode_group
 from ..store.item import Item
 from ..store.keys import ShardKeys, shard_of
-from ..texts.commands import command
-from ..texts.words import many, named
 from ..values.message import Receipt
 from .session import Session
 
@@ -69,51 +67,28 @@ def receipt_of(
     return Receipt(item.id, one.stamp or None, fate == "duplicate", fate, one.backlog)
 
 
-def refuse_unknown(what: str, error: ServerUnavailable, *, replaces: bool) -> None:
+def refuse_unknown(id: str, error: ServerUnavailable, *, replaces: bool) -> None:
     """Raises OutcomeUnknown: a connection lost after sending means that nobody knows, another error than "not sent"."""
     if error.maybe_sent:
-        advice = (
-            "see get() before you repeat it"
-            if replaces
-            else "append it again with the same id: that adds nothing if it was"
-        )
-        raise OutcomeUnknown(f"it is unknown whether message {what!r} was stored ({error}); {advice}", what) from error
+        raise OutcomeUnknown("append_unknown", id=id, error=str(error), replaces=replaces) from error
 
 
 def check_replicas(
-    what: str, outcomes: list[calls.ItemOutcome], confirmed: int, wait: tuple[int, int], *, replaces: bool
+    id: str, outcomes: list[calls.ItemOutcome], confirmed: int, wait: tuple[int, int], *, replaces: bool
 ) -> None:
     """Of what is stored now. A batch that was refused is said by its caller: nothing of it waits for replicas."""
     if any(one.outcome in ("stored", "duplicate", "dead_letter") for one in outcomes):
-        wanted, within = wait
-        advice = (
-            "see get() before you repeat it: once it was handled, that adds it again"
-            if replaces
-            else "append it again with the same id: that adds nothing, and waits again"
-        )
-        raise NotReplicated(
-            f"message {what!r} is stored, but {confirmed} of {many(wanted, 'replica')} confirmed it in {within} ms; "
-            f"{advice}",
-            what,
-        )
+        replicas, wait_ms = wait
+        raise NotReplicated(id=id, confirmed=confirmed, replicas=replicas, wait_ms=wait_ms, replaces=replaces)
 
 
 def refusal(item: Item, one: calls.ItemOutcome) -> SequencerError:
     """The error of a message that was not stored because of itself: its outcome is one of REFUSALS."""
-    group = decode_group(item.group)
-    where = f"of group {named(group)}"
+    about: dict[str, Any] = {"id": item.id, "group": decode_group(item.group)}
     if one.outcome == "conflict":
-        said = f"id {item.id!r} {where} is already pending with other content; use a new id, or append the same body, "
-        return IdConflict(item.id, group, f"{said}headers and score to repeat it")
+        return IdConflict(**about)
     if one.outcome == "taken":
-        said = f"number {float(item.score):.0f} {where} is already pending under another id than {item.id!r}"
-        return NumberTaken(item.id, group, f"{said}; use the next number, or the same id to repeat it")
+        return NumberTaken(**about, number=int(float(item.score)))
     if one.outcome == "effects":
-        said = f"message {item.id!r} {where} is not replaced: effects of its steps are noted. Let it end, or "
-        return EffectsSaved(item.id, group, f"{said}append the new one under another id")
-    said = (
-        f"message {item.id!r} {where} comes too late: a higher score than {item.score} was handled; give it a later "
-        "score, or set the queue's on_late to "
-        f"handle, dead_letter or drop; where producers send times in several units, see: {command('doctor')}"
-    )
-    return LateMessage(item.id, group, said)
+        return EffectsSaved("replace_refused", **about)
+    return LateMessage(**about, score=item.score)

@@ -183,8 +183,9 @@ class Tally:
                 errors += _refusals(chunk, outcomes)
                 errors.sort(key=lambda one: one.index)
         if errors and self._stops:
-            earlier = counts - Counter(one.outcome for one in outcomes)
-            raise BatchRefused(errors, counts["stored"], _receipt(earlier, []))
+            error = BatchRefused(refused=errors, stored=counts["stored"])
+            error.earlier = _receipt(counts - Counter(one.outcome for one in outcomes), [])
+            raise error
         self._refused += errors
 
     def receipt(self) -> BatchReceipt:

@@ -19,7 +19,7 @@ PAGE = 1000
 
 async def audit(session: Session) -> AuditReport:
     """What the runs that consumers with `audit=True` recorded show of order. Raises ServerError, DataError."""
-    return await prove_shards(session.net, await session.shards(register=False))
+    return await prove_shards(session.net, await session.shards())
 
 
 async def prove_shards(net: Net, shards: Iterable[ShardKeys], *, page: int = PAGE) -> AuditReport:

@@ -51,7 +51,7 @@ async def info(session: Session) -> QueueInfo:
 
 async def info_of(session: Session, exact: int) -> QueueInfo:
     """The same, but backlog and lag come from a sample where a shard has more than `exact` groups, 1,000 at least."""
-    keys = await session.shards(register=False)
+    keys = await session.shards()
     shards = [await _count(session.net, one, exact) for one in keys]
     now = await session.net.now()
     found = _summed(shards, session.options.queue, session.options.namespace)
@@ -63,7 +63,7 @@ async def info_of(session: Session, exact: int) -> QueueInfo:
 
 async def snapshot(session: Session) -> QueueSnapshot:
     """What is due, for how long, parked and dead, exactly; cheap enough for each second. Raises ServerError."""
-    keys = await session.shards(register=False)
+    keys = await session.shards()
     async with session.net.alone(keys[0].schedule) as alone:
         with Reading(session.net.name):
             shards = [await due_seen(alone, one) for one in keys]

@@ -5,14 +5,16 @@ Each change is one script, so that nothing is ever half done.
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import calls
 from ..errors import EffectsSaved, InvalidScore, InvalidTime, MessageBusy, MessageNotFound
 from ..store.envelope import encode_due, encode_id, encode_score
 from ..store.group import decode_group, encode_group
 from ..store.item import Group, Id, Score
 from ..values.durations import Duration
-from .groups.head import invalidate, name_of
-from .lease_owner import held_by
+from .groups.head import refuse_unknown_outcome
+from .lease_owner import lease_fields
 from .session import Session
 
 # -- messages and timers ---------------------------------------------------------------------------------------
@@ -46,38 +48,30 @@ async def reschedule(
     """
     due = encode_due(delay, at)
     if not due:
-        raise InvalidTime("no time given; pass delay= in seconds, or at=")
+        raise InvalidTime("time_missing")
     key, message_id = encode_group(group), encode_id(id)
-    if score is not None and (await session.policy(register=False)).sequence:
-        raise InvalidScore("score is given, but in a queue with sequence=True a number stays what it is; leave it out")
+    if score is not None and (await session.policy()).sequence:
+        raise InvalidScore("number_fixed")
     await _update(session, key, message_id, "due" if score is None else encode_score(score), due)
 
 
 async def _update(session: Session, group: str, message_id: str, score: str, due: str) -> None:
-    name, queue = f"message {message_id!r} of group {name_of(group)}", session.options.queue
-    keys = await session.keys_of(group, register=False)
-    await session.allow("operate")
+    about: dict[str, Any] = {"id": message_id, "group": decode_group(group), **session.names}
+    keys = await session.keys_of(group, "operate")
     facts = (await session.net.ask(calls.inspect(keys, group, message_id))).value
     if not facts.member:
-        raise MessageNotFound(f"{name} is not pending in queue {queue!r}")
+        raise MessageNotFound("not_pending", **about)
     answer = await session.net.ask(calls.update(keys, group, message_id, score, due))
     if answer.value == "done":
         return
     if answer.value == "missing" and answer.is_repeat and not score:
         return  # the first attempt, whose answer was lost, had removed it
-    invalidate(answer, bool(score), f"message {message_id!r} was given its new time")
+    refuse_unknown_outcome(answer, bool(score), f"message {message_id!r} was given its new time")
     if answer.value == "missing":
-        raise MessageNotFound(f"{name} is not pending in queue {queue!r}")
+        raise MessageNotFound("not_pending", **about)
     if answer.value == "effects":
-        raise EffectsSaved(
-            message_id,
-            decode_group(group),
-            f"{name} is not cancelled: effects of its steps are noted. Let it end; or once it is parked, skip it with "
-            "yes=True (--yes), after which unskip can bring it back",
-        )
-    raise MessageBusy(
-        f"{name} may be in a consumer's hands just now: the group is held by {held_by(group, facts, session.options)}"
-    )
+        raise EffectsSaved("cancel_refused", **about)
+    raise MessageBusy(**about, **lease_fields(facts))
 
 
 # -- pauses ----------------------------------------------------------------------------------------------------
@@ -99,9 +93,9 @@ async def unpause(session: Session, group: Group | None = None) -> bool:
 
 async def _pause(session: Session, group: Group | None, is_paused: bool) -> bool:
     key = "" if group is None else encode_group(group)
-    shards = await session.shards(register=is_paused)  # to let go on what was never used changes nothing
-    shards = shards if group is None else [await session.keys_of(key, register=False)]
-    await session.allow("operate")
+    shards = await session.shards("operate", register=is_paused)  # to let go on what was never used changes nothing
+    if group is not None:
+        shards = [await session.keys_of(key)]
     return any((await session.net.ask_all([calls.pause(keys, key, is_paused) for keys in shards])).value)
 
 
@@ -110,7 +104,6 @@ async def _pause(session: Session, group: Group | None, is_paused: bool) -> bool
 
 async def probe_outage(session: Session) -> bool:
     """While an outage holds the queue back, let one message be tried now. False where none does."""
-    shards = await session.shards(register=False)
-    await session.allow("operate")
+    shards = await session.shards("operate")
     ended = (await session.net.ask_all([calls.outage(keys, "probe") for keys in shards])).value
     return any(one.status == "probing" for one in ended)

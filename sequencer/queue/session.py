@@ -30,13 +30,15 @@ class Session:
     def __init__(self, options: QueueOptions, net: Net) -> None:
         self.options = options
         """The queue's options, as this client was given them."""
+        self.names = {"queue": options.queue, "namespace": options.namespace}
+        """As fields of errors."""
         self.net = net
         """Over which operations run."""
         self.fields = QueueFields(BodyFields(options.group_by, options.id_by, options.score_by))
         """Which fields of a body make group, id and score: before the first use those that were named."""
         self.items = ItemMaker(options, self.fields)
         self.generation = ""
-        """What calls bring: protocol and generation number of the queue; "" while it was not found."""
+        """What calls bring: protocol and generation_number of the queue; "" while it was not found."""
         self.consumes = False
         """Whether this client has a consumer: its connections say so by their names, where the user may."""
         self.restores = True
@@ -55,22 +57,29 @@ class Session:
 
     # -- what operations ask ------------------------------------------------------------------------------------
 
-    async def shards(self, *, register: bool = True, role: Role | None = None) -> list[ShardKeys]:
-        """The keys of every shard. The first use of a queue registers it; a mere look (register=False) does not.
+    async def shards(self, role: Role | None = None, *, register: bool | None = None) -> list[ShardKeys]:
+        """The keys of every shard, after asking once whether the user has the rights of this role.
 
-        Before that, it is asked whether the user has the rights for this `role`, or for any. Raises ServerNotUsable.
+        A queue is registered by its first use: by who appends or consumes, or where `register` says so.
+        Raises ServerNotUsable.
         """
+        register = role in ("append", "consume") if register is None else register
         if role or register:
-            await self._allow(role)
+            await self.allow(role)
         if not self._is_found(register):
             async with self.net.once("registration"):
                 if not self._is_found(register):
                     await self._find(register)
         return self._shards
 
-    async def policy(self, *, register: bool = True, role: Role | None = None) -> Policy:
+    async def keys_of(self, group: str, role: Role | None = None) -> ShardKeys:
+        """The keys of an encoded group's shard, after asking for the rights of this role."""
+        shards = await self.shards(role)
+        return shards[shard_of(group, len(shards))]
+
+    async def policy(self, role: Role | None = None) -> Policy:
         """The queue's policy, as this client found or set it when it connected."""
-        await self.shards(register=register, role=role)
+        await self.shards(role)
         return self._policy
 
     def keeps_history(self) -> HistoryKept:
@@ -81,7 +90,7 @@ class Session:
 
     async def fresh_policy(self) -> Policy:
         """The policy as the server has it now."""
-        keys = (await self.shards(register=False))[0]
+        keys = (await self.shards())[0]
         (reply,) = await self.net.read(keys.policy, [("HGETALL", keys.policy)])
         with Reading(self.net.name):
             fields = field_texts(reply)
@@ -93,7 +102,7 @@ class Session:
 
     async def fresh_fields(self) -> BodyFields:
         """The body fields as the server remembers them now."""
-        keys = (await self.shards(register=False))[0]
+        keys = (await self.shards())[0]
         (stored,) = await self.net.read(keys.policy, [("HGET", keys.policy, BODY_FIELDS)])
         with Reading(self.net.name):
             return read_fields(stored.decode() if stored else None)
@@ -102,15 +111,6 @@ class Session:
         """Take the body fields that the queue remembers, before it is registered: that refuses other values."""
         known = await self.fresh_fields()
         self.fields.take(merge_fields(self.options.queue, known, self.fields.asked, is_used=False))
-
-    async def allow(self, role: Role) -> None:
-        """Ask once whether the user has the rights of this role. Raises ServerNotUsable."""
-        await self._allow(role)
-
-    async def keys_of(self, group: str, *, register: bool = True) -> ShardKeys:
-        """The keys of an encoded group's shard; with `register` for one who appends."""
-        shards = (await self.shards_to_append()) if register else await self.shards(register=False)
-        return shards[shard_of(group, len(shards))]
 
     def forget(self) -> None:
         """What was found is no more: the next use finds it, or registers the queue, as the first one did."""
@@ -131,7 +131,7 @@ class Session:
     async def shards_to_append(self) -> list[ShardKeys]:
         """The keys of every shard, for one who appends."""
         shards = self.known_shards()
-        return await self.shards(role="append") if shards is None else shards
+        return await self.shards("append") if shards is None else shards
 
     def known_sequence(self) -> bool | None:
         """Whether scores are consecutive numbers in this queue; None before its first append."""
@@ -140,7 +140,7 @@ class Session:
     async def is_sequence(self) -> bool:
         """Whether scores are consecutive numbers in this queue, for one who appends."""
         known = self.known_sequence()
-        return (await self.policy(role="append")).sequence if known is None else known
+        return (await self.policy("append")).sequence if known is None else known
 
     # -- first use ----------------------------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ class Session:
             self._shards = [shard_keys(options.namespace, options.queue, tag) for tag in found.tags]
         self._registration, self.generation = found, found.generation
 
-    async def _allow(self, role: Role | None) -> None:
+    async def allow(self, role: Role | None) -> None:
         """Raises ServerNotUsable without the rights for this role, or for any; what is missing is asked for anew."""
         if not self._is_allowed(role):
             async with self.net.once("rights"):
@@ -189,7 +189,7 @@ class Session:
     async def _ask_for_rights(self, wanted: Role | None) -> None:
         options = self.options
         try:
-            await self.shards(register=False)
+            await self.shards()
             shards, denied = self._shards, None
         except ServerNotUsable as error:
             denied = error  # what is missing is named below

@@ -47,7 +47,7 @@ async def groups(session: Session, state: GroupState | None = None, *, limit: in
     if state is not None and state not in STATES:
         raise ConfigurationError(f"state={shown(state)} must be one of {', '.join(STATES)}")
     found: list[GroupInfo] = []
-    for keys in await session.shards(register=False):
+    for keys in await session.shards():
         found += await _groups_of(session.net, keys, state, limit)
     found.sort(key=lambda info: float("inf") if info.due_in_s is None else info.due_in_s)
     return found[:limit]
@@ -56,7 +56,7 @@ async def groups(session: Session, state: GroupState | None = None, *, limit: in
 async def paused_groups(session: Session) -> list[tuple[str, ...]]:
     """The groups that were paused, whether they have messages or not."""
     found: list[tuple[str, ...]] = []
-    for keys in await session.shards(register=False):
+    for keys in await session.shards():
         words = (await session.net.read(keys.paused, [("SMEMBERS", keys.paused)]))[0]
         with Reading(session.net.name):
             found += [decode_group(group) for group in texts(words)]
@@ -159,7 +159,7 @@ async def peek(session: Session, group: Group, *, limit: int = 10) -> list[Messa
     """The next messages of a group, in order; changes nothing. Empty when the group has none."""
     key = encode_group(group)
     check_limit(limit)
-    keys, net = await session.keys_of(key, register=False), session.net
+    keys, net = await session.keys_of(key), session.net
     mark = (await net.ask(calls.inspect(keys, key))).value.mark
     words = (await net.read(keys.order(key), [("ZRANGE", keys.order(key), 0, limit - 1, "WITHSCORES")]))[0]
     with Reading(net.name):
@@ -177,7 +177,7 @@ async def peek(session: Session, group: Group, *, limit: int = 10) -> list[Messa
 async def explain(session: Session, group: Group) -> Explanation:
     """Why a group does not move, and what would move it. Raises InvalidGroup, ServerError."""
     key = encode_group(group)
-    keys = await session.keys_of(key, register=False)
+    keys = await session.keys_of(key)
     facts = (await session.net.ask(calls.inspect(keys, key))).value
     policy = await session.fresh_policy()
     with Reading(session.net.name):
@@ -188,7 +188,7 @@ async def explain(session: Session, group: Group) -> Explanation:
     waits_s = found.fields.get("waits_s", 0.0)
     if found.reason != "due" or waits_s < NO_CONSUMERS_S:
         return found
-    if nobody := await no_consumers(session, await session.shards(register=False)):
+    if nobody := await no_consumers(session, await session.shards()):
         found = with_fields(replace(found, reason="no consumers", moves_in_s=None), **asdict(nobody))
         return with_fields(found, waits_s=waits_s)
     longest = await _held_longest(session)
@@ -227,7 +227,7 @@ async def _held_longest(session: Session) -> LongestHeld | None:
     NO_CONSUMERS_S, as they are only busy, or the user may not read leases. Raises ServerError.
     """
     found: list[LongestHeld] = []
-    for keys in await session.shards(register=False):
+    for keys in await session.shards():
         try:
             now_us, leases = await now_of(session.net, keys), await leases_of(session.net, keys)
         except ServerNotUsable:

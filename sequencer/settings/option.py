@@ -9,11 +9,23 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from functools import cache, partial
+from typing import Any, Literal, TypeVar, get_args
 
 from ..errors import ConfigurationError, shown
-from ..values.checks import check_choice, check_integer, check_name, nearest, seconds_of
+from ..values.checks import (
+    check_choice,
+    check_flag,
+    check_instance,
+    check_integer,
+    check_name,
+    check_names,
+    check_share,
+    check_text,
+    check_texts,
+    nearest,
+    seconds_of,
+)
 from ..values.durations import LONGEST_S
 from .error_names import error_names
 
@@ -28,166 +40,54 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 class Kind:
     """Which values an option takes."""
 
-    word: ClassVar[str]
+    word: str
     """What a value is, in the reference."""
+    read: Callable[[str, Any], Any]
+    """What is kept of an option's value, which is read as the same. Raises ConfigurationError."""
+    type: Any = str
+    """On a command line: text that names a list has commas in it."""
+    bounds: str = ""
+    is_list: bool = False
 
-    @property
-    def bounds(self) -> str:
-        """In the reference; "" for none."""
-        return ""
-
-    def read(self, name: str, value: Any) -> Any:
-        """What is kept of a value; that too is read, as the same. Raises ConfigurationError."""
-        raise NotImplementedError
-
-    def split(self, text: str) -> Any:
-        """A value from the text of a command line."""
-        return text
+    def split(self, given: Any) -> Any:
+        """A value from a command line."""
+        return [one.strip() for one in given.split(",") if given.strip()] if self.is_list else given
 
 
-@dataclass(frozen=True, slots=True)
-class Whole(Kind):
-    word = "whole number"
-    low: int
-    high: int
-
-    @property
-    def bounds(self) -> str:
-        return f"{self.low:,} to {self.high:,}"
-
-    def read(self, name: str, value: Any) -> int:
-        check_integer(name, value, self.low, self.high)
-        return value  # type: ignore[no-any-return]
+def whole(low: int, high: int) -> Kind:
+    return Kind("whole number", partial(check_integer, low=low, high=high), int, f"{low:,} to {high:,}")
 
 
-@dataclass(frozen=True, slots=True)
-class Share(Kind):
-    """A part of something."""
-
-    word = "number"
-
-    @property
-    def bounds(self) -> str:
-        return "0 to 1"
-
-    def read(self, name: str, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-            raise ConfigurationError(f"{name}={shown(value)} must be a number from 0 to 1")
-        return value
+def seconds(low: float = 0.0, high: float = LONGEST_S) -> Kind:
+    bounds = f"from {brief(low)}" + (f" to {brief(high)}" if high < LONGEST_S else "")
+    return Kind("duration", partial(seconds_of, low=low, high=high), float, bounds)
 
 
-@dataclass(frozen=True, slots=True)
-class Seconds(Kind):
-    word = "duration"
-    low: float = 0.0
-    high: float = LONGEST_S
-
-    @property
-    def bounds(self) -> str:
-        return f"from {brief(self.low)}" + (f" to {brief(self.high)}" if self.high < LONGEST_S else "")
-
-    def read(self, name: str, value: Any) -> float:
-        return seconds_of(name, value, self.low, self.high)
+def choice(literal: Any) -> Kind:
+    choices = get_args(literal)
+    return Kind("one of", partial(check_choice, choices=choices), literal, ", ".join(choices))
 
 
-@dataclass(frozen=True, slots=True)
-class Choice(Kind):
-    word = "one of"
-    literal: Any
-
-    @property
-    def bounds(self) -> str:
-        return ", ".join(get_args(self.literal))
-
-    def read(self, name: str, value: Any) -> str:
-        check_choice(name, value, get_args(self.literal))
-        return value  # type: ignore[no-any-return]
+def text(what: str = "text", *, is_secret: bool = False) -> Kind:
+    """`is_secret`: no error shows it."""
+    return Kind("text", partial(check_text, what=what, is_secret=is_secret))
 
 
-@dataclass(frozen=True, slots=True)
-class Flag(Kind):
-    word = "true or false"
-
-    def read(self, name: str, value: Any) -> bool:
-        if not isinstance(value, bool):
-            raise ConfigurationError(f"{name}={shown(value)} must be true or false")
-        return value
+def names(what: str, *, may_be_one: bool = False) -> Kind:
+    """`may_be_one`: one name may stand for a list of it, which then may not be empty."""
+    return Kind("names", partial(check_names, what=what, may_be_one=may_be_one), is_list=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Text(Kind):
-    word = "text"
-    what: str = "text"
-    is_secret: bool = False
-    """Whether no error shows it."""
-
-    def read(self, name: str, value: Any) -> str:
-        if not isinstance(value, str) or not value.strip() or "\0" in value:
-            raise ConfigurationError(f"{name}{'' if self.is_secret else f'={shown(value)}'} must be {self.what}")
-        return value
-
-
-@dataclass(frozen=True, slots=True)
-class Name(Kind):
-    """Of a queue or a namespace."""
-
-    word = "name"
-
-    def read(self, name: str, value: Any) -> str:
-        return check_name(name, value)
-
-
-@dataclass(frozen=True, slots=True)
-class Names(Kind):
-    word = "names"
-    what: str
-    may_be_one: bool = False
-    """Whether one name may stand for a list of it, which then may not be empty."""
-
-    def read(self, name: str, value: Any) -> tuple[str, ...]:
-        found = (value,) if self.may_be_one and isinstance(value, str) else value
-        is_list = isinstance(found, list | tuple) and all(isinstance(one, str) and one for one in found)
-        if not is_list or (self.may_be_one and not found):
-            raise ConfigurationError(f"{name}={shown(value)} must be a list of {self.what}")
-        return tuple(found)
-
-    def split(self, text: str) -> Any:
-        return tuple(one.strip() for one in text.split(",")) if text.strip() else ()
-
-
-@dataclass(frozen=True, slots=True)
-class Errors(Names):
-    """Classes of exceptions, or their names; kept as names."""
-
-    what: str = "exceptions"
-
-    def read(self, name: str, value: Any) -> tuple[str, ...]:
-        return error_names(name, value)
-
-
-@dataclass(frozen=True, slots=True)
-class Texts(Kind):
-    """Names and texts, which may be secrets; None leaves out what is there by that name."""
-
-    word = "table of texts"
-
-    def read(self, name: str, value: Any) -> Mapping[str, str | None]:
-        if not isinstance(value, Mapping) or not all(isinstance(one, str | None) for one in value.values()):
-            raise ConfigurationError(f"{name} must be a table of texts")
-        return value
-
-
-@dataclass(frozen=True, slots=True)
-class Instance(Kind):
+def instance(of: type) -> Kind:
     """For Python alone."""
+    return Kind(of.__name__, partial(check_instance, kind=of))
 
-    word = "object"
-    of: type
 
-    def read(self, name: str, value: Any) -> Any:
-        if not isinstance(value, self.of):
-            raise ConfigurationError(f"{name}={shown(value)} must be a {self.of.__name__}")
-        return value
+FLAG = Kind("true or false", check_flag, bool)
+SHARE = Kind("number", check_share, float, "0 to 1")
+NAME = Kind("name", check_name)
+ERRORS = Kind("names of exceptions", error_names, is_list=True)
+TEXTS = Kind("table of texts", check_texts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +122,7 @@ class Option:
             return ""
         if isinstance(self.default, tuple):
             return ",".join(self.default)
-        return brief(self.default) if isinstance(self.kind, Seconds) else str(self.default)
+        return brief(self.default) if self.kind.word == "duration" else str(self.default).replace("True", "true")
 
     def read(self, value: Any) -> Any:
         """What is kept of a value. Raises ConfigurationError."""

@@ -15,22 +15,22 @@ from ..values.checks import check_integer, check_name
 from ..values.durations import Duration
 from .backoff import Backoff
 from .option import (
-    Choice,
-    Errors,
-    Flag,
-    Instance,
-    Name,
-    Names,
-    Seconds,
+    ERRORS,
+    FLAG,
+    NAME,
+    TEXTS,
     Takers,
-    Text,
-    Texts,
-    Whole,
     check_known,
+    choice,
     declared,
     fields_of,
+    instance,
+    names,
     option,
     read_options,
+    seconds,
+    text,
+    whole,
 )
 from .policy import DAY_S, Policy, PolicySettings
 
@@ -87,77 +87,77 @@ class QueueOptions:
     queue: str
     namespace: str = "sequencer"
     group_by: tuple[str, ...] | None = option(
-        Names("field names, for example ('user_id', 'order_id')", may_be_one=True),
+        names("field names, for example ('user_id', 'order_id')", may_be_one=True),
         None,
         "Body fields that make the group: user_id,order_id. A dot leads into a field of a field.",
         APPEND,
     )
-    id_by: str | None = option(Text("the name of a body field"), None, "Body field that is the id.", APPEND)
-    score_by: str | None = option(Text("the name of a body field"), None, "Body field that is the score.", APPEND)
+    id_by: str | None = option(text("the name of a body field"), None, "Body field that is the id.", APPEND)
+    score_by: str | None = option(text("the name of a body field"), None, "Body field that is the score.", APPEND)
     shards: int | None = option(
-        Whole(1, MAX_SHARDS), None, "Shards; fixed at first use. Without it those that are there, else 1.", APPEND
+        whole(1, MAX_SHARDS), None, "Shards; fixed at first use. Without it those that are there, else 1.", APPEND
     )
     max_attempts: int = option(
-        Whole(1, 9999), 5, "Attempts of a message, the first included, before `on_failure` decides.", CONSUMERS
+        whole(1, 9999), 5, "Attempts of a message, the first included, before `on_failure` decides.", CONSUMERS
     )
     backoff_s: float = option(
-        Seconds(0, DAY_S), 0.5, "Wait before the first retry; doubled for each further one.", CONSUMERS
+        seconds(0, DAY_S), 0.5, "Wait before the first retry; doubled for each further one.", CONSUMERS
     )
     backoff_cap_s: float = option(
-        Seconds(0, 7 * DAY_S), 60.0, "The longest wait before a retry; `backoff`, where that is longer.", CONSUMERS
+        seconds(0, 7 * DAY_S), 60.0, "The longest wait before a retry; `backoff`, where that is longer.", CONSUMERS
     )
     max_body_bytes: int = option(
-        Whole(1, 512 * 1024 * 1024), 1024 * 1024, "Largest body and headers together, as JSON.", APPEND
+        whole(1, 512 * 1024 * 1024), 1024 * 1024, "Largest body and headers together, as JSON.", APPEND
     )
     on_failure: OnFailure = option(
-        Choice(OnFailure),
+        choice(OnFailure),
         "park",
         "After the last attempt: park the group, or set the message aside or drop it, and the group goes on.",
         CONSUMERS,
     )
     park_on: tuple[str, ...] = option(
-        Errors(),
+        ERRORS,
         (),
         "Exceptions that park the group at once: OutOfStock,shop.errors.Closed, and their subclasses.",
         CONSUMERS,
     )
     dead_letter_on: tuple[str, ...] = option(
-        Errors(), (), "Exceptions that make the message a dead letter at once.", CONSUMERS
+        ERRORS, (), "Exceptions that make the message a dead letter at once.", CONSUMERS
     )
     outage: tuple[str, ...] | None = option(
-        Errors(),
+        ERRORS,
         None,
         "Exceptions that say that what all handlers need is away: no attempt is counted, and the queue waits until it "
         "works again. Without it, ConnectionError,TimeoutError, but for those named in the two above.",
         CONSUMERS,
     )
     wait_replicas: int = option(
-        Whole(0, 100),
+        whole(0, 100),
         0,
         "How many replicas must confirm an append, and the start of a `once` step, before it counts as done.",
         EVERYWHERE,
     )
-    wait_timeout_s: float = option(Seconds(0.001, MAX_WAIT_S), 1.0, "How long to wait for them.", EVERYWHERE)
+    wait_timeout_s: float = option(seconds(0.001, MAX_WAIT_S), 1.0, "How long to wait for them.", EVERYWHERE)
     kind_by: str | None = option(
-        Text("the name of a body field"), None, "Body field that says which steps a message has."
+        text("the name of a body field"), None, "Body field that says which steps a message has."
     )
     on_unknown: OnFailure = option(
-        Choice(OnFailure),
+        choice(OnFailure),
         "park",
         "What becomes of a message of a kind that has no steps, after `missing_wait`.",
         CONSUMERS,
     )
     on_unresolved: OnUnresolved = option(
-        Choice(OnUnresolved), "park", "What becomes of a message with a `once` step whose end nobody knows.", CONSUMERS
+        choice(OnUnresolved), "park", "What becomes of a message with a `once` step whose end nobody knows.", CONSUMERS
     )
     retired: tuple[str, ...] = option(
-        Names("names of steps"),
+        names("names of steps"),
         (),
         "Steps that were removed on purpose: messages that began with them go on without.",
         CONSUMERS,
     )
     missing_wait_s: float = option(
-        Seconds(0, 30 * DAY_S),
+        seconds(0, 30 * DAY_S),
         600.0,
         "How long a message waits for a version of the program that has its kind, or a step that is not done.",
         CONSUMERS,
@@ -250,36 +250,36 @@ class ConsumerOptions:
     """How one consumer works. Raises ConfigurationError for a value out of range."""
 
     lease_s: float = option(
-        Seconds(0.1, DAY_S),
+        seconds(0.1, DAY_S),
         15.0,
         "How long a dead consumer's groups wait; renewed at a third of it while a handler runs.",
         CONSUMERS,
         has_variable=True,
     )
-    until_empty: bool = option(Flag(), False, "End when nothing is left but parked or paused groups.", CONSUME)
+    until_empty: bool = option(FLAG, False, "End when nothing is left but parked or paused groups.", CONSUME)
     until_idle: bool = option(
-        Flag(),
+        FLAG,
         False,
         "End when nothing is due: without waiting for delayed messages, retries, or groups that others hold.",
         CONSUME,
     )
     max_messages: int | None = option(
-        Whole(1, 2**53), None, "End, to be replaced, after this many messages.", CONSUMERS
+        whole(1, 2**53), None, "End, to be replaced, after this many messages.", CONSUMERS
     )
     max_age_s: float | None = option(
-        Seconds(0.1, 366 * DAY_S), None, "End, to be replaced, after this time.", CONSUMERS
+        seconds(0.1, 366 * DAY_S), None, "End, to be replaced, after this time.", CONSUMERS
     )
     handler_timeout_s: float | None = option(
-        Seconds(0.001, DAY_S),
+        seconds(0.001, DAY_S),
         None,
         "Time limit of a handler or command; one that exceeds it is interrupted, and the attempt fails.",
         CONSUMERS,
     )
-    audit: bool = option(Flag(), False, "Record each handled message in the audit stream.", CONSUMERS)
+    audit: bool = option(FLAG, False, "Record each handled message in the audit stream.", CONSUMERS)
     audit_length: int = option(
-        Whole(1, 10**9), AUDIT_LENGTH, "Entries that the stream of a shard keeps, about.", CONSUMERS
+        whole(1, 10**9), AUDIT_LENGTH, "Entries that the stream of a shard keeps, about.", CONSUMERS
     )
-    limits: ClaimLimits = option(Instance(ClaimLimits), ClaimLimits(), "The most that one claim takes.")
+    limits: ClaimLimits = option(instance(ClaimLimits), ClaimLimits(), "The most that one claim takes.")
 
     def __post_init__(self) -> None:
         read_options(self)
@@ -298,24 +298,24 @@ class ServiceOptions(ConsumerOptions):
     """How a service runs its consumers, and what they run; without `app` and `exec` they print each message."""
 
     app: str | None = option(
-        Text("module:attribute"),
+        text("module:attribute"),
         None,
         "module:attribute, a Sequencer with a handler, or a function.",
         CONSUMERS,
         has_variable=True,
     )
-    exec: str | None = option(Text("a command"), None, "Shell command for each message, JSON on its stdin.", CONSUMERS)
+    exec: str | None = option(text("a command"), None, "Shell command for each message, JSON on its stdin.", CONSUMERS)
     pass_redis: bool = option(
-        Flag(), False, "Give the commands of `exec` the server's URL, in SEQUENCER_REDIS.", CONSUMERS
+        FLAG, False, "Give the commands of `exec` the server's URL, in SEQUENCER_REDIS.", CONSUMERS
     )
     grace_s: float | None = option(
-        Seconds(),
+        seconds(),
         None,
         "Time from a stop signal until handlers are interrupted; without it, a second signal does that.",
         CONSUMERS,
     )
     start_timeout_s: float = option(
-        Seconds(0.1, 366 * DAY_S), 60.0, "Time limit for importing `app`; past it, the consumer is killed.", CONSUMERS
+        seconds(0.1, 366 * DAY_S), 60.0, "Time limit for importing `app`; past it, the consumer is killed.", CONSUMERS
     )
 
     def __post_init__(self) -> None:
@@ -330,19 +330,19 @@ class ServiceOptions(ConsumerOptions):
 class PoolOptions:
     """How `sequencer run` keeps the consumers of one queue."""
 
-    n: int = option(Whole(0, MAX_PROCESSES), 1, "Consumers there are normally. 0: none until something is due.", FILE)
+    n: int = option(whole(0, MAX_PROCESSES), 1, "Consumers there are normally. 0: none until something is due.", FILE)
     max: int | None = option(
-        Whole(1, MAX_PROCESSES), None, "Consumers there may be while groups wait. Without it, `n`.", FILE
+        whole(1, MAX_PROCESSES), None, "Consumers there may be while groups wait. Without it, `n`.", FILE
     )
-    wait_s: float = option(Seconds(0.001), 1.0, "A due group should wait no longer.", FILE)
+    wait_s: float = option(seconds(0.001), 1.0, "A due group should wait no longer.", FILE)
     hang_after_s: float | None = option(
-        Seconds(0.1), None, "A consumer older than `max_age` by this time is ended, whatever it does.", FILE
+        seconds(0.1), None, "A consumer older than `max_age` by this time is ended, whatever it does.", FILE
     )
     check: str | None = option(
-        Text("module:function"), None, "module:function that looks at the queue, and says what is wrong.", FILE
+        text("module:function"), None, "module:function that looks at the queue, and says what is wrong.", FILE
     )
-    env: Mapping[str, str | None] | None = option(Texts(), None, "Variables of its consumers; env:NAME is one.", FILE)
-    cwd: str = option(Text("a directory"), ".", "Directory of its consumers, from that of the file.", FILE)
+    env: Mapping[str, str | None] | None = option(TEXTS, None, "Variables of its consumers; env:NAME is one.", FILE)
+    cwd: str = option(text("a directory"), ".", "Directory of its consumers, from that of the file.", FILE)
 
     def __post_init__(self) -> None:
         read_options(self)
@@ -360,13 +360,13 @@ class RunOptions:
     """What the file of `sequencer run` says of all queues."""
 
     redis: str | None = option(
-        Text("the URL of a server", is_secret=True), None, "Server URL; with a password, as env:NAME.", FILE
+        text("the URL of a server", is_secret=True), None, "Server URL; with a password, as env:NAME.", FILE
     )
-    namespace: str = option(Name(), "sequencer", "Prefix of all keys.", FILE)
-    environment: str = option(Text(), "", 'What people call this deployment: "production".', FILE)
-    check_every_s: float = option(Seconds(0.1), 2.0, "How often queues are looked at, and checks called.", FILE)
-    run_for_s: float = option(Seconds(), 0.0, "How long the master lives. 0: until it is told to stop.", FILE)
-    max_processes: int = option(Whole(1, MAX_PROCESSES), 64, "Consumers of all queues on this host, at most.", FILE)
+    namespace: str = option(NAME, "sequencer", "Prefix of all keys.", FILE)
+    environment: str = option(text(), "", 'What people call this deployment: "production".', FILE)
+    check_every_s: float = option(seconds(0.1), 2.0, "How often queues are looked at, and checks called.", FILE)
+    run_for_s: float = option(seconds(), 0.0, "How long the master lives. 0: until it is told to stop.", FILE)
+    max_processes: int = option(whole(1, MAX_PROCESSES), 64, "Consumers of all queues on this host, at most.", FILE)
 
     def __post_init__(self) -> None:
         read_options(self)

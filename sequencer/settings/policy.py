@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict
 
 from ..errors import ConfigurationError
 from ..values.durations import Duration
-from .option import Choice, DefaultT, Flag, Kind, Seconds, Whole, declared, option, read_options
+from .option import FLAG, DefaultT, Kind, choice, declared, option, read_options, seconds, whole
 
 OnLate = Literal["handle", "dead_letter", "drop", "refuse"]
 OnGap = Literal["park", "skip"]
@@ -53,74 +53,74 @@ class Policy:
 
     dedup_window: float = _kept(
         "dedup_us",
-        Seconds(0, 7 * DAY_S),
+        seconds(0, 7 * DAY_S),
         300.0,  # as with the FIFO queues of SQS
         "How long an id stays known after its message was handled, at most twice that. 0: only while it is pending.",
     )
     dedup_cap: int = _kept(
         "dedup_cap",
-        Whole(1, 10**8),
+        whole(1, 10**8),
         1_000_000,
         "Ids of a shard after which the older half is forgotten early; 44 to 76 bytes each.",
     )
     on_late: OnLate = _kept(
         "on_late",
-        Choice(OnLate),
+        choice(OnLate),
         "handle",
         "What becomes of a message whose score lies below one already handled in its group.",
     )
     watermark_window: float = _kept(
         "mark_us",
-        Seconds(0, 366 * DAY_S),
+        seconds(0, 366 * DAY_S),
         3600.0,
         "How long a group's watermark is known after its last message, at most twice that. For a sequence the default "
         "is 30 days: a group that was forgotten begins again at 1.",
     )
     watermark_cap: int = _kept(
         "mark_cap",
-        Whole(1, 10**8),
+        whole(1, 10**8),
         100_000,
         "Groups of a shard after which the older half of the watermarks is forgotten early; about 50 bytes each.",
     )
     reorder_window: float = _kept(
         "window_us",
-        Seconds(0, DAY_S),
+        seconds(0, DAY_S),
         0.0,
         "How long after its arrival a message is handled at the earliest, so that stragglers take their place before "
         "it. 0: at once.",
     )
     sequence: bool = _kept(
         "sequence",
-        Flag(),
+        FLAG,
         False,
         "Scores are the producer's own consecutive numbers in each group, from 1 (or 0). Fixed at first use.",
     )
     gap_timeout: float = _kept(
         "gap_us",
-        Seconds(0, 366 * DAY_S),
+        seconds(0, 366 * DAY_S),
         60.0,
         "How long a message waits, from its arrival, for the numbers missing before it.",
     )
     on_gap: OnGap = _kept(
-        "on_gap", Choice(OnGap), "park", "What becomes of a group whose missing number did not come in time."
+        "on_gap", choice(OnGap), "park", "What becomes of a group whose missing number did not come in time."
     )
     history_window: float = _kept(
         "history_us",
-        Seconds(0, 366 * DAY_S),
+        seconds(0, 366 * DAY_S),
         0.0,
         "How long the outcome of each ended message is kept, at most a 24th longer. 0: not at all.",
         is_rare=True,
     )
     history_cap: int = _kept(
         "history_cap",
-        Whole(24, 10**8),
+        whole(24, 10**8),
         1_000_000,
         "Messages in the history of a shard after which its oldest part, a 24th or more, is dropped early.",
         is_rare=True,
     )
     history_bodies: bool = _kept(
         "history_bodies",
-        Flag(),
+        FLAG,
         False,
         "Keep body, headers, steps and last error in the history too, for `rerun`: the size of the body and about 200 "
         "bytes a message.",
@@ -128,14 +128,14 @@ class Policy:
     )
     dead_window: float = _kept(
         "dead_us",
-        Seconds(0, 10 * 366 * DAY_S),
+        seconds(0, 10 * 366 * DAY_S),
         0.0,
         "How long a dead letter is kept before `sweep` deletes it. 0: for ever.",
         is_rare=True,
     )
     dead_cap: int = _kept(
         "dead_cap",
-        Whole(0, 10**8),
+        whole(0, 10**8),
         0,
         "Dead letters of a shard above which `sweep` deletes the oldest. 0: no limit.",
         is_rare=True,
@@ -172,28 +172,18 @@ class Policy:
 
 
 def _written(kind: Kind, value: Any) -> str:
-    match kind:
-        case Seconds():
-            return str(round(value * 1e6))
-        case Flag():
-            return "1" if value else "0"
-    return str(value)
+    return str(round(value * 1e6) if kind.type is float else int(value) if kind is FLAG else value)
 
 
-def _read(kind: Kind, text: str) -> Any:
-    match kind:
-        case Seconds():
-            return int(text) / 1e6
-        case Flag():
-            return text == "1"
-        case Whole():
-            return int(text)
-    return text
+def _read(kind: Kind, stored: str) -> Any:
+    if kind.type is float:
+        return int(stored) / 1e6
+    return stored == "1" if kind is FLAG else int(stored) if kind.type is int else stored
 
 
 KEYS = tuple(one.key for one in declared(Policy).values())
 """What the server keeps of a policy."""
-NUMBERS = tuple(one.key for one in declared(Policy).values() if isinstance(one.kind, Seconds | Whole))
+NUMBERS = tuple(one.key for one in declared(Policy).values() if one.kind.type in (int, float))
 """Those whose text is a whole number."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .option import Flag, Seconds, Share, Takers, Whole, option, read_options
+from .option import FLAG, SHARE, Takers, option, read_options, seconds, whole
 
 CLOSES_AT = 0.8
 """A condition is over below this part of its limit, so that a value at the limit does not open and close it."""
@@ -13,7 +13,7 @@ LEAST_ATTEMPTS = 20
 FAILING_S = 300.0
 """Over this time that share is counted."""
 FILE: Takers = ("run",)
-_COUNT = Whole(0, 10**9)
+_COUNT = whole(0, 10**9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,24 +23,22 @@ class Thresholds:
     parked: int = option(_COUNT, 1, "Parked groups.", FILE)
     dead: int = option(_COUNT, 1, "Dead letters.", FILE)
     backlog: int = option(_COUNT, 10_000, "Messages that wait.", FILE)
-    wait: float = option(Seconds(), 60.0, "How long the longest due group waits for a consumer.", FILE)
+    wait: float = option(seconds(), 60.0, "How long the longest due group waits for a consumer.", FILE)
     lag: float = option(
-        Seconds(),
+        seconds(),
         600.0,
         "Age of the oldest head of a group that is neither parked nor paused, from its arrival.",
         FILE,
     )
     no_consumers: float = option(
-        Seconds(), 60.0, "For how long something is due while no consumer has a group in progress.", FILE
+        seconds(), 60.0, "For how long something is due while no consumer has a group in progress.", FILE
     )
-    failing: float = option(
-        Share(), 0.2, "Share of the attempts in five minutes that failed, from 20 attempts on.", FILE
-    )
-    memory: float = option(Share(), 0.9, "Share of the server's maxmemory in use.", FILE)
-    away: float = option(Seconds(), 30.0, "For how long the server has not answered.", FILE)
-    outage: bool = option(Flag(), True, "Whether an outage that holds the queue back is told.", FILE)
-    pool: bool = option(Flag(), True, "Whether a pool is told in which no consumer gets to work.", FILE)
-    history: bool = option(Flag(), True, "Whether a history is told that its cap cuts short.", FILE)
+    failing: float = option(SHARE, 0.2, "Share of the attempts in five minutes that failed, from 20 attempts on.", FILE)
+    memory: float = option(SHARE, 0.9, "Share of the server's maxmemory in use.", FILE)
+    away: float = option(seconds(), 30.0, "For how long the server has not answered.", FILE)
+    outage: bool = option(FLAG, True, "Whether an outage that holds the queue back is told.", FILE)
+    pool: bool = option(FLAG, True, "Whether a pool is told in which no consumer gets to work.", FILE)
+    history: bool = option(FLAG, True, "Whether a history is told that its cap cuts short.", FILE)
 
     def __post_init__(self) -> None:
         read_options(self)

@@ -16,7 +16,7 @@ import orjson
 
 from ..errors import InvalidBody, InvalidId, InvalidMessage, InvalidScore, InvalidTime, shown
 from ..values.durations import seconds
-from .json_fault import has_non_finite, json_fault
+from .text import has_non_finite
 
 MAX_ID_BYTES = 256
 RERUN_OF = "sequencer-rerun-of"
@@ -96,12 +96,10 @@ def encode_envelope(body: Any, headers: Mapping[str, str] | None, max_bytes: int
     try:
         envelope = orjson.dumps([body, dict(headers)] if headers else [body])
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidBody(f"body can't be written as JSON: {json_fault(body, error)}") from error
-    # orjson writes null for NaN and infinity: only a body with a null in it needs the walk.
+        raise InvalidBody(f"body can't be written as JSON: {error}") from error
+    # Only a body with a null in it needs the walk.
     if b"null" in envelope and has_non_finite(body):
-        raise InvalidBody(
-            f"body holds NaN or infinity ({json_fault(body)}), which JSON has no word for; send null or leave it out"
-        )
+        raise InvalidBody("body holds NaN or infinity, which JSON has no word for; send null or leave it out")
     if len(envelope) > max_bytes:
         raise InvalidBody(f"body and headers are {len(envelope)} bytes as JSON, at most max_body_bytes={max_bytes}")
     return envelope

@@ -21,7 +21,6 @@ from ..settings.options import QueueOptions
 from ..values.score_units import SHORT, is_time, unit_of
 from .envelope import encode_due, encode_envelope, encode_id, encode_score
 from .group import encode_group
-from .json_fault import cure_of
 from .ledger import MAX_STAMP, ledger_of_done
 
 Group = Sequence[str | int | UUID] | str | int | UUID
@@ -154,8 +153,7 @@ def _number(score: str, given: Any) -> str:
 
 def _field(body: Any, name: str, option: str, error: type[InvalidMessage]) -> Any:
     if not isinstance(body, Mapping):
-        got = f"{type(body).__name__}{cure_of(body)}"
-        raise InvalidBody(f"body must be an object with field {name!r} for {option}, got {got}")
+        raise InvalidBody(f"body must be an object with field {name!r} for {option}, got {type(body).__name__}")
     value = body.get(name)
     return _nested(body, name, option, error) if value is None else value
 

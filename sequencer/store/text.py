@@ -5,6 +5,10 @@ Bytes that are not UTF-8 (others may write an id; no client of ours does) pass t
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import Any
 
 import orjson
@@ -31,3 +35,18 @@ def loads_words(data: bytes) -> Any:
         import json
 
         return json.loads(data.decode("utf-8", "surrogateescape"))
+
+
+def has_non_finite(value: Any) -> bool:
+    """Whether it holds NaN or infinity, for which orjson writes null."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, Mapping):
+        return any(has_non_finite(item) for item in value.values())
+    if isinstance(value, list | tuple):
+        return any(has_non_finite(item) for item in value)
+    if isinstance(value, Enum):
+        return has_non_finite(value.value)
+    if is_dataclass(value):
+        return any(has_non_finite(getattr(value, field.name)) for field in fields(value))
+    return False

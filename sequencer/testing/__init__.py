@@ -1,7 +1,7 @@
 """For tests of what you build on sequencer, and of sequencer itself.
 
-`MemoryQueue` needs no server and no time; `FaultProxy` loses and delays what passes; `kill_here` and `kill_everywhere`
-kill a handler at each step; `Recorder` and `judge` write a history down and judge it.
+`MemoryQueue` needs no server and no time; `kill_here` and `kill_everywhere` kill a handler at each
+step; `Recorder` and `judge` write a history down and judge it.
 
 Not here: fault tests of sequencer itself under faults (`tests/faults`, beside the package).
 The rule: a judge knows only the history, and nothing here is needed to run a queue.
@@ -15,13 +15,11 @@ from .kill_everywhere import KillReport, kill_everywhere
 from .memory_queue import Drained, MemoryQueue
 from .memory_run import StepRun
 from .points import kill_here
-from .proxy.fault_proxy import FaultProxy
 from .waiting import wait_until
 
 __all__ = [
     "Drained",
     "Event",
-    "FaultProxy",
     "Handled",
     "Judgement",
     "KillReport",

@@ -64,7 +64,7 @@ class MemoryRun:
         self.failed: list[tuple[Message, BaseException]] = []
         self._options = options
         self._declared = work if isinstance(work, Steps | InlineHandler) else None
-        shards = finish(queue._session.shards(role="consume"))
+        shards = finish(queue._session.shards("consume"))
         self._held = _Held(shards, options.lease_s, audits=options.audit, audit_length=options.audit_length)
         self._held.on_finish = self.handled.append
         self._held.writer, self._held.keeps_history = History("memory"), queue._session.keeps_history

@@ -57,29 +57,6 @@ def id_option(id: str) -> list[str]:
     return [f"--id={id}"] if id.startswith("-") else ["--id", id]
 
 
-def move_all(queue: str, to: str, namespace: str) -> str:
-    """What brings all messages of a queue into another, which was paused before, and lets that go on.
-
-    Where it breaks off, the same line goes on, and loses nothing: each message is acknowledged once the file has it,
-    and the ids keep what is appended again from being there twice. The file goes in the end: what it holds would be
-    appended again at the next typo. Without the pause a consumer of the other queue would handle newer messages of a
-    group before the moved ones.
-    """
-    file = f"moved-from-{queue}.ndjson"
-    options = ["--until-empty", "-n", "1", "--exec", f"cat >> {file}"]
-    taken = command("consume", queue, namespace=namespace, options=options)
-    appended, goes_on = command("append", to, file, namespace=namespace), command("unpause", to, namespace=namespace)
-    made, gone = (f"{word} {quoted(file)}" for word in ("touch", "rm"))
-    return f"{made} && {taken} && {appended} && {gone} && {goes_on}"
-
-
-def moving(queue: str, to: str, namespace: str) -> str:
-    """What brings the messages of a queue whose name is a typo into the right one: steps, in their order."""
-    pause, delete = command("pause", to, namespace=namespace), command("delete", queue, namespace=namespace)
-    said = f"in this order: {pause}; let the producers append there; then move what is in this one: "
-    return f"{said}{move_all(queue, to, namespace)}; then, as nothing is left in it: {delete}"
-
-
 def answer_options(option: str, runs: Mapping[str, int]) -> list[str]:
     """`--done` or `--again` for these steps, each with the attempt that it answers for: a late answer is refused."""
     return [word for name in runs for word in (option, name)] + [

@@ -1,21 +1,392 @@
-"""What is told to people and to what they alert with: every event by name, with its fields. Pure.
+"""Every event: its name, level, meaning and fields, and how it is worded. Pure.
 
-EVENTS is the whole list. A record of the logger `sequencer` carries an event's name as `event`, its queue as `queue`,
-and its fields (`extra=` of logging); a line of text says them in one sentence that begins with the queue. No event
-holds a body or a header. An error's text is in one line and cut; its traceback is whole. A few lines of the log are no
-events: they answer a Ctrl-C, are at INFO or DEBUG, or, at WARNING, tell of something that its client goes on without.
+An event is data: whoever emits it gives its fields. Its text and its commands are made from them when somebody reads
+them. A record of the logger `sequencer` has the name as `event`, the queue as `queue`, and the fields and commands
+(`extra=` of logging). No event holds a body or a header. An error's text is one line, and cut; its traceback is whole.
+A few lines of the log are no events: they answer a Ctrl-C, are at INFO or DEBUG, or, at WARNING, are about something
+that its client goes on without.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import string
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..texts.words import plain
+from ..errors import SequencerError, StepUnknown, StopConsuming
+from .commands import command, end_command, id_option, resume_all, to_one_unit
+from .explanations import mixed
+from .words import LEDGER_CHARACTERS, duration, error_text, many, moment, named, of_limit, plain, type_name
 
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
+NO_BODY = "the message has no body in Redis"
+"""Of a message whose record somebody deleted or evicted: `doctor --repair` takes it out of the order."""
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened. `fields` are plain values."""
+
+    name: str
+    queue: str
+    fields: Fields = field(default_factory=dict)
+    error: BaseException | None = None
+    """What was raised, if something was."""
+    namespace: str = "sequencer"
+    once: tuple[Any, ...] | None = None
+    """What it is about, if it is emitted once for that."""
+
+    @property
+    def level(self) -> int:
+        """Of the log line. A message is dropped as late because the queue's policy says so: that is no error. Neither
+        is a new queue with a name like no other.
+        """
+        if self.name == "message dropped" and self.fields.get("late"):
+            return WARNING
+        if self.name == "queue created" and not self.fields.get("near"):
+            return INFO
+        return EVENTS[self.name].level
+
+    @property
+    def detail(self) -> str:
+        """What happened, in words."""
+        words = EVENTS[self.name].words
+        return plain(_WORDING.vformat(words, (), self.fields) if isinstance(words, str) else words(self.fields))
+
+    @property
+    def text(self) -> str:
+        """One sentence in one line: `orders: server back: after 2.5 s`."""
+        return ": ".join(part for part in (plain(self.queue), self.name, self.detail) if part)
+
+    @property
+    def commands(self) -> dict[str, str]:
+        """Command lines by what they do: `inspect`, `retry`, `skip` and others, see COMMANDS."""
+        return {name: line for name, line in EVENTS[self.name].commands(self).items() if line}
+
+    @property
+    def line(self) -> str:
+        """The text and the commands, as the log shows them."""
+        return with_commands(self.text, self.commands)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What a record of the log has beside its message (`extra`)."""
+        return {"event": self.name, "queue": self.queue, **self.fields, **self.commands}
+
+    @property
+    def cause(self) -> BaseException | None:
+        """What the log shows the traceback of: not of warnings, nor of what a supervisor or a consumer foresaw."""
+        if self.level < ERROR or (
+            isinstance(self.error, SequencerError | StopConsuming) and not EVENTS[self.name].is_observed
+        ):
+            return None
+        return self.error.__cause__ if isinstance(self.error, StepUnknown) else self.error
+
+
+def event(
+    name: str,
+    queue: str,
+    /,
+    *,
+    namespace: str = "sequencer",
+    error: BaseException | str | None = None,
+    once: tuple[Any, ...] | None = None,
+    **fields: Any,
+) -> Event:
+    """An event of the list. `error` gives the fields `error_type` and `error`, a text only the latter; a `ledger` is
+    cut. Raises KeyError for a name or a field that is not in the list.
+    """
+    kind, raised = EVENTS[name], error if isinstance(error, BaseException) else None
+    if raised is not None and "error_type" in kind.fields:
+        fields.setdefault("error_type", type_name(raised))
+    if error is not None:
+        fields["error"] = error_text(error)
+    if isinstance(ledger := fields.get("ledger"), bytes):
+        fields["ledger"] = error_text(ledger.decode(), LEDGER_CHARACTERS)
+    if unknown := fields.keys() - kind.fields:
+        raise KeyError(f"event {name!r} has no field {min(unknown)!r}")
+    return Event(name, queue, fields, raised, namespace, once)
+
+
+def log_event(one: Event) -> None:
+    """Write an event that nobody observes or counts into the log."""
+    if (log := logging.getLogger("sequencer")).isEnabledFor(one.level):
+        log.log(one.level, one.line, extra=one.record)
+
+
+def with_commands(text: str, commands: Mapping[str, str]) -> str:
+    """`...; inspect: sequencer explain orders 1002 / retry: sequencer resume orders 1002`."""
+    shown = " / ".join(f"{LABELS.get(name) or name.replace('_', ' ')}: {line}" for name, line in commands.items())
+    return f"{text}; {shown}" if shown else text
+
+
+def more_of(name: str, queue: str, errors: Mapping[str, int], count: int, elapsed_s: float) -> str:
+    """A line that stands for others of the same event."""
+    kinds = ", ".join(f"{kind} {number:,}" for kind, number in errors.items())
+    return plain(f"{queue}: {count:,} more of '{name}' in {elapsed_s:.1f} s{': ' if kinds else ''}{kinds}")
+
+
+# -- wording ----------------------------------------------------------------------------------------------------------
+
+
+class _Wording(string.Formatter):
+    """Templates of fields, shown by their names: `_s` is a duration, `since` and `until` are times. `{lines:line}` is a
+    count with its noun. `{facts}` says what the event is about: group, id, step, attempt, error; `{raised}` the error.
+    """
+
+    def get_value(self, key: int | str, args: Sequence[Any], kwargs: Fields) -> Any:
+        name = str(key)
+        if name in _DERIVED:
+            return _DERIVED[name](kwargs)
+        value = kwargs[name]
+        if name.endswith("_s"):
+            return duration(value)
+        return moment(value) if name in ("since", "until") else value
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return many(value, format_spec) if format_spec else str(value)
+
+
+_WORDING = _Wording()
+
+
+def _words(template: str, fields: Fields) -> str:
+    return _WORDING.vformat(template, (), fields)
+
+
+def _facts(fields: Fields) -> str:
+    found = [f"group={named(fields['group'])}"] if fields.get("group") else []
+    found += [f"id={fields['id']}"] if fields.get("id") else []
+    if "step" in fields:
+        found.append(f"step={fields['step']}{' (its check)' if fields.get('is_check') else ''}")
+    if "attempts" in fields:
+        found.append(f"attempt={of_limit(fields['attempt'], fields['attempts'])}")
+    return " ".join([*found, *([f"error={_raised(fields)}"] if "error" in fields else [])])
+
+
+def _raised(fields: Fields) -> str:
+    return f"{fields['error_type']}: {fields['error']}" if "error_type" in fields else str(fields["error"])
+
+
+def _begun(fields: Fields) -> str:
+    facts = _facts({name: fields[name] for name in ("group", "id") if name in fields})
+    return f"; last message begun: {facts}" if facts else ""
+
+
+def _deaths(fields: Fields) -> str:
+    return f"{many(fields['deaths'], 'consumer')}{' in a row' if fields['deaths'] > 1 else ''} died {fields['why']}"
+
+
+_DERIVED: Mapping[str, Callable[[Fields], str]] = {
+    "facts": _facts,
+    "raised": _raised,
+    "begun": _begun,
+    "dead_in_row": _deaths,
+}
+
+
+def _message_failed(fields: Fields) -> str:
+    if fields.get("outage"):
+        since = "; outage since {since}, no attempt counted; next probe in {retry_in_s}"
+        then = since if "since" in fields else "; outage, no attempt counted"
+        then += "; retrying in {retry_in_s}" if "since" not in fields and "retry_in_s" in fields else ""
+    else:
+        then = "; retrying in {retry_in_s}" if "retry_in_s" in fields else "; lease lost, its new owner retries it"
+    return _words("{facts}" + then, fields)
+
+
+def _missing(fields: Fields) -> str:
+    first, last = fields["first_missing"], fields["last_missing"]
+    which = (
+        "a number is" if first is None else f"number {first} is" if first == last else f"numbers {first} to {last} are"
+    )
+    return f"{_facts(fields)}: {which} missing before {fields['number']}"
+
+
+def _group_parked(fields: Fields) -> str:
+    if "number" in fields:
+        return f"{_missing(fields)} and did not arrive in time; parked until it arrives"
+    return _facts(fields)
+
+
+def _message_dropped(fields: Fields) -> str:
+    return _words("{facts}; it is gone" + ("; its ledger: {ledger}" if "ledger" in fields else ""), fields)
+
+
+def _with_failures(fields: Fields) -> str:
+    failed = [f"{name} ({error})" if error else name for name, error in fields["steps"].items()]
+    return f"{_facts(fields)}: {', '.join(failed)}"
+
+
+def _handler_slow(fields: Fields) -> str:
+    stopping = "; the stop waits for it" if fields["is_stopping"] else ""
+    return _words("{facts} running for {runs_s} in {owner}", fields) + stopping
+
+
+def _handler_stuck(fields: Fields) -> str:
+    text = "{facts} timed out and was interrupted, still running after {runs_s} in {owner}; its lease is not renewed "
+    return _words(f"{text}any more, and its end counts as an attempt", fields) + (
+        "; its consumer is killed" if fields["is_killed"] else ""
+    )
+
+
+def _leases_expired(fields: Fields) -> str:
+    text = _words("{groups:group} waited for consumer {expired_owner}, which is gone{begun}", fields)
+    return f"{text}, {many(fields['attempt'], 'attempt')} so far" if fields.get("id") else text
+
+
+def _service_gave_up(fields: Fields) -> str:
+    return f"in each worker {_deaths(fields)}" if fields["deaths"] > 1 else f"a consumer died {fields['why']}"
+
+
+def _service_stopping(fields: Fields) -> str:
+    if not fields["consumers"]:
+        return "no consumer runs"
+    within = f" within {duration(fields['grace_s'])}" if fields.get("grace_s") is not None else ""
+    said = {
+        1: f"finishing current messages{within}; signal again to abort them",
+        2: "releasing current messages and stopping; signal again to kill the consumers",
+        3: "killed; current messages wait for their leases to expire",
+    }
+    return f"{many(fields['consumers'], 'consumer')}: {said[fields['stage']]}"
+
+
+def _service_ended(fields: Fields) -> str:
+    """What the consumers of a run did."""
+    nouns = {
+        "failed": "failed attempt",
+        "parked": "",
+        "dead": "dead letter",
+        "dropped": "dropped message",
+        "lost": "lost lease",
+        "died": "dead consumer",
+        "killed": "killed consumer",
+    }
+    said = {name: many(fields[name], noun) for name, noun in nouns.items() if fields[name]}
+    if "parked" in said:  # not how many groups: one that was resumed may be parked again
+        said["parked"] = (
+            "1 parked group" if fields["parked"] == 1 else f"groups parked {many(fields['parked'], 'time')}"
+        )
+    if fields["outages"]:
+        said["failed"] += f" ({fields['outages']:,} by an outage)"
+    unreported = fields["unreported"]
+    text = (
+        f"consumed {'at least ' if unreported else ''}{many(fields['handled'], 'message')} in {fields['seconds']:.2f} s"
+    )
+    text += f" with {many(fields['consumers'], 'consumer')}: {', '.join(said.values()) or 'no failures'}"
+    return f"{text} (the last second of {many(unreported, 'consumer')} is not counted)" if unreported else text
+
+
+def _queue_unused(fields: Fields) -> str:
+    text = "it did not exist, and was created empty" if fields["is_new"] else "it never had a message"
+    return f"{text}; did you mean {fields['near']!r}?" if fields["near"] else text
+
+
+def _queue_created(fields: Fields) -> str:
+    return f"did you mean {fields['near']!r}?" if fields["near"] else ""
+
+
+def _queue_restored(fields: Fields) -> str:
+    lost = "its registration was lost" if fields["from_shard"] else "the server did not know it any more"
+    return f"{lost}; registered again, with {many(fields['shards'], 'shard')}"
+
+
+WHAT = {"open": "opened", "news": "news", "again": "still open", "resolved": "resolved", "test": "test"}
+"""What an alert says of its incident."""
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+def _none(_: Event) -> dict[str, str]:
+    return {}
+
+
+def _command(one: Event, name: str, *values: str, options: Sequence[str] = ()) -> str:
+    return command(name, one.queue, *values, namespace=one.namespace, options=options)
+
+
+def _inspect(one: Event) -> dict[str, str]:
+    group = one.fields.get("group")
+    return {"inspect": _command(one, "explain", *group)} if group else {}
+
+
+def _doctor(one: Event) -> dict[str, str]:
+    return {"inspect": _command(one, "doctor"), "fix": _command(one, "doctor", options=["--repair"])}
+
+
+def _of_parked(one: Event) -> dict[str, str]:
+    fields, group = one.fields, one.fields["group"]
+    found, skip = _inspect(one), {"skip": _command(one, "skip", *group)}
+    if "number" in fields:
+        return found | skip
+    if "done" in fields:
+        return found | {"done": fields["done"], "again": fields.get("again", "")}
+    if fields["error_type"] == "Undecodable":  # to resume it would park it again
+        return found | ({"fix": _doctor(one)["fix"]} if fields["error"] == NO_BODY else {}) | skip
+    found |= {"retry": _command(one, "resume", *group)} | skip
+    if fields["parked"] > 1:
+        found["retry_same_error"] = _command(one, "resume", options=["--error", fields["error_type"]])
+        found["retry_all"] = resume_all(one.queue, one.namespace)
+    return found
+
+
+def _of_dead(one: Event) -> dict[str, str]:
+    group, options = one.fields["group"], id_option(one.fields["id"])
+    found = {"inspect": _command(one, "dead show", *group, options=options)}
+    if "done" in one.fields:
+        return found | {"done": one.fields["done"], "again": one.fields["again"]}
+    return found | {"retry": _command(one, "dead redrive", *group, options=options)}
+
+
+def _of_outage(one: Event) -> dict[str, str]:
+    return {"inspect": _command(one, "info"), "probe": _command(one, "resume", options=["--outage"])}
+
+
+def _of_handler(one: Event) -> dict[str, str]:
+    return _inspect(one) | ({} if one.fields.get("is_killed") else {"kill": end_command(one.fields["owner"])})
+
+
+def _of_gap(one: Event) -> dict[str, str]:
+    return _inspect(one) | {"skip": _command(one, "skip", *one.fields["group"])}
+
+
+def _of_mixed(one: Event) -> dict[str, str]:
+    return {"inspect": _command(one, "doctor"), "fix": to_one_unit(one.queue, one.namespace)}
+
+
+def _of_unused(one: Event) -> dict[str, str]:
+    is_typo = one.fields["near"] and one.fields["is_new"]
+    made = {"delete": _command(one, "delete")} if is_typo else {}
+    return made | {"append": _command(one, "append", "FILE.ndjson")}
+
+
+def _of_created(one: Event) -> dict[str, str]:
+    return {"delete": _command(one, "delete")} if one.fields["near"] else {}
+
+
+LABELS = {"done": "if it took effect", "again": "if it did not", "retry_same_error": "retry all of this error"}
+"""How the log calls a command, where that is not its name."""
+COMMANDS: Mapping[str, str] = {
+    "inspect": "shows what is wrong",
+    "retry": "lets the message be retried",
+    "retry_same_error": "resumes all groups of the queue that are parked by this error",
+    "retry_all": "resumes all parked groups of the queue",
+    "skip": "goes on without the message, or without the missing number",
+    "fix": "repairs it",
+    "done": "says that the step took effect",
+    "again": "runs the step again, where nothing happened",
+    "probe": "attempts at once whether the outage is over",
+    "kill": "ends the consumer, on its own host",
+    "append": "appends a first message",
+    "delete": "deletes the queue",
+}
+"""What each command of an event does."""
+
+# -- the list ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,51 +395,51 @@ class Kind:
 
     level: int
     meaning: str
-    fields: tuple[str, ...] = ()
+    fields: Sequence[str] = ()
     """Their names, with the unit at the end: `_s` is seconds."""
+    words: str | Callable[[Fields], str] = "{facts}"
+    commands: Callable[[Event], dict[str, str]] = _none
     is_observed: bool = False
     """Whether observers (`Sequencer.observe`) are told."""
 
 
 _GROUP = ("group", "owner")
-_MESSAGE = (*_GROUP, "id", "attempt", "attempts", "error_type", "error")
-_FIXED = ("see", "fix")
-_BEGUN = ("in_progress", "see")
+_RAISED = ("error_type", "error")
+_MESSAGE = (*_GROUP, "id", "step", "attempt", "attempts", *_RAISED)
+_GAP = ("number", "first_missing", "last_missing")
+_BEGUN = ("group", "id")
 _DONE = ("handled", "failed", "outages", "lost", "parked", "dead", "dropped")
 FIELDS: Mapping[str, str] = {
-    "group": "the group's parts, as a list of texts",
-    "owner": "name of the consumer that tells it",
+    "group": "the group's parts, as a list of texts; where a consumer ended, of the message that it began last",
+    "owner": "name of the consumer that emits it",
     "id": "of the message",
-    "attempt": "how often the message was tried",
+    "attempt": "how often the message, or the step, was tried",
     "attempts": "how often it may be tried",
     "error_type": "class of the error",
     "error": "text of the error, in one line",
     "retry_in_s": "seconds until the next attempt; none if another consumer decides that",
     "outage": "whether it is an outage, which counts no attempt",
-    "since": "when it began, in seconds since 1970",
+    "since": "when the outage began, in seconds since 1970",
     "lasted_s": "how long it lasted, in seconds",
     "probes": "how many probes of it failed",
     "late": "whether the message was given up because it was late",
     "step": "name of the step",
-    "steps": "names of the steps",
+    "is_check": "whether the step's check failed",
+    "steps": "what became of each step that failed, by its name",
     "ledger": "what became of its steps, as JSON",
+    "done": "command that says that the step took effect",
     "again": "command that runs the step again, where nothing happened",
-    "see": "command that shows what is wrong",
-    "first": "command that comes before the one that fixes it",
-    "fix": "command that fixes it",
-    "skip": "command that fixes it by giving up the message",
-    "fix_all": "command that fixes all parked groups of the queue, where there are more",
-    "fix_same_error": "command that fixes those of them that are parked by this error",
     "runs_s": "for how long, in seconds",
-    "in_progress": "group and id of the message that the consumer began last; empty between batches",
+    "is_stopping": "whether a stop waits for it",
+    "is_killed": "whether its consumer is killed by its service",
     "number": "of the first message that is there",
     "first_missing": "first number that is missing before it",
     "last_missing": "last number that is missing before it",
     "until": "when the wait ends, in seconds since 1970",
+    "examples": "by unit: a group, and a score of that unit in it",
     "expired_owner": "name of the consumer whose lease ran out",
     "token": "of the lease",
     "groups": "how many groups",
-    "tried": "group and id of that of their first messages that was begun most often; empty if none was",
     "away_s": "how long the server was away, in seconds",
     "server": "the server, without its password",
     "app": "what handles the messages",
@@ -76,14 +447,16 @@ FIELDS: Mapping[str, str] = {
     "lease_s": "time of a lease, in seconds",
     "version": "of sequencer",
     "near": "the queue that was perhaps meant; empty if no name is near",
-    "make": "command that appends a first message",
+    "is_new": "whether the queue did not exist before",
     "consumer_pid": "process id of the consumer",
     "other_pid": "process id of the other master",
     "ended_by": "how the consumer ended: an exit status or a signal",
     "deaths": "how often in a row",
     "lived_s": "how long the consumer lived, in seconds",
+    "kill_in_s": "in how many seconds it is killed",
+    "grace_s": "in how many seconds the next stage begins",
     "stage": "1: what runs is finished; 2: it is interrupted; 3: it is killed",
-    "consumers": "how many consumers run",
+    "consumers": "how many consumers run, or ran",
     "why": "the reason",
     "file": "path of the file that says what runs",
     "said": "what the check returned",
@@ -96,7 +469,7 @@ FIELDS: Mapping[str, str] = {
     "failed": "attempts that failed",
     "outages": "how many of them by an outage",
     "lost": "leases lost",
-    "parked": "groups parked",
+    "parked": "groups parked, so far",
     "dead": "messages set aside as dead letters",
     "dropped": "messages dropped",
     "started": "consumers that were started",
@@ -108,6 +481,7 @@ FIELDS: Mapping[str, str] = {
     "before": "what it was",
     "now": "what it is now",
     "shards": "how many shards the queue has",
+    "from_shard": "whether only the registry was lost",
     "suppressed": "how many events of this name the line stands for",
     "errors": "how many of them by class of the error, the ten most frequent",
 }
@@ -115,185 +489,284 @@ FIELDS: Mapping[str, str] = {
 
 EVENTS: Mapping[str, Kind] = {
     "message failed": Kind(
-        WARNING, "one attempt failed; the message is retried", (*_MESSAGE, "retry_in_s", "outage"), True
+        WARNING,
+        "one attempt failed; the message is retried",
+        (*_MESSAGE, "retry_in_s", "outage", "since"),
+        _message_failed,
+        is_observed=True,
     ),
     "group parked": Kind(
         ERROR,
         "the group stands still until somebody resumes it: its first message failed for the last time, or a number "
-        "before it did not come in time",
-        (*_MESSAGE, *_FIXED, "again", "skip", "fix_all", "fix_same_error", "number", "first_missing", "last_missing"),
-        True,
+        "before it did not arrive in time",
+        (*_MESSAGE, "parked", "done", "again", *_GAP),
+        _group_parked,
+        _of_parked,
+        is_observed=True,
     ),
     "dead letter": Kind(
-        ERROR, "a message was set aside; its group goes on", (*_MESSAGE, *_FIXED, "again", "late"), True
+        ERROR,
+        "a message was set aside; its group goes on",
+        (*_MESSAGE, "done", "again", "late"),
+        commands=_of_dead,
+        is_observed=True,
+    ),
+    "message dropped": Kind(
+        ERROR,
+        "a message was given up for good; its group goes on",
+        (*_MESSAGE, "late", "ledger"),
+        _message_dropped,
+        is_observed=True,
     ),
     "outage began": Kind(
         ERROR,
         "what all handlers need is not there: the queue, or a shard of it, is held back until a probe gets through",
-        ("owner", "error_type", "error", "since", "retry_in_s", *_FIXED),
-        True,
+        ("owner", *_RAISED, "since", "retry_in_s"),
+        "{facts}; nothing is handled since {since}, and no attempt counted; next probe in {retry_in_s}",
+        _of_outage,
+        is_observed=True,
     ),
-    "outage over": Kind(WARNING, "a probe got through: the queue goes on", ("owner", "lasted_s", "probes"), True),
-    "message dropped": Kind(
-        ERROR, "a message was given up for good; its group goes on", (*_MESSAGE, "late", "ledger"), True
+    "outage ended": Kind(
+        WARNING,
+        "a probe got through: the queue goes on",
+        ("owner", "lasted_s", "probes"),
+        "after {lasted_s} and {probes:failed probe}",
+        is_observed=True,
     ),
-    "step failed": Kind(WARNING, "a step of a message, or its check, raised", (*_MESSAGE, "step"), True),
+    "step failed": Kind(
+        DEBUG,
+        "a step of a message, or its check, raised; what becomes of the message is an event, too",
+        (*_MESSAGE, "is_check"),
+        is_observed=True,
+    ),
     "finished with failures": Kind(
-        WARNING, "a message is done, but for optional steps that failed", (*_GROUP, "id", "steps"), True
+        WARNING,
+        "a message is done, but for optional steps that failed",
+        (*_GROUP, "id", "steps"),
+        _with_failures,
+        is_observed=True,
     ),
     "step missing": Kind(
         WARNING,
         "a message has a kind, or an open step, that this version of the program lacks: it waits for another",
-        (*_GROUP, "id", "error", "retry_in_s"),
+        (*_GROUP, "id", *_RAISED, "retry_in_s"),
+        "{facts}; waiting for another version, giving up in {retry_in_s} (missing_wait)",
     ),
-    "message gone": Kind(
+    "message removed": Kind(
         ERROR,
         "a message was removed or replaced while its steps ran; what they did is told here",
         (*_GROUP, "id", "ledger"),
+        "{facts}: removed or replaced while its steps ran, nothing is acknowledged; its ledger: {ledger}",
     ),
     "message released": Kind(
-        WARNING, "a handler was interrupted; its message is handled again, uncounted", (*_GROUP, "id")
-    ),
-    "handler runs": Kind(
         WARNING,
-        "a handler runs for 10 s, and three times as long as any before; for a minute; or a stop waits for it; told "
-        "again as its time doubles",
-        (*_GROUP, "id", "runs_s", *_FIXED),
+        "a handler or a step was interrupted; its message is handled again, uncounted",
+        (*_GROUP, "id", "step"),
+        "{facts}: interrupted; it will be handled again, no attempt counted",
+    ),
+    "handler slow": Kind(
+        WARNING,
+        "a handler runs for a minute, or a stop waits for it; emitted again as its time doubles",
+        (*_GROUP, "id", "runs_s", "is_stopping"),
+        _handler_slow,
+        _of_handler,
     ),
     "handler stuck": Kind(
         ERROR,
         "a handler ran out of its time, was interrupted and goes on; its lease is not renewed any more",
-        (*_GROUP, "id", "runs_s", *_FIXED),
+        (*_GROUP, "id", "runs_s", "is_killed"),
+        _handler_stuck,
+        _of_handler,
     ),
     "gap wait": Kind(
         WARNING,
         "a group of a sequence waits for a number that is missing",
-        (*_GROUP, "id", "number", "first_missing", "last_missing", "until", *_FIXED),
+        (*_GROUP, "id", *_GAP, "until"),
+        lambda fields: f"{_missing(fields)}; waiting for it until {moment(fields['until'])}",
+        _of_gap,
     ),
-    "group broken": Kind(ERROR, "a group was parked: others changed its keys", (*_GROUP, "error", *_FIXED), True),
+    "group broken": Kind(
+        ERROR, "a group was parked: others changed its keys", (*_GROUP, "error"), commands=_doctor, is_observed=True
+    ),
     "lease expired": Kind(
-        WARNING, "a consumer died or stood still; another has its group", (*_GROUP, "expired_owner", "id", "attempt")
+        WARNING,
+        "a consumer died or stood still; another has its group",
+        (*_GROUP, "expired_owner", "id", "attempt"),
+        "{facts} owner={expired_owner}; {attempt:attempt} so far",
     ),
-    "mixed scores": Kind(WARNING, "a consumer met scores in several units, once", ("owner", "see", "fix")),
-    "lease lost": Kind(WARNING, "this consumer stood still for longer than its lease", (*_GROUP, "token")),
-    "answer repeated": Kind(INFO, "a repeated acknowledgement was refused; its first attempt may have arrived", _GROUP),
-    "server lost": Kind(WARNING, "the server can't be reached", ("owner", "error")),
-    "server back": Kind(WARNING, "the server is there again", ("owner", "away_s")),
-    "leases not kept": Kind(ERROR, "renewing leases beside a handler failed", ("owner", "error_type", "error")),
-    "groups not released": Kind(WARNING, "a consumer ended without releasing its groups", ("owner", "error")),
-    "failure not recorded": Kind(WARNING, "the server was not told that a message failed", (*_GROUP, "error")),
-    "service started": Kind(INFO, "the service runs", ("server", "app", "processes", "lease_s", "version")),
+    "mixed scores": Kind(
+        WARNING,
+        "a consumer met scores in several units, once",
+        ("owner", "examples"),
+        lambda fields: mixed(fields["examples"]),
+        _of_mixed,
+    ),
+    "lease lost": Kind(
+        WARNING,
+        "this consumer stood still for longer than its lease",
+        (*_GROUP, "token"),
+        "{facts} token={token}; what it finished is not acknowledged",
+    ),
+    "ack repeated": Kind(
+        INFO,
+        "a repeated acknowledgement was refused; the first one may have arrived",
+        _GROUP,
+        "{facts}: a repeated acknowledgement was refused; the first one may have arrived",
+    ),
+    "server lost": Kind(WARNING, "the server can't be reached", ("owner", "error"), "{error}; trying until it is back"),
+    "server back": Kind(WARNING, "the server is there again", ("owner", "away_s"), "after {away_s}"),
+    "renewal failed": Kind(
+        ERROR, "renewing leases beside a handler failed", ("owner", *_RAISED), "{raised}; trying again"
+    ),
+    "groups not released": Kind(
+        WARNING,
+        "a consumer ended without releasing its groups",
+        ("owner", "error"),
+        "{error}; they wait until their leases expire",
+    ),
+    "failure not recorded": Kind(
+        WARNING,
+        "the server did not learn that a message failed",
+        (*_GROUP, "error"),
+        "{facts}; the message is retried when its lease expires",
+    ),
+    "observer failed": Kind(
+        ERROR,
+        "an observer raised; logged once for each",
+        ("observer", *_RAISED),
+        "{observer} raised {raised}; it stays registered, this is logged once",
+    ),
+    "service started": Kind(
+        INFO,
+        "the service runs",
+        ("server", "app", "processes", "lease_s", "version"),
+        "{processes:consumer}, {app}, on {server}, lease {lease_s}, sequencer {version}",
+    ),
     "queue unused": Kind(
-        WARNING, "nobody has appended to the queue; perhaps its name is wrong", ("near", "make", "fix")
+        WARNING,
+        "nobody has appended to the queue; perhaps its name is wrong",
+        ("near", "is_new"),
+        _queue_unused,
+        _of_unused,
     ),
     "consumer died": Kind(
-        WARNING, "a consumer ended as it should not", ("consumer_pid", "ended_by", "lived_s", *_BEGUN)
+        WARNING,
+        "a consumer ended as it should not",
+        ("consumer_pid", "ended_by", "lived_s", *_BEGUN),
+        "pid {consumer_pid} ({ended_by}) after {lived_s}{begun}",
+        _inspect,
     ),
-    "consumer starts again": Kind(INFO, "a place is empty until then", ("retry_in_s",)),
-    "place stands": Kind(
-        ERROR, "consumers die in a place before they begin a message", ("deaths", "why", "consumers", "retry_in_s")
+    "consumer restarting": Kind(INFO, "a worker is empty until then", ("retry_in_s",), "in {retry_in_s}"),
+    "service gave up": Kind(ERROR, "the service ends: no consumer gets to work", ("deaths", "why"), _service_gave_up),
+    "consumer not started": Kind(ERROR, "no process could be started", _RAISED, "{raised}"),
+    "service stopping": Kind(
+        INFO, "the service was told to stop", ("stage", "consumers", "grace_s"), _service_stopping
     ),
-    "service gives up": Kind(ERROR, "the service ends: nobody gets to work", ("deaths", "why")),
-    "consumer can't start": Kind(ERROR, "no process could be started", ("error",)),
-    "service stopping": Kind(INFO, "the service was told to stop", ("stage", "consumers")),
-    "consumer killed": Kind(WARNING, "the service killed a consumer", ("consumer_pid", "why", *_BEGUN)),
-    "expired leases": Kind(
-        WARNING, "groups waited for the leases of a dead consumer", ("expired_owner", "groups", "tried")
+    "consumer killed": Kind(
+        WARNING,
+        "the service killed a consumer",
+        ("consumer_pid", "why", *_BEGUN),
+        "pid {consumer_pid}, because {why}{begun}",
+        _inspect,
     ),
-    "output blocked": Kind(WARNING, "nobody reads what consumers print"),
-    "lines lost": Kind(WARNING, "lines of the log could not be written", ("lines", "error")),
+    "leases expired": Kind(
+        WARNING,
+        "groups waited for the leases of a dead consumer; of them the message that was begun most often",
+        ("expired_owner", "groups", "group", "id", "attempt"),
+        _leases_expired,
+    ),
+    "lines lost": Kind(
+        WARNING, "lines of the log could not be written", ("lines", "error"), "{lines:line} of the log: {error}"
+    ),
     "service ended": Kind(
         INFO,
         "the service ended: what the consumers of this run did, by their reports",
-        ("seconds", *_DONE, "started", "died", "killed", "unreported"),
+        ("seconds", "consumers", *_DONE, "started", "died", "killed", "unreported"),
+        _service_ended,
     ),
-    "consumer can't work": Kind(ERROR, "a consumer ends, and says why", ("error_type", "error")),
+    "consumer failed": Kind(ERROR, "a consumer ends, and says why", _RAISED, "{raised}"),
     "pool down": Kind(
-        ERROR, "no consumer of the queue gets to work; retried; other queues go on", ("deaths", "why", "retry_in_s")
+        ERROR,
+        "no consumer of the queue gets to work; retried; other queues go on",
+        ("deaths", "why", "retry_in_s"),
+        "in each worker {dead_in_row}; one is started each {retry_in_s}",
     ),
-    "pool back": Kind(WARNING, "consumers of the queue get to work again", ("lasted_s",)),
-    "pool scaled": Kind(INFO, "the queue gets more consumers, or fewer", ("before", "now", "why")),
-    "runs already": Kind(WARNING, "another master runs the same file on this host", ("file", "other_pid")),
+    "pool back": Kind(WARNING, "consumers of the queue get to work again", ("lasted_s",), "after {lasted_s}"),
+    "pool scaled": Kind(
+        INFO,
+        "the queue gets more consumers, or fewer",
+        ("before", "now", "why"),
+        "{before} to {now:consumer}, because {why}",
+    ),
+    "already running": Kind(
+        WARNING,
+        "another master runs the same file on this host",
+        ("file", "other_pid"),
+        "process {other_pid} runs {file} on this host; each queue now has two sets of consumers, and run --status asks "
+        "that process",
+    ),
     "consumer overdue": Kind(
         WARNING,
         "a consumer is too old and did not end: its message is interrupted, which counts as an attempt",
-        ("consumer_pid", "lived_s", *_BEGUN),
+        ("consumer_pid", "lived_s", "kill_in_s", *_BEGUN),
+        "pid {consumer_pid} is {lived_s} old; interrupting its message, which counts as an attempt; killing it in "
+        "{kill_in_s}{begun}",
+        _inspect,
     ),
-    "service reloading": Kind(INFO, "the file is read again, and consumers are replaced one by one", ("file",)),
-    "service reloaded": Kind(INFO, "all consumers are of the new file and the new code", ("file",)),
-    "reload failed": Kind(ERROR, "the file or the code is wrong; the consumers of before go on", ("error",)),
-    "check says": Kind(WARNING, "the queue's own check found something", ("said",)),
-    "alert sent": Kind(INFO, "a target of alerts took a message", ("target", "kind", "what")),
+    "service reloading": Kind(
+        INFO,
+        "the file is read again, and consumers are replaced one by one",
+        ("file",),
+        "{file}; consumers are replaced one by one",
+    ),
+    "service reloaded": Kind(
+        INFO, "all consumers are of the new file and the new code", ("file",), "{file}; all consumers are new"
+    ),
+    "reload failed": Kind(
+        ERROR, "the file or the code is wrong; the old consumers stay", ("error",), "{error}; keeping the old consumers"
+    ),
+    "check failed": Kind(WARNING, "the queue's own check found something", ("said",), "{said}"),
+    "alert sent": Kind(
+        INFO,
+        "a target of alerts took a message",
+        ("target", "kind", "what"),
+        lambda fields: f"to {fields['target']}: {fields['kind']} ({WHAT[fields['what']]})",
+    ),
     "alert not sent": Kind(
-        ERROR, "a target of alerts took no message; told once, until it takes one", ("target", "error")
+        ERROR,
+        "a target of alerts took no message; logged once, until it takes one",
+        ("target", "error"),
+        "to {target}: {error}; trying again",
     ),
-    "output closed": Kind(INFO, "whoever read the printed lines is gone; the service ends"),
-    "supervisor trouble": Kind(ERROR, "something unforeseen; the service goes on", ("what", "error_type", "error")),
+    "output closed": Kind(
+        INFO, "the reader of the printed lines is gone; the service ends", (), "the reader of the printed lines is gone"
+    ),
+    "supervisor error": Kind(
+        ERROR, "something unforeseen; the service goes on", ("what", *_RAISED), "{what}: {raised}; the service goes on"
+    ),
     "policy changed": Kind(
-        WARNING, "a client set another policy for the queue than the server had", ("policy", "before", "now")
+        WARNING,
+        "a client set another policy for the queue than the server had",
+        ("policy", "before", "now"),
+        "{policy} from {before!r} to {now!r}",
     ),
-    "queue new": Kind(
+    "queue created": Kind(
         WARNING,
         "a client used a queue that was not there, so it was made; at INFO where no other has a name like it",
-        ("near", "first", "fix"),
+        ("near",),
+        _queue_created,
+        _of_created,
     ),
     "queue restored": Kind(
-        WARNING, "the server had lost the queue's shards and policy; a client wrote them again", ("shards",)
+        WARNING,
+        "the server had lost the queue's shards and policy; a client wrote them again",
+        ("shards", "from_shard"),
+        _queue_restored,
     ),
-    "consumer trouble": Kind(
-        ERROR, "something unforeseen beside the handler; the consumer goes on", ("what", "error_type", "error")
+    "consumer error": Kind(
+        ERROR,
+        "something unforeseen beside the handler; the consumer goes on",
+        ("what", *_RAISED),
+        "{what}: {raised}; the consumer goes on",
     ),
-    "observer failed": Kind(ERROR, "an observer raised; told once for each", ("observer", "error_type", "error")),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened. `fields` are plain values, so that an event can be sent as JSON."""
-
-    name: str
-    queue: str
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    error: BaseException | None = None
-    """What the handler raised, if one did."""
-    detail: str = ""
-    """What the sentence says behind the name."""
-    once: tuple[Any, ...] | None = None
-    """What it is about, if it is told once for that."""
-
-    @property
-    def level(self) -> int:
-        """Of the log line. A message is dropped as late because the queue's policy says so: that is no error. Neither
-        is a new queue with a name like no other.
-        """
-        if self.name == "message dropped" and self.fields.get("late"):
-            return WARNING
-        if self.name == "queue new" and not self.fields.get("near"):
-            return INFO
-        return EVENTS[self.name].level
-
-    @property
-    def text(self) -> str:
-        """One sentence for people, in one line."""
-        said = ": ".join(part for part in (self.queue, self.name, self.detail) if part)
-        return plain(said)
-
-
-def event(
-    name: str,
-    queue: str,
-    detail: str = "",
-    fields: Mapping[str, Any] | None = None,
-    *,
-    error: BaseException | None = None,
-    once: tuple[Any, ...] | None = None,
-) -> Event:
-    """An event of the list. Raises KeyError for a name or a field that is not in it."""
-    kind, fields = EVENTS[name], fields or {}
-    unknown = [one for one in fields if one not in kind.fields]
-    if unknown:
-        raise KeyError(f"event {name!r} has no field {unknown[0]!r}")
-    return Event(name, queue, fields, error, detail, once)
-
-
-# -- how things are shown ---------------------------------------------------------------------------------------

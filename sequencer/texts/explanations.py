@@ -229,6 +229,11 @@ def start_consumers(queue: str, namespace: str) -> str:
     return command("consume", queue, namespace=namespace, options=APP)
 
 
+def import_hangs(limit_s: float) -> str:
+    """Why a process that imports an app is ended."""
+    return f"its import did not finish within {limit_s:g} s (start_timeout)"
+
+
 def mixed(examples: Examples) -> str:
     """That scores are in these units, each with its example."""
     said = ", ".join(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,8 @@ from typing import Any
 
 ERROR_CHARACTERS = 500
 """Of an error's text in an event."""
+LEDGER_CHARACTERS = 2000
+"""Of a ledger in an event: with the rest of it, it fits into one write to a pipe."""
 CONTROL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028-\u202e"  # C0, DEL and C1; line and paragraph separators; directions, embedded
     "\u061c\u200e\u200f\u2066-\u2069\ufeff"  # directions: marks and isolates; the byte order mark
@@ -78,19 +81,30 @@ def type_name(error: BaseException) -> str:
     return plain(type(error).__name__)
 
 
-def error_text(error: BaseException | str) -> str:
+def error_text(error: BaseException | str, characters: int = ERROR_CHARACTERS) -> str:
     """The error's own text in one line, cut; also of one that can't say what it is."""
     try:
         text = str(error)
     except Exception as broken:
         text = f"its text could not be read: {type(broken).__name__}"
-    text = plain(text[: ERROR_CHARACTERS + 1])
-    return text if len(text) <= ERROR_CHARACTERS else f"{text[:ERROR_CHARACTERS]}..."
+    text = plain(text[: characters + 1])
+    return text if len(text) <= characters else f"{text[:characters]}..."
 
 
 def duration(seconds: float) -> str:
-    """`250 ms`, `2.5 s`."""
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+    """`250 ms`, `2.5 s`, `12 min`, `3 h 20 min`, `2 d 4 h`."""
+    if not math.isfinite(seconds):
+        return f"{seconds:g} s"
+    if seconds < 1:
+        return f"{max(0.0, seconds) * 1000:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    whole = round(seconds)
+    if whole < 7200:
+        return f"{whole // 60} min"
+    if whole < 172_800:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
 
 
 def of_limit(attempt: int, limit: int) -> str:

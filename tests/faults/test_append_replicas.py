@@ -14,7 +14,7 @@ import pytest
 from sequencer import Sequencer
 from sequencer.errors import NotReplicated
 from sequencer.testing import wait_until
-from sequencer.testing.proxy.fault_proxy import FaultProxy
+from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.changed_script import changed_script
 from .server.failover import QUICK

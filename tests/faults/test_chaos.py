@@ -10,9 +10,9 @@ import pytest
 from sequencer import EmbeddedServer, Sequencer
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
-from sequencer.testing.proxy.fault import KINDS
-from sequencer.testing.proxy.fault_proxy import FaultProxy
-from sequencer.testing.proxy.frames import ERRORS
+from tests.support.proxy.fault import KINDS
+from tests.support.proxy.fault_proxy import FaultProxy
+from tests.support.proxy.frames import ERRORS
 
 from .chaos import fault_test as chaos
 from .chaos.nemesis import EXPECTED, FIRST_ACTS, VICTIMS, Act, acts, again

@@ -19,9 +19,9 @@ from sequencer import EmbeddedServer, Sequencer
 from sequencer.errors import ServerUnavailable
 from sequencer.testing import read_events, wait_until
 from sequencer.testing.judge.history import Recorder
-from sequencer.testing.proxy.fault import KINDS
-from sequencer.testing.proxy.fault_proxy import FaultProxy
-from sequencer.testing.proxy.frames import ERRORS, end_of_reply, read_request
+from tests.support.proxy.fault import KINDS
+from tests.support.proxy.fault_proxy import FaultProxy
+from tests.support.proxy.frames import ERRORS, end_of_reply, read_request
 
 pytestmark = pytest.mark.nightly
 

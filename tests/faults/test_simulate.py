@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
 
 import pytest
-
-from sequencer.calls.claim import Claimed, LeasedGroup
-from sequencer.drain import protocol
-from sequencer.drain.effects import Control, Flush, Handle, SettleAndClaim
-from sequencer.drain.held import Held
-from sequencer.settings.options import ConsumerOptions, QueueOptions
-from sequencer.store.keys import shard_keys
-from sequencer.values.message import Message
 
 from .simulate.fault_test import ENOUGH, EXPECTED, MAX_PROBLEMS, PLAIN_EXPECTED, STEPS_EXPECTED, result_of, run
 from .simulate.seed import Ground, play_seed, stage_set
@@ -33,7 +22,7 @@ def ground() -> Iterator[Ground]:
 
 def test_sound_code_passes(ground: Ground) -> None:
     for seed in range(12):
-        played = play_seed(ground, seed)
+        played = play_seed(ground, seed, steps=seed % 3 == 0)
         assert not played.problems, f"seed {seed}: {played.problems}"
         assert played.judgement.messages
 
@@ -73,15 +62,6 @@ def test_many_seeds_without_a_kind_of_fault_fail(ground: Ground) -> None:
     assert result_of([calm], "simulate", 0.0, backward=False).is_passed
 
 
-def test_what_only_plain_handlers_raise_is_expected_of_them_alone(ground: Ground) -> None:
-    one = play_seed(ground, 2)
-    some: Any = ("a step",)
-    for steps, kinds in ((some, STEPS_EXPECTED), ((), PLAIN_EXPECTED)):
-        one.play = replace(one.play, steps=steps)
-        one.faults = Counter([*EXPECTED, *kinds])
-        assert result_of([one] * ENOUGH, "simulate", 0.0, backward=False).is_passed
-
-
 @pytest.mark.parametrize(("timeout_s", "is_told"), [(None, True), (1.0, True), (0.001, False)])
 def test_an_event_that_is_set_and_cleared_at_once_is_told_as_threads_are(
     timeout_s: float | None, is_told: bool
@@ -100,32 +80,3 @@ def test_an_event_that_is_set_and_cleared_at_once_is_told_as_threads_are(
     stage.sleep(2_000_000)
     stage.close()
     assert told == [is_told]
-
-
-def test_no_message_begins_after_a_flush_that_outlasted_the_lease() -> None:
-    """A flush whose answer took longer than the lease, with no renewal due when it was sent. Simulated."""
-    now = [0.0]
-    keys = shard_keys("n", "q", 0)
-    held, options = Held([keys], 2.0), ConsumerOptions(lease_s=2.0)
-    messages = [Message(str(n), ("g",), float(n), None, {}, 1, 9, 0.0, "q", n) for n in range(3)]
-    members = [f"{n:016d}{n}" for n in range(3)]
-    group = LeasedGroup("g", ("g",), "9" * 16, "", messages, members, ["0", "1", "2"], "", "handle")
-    effects = protocol.drain(
-        held,
-        QueueOptions(queue="q"),
-        options,
-        Control(),
-        owner="me",
-        clock=lambda: now[0],
-        wall=lambda: now[0],
-        random=lambda: 0.5,
-    )
-    assert isinstance(next(effects), SettleAndClaim)
-    held.take(0, [group], 0.0, 0.0)
-    handle = effects.send(Claimed([group]))
-    assert isinstance(handle, Handle)
-    assert handle.message is messages[0]
-    now[0] = 0.03  # so slow that its ack is due before the next message
-    assert isinstance(effects.send(None), Flush)
-    now[0] = 5.0  # the answer came after the lease
-    assert isinstance(effects.send(None), SettleAndClaim)

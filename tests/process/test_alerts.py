@@ -195,6 +195,7 @@ def test_that_the_server_is_away_is_told_and_that_it_is_back(cli: Cli, server: E
     assert watcher.stderr.count("alert sent") == 2
 
 
+@pytest.mark.nightly
 def test_a_master_that_reads_its_file_again_still_knows_that_the_server_is_away(
     cli: Cli, server: EmbeddedServer, namespace: str, absent: Path, make: Callable[..., Sequencer]
 ) -> None:
@@ -210,6 +211,7 @@ def test_a_master_that_reads_its_file_again_still_knows_that_the_server_is_away(
     assert whats(cli.directory) == [("away", "open"), ("away", "resolved")]
 
 
+@pytest.mark.nightly
 def test_a_queue_that_is_deleted_under_a_watcher_and_a_master_ends_neither(
     cli: Cli, make: Callable[..., Sequencer], link: Link, namespace: str, server: EmbeddedServer
 ) -> None:

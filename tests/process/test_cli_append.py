@@ -31,7 +31,7 @@ def ndjson(*lines: Any) -> str:
 
 def test_a_file_by_fields_of_the_body(cli: Cli, make: Callable[..., Sequencer]) -> None:
     (cli.directory / "orders.ndjson").write_text(ndjson(*[order(n) for n in range(3)], order(3, user_id="x")))
-    done = cli.run("append", "xxx_job", "orders.ndjson", *BY)
+    done = cli.call("append", "xxx_job", "orders.ndjson", *BY)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"appended 4, duplicates 0, refused 0 in \d+\.\d\d s \([\d,]+/s\)\n", done.stdout)
     assert done.stderr == "queue 'xxx_job' is new\n"
@@ -165,7 +165,7 @@ def test_bad_lines_are_skipped_and_counted_on_request(cli: Cli, seq: Sequencer) 
     ]
     good = {"group": group, "body": body, "id": "good"}
     seq.connect()
-    done = cli.run(
+    done = cli.call(
         *("append", "jobs", "--on-error", "skip", "--max-body-bytes", 100),
         input=ndjson(*[line for line, _ in bad], good, good),
     )

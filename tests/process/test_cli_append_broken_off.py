@@ -18,7 +18,7 @@ from sequencer import EmbeddedServer, Sequencer
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.testing import wait_until
-from sequencer.testing.proxy.fault_proxy import FaultProxy
+from tests.support.proxy.fault_proxy import FaultProxy
 
 if TYPE_CHECKING:
     from .conftest import Cli
@@ -55,7 +55,7 @@ def run_in_shell(cli: Cli, line: str, **environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("is_packed", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_a_full_server_is_said_with_the_first_line_not_stored_and_the_command_for_the_rest(
     cli: Cli, own: EmbeddedServer, namespace: str, is_packed: bool
 ) -> None:
@@ -146,6 +146,7 @@ def test_what_ends_it_leaves_the_command_that_goes_on_and_that_adds_nothing_twic
     assert sorted(handled) == list(range(count))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("is_second", [False, True])
 def test_an_interruption_says_what_is_true_of_the_lines_in_hand(cli: Cli, seq: Sequencer, is_second: bool) -> None:
     """The server answers late: one Ctrl-C waits for what it says, a second one does not."""

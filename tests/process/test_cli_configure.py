@@ -45,7 +45,7 @@ def test_configure_shows_the_policy_and_sets_what_is_named(
     )
     assert make().policy == wanted
 
-    changed = cli.run("configure", "jobs", "--on-late", "refuse")
+    changed = cli.call("configure", "jobs", "--on-late", "refuse")
     assert changed.stderr == ""
     assert "on_late           refuse     drop\n" in changed.stdout
     assert "dedup_window      5 s" in changed.stdout
@@ -144,24 +144,24 @@ def test_append_with_delay_time_and_replace(cli: Cli, seq: Sequencer) -> None:
 def test_consume_by_failure_policy(cli: Cli, seq: Sequencer) -> None:
     base = ("consume", "jobs", "--exec", "exit 1", "--until-empty", "--max-attempts", 1)
     seq.append_many({"group": "a", "id": f"a{n}", "score": n, "body": n} for n in range(2))
-    done = cli.run(*base, "--on-failure", "dead_letter")
+    done = cli.call(*base, "--on-failure", "dead_letter")
     assert done.returncode == 0, done.stderr
     assert "2 failed attempts, 2 dead letters" in done.stderr
     assert {dead.message.id: dead.error.type for dead in seq.dead()} == dict.fromkeys(["a0", "a1"], "CommandFailed")
 
     seq.append({}, "a", id="b")
-    end = json_of_end(cli.run(*base, "--json", "--on-failure", "drop"))
+    end = json_of_end(cli.call(*base, "--json", "--on-failure", "drop"))
     assert (end["dropped"], end["dead"], end["queue"]["dead"]) == (1, 0, 2), "of this run, and of the queue"
     assert seq.info().totals["dropped"] == 1
 
     seq.append({}, "a", id="c")
-    parked = cli.run(*base, "--park-on", " Other, CommandFailed", "--max-attempts", 9, "--on-failure", "drop")
+    parked = cli.call(*base, "--park-on", " Other, CommandFailed", "--max-attempts", 9, "--on-failure", "drop")
     assert parked.returncode == 4
     assert "1 failed attempt, 1 parked group" in parked.stderr
     assert [group.head_id for group in seq.parked()] == ["c"]
 
     seq.append({}, "b", id="d")
-    cli.run(*base, "--dead-letter-on", "sequencer.errors.CommandFailed", "--max-attempts", 9)
+    cli.call(*base, "--dead-letter-on", "sequencer.errors.CommandFailed", "--max-attempts", 9)
     assert sorted(dead.message.id for dead in seq.dead()) == ["a0", "a1", "d"]
 
 

@@ -60,13 +60,13 @@ def test_dead_letters_are_shown_whole(cli: Cli, graves: Sequencer) -> None:
     [letter] = json_of(cli, "dead", "show", "jobs", "a", "7", "--id", "x")
     assert (letter["message"]["body"], letter["message"]["score"], letter["attempts"]) == ({"n": 1}, 1.0, 1)
     assert letter["error"]["traceback"].endswith("ValueError: no x\n")
-    assert "error: no dead letter with id 'q' fits in queue 'jobs'" in refused(cli, "dead", "show", "jobs", "--id", "q")
+    assert "error: no dead letter 'q' in queue 'jobs'" in refused(cli, "dead", "show", "jobs", "--id", "q")
 
 
 def test_dead_letters_are_counted_by_error(cli: Cli, graves: Sequencer) -> None:
     assert json_of(cli, "dead", "list", "jobs", "--by-error", "--limit", 1) == {"ValueError": 2, "KeyError": 1}
     assert json_of(cli, "dead", "list", "jobs", "a", "7", "--by-error") == {"ValueError": 1}
-    assert cli.run("dead", "list", "jobs", "--by-error").stdout.split() == [
+    assert cli.call("dead", "list", "jobs", "--by-error").stdout.split() == [
         *("error", "letters", "ValueError", "2", "KeyError", "1")
     ]
 
@@ -80,11 +80,11 @@ def test_redrive_puts_back_what_fits_and_names_parked_groups(cli: Cli, graves: S
     assert done.stdout == f"redriven 2\n{hint}"
     assert ids(graves, "a", "7") == ["x", "z"], "in its own place, before what it is parked on"
     graves.append({}, ["b"], id="y", score=2, replace=True)
-    said = json.loads(cli.run("dead", "redrive", "jobs", "--all", "--json").stdout)
+    said = json.loads(cli.call("dead", "redrive", "jobs", "--all", "--json").stdout)
     stay = {"handled": 0, "changed": 0, "asked": 0, "stayed": [[["b"], "y"]]}
     assert said == {"redriven": 0, "pending": 1, "parked": [], "dry_run": False, **stay}
-    assert cli.run("dead", "redrive", "jobs", "--all", "--json").returncode == 1
-    done = cli.run("dead", "redrive", "jobs", "--all")
+    assert cli.call("dead", "redrive", "jobs", "--all", "--json").returncode == 1
+    done = cli.call("dead", "redrive", "jobs", "--all")
     assert (done.returncode, done.stderr) == (1, ""), "none was put back, as where none fits"
     assert done.stdout == (
         "redriven 0\n"
@@ -109,7 +109,7 @@ def test_what_is_left_alone_says_why_and_what_to_do(cli: Cli, graves: Sequencer,
         "handled once more, append it with --replace"
     )
     assert letter == f"  y of group b; to delete it: sequencer dead purge jobs b --id y --namespace {namespace}"
-    assert cli.run("dead", "redrive", "jobs", "--all").returncode == 1
+    assert cli.call("dead", "redrive", "jobs", "--all").returncode == 1
 
 
 @pytest.mark.parametrize(("words", "what"), [(("redrive",), "redriven"), (("purge", "--yes"), "purged")])
@@ -117,13 +117,13 @@ def test_what_fits_no_dead_letter_names_the_errors_there_are(
     cli: Cli, graves: Sequencer, words: tuple[str, ...], what: str
 ) -> None:
     for options, would in (((), "is"), (("--dry-run",), "would be")):
-        done = cli.run("dead", *words, "jobs", "--error", "Valu", *options)
+        done = cli.call("dead", *words, "jobs", "--error", "Valu", *options)
         assert (done.returncode, done.stderr) == (1, "")
         head, _, *errors, see = (" ".join(line.split()) for line in done.stdout.splitlines())
         assert head == f"no dead letter fits, so none {would} {what}; there are 3 dead letters:"
         assert errors == ["ValueError 2", "KeyError 1"]
         assert see.startswith("see: sequencer dead list jobs")
-        assert cli.run("dead", *words, "jobs", "nobody", "--json", *options).returncode == 1
+        assert cli.call("dead", *words, "jobs", "nobody", "--json", *options).returncode == 1
     graves.purge(everything=True)
     assert cli.call("dead", *words, "jobs", "--all").stdout == f"{what} 0\n"
 
@@ -169,7 +169,7 @@ def test_a_question_that_gets_no_answer_changes_nothing(cli: Cli, graves: Sequen
     [
         (("redrive", "jobs"), "error: say which dead letters: give the parts of a group, --id, --error, or --all"),
         (("redrive", "jobs", "--id", "x", "--all"), "error: --all is given together with"),
-        (("redrive", "jobs", "--id", "nope"), "error: no dead letter with id 'nope' fits in queue 'jobs'"),
+        (("redrive", "jobs", "--id", "nope"), "error: no dead letter 'nope' in queue 'jobs'"),
         (("redrive", "jobs", "--id", "nope", "--dry-run"), "error: no dead letter with id 'nope' fits"),
         (("redrive", "jobs", "--all", "--rate", 0), "error: rate=0.0 must be a number of messages a second"),
         (("purge", "jobs", "--yes"), "error: say which dead letters"),

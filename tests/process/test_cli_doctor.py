@@ -67,7 +67,7 @@ def test_wrong_use_and_a_server_that_is_not_there(cli: Cli) -> None:
         (("doctor", "--limit", 0), 2, "--limit"),
         (("doctor", "--redis", "redis://127.0.0.1:1"), 3, "is it running, and the URL right?"),
     ):
-        done = cli.run(*words)
+        done = cli.call(*words)
         assert (done.returncode, done.stdout) == (code, "")
         assert text in done.stderr
 

@@ -55,7 +55,7 @@ def test_a_dry_run_counts_by_error(cli: Cli, stuck: Sequencer) -> None:
         "others": {"ValueError": 3},
         "asked": 0,
     }
-    said = cli.run("skip", "jobs", "--error", "Lookup*", "--dry-run").stdout
+    said = cli.call("skip", "jobs", "--error", "Lookup*", "--dry-run").stdout
     assert said.startswith("2 groups would be skipped, their heads made dead letters\n")
 
 
@@ -65,7 +65,7 @@ def test_a_pattern_that_fits_nothing_names_the_errors_there_are(
 ) -> None:
     command, *more = words
     for options, would in (((), "is"), (("--dry-run",), "would be")):
-        done = cli.run(command, "jobs", "--error", "Looku", *more, *options)
+        done = cli.call(command, "jobs", "--error", "Looku", *more, *options)
         assert (done.returncode, done.stderr) == (1, "")
         what = "resumed" if command == "resume" else "skipped"
         assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
@@ -76,18 +76,18 @@ def test_a_pattern_that_fits_nothing_names_the_errors_there_are(
             f"see: sequencer parked jobs --namespace {namespace}",
         ]
     assert stuck.count_parked() == 5
-    recent = cli.run("resume", "jobs", "--since", "0.001s", "--json")
+    recent = cli.call("resume", "jobs", "--since", "0.001s", "--json")
     assert (recent.returncode, json.loads(recent.stdout)["others"]) == (1, {"ValueError": 3, "LookupError": 2})
 
 
 def test_more_groups_than_are_shown_are_counted(cli: Cli, stuck: Sequencer, namespace: str) -> None:
     stuck.append(1, group="due")
     for options, count in (((), 6), (("--state", "parked"), 5)):
-        *_, last = cli.run("groups", "jobs", *options, "--limit", 2).stdout.splitlines()
+        *_, last = cli.call("groups", "jobs", *options, "--limit", 2).stdout.splitlines()
         every = " ".join(["sequencer groups jobs", *options, "--limit", str(count), "--namespace", namespace])
         assert last == f"2 of {count}; to see all: {every}"
-        assert " of " not in cli.run("groups", "jobs", *options, "--limit", count).stdout
-    assert " of " not in cli.run("groups", "jobs", "--state", "due", "--limit", 1).stdout
+        assert " of " not in cli.call("groups", "jobs", *options, "--limit", count).stdout
+    assert " of " not in cli.call("groups", "jobs", "--state", "due", "--limit", 1).stdout
     assert len(json_of(cli, "groups", "jobs", "--limit", 2)) == 2
 
 
@@ -100,7 +100,7 @@ def test_many_are_resumed_and_a_rerun_has_nothing_to_do(cli: Cli, stuck: Sequenc
 
 
 def test_an_answer_that_no_parked_group_waits_for_is_said(cli: Cli, stuck: Sequencer) -> None:
-    done = cli.run("resume", "jobs", "--error", "Lookup*", "--again", "charge")
+    done = cli.call("resume", "jobs", "--error", "Lookup*", "--again", "charge")
     assert done.returncode == 1
     assert done.stdout.startswith("no parked group fits, so none is resumed; there are 5 parked groups:\n")
 
@@ -152,7 +152,6 @@ def test_heads_that_were_skipped_by_time_go_back_with_all_others_and_that_is_sai
         (("skip", "jobs", "g", "1", "--discard"), "error: --discard is for many groups; leave it out"),
         (("skip", "jobs", "--all", "--id", "m0"), "error: --id is for one group; leave it out"),
         (("unpause", "jobs", "g", "--all"), "error: the parts of a group are given together with --all"),
-        (("unpause", "jobs", "--dry-run"), "error: --dry-run is for --all; leave it out"),
         (("pause", "jobs", "--all"), "error: pause --all would pause each group by itself; pause the queue: sequencer"),
     ],
 )
@@ -168,12 +167,7 @@ def test_pauses_of_groups_are_lifted_at_once(cli: Cli, stuck: Sequencer) -> None
     for n in range(3):
         stuck.pause(["g", n])
     stuck.pause()
-    assert cli.call("unpause", "jobs", "--all", "--dry-run").stdout == "3 groups would be unpaused\n"
-    assert cli.call("unpause", "jobs", "--all").stdout == "unpaused 3 of 3 groups\n"
-    for options, would in (((), "is"), (("--dry-run",), "would be")):
-        none = cli.run("unpause", "jobs", "--all", *options)
-        said = f"no group is paused by itself, so none {would} unpaused; there are 5 parked groups:\n"
-        assert (none.returncode, none.stdout.startswith(said)) == (1, True), none.stdout
+    assert cli.call("unpause", "jobs", "--all").stdout == "unpaused 3 groups\n"
     assert (stuck.paused_groups(), stuck.info().is_paused) == ([], True)
 
 
@@ -193,13 +187,13 @@ def test_parked_says_how_many_there_are_and_what_fixes_all(cli: Cli, stuck: Sequ
 
 
 def test_a_skip_names_what_it_removes_and_what_puts_it_back(cli: Cli, stuck: Sequencer, namespace: str) -> None:
-    assert "group g 1 stands at 'm0' by now, not at 'm1'" in refused(cli, "skip", "jobs", "g", "1", "--id", "m1")
+    assert "group g 1 stands at 'm0' now, not at 'm1'" in refused(cli, "skip", "jobs", "g", "1", "--id", "m1")
     done = cli.call("skip", "jobs", "g", "1", "--id", "m0")
     back = f"sequencer unskip jobs g 1 --id m0 --namespace {namespace}"
     puts_back = "this puts it back, behind what is handled meanwhile"
     assert done.stderr == f"removed m0 from group g 1, which goes on; until the next skip, {puts_back}: {back}\n"
     assert '"id":"m0"' in done.stdout
-    assert cli.run(*back.split()[1:]).stdout == "m0 is back in group g 1\n"
+    assert cli.call(*back.split()[1:]).stdout == "m0 is back in group g 1\n"
     assert [message.id for message in stuck.peek(["g", 1])] == ["m0", "m1"]
     assert "no skipped message of group g 1 is kept" in refused(cli, "unskip", "jobs", "g", "1")
     done = cli.call("skip", "jobs", "g", "2", "--dead-letter")
@@ -210,7 +204,7 @@ def test_a_skip_names_what_it_removes_and_what_puts_it_back(cli: Cli, stuck: Seq
 
 def test_a_skip_of_one_group_says_what_it_would_do(cli: Cli, stuck: Sequencer, namespace: str) -> None:
     for options, what in (((), "remove m0"), (("--dead-letter",), "make a dead letter of m0")):
-        done = cli.run("skip", "jobs", "g", "1", "--dry-run", *options)
+        done = cli.call("skip", "jobs", "g", "1", "--dry-run", *options)
         assert done.stdout.startswith(f"would {what}: group g 1 is parked on m0 after 1 failed attempt (")
     assert "m7 did not fail: skip refuses that, unless a lease ran out at it; group g 1 is parked on m0" in refused(
         cli, "skip", "jobs", "g", "1", "--dry-run", "--id", "m7"
@@ -224,21 +218,21 @@ def test_a_skip_of_one_group_says_what_it_would_do(cli: Cli, stuck: Sequencer, n
 
 
 def test_a_list_of_several_errors_names_the_command_of_each(cli: Cli, stuck: Sequencer, namespace: str) -> None:
-    said = cli.run("parked", "jobs").stdout
+    said = cli.call("parked", "jobs").stdout
     alike = "sequencer resume jobs --error {} --namespace " + namespace
     values, lookups = (alike.format(name) for name in ("ValueError", "LookupError"))
     assert said.endswith(f"those of LookupError: {lookups}\nthose of ValueError: {values}\n")
-    assert cli.run(*lookups.split()[1:]).stdout == "resumed 2 of 2 groups\n"
-    assert "those of" not in cli.run("parked", "jobs").stdout
+    assert cli.call(*lookups.split()[1:]).stdout == "resumed 2 of 2 groups\n"
+    assert "those of" not in cli.call("parked", "jobs").stdout
 
 
 def test_parked_groups_are_counted_by_error(cli: Cli, stuck: Sequencer, namespace: str) -> None:
     assert json_of(cli, "parked", "jobs", "--by-error", "--limit", 1) == {"ValueError": 3, "LookupError": 2}
-    said = cli.run("parked", "jobs", "--by-error").stdout
+    said = cli.call("parked", "jobs", "--by-error").stdout
     table, _, commands = said.partition("to let all of them go on: ")
     assert [line.split() for line in table.splitlines()[1:]] == [["ValueError", "3"], ["LookupError", "2"]]
     assert f"sequencer resume jobs --error LookupError --namespace {namespace}\n" in commands
-    assert "sequencer resume jobs --all" in cli.run("parked", "jobs", "--limit", "1").stdout
+    assert "sequencer resume jobs --all" in cli.call("parked", "jobs", "--limit", "1").stdout
 
 
 def test_the_end_of_a_run_names_what_fixes_all(cli: Cli, stuck: Sequencer, namespace: str) -> None:
@@ -286,5 +280,5 @@ def test_ctrl_c_says_how_far_it_came_and_the_same_command_goes_on(cli: Cli, stuc
         r"interrupted resuming at [12] of 5; what was sent last may be done too; the same command goes on\n",
         running.stderr,
     )
-    assert cli.run("resume", "jobs", "--all").stdout.startswith("resumed ")
+    assert cli.call("resume", "jobs", "--all").stdout.startswith("resumed ")
     assert stuck.count_parked() == 0

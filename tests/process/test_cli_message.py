@@ -112,7 +112,7 @@ A = ("reschedule", "jobs", "a", "--id", "x")
     ("words", "said"),
     [
         (("cancel", "jobs", "a", "--id", "q"), "error: message 'q' of group a is not pending in queue 'jobs'"),
-        (("cancel", "jobs", "held", "--id", "h"), "may be in a consumer's hands just now"),
+        (("cancel", "jobs", "held", "--id", "h"), "may be with a consumer just now"),
         (("reschedule", "jobs", "a", "--id", "q", "--delay", 1), "error: message 'q' of group a is not pending"),
         (A, "error: no time given"),
         ((*A, "--delay", -1), "'-1' must be a number of seconds, or text like"),

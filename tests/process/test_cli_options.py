@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 import typer.main
 
 from sequencer import Message, Sequencer, SetAside, __version__
+from sequencer.cli.main import COMMANDS
 from sequencer.net.link import Link
 from sequencer.testing import wait_until
 
@@ -83,8 +85,6 @@ def test_only_what_describes_a_deployment_has_a_variable() -> None:
 
 def test_a_call_imports_the_file_of_its_command() -> None:
     """A command that no file names could not be called; one that is named twice would be imported with another's."""
-    from sequencer.cli.main import SUBJECTS
-
     found = [(one.callback, name) for name, one in commands().commands.items() if one.callback]
     below = [
         (next(iter(one.commands.values())).callback, name)
@@ -92,10 +92,11 @@ def test_a_call_imports_the_file_of_its_command() -> None:
         if not one.callback
     ]
     files = {name: callback.__module__.removeprefix("sequencer.cli.") for callback, name in found + below}
-    assert files == {name: file for file, names in SUBJECTS.items() for name in names}
+    assert files == {name: file for name, (file, _, _) in COMMANDS.items() if " " not in name}
     asked = "import sys; from sequencer.cli.main import import_commands as c; c(sys.argv[1:]); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", asked, "info", "jobs"], capture_output=True, text=True, check=True)
-    assert {"sequencer.cli.show"} == {f"sequencer.cli.{file}" for file in SUBJECTS} & {*loaded.stdout.split()}
+    of_commands = {f"sequencer.cli.{file}" for file, _, _ in COMMANDS.values()}
+    assert of_commands & {*loaded.stdout.split()} == {"sequencer.cli.show"}
 
 
 def test_a_variable_deletes_nothing(cli: Cli, seq: Sequencer) -> None:
@@ -157,12 +158,31 @@ def test_version_help_and_no_arguments(cli: Cli) -> None:
     assert cli.run("--version").stdout == f"sequencer {__version__}\n"
     told = cli.run("--help")
     assert told.returncode == 0
-    assert all(f"  {name} " in told.stdout for name in commands().commands)
     assert "Exit codes: 0 fine, 1 gave up" in told.stdout
     for words in ((), ("fly",), ("consume", "jobs", "--fly")):
         assert cli.run(*words).returncode == 2
 
 
+def test_help_has_a_line_for_each_command_in_its_panel(cli: Cli) -> None:
+    rows = cli.run("--help", COLUMNS="80").stdout.partition("Produce and consume")[2].splitlines()
+    lines = [line.strip("│ ").split()[0] for line in rows if line.startswith("│")]
+    assert lines == [name for name in COMMANDS if " " not in name], "none takes two lines, and in this order"
+
+
+@pytest.mark.parametrize("name", [name for name, (_, _, example) in COMMANDS.items() if example])
+def test_each_command_has_an_example_that_it_takes(name: str) -> None:
+    *above, last = name.split()
+    command: Any = commands()
+    for word in [*above, last]:
+        command = command.commands[word]
+    example = COMMANDS[name][2]
+    assert command.epilog == f"Example: `sequencer {example}`"
+    words = example.removeprefix(f"{name}").split()
+    given, _, _ = command.make_parser(click.Context(command)).parse_args(words)
+    assert set(given) <= {one.name for one in command.params}
+
+
+@pytest.mark.nightly
 def test_shell_completion(cli: Cli) -> None:
     def bash(line: str, **environment: str) -> str:
         done = subprocess.run(
@@ -274,7 +294,7 @@ def test_the_demo_is_clean_and_leaves_nothing(cli: Cli, short_path: Path) -> Non
     assert list(short_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.nightly)])
 def test_a_demo_that_is_stopped_leaves_nothing(cli: Cli, short_path: Path, number: signal.Signals) -> None:
     del cli.environment["SEQUENCER_REDIS"]
     demo = cli.start("demo", "-n", 2, "--messages", 200_000, TMPDIR=str(short_path))

@@ -36,7 +36,10 @@ END = b"\x1e"
 """No command writes it."""
 ODD = ["a b", "it's", "\u202ex\x85"]
 """Parts of a group, each of which would be another in a careless command line."""
-OTHERS = ["--help", "--version", "acl admin", "append jobs", "configure jobs", "server status", "demo --help", "info"]
+FEW = ["peek", "info", "append jobs", "doctor", "--help", "consume jobs --until-empty --exec true --json"]
+"""One of each way to print. The rest prints by the same functions."""
+OTHERS = ["--help", "--version", "acl admin", "append jobs", "configure jobs", "server status", "demo --help"]
+REST = sorted({*of_a_queue(), *OTHERS} - {*FEW})
 
 
 class Takers(NamedTuple):
@@ -70,7 +73,7 @@ def commands(takers: Takers, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-@pytest.mark.parametrize("name", [*of_a_queue(), *OTHERS, "consume jobs --until-empty --exec true --json"])
+@pytest.mark.parametrize("name", FEW + [pytest.param(name, marks=pytest.mark.nightly) for name in REST])
 def test_no_command_breaks_where_nobody_takes_what_it_says(
     cli: Cli, make: Callable[..., Sequencer], takers: Takers, commands: Ready, name: str
 ) -> None:
@@ -149,10 +152,9 @@ def on_terminal(cli: Cli, *words: str, columns: int, rows: int = 24, until: str 
     return seen.decode().replace("\r\n", "\n")
 
 
-@pytest.mark.parametrize("columns", [40, 80])
-def test_a_group_is_copied_from_a_narrow_terminal(cli: Cli, seq: Sequencer, columns: int) -> None:
+def test_a_group_is_copied_from_a_narrow_terminal(cli: Cli, seq: Sequencer) -> None:
     seq.append(1, ODD, id="an id of 40 characters, with blanks in it", delay=600)  # due, it would soon be no_consumers
-    shown = on_terminal(cli, "groups", "jobs", columns=columns).splitlines()
+    shown = on_terminal(cli, "groups", "jobs", columns=40).splitlines()
     assert "\u202e" not in shown[1]
     line = shown[1]
     group = line[: line.index("$'\\xe2") + len("$'\\xe2\\x80\\xaex\\xc2\\x85'")]
@@ -213,10 +215,8 @@ def screen(cli: Cli, environment: dict[str, str]) -> Iterator[Callable[..., str]
     os.close(its)
 
 
-@pytest.mark.parametrize(
-    "environment", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}]
-)
-def test_an_ascii_terminal_gets_ascii(cli: Cli, seq: Sequencer, environment: dict[str, Any]) -> None:
+def test_an_ascii_terminal_gets_ascii(cli: Cli, seq: Sequencer) -> None:
+    environment: dict[str, Any] = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
     seq.append("\u4e2d", ["müller"], id="\xfc")
     with screen(cli, environment) as shown_by:
         for words in (
@@ -239,6 +239,7 @@ def test_an_ascii_terminal_gets_ascii(cli: Cli, seq: Sequencer, environment: dic
     assert '"group":["m\\u00fcller"]' in printed
 
 
+@pytest.mark.nightly
 def test_a_log_on_an_ascii_terminal_is_ascii(cli: Cli, seq: Sequencer) -> None:
     seq.append(1, "müller")
     words = ("consume", "jobs", "--exec", "exit 1", "--until-empty", "--max-attempts", "1")

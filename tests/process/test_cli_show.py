@@ -89,7 +89,7 @@ def test_tables_are_whole_where_no_terminal_limits_them(cli: Cli, queue: Sequenc
         (("parked", "jobs"), ["parked 7:%", "parked-0", "Park: no such item"]),
         (("peek", "jobs", "due", "7:%"), ["score", "appended", "due-0", "due-1", '{"n":1}']),
     ):
-        table = cli.run(*words).stdout
+        table = cli.call(*words).stdout
         assert [text for text in shown if text not in table] == [], f"missing in the table of {words}: {table}"
 
 
@@ -130,7 +130,7 @@ def test_peek_shows_the_next_messages_in_order(cli: Cli, queue: Sequencer) -> No
 
 def test_peek_and_groups_tell_the_same_attempts(cli: Cli, queue: Sequencer) -> None:
     [info] = json_of(cli, "groups", "jobs", "--state", "parked")
-    names, line, *_ = cli.run("peek", "jobs", *info["group"]).stdout.splitlines()
+    names, line, *_ = cli.call("peek", "jobs", *info["group"]).stdout.splitlines()
     assert dict(zip(names.split(), line.split(), strict=False))["attempts"] == str(info["attempts"]) == "1"
 
 
@@ -148,11 +148,11 @@ def test_parked_groups_are_shown_resumed_and_skipped(cli: Cli, queue: Sequencer)
     assert cli.call("resume", "jobs", "waiting", "7:%").stdout == "group waiting 7:% goes on\n"
     assert cli.call("parked", "jobs").stdout == "no parked groups\n"
     for words, said in (
-        (("skip", "jobs", "due", "7:%"), "has no failed head to skip"),
+        (("skip", "jobs", "due", "7:%"), "has no failed head"),
         (("skip", "jobs", "leased", "7:%"), " s unless it is prolonged; if its handler hangs, end that process (on "),
         (("resume", "jobs", "nobody"), "group nobody has no messages in queue 'jobs'"),
     ):
-        wrong = cli.run(*words)
+        wrong = cli.call(*words)
         assert wrong.returncode == 2
         assert said in wrong.stderr
         assert wrong.stderr.startswith("error: ")
@@ -190,7 +190,7 @@ def test_texts_of_producers_are_shown_as_they_are(cli: Cli, make: Callable[..., 
         (("parked", "jobs"), ["'[/b]' '[g]'", "Park: no [items] in [/shelf]"]),
         (("peek", "jobs", "a"), ["clear", "screen"]),
     ):
-        done = cli.run(*words, COLUMNS="200")
+        done = cli.call(*words, COLUMNS="200")
         assert done.returncode == 0, done.stderr
         assert [text for text in shown if text not in done.stdout] == []
         assert "\x1b" not in done.stdout, "no escape sequence of a producer reaches the terminal"

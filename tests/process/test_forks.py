@@ -56,7 +56,7 @@ def handle(message): ...
 """
 
 
-@pytest.mark.parametrize("handler", ["in_main", "in_thread"])
+@pytest.mark.parametrize("handler", ["in_main", pytest.param("in_thread", marks=pytest.mark.nightly)])
 def test_a_forked_child_of_a_consumer_has_the_signals_of_a_plain_script(cli: Cli, work: Work, handler: str) -> None:
     (cli.directory / "forks.py").write_text(FORKS)
     work.add("a", {})
@@ -65,6 +65,7 @@ def test_a_forked_child_of_a_consumer_has_the_signals_of_a_plain_script(cli: Cli
     assert json.loads((cli.directory / "ends").read_text()) == [-15, -1, -12, 77]
 
 
+@pytest.mark.nightly
 def test_a_forked_child_of_a_program_that_consumes_has_the_signals_of_that_program(seq: Sequencer) -> None:
     seq.append(1, group="g")
     found = list[int]()

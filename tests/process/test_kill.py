@@ -6,6 +6,8 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
+import pytest
+
 from sequencer.testing import wait_until
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ def test_a_killed_consumer_delays_its_group_by_one_lease(cli: Cli, work: Work) -
     assert work.states() == {}
 
 
+@pytest.mark.nightly
 def test_the_message_that_kills_is_named_at_the_first_death_and_no_other(cli: Cli, work: Work, namespace: str) -> None:
     """However fast it does that; what the consumer holds beside it is innocent."""
     (cli.directory / "killer.py").write_text(
@@ -143,6 +146,7 @@ def test_a_finished_message_is_acknowledged_while_the_next_handler_runs(cli: Cli
     assert work.verdict().is_clean(), work.verdict()
 
 
+@pytest.mark.nightly
 def test_groups_not_begun_are_given_back_while_a_handler_blocks(cli: Cli, work: Work) -> None:
     names = [f"g{number:02d}" for number in range(32)]
     for name in names:

@@ -65,7 +65,7 @@ def clean(*texts: str) -> None:
         assert WRONG not in text
 
 
-@pytest.mark.parametrize("form", ["user", "query"])
+@pytest.mark.parametrize("form", ["user", pytest.param("query", marks=pytest.mark.nightly)])
 def test_a_password_is_used_and_shown_nowhere(cli: Cli, secured: str, form: str) -> None:
     url = f"redis://{secured}/0?password={CANARY}" if form == "query" else f"redis://default:{CANARY}@{secured}/0"
     words = [f"--redis={url}"] if form == "query" else ["--redis", url]
@@ -152,6 +152,7 @@ def test_a_password_is_in_no_command_line_and_in_no_environment_of_a_consumer_or
     clean(written, consume.stdout, consume.stderr)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="environments can't be read here")
 def test_run_shows_the_password_in_no_process_and_no_answer_but_its_own_environment(cli: Cli, secured: str) -> None:
     """The file names the variable that holds it, and those of a target. The app finds the server; the check has a
@@ -174,7 +175,7 @@ def test_run_shows_the_password_in_no_process_and_no_answer_but_its_own_environm
     checked = cli.run("run", "--check", "--json")
     assert checked.returncode == 0, checked.stderr
     running = cli.start("--log-level", "DEBUG", "run")
-    running.wait_for("jobs: check says: 0 due")
+    running.wait_for("jobs: check failed: 0 due")
     said = cli.run("run", "--status", "--json")
     assert said.returncode == 0
     wait_until((cli.directory / "environment").exists, PATIENCE_S, "the command ran")
@@ -190,7 +191,7 @@ def test_run_shows_the_password_in_no_process_and_no_answer_but_its_own_environm
     clean(written, checked.stdout, checked.stderr, said.stdout, said.stderr, running.stdout, running.stderr)
 
 
-@pytest.mark.parametrize("is_variable", [False, True])
+@pytest.mark.parametrize("is_variable", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_a_command_is_given_the_url_where_that_is_asked_for(cli: Cli, secured: str, is_variable: bool) -> None:
     url = f"redis://:{CANARY}@{secured}"
     line = '{"group": ["a"], "body": 1}\n'

@@ -74,6 +74,7 @@ def test_a_queue_whose_consumers_die_is_down_and_the_others_go_on(
         assert "mails: pool back: after" in caplog.text
 
 
+@pytest.mark.nightly
 def test_a_reload_attempts_a_queue_that_is_down_at_once(
     cli: Cli, scene: RunScene, server: EmbeddedServer, namespace: str
 ) -> None:
@@ -167,6 +168,7 @@ def test_who_leaves_finishes_its_message_and_one_hot_group_gets_no_second_consum
     assert len(scene.ids("mails", "begun")) == 2, "nothing was interrupted"
 
 
+@pytest.mark.nightly
 def test_who_is_busy_stays(
     scene: RunScene, server: EmbeddedServer, namespace: str, hasty: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +205,7 @@ def test_all_queues_share_what_the_host_may_run(
         scene.wait_handled("mails", 5)
 
 
+@pytest.mark.nightly
 def test_one_early_death_does_not_freeze_the_number_of_consumers(
     scene: RunScene, server: EmbeddedServer, namespace: str, hasty: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +240,7 @@ def test_a_queue_that_grows_leaves_room_for_the_others(
         master.stop()
 
 
+@pytest.mark.nightly
 def test_a_reload_with_other_queues_starts_no_more_than_the_host_may_run(
     scene: RunScene,
     server: EmbeddedServer,
@@ -265,6 +269,7 @@ def events(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.event for record in caplog.records if hasattr(record, "event")]
 
 
+@pytest.mark.nightly
 def test_a_file_that_raises_what_nobody_foresaw_is_no_reload(
     scene: RunScene,
     server: EmbeddedServer,
@@ -317,10 +322,10 @@ def test_what_the_check_of_a_queue_returns_is_told_once(
         lease.park(next(iter(lease)), "no")
     with scene.master(server.url, namespace) as master:
         for text in (
-            "orders: check says: 1 parked",
-            "mails: check says: the check failed: ValueError: no such table",
-            "bills: check says: odd:number returned 5, which is neither text nor None",
-            "notes: check says: the check can't be called: module 'odd' has no 'nothing'",
+            "orders: check failed: 1 parked",
+            "mails: check failed: the check failed: ValueError: no such table",
+            "bills: check failed: odd:number returned 5, which is neither text nor None",
+            "notes: check failed: the check can't be called: module 'odd' has no 'nothing'",
         ):
             wait_until(partial(lambda said: said in caplog.text, text), PATIENCE_S, text)
         make("others").append({}, group="a")

@@ -80,6 +80,7 @@ def test_the_second_signal_interrupts_the_handler_and_releases_its_group(
         assert "again to kill them" in running.stderr
 
 
+@pytest.mark.nightly
 def test_a_consumer_that_has_no_processor_meanwhile_is_told_of_both_signals(cli: Cli, work: Work) -> None:
     """Two signals of the same number that wait for a process are one; found on a machine that was busy."""
     work.add("a", {"gate": "never"})
@@ -113,6 +114,7 @@ def test_the_third_signal_kills_and_leaves_the_group_to_its_lease(cli: Cli, work
     assert work.states() == {"a": "leased"}
 
 
+@pytest.mark.nightly
 def test_an_idle_command_stops_at_once(cli: Cli, work: Work) -> None:
     work.add("a", {})
     consume = cli.start(*COMMAND, "-n", 2)
@@ -147,6 +149,7 @@ def test_a_command_for_each_message_is_killed_with_its_consumer_at_the_second_si
     assert work.head("a") == ("a-0", 1)
 
 
+@pytest.mark.nightly
 def test_the_suite_under_nohup_sends_signals_that_are_heard() -> None:
     """What pytest ignores, the processes that tests start would ignore too."""
     code = "import signal, tests.conftest; print(signal.getsignal(signal.SIGHUP).name)"

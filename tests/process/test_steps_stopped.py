@@ -168,6 +168,7 @@ def gifts(make: Callable[..., Sequencer]) -> Sequencer:
 M2 = [("m2", "a"), ("m2", "b"), ("m2", "c"), ("m2", "Finished")]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("shape", ["automatic", "inline"])
 def test_what_a_consumer_writes_after_its_lease_is_refused(cli: Cli, gifts: Sequencer, link: Link, shape: str) -> None:
     scene = Scene(cli, gifts, link, shape)
@@ -205,6 +206,7 @@ def test_a_once_step_of_one_that_stood_still_is_a_question_and_never_runs_again(
     assert ran == [("m1", "a"), ("m1", "b"), ("m1", "c"), *M2[:3]], "each once, in the order of the messages"
 
 
+@pytest.mark.nightly
 def test_an_old_one_without_its_guards_is_found(cli: Cli, gifts: Sequencer, link: Link) -> None:
     """It goes on with the next step, beside its successor."""
     scene = Scene(cli, gifts, link, "automatic", WITHOUT_GUARDS)

@@ -18,7 +18,7 @@ from sequencer.testing import wait_until
 if TYPE_CHECKING:
     from .conftest import Cli
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 PATIENCE_S = 60.0
 STEPS = {"v1": ("prepare", "charge", "points", "stamp", "mail"), "v2": ("points", "label", "charge", "prepare")}
 """In their order. `v2` has retired `mail`, and it lacks `stamp`, which is only `v1`'s to do."""

@@ -96,6 +96,7 @@ def test_a_consumer_is_recycled_after_max_messages(cli: Cli, work: Work) -> None
     assert "dead consumer" not in consume.stderr
 
 
+@pytest.mark.nightly
 def test_a_consumer_is_recycled_after_max_age(cli: Cli, work: Work) -> None:
     work.add("a", {})
     consume = cli.start(*APP, "--max-age", 0.3)
@@ -139,17 +140,6 @@ def test_a_server_that_is_not_there_is_said(cli: Cli, command: str) -> None:
     assert done.stderr.endswith("is it running, and the URL right?\n")
 
 
-def test_parked_groups_at_the_end_are_said(cli: Cli, work: Work) -> None:
-    work.add("bad", {"fail": "no such item"}, {})
-    work.add("good", {}, {})
-    done = cli.run(*APP, "--max-attempts", 2, "--backoff", 0.01, "--until-empty")
-    assert done.returncode == 4
-    assert "2 failed attempts, 1 parked group" in done.stderr
-    assert "queue jobs now: 2 messages, 1 parked group" in done.stderr
-    assert work.states() == {"bad": "parked"}
-    assert [event["attempt"] for event in work.events("begun", "bad-0")] == [1, 2]
-
-
 def test_an_exit_out_of_a_handler_is_a_death_and_parks_its_group_in_the_end(cli: Cli, work: Work) -> None:
     """Whatever its status, also one by which a consumer says that it is drained, recycled or misused. After as many
     deaths in a row at a start the service gives up; these consumers had begun.
@@ -167,6 +157,7 @@ def test_an_exit_out_of_a_handler_is_a_death_and_parks_its_group_in_the_end(cli:
     assert len(work.events("handled")) == 2
 
 
+@pytest.mark.nightly
 def test_what_a_killed_consumer_had_handled_counts_also_of_the_group_in_hand(cli: Cli, work: Work) -> None:
     work.add("a", {}, {}, {}, {"gate": "never"})
     consume = cli.start(*APP, "--json", "--lease", 20)
@@ -180,6 +171,7 @@ def test_what_a_killed_consumer_had_handled_counts_also_of_the_group_in_hand(cli
     assert (told["handled"], told["unreported"]) == (3, 1), "the group in progress ended with the next consumer"
 
 
+@pytest.mark.nightly
 def test_the_summary_says_that_it_may_count_too_few(cli: Cli, work: Work) -> None:
     """A consumer was killed before its next report. One that ends by itself has reported."""
     work.add("a", {}, {}, {"gate": "never"})

@@ -19,7 +19,7 @@ from sequencer.net.link import Link
 from sequencer.server import find_binary
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
-from sequencer.testing.proxy.fault_proxy import FaultProxy
+from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.shard import Shard
 

@@ -18,6 +18,7 @@ from sequencer.store.keys import ShardKeys, shard_keys
 
 from ..support.alert_record import AGAIN, GAP, HOLD, SETTLE, STALE, Incidents, Offer, Record
 from ..support.changed_script import changed_script
+from ..support.examples import examples
 
 NOW_US, SECOND = 1_700_000_000_000_000, 1_000_000
 TIMES = AlertTimes(SETTLE, GAP, AGAIN, HOLD, STALE)
@@ -89,7 +90,7 @@ def keys(namespace: str) -> ShardKeys:
     return shard_keys(namespace, "jobs", 0)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEP, min_size=15, max_size=40))
 def test_the_script_does_what_the_rules_say(link: Link, keys: ShardKeys, steps: list[Any]) -> None:
     link.command("DEL", keys.alerts)

@@ -26,8 +26,8 @@ from sequencer.net.link import Link
 from sequencer.settings.body_fields import BodyFields
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
-from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.testing.wire import Wire, wired
+from tests.support.proxy.fault_proxy import FaultProxy
 
 from .conftest import command
 

@@ -129,7 +129,7 @@ def test_a_policy_that_is_refused_leaves_nothing_behind(
     async def refused() -> None:
         async with client(server.url, namespace, reorder_window=5) as session:
             with pytest.raises(ConfigurationError, match="reorder_window=5 with sequence=True"):
-                await session.shards()
+                await session.shards(register=True)
             make(dedup_window=7).connect()
             net: Net = session.net
             assert (await net.read("", [("MULTI",), ("PING",), ("EXEC",)]))[-1] == [b"PONG"]

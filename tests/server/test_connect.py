@@ -20,7 +20,7 @@ import sequencer.net.endpoint
 import sequencer.server
 from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.errors import ConfigurationError, ServerError, ServerNotUsable, ServerUnavailable
-from sequencer.net.link import CHECK_EVERY_S
+from sequencer.net.link import CHECK_EVERY_S, REFRESH_EVERY_S
 from sequencer.server import default_directory, find_binary
 
 from ..support.link_clock import stopped_clock
@@ -49,7 +49,7 @@ def test_a_server_that_will_evict_is_told_of_once_and_refused_when_it_does(
     with Sequencer("q", f"unix://{path}") as seq:
         for n in range(2):
             seq.append(n, "g")
-            clock.now += CHECK_EVERY_S + 1
+            clock.now += REFRESH_EVERY_S + 1
         (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
         assert "as soon as maxmemory is set; fix: CONFIG SET maxmemory-policy noeviction" in said
         assert said.endswith(f"sequencer doctor --redis unix://{path}")

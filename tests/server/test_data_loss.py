@@ -223,11 +223,11 @@ def test_a_look_beside_a_registration_does_not_undo_it(admin: Link, monkeypatch:
         async def slow(self: GenerationSearch) -> Any:
             if todo:
                 todo.clear()
-                await seq._session.shards(role="append")
+                await seq._session.shards("append")
             return await search(self)
 
         monkeypatch.setattr(GenerationSearch, "run", slow)
-        finish(seq._session.shards(register=False))
+        finish(seq._session.shards())
         lose_everything(admin)
         assert seq.info().backlog == 0
     assert shards_of(admin) == 4

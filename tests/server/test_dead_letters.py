@@ -12,7 +12,7 @@ from sequencer import Message, Park, Sequencer, SetAside, calls
 from sequencer.errors import ConfigurationError, MessageNotFound
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
-from sequencer.testing.proxy.fault_proxy import FaultProxy
+from tests.support.proxy.fault_proxy import FaultProxy
 
 
 class NoStockError(ValueError):

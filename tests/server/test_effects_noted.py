@@ -257,7 +257,7 @@ def test_a_letter_that_is_not_listed_is_told_of_once(seq: Sequencer, keys: Shard
 def test_an_answer_for_a_group_in_hand_says_who_holds_it(seq: Sequencer, keys: ShardKeys, link: Link) -> None:
     seq.append(1, "g", id="m1")
     note(seq, keys, link, release=False)
-    with pytest.raises(GroupBusy, match=r"group g is held by me for .* with m1 first"):
+    with pytest.raises(GroupBusy, match=r"group g is held by me for "):
         seq.resume("g", done={"charge": 1})
     assert kept_ledger(keys, link) == LEDGER
 

@@ -19,8 +19,8 @@ from sequencer.errors import DataError, OutcomeUnknown, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
-from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.texts.events import Event
+from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.background import Background
 from ..support.handling import ctrl_c
@@ -89,15 +89,11 @@ def test_the_commands_of_a_parked_group_show_and_fix_it(
     seq.append(1, group=["1002", "a b", "it's", "-x", "new\nline", "\x1b[2J", 'say "hi" $HOME `ls`'], id="evt-1")
     seq.consume(fail, until_empty=True)
     (parked,) = records("group parked")
-    _, _, commands = parked.getMessage().partition("; see: ")
-    see, _, fixes = commands.partition("; then: ")
-    fix, _, skip = fixes.partition("; or without this message: ")
-    assert (see, fix, skip) == (parked.see, parked.fix, parked.skip)
-    assert "is parked on evt-1 after 1 failed attempt (NoStock: none for evt-1)" in shell(see)
-    assert "goes on" in shell(fix)
+    assert "is parked on evt-1 after 1 failed attempt (NoStock: none for evt-1)" in shell(parked.inspect)
+    assert "goes on" in shell(parked.retry)
     assert not seq.parked()
     seq.consume(fail, until_empty=True)
-    shell(skip)
+    shell(parked.skip)
     assert seq.info().backlog == 0
 
 
@@ -113,8 +109,8 @@ def test_the_commands_of_a_dead_letter_show_it_and_put_it_back(
     seq.consume(handler, until_empty=True)
     (dead,) = records("dead letter")
     assert (dead.levelname, dead.exc_info[0]) == ("ERROR", SetAside)
-    assert "SetAside: bad data" in shell(dead.see)
-    assert "1" in shell(dead.fix)
+    assert "SetAside: bad data" in shell(dead.inspect)
+    assert "1" in shell(dead.retry)
     assert seq.dead() == []
     assert seq._emitter.counts.dead == 1
 
@@ -183,8 +179,8 @@ def test_a_gap_is_told_when_it_begins_and_when_it_parks_its_group(
     assert (parked.levelname, parked.id, parked.exc_info) == ("ERROR", "n4", None)
     assert [(one.name, one.error) for one in seen] == [("group parked", None)]
     assert (seq._emitter.counts.parked, seq._emitter.counts.failed) == (1, 0)
-    assert "missing before 4" in shell(parked.see)
-    assert "stepped over 2 to 3" in shell(parked.fix)
+    assert "missing before 4" in shell(parked.inspect)
+    assert "stepped over 2 to 3" in shell(parked.skip)
 
 
 def test_groups_that_a_claim_ahead_parked_are_told_also_when_the_consumer_stops_before_it_asks(
@@ -229,8 +225,8 @@ def test_a_broken_group_is_named(
     assert handled == [("good",)]
     (broken,) = records("group broken")
     assert (broken.levelname, broken.group) == ("ERROR", ["bad"])
-    assert "WRONGTYPE" in broken.getMessage()
-    assert broken.see.startswith("sequencer doctor jobs")
+    assert "WRONGTYPE" in broken.error
+    assert broken.inspect.startswith("sequencer doctor jobs")
     assert [(one.name, one.error) for one in seen] == [("group broken", None)]
     seq.resume("bad")
     seq.claim().release()
@@ -305,7 +301,7 @@ def test_what_goes_wrong_beside_a_handler_is_told_and_tried_again(
     seq = make()
     seq.append(1, group="g")
     seq.consume(lambda message: wait_until(lambda: not failures), until_empty=True)
-    said = records("leases not kept")
+    said = records("renewal failed")
     assert [one.error for one in said] == ["unforeseen", "foreign data"]
     assert [one.levelname for one in said] == ["ERROR", "ERROR"]
     assert [bool(one.exc_info) for one in said] == [True, False], "a traceback where nobody foresaw it"
@@ -325,7 +321,6 @@ def test_groups_that_can_not_be_given_back_are_told(
         seq.consume(handler)
     (said,) = records("groups not released")
     assert said.levelname == "WARNING"
-    assert "they wait until their leases end" in said.getMessage()
     link.command("ZADD", shard_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
 
 

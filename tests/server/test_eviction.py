@@ -26,7 +26,7 @@ import pytest
 from sequencer import ClaimLimits, Message, Sequencer
 from sequencer.calls.claim import claim
 from sequencer.errors import LeaseLost, ServerNotUsable
-from sequencer.net.link import CHECK_EVERY_S, Link
+from sequencer.net.link import CHECK_EVERY_S, REFRESH_EVERY_S, Link
 from sequencer.settings.pace import SILENT_S
 from sequencer.store.keys import registry_key, shard_keys
 from sequencer.testing import wait_until
@@ -80,7 +80,7 @@ def calls_of(admin: Link, command: str) -> int:
 
 
 def test_the_figures_that_readers_are_told() -> None:
-    assert (CHECK_EVERY_S, CHECK_EVERY_S) == (2.0, 60.0)
+    assert (CHECK_EVERY_S, REFRESH_EVERY_S) == (2.0, 60.0)
 
 
 def test_a_busy_producer_notices_within_seconds(admin: Link, clock: LinkClock, seq: Sequencer) -> None:
@@ -133,7 +133,7 @@ def test_an_idle_consumer_notices_at_its_next_look(admin: Link, clock: LinkClock
     def go_on() -> None:
         wait_until(lambda: not admin.command("EXISTS", KEYS.order("g")))
         begin_to_evict(admin)
-        clock.now += CHECK_EVERY_S + 1
+        clock.now += REFRESH_EVERY_S + 1
 
     other = threading.Thread(target=go_on)
     other.start()
@@ -153,7 +153,7 @@ def test_a_lease_is_renewed_beside_a_handler_whatever_the_server_became(
     def handle(_: Message) -> None:
         before = float(admin.command("ZSCORE", KEYS.schedule, "g"))
         begin_to_evict(admin)
-        clock.now += CHECK_EVERY_S + 1
+        clock.now += REFRESH_EVERY_S + 1
         wait_until(lambda: float(admin.command("ZSCORE", KEYS.schedule, "g")) > before)
 
     with pytest.raises(ServerNotUsable, match=EVICTS):

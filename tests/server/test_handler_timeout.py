@@ -8,8 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -21,9 +22,8 @@ from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
-from ..support.background import Background
-
 LIMIT_S = 0.3
+T = TypeVar("T")
 PATIENCE_S = 30.0
 
 
@@ -44,7 +44,7 @@ def swallows_exceptions(message: Message) -> None:
             continue
 
 
-@pytest.mark.parametrize("handler", [waits, computes, swallows_exceptions])
+@pytest.mark.parametrize("handler", [waits, swallows_exceptions])
 def test_it_is_interrupted_and_its_message_failed(
     make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture, handler: Callable[[Message], None]
 ) -> None:
@@ -90,15 +90,6 @@ def test_one_that_puts_things_in_order_has_the_time_for_it(make: Callable[..., S
     assert len(cleaned) == 1
 
 
-def test_in_another_thread_python_code_is_interrupted(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1)
-    seq.append(1, group="g")
-    with Background(seq, computes, until_empty=True, handler_timeout=LIMIT_S) as running:
-        running.thread.join(PATIENCE_S)
-    assert running.summary.failed == 1
-    assert [info.failure.type for info in seq.parked() if info.failure] == ["HandlerTimeout"]
-
-
 class Stubborn:
     """A handler that goes on whatever comes, until the test lets it end."""
 
@@ -114,6 +105,22 @@ class Stubborn:
                 self.may_end.wait(0.05)
             except BaseException:
                 continue
+
+
+def beside(watch: Callable[[], object], stubborn: Stubborn, consume: Callable[[], T]) -> T:
+    """Consume in this thread, while another one watches, and then lets the handler end."""
+
+    def run() -> None:
+        try:
+            watch()
+        finally:
+            stubborn.may_end.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        watching = pool.submit(run)
+        summary = consume()
+        watching.result()
+        return summary
 
 
 @pytest.fixture
@@ -132,28 +139,30 @@ def test_one_that_ignores_it_is_told_once_and_the_end_of_its_lease_is_an_attempt
     """Without a supervisor nobody ends it: its group goes on elsewhere, and its message is retried there."""
     seq = make("q")
     seq.append_many([{"group": name, "body": 1} for name in ("stuck", "beside")])
-    with Background(seq, stubborn, lease=1.0, handler_timeout=LIMIT_S) as running:
+    keys, claimed = shard_keys(namespace, "q", 0), list[Message]()
+
+    def is_claimed() -> bool:
+        with seq.claim() as lease:
+            claimed.extend(lease)
+        return bool(claimed)
+
+    def watch() -> None:
         assert stubborn.is_begun.wait(PATIENCE_S)
-        keys = shard_keys(namespace, "q", 0)
         wait_until(lambda: (link.command("HGET", keys.leases, "stuck") or b" " * 17)[16:17] == b"1", PATIENCE_S)
         with seq.claim() as lease:
             assert not lease, "it is not over"
-        claimed: list[Message] = []
-
-        def is_claimed() -> bool:
-            with seq.claim() as lease:
-                claimed.extend(lease)
-            return bool(claimed)
-
         wait_until(is_claimed, PATIENCE_S)
-        stubborn.may_end.set()
+
+    summary = beside(
+        watch, stubborn, lambda: seq.consume(stubborn, lease=1.0, handler_timeout=LIMIT_S, until_empty=True)
+    )
     assert [(message.group, message.attempt) for message in claimed] == [(("stuck",), 2)]
     (told,) = [record for record in caplog.records if getattr(record, "event", "") == "handler stuck"]
     fields = vars(told)
     assert (told.levelname, fields["group"], fields["id"]) == ("ERROR", ["stuck"], claimed[0].id)
-    assert fields["see"].startswith("sequencer explain q stuck")
-    assert re.fullmatch(r"kill -KILL \d+", fields["fix"])
-    assert running.summary.lost == 1, "what it finished is not acknowledged"
+    assert fields["inspect"].startswith("sequencer explain q stuck")
+    assert re.fullmatch(r"kill -KILL \d+", fields["kill"])
+    assert summary.lost == 1, "what it finished is not acknowledged"
 
 
 def test_a_supervisor_is_asked_to_end_it(make: Callable[..., Sequencer], stubborn: Stubborn) -> None:
@@ -165,11 +174,7 @@ def test_a_supervisor_is_asked_to_end_it(make: Callable[..., Sequencer], stubbor
         consumer.on_stuck(asked.append)
 
     options: dict[str, Any] = {"lease": 2.0, "handler_timeout": LIMIT_S, "on_start": on_start, "until_empty": True}
-    thread = threading.Thread(target=lambda: seq.consume(stubborn, **options))
-    thread.start()
-    wait_until(lambda: asked, PATIENCE_S)
-    stubborn.may_end.set()
-    thread.join(PATIENCE_S)
+    beside(lambda: wait_until(lambda: asked, PATIENCE_S), stubborn, lambda: seq.consume(stubborn, **options))
     assert [message.group for message in asked] == [("stuck",)]
     assert seq.info().backlog == 0, "it ended before its lease did"
 
@@ -185,6 +190,7 @@ def test_a_program_that_handles_the_signal_itself_is_refused(seq: Sequencer) -> 
         signal.signal(signal.SIGUSR2, old)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_an_interrupt_at_any_line_of_its_start_leaves_no_renewer_behind(make: Callable[..., Sequencer]) -> None:
     """Ctrl-C while a consumer starts: its thread would renew leases for nobody."""
@@ -221,7 +227,7 @@ def test_an_interrupt_at_any_line_of_its_start_leaves_no_renewer_behind(make: Ca
     assert line > 10
 
 
-@pytest.mark.parametrize("kind", ["handler", "step", "inline"])
+@pytest.mark.parametrize("kind", ["handler", pytest.param("inline", marks=pytest.mark.nightly)])
 def test_a_message_that_hangs_past_the_age_of_its_consumer_has_failed(
     make: Callable[..., Sequencer], kind: str
 ) -> None:

@@ -16,7 +16,7 @@ import pytest
 from sequencer import Sequencer
 from sequencer.errors import OutcomeUnknown, ServerUnavailable
 from sequencer.net import link as link_module
-from sequencer.net.link import CHECK_EVERY_S, Link
+from sequencer.net.link import CHECK_EVERY_S, REFRESH_EVERY_S, Link
 from sequencer.server import find_binary
 from sequencer.testing import wait_until
 
@@ -28,7 +28,9 @@ def close_idle(link: Link) -> None:
     link.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 
 
-@pytest.mark.parametrize("later_s", [0.0, CHECK_EVERY_S + 1], ids=["soon", "at a check"])
+@pytest.mark.parametrize(
+    "later_s", [0.0, CHECK_EVERY_S + 1, REFRESH_EVERY_S + 1], ids=["soon", "at a check", "at a look"]
+)
 @pytest.mark.parametrize(
     "use",
     [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sequencer import Sequencer
-from sequencer.net.link import CHECK_EVERY_S, Link
+from sequencer.net.link import REFRESH_EVERY_S, Link
 from sequencer.settings.pace import IDLE_S
 from sequencer.testing import wait_until
 from sequencer.testing.wire import Wire, wired
@@ -49,12 +49,12 @@ def test_an_idle_consumer_costs_half_a_command_a_second(
         wait_until(lambda: is_blocked(link), what="it waits")
         known = len(waits())
         wait_until(lambda: len(waits()) > known, what="it waits for the second time")
-        clock.now += CHECK_EVERY_S + 1
+        clock.now += REFRESH_EVERY_S + 1
         wait_until(lambda: len(waits()) > known + 1, what="it waits for the third time, behind a look")
         first, second, third = waits()[known - 1 : known + 2]
     per_wait, with_look = second - first, third - second
     assert (per_wait, seen[second][0] - seen[first][0] > 0.95 * IDLE_S) == (1 + shards, True)
-    rate = per_wait / IDLE_S + (with_look - per_wait) / CHECK_EVERY_S
+    rate = per_wait / IDLE_S + (with_look - per_wait) / REFRESH_EVERY_S
     assert rate <= PER_CONSUMER + PER_SHARD * (shards - 1)
 
 

@@ -12,7 +12,7 @@ from sequencer.errors import ConfigurationError, LeaseLost
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import shard_keys
-from sequencer.testing.proxy.fault_proxy import FaultProxy
+from tests.support.proxy.fault_proxy import FaultProxy
 
 
 def fill(seq: Sequencer, groups: int = 1, length: int = 3) -> None:

@@ -13,8 +13,8 @@ from sequencer.errors import LeaseLost, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.testing import wait_until
-from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.testing.wire import Wire, wired
+from tests.support.proxy.fault_proxy import FaultProxy
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
-from sequencer.testing.proxy.fault_proxy import FaultProxy
+from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.background import Background
 from ..support.handling import ctrl_c, failed

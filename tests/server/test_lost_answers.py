@@ -17,8 +17,8 @@ from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
-from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.testing.wire import wired
+from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.background import Background
 

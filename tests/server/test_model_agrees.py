@@ -28,6 +28,7 @@ from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.store.ledger import Entry, Ledger, Written, encode_ledger
 from sequencer.store.watermark import advance
 
+from ..support.examples import examples
 from ..support.model.shard import ModelShard
 from ..support.model.state import Refused
 from ..support.shard import Shard, item, policy_words
@@ -155,7 +156,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(policy=POLICIES, steps=st.lists(STEP, max_size=25))
 def test_scripts_and_model_agree(server: EmbeddedServer, policy: Policy, steps: list[Any]) -> None:
     link, keys = Link(Endpoint.from_url(server.url)), shard_keys(f"m{uuid.uuid4().hex[:8]}", "q", 0)

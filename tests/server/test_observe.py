@@ -104,7 +104,7 @@ def test_an_observer_that_raises_changes_nothing(
     assert seq.count_parked() == 3
     said = [one for one in caplog.records if getattr(one, "event", "") == "observer failed"]
     assert len(said) == 1
-    assert "observer raised RuntimeError: no network" in said[0].getMessage()
+    assert (vars(said[0])["error_type"], vars(said[0])["error"]) == ("RuntimeError", "no network")
 
 
 def test_an_observer_may_end_the_consumer(make: Callable[..., Sequencer]) -> None:
@@ -277,4 +277,4 @@ def test_a_gap_arrives_at_sentry_as_a_message(make: Callable[..., Sequencer], se
     seq.consume(lambda message: None, until_empty=True)
     (one,) = sentry.events
     assert "number 1 is missing before 2" in one["message"]
-    assert one["contexts"]["sequencer"]["fix"].startswith("sequencer skip jobs g")
+    assert one["contexts"]["sequencer"]["skip"].startswith("sequencer skip jobs g")

@@ -23,6 +23,7 @@ from sequencer.settings.options import ClaimLimits
 from sequencer.store.item import Item
 from sequencer.store.keys import ShardKeys, shard_keys
 
+from ..support.examples import examples
 from ..support.outage_shard import (
     OneGroupIsEnough,
     OutageShard,
@@ -163,7 +164,7 @@ def both_of(server: EmbeddedServer) -> Iterator[Any]:
     link.close()
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=list(HealthCheck))
 @given(is_down=st.booleans(), steps=st.lists(STEP, max_size=40))
 def test_scripts_and_model_hold_a_shard_back_alike(both_of: Any, is_down: bool, steps: list[Any]) -> None:
     both_of(DOWN * is_down + steps, OutageShard())

@@ -13,7 +13,9 @@ from sequencer.net.link import Link
 from sequencer.store.ledger import Written
 from sequencer.store.record import decode_head
 
-SETTINGS = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+from ..support.examples import examples
+
+SETTINGS = settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 DIGITS = st.integers(0, 9).map(str)
 HEX = st.text("0123456789abcdefABCDEFx -+", max_size=6)
 

@@ -16,7 +16,7 @@ from sequencer import EmbeddedServer, Sequencer, SequencerError
 from sequencer.errors import OutcomeUnknown, QueueFull, ServerNotUsable, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.refusals import translate
-from sequencer.testing.proxy.fault_proxy import FaultProxy
+from tests.support.proxy.fault_proxy import FaultProxy
 
 from .conftest import command
 

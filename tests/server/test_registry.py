@@ -175,7 +175,7 @@ def test_a_producer_of_one_queue_is_told_of_a_typo_though_it_may_not_read_how_mu
     admin.command("ACL", "SETUSER", "a", "on", ">a", "resetchannels", *acl_rules("sequencer", "append", "jbos"))
     with redis.Redis.from_url(f"{admin.endpoint.url}?username=a&password=a") as few, Sequencer("jbos", few) as seq:
         seq.append(1, "g")
-    assert [(record.event, record.near) for record in caplog.records] == [("queue new", "jos")]  # type: ignore[attr-defined]
+    assert [(record.event, record.near) for record in caplog.records] == [("queue created", "jos")]  # type: ignore[attr-defined]
 
 
 def test_a_foreign_value_in_the_index_hides_one_name_and_doctor_names_it(admin: Link) -> None:

@@ -17,6 +17,8 @@ from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.store.record import Arrivals
 
+from ..support.examples import examples
+
 KINDS: dict[str, dict[str, Any]] = {
     "arrival": {},
     "own": {"score": 4e9},
@@ -39,7 +41,7 @@ def order(link: Link, keys: ShardKeys, group: str) -> list[tuple[str, float]]:
     return [(member.decode()[16:], float(score)) for member, score in zip(words[::2], words[1::2], strict=True)]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(placed=PLACED, messages=st.integers(1, 100), size=st.sampled_from([150, 700, 10**6]), one_by_one=st.booleans())
 def test_a_claim_tells_each_score_as_the_order_holds_it(
     make: Callable[..., Sequencer],

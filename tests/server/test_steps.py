@@ -14,8 +14,8 @@ from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 from sequencer.store.ledger import Ledger, decode_ledger
 from sequencer.store.record import decode_head
-from sequencer.testing.proxy.fault_proxy import FaultProxy
 from sequencer.testing.wire import Wire, name_of, wired
+from tests.support.proxy.fault_proxy import FaultProxy
 
 Make = Callable[..., Sequencer]
 
@@ -182,7 +182,7 @@ def test_a_message_that_is_gone_ends_its_pass(
         seq.append(n, group="g", id=f"m{n}")
     seq.consume(until_empty=True)
     assert ran == ["m0 a", "m1 a", "m1 b"]
-    (gone,) = [record.getMessage() for record in caplog.records if "message gone" in record.getMessage()]
+    (gone,) = [record.getMessage() for record in caplog.records if "message removed" in record.getMessage()]
     assert '"a","a","d",1,1,1,0' in gone
     assert '"paid"' in gone
 

@@ -12,7 +12,7 @@ from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 from sequencer.store.record import decode_head
 from sequencer.testing import wait_until
-from sequencer.testing.proxy.fault_proxy import FaultProxy
+from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.background import Background
 from ..support.changed_script import changed_script

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sequencer import EmbeddedServer
 
+from ..support.examples import examples
 from ..support.steps_model.ledger import Entry, Ledger
 from ..support.steps_model.record import Record
 from ..support.steps_model.shard import Shard
@@ -55,7 +56,7 @@ STEP = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(STEP, min_size=4, max_size=30))
 def test_scripts_do_to_ledgers_what_the_model_does(server: EmbeddedServer, steps: list[Any]) -> None:
     walk(server, [("append", "a", 1, 0, False), ("append", "b", 2, 0, False), *steps], Shard())

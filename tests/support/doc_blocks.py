@@ -149,7 +149,7 @@ def run(block: Block, place: Place) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     printed = done.stdout.replace(place.server.url, USERS_SERVER)

@@ -132,6 +132,7 @@ class ListedSession:
         **options: Any,
     ) -> None:
         self.net, self.options = net, queue_options("q", "n", options)
+        self.names = {"queue": "q", "namespace": "n"}
         self.items = ItemMaker(self.options)
         self.keys = [shard_keys("n", "q", shard) for shard in range(shards)]
         self._policy = policy or Policy()
@@ -139,13 +140,15 @@ class ListedSession:
         self.allowed: list[str] = []
         self.last_info: tuple[float, QueueInfo] | None = None
 
-    async def shards(self, *, register: bool = True, role: str | None = None) -> list[ShardKeys]:
+    async def shards(self, role: str | None = None, *, register: bool | None = None) -> list[ShardKeys]:
+        if role:
+            await self.allow(role)
         return self.keys
 
-    async def keys_of(self, group: str, *, register: bool = True) -> ShardKeys:
-        return self.keys[shard_of(group, len(self.keys))]
+    async def keys_of(self, group: str, role: str | None = None) -> ShardKeys:
+        return self.keys[shard_of(group, len(await self.shards(role)))]
 
-    async def policy(self, *, register: bool = True, role: str | None = None) -> Policy:
+    async def policy(self, role: str | None = None) -> Policy:
         return self._policy
 
     async def fresh_policy(self) -> Policy:

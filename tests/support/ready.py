@@ -17,7 +17,7 @@ SOURCE = """
 import json, os, sys
 from contextlib import suppress
 from importlib import import_module
-from sequencer.cli import append, audit, check, configure, consume, dead, doctor, group, lifetime, message, server, show
+from sequencer.cli import append, configure, consume, dead, doctor, group, maintenance, message, server, show
 from sequencer.cli.demo import command
 from sequencer_start import main
 

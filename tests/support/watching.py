@@ -76,7 +76,7 @@ class Watching:
     def look(self, watcher: Watcher) -> None:
         watcher.round()
         watcher.wait_sent(20.0)
-        assert [one for one in self.events if one.name == "supervisor trouble"] == []
+        assert [one for one in self.events if one.name == "supervisor error"] == []
 
     def look_until(self, watcher: Watcher, is_seen: Callable[[], bool], what: str) -> None:
         def looked() -> bool:

@@ -13,13 +13,12 @@ import pytest
 
 import sequencer.lease
 from sequencer.calls.call import Call
-from sequencer.calls.claim import NO_BODY, Claimed, LeasedGroup
+from sequencer.calls.claim import Claimed, LeasedGroup
 from sequencer.calls.settle import Acked, Nacked
 from sequencer.drain.admission import refusal_of
-from sequencer.drain.consumer_events import expired, failed
 from sequencer.drain.effects import Control, Handle, Locked, Run, SettleAndClaim
 from sequencer.drain.held import Held
-from sequencer.drain.outcome import failed_with
+from sequencer.drain.outcome import event_of, failed_with
 from sequencer.drain.protocol import drain
 from sequencer.drain.steps.actions import Returned
 from sequencer.drain.steps.declared import Function, Steps, new_step
@@ -145,38 +144,17 @@ def test_what_is_said_of_attempts_is_true() -> None:
     refusal = refusal_of(queue, replace(leased, expired_owner=""), 0)
     assert str(refusal) == "it was tried 4 times, of at most 2, and is not retried", "nobody knows that one died"
     assert refusal is not None
-    for error, said in [
-        (ValueError("no"), "id=0 attempt=5 (the limit is 2) error=ValueError"),
-        (refusal, "id=0 attempt=4 (the limit is 2) error=LeaseExpired"),
-    ]:
-        assert (
-            said in failed(queue, "me", failed_with(queue, leased.messages[0], error, owner="me", at=1, random=0)).text
-        )
+    for error, attempt in ((ValueError("no"), 5), (refusal, 4)):
+        one = failed_with(queue, leased.messages[0], error, owner="me", at=1, random=0)
+        told = event_of(queue, "me", one).fields
+        assert (told["attempt"], told["attempts"]) == (attempt, 2)
 
 
 def test_what_nobody_can_read_was_not_tried() -> None:
     case = Case(1, False, False, True, 1, "handle", "park", 2)
     one = failed_with(case.queue(), case.leased().messages[0], Undecodable("no JSON"), owner="me", at=1, random=0)
     assert one.failure.attempt == 0
-    assert "id=0 error=Undecodable: no JSON; see" in failed(case.queue(), "me", one).text
-
-
-@pytest.mark.parametrize(("said", "fix"), [(NO_BODY, "doctor q --repair"), ("no JSON", "skip q g")])
-def test_what_can_not_be_read_is_not_to_be_resumed(said: str, fix: str) -> None:
-    case = Case(1, False, False, True, 1, "handle", "park", 2)
-    one = failed_with(case.queue(), case.leased().messages[0], Undecodable(said), owner="me", at=1, random=0)
-    told = failed(case.queue(), "me", one, parked=3)
-    assert told.fields["fix"] == f"sequencer {fix}"
-    assert "resume" not in told.text
-    assert told.text.count("sequencer skip q g") == 1
-
-
-def test_a_lease_that_ran_out_is_told_with_the_attempts_so_far() -> None:
-    (expired_lease,) = expired(
-        "q", "me", [replace(Case(1, False, False, False, 3, "handle", "park", 2).leased(), expired_owner="host:7")]
-    )
-    assert expired_lease.fields["attempt"] == 2
-    assert expired_lease.text == "q: lease expired: group=g id=0 owner=host:7; 2 attempts so far"
+    assert "attempts" not in event_of(case.queue(), "me", one).fields
 
 
 def test_both_ways_to_consume_end_every_message_alike(monkeypatch: pytest.MonkeyPatch) -> None:

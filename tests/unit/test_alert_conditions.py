@@ -65,14 +65,14 @@ def test_a_person_reads_what_was_seen() -> None:
     assert {kind: one.text for kind, one in found.items()} == {
         "parked": "1 group is parked",
         "dead": "there are 12,000 dead letters",
-        "wait": "3 groups wait for a consumer, the first for 75.0 s",
+        "wait": "3 groups wait for a consumer, the first for 75 s",
         "outage": "an outage holds the queue back: what all handlers need is not there",
-        "no_consumers": "nobody consumes: groups are due for 80.0 s, and no consumer has one in progress",
+        "no_consumers": "nobody consumes: groups are due for 80 s, and no consumer has one in progress",
         "backlog": "about 20,000 messages wait",
-        "lag": "the oldest head of a group is 700.0 s old",
+        "lag": "the oldest head of a group is 11 min old",
         "failing": "30 of 100 attempts failed in five minutes (30%)",
         "memory": "the server has 95% of its maxmemory in use; when it is full, appends are refused",
-        "pool@web1": "no consumer on web1 gets to work, for 3.0 s; see its log",
+        "pool@web1": "no consumer on web1 gets to work, for 3 s; see its log",
         "check@web1": "disk full",
     }
 

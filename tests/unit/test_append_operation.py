@@ -92,7 +92,7 @@ def by_both_ways(answer: Any, *, shards: int, replace: bool, **options: Any) -> 
     return found[0], found[1]
 
 
-WAITING: dict[str, Any] = {"wait_replicas": 2, "wait_timeout_s": 0.5}
+WAITING: dict[str, Any] = {"wait_replicas": 2, "wait_timeout": 0.5}
 EVERY: list[tuple[str, Any]] = [
     *((f"mark {sign}", f"{sign}".encode() + STAMP) for sign in "+=!#<~x"),
     ("handled", b"=" + b"0" * 16),
@@ -217,7 +217,7 @@ def test_a_chunk_that_is_not_answered_is_told_by_its_first_and_last_id() -> None
 
 
 def test_the_tally_stops_at_what_was_refused_or_lists_it() -> None:
-    refused = Refused(1, IdConflict("m", ("g",), "no"))
+    refused = Refused(1, IdConflict("no"))
 
     def two(errors: list[Refused]) -> Chunk:
         return Chunk(ITEMS[:2], [0, 2], errors)

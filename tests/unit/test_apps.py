@@ -45,8 +45,6 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "unit_empty.py").touch()
     (tmp_path / "unit_env.py").write_text("import os\n\nos.environ['UNIT_ABSENT']\n")
     (tmp_path / "unit_log.py").write_text(LOGGING)
-    (tmp_path / "unit_room").mkdir()
-    (tmp_path / "unit_room" / "orders.py").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("unit_shop", "unit_empty"):
@@ -60,22 +58,9 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("unit_shop", "app 'unit_shop' must be module:attribute, for example shop.orders:seq"),
         ("unit_shop:", "must be module:attribute"),
         ("unit_shop.py", "must be module:attribute, for example shop.orders:seq"),
-        ("./unit_shop.py:seq", "must be module:attribute; did you mean unit_shop:seq?"),
-        ("unit_shop.py:seq", "no module 'unit_shop.py' for app 'unit_shop.py:seq'; did you mean unit_shop:seq?"),
-        ("unit_room/orders:seq", "must be module:attribute; did you mean unit_room.orders:seq?"),
-        ("./unit_room/orders.py:seq", "must be module:attribute; did you mean unit_room.orders:seq?"),
-        ("unit_shop.seq", "app 'unit_shop.seq' must be module:attribute; did you mean unit_shop:seq?"),
-        ("unit_room.orders.seq", "must be module:attribute; did you mean unit_room.orders:seq?"),
-        ("unit_room/order:seq", "must be module:attribute, for example shop.orders:seq"),
-        ("unit_shop.orders:seq", "for app 'unit_shop.orders:seq'; 'unit_shop' is not a package"),
-        ("json.orders:seq", "no module 'json.orders' for app 'json.orders:seq'; the installed package has none"),
-        ("unit_stock.orders:seq", "no module 'unit_stock' for app 'unit_stock.orders:seq'; looked in"),
+        ("unit_room/orders:seq", "must be module:attribute, for example shop.orders:seq"),
+        ("unit_shop.py:seq", "no module 'unit_shop.py' for app 'unit_shop.py:seq', looked for in /"),
         ("unit-shop:seq", "must be module:attribute"),
-        (
-            "warehouse:handle",
-            "modules there: unit_broken, unit_empty, unit_env, unit_log, unit_needy, unit_room, unit_shop, unit_wrong",
-        ),
-        ("unit_room.order:seq", "unit_room (modules there: orders) and in the installed packages"),
         ("unit_env:seq", "unit_env.py, line 3)"),
         ("unit_shop:os", "unit_shop:os is a module, neither a Sequencer nor a function"),
         (

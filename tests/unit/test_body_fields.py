@@ -161,7 +161,7 @@ def test_who_names_none_takes_what_the_queue_has_and_another_value_is_refused() 
     queue.append({"user": {"id": 7}, "n": 1})
     other = MemoryQueue("orders")
     other._net, other._session = queue._net, Session(other.options, queue._net)
-    assert run(other._session.shards(role="append"))
+    assert run(other._session.shards("append"))
     assert other._session.fields.now == queue.fields == BodyFields(("user.id",), "n")
     for options, said in (
         ({"group_by": ("user",)}, r"has group_by=\('user.id',\) since its first use, group_by=\('user',\) was asked"),
@@ -169,9 +169,9 @@ def test_who_names_none_takes_what_the_queue_has_and_another_value_is_refused() 
     ):
         session = Session(QueueOptions(queue="orders", **options), queue._net)
         with pytest.raises(ConfigurationError, match=said):
-            run(session.shards())
+            run(session.shards(register=True))
     more = Session(QueueOptions(queue="orders", score_by="at"), queue._net)
-    run(more.shards())
+    run(more.shards(register=True))
     assert queue.fields == more.fields.now == BodyFields(("user.id",), "n", "at")
 
 
@@ -180,14 +180,14 @@ def test_before_the_first_message_a_wrong_name_was_only_tried(caplog: pytest.Log
     queue.connect()
     session = Session(QueueOptions(queue="orders", group_by=("user",)), queue._net)
     with caplog.at_level(logging.WARNING, "sequencer"):
-        run(session.shards())
+        run(session.shards(register=True))
     assert queue.fields.group_by == ("user",)
     assert "group_by was usr, and nothing was appended by it; it is user now" in caplog.text
 
 
 def test_a_server_that_lost_its_data_gets_the_fields_again() -> None:
     server, net, seq = made(id_by="n")
-    run(seq.shards())
+    run(seq.shards(register=True))
     server.hashes.clear()
     server.clocks.clear()
     run(seq.refresh(net.one))

@@ -10,12 +10,12 @@ from sequencer.calls.net_protocol import Answer
 from sequencer.errors import ConfigurationError, DataError, MessageNotFound
 from sequencer.queue.dead_letters import listed
 from sequencer.queue.dead_letters.listed import DeadLetterFilter, count_dead, dead
-from sequencer.queue.dead_letters.purge import purge
-from sequencer.queue.dead_letters.redrive import redrive
+from sequencer.queue.dead_letters.redrive import purge, redrive
 from sequencer.store.failure import encode_failure
 from sequencer.values.message import Failure
 
 from ..support.listed_net import ListedNet, ListedSession, run
+from ..support.refused import refused
 
 STAMP = "1700000000000000"
 
@@ -133,7 +133,7 @@ def test_a_letter_that_another_put_back_meanwhile_does_not_count() -> None:
     session = session_of([names("a", "b")], [[kept(), kept()]], b"-+", [b"1"])
     assert run(redrive(session, everything=True)).redriven == 1
     session = session_of([names("a")], [[kept()]], b"-")
-    with pytest.raises(MessageNotFound, match="no dead letter with id 'a' fits in queue 'q'"):
+    with refused(MessageNotFound, "dead_letter_not_found", id="a", queue="q"):
         run(redrive(session, id="a"))
 
 
@@ -165,5 +165,5 @@ def test_a_purge_counts_what_was_there() -> None:
     session = session_of([names("a", "b")], [[kept(), kept()]], 1)
     assert run(purge(session, everything=True)) == 1
     assert session.allowed == ["operate"]
-    with pytest.raises(MessageNotFound, match="'a'"):
+    with refused(MessageNotFound, "dead_letter_not_found", id="a"):
         run(purge(session_of([names("a")], [[kept()]], 0), id="a"))

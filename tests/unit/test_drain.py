@@ -15,12 +15,17 @@ from hypothesis.stateful import run_state_machine_as_test
 import sequencer.drain.protocol
 from sequencer.drain.batch import BatchSize
 from sequencer.drain.held import Held
+from tests.support.examples import examples
 from tests.support.machine import ConsumersMachine
 from tests.support.model.shard import ModelShard
 from tests.support.simulated_consumer import SimConsumer
 
 SETTINGS = settings(
-    max_examples=300, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=examples(300),
+    stateful_step_count=50,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
 )
 SEARCH = settings(SETTINGS, max_examples=1500, phases=[Phase.generate], derandomize=True, database=None)
 
@@ -153,7 +158,7 @@ BROKEN_SHARDS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("shard", BROKEN_SHARDS)
 def test_a_broken_shard_is_caught(shard: type[ModelShard]) -> None:
     machine = type("Control", (ConsumersMachine,), {"shard_class": shard})
@@ -184,7 +189,7 @@ def broken_consumer(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         monkeypatch.setattr(Held, "settle", eager)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "name",
     [

@@ -44,6 +44,11 @@ def lines() -> Iterator[Lines]:
     logger.removeHandler(handler)
 
 
+def failed(name: str, error: BaseException, parked: int = 1) -> Event:
+    fields: dict[str, Any] = {"parked": parked} if name == "group parked" else {}
+    return event(name, "orders", group=["g"], id="m", attempt=1, error=error, **fields)
+
+
 class Emitted:
     """An emitter in virtual time."""
 
@@ -53,8 +58,7 @@ class Emitted:
         self.emitter = EventEmitter("orders", log=logger, clock=lambda: self.now_s, **options)
 
     def fail(self, kind: str = "ValueError", name: str = "message failed") -> None:
-        error = type(kind, (Exception,), {})("no")
-        self.emitter.emit(event(name, "orders", "x", {"error_type": kind, "attempt": 1}, error=error))
+        self.emitter.emit(failed(name, type(kind, (Exception,), {})("no")))
 
 
 def test_a_storm_is_ten_lines_and_one_that_counts_the_rest_by_type_of_error(lines: Lines) -> None:
@@ -80,6 +84,25 @@ def test_a_storm_is_ten_lines_and_one_that_counts_the_rest_by_type_of_error(line
     emitted.now_s += 10
     emitted.emitter.tick()
     assert len(lines.records) == LINES + 1, "it is said once"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "commands"),
+    [
+        (["ValueError"], {"retry_same_error": "sequencer resume orders --error ValueError"}),
+        (["ValueError", "OSError"], {"retry_all": "sequencer resume orders --all"}),
+    ],
+)
+def test_the_line_that_counts_parked_groups_names_what_resumes_them(
+    lines: Lines, kinds: list[str], commands: dict[str, str]
+) -> None:
+    emitted = Emitted()
+    for number in range(LINES + 4):
+        error = type(kinds[number % len(kinds)], (Exception,), {})("no")
+        emitted.emitter.emit(failed("group parked", error, number + 1))
+    emitted.emitter.close()
+    names = ("retry_same_error", "retry_all")
+    assert {name: vars(lines.records[-1])[name] for name in names if hasattr(lines.records[-1], name)} == commands
 
 
 def test_each_kind_has_its_own_limit_and_each_second_too(lines: Lines) -> None:
@@ -137,7 +160,7 @@ def test_an_error_brings_its_traceback_and_a_warning_does_not(lines: Lines) -> N
         raise ValueError("no")
     except ValueError as error:
         for name in ("message failed", "group parked"):
-            emitted.emitter.emit(event(name, "orders", "x", {"attempt": 1}, error=error))
+            emitted.emitter.emit(failed(name, error))
     warning, parked = lines.records
     assert warning.exc_info is None
     assert (
@@ -148,8 +171,8 @@ def test_an_error_brings_its_traceback_and_a_warning_does_not(lines: Lines) -> N
 
 def test_a_percent_sign_is_no_argument(lines: Lines) -> None:
     emitted = Emitted()
-    emitted.emitter.emit(event("server lost", "orders", "100 % of %s and %(x)d", {"error": "%"}))
-    assert lines.texts == ["orders: server lost: 100 % of %s and %(x)d"]
+    emitted.emitter.emit(event("server lost", "orders", error="100 % of %s and %(x)d"))
+    assert lines.texts == ["orders: server lost: 100 % of %s and %(x)d; trying until it is back"]
 
 
 def test_counts(lines: Lines) -> None:
@@ -157,10 +180,10 @@ def test_counts(lines: Lines) -> None:
     for name in ("message failed", "group parked", "dead letter", "message dropped"):
         emitted.fail(name=name)
     for name in ("dead letter", "message dropped"):
-        emitted.emitter.emit(event(name, "orders", "", {"late": True, "attempt": 0}))
-    emitted.emitter.emit(event("group parked", "orders", "", {"number": 7}))
-    emitted.emitter.emit(event("group broken", "orders", "", {"error": "WRONGTYPE"}))
-    emitted.emitter.emit(event("lease lost", "orders"))
+        emitted.emitter.emit(event(name, "orders", group=["g"], id="m", late=True, attempt=0, error="too late"))
+    emitted.emitter.emit(event("group parked", "orders", group=["g"], number=7, first_missing=6, last_missing=6))
+    emitted.emitter.emit(event("group broken", "orders", group=["g"], error="WRONGTYPE"))
+    emitted.emitter.emit(event("lease lost", "orders", group=["g"], token="5"))
     counts = emitted.emitter.counts
     assert (counts.failed, counts.parked, counts.dead, counts.dropped) == (4, 3, 2, 2)
 
@@ -170,7 +193,7 @@ def test_observers_are_told_first_and_only_of_what_went_wrong(lines: Lines) -> N
     emitted = Emitted(observers=[lambda one: seen.append((one.name, len(lines.records)))])
     emitted.fail()
     emitted.fail(name="group parked")
-    emitted.emitter.emit(event("lease lost", "orders"))
+    emitted.emitter.emit(event("lease lost", "orders", group=["g"], token="5"))
     assert seen == [("message failed", 0), ("group parked", 1)]
 
 
@@ -186,7 +209,7 @@ def test_an_observer_that_raises_is_logged_once_and_changes_nothing(lines: Lines
     assert seen == ["message failed"] * 3
     (said,) = [record for record in lines.records if record.event == "observer failed"]
     assert said.exc_info is not None
-    assert "broken raised RuntimeError: no network" in said.getMessage()
+    assert (said.observer.rpartition(".")[2], said.error_type, said.error) == ("broken", "RuntimeError", "no network")
 
 
 def test_what_ends_the_process_passes_an_observer(lines: Lines) -> None:
@@ -263,9 +286,9 @@ def test_a_lost_server_is_said_once_until_it_is_back(lines: Lines, consumer: Any
         emitted.now_s += 0.05
     tells.reached()
     tells.reached()
-    assert lines.texts == [
-        "orders: server lost: it is away; trying until it is back",
-        "orders: server back: after 2.0 s",
+    assert [(one.event, getattr(one, "error", ""), getattr(one, "away_s", 0)) for one in lines.records] == [
+        ("server lost", "it is away", 0),
+        ("server back", "", 2.0),
     ]
     tells.unreachable(ServerUnavailable("again"))
     assert len(lines.texts) == 3

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 import uuid
 from datetime import UTC, datetime, timedelta, timezone
-from decimal import Decimal
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.errors import InvalidBody, InvalidId, InvalidScore, InvalidTime
-from sequencer.settings.options import QueueOptions
 from sequencer.store.envelope import MAX_TIME_S, decode_envelope, encode_envelope, encode_id, encode_score, encode_time
 from sequencer.store.failure import decode_failure, encode_failure
-from sequencer.store.item import ItemMaker
-from sequencer.store.ledger import LedgerError, kept_result
 from sequencer.store.record import decode_record, plain_messages, raw_message, read_plain
 from sequencer.store.text import dumps_words, loads_words
 from sequencer.values.message import Failure
@@ -190,42 +184,6 @@ def test_ids_may_be_numbers_uuids_and_up_to_256_bytes() -> None:
 def test_a_bad_body_is_refused_with_its_reason(body: Any, word: str) -> None:
     with pytest.raises(InvalidBody, match=word):
         encode_envelope(body, None, MIB)
-
-
-class Order(msgspec.Struct):
-    price: int
-
-
-class Model:
-    """As a model of pydantic shows itself."""
-
-    def model_dump(self, mode: str) -> None: ...
-
-
-@pytest.mark.parametrize(
-    ("body", "where"),
-    [
-        ({"lines": [{"price": 1}, {"price": Decimal("9.90")}]}, "lines[1].price: Decimal"),
-        ({"a b": {"of": {7}}}, "['a b'].of: set"),
-        ({"lines": [{1: 2}]}, "lines[0] has the key 1"),
-        ({"number": [2**70]}, "number[0]: int"),
-        ({"name": "\ud800"}, "name: str"),
-        ({"rate": [None, math.nan]}, "rate[1]: nan"),
-        ({"order": Order(1)}, "order: Order; pass msgspec.to_builtins()"),
-        (Model(), 'it: Model; pass its model_dump(mode="json")'),
-    ],
-)
-def test_what_is_no_json_in_a_body_is_named_with_its_path_and_its_cure(body: Any, where: str) -> None:
-    with pytest.raises(InvalidBody, match=re.escape(where)):
-        encode_envelope(body, None, MIB)
-    with pytest.raises(LedgerError, match=re.escape(where)):
-        kept_result(body)
-
-
-@pytest.mark.parametrize(("body", "cure"), [(Order(1), "to_builtins"), (Model(), "model_dump")])
-def test_a_model_in_the_place_of_a_body_gets_its_cure(body: Any, cure: str) -> None:
-    with pytest.raises(InvalidBody, match=cure):
-        ItemMaker(QueueOptions(queue="q", group_by=("price",))).make_of(body, is_sequence=False)
 
 
 def test_a_body_may_be_as_long_as_the_bound_says() -> None:

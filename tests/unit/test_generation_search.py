@@ -12,7 +12,6 @@ from sequencer.errors import DataError, ServerNotUsable, ServerUnavailable
 from sequencer.queue.registry.deferred import wake_deferred_groups
 from sequencer.store.keys import index_key, registry_key, shard_keys
 from sequencer.store.registration import plain_tags
-from sequencer.texts.commands import move_all
 
 from ..support.listed_net import ListedNet, run
 from ..support.model.clients import ModelNet, connected, looked, made, session
@@ -23,7 +22,7 @@ REGISTRY, INDEX = registry_key("n", "q"), index_key("n")
 
 def test_a_server_that_lost_its_data_gets_shards_and_policy_again(caplog: pytest.LogCaptureFixture) -> None:
     server, net, seq = made(shards=2, on_late="drop")
-    run(seq.shards())
+    run(seq.shards(register=True))
     before = seq.generation
     server.hashes.clear()
     server.clocks.clear()
@@ -35,38 +34,31 @@ def test_a_server_that_lost_its_data_gets_shards_and_policy_again(caplog: pytest
 
 
 @pytest.mark.parametrize(
-    ("others", "level", "said"),
+    ("others", "level"),
     [
-        ({}, logging.INFO, "q: queue new: queue 'q' is new"),
-        ({"orders": "p3", "orders-2": "p3"}, logging.INFO, "q: queue new: queue 'q' is new"),
-        (
-            {"orders": "p3", "aq": "p3", "odd": "x"},
-            logging.WARNING,
-            "q: queue new: queue 'q' is new; there is 'aq'; if that was meant, in this order: sequencer pause aq "
-            f"--namespace n; let the producers append there; then move what is in this one: "
-            f"{move_all('q', 'aq', 'n')}; then, as nothing is left in it: sequencer delete q --namespace n",
-        ),
-        ({"aq": "of somebody else"}, logging.INFO, "q: queue new: queue 'q' is new"),
+        ({}, logging.INFO),
+        ({"orders": "p3", "orders-2": "p3"}, logging.INFO),
+        ({"orders": "p3", "aq": "p3", "odd": "x"}, logging.WARNING),
+        ({"aq": "of somebody else"}, logging.INFO),
     ],
 )
 def test_a_new_queue_is_told_once_with_a_name_like_its_own(
-    caplog: pytest.LogCaptureFixture, others: dict[str, str], level: int, said: str
+    caplog: pytest.LogCaptureFixture, others: dict[str, str], level: int
 ) -> None:
     server, net, seq = made()
     if others:
         server.run(("HSET", INDEX, *[word for pair in others.items() for word in pair]))
     with caplog.at_level(logging.INFO, "sequencer"):
-        run(seq.shards(register=False))
-        assert caplog.messages == [], "a mere look makes nothing"
         run(seq.shards())
+        assert caplog.messages == [], "a mere look makes nothing"
+        run(seq.shards(register=True))
         looked(net, seq)
         connected(server)
     [record] = caplog.records
-    assert (record.levelno, record.getMessage()) == (level, said)
     near = "aq" if level == logging.WARNING else ""
-    first, fix = ("sequencer pause aq --namespace n", move_all("q", near, "n")) if near else ("", "")
-    fields = (record.near, record.first, record.fix)  # type: ignore[attr-defined]
-    assert (record.event, record.queue, *fields) == ("queue new", "q", near, first, fix)  # type: ignore[attr-defined]
+    found = record.levelno, record.event, record.queue, record.near  # type: ignore[attr-defined]
+    assert found == (level, "queue created", "q", near)
+    assert getattr(record, "delete", "") == ("sequencer delete q --namespace n" if near else "")
 
 
 @pytest.mark.parametrize(
@@ -80,46 +72,46 @@ def test_of_several_names_like_it_the_queue_is_told_that_is_used(
     for queue, count in appended.items():
         server.run(("HSET", shard_keys("n", queue, 0).stats, "appended", count))
     with caplog.at_level(logging.INFO, "sequencer"):
-        run(seq.shards())
+        run(seq.shards(register=True))
     assert [record.near for record in caplog.records] == [near]  # type: ignore[attr-defined]
 
 
 def test_the_names_of_all_are_read_only_where_a_queue_is_made_in_the_same_round_trip() -> None:
     server, net, seq = made()
-    run(seq.shards())
+    run(seq.shards(register=True))
     at = net.one.asked.index(("HSET", INDEX, "q", "p3"))
     assert net.one.asked[at + 1] == ("HGETALL", INDEX)
     other = ModelNet(server)
-    run(session(other).shards())
+    run(session(other).shards(register=True))
     assert ("HGETALL", INDEX) not in other.one.asked
 
 
 def test_a_registry_that_was_lost_is_made_again_from_the_first_shard(caplog: pytest.LogCaptureFixture) -> None:
     server, net, seq = made(shards=2)
-    run(seq.shards())
+    run(seq.shards(register=True))
     before = server.hashes.pop(REGISTRY)
     with caplog.at_level(logging.WARNING, "sequencer"):
         looked(net, seq)
     assert server.hashes[REGISTRY] == before
     assert "its registration was lost; registered again, with 2 shards" in caplog.text
     del server.hashes[REGISTRY]
-    assert len(run(session(ModelNet(server)).shards(register=False))) == 2, "a mere look finds it, and writes nothing"
+    assert len(run(session(ModelNet(server)).shards())) == 2, "a mere look finds it, and writes nothing"
     assert REGISTRY not in server.hashes
 
 
 def test_who_did_not_know_a_queue_whose_policy_is_gone_refuses() -> None:
     server, net, seq = made(shards=2)
-    run(seq.shards())
+    run(seq.shards(register=True))
     server.hashes.clear()  # its messages are there, and the shard's clock
     with pytest.raises(DataError, match="neither a registration nor a policy"):
-        run(session(ModelNet(server)).shards())
+        run(session(ModelNet(server)).shards(register=True))
     run(seq.find_generation(net.one))
     assert server.hashes[REGISTRY]["table"] == "0 1"
 
 
 def test_others_who_registered_it_with_other_shards_are_left_alone() -> None:
     server, net, seq = made(shards=2)
-    run(seq.shards())
+    run(seq.shards(register=True))
     server.hashes.clear()
     server.clocks.clear()
     connected(server, shards=1)
@@ -133,7 +125,7 @@ def test_an_older_registry_gets_what_is_newer_again() -> None:
     server, net, seq = made()
     connected(server)
     old = dict(server.hashes[REGISTRY])
-    run(seq.shards())
+    run(seq.shards(register=True))
     connected(server, on_late="drop")
     newer = dict(server.hashes[REGISTRY])
     looked(net, seq)
@@ -194,7 +186,7 @@ def test_a_registration_that_others_change_all_the_time_is_given_up() -> None:
 
     server._register = busy  # type: ignore[method-assign]
     with pytest.raises(ServerUnavailable, match="is being changed by others"):
-        run(seq.shards())
+        run(seq.shards(register=True))
     assert len(net.slept) == 11
 
 
@@ -207,7 +199,7 @@ def test_an_index_that_can_not_be_written_is_told_and_no_more(caplog: pytest.Log
 
     server._hset = refuse  # type: ignore[method-assign]
     with caplog.at_level(logging.WARNING, "sequencer"):
-        assert run(seq.shards()) == KEYS[:1]
+        assert run(seq.shards(register=True)) == KEYS[:1]
     assert "queue q: can't be written into n:queues (it is a string); see doctor" in caplog.text
 
 
@@ -237,5 +229,5 @@ def test_a_registration_that_waits_for_a_deletion_is_given_up() -> None:
     )
     server.run(("HSET", REGISTRY, "generation", gone.generation))
     with pytest.raises(ServerNotUsable, match="is being deleted"):
-        run(seq.shards())
+        run(seq.shards(register=True))
     assert net.slept

@@ -46,7 +46,7 @@ def test_the_title_says_what_it_is(what: What, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(-5, "0 s"), (119.4, "119 s"), (150, "2 min"), (12_000, "3 h 20 min"), (187_200, "2 d 4 h")],
+    [(-5, "0 ms"), (119.4, "119 s"), (150, "2 min"), (12_000, "3 h 20 min"), (187_200, "2 d 4 h")],
 )
 def test_resolved_says_how_long_it_lasted(seconds: float, said: str) -> None:
     line = notice(what="resolved", at=OPENED + seconds, value=None, limit=None).lines[2]

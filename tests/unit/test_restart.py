@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.processes.workers import BEFORE_BEGIN, CANT_WORK, RestartPolicy, Workers
+from sequencer.processes.workers import BEFORE_BEGIN, CANT_WORK, STANDING_RETRY_S, RestartPolicy, Workers
 
 LEASE_S, ATTEMPTS, START_S, LIMIT_S = 15.0, 5, 0.3, 40_000.0
 
@@ -24,7 +24,7 @@ class OnePlace:
 
     def after_death(self, lived_s: float, *, has_begun: bool) -> float | None:
         """Seconds until the next start, None where it stands."""
-        if self.workers.after_death(self.worker, lived_s, has_begun=has_begun) != "restart":
+        if not self.workers.can_go_on(self.worker, lived_s, has_begun=has_begun):
             return None
         return self.workers.start_later(self.worker, lived_s, 0.0, 0.5)
 
@@ -95,9 +95,11 @@ def test_a_place_stands_only_after_deaths_at_startup_in_a_row(lives: list[tuple[
 def test_one_that_can_do_no_better_stands_at_once_and_is_counted_once() -> None:
     workers = Workers(2, RestartPolicy())
     first, second = workers
-    assert workers.after_death(first, 0.1, has_begun=False, is_final=True) == "stand"
-    assert workers.after_death(second, 0.1, has_begun=True, is_final=True) == "give up"
+    assert workers.can_go_on(first, 0.1, has_begun=False, is_final=True)
+    assert workers.start_later(first, 0.1, 0.0, 0.5) == STANDING_RETRY_S
+    assert not workers.can_go_on(second, 0.1, has_begun=True, is_final=True)
     assert [(worker.startup_deaths, worker.why) for worker in workers] == [(1, CANT_WORK)] * 2
     first.free()
     assert (first.startup_deaths, first.why) == (0, BEFORE_BEGIN)
-    assert workers.after_death(first, 0.1, has_begun=False) == "restart"
+    assert workers.can_go_on(first, 0.1, has_begun=False)
+    assert workers.start_later(first, 0.1, 0.0, 0.5) < 1.0

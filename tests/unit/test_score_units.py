@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sequencer.drain.consumer_events import mixed_scores
-from sequencer.settings.options import QueueOptions
 from sequencer.values.score_units import UnitsMet, range_of, unit_of
 
 SECONDS, MILLISECONDS = 1_795_000_000.0, 1_795_000_000_000.0
@@ -42,15 +40,3 @@ def test_two_units_are_told_once_and_one_never(claims: list[list[float]]) -> Non
 def _away_from_limits(claims: Sequence[Sequence[float]]) -> list[float]:
     """A score that is the limit of two units may count as either."""
     return [one for scores in claims for one in (scores[0], scores[-1]) if abs(one) not in (1e11, 1e14)]
-
-
-def test_the_sentence_names_both_and_the_commands_in_their_order() -> None:
-    examples = UnitsMet().learn(("ann",), SECONDS, MILLISECONDS)
-    assert examples is not None
-    told = mixed_scores(QueueOptions(queue="q"), "me", examples)
-    assert told.text == (
-        "q: mixed scores: scores look like times in seconds (group ann: 1795000000), milliseconds "
-        "(group ann: 1795000000000), which do not order each other; see: sequencer doctor q; in this order: "
-        "sequencer pause q; let all producers send one unit; for each message in another: sequencer reschedule q PART "
-        "--id ID --score SCORE; sequencer unpause q"
-    )

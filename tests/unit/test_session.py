@@ -41,7 +41,7 @@ def denied(right: str) -> Refused:
 
 def test_the_first_use_registers_and_the_next_asks_nothing() -> None:
     server, net, seq = made(shards=2)
-    assert run(seq.shards(role="append")) == KEYS
+    assert run(seq.shards("append")) == KEYS
     assert server.hashes[REGISTRY]["table"] == "0 1"
     assert server.hashes[INDEX] == {"q": "p3"}
     assert {server.hashes[keys.policy]["generation"] for keys in KEYS} == {seq.generation}
@@ -49,20 +49,20 @@ def test_the_first_use_registers_and_the_next_asks_nothing() -> None:
     assert server.hashes[REGISTRY]["generation"] == seq.generation
     net.one.asked.clear()
     assert run(seq.keys_of("g")) in KEYS
-    assert (run(seq.shards(role="append")), run(seq.policy()), net.asked) == (KEYS, Policy(), [])
+    assert (run(seq.shards("append")), run(seq.policy()), net.asked) == (KEYS, Policy(), [])
     assert (seq.known_shards(), seq.known_sequence(), run(seq.is_sequence())) == (KEYS, False, False)
 
 
 def test_a_mere_look_writes_nothing_and_is_remembered_only_of_a_queue_that_is_there() -> None:
     server, net, seq = made()
-    assert len(run(seq.shards(register=False))) == 1
+    assert len(run(seq.shards())) == 1
     assert (server.hashes, seq.generation) == ({}, "")
     other = connected(server, shards=2, sequence=True)
-    assert len(run(seq.shards(register=False))) == 2
-    assert run(seq.policy(register=False)).sequence is True
+    assert len(run(seq.shards())) == 2
+    assert run(seq.policy()).sequence is True
     assert seq.generation == other.generation
     net.one.asked.clear()
-    assert len(run(seq.shards(register=False))) == 2
+    assert len(run(seq.shards())) == 2
     assert net.asked == []
 
 
@@ -72,14 +72,14 @@ def test_a_table_that_can_not_be_is_said(table: str) -> None:
     connected(server)
     server.hashes[REGISTRY]["table"] = table
     with pytest.raises(DataError, match="no client of ours wrote"):
-        run(session(ModelNet(server)).shards(register=False))
+        run(session(ModelNet(server)).shards())
 
 
 def test_another_number_of_shards_is_refused() -> None:
     server, _, _ = made()
     connected(server, shards=3)
     with pytest.raises(ConfigurationError, match="has 3 shards since its first use, shards=2 was asked"):
-        run(session(ModelNet(server), shards=2).shards(register=False))
+        run(session(ModelNet(server), shards=2).shards())
 
 
 def test_a_policy_that_others_wrote_is_foreign_data() -> None:
@@ -90,12 +90,12 @@ def test_a_policy_that_others_wrote_is_foreign_data() -> None:
         run(seq.fresh_policy())
     server.hashes[REGISTRY]["policy"] = '{"dedup_us": "soon"}'
     with pytest.raises(DataError, match="no client of ours wrote"):
-        run(session(ModelNet(server)).shards(register=False))
+        run(session(ModelNet(server)).shards())
 
 
 def test_the_policy_of_now_is_what_a_lost_server_gets_again() -> None:
     server, net, seq = made()
-    run(seq.shards())
+    run(seq.shards(register=True))
     connected(server, on_late="drop")
     assert run(seq.fresh_policy()).on_late == "drop"
     server.hashes.clear()
@@ -152,7 +152,7 @@ def test_a_client_that_never_used_the_queue_asks_for_the_server_only() -> None:
 
 def test_a_server_that_knows_the_queue_is_only_asked() -> None:
     _, net, seq = made(shards=2)
-    run(seq.shards())
+    run(seq.shards(register=True))
     assert looked(net, seq) == ["INFO", "HGETALL", "HGET", "HMGET", "HMGET"]
 
 

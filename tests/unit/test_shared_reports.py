@@ -13,7 +13,7 @@ from sequencer.processes.shared_reports import GATHER_S, SharedReports
 class Told:
     def __init__(self) -> None:
         self.events: list[tuple[str, dict[str, Any]]] = []
-        self.shared = SharedReports("jobs", lambda event: self.events.append((event.name, dict(event.fields))))
+        self.shared = SharedReports(lambda name, **fields: self.events.append((name, fields)))
 
     @property
     def names(self) -> list[str]:
@@ -97,7 +97,7 @@ def test_at_the_end_nothing_is_kept_back() -> None:
     told = Told()
     told.shared.add_report(ran_out("h:1:a"), 5.0)
     told.shared.tick(0.0, is_last=True)
-    assert told.events == [("expired leases", {"groups": 1, "expired_owner": "h:1:a", "tried": ""})]
+    assert told.events == [("leases expired", {"groups": 1, "expired_owner": "h:1:a"})]
 
 
 def test_of_leases_that_expired_the_message_that_was_begun_most_often_is_named() -> None:
@@ -105,21 +105,9 @@ def test_of_leases_that_expired_the_message_that_was_begun_most_often_is_named()
     for group, attempts in (("a", 0), ("b", 2), ("c", 1)):
         told.shared.add_report(ran_out("h:1:a", group, attempts), 5.0)
     told.shared.tick(0.0, is_last=True)
-    assert told.events == [("expired leases", {"groups": 3, "expired_owner": "h:1:a", "tried": "group=b id=m"})]
-
-
-def test_an_output_that_nobody_reads_is_told_once_while_that_lasts() -> None:
-    told = Told()
-    for pid in (1, 2, 1):
-        told.shared.add_report({"event": "output blocked", "pid": pid}, 1.0)
-    assert told.names == ["output blocked"]
-    told.shared.add_report({"event": "output read", "pid": 1}, 2.0)
-    told.shared.add_report({"event": "output blocked", "pid": 1}, 2.5)
-    assert told.names == ["output blocked"], "the other still waits"
-    told.shared.add_report({"event": "output read", "pid": 1}, 3.0)
-    told.shared.forget(2)
-    told.shared.add_report({"event": "output blocked", "pid": 3}, 4.0)
-    assert told.names == ["output blocked"] * 2
+    assert told.events == [
+        ("leases expired", {"groups": 3, "expired_owner": "h:1:a", "group": ["b"], "id": "m", "attempt": 2})
+    ]
 
 
 def test_a_consumer_that_dies_while_the_server_is_away_neither_ends_nor_repeats_the_incident() -> None:

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from sequencer import Message
 from sequencer.consume.stop import Stop
-from sequencer.drain.consumer_events import runs_long
-from sequencer.processes.worker.slow_handler import (
-    TIMES,
-    UNUSUAL_S,
-    SlowHandlerMonitor,
-)
-from sequencer.settings.options import QueueOptions
+from sequencer.processes.worker.slow_handler import LONG_S, SlowHandlerMonitor
 
 
 def message(number: int) -> Message:
@@ -30,11 +24,12 @@ class Fixture:
     def __init__(self) -> None:
         self.told: list[tuple[float, str, float, bool]] = []
         self.now, self.stop = 0.0, Stop()
-        self.consumer = cast(Any, SimpleNamespace(running=None, events=SimpleNamespace(runs_long=self._runs_long)))
+        self.consumer = cast(Any, SimpleNamespace(running=None, events=SimpleNamespace(emit=self._emit)))
         self.monitor = SlowHandlerMonitor(self.consumer, self.stop)
 
-    def _runs_long(self, one: Message, seconds: float, *, is_stopping: bool) -> None:
-        self.told.append((self.now, one.id, round(seconds, 3), is_stopping))
+    def _emit(self, name: str, one: Message, *, runs_s: float, is_stopping: bool) -> None:
+        assert name == "handler slow"
+        self.told.append((self.now, one.id, runs_s, is_stopping))
 
     def on_tick(self, now: float) -> None:
         self.now = now
@@ -46,66 +41,25 @@ def watched() -> Fixture:
     return Fixture()
 
 
-@pytest.mark.parametrize("has_limit", [False, True])
-def test_it_is_told_after_ten_seconds_a_minute_and_whenever_its_time_has_doubled(
-    watched: Fixture, has_limit: bool
-) -> None:
-    """One with a time limit is ended by that: it is told of after a minute first."""
-    watched.monitor = SlowHandlerMonitor(watched.consumer, watched.stop, has_limit=has_limit)
-    watched.consumer.running = (message(1), 10.0)
-    for second in range(10, 520):
-        watched.on_tick(float(second))
-    early = [] if has_limit else [20.0]
-    assert [told for told, *_ in watched.told] == [*early, 70.0, 130.0, 250.0, 490.0]
-    assert {(one, is_stopping) for _, one, _, is_stopping in watched.told} == {("m1", False)}
-
-
-@given(st.floats(5.0, 40.0), st.integers(2, 20), st.floats(0.2, 1.5))
-def test_handlers_that_are_all_slow_are_told_of_once_and_one_that_is_slower_again(
-    usual_s: float, count: int, beat_s: float
-) -> None:
-    """The first of them may be one that hangs. Later ones differ by less than TIMES."""
-    watched, now = Fixture(), 0.0
-
-    def run(number: int, seconds: float) -> None:
-        nonlocal now
-        watched.consumer.running, end = (message(number), now), now + seconds
-        while now < end:
-            watched.on_tick(now)
-            now += beat_s
-
-    for number in range(count):
-        run(number, usual_s * (1 + number % 2 / 2))
-    is_early = usual_s >= UNUSUAL_S + beat_s
-    assert [one for _, one, *_ in watched.told] == ["m0"] * is_early or usual_s < UNUSUAL_S + beat_s
-    before = len(watched.told)
-    run(99, 59.0 if usual_s * 1.5 * TIMES < 58.0 else 62.0 + beat_s)
-    assert [one for _, one, *_ in watched.told[before:]] == ["m99"]
-
-
-def test_the_line_names_what_shows_it_and_what_ends_it() -> None:
-    options = QueueOptions(queue="orders", namespace="shop")
-    told = runs_long(options, "host.example:4711:0000ff", message(1), 10.0, is_stopping=False)
-    assert told.fields["see"] == "sequencer explain orders g 1 --namespace shop"
-    assert told.fields["fix"] == "kill -KILL 4711"
-    assert "for 10 s; see: sequencer explain orders g 1" in told.text
-    assert "if it hangs, end its process: kill -KILL 4711 (--handler-timeout sets a limit): that" in told.text
-    assert told.text.endswith(
-        "to take m1 away instead, in this order: sequencer pause orders g 1 --namespace shop; on host.example: kill "
-        "-KILL 4711; once its lease ran out: sequencer skip orders g 1 --id m1 --dead-letter --namespace shop; "
-        "sequencer unpause orders g 1 --namespace shop"
-    )
+def test_it_is_told_after_a_minute_and_whenever_its_time_has_doubled(watched: Fixture) -> None:
+    for number, began in ((1, 10.0), (2, 600.0)):
+        watched.consumer.running = (message(number), began)
+        for second in range(510):
+            watched.on_tick(began + second)
+    after = [60.0, 120.0, 240.0, 480.0]
+    assert [(one, told, is_stopping) for told, one, _, is_stopping in watched.told] == [
+        *(("m1", 10.0 + seconds, False) for seconds in after),
+        *(("m2", 600.0 + seconds, False) for seconds in after),
+    ]
 
 
 def test_a_stop_names_what_it_waits_for(watched: Fixture) -> None:
     watched.consumer.running = (message(1), 0.0)
     watched.on_tick(30.0)
-    told = [(30.0, "m1", 30.0, False)]
     watched.stop.at = 30.5
     for second in range(31, 80):
         watched.on_tick(float(second))
     assert watched.told == [
-        *told,
         (36.0, "m1", 36.0, True),
         (42.0, "m1", 42.0, True),
         (54.0, "m1", 54.0, True),
@@ -113,7 +67,7 @@ def test_a_stop_names_what_it_waits_for(watched: Fixture) -> None:
     ]
 
 
-@given(st.lists(st.floats(0.01, UNUSUAL_S - 1), max_size=50), st.floats(0.1, 2.0))
+@given(st.lists(st.floats(0.01, LONG_S - 3), max_size=50), st.floats(0.1, 2.0))
 def test_short_handlers_are_never_told_of(runs: list[float], beat_s: float) -> None:
     watched, now = Fixture(), 0.0
     for number, seconds in enumerate(runs):

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis.errors import NoSuchExample
 
+from ..support.examples import examples
 from ..support.steps_model import cases
 from ..support.steps_model.actions import Facts, Raised
 from ..support.steps_model.cases import CASES, Case
@@ -92,16 +93,9 @@ def _timed(event: Any) -> Any:
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=examples(800))
 @given(CASES)
 def test_both_do_the_same_in_each_case(one: Case) -> None:
-    assert played(known(one)) == expected(known(one))
-
-
-@pytest.mark.slow
-@settings(max_examples=800)
-@given(CASES)
-def test_both_do_the_same_in_many_cases(one: Case) -> None:
     assert played(known(one)) == expected(known(one))
 
 
@@ -114,7 +108,7 @@ def test_both_do_the_same_with_what_this_version_lacks(entry: Any, facts: dict[s
     assert played(one) == expected(one)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", RULES)
 def test_without_a_rule_the_model_differs(name: str) -> None:

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import sequencer.drain.protocol
@@ -26,12 +25,7 @@ def _begin_with_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_few_runs_with_steps_keep_the_order_and_repeat_nothing() -> None:
-    run_state_machine_as_test(StepsMachine, settings=settings(SETTINGS, max_examples=40))
-
-
-@pytest.mark.slow
-def test_many_runs_with_steps_keep_the_order_and_repeat_nothing() -> None:
+def test_runs_with_steps_keep_the_order_and_repeat_nothing() -> None:
     run_state_machine_as_test(StepsMachine, settings=SETTINGS)
 
 
@@ -46,14 +40,14 @@ class NotesNothing(ModelShard):
         return code
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_shard_that_keeps_no_ledger_is_caught() -> None:
     machine = type("Control", (StepsMachine,), {"shard_class": NotesNothing})
     with pytest.raises((AssertionError, KeyError)):
         run_state_machine_as_test(machine, settings=SEARCH)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["goes on without a note", "once as automatic"])
 def test_a_broken_engine_is_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     if name == "once as automatic":

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from ..support.examples import examples
 from ..support.steps_model.actions import UNCONFIRMED, Ack, Call, Check, Facts, Nack, Raised, Release, Returned
 from ..support.steps_model.cases import CASES, Case, Played, plain, played
 from ..support.steps_model.declared import App, Step, registration_errors
@@ -226,16 +227,9 @@ def test_what_is_refused_at_registration(steps: tuple[Step, ...], sentence: str)
 
 
 @pytest.mark.slow
-@settings(max_examples=50)
+@settings(max_examples=examples(400))
 @given(CASES)
 def test_a_pass_keeps_its_bounds(one: Case) -> None:
-    assert broken(one) == []
-
-
-@pytest.mark.slow
-@settings(max_examples=400)
-@given(CASES)
-def test_many_passes_keep_their_bounds(one: Case) -> None:
     assert broken(one) == []
 
 

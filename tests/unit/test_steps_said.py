@@ -9,6 +9,8 @@ import pytest
 from sequencer.errors import AnswerNeeded, AnswerRefused, ConfigurationError, MessageNotFound, NotParked
 from sequencer.testing import MemoryQueue
 
+from ..support.refused import refused
+
 
 def gifts(**settings: Any) -> tuple[MemoryQueue, list[tuple[str, Any]]]:
     """Three steps after a gift; the one that must not happen twice always fails at its first call of a message."""
@@ -77,10 +79,10 @@ def test_of_what_has_no_steps_yet_and_of_what_is_not_there() -> None:
 
 def test_an_open_question_is_not_resumed_without_an_answer() -> None:
     seq, ran = asked()
-    with pytest.raises(AnswerNeeded, match="message 'g7' waits for an answer: step charge failed at") as refused:
+    with refused(AnswerNeeded, "answer_needed", id="g7") as caught:
         seq.resume("ann")
-    assert "sequencer resume gifts ann --id g7 --done charge" in str(refused.value)
-    assert "sequencer resume gifts ann --id g7 --again charge" in str(refused.value)
+    assert "sequencer resume gifts ann --id g7 --done charge" in str(caught.value)
+    assert "sequencer resume gifts ann --id g7 --again charge" in str(caught.value)
     assert seq.count_parked() == 1
     assert len(ran) == 1
 
@@ -93,7 +95,7 @@ def test_an_answer_for_one_message_is_not_taken_for_the_next() -> None:
     seq.drain()
     assert seq.resume("ann", id="g7", done={"charge": 1})
     seq.drain()
-    with pytest.raises(NotParked, match=r"group ann stands at 'g8' by now, not at 'g7'"):
+    with refused(NotParked, "other_head", head="g8", id="g7"):
         seq.resume("ann", id="g7", done={"charge": 1})
     found = seq.steps("ann")
     assert found is not None
@@ -170,7 +172,7 @@ def test_a_step_that_shall_not_run_is_said_to_be_done() -> None:
 @pytest.mark.parametrize(
     ("said", "error", "text"),
     [
-        ({"done": {"notify": 1}}, AnswerNeeded, "did charge take effect? Say it too"),
+        ({"done": {"notify": 1}}, AnswerNeeded, "did charge take effect?"),
         ({"done": {"refund": 1}}, AnswerRefused, "the message has no step refund; it has charge, notify, points"),
         ({"again": ["points"], "done": {"charge": 1}}, AnswerRefused, "step points is open, and runs again by itself"),
         ({"done": {"charge": object()}}, Exception, "a result given in done can't be kept"),
@@ -210,7 +212,7 @@ def test_a_dead_letter_keeps_its_question_and_comes_back_with_the_answer() -> No
     assert [letter.message.id for letter in seq.dead()] == ["g7"]
     redriven = seq.redrive(everything=True)
     assert (redriven.redriven, redriven.asked, redriven.stayed) == (0, 1, ((("ann",), "g7"),))
-    with pytest.raises(AnswerNeeded, match="dead letter 'g7' of group"):
+    with refused(AnswerNeeded, "dead_letter_asks", id="g7"):
         seq.redrive(id="g7")
     with pytest.raises(MessageNotFound):
         seq.redrive(id="g9", done={"charge": 1})
@@ -250,7 +252,7 @@ def test_a_result_that_could_not_be_kept_is_asked_for() -> None:
     found = seq.explain("ann")
     assert found.reason == "unresolved step"
     assert found.text.endswith("--done charge --result null")
-    with pytest.raises(AnswerNeeded, match="message 'g7' waits for an answer: step charge is done"):
+    with refused(AnswerNeeded, "answer_needed", id="g7"):
         seq.resume("ann")
     assert seq.resume_many(everything=True).asked == 1
     seq.resume("ann", done={"charge": [1, 2]})
@@ -275,8 +277,8 @@ def test_an_optional_step_whose_result_can_not_be_kept_holds_nothing_back(once: 
     done = seq.drain()
     assert (len(done.handled), done.failed, ran) == (1, [], ["mail", None, "points"])
     assert [event.name for event in told] == ["finished with failures"]
-    assert "id=g7: mail is done, but its result can't be kept: the result can't be written as JSON" in told[0].text
-    assert told[0].fields["steps"] == ["mail"]
+    (said,) = told[0].fields["steps"].values()
+    assert said.startswith("done, but its result can't be kept: the result can't be written as JSON")
 
 
 @pytest.mark.parametrize("late", [{"again": ["charge"]}, {"done": {"charge": None}}])

@@ -17,14 +17,14 @@ from .test_events import told
         (Totals(failed=3, parked=3, dead=1), "3 failed attempts, groups parked 3 times, 1 dead letter"),
         (Totals(failed=1, parked=1), "1 failed attempt, 1 parked group"),
         (Totals(parked=1_200), "groups parked 1,200 times"),
-        (Totals(failed=12, outages=9, parked=1), "12 failed attempts (by an outage: 9), 1 parked group"),
+        (Totals(failed=12, outages=9, parked=1), "12 failed attempts (9 by an outage), 1 parked group"),
         (Totals(), "no failures"),
     ],
 )
 def test_one_group_that_is_parked_again_is_not_several(
     totals: Totals, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    summarize("jobs", totals, "1 consumer", "text")
+    summarize("jobs", totals, 1, "text")
     assert capsys.readouterr().err == f"consumed 0 messages in 0.00 s with 1 consumer: {said}\n"
 
 

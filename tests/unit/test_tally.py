@@ -27,7 +27,9 @@ class Breaking:
             bad = [first + at for at, body in enumerate(some) if body == "bad"]
             errors = [Refused(at, InvalidMessage("bad")) for at in bad]
             if bad and on_refused == "stop":
-                raise BatchRefused(errors, done, BatchReceipt(done, 0, []))
+                failure = BatchRefused(refused=errors, stored=done)
+                failure.earlier = BatchReceipt(done, 0, [])
+                raise failure
             good = [body for body in some if body != "bad"]
             if len(self.stored) + len(good) > self._room:
                 self._error.earlier = BatchReceipt(done, 0, refused)  # type: ignore[attr-defined]  # it is one of ours

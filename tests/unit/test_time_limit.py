@@ -6,15 +6,14 @@ import signal
 import sys
 import threading
 import time
-from types import FrameType
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer import Message
-from sequencer.consume.time_limit import IGNORED_S, REPEAT_S, ThreadTimeLimit, TimeIsUp, TimeLimit
+from sequencer.consume.time_limit import IGNORED_S, REPEAT_S, TimeIsUp, TimeLimit
 from sequencer.errors import ConfigurationError, HandlerTimeout
 from sequencer.testing import wait_until
 
@@ -79,36 +78,6 @@ def run_tiny(limit: TimeLimit, count: int) -> tuple[int, int]:
 def test_many_tiny_handlers_with_a_tiny_limit() -> None:
     ended, cut = run_tiny(TimeLimit(TINY_S), 4_000)
     assert min(ended, cut) > 100
-
-
-@pytest.mark.slow
-def test_many_tiny_handlers_in_another_thread() -> None:
-    done: list[tuple[int, int]] = []
-    thread = threading.Thread(target=lambda: done.append(run_tiny(ThreadTimeLimit(TINY_S), 4_000)))
-    thread.start()
-    thread.join()
-    assert min(done[0]) > 100
-    assert traced_lines() == 2, "nothing is left behind in the interpreter, for which a debugger would wait for ever"
-
-
-def traced_lines() -> int:
-    lines: list[int] = []
-
-    def check() -> None:
-        del lines[100:]
-        del lines[100:]
-
-    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
-        lines.extend([1] * (event == "line" and frame.f_code is check.__code__))
-        return trace
-
-    old = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        check()
-    finally:
-        sys.settrace(old)
-    return len(lines)
 
 
 # -- when it looks ------------------------------------------------------------------------------------------------
@@ -192,18 +161,6 @@ def test_one_that_swallows_it_is_handled_when_it_ends_and_is_not_interrupted_twi
     assert len(swallowed) == 1
 
 
-def test_in_another_thread_what_ends_in_time_keeps_its_own_error() -> None:
-    limit, done = None, []
-
-    def run() -> None:
-        nonlocal limit
-        limit = ThreadTimeLimit(60.0)
-        done.extend(perform(limit, fail, [FIRST]))
-
-    def fail(message: Message) -> None:
-        raise ValueError("its own")
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert [type(one) for one in done] == [ValueError]
+def test_outside_the_main_thread_there_is_none() -> None:
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ConfigurationError, match="needs the main thread"):
+        pool.submit(lambda: TimeLimit(1.0).in_force().__enter__()).result()

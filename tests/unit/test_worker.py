@@ -37,18 +37,18 @@ def fill(reports: Reports) -> None:
 
 def worker(reports: Reports) -> Worker:
     made = Worker(WorkerConfig(queue="q", report_fd=reports.write_fd), control_fd=-1)
-    made._control.consumer = SimpleNamespace(counts=dict(COUNTS))  # type: ignore[assignment]
+    made._control.consumer = SimpleNamespace(counts=dict(COUNTS), handlers_s=1.5)  # type: ignore[assignment]
     return made
 
 
 def test_counts_that_found_no_room_come_again(reports: Reports) -> None:
     fill(reports)
     control: ControlThread = worker(reports)._control
-    control.report_counts()
-    assert [one for one in reports.read() if one["event"] == "counts"] == []
-    control.report_counts()
-    assert [one["counts"] for one in reports.read() if one["event"] == "counts"] == [COUNTS]
-    control.report_counts()
+    control.report_state()
+    assert [one for one in reports.read() if one["event"] == "state"] == []
+    control.report_state()
+    assert [one["counts"] for one in reports.read() if one["event"] == "state"] == [COUNTS]
+    control.report_state()
     assert list(reports.read()) == [], "only news"
 
 
@@ -63,7 +63,7 @@ def test_what_is_done_each_second_may_fail_and_that_is_an_event(
     control.tick_hooks.append(broken)
     control.tick(1.0)
     record: Any = caplog.records[0]
-    assert (record.event, record.queue, record.error_type) == ("consumer trouble", "q", "ZeroDivisionError")
+    assert (record.event, record.queue, record.error_type) == ("consumer error", "q", "ZeroDivisionError")
     assert record.exc_info is not None
 
 
@@ -80,7 +80,7 @@ def test_the_end_waits_until_its_supervisor_goes_on(reports: Reports) -> None:
         select.select([reports.read_fd], [], [], 5.0)
         said += reports.read()
     assert [(one["event"], one.get("counts"), one.get("status")) for one in said[-2:]] == [
-        ("counts", COUNTS, None),
+        ("state", COUNTS, None),
         ("exit", None, 0),
     ]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypedDict, TypeVar
 
 from ...errors import ConfigurationError, shown
 from ...settings.error_names import error_names
@@ -207,6 +207,20 @@ def leads_to_itself(step: Step, steps: Mapping[str, Step]) -> bool:
             reached.add(name)
             todo += steps[name].after
     return step.name in reached
+
+
+class StepOptions(TypedDict, total=False):
+    """What a program says of a step: see `Registered.step`."""
+
+    order: int
+    once: bool
+    after: str | Step | Sequence[str | Step]
+    optional: bool
+    attempts: int | None
+    retry_on: Sequence[type[BaseException] | str]
+    never_retry: Sequence[type[BaseException] | str]
+    declined: Sequence[type[BaseException] | str]
+    name: str | None
 
 
 def new_step(

@@ -16,14 +16,15 @@ from ...settings.backoff import RECONNECT
 from ...settings.options import QueueOptions, Replicas
 from ...store.failure import decode_failure, is_own_outage
 from ...store.history.ending import Remark
-from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
+from ...store.ledger import Entry, Ledger, LedgerError, Written, decode_ledger, encode_ledger
+from ...texts.events import event
 from ...values.message import Failure, Message
 from ..admission import unfit
 from ..effects import Clock, Control, Effect, Note, Run, RunHandler, Sleep, Tell
 from ..held import Held
 from ..held_group import HeldGroup
 from ..outcome import Decision, Failed, OfSteps, decide, describe, failed_with, waits
-from . import events, rules, texts
+from . import rules, texts
 from .actions import (
     UNCONFIRMED,
     Asked,
@@ -72,6 +73,9 @@ class StepRunner:
     _is_new: bool = field(init=False, default=True)
     """Whether that record has no ledger, and no step of it was called."""
 
+    _raised: dict[str, BaseException] = field(init=False, default_factory=dict)
+    """What steps of the message in progress raised."""
+
     @property
     def _watcher(self) -> PassWatcher | None:
         return self.declared.watcher if isinstance(self.declared, Steps) else None
@@ -87,7 +91,7 @@ class StepRunner:
         return end
 
     def _handle(self, group: HeldGroup, position: int) -> Generator[Effect, Any, End]:
-        leased, self.held.with_failures = group.leased, True
+        leased, self.held.with_failures, self._raised = group.leased, True, {}
         kept = leased.ledgers[position] if leased.ledgers else None
         self._last, self._is_new = kept or UNWRITTEN, kept is None
         try:
@@ -102,9 +106,11 @@ class StepRunner:
             if isinstance(end, Finished) and group.history.has_bodies:
                 group.ledgers[position] = self._written(rules.fitting(end.ledger))
         if isinstance(end, Finished) and end.failed and self.declared is not None:
-            yield Tell(events.with_failures(self.queue, self.owner, leased.messages[position], end))
+            steps = {name: _outcome(entry) for name in end.failed if (entry := end.ledger.get(name))}
+            yield self.tell("finished with failures", leased.messages[position], steps=steps)
         elif isinstance(end, Lost) and end.code == -1:
-            yield Tell(events.message_gone(self.queue, self.owner, leased.messages[position], end.ledger))
+            left = encode_ledger(rules.fitting(end.ledger))
+            yield self.tell("message removed", leased.messages[position], ledger=left)
         return end
 
     def _pass(self, group: HeldGroup, position: int, ledger: Ledger | None) -> Generator[Effect, Any, End]:
@@ -174,7 +180,10 @@ class StepRunner:
         )
         held.switch(self.clock(), runs=self._is_inline)
         if isinstance(heard, Raised) and isinstance(heard.error, Exception):
-            yield Tell(events.step_failed(self.queue, self.owner, message, asked, heard.error))
+            at, limit = asked.call.attempt, step.limit(self.queue.max_attempts)
+            fields = {"step": step.name, "is_check": asked.is_check, "attempt": at, "attempts": limit}
+            self._raised[step.name] = heard.error
+            yield self.tell("step failed", message, error=heard.error, **fields)
         return heard
 
     def _note(self, group: HeldGroup, asked: WriteLedger) -> Generator[Effect, Any, int]:
@@ -211,6 +220,11 @@ class StepRunner:
         self._last = self._last.next(encode_ledger(ledger), has_effects=ledger.has_effects)
         return self._last
 
+    def tell(self, name: str, message: Message, **fields: Any) -> Tell:
+        """An event of a message."""
+        fields |= {"group": list(message.group), "owner": self.owner, "id": message.id}
+        return Tell(event(name, self.queue.queue, **fields))
+
     # -- a message that is not finished --------------------------------------------------------------------------------
 
     def failed(self, end: Unfinished | BaseException, group: HeldGroup) -> Failed:
@@ -221,7 +235,8 @@ class StepRunner:
             return failed_with(self.queue, message, end, owner=self.owner, at=at, random=self.random(), is_held=is_held)
         unanswered, is_over = message.attempt - 1, end.ending is not None
         written = None if end.ledger is None or (self._is_new and is_over) else self._written(end.ledger)
-        steps = OfSteps(written, end.has_progressed, unanswered, not self._is_new, end.is_missing)
+        step = next((name for name, error in self._raised.items() if error is end.error), "")
+        steps = OfSteps(written, end.has_progressed, unanswered, not self._is_new, end.is_missing, step)
         attempt = unanswered if end.ledger is None else max(end.attempts, unanswered)
         failure = describe(end.error, message, self.owner, self.wall(), attempt)
         return Failed(message, end.error, self._decision(end), failure, group.is_open, steps=steps)
@@ -235,6 +250,10 @@ class StepRunner:
             return Decision(min(max(self.waited_s, queue.backoff_s), MISSING_S, left_s))
         delay_s = queue.backoff.delay_s(end.attempts, random) if end.after_s is None else end.after_s
         return Decision(delay_s, outage=waits(queue, end.outage, random) if end.outage else None)
+
+
+def _outcome(entry: Entry) -> str:
+    return f"done, but its result can't be kept: {entry.error}" if entry.state == "done" else entry.error
 
 
 def _failure_of(leased: LeasedGroup, position: int) -> Failure | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...queue.alerts.incidents import key_of
-from ...texts.words import moment, plain
+from ...texts.words import duration, moment, plain
 
 MAX_ITEMS = 10
 """Heads, dead letters and types of error that a notice names; of the first two the rest is a number."""
@@ -131,7 +131,7 @@ class Notice:
         return [one for one in dict.fromkeys(one or instead for one in lines) if one]
 
     def _times(self) -> str:
-        lasted = _lasted(self.at - self.opened_at)
+        lasted = duration(self.at - self.opened_at)
         if self.what == "resolved":
             said = f"It lasted {lasted}, from {moment(self.opened_at)} to {moment(self.at)}"
         else:
@@ -230,23 +230,9 @@ def _finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def _lasted(seconds: float) -> str:
-    """`45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`."""
-    if not math.isfinite(seconds):
-        return f"{seconds:g} s"
-    whole = max(0, round(seconds))
-    if whole < 120:
-        return f"{whole} s"
-    if whole < 7200:
-        return f"{whole // 60} min"
-    if whole < 172_800:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
-
-
 def _amount(value: float, unit: str) -> str:
     if not math.isfinite(value):
         return f"{value:g}"
     if unit == "s":
-        return _lasted(value) if value >= 120 else f"{value:.1f} s"
+        return duration(value)
     return f"{100 * value:.0f} %" if unit == "share" else f"{value:,.0f}"

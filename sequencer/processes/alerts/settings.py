@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigurationError, SequencerError
-from ...settings.option import Flag, Names, Seconds, declared, fields_of, option, read_options, read_table
+from ...settings.option import FLAG, declared, fields_of, names, option, read_options, read_table, seconds
 from ...settings.thresholds import FILE, Thresholds
 from ...values.checks import nearest
 from .targets.table import Target, read_target
@@ -19,9 +19,9 @@ class QueueAlerts:
     """What is told of one queue, and to whom. Times in seconds."""
 
     limits: Thresholds = field(default_factory=Thresholds)
-    to: tuple[str, ...] = option(Names("names of targets"), (), "Who is told. Without it, all targets.", FILE)
-    repeat_s: float = option(Seconds(), 4 * 3600.0, "What still holds is told again after this. 0: it is not.", FILE)
-    texts: bool = option(Flag(), True, "Tell the texts of errors, and not their types alone.", FILE)
+    to: tuple[str, ...] = option(names("names of targets"), (), "Who is told. Without it, all targets.", FILE)
+    repeat_s: float = option(seconds(), 4 * 3600.0, "What still holds is told again after this. 0: it is not.", FILE)
+    texts: bool = option(FLAG, True, "Tell the texts of errors, and not their types alone.", FILE)
 
     def __post_init__(self) -> None:
         read_options(self)
@@ -43,14 +43,14 @@ def read_alerts(
     """
     if general is None and not targets and not any(own.values()):
         return {}
-    found, worker = dict[str, QueueAlerts](), "alerts"
+    found, where = dict[str, QueueAlerts](), "alerts"
     try:
         whole = _alerts(general or {}, targets, QueueAlerts(to=tuple(targets)))
         for queue, table in own.items():
-            worker = f"queues.{queue}.alerts"
+            where = f"queues.{queue}.alerts"
             found[queue] = _alerts(table, targets, whole)
     except SequencerError as error:
-        raise ConfigurationError(f"{worker}: {error}") from error
+        raise ConfigurationError(f"{where}: {error}") from error
     named = {name for one in found.values() for name in one.to}
     if named and (unused := [name for name in targets if name not in named]):
         raise ConfigurationError(

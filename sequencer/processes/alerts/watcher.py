@@ -19,15 +19,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...calls.alerts import AlertTimes, Grant
 from ...client import Sequencer
 from ...consume.emitter import EventEmitter
-from ...drain import consumer_events
 from ...errors import ServerUnavailable
 from ...net.blocking import blocking
 from ...queue.alerts import facts, incidents, pending_news
 from ...queue.alerts.conditions import PendingNews, QueueFacts, conditions, may_open
-from ...texts.events import Event
+from ...texts.events import Event, event
 from ...texts.words import error_text
 from ...values.views import QueueSnapshot
-from .. import service_events
 from ..signals import stop_signals_in_use
 from .notice import Notice
 from .notices import Origin, notice_of
@@ -180,12 +178,12 @@ class Watcher:
         now, is_away = time.monotonic(), isinstance(trouble, ServerUnavailable)
         if is_away and self._lost_at is None:
             self._lost_at = now
-            self._emit(consumer_events.server_lost("", str(trouble)))
+            self._emit(event("server lost", "", error=str(trouble)))
         elif not is_away and self._lost_at is not None:
-            self._emit(consumer_events.server_back("", now - self._lost_at))
+            self._emit(event("server back", "", away_s=round(now - self._lost_at, 3)))
             self._lost_at = None
         if trouble and not is_away and (one.trouble is None or isinstance(one.trouble, ServerUnavailable)):
-            self._emit(service_events.supervisor_trouble(one.queue, trouble, what="watching the queue"))
+            self._emit(event("supervisor error", one.queue, error=trouble, what="watching the queue"))
         one.trouble = trouble
         if self._away is not None:
             self._tell_away(self._away, now, error_text(trouble) if trouble and is_away else "")
@@ -284,12 +282,12 @@ class Watcher:
     def _send(self, start_by: float, notice: Notice, target: str, on_sent: Callable[[], object]) -> None:
         def then() -> None:
             on_sent()
-            self._emit(service_events.alert_sent(notice.queue, notice.kind, notice.what, target))
+            self._emit(event("alert sent", notice.queue, target=target, kind=notice.kind, what=notice.what))
 
         self._senders[target].offer(start_by, notice, then)
 
     def _say_failed(self, target: str, error: str) -> None:
-        self._emit(service_events.alert_not_sent(target, error))
+        self._emit(event("alert not sent", "", target=target, error=error))
 
 
 def _start_by(asked_at: float, hold_s: float) -> float:

@@ -80,8 +80,7 @@ def _value_of(spec: str) -> tuple[Any, Any]:
     """The value, and its module."""
     module_name, found, attribute = spec.partition(":")
     if not found or not attribute or not all(name.isidentifier() for name in module_name.split(".")):
-        meant = _meant(spec) or ", for example shop.orders:seq"
-        raise HandlerNotFound(f"app {spec!r} must be module:attribute{meant}")
+        raise HandlerNotFound(f"app {spec!r} must be module:attribute, for example shop.orders:seq")
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -90,7 +89,8 @@ def _value_of(spec: str) -> tuple[Any, Any]:
     except ModuleNotFoundError as error:
         if error.name and not (module_name + ".").startswith(error.name + "."):
             raise _import_failed(spec, error) from error
-        raise HandlerNotFound(f"no module {error.name!r} for app {spec!r}{_meant(spec) or _looked(error)}") from error
+        searched = f"{Path.cwd()} and in the installed packages"
+        raise HandlerNotFound(f"no module {error.name!r} for app {spec!r}, looked for in {searched}") from error
     except (Exception, SystemExit) as error:
         raise _import_failed(spec, error) from error
     finally:
@@ -114,33 +114,6 @@ def _refuse_patches(spec: str) -> None:
             )
 
 
-def _meant(spec: str) -> str:
-    """What a text says where a path, or a dot in place of the colon, was meant for a module of the working directory;
-    else "".
-    """
-    worker, found, attribute = spec.partition(":")
-    path = worker.removeprefix(f"{Path.cwd()}/").removeprefix("./")
-    names = path.removesuffix(".py").replace("/", ".")
-    if not found and not path.endswith(".py"):
-        names, _, attribute = names.rpartition(".")
-    meant = f"{names}:{attribute}"
-    if not attribute or meant == spec or not all(map(str.isidentifier, names.split("."))):
-        return ""
-    file = Path(*names.split("."))
-    is_there = file.with_suffix(".py").is_file() or (file / "__init__.py").is_file()
-    return f"; did you mean {meant}?" if is_there else ""
-
-
-def _looked(error: ModuleNotFoundError) -> str:
-    """Where a module was looked for, and what is there."""
-    *packages, _ = (error.name or "").split(".")
-    folder = Path.cwd().joinpath(*packages)
-    if packages and not folder.is_dir():
-        return f"; {str(error).partition('; ')[2] or 'the installed package has none'}"
-    there = ", ".join(_modules_in(folder)) or "none"
-    return f"; looked in {folder} (modules there: {there}) and in the installed packages"
-
-
 def _import_failed(spec: str, error: Exception | SystemExit) -> HandlerNotFound:
     log.debug("importing %s failed", spec, exc_info=error)
     frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith("<")]
@@ -152,12 +125,6 @@ def _import_failed(spec: str, error: Exception | SystemExit) -> HandlerNotFound:
 
 def _is_own(path: Path) -> bool:
     return path.is_relative_to(Path.cwd()) and not path.is_relative_to(sys.prefix) and "site-packages" not in path.parts
-
-
-def _modules_in(folder: Path) -> list[str]:
-    """Those that can be imported, by their names; a folder with modules in it is one."""
-    packages = [path.parent.name for path in folder.glob("*/*.py") if path.parent.name.isidentifier()]
-    return sorted({path.stem for path in folder.glob("*.py")} | set(packages))
 
 
 def _kind(value: Any) -> str:
@@ -179,8 +146,8 @@ def _candidates(module: Any, but: object = None) -> str:
 
 def app_from_project(directory: Path) -> str | None:
     """`[tool.sequencer] app` of the nearest pyproject.toml upwards from `directory`, or None."""
-    for worker in (directory, *directory.parents):
-        path = worker / "pyproject.toml"
+    for folder in (directory, *directory.parents):
+        path = folder / "pyproject.toml"
         if path.is_file():
             try:
                 table: Any = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -34,37 +34,29 @@ POLL_S = 0.005
 class StderrRelay:
     """Our standard error, for what commands say there. Nothing here raises, and nobody waits for long.
 
-    What it refuses (a full disk, a reader that is gone) is dropped. When it takes nothing because nobody reads, the
-    command is not read either and waits, as if it wrote there itself; but after STALLED_S what there is gets dropped,
-    and so does what follows, at once, until it takes something again. So the work does not depend on who reads what
-    commands say. (It is shared with others, so it can't be made non-blocking. A write still waits if another process
-    fills a pipe in the moment between the check and the write.)
+    What it refuses (a full disk, a reader that is gone) is dropped, and so is what it does not take within STALLED_S
+    since nobody reads; then all that follows, at once, until it takes something again. So the work does not depend on
+    who reads what commands say. (It is shared with others, so it can't be made non-blocking. A write still waits if
+    another process fills a pipe in the moment between the check and the write.)
     """
 
     def __init__(self) -> None:
-        self.fd = -1  # without standard error, another file may have its number 2
+        self._fd = -1  # without standard error, another file may have its number 2
         with suppress(ValueError, AttributeError):
-            self.fd = sys.stderr.fileno()
-        self.waiting = memoryview(b"")
-        self._moved_at, self._patience_s = 0.0, STALLED_S
+            self._fd = sys.stderr.fileno()
+        self._is_stalled = False
 
-    def add(self, data: bytes) -> None:
-        """Only when nothing waits."""
-        if self.fd >= 0:
-            self.waiting, self._moved_at = memoryview(data), time.monotonic()
-
-    def patience_s(self) -> float:
-        return max(0.0, self._moved_at + self._patience_s - time.monotonic())
-
-    def pass_on(self, is_ready: bool) -> None:
-        try:
-            if is_ready:
-                self.waiting = self.waiting[os.write(self.fd, self.waiting[:WRITE_BYTES]) :]
-                self._moved_at, self._patience_s = time.monotonic(), STALLED_S
-        except OSError:
-            self.waiting = self.waiting[:0]
-        if self.waiting and not self.patience_s():
-            self.waiting, self._patience_s = self.waiting[:0], 0.0
+    def pass_on(self, data: bytes) -> None:
+        rest, poll = memoryview(data), select.poll()
+        if self._fd < 0:
+            return
+        poll.register(self._fd, select.POLLOUT)
+        with suppress(OSError):
+            while rest:
+                self._is_stalled = not poll.poll(0 if self._is_stalled else 1000 * STALLED_S)
+                if self._is_stalled:
+                    return
+                rest = rest[os.write(self._fd, rest[:WRITE_BYTES]) :]
 
 
 class CommandPipes:
@@ -109,7 +101,6 @@ class CommandPipes:
             ready = self._wait(until)
         if self._wakeup_fd in ready:
             os.read(self._wakeup_fd, 64)  # what is to be done about the signal was done on the way here
-        self._output.pass_on(self._output.fd in ready)
         if self._rest and self._stdin.fileno() in ready:
             self._write()
         if self._is_stderr_open and self._stderr.fileno() in ready:
@@ -125,10 +116,7 @@ class CommandPipes:
                 poll.register(fd, select.POLLIN)
         if self._rest:
             poll.register(self._stdin, select.POLLOUT)
-        if self._output.waiting:
-            poll.register(self._output.fd, select.POLLOUT)
-            waits_s.append(self._output.patience_s())
-        elif self._is_stderr_open:
+        if self._is_stderr_open:
             poll.register(self._stderr, select.POLLIN)
         if self._pidfd < 0:
             waits_s.append(POLL_S)
@@ -144,21 +132,13 @@ class CommandPipes:
 
     def _take(self, data: bytes) -> None:
         self.stderr_tail = (self.stderr_tail + data)[-KEPT_BYTES:]
-        self._output.add(data)
+        self._output.pass_on(data)
         self._is_stderr_open = bool(data)
 
     def finish(self) -> None:
-        """Behind its end: what it said before that is in the pipe; who else holds the pipe is not waited for."""
-        self._flush()
+        """After its end: what it said before that is in the pipe; who else holds the pipe is not waited for."""
         with suppress(BlockingIOError):
             self._take(os.read(self._stderr.fileno(), LARGEST_PIPE_BYTES))
-        self._flush()
-
-    def _flush(self) -> None:
-        while self._output.waiting:
-            poll = select.poll()
-            poll.register(self._output.fd, select.POLLOUT)
-            self._output.pass_on(bool(poll.poll(1000 * self._output.patience_s())))
 
 
 @contextmanager

@@ -25,12 +25,10 @@ from ...drain.steps.declared import InlineHandler, Steps
 from ...errors import ConfigurationError, HandlerNotFound, SequencerError, shown
 from ...net.blocking import BlockingNet, finish
 from ...net.endpoint import Endpoint
-from ...net.link import Link
 from ...server import start_embedded
 from ...store.keys import shard_keys
-from ...texts.events import Event
+from ...texts.explanations import import_hangs
 from ...texts.words import error_text, type_name
-from .. import service_events
 from ..consumer_process import merged
 from ..handlers.apps import load_app, load_value
 from ..handlers.exec import REDIS_VARIABLE, check_command
@@ -85,7 +83,7 @@ class Examined:
     rights: list[str] = field(default_factory=list)
     """What the user may do: the roles of `sequencer acl`."""
     server: str | None = None
-    """The identity of the server that an app has of its own."""
+    """The name of the server that an app has of its own."""
     waits: bool = False
     """Whether the start of a step waits for replicas, which takes one right more."""
 
@@ -93,13 +91,12 @@ class Examined:
 def examine_all(plan: RunPlan) -> list[Examined]:
     """Load the application of each queue, and try the rights of each role. Raises ServerError."""
     endpoint = find_server(plan.url)
-    identity = server_identity(Link(endpoint))
     found = []
     for pool in plan.pools:
         one = examine(pool)
         rights = _rights(endpoint, pool.queue, plan.namespace, waits=("consume",) if one.waits else ())
-        if one.server not in (None, identity):
-            one.problems.append(f"its app is on another server than {endpoint.name}, which the file says")
+        if one.server not in (None, endpoint.name):
+            one.problems.append(f"its app is on the server {one.server}, and the file says {endpoint.name}")
         if lacks := rights["consume"]:
             one.problems.append(f"to consume, the user lacks {' '.join(lacks)}; grant it with ACL SETUSER")
         found.append(replace(one, rights=[role for role, lacks in rights.items() if not lacks]))
@@ -125,7 +122,7 @@ def examine(plan: PoolPlan) -> Examined:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-        why = service_events.import_hangs(limit_s)
+        why = import_hangs(limit_s)
     if process.stdin:
         process.stdin.close()
     with os.fdopen(read_fd, "rb") as found:
@@ -148,8 +145,8 @@ class CheckProcess:
     def tick(self, now: float) -> None:
         """Start it, if there is a check; again where it ended."""
         if self._process is not None and self._process.poll() is not None:
-            self._close_pipe()
-            self._process, self._starts_at, self.says = None, now + AGAIN_S, None
+            self.close()
+            self._starts_at = now + AGAIN_S
         if self._plan.check and self._process is None and now >= self._starts_at:
             with suppress(OSError):
                 self._process = _start(self._plan, self._plan.check_every_s, self._report_fd)
@@ -165,15 +162,12 @@ class CheckProcess:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-            self._close_pipe()
+            if self._process.stdin is not None:
+                with suppress(OSError):
+                    self._process.stdin.close()
             self._process = self.says = None
 
-    def _close_pipe(self) -> None:
-        if self._process is not None and self._process.stdin is not None:
-            with suppress(OSError):
-                self._process.stdin.close()
-
-    def take_report(self, report: dict[str, Any], emit: Callable[[Event], None], now: float) -> bool:
+    def take_report(self, report: dict[str, Any], emit: Callable[..., None], now: float) -> bool:
         """Tell what the check said, if this is a report of it: when it begins or changes, once a minute at most."""
         if self._process is None or report["pid"] != self._process.pid:
             return False
@@ -182,7 +176,7 @@ class CheckProcess:
             self._told = ""
         elif text != self._told and now - self._told_at >= AGAIN_S:
             self._told, self._told_at = text, now
-            emit(service_events.check_says(self._plan.queue, text))
+            emit("check failed", said=error_text(text))
         return True
 
 
@@ -214,7 +208,7 @@ def _examined(config: WorkerConfig, check: str | None) -> Examined:
             app = load_app(config.app)
             handles = _in_words(app.handler)
             client, _ = prepare(config)
-            server = None if app.sequencer is None else _identity(client)
+            server = None if app.sequencer is None else client.endpoint.name
             waits = isinstance(app.handler, Steps | InlineHandler) and client.options.wait is not None
     except SequencerError as error:
         problems.append(str(error))
@@ -233,19 +227,6 @@ def _in_words(handler: Any) -> str:
     if isinstance(handler, InlineHandler):
         return f"{_in_words(handler.function)}, which runs steps"
     return f"{handler.__module__}:{getattr(handler, '__qualname__', '?')}"
-
-
-def _identity(client: Sequencer) -> str:
-    return server_identity(Link(client.endpoint))
-
-
-def server_identity(link: Link) -> str:
-    """What tells one server from another, however it is called. Raises ServerError."""
-    try:
-        said = link.command("INFO", "server").decode("utf-8", "replace")
-    finally:
-        link.close()
-    return next((line.partition(":")[2] for line in said.splitlines() if line.startswith("run_id:")), "")
 
 
 def _check_function(spec: str) -> Callable[[Any], Any]:

@@ -13,14 +13,11 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ...texts.events import Event
 from ...texts.words import many
 from ...values.views import QueueSnapshot
-from .. import service_events
 from ..consumer_process import ConsumerProcess
 from ..handlers.exec import REDIS_VARIABLE
 from ..pool import Pool
@@ -74,9 +71,8 @@ class KeptPool(Pool):
         host: Host,
         *,
         policy: RestartPolicy | None = None,
-        forward: Callable[[Event], bool] | None = None,
     ) -> None:
-        super().__init__(plan.config, 0, policy=policy, forward=forward)
+        super().__init__(plan.config, 0, policy=policy)
         self.plan, self._host = plan, host
         self._scaler, self._load = Scaler(plan.n, plan.most, plan.wait_s), Load()
         self._checks = CheckProcess(plan, self._reports.write_fd)
@@ -85,8 +81,8 @@ class KeptPool(Pool):
         self.reload_error = ""
         """Why the last reload kept the old consumers."""
 
-    def open(self, lock_fd: int) -> None:
-        super().open(lock_fd)
+    def open(self) -> None:
+        super().open()
         for _ in range(min(self.plan.n, self._host.room())):
             self._workers.add()
 
@@ -226,12 +222,9 @@ class KeptPool(Pool):
         if now < self._overdue_at(process):
             return
         process.released_at = now
-        lived_s, begun, lease_s = now - process.started_at, process.begun, self.plan.config.lease_s
-        self.emit(
-            service_events.consumer_overdue(
-                self.queue, pid=process.pid, lived_s=lived_s, begun=begun, kill_in_s=lease_s
-            )
-        )
+        lived_s, lease_s = round(now - process.started_at, 1), self.plan.config.lease_s
+        fields = {"consumer_pid": process.pid, "lived_s": lived_s, "kill_in_s": lease_s}
+        self.emit("consumer overdue", **fields, **process.begun)
         process.end_hung()
 
     def _patience(self, process: ConsumerProcess) -> tuple[float, str]:
@@ -262,14 +255,14 @@ class KeptPool(Pool):
         if self._down_since is None:
             self._down_since = now
             deaths, why = worker.startup_deaths, worker.why
-            self.emit(service_events.pool_down(self.queue, deaths=deaths, why=why, retry_in_s=STANDING_RETRY_S))
+            self.emit("pool down", deaths=deaths, why=why, retry_in_s=STANDING_RETRY_S)
         for other in self._workers.empty:
             other.start_at = math.inf
         worker.start_at = now + STANDING_RETRY_S
 
     def _check_whether_back(self, now: float) -> None:
         if self._down_since is not None and any(self._has_lived(one, now) for _, one in self.running):
-            self.emit(service_events.pool_back(self.queue, lasted_s=now - self._down_since))
+            self.emit("pool back", lasted_s=round(now - self._down_since, 1))
             self._down_since = None
             self._try_all()
 
@@ -319,7 +312,7 @@ class KeptPool(Pool):
             is_file = before > self.plan.most or self._host.spare_room() < 0
             why = "there are more than the file says" if is_file else "they have little to do"
             self._let_youngest_leave()
-        self.emit(service_events.pool_scaled(self.queue, before=before, now=before + change, why=why))
+        self.emit("pool scaled", before=before, now=before + change, why=why)
 
     def _let_youngest_leave(self) -> None:
         staying = [(worker, process) for worker, process in self.running if not worker.is_leaving]
@@ -386,7 +379,7 @@ class KeptPool(Pool):
         worker.is_done = True
         self._replacement = None
         self.reload_error = f"the first new consumer ended before it was connected ({ending_text(returncode)})"
-        self.emit(service_events.reload_failed(self.queue, self.reload_error))
+        self.emit("reload failed", error=self.reload_error)
 
     # -- reports ------------------------------------------------------------------------------------------------
 
@@ -402,5 +395,5 @@ def _process_as_json(worker: Worker, process: ConsumerProcess, now: float) -> di
         "age_s": round(now - process.started_at, 1),
         "state": state,
         "handled": process.counts.get("handled", 0),
-        "in_progress": process.begun.name,
+        "in_progress": process.begun,
     }

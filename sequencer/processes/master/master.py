@@ -17,10 +17,9 @@ from typing import Any
 from ...client import find_server
 from ...consume.emitter import EventEmitter
 from ...errors import ConfigurationError, SequencerError
-from ...texts.events import Event
+from ...texts.events import Event, event
 from ...texts.words import error_text, many, type_name
 from ...values.version import VERSION
-from .. import service_events
 from ..alerts.server_away import ServerAway
 from ..alerts.watcher import END_S, Local, watcher_of
 from ..pool import Pool
@@ -48,11 +47,10 @@ class Master(PoolLoop):
         read: Callable[[], RunPlan],
         *,
         policy: RestartPolicy | None = None,
-        forward: Callable[[Event], bool] | None = None,
         cpu: Callable[[], float] | None = None,
     ) -> None:
-        self.plan, self._read, self._policy, self._forward = plan, read, policy, forward
-        self._emitter = EventEmitter("", log=log, forward=forward)
+        self.plan, self._read, self._policy = plan, read, policy
+        self._emitter = EventEmitter("", log=log)
         self._kept: list[KeptPool] = [self._make(pool) for pool in plan.pools]
         super().__init__(self._kept)
         self._stage, self._began = 0, time.monotonic()
@@ -78,7 +76,7 @@ class Master(PoolLoop):
         return sum(pool.size for pool in self._kept)
 
     def _make(self, plan: PoolPlan) -> KeptPool:
-        return KeptPool(plan, self, policy=self._policy, forward=self._forward)
+        return KeptPool(plan, self, policy=self._policy)
 
     def room(self) -> int:
         return self.plan.max_processes - self.count
@@ -96,15 +94,15 @@ class Master(PoolLoop):
         try:
             return StatusSocket(self.plan.path)
         except RunsAlready as other:
-            self.emit(service_events.runs_already(str(self.plan.path), other.pid))
+            self.emit(event("already running", "", file=str(self.plan.path), other_pid=other.pid))
         except (OSError, ConfigurationError) as error:
             log.warning("run --status will not answer: %s", error)
         return None
 
-    def emit(self, event: Event) -> None:
-        """Tell of it. Whatever is wrong with the log, the pools go on."""
+    def emit(self, one: Event) -> None:
+        """Whatever is wrong with the log, the pools go on."""
         with suppress(Exception):
-            self._emitter.emit(event)
+            self._emitter.emit(one)
 
     def _known_of(self, queue: str) -> Local:
         """What no server knows of a queue; asked by the watcher, in its thread."""
@@ -131,16 +129,8 @@ class Master(PoolLoop):
 
     def _say_started(self, pool: KeptPool) -> None:
         config, server = pool.plan.config, find_server(self.plan.url).name
-        pool.emit(
-            service_events.service_started(
-                pool.queue,
-                server=server,
-                app=config.handles,
-                processes=pool.plan.n,
-                lease_s=config.lease_s,
-                version=VERSION,
-            )
-        )
+        fields = {"app": config.handles, "processes": pool.plan.n, "lease_s": config.lease_s}
+        pool.emit("service started", server=server, version=VERSION, **fields)
 
     @property
     def _is_done(self) -> bool:
@@ -207,7 +197,7 @@ class Master(PoolLoop):
             self._is_reloading = False
             self._systemd.ready(self._summary())
             if not any(pool.reload_error for pool in self._kept):
-                self.emit(service_events.service_reloaded(str(self.plan.path)))
+                self.emit(event("service reloaded", "", file=str(self.plan.path)))
 
     def _summary(self) -> str:
         down = [pool.queue for pool in self._kept if pool.is_down]
@@ -221,13 +211,13 @@ class Master(PoolLoop):
             return
         self._systemd.reloading()
         self._is_reloading = True
-        self.emit(service_events.service_reloading(str(self.plan.path)))
+        self.emit(event("service reloading", "", file=str(self.plan.path)))
         try:
             self._take(self._read())
         except Exception as error:  # whatever is wrong with the file
             self._is_reloading = False
             kind = "" if isinstance(error, SequencerError) else f"{type_name(error)}: "
-            self.emit(service_events.reload_failed("", kind + error_text(error)))
+            self.emit(event("reload failed", "", error=kind + error_text(error)))
             self._systemd.ready(self._summary())
 
     def _take(self, plan: RunPlan) -> None:

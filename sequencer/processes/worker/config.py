@@ -36,7 +36,10 @@ class WorkerConfig(ServiceOptions):
     """Whether it is one of the pools of `run`."""
     log_level: str = "WARNING"
     log_format: logs.Format = "text"
-    lock_fd: int | None = None
+    prints_alone: bool = True
+    """Whether no other consumer prints to the same output."""
+    after_torn: bool = False
+    """Whether a consumer before it was killed while it may have been printing."""
     report_fd: int | None = None
     hand_fd: int | None = None
     """Memory in which it says which message it began last."""
@@ -71,8 +74,7 @@ def prepare(
         url = config.url if config.pass_redis else None
         limit_s = config.handler_timeout_s
         return sequencer, exec_handler(config.exec, stop=stop, report=report, redis_url=url, timeout_s=limit_s)
-    lock_fd = -1 if config.lock_fd is None else config.lock_fd
-    return sequencer, Printer(lock_fd, lease_s=config.lease_s, report=report)
+    return sequencer, Printer(is_alone=config.prints_alone, after_torn=config.after_torn)
 
 
 def _compare(config: WorkerConfig, app: Sequencer) -> None:

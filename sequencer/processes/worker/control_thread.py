@@ -16,15 +16,16 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from ...consume import interruption
 from ...consume.emitter import EventEmitter
 from ...consume.stop import Report, Stop
 from ...consume.threads import Consumer
-from ..service_events import consumer_trouble
+from ...texts.events import event
 
 TICK_S = 1.0
-"""How often counts are reported, and the tick hooks called."""
+"""How often the state is reported, and the tick hooks called."""
 ORPHAN_S = 10.0
 """Without a supervisor: how long after stage 2, or after the end of its work, a consumer may still be there."""
 HANGS = b"h"
@@ -48,7 +49,9 @@ class ControlThread:
         """Called about each second with `time.monotonic()`."""
         self._emitter = EventEmitter(queue)
         self._fd, self._stop, self._report, self._grace_s, self._end = control_fd, stop, report, grace_s, end
-        self._reported_counts: dict[str, int] = {}
+        self._reported: dict[str, Any] = {}
+        self.is_awaited = False
+        """Whether the supervisor waits for signs of life."""
         self._orphaned_at: float | None = None
         self._interrupted_at: float | None = None
         self.is_interrupted = False
@@ -66,16 +69,16 @@ class ControlThread:
         elif not self.is_over:
             self._end()
 
-    def report_counts(self) -> None:
-        """Report what the consumer did so far, if that is news."""
-        counts = self.counts
-        if counts != self._reported_counts and self._report({"event": "counts", "counts": counts}):
-            self._reported_counts = counts
+    def report_state(self) -> None:
+        """Report what the consumer did so far, if that is news, or if a sign of life is waited for."""
+        state = self.state
+        if state and (self.is_awaited or state != self._reported) and self._report({"event": "state", **state}):
+            self._reported = state
 
     @property
-    def counts(self) -> dict[str, int]:
-        """What the consumer did so far."""
-        return self.consumer.counts if self.consumer is not None else {}
+    def state(self) -> dict[str, Any]:
+        """What the consumer did so far, and its time in handlers."""
+        return {"counts": self.consumer.counts, "busy_s": self.consumer.handlers_s} if self.consumer else {}
 
     @property
     def is_over(self) -> bool:
@@ -101,13 +104,15 @@ class ControlThread:
                 self._signal()  # the last one came just before a wait, or just before a handler, and ended nothing
 
     def tick(self, now: float) -> None:
-        """Report counts and call the hooks. Raises no Exception: this thread has to hear of a stop."""
+        """Report the state and call the hooks. Raises no Exception: this thread has to hear of a stop."""
         try:
-            self.report_counts()
+            self.report_state()
             for hook in self.tick_hooks:
                 hook(now)
         except Exception as error:
-            self._emitter.emit(consumer_trouble(self._emitter.queue, error, what="what is done each second"))
+            self._emitter.emit(
+                event("consumer error", self._emitter.queue, error=error, what="what is done each second")
+            )
 
     def _read_stages(self, stages: bytes) -> None:
         if not stages:

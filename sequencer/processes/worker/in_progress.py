@@ -8,38 +8,33 @@ from __future__ import annotations
 
 import mmap
 import os
+import tempfile
 from contextlib import suppress
+from typing import Any
 
 from ...consume.forks import GROUP_SIZE, ID_IN_HAND, Memory
-from ...drain.consumer_events import name_of
 from ...store.replies import text
-from ...texts.commands import command
-from ..handlers.printing import memory_file
-from ..service_events import Begun
 
 SIZE = GROUP_SIZE + ID_IN_HAND.size
 
 
-class InHand:
+class InProgress:
     """The memory of one consumer of a queue, as its supervisor has it; `fd` goes to the consumer. Raises OSError."""
 
-    def __init__(self, queue: str, namespace: str) -> None:
-        self._queue, self._namespace = queue, namespace
-        self.fd, self._last = memory_file("sequencer-in-hand"), Begun()
+    def __init__(self) -> None:
+        self.fd, self._last = memory_file("sequencer-in-progress"), dict[str, Any]()
         os.write(self.fd, bytes(SIZE))
 
     @property
-    def begun(self) -> Begun:
-        """The message; without a command where its group was cut, which none of our clients made."""
+    def begun(self) -> dict[str, Any]:
+        """The message, as fields of an event; without its group where that was cut, which none of our clients made."""
         if self.fd < 0:
             return self._last
         data = os.pread(self.fd, SIZE, 0)
         group, message_id = (text(data[part].rstrip(b"\0")) for part in (slice(GROUP_SIZE), slice(GROUP_SIZE, None)))
         if not message_id:
-            return Begun()
-        parts, is_whole = tuple(group.split("\0")), data[GROUP_SIZE - 1] == 0
-        see = command("explain", self._queue, *parts, namespace=self._namespace) if is_whole else ""
-        return Begun(name_of(parts, message_id), see)
+            return {}
+        return ({"group": group.split("\0")} if data[GROUP_SIZE - 1] == 0 else {}) | {"id": message_id}
 
     def close(self) -> None:
         """Nobody writes any more. What was there last is still known."""
@@ -59,3 +54,13 @@ def mapped(fd: int | None) -> Memory:
         return None
     finally:
         os.close(fd)
+
+
+def memory_file(name: str) -> int:
+    """A descriptor of an empty file: in memory, so that no folder needs to be writable; macOS has none."""
+    if hasattr(os, "memfd_create"):
+        with suppress(OSError):  # a sandbox may refuse it
+            return os.memfd_create(name)
+    fd, path = tempfile.mkstemp(prefix=f"{name}-")
+    os.unlink(path)
+    return fd

@@ -35,12 +35,11 @@ from ...errors import CommandNotFound, ConfigurationError, SequencerError, Serve
 from ...settings.backoff import RECONNECT
 from ...settings.options import ConsumerOptions
 from ...texts.commands import name_server
-from ...texts.events import Event
+from ...texts.events import Event, event
 from ...values.message import ConsumeSummary, Message
 from .. import logs
 from ..handlers.exec import REDIS_VARIABLE
-from ..handlers.printing import OutputClosed, OutputFailed, Printer
-from ..service_events import consumer_cant_work
+from ..handlers.printing import OutputClosed, OutputFailed
 from ..signals import STOP_SIGNALS, stop_signals_in_use
 from .config import WorkerConfig, prepare
 from .control_thread import ControlThread
@@ -66,14 +65,12 @@ class Worker:
         self._config, self._stop, self.queue = config, Stop(), config.queue
         self._control = ControlThread(config.queue, control_fd, self._stop, self.report, config.grace_s, self._end)
         self._memory = mapped(config.hand_fd)
-        self._busy_s = 0.0
-        """The time in handlers that was reported."""
         self._end_reason: StopConsuming | None = None
         """Why nothing can be handled any more, as the handler said."""
 
     def report(self, event: dict[str, Any]) -> bool:
         """Report to the supervisor; false when it takes nothing. What comes again does not wait for room."""
-        return self._send(event, 0.0 if event["event"] in ("counts", "busy", "alive") else REPORT_S)
+        return self._send(event, 0.0 if event["event"] == "state" else REPORT_S)
 
     def _send(self, event: dict[str, Any], patience_s: float) -> bool:
         """Lines are shorter than PIPE_BUF, so those of several consumers never mix."""
@@ -132,8 +129,6 @@ class Worker:
                 f"app {config.app} handles SIGUSR2, by which a consumer is interrupted; let it use another signal"
             )
         self._set_handlers()  # the app may have taken some, also where Python does not see it (faulthandler)
-        if isinstance(handler, Printer):
-            self._control.tick_hooks.append(handler.on_tick)
         with sequencer:
             self._wait_for_server(sequencer)
             gc.collect()
@@ -143,28 +138,14 @@ class Worker:
             consumer.emitter.forward = self.forward
             consumer.memory = self._memory
             consumer.on_stuck(lambda _message: self.report({"event": "stuck"}))
-            has_limit = config.handler_timeout_s is not None
-            slow_handler = SlowHandlerMonitor(consumer, self._stop, has_limit=has_limit)
+            slow_handler = SlowHandlerMonitor(consumer, self._stop)
             self._control.tick_hooks += [consumer.emitter.tick, slow_handler.on_tick]
-            self._control.tick_hooks.append(lambda _now: logs.report_lost_lines())
-            if has_limit:
-                self._control.tick_hooks.append(self._report_alive)
-            if config.is_pooled:
-                self._control.tick_hooks.append(self._report_busy)
+            self._control.is_awaited = config.handler_timeout_s is not None
             self.report({"event": "started", "owner": consumer.owner})
             self._control.consumer = consumer
             if self._stop.stage:
                 consumer.stop()
             return self._status_of(consumer.run())
-
-    def _report_alive(self, _now: float) -> None:
-        self.report({"event": "alive"})
-
-    def _report_busy(self, _now: float) -> None:
-        consumer = self._control.consumer
-        if consumer is not None and (seconds := consumer.handlers_s) != self._busy_s:
-            self._busy_s = seconds
-            self.report({"event": "busy", "seconds": seconds})
 
     def _options(self) -> ConsumerOptions:
         """How the consumer works. A command is ended by its own handler, which knows its process."""
@@ -199,7 +180,9 @@ class Worker:
             case OutputClosed():
                 return OUTPUT_CLOSED
             case OutputFailed() | CommandNotFound():
-                EventEmitter(self._config.queue).emit(consumer_cant_work(self._config.queue, self._end_reason))
+                EventEmitter(self._config.queue).emit(
+                    event("consumer failed", self._config.queue, error=self._end_reason)
+                )
                 return OUTPUT_FAILED if isinstance(self._end_reason, OutputFailed) else WRONG_USE
         return {"drained": DRAINED, "recycled": RECYCLED, "stopped": STOPPED}[summary.reason]
 
@@ -212,8 +195,8 @@ class Worker:
         """The work is over: say so, with what may keep this process from exiting."""
         self._control.note_end(status)
         threads = [t.name[:50] for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
-        if counts := self._control.counts:
-            self._send({"event": "counts", "counts": counts}, math.inf)
+        if state := self._control.state:
+            self._send({"event": "state", **state}, math.inf)
         self._send({"event": "exit", "status": status, "threads": threads[:20]}, math.inf)
         return status
 
@@ -278,14 +261,14 @@ def work(worker: Worker) -> int:
         worker.enable_signals()
         return worker.run()
     except SequencerError as error:
-        emitter.emit(consumer_cant_work(queue, error))
+        emitter.emit(event("consumer failed", queue, error=error))
         if isinstance(error, ConfigurationError):
             return WRONG_USE
         return SERVER if isinstance(error, ServerError) else CRASHED
     except StopConsuming:
         return STOPPED
     except Exception as error:
-        emitter.emit(consumer_cant_work(queue, error, has_trace=True))
+        emitter.emit(event("consumer failed", queue, error=error))
         return CRASHED
 
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from ...consume.stop import Stop
 from ...consume.threads import Consumer
 
-UNUSUAL_S, TIMES = 10.0, 3
-"""The event comes when a handler without a time limit has run for this time, and for TIMES as long as any that this
-consumer has seen end: handlers that are all slow are told of once, and not each of them.
-"""
 LONG_S = 60.0
-"""It comes when a handler has run for this time in any case, and again each time that its time has doubled."""
+"""The event comes when a handler has run for this time, and again each time that its time has doubled."""
 STOPPING_S = 5.0
 """The same while a stop waits for it, from the beginning of the stop on."""
 
@@ -18,38 +14,25 @@ STOPPING_S = 5.0
 class SlowHandlerMonitor:
     """The handler in progress of one consumer."""
 
-    def __init__(self, consumer: Consumer, stop: Stop, *, has_limit: bool = False) -> None:
-        """`has_limit`: a time limit ends a handler that hangs, so that nobody need look after it early."""
-        self._consumer, self._stop, self._has_limit = consumer, stop, has_limit
+    def __init__(self, consumer: Consumer, stop: Stop) -> None:
+        self._consumer, self._stop = consumer, stop
         self._since: float | None = None
-        self._ran_s = self._longest_s = 0.0
-        """How long the handler in progress had run when it was seen last, and the longest one of those that ended."""
-        self._emitted_s = 0.0
-        """How long it had run, or been waited for, at the last event."""
+        self._next_s = LONG_S
+        """How long it has run, or been waited for, at the next event."""
         self._is_stopping = False
 
     def on_tick(self, now: float) -> None:
         """Emit what is due at `now`, by `time.monotonic`."""
-        running = self._consumer.running
-        since = running[1] if running else None
-        if since != self._since:
-            self._since, self._emitted_s = since, 0.0
-            self._longest_s, self._ran_s = max(self._longest_s, self._ran_s), 0.0
+        running, stopped_at = self._consumer.running, self._stop.at
+        since, is_stopping = running[1] if running else None, stopped_at is not None
+        if (since, is_stopping) != (self._since, self._is_stopping):
+            self._since, self._is_stopping = since, is_stopping
+            self._next_s = STOPPING_S if is_stopping else LONG_S
         if running is None:
             return
         message, began = running
-        self._ran_s = now - began
-        if self._stop.at is not None and not self._is_stopping:
-            self._is_stopping, self._emitted_s = True, 0.0
-        waited_s = now - (began if self._stop.at is None else max(began, self._stop.at))
-        if waited_s >= self._next_s():
-            self._emitted_s = waited_s
-            self._consumer.events.runs_long(message, now - began, is_stopping=self._is_stopping)
-
-    def _next_s(self) -> float:
-        """The time at which the next event is due."""
-        if self._is_stopping:
-            return max(STOPPING_S, 2 * self._emitted_s)
-        if self._emitted_s or self._has_limit:
-            return max(LONG_S, 2 * self._emitted_s)
-        return min(LONG_S, max(UNUSUAL_S, TIMES * self._longest_s))
+        waited_s = now - (began if stopped_at is None else max(began, stopped_at))
+        if waited_s >= self._next_s:
+            self._next_s = max(self._next_s, 2 * waited_s)
+            fields = {"runs_s": round(now - began, 1), "is_stopping": is_stopping}
+            self._consumer.events.emit("handler slow", message, **fields)

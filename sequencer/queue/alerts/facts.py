@@ -40,7 +40,7 @@ async def counted(session: Session, *, has_memory: bool) -> Counted:
 async def arrived(session: Session) -> int:
     """How many messages came so far: appended and redriven. Raises ServerError."""
     count = 0
-    for keys in await session.shards(register=False):
+    for keys in await session.shards():
         (words,) = await session.net.read(keys.stats, [("HMGET", keys.stats, "appended", "redriven")])
         with Reading(session.net.name):
             count += sum(int(word or 0) for word in words)
@@ -49,13 +49,13 @@ async def arrived(session: Session) -> int:
 
 async def no_consumers_s(session: Session) -> float:
     """For how long groups are due and nobody consumes. Raises ServerError."""
-    found = await views.no_consumers(session, await session.shards(register=False))
+    found = await views.no_consumers(session, await session.shards())
     return found.waits_s if found else 0.0
 
 
 async def _memory(session: Session) -> float | None:
     try:
-        (said,) = await session.net.read((await session.shards(register=False))[0].policy, [("INFO", "memory")])
+        (said,) = await session.net.read((await session.shards())[0].policy, [("INFO", "memory")])
     except ServerError:
         return None
     with Reading(session.net.name):

@@ -67,4 +67,4 @@ def _incident(session: Session, kind: str, record: dict[str, Any]) -> Incident:
 
 
 async def _first(session: Session) -> ShardKeys:
-    return (await session.shards(register=False))[0]
+    return (await session.shards())[0]

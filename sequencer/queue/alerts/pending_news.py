@@ -110,7 +110,7 @@ async def amounts(session: Session) -> dict[str, Amounts]:
     The totals see a group that parks again while another goes on. Raises ServerError.
     """
     found = {}
-    for keys in await session.shards(register=False):
+    for keys in await session.shards():
         commands: list[Command] = [
             ("HMGET", keys.stats, "parked", "dead"),
             ("ZCOUNT", keys.schedule, "inf", "inf"),
@@ -137,7 +137,7 @@ async def news_of(
     look; a shard in which nothing was new is left out until it has others. Raises ServerError.
     """
     found = News()
-    for keys in await session.shards(register=False):
+    for keys in await session.shards():
         one, there = progress.setdefault(keys.prefix, ShardProgress()), (known or {}).get(keys.prefix)
         if there is None or there != one.quiet:
             await _look_at(session, keys, target, one, there, pages, found)
@@ -194,7 +194,7 @@ async def mark_notified(session: Session, target: str, news: News, kind: str) ->
 
 async def forget_told(session: Session) -> None:
     """Forget groups that are parked no longer, in pages. To repeat it is harmless. Raises ServerError."""
-    for keys in await session.shards(register=False):
+    for keys in await session.shards():
         cursor = "0"
         for _ in range(FORGET_PAGES):
             cursor = (await session.net.ask(calls.told(keys, "", cursor=cursor))).value

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from ...calls.net_protocol import Net
-from ...errors import ConfigurationError, MessageNotFound
+from ...errors import ConfigurationError
 from ...store.envelope import encode_id
 from ...store.failure import digest_of
 from ...store.group import encode_group
@@ -50,7 +50,7 @@ class DeadLetterFilter(NamedTuple):
     ) -> DeadLetterFilter:
         """For what changes them: to take all has to be said. Raises as `of`."""
         if everything == (group is not None or id is not None or error is not None):
-            raise ConfigurationError(f"{action}: give group, id or error to choose some, or everything=True for all")
+            raise ConfigurationError("nothing_chosen", action=action, by="group, id or error")
         return cls.of(group, id, error)
 
     def fits_name(self, letter: str) -> bool:
@@ -87,7 +87,7 @@ async def dead(
     """
     check_limit(limit)
     wanted = DeadLetterFilter.of(group, id, error)
-    return (await oldest(session, await session.shards(register=False), wanted))[:limit]
+    return (await oldest(session, await session.shards(), wanted))[:limit]
 
 
 async def count_dead(
@@ -98,7 +98,7 @@ async def count_dead(
     """
     wanted = DeadLetterFilter.of(group, id, error)
     count = 0
-    for keys in await session.shards(register=False):
+    for keys in await session.shards():
         if wanted == DeadLetterFilter():
             (size,) = await session.net.read(keys.dead, [("ZCARD", keys.dead)])
             with Reading(session.net.name):
@@ -171,7 +171,7 @@ def _letter(queue: str, letter: str, kept: bytes, died_us: float) -> DeadLetter:
 async def by_shard(session: Session, wanted: DeadLetterFilter) -> list[tuple[ShardKeys, list[SeenDeadLetter]]]:
     """Those that fit, by score: within a group the first one goes back first."""
     found = []
-    for keys in await session.shards(register=False):
+    for keys in await session.shards():
         scored: list[tuple[float, SeenDeadLetter]] = []
         async for letters in _found(session, keys, wanted):
             scored += [
@@ -183,10 +183,6 @@ async def by_shard(session: Session, wanted: DeadLetterFilter) -> list[tuple[Sha
             ]
         found.append((keys, [letter for _, letter in sorted(scored)]))
     return found
-
-
-def not_found(id: Id, session: Session) -> MessageNotFound:
-    return MessageNotFound(f"no dead letter with id {id!r} fits in queue {session.options.queue!r}; list them first")
 
 
 def cut(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:

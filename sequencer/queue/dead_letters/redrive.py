@@ -1,4 +1,4 @@
-"""What puts dead letters back into their own places. An operation over a net."""
+"""What puts dead letters back into their own places, or deletes them. Operations over a net."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 from ... import calls
 from ...calls.net_protocol import Answer, Net
 from ...drain.steps.answers import Answers
-from ...errors import AnswerNeeded, IdConflict
+from ...errors import AnswerNeeded, IdConflict, MessageNotFound, SequencerError
 from ...store.failure import ASKING, digest_of
 from ...store.group import decode_group
 from ...store.item import Group, Id
 from ...store.keys import ShardKeys
 from ...store.record import DeadLetterContent, DeadLetterName
 from ...store.replies import Reading, micros
-from ...texts.words import named
 from ...values.checks import check_rate
 from ...values.views import Redriven
+from ..paced import paced, pages_of
 from ..session import Session
 from ..steps.answers import answered_letter, given_answers
-from .listed import NAMES_PAGE, PAGE, DeadLetterFilter, SeenDeadLetter, by_shard, cut, not_found
+from .listed import NAMES_PAGE, PAGE, DeadLetterFilter, SeenDeadLetter, by_shard, cut
 
 NAMED = 100
 """How many of those that stay, and of parked groups, are named."""
@@ -52,31 +52,51 @@ async def redrive(
     """
     wanted = DeadLetterFilter.chosen(group, id, error, everything, "redrive")
     answers = given_answers(done, again, by, attempts)
-    size, net = max(1, min(PAGE, int(check_rate(rate) / 10))), session.net
+    check_rate(rate)
+    net, stay = session.net, dict[str, list[SeenDeadLetter]](pending=[], handled=[], changed=[], asked=[])
     await session.allow("operate")
-    began, sent = await net.now(), 0
-    went: dict[ShardKeys, list[str]] = {}
-    stay: dict[str, list[SeenDeadLetter]] = {"pending": [], "handled": [], "changed": [], "asked": []}
-    for keys, letters in await by_shard(session, wanted):
-        went[keys] = []
-        for some in cut(letters if answers else _unasked(letters, stay["asked"]), 1 if answers else size):
-            ahead_s = began + sent / rate - await net.now()
-            if ahead_s > 0:
-                await net.sleep(ahead_s)
-            answer = await net.ask(await _redriving(session, keys, some, answers, by))
-            with Reading(net.name):
-                went[keys] += _gone([one.name for one in some], answer)
-                for letter, outcome in zip(some, answer.value, strict=True):
-                    if outcome in stay:
-                        stay[outcome].append(letter)
-            sent += len(some)
+    by_keys = await by_shard(session, wanted)
+    if not answers:
+        by_keys = [(keys, _unasked(letters, stay["asked"])) for keys, letters in by_keys]
+    went: dict[ShardKeys, list[str]] = {keys: [] for keys, _ in by_keys}
+    async for keys, some in paced(net, pages_of(by_keys, 1 if answers else PAGE, rate), rate):
+        answer = await net.ask(await _redriving(session, keys, some, answers, by))
+        with Reading(net.name):
+            went[keys] += _gone([one.name for one in some], answer)
+            for letter, outcome in zip(some, answer.value, strict=True):
+                if outcome in stay:
+                    stay[outcome].append(letter)
     redriven = sum(map(len, went.values()))
     if id is not None and not redriven:
-        raise _refusal(id, stay) or not_found(id, session)
+        raise _refusal(session, id, stay)
     names = [DeadLetterName.parse(one.name) for letters in stay.values() for one in letters][:NAMED]
     stayed = tuple((decode_group(name.group), name.id) for name in names)
     pending, handled, changed, asked = map(len, stay.values())
     return Redriven(redriven, pending, await _parked(net, went), handled, stayed, changed, asked)
+
+
+async def purge(
+    session: Session,
+    group: Group | None = None,
+    *,
+    id: Id | None = None,
+    error: str | None = None,
+    everything: bool = False,
+) -> int:
+    """Delete dead letters for good, chosen as for `redrive`; how many there were.
+
+    To repeat it deletes nothing else. Raises as `redrive` does.
+    """
+    wanted = DeadLetterFilter.chosen(group, id, error, everything, "purge")
+    await session.allow("operate")
+    count = 0
+    for keys, some in pages_of(await by_shard(session, wanted), PAGE):
+        answer = await session.net.ask(calls.purge(keys, [one.name for one in some]))
+        # After a repeated call, those that were not there any more went with the first attempt.
+        count += len(some) if answer.is_repeat else answer.value
+    if id is not None and not count:
+        raise MessageNotFound("dead_letter_not_found", id=str(id), **session.names)
+    return count
 
 
 async def _redriving(
@@ -111,22 +131,14 @@ async def _parked(net: Net, went: dict[ShardKeys, list[str]]) -> list[tuple[str,
     return found[:NAMED]
 
 
-def _refusal(id: Id, stay: Mapping[str, Sequence[SeenDeadLetter]]) -> IdConflict | AnswerNeeded | None:
+def _refusal(session: Session, id: Id, stay: Mapping[str, Sequence[SeenDeadLetter]]) -> SequencerError:
     """Why none with this id went back."""
-    why = {
-        "pending": "a message with its id is pending again; see get",
-        "handled": "a message with its id was handled since, within dedup_window: to have it handled once more, append "
-        "it with replace",
-        "changed": "it died anew meanwhile; look again",
-    }
-    for kind, letters in stay.items():
+    for why, letters in stay.items():
         for letter in letters:
             group = decode_group(DeadLetterName.parse(letter.name).group)
-            if kind == "asked":
-                said = f"dead letter {id!r} of group {named(group)} waits for an answer"
-                return AnswerNeeded(f"{said}: say done= or again= of each step in question; see steps, or dead show")
-            return IdConflict(str(id), group, f"dead letter {id!r} of group {named(group)} stays one: {why[kind]}")
-    return None
+            about: dict[str, Any] = {"id": str(id), "group": group, **session.names}
+            return AnswerNeeded("dead_letter_asks", **about) if why == "asked" else IdConflict(f"stays_{why}", **about)
+    return MessageNotFound("dead_letter_not_found", id=str(id), **session.names)
 
 
 def _gone(letters: Sequence[str], answer: Answer[list[calls.Redriving]]) -> list[str]:

@@ -1,4 +1,5 @@
-"""resume and skip of one group: what lets it go on from its head. Operations over a net.
+"""resume, skip and unskip of one group: what lets it go on from its head, and what puts that back. Operations over a
+net.
 
 Each change is one script, so that nothing is ever half done. An operation looks first, and its change is refused by the
 script if something else is there by then; it looks again, up to ATTEMPTS times.
@@ -16,6 +17,8 @@ from ...errors import (
     EffectsSaved,
     GroupBusy,
     GroupNotFound,
+    IdConflict,
+    MessageNotFound,
     NotParked,
     OutcomeUnknown,
     ServerUnavailable,
@@ -25,15 +28,14 @@ from ...store.failure import decode_failure, digest_of
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
 from ...store.keys import ShardKeys
-from ...store.record import id_of, readable_message
-from ...store.replies import Reading
+from ...store.record import DeadLetterName, decode_dead_letter, id_of, readable_message
+from ...store.replies import Reading, pairs, text
 from ...store.watermark import Sequenced, advance
-from ...texts.commands import command, id_option
-from ...texts.words import named
 from ...values.history import Skipped
+from ...values.message import Message
 from ...values.views import Gap
 from ..explain import explanation, missing_number
-from ..lease_owner import held_by, unanswered
+from ..lease_owner import lease_fields, unanswered
 from ..session import Session
 from ..state import expired_head, is_deferred
 from ..steps.answers import answered_head, given_answers
@@ -64,8 +66,7 @@ async def resume(
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
     answers = given_answers(done, again, by, attempts)
-    keys = await session.keys_of(key, register=False)
-    await session.allow("operate")
+    keys = await session.keys_of(key, "operate")
     facts = (await session.net.ask(calls.inspect(keys, key))).value
     policy = await session.fresh_policy()
     with Reading(session.net.name):
@@ -75,7 +76,7 @@ async def resume(
         await session.net.ask(calls.wake(keys, key))
         return True
     if missing:
-        raise NotParked(f"group {name_of(key)} waits for a missing number (see explain); append it, or skip it")
+        raise NotParked("number_missing", group=decode_group(key))
     resumed, _ = await _resume(session, keys, key, "", wanted, answers=answers, by=by)
     return resumed.status == "resumed"
 
@@ -107,10 +108,8 @@ async def skip(
     than `id`, GroupBusy when a consumer holds it, EffectsSaved, OutcomeUnknown.
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
-    keys = await session.keys_of(key, register=False)
-    is_sequence = (await session.policy(register=False)).sequence
-    await session.allow("operate")
-    if is_sequence and (gap := await _skip_gap(session, keys, key, wanted)):
+    keys = await session.keys_of(key, "operate")
+    if (await session.policy()).sequence and (gap := await _skip_gap(session, keys, key, wanted)):
         return gap
     done, member = await _resume(session, keys, key, "dead" if dead_letter else "discard" if yes else "drop", wanted)
     queue = session.options.queue
@@ -119,10 +118,34 @@ async def skip(
     return Skipped.of(message, record_steps(queue, key, message.id, done.record, is_dead=dead_letter))
 
 
+async def unskip(session: Session, group: Group, *, id: Id | None = None) -> Message:
+    """Put the message that was skipped last back into its place in this group, with fresh attempts; returns it.
+
+    `id`: only if it is this one. Raises MessageNotFound when another was skipped since in the same shard, IdConflict
+    when a message with its id is pending again.
+    """
+    key, wanted = encode_group(group), None if id is None else encode_id(id)
+    keys = await session.keys_of(key, "operate")
+    (words,) = await session.net.read(keys.skipped, [("HGETALL", keys.skipped)])
+    with Reading(session.net.name):
+        kept = {text(letter): record for letter, record in pairs(words)}
+    for letter, record in kept.items():
+        name = DeadLetterName.parse(letter)
+        if name.group != key or wanted not in (None, name.id):
+            continue
+        answer = await session.net.ask(calls.redrive(keys, [letter], skipped=True))
+        outcome = answer.value[0]
+        if outcome == "redriven" or (outcome == "missing" and answer.is_repeat):
+            return decode_dead_letter(letter, record, 0.0, session.options.queue).message
+        if outcome == "pending":
+            raise IdConflict("pending_again", id=name.id, group=decode_group(key))
+    raise MessageNotFound("nothing_skipped", id=wanted, group=decode_group(key), queue=session.options.queue)
+
+
 async def _skip_gap(session: Session, keys: ShardKeys, group: str, id: str | None) -> Gap | None:
-    """The gap that was skipped; None when the group waits for no number. Raises NotParked where an id is given."""
+    """The gap that was skipped; None when the group waits for no number."""
     seen: tuple[int, int] | None = None
-    policy = await session.policy(register=False)
+    policy = await session.policy()
     for _ in range(ATTEMPTS):
         facts = (await session.net.ask(calls.inspect(keys, group))).value
         with Reading(session.net.name):
@@ -130,7 +153,7 @@ async def _skip_gap(session: Session, keys: ShardKeys, group: str, id: str | Non
         if seen is None and (missing is None or facts.failure):
             return None
         if id is not None:
-            raise NotParked(f"group {name_of(group)} waits for a missing number, and not at {id!r}; leave out the id")
+            raise NotParked("number_missing", group=decode_group(group), id=id)
         seen = seen or missing
         if missing != seen or seen is None:
             break  # only what was seen is skipped
@@ -138,10 +161,10 @@ async def _skip_gap(session: Session, keys: ShardKeys, group: str, id: str | Non
         done = await session.net.ask(calls.skip_gap(keys, group, facts.head, facts.mark, mark))
         if done.value == "skipped":
             return Gap(decode_group(group), *seen)
-        invalidate(done, done.value == "changed", f"numbers {seen[0]} to {seen[1]} were stepped over")
+        refuse_unknown_outcome(done, done.value == "changed", f"numbers {seen[0]} to {seen[1]} were stepped over")
         if done.value == "leased":
             break
-    raise GroupBusy(f"group {name_of(group)} was changed or taken meanwhile; look again")
+    raise GroupBusy("group_changed", group=decode_group(group))
 
 
 async def _resume(
@@ -156,12 +179,14 @@ async def _resume(
 ) -> tuple[calls.Resumed, str]:
     """What the script did, and the member that it was about. With an ending, that is taken away."""
     seen: str | None = None
+    parts = decode_group(group)
     for _ in range(ATTEMPTS):
         facts = (await session.net.ask(calls.inspect(keys, group))).value
         member, told = _failed_member(facts), b""
         if ending and (head := expired_head(facts)) not in ("", member):
             member, told = head, unanswered(facts)
-        _check_head(group, member, id)
+        if id is not None and member and id_of(member) != id:
+            raise NotParked("other_head", group=parts, head=id_of(member), id=id)
         if ending and seen not in (None, member):
             break  # only what was seen is skipped
         seen = member
@@ -174,66 +199,33 @@ async def _resume(
             answer = await session.net.ask(call)
         except ServerUnavailable as error:
             if ending and error.maybe_sent:
-                raise _unknown(session, group, member, ending) from error
+                raise _unknown(session, parts, member, ending) from error
             raise
         done = answer.value
         if done.status == "resumed":
             attempts = decode_failure(told or facts.failure)[0].attempt if told or facts.failure else 0
             return done._replace(attempts=attempts), member
         if ending and answer.is_repeat:
-            raise _unknown(session, group, member, ending)
+            raise _unknown(session, parts, member, ending)
         if answer.is_repeat and done.status in ("changed", "due", "missing"):
             return done._replace(status="resumed"), member  # the first attempt did it
         if done.status == "effects":
-            raise _effects(group, member)
+            raise EffectsSaved("skip_refused", id=id_of(member), group=parts)
         if done.status != "changed" or answers:
             break  # an answer is for what was seen
-    _check_resumed(session, group, done, facts, what=" to skip" if ending else "")
+    about: dict[str, Any] = {"group": parts, **session.names}
+    if done.status == "missing":
+        raise GroupNotFound(**about)
+    if done.status in ("leased", "changed"):
+        raise GroupBusy(**about, **lease_fields(facts))
+    if done.status == "unfailed":
+        raise NotParked("no_failed_head", **about, id=id_of(facts.head))
     return done, member
 
 
-def _effects(group: str, member: str) -> EffectsSaved:
-    id, parts = id_of(member), decode_group(group)
-    return EffectsSaved(
-        id,
-        parts,
-        f"message {id!r} of group {named(parts)} is not skipped: effects of its steps are noted. Make it a dead "
-        "letter, which keeps them (dead_letter=True, --dead-letter), or say yes=True (--yes): unskip can undo that",
-    )
-
-
-def _unknown(session: Session, group: str, member: str, ending: str) -> OutcomeUnknown:
-    """Of a skip whose answer was lost: what was taken away is kept, and this puts it back."""
-    id, options = id_of(member), session.options
-    name = "dead redrive" if ending == "dead" else "unskip"
-    line = command(name, options.queue, *decode_group(group), namespace=options.namespace, options=id_option(id))
-    kept = "it is a dead letter" if ending == "dead" else "it is kept until the next skip"
-    return OutcomeUnknown(
-        f"whether message {id!r} was skipped is unknown, because an answer was lost; look before you repeat it. If it "
-        f"was, {kept}; to put it back: {line}",
-        id,
-    )
-
-
-def _check_head(group: str, member: str, id: str | None) -> None:
-    if id is not None and member and id_of(member) != id:
-        raise NotParked(f"group {name_of(group)} stands at {id_of(member)!r} by now, not at {id!r}; look again")
-
-
-def _check_resumed(session: Session, group: str, done: calls.Resumed, facts: calls.GroupFacts, *, what: str) -> None:
-    """Raises GroupNotFound, GroupBusy, NotParked."""
-    if done.status == "missing":
-        raise GroupNotFound(f"group {name_of(group)} has no messages in queue {session.options.queue!r}")
-    if done.status in ("leased", "changed"):
-        raise GroupBusy(f"group {name_of(group)} is held by {held_by(group, facts, session.options)}")
-    if done.status == "unfailed":
-        said = f"group {name_of(group)} has no failed head{what}: it is not parked, nor waiting after a failure; "
-        names, space = (session.options.queue, *decode_group(group)), session.options.namespace
-        said += f"see: {command('explain', *names, namespace=space)}"
-        if id := id_of(facts.head):
-            cancel = command("cancel", *names, namespace=space, options=id_option(id))
-            said += f"; to take {id!r} away, which waits: {cancel}"
-        raise NotParked(said)
+def _unknown(session: Session, group: tuple[str, ...], member: str, ending: str) -> OutcomeUnknown:
+    """Of a skip whose answer was lost: what was taken away is kept."""
+    return OutcomeUnknown("skip_unknown", id=id_of(member), group=group, is_dead=ending == "dead", **session.names)
 
 
 def _failed_member(facts: calls.GroupFacts) -> str:
@@ -243,21 +235,16 @@ def _failed_member(facts: calls.GroupFacts) -> str:
 
 async def _mark_behind(session: Session, keys: ShardKeys, group: str, member: str, mark: str) -> str:
     """The watermark of a sequence after this member; "" for a queue that is none."""
-    if not (await session.policy(register=False)).sequence:
+    if not (await session.policy()).sequence:
         return ""
-    score = (await session.net.read(keys.order(group), [("ZSCORE", keys.order(group), member)]))[0]
+    (score,) = await session.net.read(keys.order(group), [("ZSCORE", keys.order(group), member)])
     with Reading(session.net.name):
         return advance(mark or "#0", [score.decode()]) if score else ""
 
 
-def invalidate(answer: Answer[Any], is_refused: bool, what: str) -> None:
+def refuse_unknown_outcome(answer: Answer[Any], is_refused: bool, what: str) -> None:
     """Raise OutcomeUnknown where the refusal of a repeated call may be the answer to the success of its first
     attempt.
     """
     if is_refused and answer.is_repeat:
-        raise OutcomeUnknown(f"whether {what} is unknown, because an answer was lost; look before you repeat it")
-
-
-def name_of(group: str) -> str:
-    """How a text calls an encoded group."""
-    return named(decode_group(group))
+        raise OutcomeUnknown("outcome_unknown", what=what)

@@ -29,7 +29,7 @@ def parked(session: Session, *, limit: int | None = None) -> AsyncIterator[Group
 
 async def _parked(session: Session, limit: int) -> AsyncIterator[GroupInfo]:
     left = limit
-    for keys in await session.shards(register=False):
+    for keys in await session.shards():
         view = await shard_view(session.net, keys)
         async for names in parked_names(session.net, keys):
             at = 0
@@ -47,7 +47,7 @@ async def _parked(session: Session, limit: int) -> AsyncIterator[GroupInfo]:
 async def count_parked(session: Session) -> int:
     """How many groups are parked."""
     count = 0
-    for keys in await session.shards(register=False):
+    for keys in await session.shards():
         words = (await session.net.read(keys.schedule, [("ZCOUNT", keys.schedule, "inf", "inf")]))[0]
         with Reading(session.net.name):
             count += int(words)

@@ -25,7 +25,7 @@ async def find(session: Session, id: Id) -> list[MessageInfo]:
     """
     message_id = encode_id(id)
     found: dict[tuple[str, ...], MessageInfo] = {}
-    for keys in await session.shards(register=False):
+    for keys in await session.shards():
         # In the order in which a message moves: one that moves meanwhile is met behind.
         for group in await _groups_with(session, keys, message_id):
             if known := await message_info(session, keys, group, message_id):

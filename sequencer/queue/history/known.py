@@ -31,7 +31,7 @@ async def get(session: Session, group: Group, id: Id) -> MessageInfo | None:
     of it.
     """
     key, message_id = encode_group(group), encode_id(id)
-    return await message_info(session, await session.keys_of(key, register=False), key, message_id)
+    return await message_info(session, await session.keys_of(key), key, message_id)
 
 
 async def message_info(session: Session, keys: ShardKeys, key: str, message_id: str) -> MessageInfo | None:

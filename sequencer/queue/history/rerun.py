@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import orjson
 
@@ -15,8 +17,6 @@ from ...store.item import Group, Id
 from ...store.keys import ShardKeys
 from ...store.ledger import Written, decode_ledger, encode_ledger
 from ...store.record import DeadLetterContent, decode_head, stamp_of
-from ...texts.commands import command, id_option
-from ...texts.words import named
 from ...values.message import Receipt
 from ..session import Session
 from .known import message_info
@@ -34,26 +34,25 @@ async def rerun(session: Session, group: Group, id: Id, *, keep_steps: bool = Fa
     new one again. Raises MessageNotFound, RerunRefused, QueueFull.
     """
     key, message_id = encode_group(group), encode_id(id)
-    keys = await session.keys_of(key, register=False)
-    await session.allow("operate")
+    keys = await session.keys_of(key, "operate")
     facts = (await session.net.ask(calls.inspect(keys, key, message_id))).value
     record = b"" if facts.member else DeadLetterContent.parse(facts.kept).record
-    name = f"message {message_id!r} of group {named(decode_group(key))}"
+    about: dict[str, Any] = {"id": message_id, "group": decode_group(key), **session.names}
     if not record:
-        raise await _refusal(session, keys, key, message_id, name)
+        raise await _refusal(session, keys, key, about)
     head = decode_head(record)
     try:
         body, headers = decode_envelope(record[head.size :])
-        written = _kept_steps(head.written, name) if keep_steps else None
+        written = _kept_steps(head.written, about) if keep_steps else None
     except ValueError as error:
-        raise RerunRefused(f"{name}: its content can't be read: {error}") from error
+        raise RerunRefused("content_unreadable", **about, error=str(error)) from error
     envelope = orjson.dumps([body, {**headers, RERUN_OF: message_id}])
     new_id = _next(message_id, is_rerun=RERUN_OF in headers)
     encode_id("~".join(map(str, new_id)))
     call = calls.rerun(keys, key, message_id, stamp_of(record), new_id, envelope, written)
     done = (await session.net.ask(call)).value
     if done.status in ("pending", "missing"):
-        raise RerunRefused(f"{name} was just appended again, or dropped from the history; check again")
+        raise RerunRefused("history_changed", **about)
     if done.status == "added":
         return Receipt(done.id, done.stamp, False, "stored")
     return Receipt(done.id, None, True, "duplicate")
@@ -65,7 +64,7 @@ def _next(message_id: str, *, is_rerun: bool) -> tuple[str, int]:
     return (counted[1], int(counted[2]) + 1) if counted else (message_id, 2)
 
 
-def _kept_steps(written: Written | None, name: str) -> Written | None:
+def _kept_steps(written: Written | None, about: Mapping[str, Any]) -> Written | None:
     """A ledger with the steps that are done, and the `once` steps that were given up: those do not run again by
     themselves. The others start over. Raises RerunRefused, LedgerError.
     """
@@ -73,36 +72,21 @@ def _kept_steps(written: Written | None, name: str) -> Written | None:
         return None
     ledger = decode_ledger(written.ledger)
     if asked := [entry.name for entry in ledger.entries if entry.once and entry.state in ("started", "failed")]:
-        raise RerunRefused(
-            f"{name}: it is unknown whether {', '.join(asked)} took effect, so its steps can't be kept; "
-            "without keep_steps (--keep-steps) all of them run again"
-        )
+        raise RerunRefused("steps_unresolved", **about, steps=asked)
     entries = tuple(e for e in ledger.entries if e.state == "done" or (e.once and e.state == "left"))
     kept = replace(ledger, entries=entries, log=())
     return Written(encode_ledger(kept), 1, kept.has_effects) if entries else None
 
 
 async def _refusal(
-    session: Session, keys: ShardKeys, group: str, message_id: str, name: str
+    session: Session, keys: ShardKeys, group: str, about: Mapping[str, Any]
 ) -> MessageNotFound | RerunRefused:
-    info, options = await message_info(session, keys, group, message_id), session.options
+    info = await message_info(session, keys, group, about["id"])
     if info is None:
-        return MessageNotFound(f"nothing is known of {name} in queue {options.queue!r}")
+        return MessageNotFound("message_unknown", **about)
     if info.state == "dead":
-        chosen = id_option(message_id)
-        redrive = command("dead redrive", options.queue, *info.group, namespace=options.namespace, options=chosen)
-        return RerunRefused(f"{name} is a dead letter; redrive it: {redrive}")
+        return RerunRefused("is_dead_letter", **about)
     if info.status in ("pending", "running") or info.state == "parked":
-        return RerunRefused(f"{name} has not ended: it is {info.state}")
-    if (await session.fresh_policy()).history_bodies:
-        return RerunRefused(
-            f"{name} ended before queue {options.queue!r} had history_bodies, or while the server was full, "
-            "so its content is gone"
-        )
-    keep = command(
-        "configure", options.queue, namespace=options.namespace, options=["--history-window", "3d", "--history-bodies"]
-    )
-    return RerunRefused(
-        f"queue {options.queue!r} keeps no contents of messages that ended, so {name} can't run again; "
-        f"to keep them from now on: {keep}"
-    )
+        return RerunRefused("not_ended", **about, state=info.state)
+    is_kept = (await session.fresh_policy()).history_bodies
+    return RerunRefused("content_gone" if is_kept else "contents_not_kept", **about)

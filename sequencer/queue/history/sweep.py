@@ -16,7 +16,7 @@ async def sweep(session: Session) -> Swept:
     """
     await session.allow("operate")
     history = dead = 0
-    for keys in await session.shards(register=False):
+    for keys in await session.shards():
         passed, is_more = 0, True
         while is_more:
             done = (await session.net.ask(calls.sweep(keys, passed))).value

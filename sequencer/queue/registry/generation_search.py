@@ -31,13 +31,12 @@ from ...store.keys import ShardKeys, registry_key, shard_keys
 from ...store.registration import INDEX_WORD, PROTOCOL, Registration, of_shard, plain_tags, registered
 from ...store.replies import Reading, field_texts
 from ...texts.commands import command
-from ...texts.events import Event
+from ...texts.events import Event, event, log_event
 from ...texts.words import many
 from ...values.checks import near_names
 from .check import QueueSeen, look_at
 from .deferred import ask, wake_deferred_groups
 from .index import most_used, write_index
-from .logged import queue_new, queue_restored, tell, tell_changes
 from .remembered import merged_fields
 
 ROUNDS = 12
@@ -83,7 +82,7 @@ class GenerationSearch:
             is_settled, found = await self._try(seen)
             if is_settled:
                 if self._told:
-                    tell(self._told)
+                    log_event(self._told)
                 return found
         if seen and seen.there and seen.there.is_deleted:
             finish = command("delete", options.queue, namespace=options.namespace, options=["--yes"])
@@ -116,7 +115,7 @@ class GenerationSearch:
         if wanted != there.policy:
             changed = there.changed(wanted)
             if await self._register(there, changed) == changed:
-                tell_changes(self._options.queue, self._asked, read_policy(there.policy), read_policy(wanted))
+                self._log_changes(read_policy(there.policy), read_policy(wanted))
             return False, None
         if (self._registers or self._known) and not await self._bring_to_shards(there):
             return False, None
@@ -130,14 +129,14 @@ class GenerationSearch:
         if copy and not copy.is_deleted:
             if not (self._registers or known):
                 return True, copy
-            self._told = queue_restored(options.queue, len(copy.tags), from_shard=True)
+            self._told = event("queue restored", options.queue, shards=len(copy.tags), from_shard=True)
             await self._register(None, copy)
             return False, None
         if known and not self._restores:
             return True, None
         least = copy.generation_number if copy else 0
         if known:
-            self._told = queue_restored(options.queue, len(known.tags))
+            self._told = event("queue restored", options.queue, shards=len(known.tags), from_shard=False)
             await self._register(
                 None, replace(known, generation_number=max(known.generation_number, least)), is_new=True
             )
@@ -164,9 +163,8 @@ class GenerationSearch:
         if known and self._restores and len(known.tags) != shards:
             raise DataError(
                 f"queue {options.queue!r} had {many(len(known.tags), 'shard')}, and now {self._registry} says "
-                f"{shards}: "
-                "it was deleted, or the server lost its data, and others registered it again; start this program "
-                "again"
+                f"{shards}: it was deleted, or the server lost its data, and others registered it again; start this "
+                "program again"
             )
         if options.shards not in (None, shards):
             raise ConfigurationError(
@@ -236,7 +234,14 @@ class GenerationSearch:
             names = await write_index(self.alone, self.net.name, options, is_new=self._is_new)
             if self._is_new:
                 near = await most_used(self.alone, options.namespace, near_names(options.queue, names))
-                self._told = queue_new(options.queue, near, options.namespace)
+                self._told = event("queue created", options.queue, namespace=options.namespace, near=near)
+
+    def _log_changes(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        """Each option that was asked for, and was another before."""
+        for name in self._asked:
+            if name in before and before[name] != now[name]:
+                changed = event("policy changed", self._options.queue, policy=name, before=before[name], now=now[name])
+                log_event(changed)
 
     async def _register(
         self, seen: Registration | None, wanted: Registration, *, is_new: bool = False

@@ -22,7 +22,7 @@ async def steps(session: Session, group: Group, id: Id | None = None) -> Message
     None where there is no such message. Raises InvalidGroup, InvalidId, ServerError.
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
-    keys = await session.keys_of(key, register=False)
+    keys = await session.keys_of(key)
     if wanted is None:
         member = await _failed_or_head(session, keys, key)
         if member is None:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, get_args
 import orjson
 
 from ...texts.words import many
-from ..json_fault import has_non_finite, json_fault
+from ..text import has_non_finite
 from .entries import LOG, Entry, Ledger, LedgerError, PastAttempt, State
 
 T = TypeVar("T")
@@ -51,9 +51,9 @@ def _result_bytes(result: Any) -> bytes:
     try:
         kept = orjson.dumps(result)
     except (TypeError, ValueError, RecursionError) as error:
-        raise LedgerError(f"the result can't be written as JSON: {json_fault(result, error)}") from error
+        raise LedgerError(f"the result can't be written as JSON: {error}") from error
     if b"null" in kept and has_non_finite(result):
-        raise LedgerError(f"the result holds NaN or infinity ({json_fault(result)}), which JSON has no word for")
+        raise LedgerError("the result holds NaN or infinity, which JSON has no word for")
     if len(kept) > MAX_RESULT_BYTES:
         raise LedgerError(f"the result is {len(kept)} bytes as JSON, at most {MAX_RESULT_BYTES}")
     return kept

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sequencer.testing.proxy.fault import KINDS
+from tests.support.proxy.fault import KINDS
 
 Deed = Literal["proxy", "kill", "pause", "kill supervisor", "flush scripts"]
 VICTIMS = ("consumers", "producer", "looper")

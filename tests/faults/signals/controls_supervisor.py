@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sequencer.processes import pool, signals
 from sequencer.processes.consumer_process import ConsumerProcess
-from sequencer.processes.master import kept_pool
 from sequencer.processes.pool import Pool
 from sequencer.processes.signals import STOP_SIGNALS
 from sequencer.processes.workers import RestartPolicy
@@ -18,7 +17,6 @@ HURRIED = RestartPolicy(backoff=Backoff(base_s=0.02, cap_s=0.1))
 def hurried() -> None:
     """No control: consumers are replaced sooner, for cases with many deaths."""
     put(pool, "RestartPolicy", lambda: HURRIED)
-    put(kept_pool, "RestartPolicy", lambda: HURRIED)
 
 
 def no_grace() -> None:

@@ -84,8 +84,8 @@ class Account:
         self.asks: dict[tuple[str, str], Ask] = {}
         self.counts: Counter[tuple[str, str]] = Counter()
         """Shard and name of a figure -> what `stats` should say."""
-        self.newest_us = 0
-        """The latest that the server's clock has shown; whoever carries commands out sets it."""
+        self.now_us = self.newest_us = 0
+        """What the server's clock shows, and the latest that it has shown; whoever carries commands out sets it."""
         self.problems: list[str] = []
         self.steps = StepTruth(play.steps, play.max_attempts, self.wrong)
         self.steps.is_there = self.is_there

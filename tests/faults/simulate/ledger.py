@@ -89,7 +89,7 @@ class Ledger(Account):
             self.wrong(f"{name} was late, and its append said {fate} where the policy is {self.policy.on_late}")
 
     def _redrive(self, args: list[str], reply: bytes) -> None:
-        for letter, mark in zip(orjson.loads(args[1])[::2], reply.decode(), strict=True):
+        for letter, mark in zip(orjson.loads(args[2])[::2], reply.decode(), strict=True):
             if mark == "+":
                 row = self.dead.pop((args[0], letter), None)
                 group, _, message_id = letter[STAMP_DIGITS:].partition("\n")
@@ -98,10 +98,10 @@ class Ledger(Account):
                     continue
                 back = Row(row.member, row.score, 0, row.content, 0, True, row.ledger)
                 self.books[args[0], group].rows[message_id] = back
-                self.write(group, back, "", args[2], by_person=True)
+                self.write(group, back, "", args[3], by_person=True)
                 self.counts[args[0], "redriven"] += 1
                 self.redriven.add((group, row.member))
-                self.asks[args[0], group] = Ask(int(args[3]), False)
+                self.asks[args[0], group] = Ask(self.now_us, False)
 
     def _pause(self, args: list[str], reply: int) -> None:
         if args[1]:
@@ -195,10 +195,10 @@ class Ledger(Account):
             self.wrong(f"{name} was claimed with other content than it was stored with")
 
     def _renew(self, args: list[str], reply: list[int]) -> None:
-        for position, (group, _) in enumerate(orjson.loads(args[0]), 1):
+        for position, (group, _) in enumerate(orjson.loads(args[1]), 1):
             if position not in reply:
-                until_us = int(args[2]) + int(args[1]) * 1000
-                self.asks[args[-1], group], self.books[args[-1], group].leased_until_us = Ask(until_us, True), until_us
+                until_us = self.now_us + int(args[2]) * 1000
+                self.asks[args[0], group], self.books[args[0], group].leased_until_us = Ask(until_us, True), until_us
 
     # -- what goes --------------------------------------------------------------------------------------------
 
@@ -254,25 +254,26 @@ class Ledger(Account):
             if self.policy.sequence:
                 book.mark = max(book.mark, row.score)
         else:
-            book.blocked_us = math.inf if ending == "park" else int(args[15]) + int(args[5]) * 1000
+            book.blocked_us = math.inf if ending == "park" else self.now_us + int(args[5]) * 1000
 
     # -- what an operator does --------------------------------------------------------------------------------
 
-    def _resume(self, args: list[str], reply: list[bytes]) -> None:
-        if reply[0] != b"resumed":
-            return
-        prefix, group, member = args[0], args[1], args[3]
-        book = self.books[prefix, group]
-        book.blocked_us = -math.inf
-        row = book.rows.get(member[STAMP_DIGITS:])
-        if row is None or row.member != member:
-            return
-        row.attempts = 0
-        self.write(group, row, "", args[6], by_person=True)
-        if args[4]:
-            self.removed(prefix, group, member)
-            if self.policy.sequence:
-                book.mark = max(book.mark, row.score)
+    def _resume(self, args: list[str], reply: list[Any]) -> None:
+        prefix, ending = args[0], args[2]
+        for (group, _, member, _, ledger, *_), status in zip(orjson.loads(args[1]), reply[0], strict=True):
+            if status != b"resumed":
+                continue
+            book = self.books[prefix, group]
+            book.blocked_us = -math.inf
+            row = book.rows.get(member[STAMP_DIGITS:])
+            if row is None or row.member != member:
+                continue
+            row.attempts = 0
+            self.write(group, row, "", ledger, by_person=True)
+            if ending:
+                self.removed(prefix, group, member)
+                if self.policy.sequence:
+                    book.mark = max(book.mark, row.score)
 
     def _wake(self, args: list[str], reply: bytes) -> None:
         if reply == b"woken":

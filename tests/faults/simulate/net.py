@@ -108,6 +108,7 @@ class Network:
             self._is_serving = True
             self.stage.after(0, self.serve_blocked)
         self.truth.now_us = self.stage.now_us
+        self.truth.ledger.now_us = now_us
         self.truth.ledger.newest_us = max(self.truth.ledger.newest_us, now_us)
         self.truth.saw(words, replies)
         if self.truth.ledger.asks:

@@ -112,7 +112,7 @@ class Simulation:
             QUEUE, redis=ground.probe.endpoint, namespace=NAMESPACE, shards=play.shards, **POLICIES[play.policy]
         ) as queue:
             queue.connect()
-            return finish(queue._session.shards())
+            return finish(queue._session.shards(register=True))
 
     def run(self) -> Played:
         try:

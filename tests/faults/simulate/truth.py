@@ -87,10 +87,7 @@ class Truth:
         if hasattr(self, f"_{name}") or name == "pause":
             args = [_text(word) for word in words[3 + int(words[2]) :]]
             prefix = _text(words[3]).removesuffix("schedule")
-            if name == "renew":  # it is not told the prefix of its shard, but the key of its schedule
-                args.append(prefix)
-            elif name in ("append", "claim", "ack"):
-                args.insert(0, prefix)
+            args.insert(0, prefix)
             self.ledger.saw(name, args, reply)
             getattr(self, f"_{name}", lambda *_: None)(args, reply)
 
@@ -156,10 +153,10 @@ class Truth:
 
     def _renew(self, args: list[str], reply: list[int]) -> None:
         self.effects["stale token refused"] += len(reply)
-        for position, (group, token) in enumerate(orjson.loads(args[0]), 1):
+        for position, (group, token) in enumerate(orjson.loads(args[1]), 1):
             if position not in reply:
                 self.effects["lease renewed"] += 1
-                self._accepted("renew", args[-1], group, token)
+                self._accepted("renew", args[0], group, token)
 
     def _nack(self, args: list[str], reply: int) -> None:
         if not reply:
@@ -176,10 +173,11 @@ class Truth:
         if reply:
             self._accepted("note", *args[:3])
 
-    def _resume(self, args: list[str], reply: list[bytes]) -> None:
-        if reply[0] == b"resumed" and args[4]:
-            self.effects["message skipped"] += 1
-            self._passed(args[1], args[3], is_gone=True)
+    def _resume(self, args: list[str], reply: list[Any]) -> None:
+        for (group, _, member, *_), status in zip(orjson.loads(args[1]), reply[0], strict=True):
+            if status == b"resumed" and args[2]:
+                self.effects["message skipped"] += 1
+                self._passed(group, member, is_gone=True)
 
     def _passed(self, group: str, member: str, *, is_gone: bool) -> None:
         name = group, member[STAMP_DIGITS:], int(member[:STAMP_DIGITS])

@@ -54,7 +54,7 @@ def made(**options: Any) -> tuple[ModelServer, ModelNet, Session]:
 def connected(server: ModelServer, **options: Any) -> Session:
     """Another client, which has used the queue."""
     one = session(ModelNet(server), **options)
-    finish(one.shards())
+    finish(one.shards(register=True))
     return one
 
 

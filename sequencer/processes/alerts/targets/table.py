@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ....errors import ConfigurationError, shown
-from ....settings.option import Seconds, Text, declared, fields_of, option, read_table
+from ....settings.option import declared, fields_of, option, read_table, seconds, text
 from ....settings.tables import SECRET, value_of
 from ....values.checks import check_name, nearest
 from ..notice import Notice
@@ -54,11 +54,11 @@ class Target(Protocol):
 class TargetTable:
     """`[targets.NAME]`."""
 
-    type: str = option(Text(), "", "What it is: webhook, command, feishu, pagerduty, ...", ("run",))
-    url: str | None = option(Text("text", is_secret=True), None, "Where notices go, as env:NAME.", ("run",))
-    secret: str | None = option(Text("text", is_secret=True), None, "Signs them, or the key, as env:NAME.", ("run",))
-    exec: str | None = option(Text("a command"), None, "Of a command: what is run for each notice.", ("run",))
-    timeout_s: float = option(Seconds(0.1, MAX_TIMEOUT_S), 5.0, "How long one attempt may take.", ("run",))
+    type: str = option(text(), "", "What it is: webhook, command, feishu, dingtalk, wecom or apprise.", ("run",))
+    url: str | None = option(text("text", is_secret=True), None, "Where notices go, as env:NAME.", ("run",))
+    secret: str | None = option(text("text", is_secret=True), None, "Signs them, or the key, as env:NAME.", ("run",))
+    exec: str | None = option(text("a command"), None, "Of a command: what is run for each notice.", ("run",))
+    timeout_s: float = option(seconds(0.1, MAX_TIMEOUT_S), 5.0, "How long one attempt may take.", ("run",))
 
 
 def read_target(name: str, table: Any, *, directory: Path = Path(), hidden: Collection[str] = ()) -> Target:

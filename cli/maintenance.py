@@ -1,4 +1,4 @@
-"""`sequencer delete`: a queue with all that belongs to it."""
+"""Commands that throw away: a whole queue (delete), or what its policy keeps no longer (sweep)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,22 @@ import typer
 
 from ..client import Sequencer
 from ..texts.words import many, plain
-from ..values.views import Usage
-from .app import FINE, INTERRUPTED, JsonOption, app, option, queue_command
+from ..values.history import Swept
+from ..values.views import Usage, as_json
+from .app import (
+    FINE,
+    INTERRUPTED,
+    JsonOption,
+    NamespaceOption,
+    OptionalQueueArgument,
+    RedisOption,
+    app,
+    option,
+    queue_command,
+)
 from .many import YesOption, confirm
-from .render import print_either
+from .queues import clients_of
+from .render import print_either, print_json
 
 DryRunOption = Annotated[bool, option("--dry-run", help="Change nothing; say what is there, and who uses it.")]
 
@@ -27,7 +39,7 @@ def _said(used: Usage) -> str:
 
 @queue_command(app)
 def delete(client: Sequencer, yes: YesOption = False, dry_run: DryRunOption = False, json: JsonOption = False) -> int:
-    """Delete a queue for good: messages, dead letters, policy and name.
+    """Delete a queue for good, with all that belongs to it.
 
     Stop its consumers and producers first. One that is connected makes the queue anew, without messages: a producer
     with its next append, a consumer with its next claim. A handler that runs is not stopped, and its lease is lost.
@@ -51,3 +63,30 @@ def delete(client: Sequencer, yes: YesOption = False, dry_run: DryRunOption = Fa
     client.delete()
     print_either(json, {**told, "is_deleted": True}, f"deleted {client.queue}")
     return FINE
+
+
+@app.command()
+def sweep(
+    queue: OptionalQueueArgument = None,
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+    json: JsonOption = False,
+) -> None:
+    """Delete old history and old dead letters.
+
+    What a queue's policy keeps no longer, of one queue or of all. History cleans itself where messages end; this is for
+    a queue at rest, and for dead letters (--dead-window, --dead-cap of `configure`). Run it now and then, say each
+    hour.
+    """
+    done: dict[str, Swept] = {}
+    for client in clients_of(queue, redis, namespace):
+        with client:
+            done[client.queue] = client.sweep()
+    if json:
+        print_json([{"queue": name, **as_json(swept)} for name, swept in done.items()])
+        return
+    for name, swept in done.items():
+        what = f"{many(swept.history, 'message')} of the history, {many(swept.dead, 'dead letter')}"
+        typer.echo(plain(f"{name}: deleted {what}"))
+    if not done:
+        typer.echo("no queues")

@@ -22,7 +22,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ..judge.history import Recorder
+from sequencer.testing.judge.history import Recorder
+
 from .fault import KINDS, Fault
 from .frames import end_of_reply
 from .pipe import Pipe

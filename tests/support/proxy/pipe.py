@@ -12,7 +12,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..wire import name_of
+from sequencer.testing.wire import name_of
+
 from .fault import Fault
 from .frames import ABORTED, DISCARD, ERRORS, end_of_reply, read_request
 

@@ -1,0 +1,197 @@
+"""What errors say, by their code: a template over their fields, or a function of them. Pure.
+
+In a template a group is shown as words for a shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .commands import command, id_option
+from .words import many, named
+
+Fields = Mapping[str, Any]
+
+
+def refusal_text(code: str, fields: Fields) -> str:
+    """The text of an error; "" where nothing is listed for its code and fields."""
+    text = REFUSALS.get(code, "")
+    try:
+        return text(fields) if callable(text) else text.format(**_shown(fields))
+    except (KeyError, IndexError):  # raised without the fields: the class says what it is
+        return ""
+
+
+def _shown(fields: Fields) -> dict[str, Any]:
+    return {name: named(value) if name == "group" else value for name, value in fields.items()}
+
+
+def _line(name: str, fields: Fields, *, options: list[str] | None = None, is_whole_queue: bool = False) -> str:
+    """A command about the queue and the group of an error."""
+    words = [fields["queue"], *(() if is_whole_queue else fields["group"])]
+    return command(name, *words, namespace=fields["namespace"], options=options or [])
+
+
+# -- an append --------------------------------------------------------------------------------------------------
+
+
+def _late_message(fields: Fields) -> str:
+    return (
+        f"message {fields['id']!r} of group {named(fields['group'])} comes too late: a higher score than "
+        f"{fields['score']} was handled; give it a later score, or set the queue's on_late to handle, dead_letter or "
+        f"drop; where producers send times in several units, see: {command('doctor')}"
+    )
+
+
+def _batch_refused(fields: Fields) -> str:
+    first, count = fields["refused"][0], len(fields["refused"])
+    return (
+        f"item {first.index} was refused: {first.error} (refused in its chunk: {count:,}; stored: "
+        f"{fields['stored']:,}). Correct it, or pass on_refused='skip' to store the others"
+    )
+
+
+def _again(fields: Fields, otherwise: str, replaced: str) -> str:
+    return replaced if fields["replaces"] else otherwise
+
+
+def _append_unknown(fields: Fields) -> str:
+    advice = _again(
+        fields, "append it again with the same id: that adds nothing if it was", "see get() before you repeat it"
+    )
+    return f"it is unknown whether message {fields['id']!r} was stored ({fields['error']}); {advice}"
+
+
+def _not_replicated(fields: Fields) -> str:
+    advice = _again(
+        fields,
+        "append it again with the same id: that adds nothing, and waits again",
+        "see get() before you repeat it: once it was handled, that adds it again",
+    )
+    wanted = many(fields["replicas"], "replica")
+    return (
+        f"message {fields['id']!r} is stored, but {fields['confirmed']} of {wanted} confirmed it in "
+        f"{fields['wait_ms']} ms; {advice}"
+    )
+
+
+# -- groups that stand still ------------------------------------------------------------------------------------
+
+
+def _group_busy(fields: Fields) -> str:
+    since = f" for {fields['held_s']:.1f} s now" if fields["held_s"] is not None else ""
+    return (
+        f"group {named(fields['group'])} is held by {fields['owner'] or 'a consumer'}{since}; "
+        f"inspect: {_line('explain', fields)}"
+    )
+
+
+def _no_failed_head(fields: Fields) -> str:
+    text = f"group {named(fields['group'])} has no failed head: it is not parked, nor waiting after a failure; "
+    text += f"inspect: {_line('explain', fields)}"
+    if id := fields["id"]:
+        text += f"; to remove {id!r}, which waits: {_line('cancel', fields, options=id_option(id))}"
+    return text
+
+
+def _skip_unknown(fields: Fields) -> str:
+    is_dead, id = fields["is_dead"], fields["id"]
+    line = _line("dead redrive" if is_dead else "unskip", fields, options=id_option(id))
+    kept = "it is a dead letter" if is_dead else "it is kept until the next skip"
+    return (
+        f"whether message {id!r} was skipped is unknown, because an answer was lost; check before you repeat it. If it "
+        f"was, {kept}; to put it back: {line}"
+    )
+
+
+def _message_busy(fields: Fields) -> str:
+    return f"message {fields['id']!r} may be with a consumer just now: {_group_busy(fields)}"
+
+
+def _is_dead_letter(fields: Fields) -> str:
+    line = _line("dead redrive", fields, options=id_option(fields["id"]))
+    return f"message {fields['id']!r} of group {named(fields['group'])} is a dead letter; redrive it: {line}"
+
+
+def _contents_not_kept(fields: Fields) -> str:
+    line = _line("configure", fields, options=["--history-window", "3d", "--history-bodies"], is_whole_queue=True)
+    return (
+        f"queue {fields['queue']!r} keeps no contents of messages that ended, so message {fields['id']!r} of group "
+        f"{named(fields['group'])} can't run again; to keep them from now on: {line}"
+    )
+
+
+def _steps_unresolved(fields: Fields) -> str:
+    return (
+        f"message {fields['id']!r}: it is unknown whether {', '.join(fields['steps'])} took effect, so its steps can't "
+        "be kept; without keep_steps (--keep-steps) all of them run again"
+    )
+
+
+def _more_answers_needed(fields: Fields) -> str:
+    line = _line("dead redrive" if fields["is_dead"] else "resume", fields, options=id_option(fields["id"]))
+    return f"did {', '.join(fields['steps'])} take effect? Answer for each, by --done or --again: {line}"
+
+
+REFUSALS: dict[str, str | Callable[[Fields], str]] = {
+    # an append
+    "id_conflict": "id {id!r} of group {group} is already pending with other content; use a new id, or append the same "
+    "body, headers and score to repeat it",
+    "number_taken": "number {number} of group {group} is already pending under another id than {id!r}; use the next "
+    "number, or the same id to repeat it",
+    "late_message": _late_message,
+    "batch_refused": _batch_refused,
+    "append_unknown": _append_unknown,
+    "not_replicated": _not_replicated,
+    "replace_refused": "message {id!r} of group {group} is not replaced: effects of its steps are noted. Let it end, "
+    "or append the new one under another id",
+    # groups
+    "group_not_found": "group {group} has no messages in queue {queue!r}",
+    "group_busy": _group_busy,
+    "group_changed": "group {group} was changed or taken meanwhile; check again",
+    "no_failed_head": _no_failed_head,
+    "other_head": "group {group} stands at {head!r} now, not at {id!r}; check again",
+    "number_missing": "group {group} waits for a missing number (see explain); append it, or skip it without an id",
+    "skip_refused": "message {id!r} of group {group} is not skipped: effects of its steps are noted. Make it a dead "
+    "letter, which keeps them (dead_letter=True, --dead-letter), or pass yes=True (--yes): unskip can undo that",
+    "skip_unknown": _skip_unknown,
+    "pending_again": "message {id!r} of group {group} is pending again; see get",
+    "nothing_skipped": "no skipped message of group {group} is kept in queue {queue!r} (id: {id}): it is there "
+    "already, or another was skipped since",
+    # messages
+    "not_pending": "message {id!r} of group {group} is not pending in queue {queue!r}",
+    "message_busy": _message_busy,
+    "cancel_refused": "message {id!r} of group {group} is not cancelled: effects of its steps are noted. Let it end; "
+    "or once it is parked, skip it with yes=True (--yes), after which unskip can bring it back",
+    "time_missing": "no time given; pass delay= in seconds, or at=",
+    "number_fixed": "score is given, but in a queue with sequence=True a number stays what it is; leave it out",
+    "message_unknown": "nothing is known of message {id!r} of group {group} in queue {queue!r}",
+    "not_ended": "message {id!r} of group {group} has not ended: it is {state}",
+    "is_dead_letter": _is_dead_letter,
+    "content_gone": "message {id!r} of group {group} ended before queue {queue!r} had history_bodies, or while the "
+    "server was full, so its content is gone",
+    "contents_not_kept": _contents_not_kept,
+    "content_unreadable": "message {id!r} of group {group}: its content can't be read: {error}",
+    "history_changed": "message {id!r} of group {group} was just appended again, or dropped from the history; check "
+    "again",
+    "steps_unresolved": _steps_unresolved,
+    # dead letters
+    "dead_letter_not_found": "no dead letter {id!r} in queue {queue!r}; list them first. If it was purged or redriven "
+    "before, that is done",
+    "stays_pending": "dead letter {id!r} of group {group} stays one: a message with its id is pending again; see get",
+    "stays_handled": "dead letter {id!r} of group {group} stays one: a message with its id was handled since, within "
+    "dedup_window: to have it handled once more, append it with replace",
+    "stays_changed": "dead letter {id!r} of group {group} stays one: it died again meanwhile; check again",
+    "dead_letter_asks": "dead letter {id!r} of group {group} waits for an answer: pass done= or again= for each "
+    "unresolved step; see steps, or dead show",
+    "nothing_chosen": "{action}: give {by} to choose some, or everything=True for all",
+    # answers for steps
+    "answer_needed": "message {id!r} waits for an answer: {question}",
+    "more_answers_needed": _more_answers_needed,
+    "nothing_asked": "group {group} has no failed message, so there is nothing to answer",
+    "ledger_unreadable": "{error}; nothing can be answered for its steps",
+    "answer_too_large": "the answer can't be kept: {error}",
+    "by_invalid": "by={value} must be 1 to {most} printable characters",
+    "outcome_unknown": "whether {what} is unknown, because an answer was lost; check before you repeat it",
+}
