@@ -31,6 +31,7 @@ PAGES = {
 APART = "<!-- new directory -->"
 WHOLE = "<!-- all of its output; `python -m tests.support.doc_blocks` updates it -->"
 NOT_RUN = "<!-- not run -->"
+GENERATED = "<!-- written by .ci/reference.py -->"
 STATUS = re.compile(r"<!-- exit status (\d+) -->")
 """In the line above a block whose last command ends so."""
 
