@@ -250,10 +250,8 @@ def unpause(
     client: Sequencer,
     group: OptionalGroupArgument = None,
     everything: Annotated[bool, call_option("--all", help="Every group that was paused by itself.")] = False,
-    rate: RateOption = None,
-    dry_run: DryRunOption = False,
     json: JsonOption = False,
-) -> int:
+) -> None:
     """Let a paused group, or without PART a paused queue, go on.
 
     Groups paused by themselves stay so, without --all.
@@ -261,13 +259,11 @@ def unpause(
     if everything and group:
         raise ConfigurationError("the parts of a group are given together with --all; leave one of the two out")
     if everything:
-        with progress("unpausing") as told:
-            done = client.unpause_many(everything=True, rate=rate, dry_run=dry_run, on_progress=told)
-        return say_many(done, "unpaused", client.queue, client.options.namespace, json)
-    refuse_alone({"--rate": rate, "--dry-run": dry_run}, "for --all")
+        count = sum(client.unpause(one) for one in client.paused_groups())
+        print_either(json, {"queue": client.queue, "unpaused": count}, f"unpaused {many(count, 'group')}")
+        return
     is_changed = client.unpause(group or None)
     _say_paused(client.queue, group, is_changed, "not paused any more" if is_changed else "not paused", json)
-    return FINE
 
 
 def _say_paused(queue: str, group: list[str] | None, is_changed: bool, state: str, as_json: bool) -> None:

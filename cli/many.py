@@ -119,8 +119,7 @@ def say_many(done: ManySummary, what: str, queue: str, namespace: str, json: boo
         return status
     see = command("parked", queue, namespace=namespace)
     if is_none:
-        none = "no group is paused by itself" if what == "unpaused" else "no parked group fits"
-        say_unfit(none, done.others, "parked group", what, is_dry_run=done.is_dry_run)
+        say_unfit("no parked group fits", done.others, "parked group", what, is_dry_run=done.is_dry_run)
         typer.echo(f"see: {see}")
     elif done.is_dry_run:
         typer.echo(f"{many(done.chosen, 'group')} would be {what}{behind}")

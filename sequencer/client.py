@@ -229,7 +229,6 @@ class Sequencer(Registered):
     reschedule = blocking(operate.reschedule)
     pause = blocking(operate.pause)
     unpause = blocking(operate.unpause)
-    unpause_many = blocking(many.unpause_many)
     probe_outage = blocking(operate.probe_outage)
     redrive = blocking(redriving.redrive)
     purge = blocking(redriving.purge)

@@ -25,7 +25,7 @@ from .handlers.exec import REDIS_VARIABLE
 from .signals import STOP_SIGNALS
 from .worker.config import WorkerConfig
 from .worker.control_thread import HANGS
-from .worker.in_progress import InHand
+from .worker.in_progress import InProgress
 
 
 def merged(env: Mapping[str, str | None]) -> dict[str, str]:
@@ -40,7 +40,7 @@ class ConsumerProcess:
         self, config: WorkerConfig, module: str, *, env: Mapping[str, str | None] | None = None, cwd: str | None = None
     ) -> None:
         """`env`: variables beside those of this process, or None for one to leave out; `cwd`: another directory."""
-        self._in_progress = InHand()
+        self._in_progress = InProgress()
         config = replace(config, hand_fd=self._in_progress.fd)
         fds = (config.report_fd, config.hand_fd)
         environment = merged(env or {})

@@ -48,7 +48,7 @@ class Redriven:
 
 @dataclass(frozen=True, slots=True)
 class ManySummary:
-    """What `resume_many`, `skip_many` or `unpause_many` did, or would do."""
+    """What `resume_many` or `skip_many` did, or would do."""
 
     chosen: int
     """Groups that fitted when they were read."""
@@ -61,11 +61,11 @@ class ManySummary:
     """Parked groups that wait for a missing number: an append of it or `skip` ends that. Counted where all groups are
     meant, and never among the chosen."""
     errors: dict[str, int]
-    """The chosen groups by type of error, the most frequent first; empty for `unpause_many`."""
+    """The chosen groups by type of error, the most frequent first."""
     is_dry_run: bool = False
     """Whether nothing was to be changed."""
     others: dict[str, int] = field(default_factory=dict)
-    """The other groups parked behind a failure, by type of error; of `unpause_many` where no group is paused."""
+    """The other groups parked behind a failure, by type of error."""
     asked: int = 0
     """Groups that fit and wait for a person to say how a step ended: left alone, and never among the chosen."""
 

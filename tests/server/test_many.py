@@ -147,23 +147,6 @@ def test_a_skipped_id_stays_known(make: Callable[..., Sequencer]) -> None:
     assert seq.append("slow", group=["g", 0], id="m0", score=0).duplicate
 
 
-def test_groups_that_were_paused_go_on_and_the_queue_stays_so(make: Callable[..., Sequencer]) -> None:
-    seq = make(shards=2)
-    for n in range(150):
-        seq.append(n, group=n)
-        seq.pause(n)
-    seq.pause("without messages")
-    seq.pause()
-    assert seq.unpause_many(everything=True, dry_run=True).chosen == 151
-    told: list[tuple[int, int]] = []
-    done = seq.unpause_many(everything=True, on_progress=lambda *numbers: told.append(numbers))
-    assert (done.chosen, done.done, done.changed, seq.paused_groups()) == (151, 151, 0, [])
-    assert told[-1] == (151, 151)
-    assert seq.info().is_paused
-    seq.unpause()
-    assert seq.consume(lambda message: None, until_empty=True).handled == 150
-
-
 def test_a_resumed_group_that_is_paused_stays_so(make: Callable[..., Sequencer]) -> None:
     seq = make(max_attempts=1)
     park(seq, 2)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.consume.forks import note_in_hand
-from sequencer.processes.worker.in_progress import InHand, mapped
+from sequencer.processes.worker.in_progress import InProgress, mapped
 from sequencer.store.group import MAX_GROUP_BYTES
 from sequencer.values.message import Message
 
@@ -19,7 +19,7 @@ PARTS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs
 
 def begun(group: tuple[str, ...], id: str = "m1") -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Before, while and after a message of this group is in progress."""
-    hand = InHand()
+    hand = InProgress()
     memory = mapped(os.dup(hand.fd))
     try:
         before = hand.begun

@@ -1,4 +1,4 @@
-"""resume, skip and unpause of many groups, over a net that answers from a list: pages, rates, changes, lost answers."""
+"""resume and skip of many groups, over a net that answers from a list: pages, rates, changes, lost answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sequencer.calls.net_protocol import Answer
 from sequencer.errors import ConfigurationError, DataError
 from sequencer.queue.groups import parked as parked_module
-from sequencer.queue.groups.many import resume_many, skip_many, unpause_many
+from sequencer.queue.groups.many import resume_many, skip_many
 from sequencer.queue.groups.parked import parked, parked_names
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import digest_of, encode_failure
@@ -104,8 +104,7 @@ def test_a_dry_run_asks_only() -> None:
         (resume_many, {"since": "10x"}, "since='10x' must be a number of seconds, or text like"),
         (resume_many, {"since": -1}, "since=-1 must be"),
         (resume_many, {"everything": True, "rate": 0}, "rate=0 must be"),
-        (unpause_many, {}, "unpause_many: give a group"),
-        (unpause_many, {"everything": True, "rate": math.nan}, "rate=nan must be"),
+        (skip_many, {"everything": True, "rate": math.nan}, "rate=nan must be"),
     ],
 )
 def test_a_wrong_choice_asks_nothing_of_the_server(operation: Any, options: dict[str, Any], words: str) -> None:
@@ -153,16 +152,6 @@ def test_in_a_sequence_a_skip_passes_the_number() -> None:
     session = session_of(*shard(failure()), went("+"), policy=policy)
     run(resume_many(session, everything=True))
     assert [one[3] for one in sent(session)[0]] == [""]
-
-
-def test_pauses_of_groups_are_lifted() -> None:
-    session = session_of([[b"a", b"b"]], [[]], [1, 0], shards=2)
-    assert run(unpause_many(session, everything=True)) == ManySummary(2, 1, 1, 0, {})
-    assert [words[1:3] for words in session.net.asked if words[0] == "pause"] == [("a", "0"), ("b", "0")]
-    session = session_of([[b"a", b"b"]])
-    assert run(unpause_many(session, everything=True, dry_run=True)) == ManySummary(2, 0, 0, 0, {}, True)
-    session = session_of([[b"a"]], Answer([False], is_repeat=True))
-    assert run(unpause_many(session, everything=True)).done == 1
 
 
 def test_what_others_wrote_is_an_error_of_ours() -> None:

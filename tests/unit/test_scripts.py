@@ -29,7 +29,7 @@ ONE = Registration(1, 1, 0, plain_tags(1), Policy().stored())
 LUA = Path(inspect.getfile(calls)).parents[1] / "lua"
 NAMES = sorted(path.stem for path in LUA.glob("*.lua"))
 PARTS = sorted(str(path.relative_to(LUA).with_suffix("")) for path in LUA.glob("parts/**/*.lua"))
-SCRIPT_LINES, PART_LINES, ASSEMBLED_LINES, WIDTH = 130, 70, 850, 100
+SCRIPT_LINES, PART_LINES, ASSEMBLED_LINES, WIDTH = 130, 80, 850, 100
 
 EXAMPLES: dict[str, Call[Any]] = {
     "append": calls.append(KEYS, [Item("g", "i", "1.0", b"[1]")], now_us=1),

@@ -18,7 +18,6 @@ from sequencer.processes.alerts.sender import (
     ALL_ATTEMPTS_S,
     ATTEMPTS,
     BETWEEN_S,
-    MAX_LOGGED,
     MAX_WAITING,
     TOO_LATE,
     Sender,
@@ -117,15 +116,6 @@ def test_a_failure_is_told_once_until_a_notice_is_taken_again() -> None:
     scene.wait_idle()
     assert scene.failed == [("ops", "a"), ("ops", "b"), ("ops", "a")]
     assert scene.sent == ["3 by alerts to ops"]
-
-
-def test_failures_that_are_all_different_do_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ATTEMPTS", 1)
-    scene = Scene(*(refuse(f"request {number} failed") for number in range(MAX_LOGGED + 5)))
-    for number in range(MAX_LOGGED + 5):
-        scene.offer(number)
-    scene.wait_idle()
-    assert len(scene.failed) == MAX_LOGGED
 
 
 def test_a_notice_whose_time_is_over_is_not_sent() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +21,6 @@ ALL_ATTEMPTS_S = 18.0
 """From the start of the first attempt to the end of the last: a sender's right to send lasts 30 s."""
 MAX_WAITING = 100
 """Notices that wait for their target; more are refused."""
-MAX_LOGGED = 20
-"""Different failures that are logged until a notice is taken again."""
 TOO_LATE = "its time was over before it could be sent: what was sent before it took too long"
 _log = logging.getLogger("sequencer.alerts")
 
@@ -36,15 +35,14 @@ class Sender:
     """Sends notices to one target, in the order in which they are offered."""
 
     def __init__(self, target: Target, on_failed: Callable[[str, str], object]) -> None:
-        """`on_failed(name of the target, text)` is called in the thread of the sender: once for each text, until a
-        notice is taken again. The text holds no secret.
+        """`on_failed(name of the target, text)` is called in the thread of the sender, not twice in a row with one
+        text, until a notice is taken again. The text holds no secret.
         """
         self._target, self._on_failed = target, on_failed
-        self._changed = threading.Condition()
-        """Guards the next three."""
-        self._waiting: deque[_Offer] = deque()
-        self._is_sending = self._is_closed = False
-        self._logged: set[str] = set()
+        self._waiting: queue.Queue[_Offer | None] = queue.Queue(MAX_WAITING)
+        """None ends the thread."""
+        self._closed = threading.Event()
+        self._last_failure = ""
         threading.Thread(target=self._run, name=f"alerts to {target.name}", daemon=True).start()
 
     def offer(self, until: float, notice: Notice, on_sent: Callable[[], object]) -> bool:
@@ -53,42 +51,34 @@ class Sender:
         `on_sent()` is called in the thread of the sender, after the target took it. False: it is not even queued, since
         too many wait, or the sender is closed.
         """
-        with self._changed:
-            if self._is_closed or len(self._waiting) >= MAX_WAITING:
-                return False
-            self._waiting.append(_Offer(until, notice, on_sent))
-            self._changed.notify_all()
-            return True
+        with suppress(queue.Full):
+            if not self._closed.is_set():
+                self._waiting.put_nowait(_Offer(until, notice, on_sent))
+                return True
+        return False
 
     @property
     def is_idle(self) -> bool:
         """Nothing waits, and nothing is being sent."""
-        with self._changed:
-            return not self._waiting and not self._is_sending
+        return not self._waiting.unfinished_tasks
 
     def close(self) -> None:
-        """Send nothing more, not even what waits. An attempt in progress is not waited for."""
-        with self._changed:
-            self._is_closed = True
-            self._waiting.clear()
-            self._changed.notify_all()
+        """Send nothing more, not even what waits. An attempt in progress is not waited for; again is harmless."""
+        self._closed.set()
+        with suppress(queue.Empty):
+            while True:
+                self._waiting.get_nowait()
+                self._waiting.task_done()
+        self._waiting.put(None)
 
     def _run(self) -> None:
-        while (offer := self._next()) is not None:
+        while (offer := self._waiting.get()) is not None:
             try:
                 self._deliver(offer)
             except BaseException as error:  # whatever it is, the next notice is sent
                 self._log(_unforeseen(error))
-
-    def _next(self) -> _Offer | None:
-        """Waits for one; None once the sender is closed."""
-        with self._changed:
-            self._is_sending = False
-            self._changed.wait_for(lambda: self._waiting or self._is_closed)
-            if self._is_closed:
-                return None
-            self._is_sending = True
-            return self._waiting.popleft()
+            self._waiting.task_done()
+        self._waiting.task_done()
 
     def _deliver(self, offer: _Offer) -> None:
         started = time.monotonic()
@@ -97,25 +87,21 @@ class Sender:
             return
         failure = ""
         for number in range(ATTEMPTS):
-            if number and (self._pause() or time.monotonic() + self._target.timeout_s > started + ALL_ATTEMPTS_S):
+            if number and (
+                self._closed.wait(BETWEEN_S) or time.monotonic() + self._target.timeout_s > started + ALL_ATTEMPTS_S
+            ):
                 break
             failure = failure_of(self._target, offer.notice)
             if not failure:
-                self._logged.clear()
+                self._last_failure = ""
                 offer.on_sent()
                 return
         self._log(failure)
 
-    def _pause(self) -> bool:
-        """Between two attempts; whether the sender is closed."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._is_closed, BETWEEN_S)
-
     def _log(self, failure: str) -> None:
-        """Once for each text, until a notice is taken again."""
-        if failure in self._logged or len(self._logged) >= MAX_LOGGED:
+        if failure == self._last_failure:
             return
-        self._logged.add(failure)
+        self._last_failure = failure
         try:
             self._on_failed(self._target.name, failure)
         except Exception as error:
@@ -138,5 +124,5 @@ def _unforeseen(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    worker = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else ""
-    return f"unforeseen: {type(error).__name__}{worker}"
+    where = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else ""
+    return f"unforeseen: {type(error).__name__}{where}"

@@ -43,14 +43,14 @@ def read_alerts(
     """
     if general is None and not targets and not any(own.values()):
         return {}
-    found, worker = dict[str, QueueAlerts](), "alerts"
+    found, where = dict[str, QueueAlerts](), "alerts"
     try:
         whole = _alerts(general or {}, targets, QueueAlerts(to=tuple(targets)))
         for queue, table in own.items():
-            worker = f"queues.{queue}.alerts"
+            where = f"queues.{queue}.alerts"
             found[queue] = _alerts(table, targets, whole)
     except SequencerError as error:
-        raise ConfigurationError(f"{worker}: {error}") from error
+        raise ConfigurationError(f"{where}: {error}") from error
     named = {name for one in found.values() for name in one.to}
     if named and (unused := [name for name in targets if name not in named]):
         raise ConfigurationError(

@@ -146,8 +146,8 @@ def _candidates(module: Any, but: object = None) -> str:
 
 def app_from_project(directory: Path) -> str | None:
     """`[tool.sequencer] app` of the nearest pyproject.toml upwards from `directory`, or None."""
-    for worker in (directory, *directory.parents):
-        path = worker / "pyproject.toml"
+    for folder in (directory, *directory.parents):
+        path = folder / "pyproject.toml"
         if path.is_file():
             try:
                 table: Any = tomllib.loads(path.read_text(encoding="utf-8"))

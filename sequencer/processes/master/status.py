@@ -4,7 +4,6 @@ systemd, by one datagram of text to the socket that NOTIFY_SOCKET names (sd_noti
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -58,31 +57,32 @@ class RunsAlready(Exception):
 
 
 class StatusSocket:
-    """The listening end, and the lock that says who listens; its file stays."""
+    """The listening end."""
 
     def __init__(self, file: Path) -> None:
         """Raises RunsAlready, and OSError or ConfigurationError where it can't be made."""
         self._path = socket_path(file)
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock_fd = _locked(self._path.with_suffix(".lock"))
-        self._link = socket.socket(socket.AF_UNIX)
-        self._link.setblocking(False)
         try:
-            self._bind()
-        except BaseException:
-            self._link.close()
-            os.close(self._lock_fd)
-            raise
+            other = ask(file)
+        except ConfigurationError:
+            self._link = self._listening()
+        else:
+            raise RunsAlready(other["pid"])
 
-    def _bind(self) -> None:
-        with suppress(FileNotFoundError):
-            self._path.unlink()
-        mask = os.umask(0o177)
+    def _listening(self) -> socket.socket:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._path.unlink(missing_ok=True)
+        link, mask = socket.socket(socket.AF_UNIX), os.umask(0o177)
         try:
-            self._link.bind(os.fspath(self._path))
+            link.bind(os.fspath(self._path))
+            link.listen(8)
+        except BaseException:
+            link.close()
+            raise
         finally:
             os.umask(mask)
-        self._link.listen(8)
+        link.setblocking(False)
+        return link
 
     def fileno(self) -> int:
         return self._link.fileno()
@@ -102,23 +102,6 @@ class StatusSocket:
         self._link.close()
         with suppress(OSError):
             self._path.unlink()
-        os.close(self._lock_fd)
-
-
-def _locked(path: Path) -> int:
-    fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.truncate(fd, 0)
-        os.write(fd, str(os.getpid()).encode())
-    except BlockingIOError:
-        other = os.pread(fd, 20, 0)
-        os.close(fd)
-        raise RunsAlready(int(other or 0)) from None
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
 
 
 class ServiceManager:

@@ -18,11 +18,11 @@ from ...store.replies import text
 SIZE = GROUP_SIZE + ID_IN_HAND.size
 
 
-class InHand:
+class InProgress:
     """The memory of one consumer of a queue, as its supervisor has it; `fd` goes to the consumer. Raises OSError."""
 
     def __init__(self) -> None:
-        self.fd, self._last = memory_file("sequencer-in-hand"), dict[str, Any]()
+        self.fd, self._last = memory_file("sequencer-in-progress"), dict[str, Any]()
         os.write(self.fd, bytes(SIZE))
 
     @property

@@ -1,4 +1,4 @@
-"""What lets many groups go on: resume, skip and unpause, over all that are meant. Operations over a net.
+"""What lets many groups go on: resume and skip, over all that are meant. Operations over a net.
 
 Each page of parked groups is one script, so that a group is done whole or not at all. It compares each one's failure
 with the one that was read: who failed again meanwhile, or was fixed by somebody else, is counted and left alone. So a
@@ -8,29 +8,32 @@ run ends, whatever consumers do beside it, and a rerun goes on where one was bro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ... import calls
-from ...calls.net_protocol import Answer, Net
 from ...drain.steps.answers import Answers
 from ...errors import ConfigurationError
+from ...store.failure import ASKING, decode_failure, digest_of
 from ...store.keys import ShardKeys
-from ...store.replies import Reading, text, texts
+from ...store.replies import Reading, text
 from ...store.watermark import advance
-from ...values.checks import check_rate
+from ...values.checks import check_error, check_rate, fits_error, seconds_of
 from ...values.durations import Duration
+from ...values.message import Failure
 from ...values.views import ManySummary
 from ..paced import paced, pages_of
 from ..session import Session
 from ..steps.answers import given_answers
-from .choice import FailureFilter, choose, most_first
+from ..views import now_of
 from .head import resume_asked
+from .parked import parked_names
 
-T = TypeVar("T")
 PAGE = 50
 """Groups in one call: 0.6 ms of the server's time to resume them, 1 ms to make their heads dead letters, in which it
 does nothing else; more where their failures have long tracebacks."""
+FAILURES_PAGE = 100
+"""Failures read by one command: with their tracebacks they are a few KB each."""
 Progress = Callable[[int, int], object]
 """Called after each page: how many groups were done or left so far, and how many there are."""
 
@@ -60,10 +63,7 @@ async def resume_many(
     AnswerRefused at the first whose steps it does not fit, ConfigurationError, ServerError.
     """
     wanted, answers = FailureFilter.chosen(error, since, everything, "resume_many"), given_answers(done, again, by)
-    how = _how(rate, dry_run, on_progress)
-    if answers:
-        return await _run_answered(session, wanted, answers, by, how)
-    return await _run(session, wanted, "", how)
+    return await _run(session, wanted, "", _How(rate, dry_run, on_progress), answers, by)
 
 
 async def skip_many(
@@ -82,38 +82,7 @@ async def skip_many(
     With `discard` the heads are gone for good. A missing number is not stepped over. Raises as `resume_many`.
     """
     wanted = FailureFilter.chosen(error, since, everything, "skip_many")
-    return await _run(session, wanted, "discard" if discard else "dead", _how(rate, dry_run, on_progress))
-
-
-async def unpause_many(
-    session: Session,
-    *,
-    everything: bool = False,
-    rate: float | None = None,
-    dry_run: bool = False,
-    on_progress: Progress | None = None,
-) -> ManySummary:
-    """Let every group go on that was paused by itself (everything=True); a pause of the whole queue stays.
-
-    One that somebody else let go on meanwhile is counted as changed. Where none is paused, `others` has the groups that
-    are parked. Raises as `resume_many`.
-    """
-    if not everything:
-        raise ConfigurationError("nothing_chosen", action="unpause_many", by="a group (unpause)")
-    how = _how(rate, dry_run, on_progress)
-    await session.allow("operate")
-    names = [(keys, await _paused_names(session.net, keys)) for keys in await session.shards()]
-    total, done, passed = sum(len(some) for _, some in names), 0, 0
-    others = {} if total else (await choose(session, FailureFilter())).errors
-    async for keys, some in paced(session.net, pages_of([] if dry_run else names, PAGE, how.rate), how.rate):
-        answer = await session.net.ask_all([calls.pause(keys, name, False) for name in some])
-        done += len(some) if answer.is_repeat else sum(answer.value)
-        passed += len(some)
-        how.tell(passed, total)
-    return ManySummary(total, done, passed - done, 0, {}, dry_run, others)
-
-
-# -- how all of them do it -------------------------------------------------------------------------------------
+    return await _run(session, wanted, "discard" if discard else "dead", _How(rate, dry_run, on_progress))
 
 
 class _How(NamedTuple):
@@ -123,62 +92,58 @@ class _How(NamedTuple):
     dry_run: bool
     on_progress: Progress | None
 
-    def tell(self, done: int, total: int) -> None:
-        if self.on_progress:
-            self.on_progress(done, total)
 
-
-def _how(rate: float | None, dry_run: bool, on_progress: Progress | None) -> _How:
-    """Raises ConfigurationError for a wrong rate."""
-    return _How(None if rate is None else check_rate(rate, "groups"), dry_run, on_progress)
-
-
-async def _run(session: Session, wanted: FailureFilter, ending: calls.Ending, how: _How) -> ManySummary:
+async def _run(
+    session: Session,
+    wanted: FailureFilter,
+    ending: calls.Ending,
+    how: _How,
+    answers: Answers | None = None,
+    by: str | None = None,
+) -> ManySummary:
+    rate = None if how.rate is None else check_rate(how.rate, "groups")
     await session.allow("operate")
     found, counts = await choose(session, wanted), Counter[str]()
-    chosen = found if ending else found.without_unresolved()
-    async for keys, some in paced(
-        session.net, pages_of([] if how.dry_run else chosen.by_shard, PAGE, how.rate), how.rate
-    ):
-        groups = await _marked(session, keys, some) if ending else some
-        answer = await session.net.ask(calls.resume_many(keys, groups, ending=ending))
-        with Reading(session.net.name):
-            counts.update(_outcomes(answer))
-        how.tell(counts.total(), chosen.total)
-    changed, others = counts["changed"] + counts["gone"], most_first(chosen.others)
-    asked = found.total - chosen.total
+    chosen = found if ending else found.only(asking=bool(answers))
+    # With answers one after the other: each ledger is read, and written with the answer.
+    pages = pages_of([] if how.dry_run else chosen.by_shard, 1 if answers else PAGE, rate)
+    async for keys, some in paced(session.net, pages, rate):
+        if answers:
+            counts[await resume_asked(session, keys, some[0].group, some[0].digest, answers, by)] += 1
+        else:
+            groups = await _marked(session, keys, some) if ending else some
+            answer = await session.net.ask(calls.resume_many(keys, groups, ending=ending))
+            with Reading(
+                session.net.name
+            ):  # after a repeat, what is not parked any more went on with the first attempt
+                counts.update("resumed" if answer.is_repeat and one == "gone" else one for one in answer.value)
+        if how.on_progress:
+            how.on_progress(counts.total(), chosen.total)
+    others, asked = found.others, 0 if answers else found.total - chosen.total
+    if answers:
+        others = others + Counter(found.only(asking=False).errors)
     return ManySummary(
-        chosen.total, counts["resumed"], changed, chosen.waiting, chosen.errors, how.dry_run, others, asked
+        chosen=chosen.total,
+        done=counts["resumed"],
+        changed=counts["changed"] + counts["gone"],
+        waiting=0 if answers else chosen.waiting,
+        errors=chosen.errors,
+        is_dry_run=how.dry_run,
+        others=dict(others.most_common()),
+        asked=asked,
     )
 
 
-async def _run_answered(
-    session: Session, wanted: FailureFilter, answers: Answers, by: str | None, how: _How
-) -> ManySummary:
-    """One after the other: each ledger is read, and written with the answer."""
-    await session.allow("operate")
-    found, counts = await choose(session, wanted), Counter[str]()
-    chosen = found.questions()
-    others = most_first(found.others + Counter(found.without_unresolved().errors))
-    pages = pages_of([] if how.dry_run else chosen.by_shard, 1)
-    async for keys, (one,) in paced(session.net, pages, how.rate):
-        counts[await resume_asked(session, keys, one.group, one.digest, answers, by)] += 1
-        how.tell(counts.total(), chosen.total)
-    return ManySummary(chosen.total, counts["resumed"], counts["changed"], 0, chosen.errors, how.dry_run, others)
-
-
-def _outcomes(answer: Answer[list[calls.Resuming]]) -> list[calls.Resuming]:
-    """After a repeated call, a group that is not parked any more went on with the first attempt."""
-    return ["resumed" if answer.is_repeat and one == "gone" else one for one in answer.value]
-
-
-async def _marked(session: Session, keys: ShardKeys, groups: Sequence[calls.ParkedGroup]) -> list[calls.ParkedGroup]:
+async def _marked(
+    session: Session, keys: ShardKeys, groups: Sequence[calls.ParkedGroup]
+) -> Sequence[calls.ParkedGroup]:
     """In a sequence, with the watermark of each behind its failed head: nothing moves it before that goes."""
     if not (await session.policy()).sequence:
-        return list(groups)
-    names = [one.group for one in groups]
+        return groups
     scores = [("ZSCORE", keys.order(one.group), one.member) for one in groups]
-    marks, *found = await session.net.read(keys.numbers, [("HMGET", keys.numbers, *names), *scores])
+    marks, *found = await session.net.read(
+        keys.numbers, [("HMGET", keys.numbers, *[one.group for one in groups]), *scores]
+    )
     with Reading(session.net.name):
         return [
             one._replace(mark=advance(text(mark or b"#0"), [score.decode()])) if score else one
@@ -186,7 +151,81 @@ async def _marked(session: Session, keys: ShardKeys, groups: Sequence[calls.Park
         ]
 
 
-async def _paused_names(net: Net, keys: ShardKeys) -> list[str]:
-    (words,) = await net.read(keys.paused, [("SMEMBERS", keys.paused)])
-    with Reading(net.name):
-        return texts(words)
+# -- which are meant --------------------------------------------------------------------------------------------
+
+
+class FailureFilter(NamedTuple):
+    """Which parked groups: those whose failure fits all that is given."""
+
+    error: str | None = None
+    """A pattern with `*` and `?` for "Type: message", or a type alone."""
+    since_s: float | None = None
+    """Only what failed within so many seconds."""
+
+    @classmethod
+    def chosen(cls, error: str | None, since: Duration | None, everything: bool, action: str) -> FailureFilter:
+        """From what a caller gives; to take all has to be said. Raises ConfigurationError."""
+        if everything == (error is not None or since is not None):
+            raise ConfigurationError("nothing_chosen", action=action, by="error or since")
+        check_error(error)
+        return cls(error, None if since is None else seconds_of("since", since))
+
+    def fits(self, failure: Failure, now_s: float) -> bool:
+        is_recent = self.since_s is None or failure.at >= now_s - self.since_s
+        return is_recent and fits_error(self.error, failure)
+
+
+class Chosen(NamedTuple):
+    """What was found, shard by shard."""
+
+    by_shard: list[tuple[ShardKeys, list[calls.ParkedGroup]]]
+    waiting: int
+    """Parked groups without a failure: they wait for a missing number. Only counted where all are meant."""
+    others: Counter[str]
+    """Those that did not fit, by type of error."""
+
+    @property
+    def total(self) -> int:
+        return sum(len(groups) for _, groups in self.by_shard)
+
+    @property
+    def errors(self) -> dict[str, int]:
+        """How many by type of error, the most frequent first."""
+        return dict(Counter(group.error for _, groups in self.by_shard for group in groups).most_common())
+
+    def only(self, *, asking: bool) -> Chosen:
+        """Those that wait for an operator's answer, or the others."""
+        by_shard = [(keys, [one for one in some if (one.error in ASKING) == asking]) for keys, some in self.by_shard]
+        return self._replace(by_shard=by_shard)
+
+
+async def choose(session: Session, wanted: FailureFilter) -> Chosen:
+    """The parked groups that fit, each as it is now."""
+    by_shard, waiting, others = [], 0, Counter[str]()
+    for keys in await session.shards():
+        now_s = await now_of(session.net, keys) / 1e6
+        found: list[calls.ParkedGroup] = []
+        async for names in parked_names(session.net, keys):
+            pages = [names[first : first + FAILURES_PAGE] for first in range(0, len(names), FAILURES_PAGE)]
+            replies = await session.net.read(keys.failures, [("HMGET", keys.failures, *page) for page in pages])
+            with Reading(session.net.name):
+                failures = [record for reply in replies for record in reply]
+                found += _fitting(zip(names, failures, strict=True), wanted, now_s, others)
+            waiting += failures.count(None) if wanted == FailureFilter() else 0
+        by_shard.append((keys, found))
+    return Chosen(by_shard, waiting, others)
+
+
+def _fitting(
+    found: Iterable[tuple[bytes, bytes | None]], wanted: FailureFilter, now_s: float, others: Counter[str]
+) -> list[calls.ParkedGroup]:
+    groups = []
+    for name, record in found:
+        if record is None:
+            continue
+        failure, member = decode_failure(record)
+        if wanted.fits(failure, now_s):
+            groups.append(calls.ParkedGroup(text(name), digest_of(record), member, failure.type))
+        else:
+            others[failure.type] += 1
+    return groups
