@@ -97,9 +97,8 @@ def test_a_bad_line_stops_it_behind_the_lines_before(cli: Cli, make: Callable[..
         assert done.returncode == 2
         assert done.stderr.startswith("error: line 702: ")
         assert reason in done.stderr
-        said, _, rest = done.stderr.partition("to go on, give the whole input again to: ")
-        hint = "; once that is fixed (--on-error skip leaves it out), "
-        assert said.endswith(f"; stopped there, the lines before it are stored{hint}")
+        said, _, rest = done.stderr.partition("; append the rest, given the whole input again: ")
+        assert "; --on-error skip leaves such lines out; the lines up to 70" in said
         assert rest.startswith(f"sequencer append {queue} ")
         assert "--from-line 70" in rest
         again = cli.call(*shlex.split(rest)[1:], "--on-error", "skip", input=lines)
