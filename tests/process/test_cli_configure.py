@@ -25,14 +25,15 @@ def test_configure_shows_the_policy_and_sets_what_is_named(
     cli: Cli, link: Link, make: Callable[..., Sequencer]
 ) -> None:
     absent = cli.call("configure", "jobs")
-    assert absent.stdout.startswith("queue 'jobs' is not there yet; its policy would be:\npolicy ")
+    assert absent.stderr == "queue 'jobs' is not there yet; its policy would be this\n"
+    assert absent.stdout.startswith("policy ")
     assert json_of(cli, "configure", "jobs")["policy"]["on_late"] == "handle"
     assert link.command("KEYS", "*") == [], "a look makes no queue"
 
     options = ("--dedup-window", 5, "--dedup-cap", 10, "--on-late", "drop", "--watermark-window", 60)
     more = ("--watermark-cap", 20, "--reorder-window", 0.5, "--gap-timeout", 7, "--on-gap", "skip", "--no-sequence")
     said = json_of(cli, "configure", "jobs", *options, *more)
-    assert (said["queue"], said["is_new"], said["was"]) == ("jobs", True, {})
+    assert said["queue"] == "jobs"
     wanted = Policy(
         dedup_window=5.0,
         dedup_cap=10,
@@ -46,13 +47,12 @@ def test_configure_shows_the_policy_and_sets_what_is_named(
     assert make().policy == wanted
 
     changed = cli.call("configure", "jobs", "--on-late", "refuse")
-    assert changed.stderr == ""
-    assert "on_late           refuse     drop\n" in changed.stdout
+    assert "policy changed: on_late from 'drop' to 'refuse'" in changed.stderr
+    assert "on_late           refuse" in changed.stdout
     assert "dedup_window      5 s" in changed.stdout
     again = json_of(cli, "configure", "jobs")
     assert again["policy"]["on_late"] == "refuse"
     assert again["policy"] == json_of(cli, "info", "jobs")["policy"]
-    assert (again["is_new"], again["was"]) == (False, {})
 
 
 @pytest.mark.parametrize(
