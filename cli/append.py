@@ -200,7 +200,7 @@ def _opened(file: str) -> Iterator[BinaryIO]:
     if file == "-":
         yield sys.stdin.buffer
         return
-    screen = {"console": Console(stderr=True), "transient": True, "disable": not sys.stderr.isatty()}
+    screen: dict[str, Any] = {"console": Console(stderr=True), "transient": True, "disable": not sys.stderr.isatty()}
     try:
         opened = progress.open(file, "rb", description="appending", **screen)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
