@@ -88,10 +88,3 @@ def test_a_line_that_is_no_json_says_why_and_at_which_column_of_its_own(value: A
 def test_what_is_no_json_names_its_column(line: bytes, said: str) -> None:
     with pytest.raises(ValueError, match=f"^not JSON: {said}$"):
         parse(line, is_envelope=True)
-
-
-class Piecemeal(io.BytesIO):
-    """A pipe that brings one byte at a time."""
-
-    def read(self, size: int | None = -1) -> bytes:
-        return super().read(1 if size else size)
