@@ -14,8 +14,8 @@ import pytest
 
 from sequencer import EmbeddedServer, Sequencer
 from sequencer.processes.master import kept_pool, scaling
-from sequencer.processes.master.kept_pool import KeptPool
 from sequencer.processes.master.master import Master
+from sequencer.processes.master.kept_pool import KeptPool
 from sequencer.testing import wait_until
 
 from ..support import run_scene
@@ -34,7 +34,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> 
 
 
 def pool_of(master: Master, queue: str) -> KeptPool:
-    return next(pool for pool in master.kept if pool.queue == queue)
+    return next(pool for pool in master.pools if pool.queue == queue)
 
 
 def test_a_queue_whose_consumers_die_is_down_and_the_others_go_on(
@@ -69,7 +69,7 @@ def test_a_queue_whose_consumers_die_is_down_and_the_others_go_on(
         cli.open("fixed")
         scene.wait_handled("mails", 1)
         scene.wait_handled("bills", 1)
-        wait_until(lambda: not any(pool.is_down for pool in master.kept), PATIENCE_S, "they are back")
+        wait_until(lambda: not any(pool.is_down for pool in master.pools), PATIENCE_S, "they are back")
         wait_until(lambda: len(pool_of(master, "mails").pids) == 2, PATIENCE_S, "with all their consumers")
         assert "mails: pool back: after" in caplog.text
 
@@ -103,11 +103,11 @@ def test_a_consumer_that_hangs_past_its_time_is_released_and_then_killed(
 
     with scene.master(server.url, namespace) as master:
         wait_until(lambda: attempts("orders", "m0") and attempts("mails", "m1"), PATIENCE_S, "both hang")
-        first = {pool.queue: pool.pids for pool in master.kept}
+        first = {pool.queue: pool.pids for pool in master.pools}
         wait_until(lambda: len(attempts("orders", "m0")) == 2, PATIENCE_S, "another has the message")
         wait_until(lambda: len(attempts("mails", "m1")) == 2, PATIENCE_S, "also where it had to be killed")
         assert attempts("orders", "m0")[:2] == attempts("mails", "m1")[:2] == [1, 2]
-        assert all(not set(first[pool.queue]) & set(pool.pids) for pool in master.kept)
+        assert all(not set(first[pool.queue]) & set(pool.pids) for pool in master.pools)
         (scene.directory / "gate").touch()
         scene.wait_handled("orders", 1)
     assert "orders: consumer overdue: " in caplog.text
@@ -120,7 +120,7 @@ def test_ages_are_spread(scene: RunScene, server: EmbeddedServer, namespace: str
     scene.write_file(orders="n = 3; max_age = '100s'; hang_after = '10s'")
     with scene.master(server.url, namespace) as master:
         wait_until(lambda: len(master.pids) == 3, PATIENCE_S, "three")
-        ends = [process.longest_s for _, process in master.kept[0].running]
+        ends = [process.longest_s for _, process in master.pools[0].running]
     assert all(100 <= end <= 120 for end in ends), ends
     assert len(set(ends)) == 3
 
@@ -131,7 +131,7 @@ def test_more_consumers_while_groups_wait_and_fewer_when_there_is_nothing_to_do(
     scene.write_file("check_every = '0.1s'", orders="n = 1; max = 3; wait = '0.2s'", mails="n = 0")
     scene.append("orders", [{"gate": "gate"}] * 6)
     with scene.master(server.url, namespace) as master:
-        orders, mails = master.kept
+        orders, mails = master.pools
         wait_until(lambda: len(scene.ids("orders", "begun")) == 3, PATIENCE_S, "three at once")
         assert (orders.size, mails.size) == (3, 0)
         (scene.directory / "gate").touch()
@@ -154,7 +154,7 @@ def test_who_leaves_finishes_its_message_and_one_hot_group_gets_no_second_consum
     scene.append("orders", [{"seconds": 0.002}] * 600, group="hot")
     scene.append("mails", [{"gate": "gate"}] * 2)
     with scene.master(server.url, namespace) as master:
-        orders, mails = master.kept
+        orders, mails = master.pools
         wait_until(lambda: len(scene.ids("mails", "begun")) == 2, PATIENCE_S, "two at once")
         youngest = max(mails.running, key=lambda one: one[1].started_at)
         youngest[1].send_stage(1)
@@ -176,7 +176,7 @@ def test_who_is_busy_stays(
     monkeypatch.setattr(scaling, "QUIET_S", 2.5)  # consumers report each second
     scene.write_file("check_every = '0.1s'", orders="n = 1; max = 2; wait = '0.2s'")
     with scene.master(server.url, namespace) as master:
-        (orders,) = master.kept
+        (orders,) = master.pools
         wait_until(lambda: orders.is_ready and orders.size == 1, PATIENCE_S, "one")
         for group in "ab":
             scene.append("orders", [{"gate": "gate"}, *[{"seconds": 0.05}] * 99], group)
@@ -212,7 +212,7 @@ def test_one_early_death_does_not_freeze_the_number_of_consumers(
     monkeypatch.setattr(run_scene, "QUICK", replace(QUICK, fast_s=3.0))
     scene.write_file("check_every = '0.1s'", orders="n = 1; max = 3; wait = '0.2s'")
     with scene.master(server.url, namespace) as master:
-        (orders,) = master.kept
+        (orders,) = master.pools
         wait_until(lambda: orders.pids, PATIENCE_S, "it starts")
         os.kill(orders.pids[0], signal.SIGKILL)
         wait_until(lambda: orders.totals.died == 1 and orders.pids, PATIENCE_S, "another follows")
@@ -255,7 +255,7 @@ def test_a_reload_with_other_queues_starts_no_more_than_the_host_may_run(
         scene.write_file(top, mails="n = 2")
         scene.append("mails", [{}])
         master.reload()
-        wait_until(lambda: len(master.kept) == 2, PATIENCE_S, "the file is read")
+        wait_until(lambda: len(master.pools) == 2, PATIENCE_S, "the file is read")
         until = time.monotonic() + 0.5
         wait_until(lambda: master.count != 2 or time.monotonic() > until, PATIENCE_S)
         assert (master.count, len(master.pids)) == (2, 2)
@@ -280,7 +280,7 @@ def test_a_file_that_raises_what_nobody_foresaw_is_no_reload(
     caplog.set_level(logging.INFO, "sequencer.supervisor")
     scene.write_file(orders="n = 1")
     with scene.master(server.url, namespace) as master:
-        wait_until(lambda: master.kept[0].is_ready and master.pids, PATIENCE_S, "it runs")
+        wait_until(lambda: master.pools[0].is_ready and master.pids, PATIENCE_S, "it runs")
         (pid,) = master.pids
 
         def odd() -> None:
