@@ -46,7 +46,7 @@ def test_configure_shows_the_policy_and_sets_what_is_named(
     )
     assert make().policy == wanted
 
-    changed = cli.call("configure", "jobs", "--on-late", "refuse")
+    changed = cli.run("configure", "jobs", "--on-late", "refuse")
     assert "policy changed: on_late from 'drop' to 'refuse'" in changed.stderr
     assert "on_late           refuse" in changed.stdout
     assert "dedup_window      5 s" in changed.stdout
