@@ -99,8 +99,7 @@ class Master(PoolLoop[KeptPool]):
 
     def _known_of(self, queue: str) -> Local:
         """What no server knows of a queue; asked by the watcher, in its thread."""
-        found = next((pool for pool in list(self.pools) if pool.queue == queue and not pool.stage), None)
-        return Local(found.down_s, found.check_says) if found else Local()
+        return next((pool.local for pool in list(self.pools) if pool.queue == queue and not pool.stage), Local())
 
     # -- the loop -----------------------------------------------------------------------------------------------
 
