@@ -28,7 +28,7 @@ from ...settings.body_fields import BODY_FIELDS, BodyFields
 from ...settings.options import QueueOptions
 from ...settings.policy import merge_policy, read_policy
 from ...store.keys import ShardKeys, registry_key, shard_keys
-from ...store.registration import INDEX_WORD, PROTOCOL, Registration, of_shard, plain_tags, registered
+from ...store.registration import INDEX_WORD, Registration, of_shard, plain_tags, registered
 from ...store.replies import Reading, field_texts
 from ...texts.commands import command
 from ...texts.events import Event, event, log_event
@@ -149,7 +149,7 @@ class GenerationSearch:
                 f"queue {options.queue!r} has messages, but neither a registration nor a policy: they were deleted; "
                 f"append with a program that used it before, or see: {see}"
             )
-        new = Registration(PROTOCOL, least, 0, plain_tags(options.shards or 1), {})
+        new = Registration(least, 0, plain_tags(options.shards or 1), {})
         new = replace(new, policy=await self._merged(new))
         await self._register(None, new, is_new=True)
         self._is_new = True
