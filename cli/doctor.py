@@ -87,7 +87,7 @@ def _show_findings(findings: list[Finding]) -> None:
 
 
 NOTHING = "nothing to audit: no consumer of this queue records; start them with `sequencer consume --audit`"
-TRIMMED = {True: "; older records are gone", False: "; all there ever were", None: ""}
+TRIMMED = {True: "; older records are gone", False: "; all there ever were"}
 
 
 @queue_command(app)

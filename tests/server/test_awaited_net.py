@@ -132,7 +132,7 @@ def test_a_policy_that_is_refused_leaves_nothing_behind(
                 await session.shards(register=True)
             make(dedup_window=7).connect()
             net: Net = session.net
-            assert (await net.read("", [("MULTI",), ("PING",), ("EXEC",)]))[-1] == [b"PONG"]
+            assert (await net.read([("MULTI",), ("PING",), ("EXEC",)]))[-1] == [b"PONG"]
 
     asyncio.run(refused())
 
@@ -169,12 +169,12 @@ def test_an_answer_that_nobody_waits_for_any_more_is_nobodys(server: EmbeddedSer
     async def cancelled() -> None:
         async with client(server.url, namespace) as session:
             await append(session, item(session, 1, "g", id="x"))
-            task = asyncio.ensure_future(session.net.read("", [("BLPOP", "nothing", 0)]))
+            task = asyncio.ensure_future(session.net.read([("BLPOP", "nothing", 0)]))
             await asyncio.sleep(0.01)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert await session.net.read("", [("ECHO", "mine")]) == [b"mine"]
+            assert await session.net.read([("ECHO", "mine")]) == [b"mine"]
             assert (await explain(session, "g")).head_id == "x"
 
     asyncio.run(cancelled())

@@ -87,7 +87,7 @@ class AwaitedNet:
         (values, confirmed), is_repeat = await self._repeated(calls, once)
         return Answer(values, is_repeat, confirmed)
 
-    async def read(self, at: str, commands: Sequence[Command]) -> list[Any]:
+    async def read(self, commands: Sequence[Command]) -> list[Any]:
         async def once(connection: Connection) -> list[Any]:
             return await self._exchange(connection, commands)
 
@@ -98,8 +98,8 @@ class AwaitedNet:
         return answers
 
     @asynccontextmanager
-    async def alone(self, at: str) -> AsyncIterator[Alone]:
-        await self.read(at, [("PING",)])  # a connection that had gone stale would lose what is sent first
+    async def alone(self) -> AsyncIterator[Alone]:
+        await self.read([("PING",)])  # a connection that had gone stale would lose what is sent first
         async with self._turn:
             one = _OnConnection(self, await self._connected())
             try:
@@ -192,10 +192,10 @@ class _OnConnection:
     """One connection as an `Alone`: what is sent is sent once, on it or not at all."""
 
     def __init__(self, net: AwaitedNet, connection: Connection) -> None:
-        self._net, self._connection = net, connection
+        self._net, self._connection, self.name = net, connection, net.name
         self.is_given_up = False
 
-    async def send(self, commands: Sequence[Command]) -> list[Any]:
+    async def read(self, commands: Sequence[Command]) -> list[Any]:
         return unrefused(await self.answers(commands))
 
     async def answers(self, commands: Sequence[Command]) -> list[Any]:
