@@ -1,11 +1,9 @@
-"""Prints the reference of all options, in Markdown; with a file, writes it there between its two marks.
-
-python .ci/reference.py docs/configuration.md
-"""
+"""Writes the references of options and events into their pages, each between two marks: python .ci/reference.py"""
 
 from __future__ import annotations
 
-import sys
+import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from sequencer.processes.alerts.settings import QueueAlerts
@@ -14,8 +12,9 @@ from sequencer.settings.option import Option, declared
 from sequencer.settings.options import ConsumerOptions, PoolOptions, QueueOptions, RunOptions, ServiceOptions
 from sequencer.settings.policy import Policy
 from sequencer.settings.thresholds import Thresholds
+from sequencer.texts.events import EVENTS, FIELDS
 
-BEGIN, END = "<!-- options: written by .ci/reference.py -->", "<!-- end of options -->"
+BEGIN, END = "<!-- written by .ci/reference.py -->", "<!-- end of the reference -->"
 SECTIONS: dict[str, tuple[type, ...]] = {
     "A queue": (QueueOptions,),
     "The policy of a queue": (Policy,),
@@ -50,18 +49,31 @@ def row(one: Option, keyword: str) -> str:
     return f"| `{one.name}` | {default} | {takes} | {where} | {one.help} |"
 
 
-def written(text: str) -> str:
-    """A page with the reference between its marks."""
+def events() -> str:
+    """A table of what the log and observers are told."""
+    lines = ["| event | level | when | fields |", "| --- | --- | --- | --- |"]
+    for name, kind in sorted(EVENTS.items()):
+        observed = " *" if kind.is_observed else ""
+        fields = ", ".join(f"`{field}`" for field in kind.fields)
+        lines.append(f"| `{name}`{observed} | {logging.getLevelName(kind.level)} | {kind.meaning} | {fields} |")
+    lines += ["", "| field | holds |", "| --- | --- |"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in sorted(FIELDS.items())]
+    return "\n".join(lines) + "\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {"docs/configuration.md": reference, "docs/events.md": events}
+
+
+def written(text: str, reference: str) -> str:
+    """A page with a reference between its marks."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise SystemExit(f"the page needs these two lines:\n{BEGIN}\n{END}")
-    return f"{before}{BEGIN}\n\n{reference()}\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{reference}\n{END}{after}"
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        page = Path(sys.argv[1])
-        page.write_text(written(page.read_text()))
-    else:
-        print(reference())
+    for name, made in PAGES.items():
+        page = Path(__file__).parents[1] / name
+        page.write_text(written(page.read_text(), made()))

@@ -38,7 +38,7 @@ from .declared import takes
 from .lines import GZIP, CsvInput, parse, unpacked
 from .queues import names_of_queues, new_queue_said
 from .render import print_json
-from .tally import LINES, Interruption, OnError, Tally, say_broken_off, say_interrupted, say_stopped
+from .tally import LINES, Interruption, OnError, Tally, say_rest
 
 CALL_BYTES = 1024 * 1024
 """Of lines in one call: so much is read before it is sent, and one line."""
@@ -102,11 +102,11 @@ def append(
             if not (tally.refused or tally.problem):
                 client.connect()  # an input without a line makes it too: nothing in it was wrong
         except KeyboardInterrupt:
-            say_interrupted(tally, ctx, is_unknown=interruption.is_sending)
+            say_rest(tally, ctx, "interrupted", is_unknown=interruption.is_sending)
             _say_counts(tally, time.monotonic() - began, json)
             return interruption.status
         except (ServerError, QueueFull, OutcomeUnknown) as error:
-            say_broken_off(tally, ctx, error)
+            say_rest(tally, ctx, f"error: {error}", is_unknown=isinstance(error, OutcomeUnknown))
             _say_counts(tally, time.monotonic() - began, json)
             return SERVER
     return _summarize(client, tally, ctx, time.monotonic() - began, json)
@@ -169,7 +169,8 @@ def _some(numbered: Iterator[tuple[int, Any]], count: int) -> list[tuple[int, An
 
 def _summarize(client: Sequencer, tally: Tally, ctx: typer.Context, elapsed_s: float, as_json: bool) -> int:
     if tally.problem:
-        say_stopped(tally, ctx)
+        hint = "" if tally.end else "; --on-error skip leaves such lines out"
+        say_rest(tally, ctx, f"error: {tally.problem}{hint}")
         tally.refused += 1
     _say_counts(tally, elapsed_s, as_json)
     for count, fate in ((tally.dropped, "dropped"), (tally.dead, "made dead letters")):

@@ -88,7 +88,7 @@ class Lease:
             with pool.lend() as link:
                 claimed = link.run_one(call)
             if history:
-                history.clock.learn(claimed.now_us, asked_at, time.monotonic())
+                history.learn(claimed.now_us, asked_at, time.monotonic())
             events.claimed(claimed)
             if claimed.groups:
                 return cls(pool, shard, queue, options, owner, claimed.groups, asked_at, emitter, history)

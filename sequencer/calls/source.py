@@ -14,12 +14,6 @@ _CALLED = re.compile(r"call\('([A-Z]+)'")
 _QUESTION = "not may('{name}', key, key) and '{name}'"  # RENAME has two keys
 _UNASKED = {"TIME"}
 """It changes nothing."""
-_TEXT = re.compile(
-    r"""(?P<string>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\[(?P<level>=*)\[.*?\](?P=level)\])"""
-    r"""|(?:\s|--\[(?P<depth>=*)\[.*?\](?P=depth)\]|--[^\n]*)+""",
-    re.DOTALL,
-)
-"""A string of Lua, or what stands between two words of it: blanks, lines' ends and comments."""
 
 
 @cache
@@ -59,14 +53,9 @@ def assembled(name: str) -> str:
 
 
 def stripped(text: str) -> str:
-    """The same program without comments, indents and empty lines; strings stay as they are."""
-    return _TEXT.sub(_shorter, text).strip() + "\n"
-
-
-def _shorter(found: re.Match[str]) -> str:
-    if found["string"] is not None:
-        return found[0]
-    return "\n" if "\n" in found[0] else " "
+    """The same program without comments, indents and empty lines. No string of a script holds two dashes."""
+    lines = (line.partition("--")[0].strip() for line in text.splitlines())
+    return "\n".join(filter(None, lines)) + "\n"
 
 
 def header(name: str) -> str:

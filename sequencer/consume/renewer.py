@@ -65,7 +65,7 @@ class Renewer:
         """Not under the lock: a log that takes nothing must not keep the other thread from renewing leases."""
         if self._held.refusals:
             with self.lock:
-                refusals = self._held.take_refusals()
+                refusals, self._held.refusals = self._held.refusals, []
             self._link.invalidate()
             self._events.refused(refusals)
 

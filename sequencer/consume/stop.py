@@ -70,7 +70,7 @@ def stop_on_signals(consumer: Stoppable) -> Iterator[None]:
         count += 1
         if count == 1:
             consumer.stop()
-            log.warning("stopping: finishing the message in progress; again to release it and stop now")
+            log.warning("finishing the current message; signal again to abort it")
         else:
             log.warning("stopping now: releasing what is held")
             consumer.interrupt()

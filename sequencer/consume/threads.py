@@ -18,7 +18,7 @@ from ..drain import effects as asked
 from ..drain.effects import Control, Exchange, Handle, SettleAndClaim, Wait
 from ..drain.held import Held
 from ..drain.held_group import History
-from ..drain.inflight import Claimant, InFlight
+from ..drain.inflight import InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..drain.steps.declared import InlineHandler, Steps
@@ -76,8 +76,7 @@ class Consumer:
             writer=History(self.owner),
             keeps_history=keeps_history,
         )
-        claimant = Claimant(queue.queue, self.owner, options.lease_s)
-        self._in_flight = InFlight(self._held, claimant, clock=time.monotonic, read=self._main.parsed)
+        self._in_flight = InFlight(self._held, queue.queue, self.owner, clock=time.monotonic, read=self._main.parsed)
         self._renewer = Renewer(self._held, self._in_flight, self._main, self.events, lambda: self.running)
         self._control = Control()
         self._is_handling = self._is_interrupted = False

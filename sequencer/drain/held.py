@@ -104,7 +104,7 @@ class Held:
         """
         kept = self.keeps_history()
         self.history, self.writer.has_bodies = self.writer if kept else None, kept == "bodies"
-        self.writer.clock.learn(now_us, asked_at, answered_at)
+        self.writer.learn(now_us, asked_at, answered_at)
         for leased in groups:
             leased.claimed_at = answered_at
         self.shard, self.pending_acks, self.current, self.number = shard, self.shard_acks[shard], -1, self.number + 1
@@ -185,8 +185,7 @@ class Held:
 
     def outgoing(self, *, claims_next: int | None = None, now: float | None = None) -> Sending | None:
         """What to send now of the shard in progress: its pending acks, and with `now` the renewals that are due. None
-        when nothing
-        is. `claims_next`: see `PendingAcks.sending`.
+        when nothing is. `claims_next`: see `PendingAcks.sending`.
         """
         renews = now is not None and self._renews(now)
         if not (self.pending_acks or renews):
@@ -196,18 +195,13 @@ class Held:
             sending.renewals = [(group.leased.key, group.leased.token) for group in self.groups if group.is_open]
             if sending.renewals:
                 sending.is_last = self.is_stuck
-                sending.calls.append(
-                    renew(self.pending_acks.keys, sending.renewals, self.lease_s, alone=sending.is_last)
-                )
+                keys = self.pending_acks.keys
+                sending.calls.append(renew(keys, sending.renewals, self.lease_s, alone=sending.is_last))
         return sending if sending.calls else None
 
     def outgoing_of_all(self, *, claims_next: int | None = None) -> list[Sending]:
         """What waits in any shard's pending_acks, to be sent together with a claim."""
-        return [
-            pending_acks.sending(self.number, claims_next=claims_next)
-            for pending_acks in self.shard_acks
-            if pending_acks
-        ]
+        return [acks.sending(self.number, claims_next=claims_next) for acks in self.shard_acks if acks]
 
     def has_due(self, now: float) -> bool:
         """Whether there may be something to send now."""
@@ -223,20 +217,13 @@ class Held:
             return self.left_since != self.stuck_since
         return now >= self.deadline - self.lease_s * (RENEW_PART - 1) / RENEW_PART
 
-    def posted(self, sending: Sending) -> None:
-        """It is on its way. `answered` or `put_back` says what became of it."""
-        self.shard_acks[sending.shard].posted()
-
-    def put_back(self, sending: Sending) -> None:
-        """It was not answered: it is sent again, before what came meanwhile."""
-        self.shard_acks[sending.shard].put_back(sending)
-
     def answered(self, sending: Sending, results: Sequence[Any], sent_at: float, *, is_repeat: bool = False) -> None:
         """Take in the results of `sending.calls`, in their order: every call was answered.
 
         `is_repeat`: the network layer sent them more than once, so a refusal may be the answer to a success.
         """
-        self.shard_acks[sending.shard].answered(sending)
+        source = sending.source
+        source.answered(sending)
         answers = iter(results)
         refused: list[tuple[str, str]] = []
         if sending.acks:
@@ -245,7 +232,7 @@ class Held:
             refused += [(entry.group, entry.token) for entry in acked.refused if entry.members]
         nacked = [(entry, next(answers)) for entry in sending.nacks]
         refused += [(entry.group, entry.token) for entry, done in nacked if not self._taken(entry, done)]
-        self.shard_acks[sending.shard].nacks[:0] = [entry for entry, done in nacked if done.is_behind]
+        source.nacks[:0] = [entry for entry, done in nacked if done.is_behind]
         self.outages += [end for end in (next(answers) for _ in sending.probes) if end.status == "closed"]
         if refused and (sending.is_repeat or is_repeat):
             self.refusals += [(group, token, True) for group, token in refused]
@@ -286,11 +273,6 @@ class Held:
                 group.is_open, group.is_lost = False, True
         self.lost += 1
         self.refusals.append((key, token, False))
-
-    def take_refusals(self) -> list[tuple[str, str, bool]]:
-        """The refusals that nobody has told yet."""
-        refusals, self.refusals = self.refusals, []
-        return refusals
 
     def abandon(self) -> None:
         """The leases ran out while the server was away: forget all of it; others handle those groups again."""

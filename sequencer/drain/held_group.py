@@ -12,48 +12,28 @@ from ..store.ledger import Written
 from ..store.watermark import advance
 from .outcome import Failed
 
-DRIFT = 0.001
-"""So fast two clocks may part: what is known of the other one gets less exact with time."""
-
-
-class ServerClock:
-    """The server's time at a moment of the consumer's clock, by the claims that were answered: one was carried out
-    between its sending and its answer, halfway as far as can be known. That of a wait says little, and is left out.
-    """
-
-    __slots__ = ("_at", "_width", "ahead_us")
-
-    def __init__(self) -> None:
-        self.ahead_us = self._at = 0.0
-        self._width = float("inf")
-
-    def learn(self, now_us: int, sent_at: float, answered_at: float) -> None:
-        """The server said that it was `now_us`, in us since 1970, between these moments."""
-        width = answered_at - sent_at
-        if now_us and width <= self._width + (answered_at - self._at) * DRIFT:
-            self.ahead_us = now_us - (sent_at + answered_at) / 2 * 1e6
-            self._at, self._width = answered_at, width
-
-    def us(self, at: float) -> float:
-        """What the server's clock showed at this moment."""
-        return at * 1e6 + self.ahead_us
-
 
 class History:
     """What a consumer writes into the history, while the queue keeps one."""
 
-    __slots__ = ("clock", "consumer", "has_bodies")
+    __slots__ = ("ahead_us", "consumer", "has_bodies")
 
     def __init__(self, consumer: str) -> None:
-        self.consumer, self.clock = consumer, ServerClock()
-        self.has_bodies = False
+        self.consumer, self.has_bodies = consumer, False
+        self.ahead_us = 0.0
+        """How far the server's clock, since 1970, is ahead of the consumer's."""
+
+    def learn(self, now_us: int, sent_at: float, answered_at: float) -> None:
+        """A claim was carried out at `now_us` by the server's clock: halfway between these, as far as can be known."""
+        if now_us:
+            self.ahead_us = now_us - (sent_at + answered_at) / 2 * 1e6
 
     def endings(self, group: HeldGroup, first: int, done: int) -> Sequence[EndingSaid]:
         """Of the messages of a group from `first` to before `done`, whose handlers came to their end."""
         if group.remarks:
             return [self._said(group, at) for at in range(first, done)]
         messages, times = group.leased.messages[first:done], group.times[first:done]
-        return all_handled(messages, times, self.clock.ahead_us, self.consumer)
+        return all_handled(messages, times, self.ahead_us, self.consumer)
 
     def dropped(self, group: HeldGroup, began: float, ended: float) -> str:
         """Of the group's next message, which is given up after this attempt."""
@@ -64,10 +44,10 @@ class History:
         return (said, written.text().decode()) if written else said
 
     def _text(self, group: HeldGroup, at: int, began: float, ended: float) -> str:
-        message, us = group.leased.messages[at], self.clock.us
+        message, ahead_us = group.leased.messages[at], self.ahead_us
         remark = group.remarks.get(at, PLAIN)
         attempts = max(message.attempt, remark.attempts)
-        return handled(attempts, message.stamp, us(began), us(ended), self.consumer, remark)
+        return handled(attempts, message.stamp, began * 1e6 + ahead_us, ended * 1e6 + ahead_us, self.consumer, remark)
 
 
 class HeldGroup:

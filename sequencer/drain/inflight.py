@@ -46,22 +46,16 @@ class AnsweredClaim(NamedTuple):
     sent_at: float
 
 
-class Claimant(NamedTuple):
-    """For whom claims are made."""
-
-    queue: str
-    owner: str
-    lease_s: float
-
-
 class InFlight:
     """All that goes over a consumer's main link. Methods that return Exchange raise SequencerError."""
 
     def __init__(
-        self, held: Held, claimant: Claimant, *, clock: Clock, read: Callable[[Calls, list[Any]], list[Any]]
+        self, held: Held, queue: str, owner: str, *, clock: Clock, read: Callable[[Calls, list[Any]], list[Any]]
     ) -> None:
-        """`read`: what raw replies say; UNDONE for a script that the server lost, a SequencerError for a refusal."""
-        self._held, self._claimant, self._clock, self._read = held, claimant, clock, read
+        """For whom claims are made. `read`: what raw replies say; UNDONE for a script that the server lost, a
+        SequencerError for a refusal.
+        """
+        self._held, self._who, self._clock, self._read = held, (queue, owner, held.lease_s), clock, read
         self._in_flight: deque[Posted] = deque()
         self._answered_claim: AnsweredClaim | None = None
         self._planned: tuple[Ahead, float] | None = None
@@ -80,8 +74,8 @@ class InFlight:
 
     def claim(self, shard: int, limits: ClaimLimits, *, ahead: bool = False, alone: int = 0) -> Call[Claimed]:
         """The call that claims for this consumer."""
-        keys, who = self._held.shards[shard], self._claimant
-        return claim(keys, *who[:3], limits, ahead=ahead, alone=alone, with_failures=self._held.with_failures)
+        keys = self._held.shards[shard]
+        return claim(keys, *self._who, limits, ahead=ahead, alone=alone, with_failures=self._held.with_failures)
 
     def settle_and_claim(self, effect: SettleAndClaim) -> Exchange[Claimed | None]:
         """Settle everything, and bring the claim that is in flight, else claim now."""
@@ -213,7 +207,7 @@ class InFlight:
         self._release_answered()
         for posted in reversed(self._in_flight):
             if posted.sending:
-                self._held.put_back(posted.sending)
+                posted.sending.source.put_back(posted.sending)
         self._in_flight.clear()
 
     def _is_about_current_batch(self, posted: Posted) -> bool:
@@ -237,7 +231,7 @@ class InFlight:
             limits = limits if is_long else replace(limits, bytes=min(limits.bytes, AHEAD_BYTES))
             calls.append(self.claim(shard, limits, ahead=True))
         if sending:
-            self._held.posted(sending)
+            sending.source.posted()
         self._in_flight.append(Posted(calls, sending, shard, self._clock(), is_long))
         try:
             yield Post(calls)
@@ -273,13 +267,13 @@ class InFlight:
             results = self._read(posted.calls, replies)
         except BaseException:
             if sending:
-                self._held.put_back(sending)
+                sending.source.put_back(sending)
             raise
         refusal = next((result for result in results if isinstance(result, SequencerError)), None)
         if sending:
             told = results[: len(sending.calls)]
             if refusal or any(result is UNDONE for result in told):
-                self._held.put_back(sending)
+                sending.source.put_back(sending)
             else:
                 self._held.answered(sending, told, posted.sent_at)
         if posted.shard is not None:

@@ -21,7 +21,7 @@ from ..store.keys import ShardKeys
 class Sending:
     """Calls to make now, and what they carry, so that their results can be taken in."""
 
-    shard: int
+    source: PendingAcks
     calls: list[Call[Any]]
     acks: list[Ack]
     nacks: list[Nack]
@@ -66,7 +66,7 @@ class PendingAcks:
         # A nack ends the lease: carried out where the ack in front of it was refused, what was handled would run again.
         calls += [nack(self.keys, one._replace(before=before.get((one.group, one.token), ""))) for one in self.nacks]
         calls += [outage(self.keys, *end) for end in self.probes]
-        sending = Sending(self.shard, calls, self.acks, self.nacks, (), self.is_repeat, number, probes=self.probes)
+        sending = Sending(self, calls, self.acks, self.nacks, (), self.is_repeat, number, probes=self.probes)
         self.is_repeat = self.is_repeat or bool(calls)
         return sending
 

@@ -1,21 +1,18 @@
 -- ack: removes handled messages of leased groups, and releases those groups whose consumer is
 -- done with them.
--- KEYS[1] schedule zset
--- The shard's other keys begin as it does: each key named is a hundredth of an ack of one message.
+-- KEYS[1] schedule
 -- ARGV[1] words    JSON [[group, token, "1" to release the group, else the member that its consumer
 --                  handles next or "0", its watermark now or "", how many were late, member, ...],
 --                  ...]; members at most 1000 a group
 -- ARGV[2] hint     "1": wake a consumer for released groups; "0": the caller claims next itself
 -- ARGV[3] now_us   "" for the server's time
 -- ARGV[4] length   of the audit stream, about
--- ARGV[5] runs     "" or JSON [[position of the entry from 1, id, score, stamp, began us, ended us,
---                  "1" if it was redriven or "0"], ...]: for the stream, also where the token is
---                  refused
+-- ARGV[5] runs     "" or, for that stream, JSON [[position of the entry from 1, id, score, stamp,
+--                  began us, ended us, "1" if it was redriven or "0"], ...]; also if refused
 -- ARGV[6] endings  only where a history is kept: JSON [[what it says of each member, or that and
---                  the last ledger of its steps (parts/record), ...] of each entry, ...]
+--                  the last ledger of its steps, ...] of each entry, ...]
 -- RETURN  [how many groups are due, but for those released now, and how many that are kept have
---         another head than the member that comes next, position from 1 of each entry whose token
---         is not valid, ...]; nothing of those was changed
+--         another head than the next member, position of each entry whose token is not valid, ...]
 local schedule = KEYS[1]
 local words = cjson.decode(ARGV[1])
 local hint = ARGV[2]

@@ -1,19 +1,18 @@
--- alert: takes what somebody sees of a queue: which conditions hold. A condition that begins to
--- hold opens an incident. Of each incident the caller gets the right to tell each of its targets,
--- if there is something to tell: nobody else gets it for some time. Who sent it says so by
--- alert_sent. Who dies before loses nothing: another gets the right later.
+-- alert: takes what a watcher sees of a queue: which conditions hold. One that begins to hold opens
+-- an incident. Of each incident the caller gets the right to tell its targets what is new; nobody
+-- else gets it for some time. `alert_sent` says that it was sent; else another gets the right.
 -- ARGV[1] seen     JSON [[kind, "open" (above its limit), "close" (well below) or "keep", value,
 --                  limit, text, [targets for which there is something new to name], heads: what of
 --                  it can be named, any text], ...]
 -- ARGV[2] targets  JSON [name, ...]
--- ARGV[3] times    JSON, us: [settle, gap, again, hold, stale]. A condition that is below its limit
---                  for `settle` is over. News of an incident come after `gap`; it is told `again`
---                  after that time, 0: never. The right lasts for `hold`. What nobody looked at for
---                  `stale` is over, and a target that nobody asked for is forgotten.
+-- ARGV[3] times    JSON, us: [settle, gap, again, hold, stale]: below its limit for `settle` it is
+--                  over; news come after `gap`; it is told again after `again` (0: never); a right
+--                  lasts for `hold`; what nobody looked at, or a target not asked for, for `stale`
+--                  is over
 -- RETURN  [now_us, then of each that may be told: kind, "open", "news", "again" or "resolved",
---         target, us when it opened, how many messages the target took of it or may have taken
---         before it came back, value, limit, text, "1" where it is over before the target took a
---         message, else "", and then heads; text is of the last time that it was above its limit]
+--         target, us when it opened, how many messages the target took of it, or may have, value,
+--         limit, text when it was last above its limit, "1" if it is over before the target took a
+--         message, else "", then heads]
 local seen, targets, times = cjson.decode(ARGV[1]), cjson.decode(ARGV[2]), cjson.decode(ARGV[3])
 --+ keys
 --+ generation

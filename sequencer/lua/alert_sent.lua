@@ -1,8 +1,7 @@
 -- alert_sent: a target took a message of an incident, to which `alert` had given the right.
--- ARGV[1] kind     ARGV[2] target   ARGV[3] opened_us   ARGV[4] number   ARGV[5] what: as `alert`
---                  said them
--- RETURN  1; 0 where that incident is no more, or the target took a message meanwhile: another sent
---         it too, and nothing was changed
+-- ARGV[1] kind     ARGV[2] target   ARGV[3] opened_us   ARGV[4] number   ARGV[5] what: of that
+--                  right
+-- RETURN  1; 0, and nothing was changed: the incident is gone, or another sent it, too
 local kind, target, opened_us, number, what = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 --+ keys
 --+ generation

@@ -1,40 +1,26 @@
--- append: adds messages of one shard, each to its group; a new group becomes due and wakes a
--- consumer.
--- KEYS[1] schedule zset; KEYS[2] clock string; KEYS[3] dispatch list
--- KEYS[4] stats hash
--- These four each append may write. The shard's other keys begin as the first does; naming them too
--- would cost one message 2 % of its time.
--- ARGV[1] on_conflict "none": store nothing; "others": store the rest; "error": store nothing,
---                     error reply (in MULTI); "replace": take the place of the id's pending
---                     message, with a stamp of its own, and store the rest; "error_replace": the
---                     same as "error" (in MULTI)
--- ARGV[2] mode        "0"; "1": store nothing in any case, only say what would be; "2", of one
---                     message: say too how many its group has then
+-- append: adds messages of one shard, each to its group; a new group becomes due, and is hinted.
+-- KEYS[1] schedule; KEYS[2] clock; KEYS[3] dispatch; KEYS[4] stats
+-- Others are not named, here and in claim and ack: each would cost one message 1 % of its time.
+-- ARGV[1] on_conflict "none": store nothing; "others": store the rest; "replace": take the place of
+--                     the pending message, with an own stamp; "error", "error_replace": the same as
+--                     "none" and "replace" in a MULTI: an error reply where anything is refused
+-- ARGV[2] mode        "0"; "1": only say what would be; "2", of one: say its group's size, too
 -- ARGV[3] now_us      "" for the server's time
--- ARGV[4] words       JSON [[group, id, score or "", group, id, score or "", ...], [position from 1
---                     of a message that is due later, us or "+" and us from now, and the unit in
---                     which that is its score where it has none: "s", "ms", "us", or nothing, ...],
---                     [position of one with steps done already, its ledger (parts/record), ...]];
---                     at most 1000 messages, an id once per group. "" for one message that is due
---                     now and has no ledger, and whose words are no JSON
--- ARGV[5] envelopes   ... one argument a message, in the same order; where words is "", behind the
---                     only one:
--- ARGV[6] group
--- ARGV[7] id
--- ARGV[8] score       or ""
--- Behind all of them, the generation (parts/generation). What an append needs of the policy is one
--- field, `packed`, with the generation at its beginning: as six fields it cost one message 4 %
--- more.
+-- ARGV[4] words       JSON [[group, id, score or "", ...], [position from 1 of a message that is
+--                     due later, us or "+" and us from now, then the unit in which that is its
+--                     score, if that is known: "s", "ms", "us", ...], [position, its ledger, ...]];
+--                     at most 1000 messages, an id once per group. "" for one without time and
+--                     ledger
+-- ARGV[5] envelopes   ... one a message, in the same order; where words is "", behind the only one
+-- ARGV[6] group       ARGV[7] id   ARGV[8] score
 -- RETURN  one string, 17 characters a message: "+" stored, "=" was there or was handled, "!" other
 --         content, "<" late and refused, "~" late and dropped, "x" late and a dead letter, "#" its
 --         number is pending under another id, "*" not replaced, as its ledger notes effects; then
---         its stamp (zeros: it was handled). Where there
---         are several, and all went the quick way (by_group), only what is said of the first: all
---         are stored, each with a stamp one above that of the one before. In mode "2" the number
---         stands behind that
--- ERROR   GENERATION where that is another; IDCONFLICT, EFFECTS or LATE when on_conflict is "error"
---         or "error_replace"; SEQUENCE for a score that is no number of a sequence; OOM at
---         maxmemory (SET is refused, and comes first)
+--         its stamp (zeros: it was handled). Only that of the first where several all went the
+--         quick way (by_group): the stamps of the others follow its own. In mode "2", the number
+--         behind
+-- ERROR   GENERATION; in a MULTI IDCONFLICT, EFFECTS, LATE; SEQUENCE for a score that is no number
+--         of a sequence; OOM at maxmemory (SET is refused, and comes first)
 local schedule, clock_key, dispatch, stats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local on_conflict = ARGV[1]
 local mode, dry_run = ARGV[2], ARGV[2] == '1'
@@ -102,7 +88,6 @@ local leases, failures, memory = prefix .. 'leases', prefix .. 'failures', prefi
 --+ append/look_up
 --+ append/by_group
 --+ append/one_by_one
---+ append/due_units
 --+ append/undo
 --+ append/settle
 --+ memory/check_memory

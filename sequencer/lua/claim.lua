@@ -1,40 +1,30 @@
 -- claim: leases due groups of one shard, longest due first, and reads their first messages that may
 -- be handled now.
--- KEYS[1] schedule zset
--- The shard's other keys begin as it does: each key named is a hundredth of a claim of one message.
+-- KEYS[1] schedule
 -- ARGV[1] owner        who asks, any text
--- ARGV[2] lease_ms     until the lease ends
--- ARGV[3] max_groups
--- ARGV[4] max_messages
+-- ARGV[2] lease_ms     ARGV[3] max_groups   ARGV[4] max_messages
 -- ARGV[5] max_bytes    of records, and 40 for each; one message always fits
 -- ARGV[6] now_us       "" for the server's time
 -- ARGV[7] ahead        "1": the caller still works on other groups; it gets none whose lease
 --                      expired
--- ARGV[8] alone        "" or, of a caller that leaves half of the groups that are due to others and
---                      to its next claim, how
---         many messages it takes at least of a group that is due alone
+-- ARGV[8] alone        "", or of a caller that leaves half of what is due to others and its next
+--                      claim: how many messages it takes of a group that is due alone, at least
 -- ARGV[9] failures     "1": the caller wants the failures of the groups that it gets
--- ARGV[10] only        "" or the only group that the caller wants, if it is due
+-- ARGV[10] only        "" or the only group that the caller wants, if it is due; hints stay then
 -- RETURN  idle: [now_us, next visible-at in us or "", groups, parked or paused groups]; while an
 --         outage holds the shard back, no time before its next probe
 -- RETURN  else: [now_us, token, JSON [[group, owner whose lease expired or "", watermark or "",
 --         what becomes of a late message, [member, ...], 1], ...], [record, ...], "1" if more was
---         due, "p" for a probe]; where scores are not all stamps (flag A) it is
---         [member, score, ...], 2; the records of all groups stand one after the other
--- RETURN  behind it, only where it halted groups ("" before failures): JSON of [group, until us or
---         "" if it is parked, watermark or "", score and id of its head] for each before whose head
---         a number is missing, [group, error] for each whose order is no zset
--- RETURN  behind that, only where there are such: JSON [[position from 1 of a group, its failure],
---         ...]
--- A due group that still has a lease: it expired. If its consumer held no other group, its head's
+--         due, "p" for a probe]; where scores are not all stamps (flag A) [member, score, ...], 2
+-- RETURN  behind it, only where there are such, "" before the next: JSON of groups it halted:
+--         [group, until us or "" if parked, watermark or "", score and id of its head] behind a
+--         missing number, [group, error] whose order is no zset; JSON [[position of a group,
+--         failure], ...]
+-- A due group that has a lease: it expired. If its consumer held no other group, its head's
 -- attempts go up. It is claimed alone with one message: what kills a consumer is not blamed on its
--- neighbours, and shows itself the next time. A group whose head may not be handled yet is deferred
--- until then: this is the only place that decides it. How many of several due groups it takes, and
--- how many messages of each: see parts/claim/fair_share.lua.
--- While an outage holds the shard back nothing is given until its next probe is due, and then one
--- message, a probe; never to a caller that works on other groups. It is due, too, where the clock
--- was set back since the wait for it began.
--- A claim of one group says nothing of others: it leaves the hints, and answers "0" for more.
+-- neighbours. A group whose head may not be handled yet is deferred here, and nowhere else. While
+-- an outage holds the shard back, one message is given once its probe is due, to a caller that
+-- works on no other groups.
 local schedule = KEYS[1]
 local owner, lease_ms = ARGV[1], tonumber(ARGV[2])
 local max_groups, room, max_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -84,7 +74,6 @@ if #due == 0 then return idle_reply(is_paused, probe_us, only) end
 --+ claim/read
 --+ number_of
 --+ claim/halt
---+ claim/more_due
 if probe_us then
   due, max_groups, room, alone = probe_order(due), 1, 1, nil
 end

@@ -1,14 +1,13 @@
 -- inspect: all that decides whether a group moves, at one moment; changes nothing.
 -- ARGV[1] group
 -- ARGV[2] id       of a message to look at too, "" for none
--- RETURN  [now_us, visible-at or "", lease or "", failure or "", "1" if the group is paused, "1" if
---         the shard is, messages in order or -1 for a wrong type, messages in body or -1, member
---         and score of the head or "", the first 37 bytes of its record, watermark or "", member
---         and score and record of the message with that id or "", "1" if that id was handled
---         lately, us of the next probe of the outage that holds the shard back or "", us since
---         when, its last failure, what history says of the message with that id if it is not
---         pending or "", what it keeps of its content or "", under which id it was appended again
---         or ""]
+-- RETURN  [now_us, visible-at, lease, failure, "1" if the group is paused, "1" if the shard is,
+--         messages in order or -1 for a wrong type, messages in body or -1, member and score of the
+--         head, the first 37 bytes of its record, watermark; then of the message with that id its
+--         member, score and record, and "1" if the id was handled lately; us of the next probe of
+--         the outage that holds the shard back, us since when, its last failure; and of a message
+--         that is not pending what history says, what it keeps of its content, under which id it
+--         was appended again]; what there is not is ""
 local group, id = ARGV[1], ARGV[2]
 --+ keys
 --+ generation

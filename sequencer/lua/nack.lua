@@ -1,31 +1,25 @@
 -- nack: the handler of a leased group's head failed. The group waits, or is parked, with the
 -- failure kept; or the message becomes a dead letter or is dropped, and the group goes on.
 -- ARGV[1] group      ARGV[2] token (16 digits)   ARGV[3] member
--- ARGV[4] attempts   how often the message has been tried now; set, not added, so that a repeat is
---                    harmless; "" leaves it
+-- ARGV[4] attempts   of the message by now; set, so that a repeat is harmless; "" leaves it
 -- ARGV[5] delay_ms   until the group may be claimed again; "" for the end of trying
 -- ARGV[6] ending     "park", "dead" or "drop" at the end of trying, else ""
 -- ARGV[7] failure    bytes to keep, without a newline
 -- ARGV[8] mark       the group's watermark if the message is passed, "" to leave it
--- ARGV[9] is_late   "1": it is given up because it is late
--- ARGV[10] verdict   "outage": something that all handlers need is not there; "timeout": the
---                    handler took too long; "missing": this version lacks what the message needs,
---                    so it is released; else ""
+-- ARGV[9] is_late    "1": it is given up because it is late
+-- ARGV[10] verdict   "outage": what all handlers need is not there; "timeout": the handler took too
+--                    long; "missing": this version lacks what the message needs; else ""
 -- ARGV[11] waits     of an outage, JSON [ms that its group waits at first, at most, ms until the
 --                    next probe or ""]; else ""
 -- ARGV[12] before    the member whose ack was sent in front of this call, or ""
 -- ARGV[13] ledger    of the message, as its record keeps it (parts/record); "" leaves it
 -- ARGV[14] ended     of one that is dropped after an attempt, where a history is kept: what that
 --                    says of it, but for the error; else ""
--- An outage counts no attempt, and `attempts`, `delay_ms`, `ending` and `mark` are not used. But a
--- group's 10th in a row, and those behind it, are failures like others while nothing holds the
--- shard back, if the shard handled something since the first of them: they are the group's own. Its
--- failure begins with how many in a row, and how many messages the shard had handled at the first.
--- Behind that it says whether they are its own: then the next one counts an attempt of a step. With
--- a ledger an `ending` stands: what was done decides then, and the outage is only counted. Of one
--- that is missing the failure begins with how often in a row, and us since when.
--- RETURN  0 when the token is not valid, -2 when the member `before` is still there, as its ack was
---         refused: nothing was changed; 1
+-- An outage counts no attempt, and `attempts`, `delay_ms`, `ending` (unless there is a ledger) and
+-- `mark` are not used; parts/outage/count.lua says which is a failure like others. Of one that is
+-- missing the failure begins with how often in a row, and us since when.
+-- RETURN  1; nothing was changed for 0: the token is not valid, and -2: `before` is still there, as
+--         its ack was refused
 -- RETURN  of an outage, and while one holds the shard back: ["1" if no attempt was counted or "0",
 --         ms that the group waits or "", now_us, us since when and us of the next probe or "",
 --         "1" if this failure began it or "0"]
@@ -38,9 +32,8 @@ local verdict, waits, before, ledger, ended = ARGV[10], ARGV[11], ARGV[12], ARGV
 --+ check_keys
 --+ outage/count
 --+ ledger
---+ missing
+--+ failure_kept
 --+ outage/failed_probe
---+ failure/with_log
 --+ history/behind
 --+ take_away
 --+ go_on

@@ -1,19 +1,16 @@
 -- pending_news: parked groups and dead letters that a target was not told of; changes nothing.
 -- ARGV[1] target
 -- ARGV[2] first    how many parked groups to pass by
--- RETURN  [[parked groups that were looked at, group, at of its failure, failure, ...],
---         [dead letters, us of the last one, letter, failure, ...]]. 100 groups are looked at, and
---         of the dead letters the 10 that died first are named. Of a failure it has type, message,
---         id, attempt and at, as JSON; "" for none.
--- The hash has target, newline, group -> `at` of the failure that was told; and target -> us when
--- the last letter died that was told.
+-- RETURN  [[parked groups that were looked at, at most 100, group, at of its failure, failure,
+--         ...], [dead letters, us of the last one, letter, failure, ...]], the 10 letters that died
+--         first; of a failure type, message, id, attempt and at, as JSON; "" for none
+-- `told` has target, newline, group -> `at` of the failure; target -> us when a letter died last.
 local target = ARGV[1]
 local first = tonumber(ARGV[2])
 --+ keys
 --+ generation
 local told = prefix .. 'told'
---+ failure/failure_of
---+ failure/first_of
+--+ failure
 local PAGE, NAMED = 100, 10
 
 local function short(failure)

@@ -20,7 +20,6 @@ local ledger = ARGV[3]
 --+ memory/was_handled
 --+ wake
 --+ record
---+ head_of
 local mark_us, dedup_us = policy_numbers('mark_us', 'dedup_us')
 check_keys()
 call('HLEN', prefix .. from)

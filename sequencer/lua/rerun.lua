@@ -1,16 +1,13 @@
--- rerun: appends a message that ended again, under an id of its own, from what history keeps of it:
--- its group, its score, and the body and headers that the caller made of its record. It counts as
--- redriven: it is put into its own place, however late that is.
--- ARGV[1] group
--- ARGV[2] id        of the message that ended
+-- rerun: appends a message that ended again, under an id of its own, from what history keeps of it.
+-- It counts as redriven: it is put into its own place, however late that is.
+-- ARGV[1] group     ARGV[2] id: of the message that ended
 -- ARGV[3] stamp     with which its record begins, as the caller saw it (16 digits)
 -- ARGV[4] base      of the new id: "~" and a number follow
 -- ARGV[5] number    that is tried first; one that is taken is passed over
--- ARGV[6] envelope  of the new message
--- ARGV[7] ledger    of the new message, as its record keeps it (parts/record); "" for none
--- RETURN  [status, new id, new stamp]: "added"; "again" and the id under which it was appended
---         before: a repeat adds nothing; "pending": its own id is; "missing": history has it no
---         more, or another one of its id. What is not there is ""
+-- ARGV[6] envelope  ARGV[7] ledger: of the new message; "" for none
+-- RETURN  [status, new id or "", new stamp or ""]: "added"; "again", under the id of an earlier
+--         call; "pending": its own id is; "missing": history has it no more, or another one of its
+--         id
 -- ERROR   OOM at maxmemory (SET is refused, and comes first)
 local group, id, stamp, base = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local number = tonumber(ARGV[5])
@@ -19,7 +16,6 @@ local envelope, ledger = ARGV[6], ARGV[7]
 --+ generation
 --+ shard_clock
 --+ record
---+ head_of
 --+ wake
 --+ memory/known
 --+ memory/marks_of

@@ -1,8 +1,8 @@
--- told: a target was told of parked groups and dead letters. And groups that are parked no longer
--- are forgotten, a page at a time.
+-- told: a target was told of parked groups and dead letters. Groups that are parked no longer are
+-- forgotten, a page at a time.
 -- ARGV[1] target   ARGV[2] groups: JSON [group, at of its failure, ...]
--- ARGV[3] dead_us  when the last dead letter died that it was told of; "" leaves that, and so does
---                  an earlier time: of one who marks late
+-- ARGV[3] dead_us  when the last dead letter died that it was told of; "" and an earlier time
+--                  change nothing
 -- ARGV[4] cursor   of the page of names to look at; "0" to begin, "" for none
 -- RETURN  cursor of the next page, "0" at the end
 local target = ARGV[1]

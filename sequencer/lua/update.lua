@@ -1,17 +1,13 @@
--- update: cancels a pending message, or gives it another time, unless a consumer may have it in
--- hand.
--- ARGV[1] group
--- ARGV[2] id
+-- update: cancels a pending message, or gives it another time, unless a consumer may have it.
+-- ARGV[1] group    ARGV[2] id
 -- ARGV[3] score    "" to cancel; else the new score; "due" for that of the new time, in the unit
 --                  of the old one, where it had that of its old one; "s", "ms" or "us" for that of
 --                  the new time, in this unit
 -- ARGV[4] due      the new time: us, or "+" and us from now
 -- RETURN  "done", "missing", "leased": a consumer may be handling it, or "effects": it is not
 --         cancelled, since its ledger notes effects
--- A lease that ran out is no hindrance, and is ended where it was on this message: its holder may
--- wake, and is refused then.
--- Its ledger stays. One that may have been claimed without a ledger gets one that keeps its stamp:
--- the keys of its steps are made of that.
+-- A lease that ran out is ended where it was on this message. A message that may have been claimed
+-- without a ledger gets one that keeps its stamp: the keys of its steps are made of that.
 -- ERROR   OOM at maxmemory for a new time (SET is refused, and comes first)
 local group, id, score, due = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --+ keys
@@ -23,7 +19,6 @@ local group, id, score, due = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --+ wake
 --+ remove_pending
 --+ record
---+ head_of
 --+ due_score
 --+ history/ended
 local stamp = fmt('%.0f', math.max(shard_clock() + 1, now))

@@ -215,6 +215,13 @@ class StderrHandler(logging.Handler):
             data = data[written:]
 
 
+class _Listener(QueueListener):
+    def handle(self, record: logging.LogRecord) -> None:
+        """Without the handler's lock: a write that does not end would keep the process from its exit."""
+        for handler in self.handlers:
+            handler.emit(record)
+
+
 class BackgroundHandler(QueueHandler):
     """Hands records to a thread, which has `writer` write them. What comes while MAX_WAITING_LINES wait is lost."""
 
@@ -223,7 +230,7 @@ class BackgroundHandler(QueueHandler):
     def __init__(self, writer: StderrHandler, patience_s: float) -> None:
         super().__init__(queue.Queue(MAX_WAITING_LINES))
         self._writer, self._patience_s, self._pid = writer, patience_s, os.getpid()
-        QueueListener(self.queue, writer).start()
+        _Listener(self.queue, writer).start()
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
         return record  # the writer formats it

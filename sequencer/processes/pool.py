@@ -108,7 +108,6 @@ class Pool:
         """After the last round."""
         for _, process in self._workers.running:  # only after failed rounds: they stop by themselves
             process.close_control()
-        self._shared.tick(0.0, is_last=True)
         self._emitter.close()
         self._reports.close()
 
@@ -133,8 +132,7 @@ class Pool:
         times += [self._patience(process)[0] for _, process in self._workers.running]
         if self._stage == 1 and self._config.grace_s is not None:
             times.append(self._stage_at + self._config.grace_s)
-        waits = (self._shared.wait_s(now), None if self._silence_s is None else MOST_TICK_S / 2)
-        return times + [now + wait for wait in waits if wait is not None]
+        return times if self._silence_s is None else [*times, now + MOST_TICK_S / 2]
 
     @property
     def _exit_timeout_s(self) -> float:
@@ -209,7 +207,6 @@ class Pool:
             until, why = self._patience(process)
             if now >= until:
                 self._kill(process, why)
-        self._shared.tick(now)
         self._emitter.tick()
 
     def _patience(self, process: ConsumerProcess) -> tuple[float, str]:

@@ -15,7 +15,7 @@ STANDING_RETRY_S = 60.0
 """How often a place that stands is retried while others work."""
 
 BEFORE_BEGIN = "before they began a message"
-CANT_WORK = 'of what its line "consumer can\'t work" says, and no other could do better'
+CANT_WORK = 'of what its line "consumer failed" says, and no other could do better'
 
 RESTART = Backoff(base_s=0.2, cap_s=5.0)
 

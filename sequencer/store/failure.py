@@ -10,7 +10,7 @@ TRACEBACK_BYTES = 8 * 1024
 ASKING = frozenset({"StepUnknown", "StepResultInvalid"})
 """Types of failures that ask a person something of a step: without an answer the next attempt asks again."""
 LINE_BYTES = 200
-"""Of an error in the log, as lua/parts/failure/with_log.lua cuts it."""
+"""Of an error in the log, as lua/parts/failure_kept.lua cuts it."""
 DIGEST_BYTES = 400
 """More than a failure needs behind its traceback: attempt, time and owner."""
 

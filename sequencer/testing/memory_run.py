@@ -13,7 +13,7 @@ from ..consume.time_limit import TimeIsUp, timed_out
 from ..drain.effects import Control, Flush, Handle, Locked, Note, Run, RunHandler, SettleAndClaim, Sleep, Tell, Wait
 from ..drain.held import Held
 from ..drain.held_group import HeldGroup, History
-from ..drain.inflight import Claimant, InFlight
+from ..drain.inflight import InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..drain.steps.actions import Raised, Returned
@@ -87,8 +87,7 @@ class MemoryRun:
         )
         answer: Any = None
         with queue._net.link() as link:
-            claimant = Claimant(queue.queue, "memory", self._options.lease_s)
-            in_flight = InFlight(self._held, claimant, clock=lambda: queue.now, read=link.parsed)
+            in_flight = InFlight(self._held, queue.queue, "memory", clock=lambda: queue.now, read=link.parsed)
             try:
                 for _ in range(max_effects):
                     try:
@@ -183,7 +182,8 @@ class MemoryRun:
             queue._cut_us = None
 
     def _told(self, claimed: Claimed | None) -> Claimed | None:
-        self._events.refused(self._held.take_refusals())
+        refusals, self._held.refusals = self._held.refusals, []
+        self._events.refused(refusals)
         outages, self._held.outages = self._held.outages, []
         self._events.outages(outages)
         if claimed is None:

@@ -54,7 +54,7 @@ ARMED, DIRECTORY, APP = "SEQUENCER_KILL_HERE", "SEQUENCER_KILL_HERE_DIRECTORY", 
 """What is armed; where passages are recorded, and that the point fired; the app whose handler is recorded."""
 BEFORE, AFTER = "handler:before", "handler:after"
 """Points that every handler has: when it begins, and when it has returned. A step has `step:NAME:before` and
-`step:NAME:after`, and `step:NAME:noted`, where its start or its end is in the server.
+`step:NAME:after`, and `step:NAME:saved`, where its start or its end is in the server.
 """
 FIRED = "fired"
 
@@ -176,7 +176,7 @@ class _Watcher:
 
     def noted(self, names: Sequence[str]) -> None:
         for name in names:
-            kill_here(f"step:{name}:noted")
+            kill_here(f"step:{name}:saved")
 
     def ended(self, message: Message, *, is_finished: bool) -> None:
         if is_finished:

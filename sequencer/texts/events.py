@@ -233,11 +233,6 @@ def _handler_stuck(fields: Fields) -> str:
     )
 
 
-def _leases_expired(fields: Fields) -> str:
-    text = _words("{groups:group} waited for consumer {expired_owner}, which is gone{begun}", fields)
-    return f"{text}, {many(fields['attempt'], 'attempt')} so far" if fields.get("id") else text
-
-
 def _service_gave_up(fields: Fields) -> str:
     return f"in each worker {_deaths(fields)}" if fields["deaths"] > 1 else f"a consumer died {fields['why']}"
 
@@ -439,7 +434,6 @@ FIELDS: Mapping[str, str] = {
     "examples": "by unit: a group, and a score of that unit in it",
     "expired_owner": "name of the consumer whose lease ran out",
     "token": "of the lease",
-    "groups": "how many groups",
     "away_s": "how long the server was away, in seconds",
     "server": "the server, without its password",
     "app": "what handles the messages",
@@ -668,12 +662,6 @@ EVENTS: Mapping[str, Kind] = {
         ("consumer_pid", "why", *_BEGUN),
         "pid {consumer_pid}, because {why}{begun}",
         _inspect,
-    ),
-    "leases expired": Kind(
-        WARNING,
-        "groups waited for the leases of a dead consumer; of them the message that was begun most often",
-        ("expired_owner", "groups", "group", "id", "attempt"),
-        _leases_expired,
     ),
     "lines lost": Kind(
         WARNING, "lines of the log could not be written", ("lines", "error"), "{lines:line} of the log: {error}"

@@ -77,10 +77,6 @@ def count(server: EmbeddedServer, key: str) -> int:
         return int(direct.get(key) or 0)
 
 
-def test_no_kind_is_without_an_expectation() -> None:
-    assert set(CARRIED_OUT) == set(KINDS)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_client_sees_of_a_fault(
     kind: str, proxy: FaultProxy, client: Client, server: EmbeddedServer, namespace: str, home: Path
@@ -116,31 +112,6 @@ def test_what_a_client_sees_of_a_fault(
     assert event.until >= event.at
 
 
-def test_a_late_request_waits_for_its_client_to_come_back(
-    proxy: FaultProxy, client: Client, server: EmbeddedServer, namespace: str
-) -> None:
-    one, key = client(), f"{namespace}:n"
-    one.ping()
-    proxy.add("request late", on=["INCRBY"], seconds=0.01)
-    with pytest.raises(redis.ConnectionError):
-        one.incr(key)
-    assert count(server, key) == 0
-    one.ping()
-    wait_until(lambda: proxy.effects["request late"])
-    assert count(server, key) == 1
-
-
-def test_a_cut_reply_is_a_part_of_the_reply(proxy: FaultProxy, namespace: str) -> None:
-    with socket.socket(socket.AF_UNIX) as plain:
-        plain.connect(proxy.url.removeprefix("unix://"))
-        proxy.add("reply cut", on=["ECHO"])
-        plain.sendall(b"*2\r\n$4\r\nECHO\r\n$8\r\nabcdefgh\r\n")
-        received = b""
-        while piece := plain.recv(100):
-            received += piece
-    assert received == b"$8\r\nabcdefgh\r\n"[:7]
-
-
 def test_replies_keep_their_order_where_one_is_injected(
     proxy: FaultProxy, client: Client, server: EmbeddedServer, namespace: str
 ) -> None:
@@ -157,19 +128,6 @@ def test_replies_keep_their_order_where_one_is_injected(
         redis.ResponseError,
         3,
     ]
-
-
-def test_an_error_within_a_transaction_undoes_it_as_a_server_does(
-    proxy: FaultProxy, client: Client, server: EmbeddedServer, namespace: str
-) -> None:
-    one, key = client(), f"{namespace}:n"
-    proxy.add("error OOM", on=["DECRBY"])
-    with one.pipeline() as pipeline, pytest.raises(redis.RedisError, match="maxmemory"):
-        for step in (1, -1, 1):
-            pipeline.incrby(key, step) if step > 0 else pipeline.decrby(key, -step)
-        pipeline.execute()
-    assert count(server, key) == 0
-    assert one.incr(key) == 1, "the connection's next answer is its own"
 
 
 def test_rules_choose_by_name_number_chance_and_process(proxy: FaultProxy, client: Client, namespace: str) -> None:
@@ -210,12 +168,6 @@ def test_scripts_are_known_by_name_and_a_reload_is_seen(
     with pytest.raises(ServerUnavailable, match="replica"):
         seq.claim()
     assert [event.kind for event in read_events([home / "faults"]) if event.what == "seen"] == ["script reloaded"]
-
-
-def test_a_port_of_the_loopback_does_as_well(server: EmbeddedServer, namespace: str) -> None:
-    with FaultProxy(server.url) as proxy, redis.Redis.from_url(proxy.url, protocol=2) as one:
-        assert proxy.url.startswith("redis://127.0.0.1:")
-        assert one.incr(f"{namespace}:n") == 1
 
 
 def test_bytes_pass_unchanged_however_they_are_cut(proxy: FaultProxy, namespace: str, server: EmbeddedServer) -> None:
@@ -270,20 +222,6 @@ def test_a_black_hole_swallows_what_waits_and_ends_with_the_connection(
     wait_until(lambda: proxy.effects["black hole"])
     with redis.Redis.from_url(proxy.url, protocol=2) as after:
         assert after.ping()
-
-
-def test_clear_ends_a_black_hole(proxy: FaultProxy, server: EmbeddedServer) -> None:
-    with socket.socket(socket.AF_UNIX) as plain:
-        plain.connect(proxy.url.removeprefix("unix://"))
-        plain.settimeout(5)
-        proxy.add("black hole", seconds=60)
-        plain.sendall(b"*1\r\n$4\r\nPING\r\n")
-        plain.settimeout(0.1)
-        with pytest.raises(TimeoutError):
-            plain.recv(1)
-        plain.settimeout(5)
-        proxy.clear()
-        assert _until_closed(plain) == b""
 
 
 def _until_closed(plain: socket.socket) -> bytes:

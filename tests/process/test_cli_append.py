@@ -34,7 +34,7 @@ def test_a_file_by_fields_of_the_body(cli: Cli, make: Callable[..., Sequencer]) 
     done = cli.call("append", "xxx_job", "orders.ndjson", *BY)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"appended 4, duplicates 0, refused 0 in \d+\.\d\d s \([\d,]+/s\)\n", done.stdout)
-    assert done.stderr == "queue 'xxx_job' is new\n"
+    assert done.stderr == "xxx_job: queue created\n"
     messages = make("xxx_job").peek([1002, 77])
     assert [(message.id, message.score) for message in messages] == [("r2", 98.0), ("r1", 99.0), ("r0", 100.0)]
     assert messages[2].body == order(0)
@@ -97,9 +97,8 @@ def test_a_bad_line_stops_it_behind_the_lines_before(cli: Cli, make: Callable[..
         assert done.returncode == 2
         assert done.stderr.startswith("error: line 702: ")
         assert reason in done.stderr
-        said, _, rest = done.stderr.partition("to go on, give the whole input again to: ")
-        hint = "; once that is fixed (--on-error skip leaves it out), "
-        assert said.endswith(f"; stopped there, the lines before it are stored{hint}")
+        said, _, rest = done.stderr.partition("; append the rest, given the whole input again: ")
+        assert "; --on-error skip leaves such lines out; the lines up to 70" in said
         assert rest.startswith(f"sequencer append {queue} ")
         assert "--from-line 70" in rest
         again = cli.call(*shlex.split(rest)[1:], "--on-error", "skip", input=lines)

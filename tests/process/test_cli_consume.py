@@ -89,7 +89,7 @@ def test_a_reader_that_leaves_ends_it_quietly_and_loses_nothing(cli: Cli, work: 
 def test_a_line_cut_short_by_a_kill_spoils_no_other_line(cli: Cli, work: Work, seq: Sequencer) -> None:
     for group in "ab":
         work.add(group, *[{"text": "x" * LARGE}] * 2)
-    consume = cli.piped("consume", "jobs", "-n", 2, "--lease", 0.5, "--until-empty")
+    consume = cli.piped("consume", "jobs", "--lease", 0.5, "--until-empty")
     stream = consume.process.stdout
     assert stream is not None
     begun = os.read(stream.fileno(), 1000)

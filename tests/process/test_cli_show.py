@@ -149,7 +149,7 @@ def test_parked_groups_are_shown_resumed_and_skipped(cli: Cli, queue: Sequencer)
     assert cli.call("parked", "jobs").stdout == "no parked groups\n"
     for words, said in (
         (("skip", "jobs", "due", "7:%"), "has no failed head"),
-        (("skip", "jobs", "leased", "7:%"), " s unless it is prolonged; if its handler hangs, end that process (on "),
+        (("skip", "jobs", "leased", "7:%"), "group leased 7:% is held by "),
         (("resume", "jobs", "nobody"), "group nobody has no messages in queue 'jobs'"),
     ):
         wrong = cli.call(*words)

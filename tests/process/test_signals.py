@@ -44,7 +44,7 @@ def test_the_first_signal_finishes_the_message_in_hand_and_begins_nothing(
     work.wait_begun("a-2")
     work.add("b", {}, {})
     running.signal(number)
-    running.wait_for("again to release it and stop now")
+    running.wait_for("signal again to abort")
     assert work.events("begun", "b-0") == []
     assert work.states() == {"a": "leased", "b": "due"}
     cli.open("gate")
@@ -68,16 +68,16 @@ def test_the_second_signal_interrupts_the_handler_and_releases_its_group(
     running = start(kind, cli)
     work.wait_begun("a-1")
     running.signal(number)
-    running.wait_for("again to release it and stop now")
+    running.wait_for("signal again to abort")
     running.signal(number)
     assert running.ended() == 0
-    assert "stop now" in running.stderr
+    assert "signal again to abort" in running.stderr
     assert "Traceback" not in running.stderr
     assert work.states() == {"a": "due"}, "released, not left to the lease"
     assert work.head("a") == ("a-1", 1), "an interrupted message counts as not started"
     assert work.events("handled", "a-1") == []
     if kind == "command":
-        assert "again to kill them" in running.stderr
+        assert "signal again to kill" in running.stderr
 
 
 @pytest.mark.nightly
@@ -89,9 +89,9 @@ def test_a_consumer_that_has_no_processor_meanwhile_is_told_of_both_signals(cli:
     (consumer,) = running.consumers()
     os.kill(consumer, signal.SIGSTOP)
     running.signal(signal.SIGINT)
-    running.wait_for("again to release it and stop now")
+    running.wait_for("signal again to abort")
     running.signal(signal.SIGINT)
-    running.wait_for("again to kill them")
+    running.wait_for("signal again to kill")
     os.kill(consumer, signal.SIGCONT)
     assert running.ended() == 0
     assert "Traceback" not in running.stderr
@@ -103,13 +103,13 @@ def test_the_third_signal_kills_and_leaves_the_group_to_its_lease(cli: Cli, work
     consume = start("command", cli)
     work.wait_begun("a-0")
     consume.signal()
-    consume.wait_for("again to release it and stop now")
+    consume.wait_for("signal again to abort")
     consume.signal()
-    consume.wait_for("again to kill them")
+    consume.wait_for("signal again to kill")
     wait_until(lambda: work.events("swallowed", "a-0"), PATIENCE_S, "the handler swallows the interruption")
     consume.signal()
     assert consume.ended() == 0
-    assert "what was in progress waits until the leases end" in consume.stderr
+    assert "current messages wait for their leases to expire" in consume.stderr
     assert cli.left() == []
     assert work.states() == {"a": "leased"}
 
@@ -122,7 +122,7 @@ def test_an_idle_command_stops_at_once(cli: Cli, work: Work) -> None:
     wait_until(lambda: len(consume.consumers()) == 2, PATIENCE_S)
     consume.signal(signal.SIGHUP)
     assert consume.ended() == 0
-    assert "service stopping: 2 consumers: finish the message in progress" in consume.stderr
+    assert "service stopping: 2 consumers: finishing current messages" in consume.stderr
     assert "Traceback" not in consume.stderr
 
 
@@ -141,7 +141,7 @@ def test_a_command_for_each_message_is_killed_with_its_consumer_at_the_second_si
     wait_until(lambda: begun.exists() and begun.read_text().strip(), PATIENCE_S, "the command runs")
     assert int(begun.read_text()) in cli.left()
     consume.signal()
-    consume.wait_for("again to release it and stop now")
+    consume.wait_for("signal again to abort")
     consume.signal()
     assert consume.ended() == 0
     wait_until(lambda: cli.left() == [], PATIENCE_S, "the command is gone, and what it started")

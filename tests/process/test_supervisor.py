@@ -33,7 +33,7 @@ def test_a_consumer_that_died_is_replaced(cli: Cli, work: Work) -> None:
 
     second = wait_until(lambda: two_without(first[0]), PATIENCE_S, "two consumers again")
     assert first[1] in second, "the other one is left alone"
-    assert f"consumer died: {first[0]} (signal SIGKILL)" in consume.stderr
+    assert f"consumer died: pid {first[0]} (signal SIGKILL)" in consume.stderr
     work.add("a", {"gate": "gate"})
     work.add("b", {"gate": "gate"})
     assert sorted(work.wait_begun(f"{group}-0")["pid"] for group in "ab") == second, "both of them work"
@@ -65,7 +65,7 @@ def test_it_gives_up_when_consumers_die_before_they_begin_and_loses_nothing(cli:
     work.add("a", {})
     consume = cli.start("consume", "jobs", "--app", "late:handle", "-n", 2)
     assert consume.ended() == 1
-    assert "in each place 5 consumers in a row died before they began a message" in consume.stderr
+    assert "in each worker 5 consumers in a row died before they began a message" in consume.stderr
     assert "10 dead consumers" in consume.stderr
     assert work.states() == {"a": "due"}
 
@@ -80,7 +80,7 @@ def test_an_app_that_loads_no_more_ends_the_service_at_once_and_the_deaths_are_c
     for pid in consume.consumers():
         os.kill(pid, signal.SIGKILL)
     assert consume.ended() == 2
-    assert 'service gives up: a consumer died of what its line "consumer can\'t work" says, and no' in consume.stderr
+    assert "service gave up: a consumer died of what" in consume.stderr
     assert "2 dead consumers" in consume.stderr
 
 

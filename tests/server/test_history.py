@@ -71,7 +71,7 @@ def test_a_beginning_that_is_that_of_the_claim_is_found(make: MakeSequencer, mon
     real = History.endings
 
     def endings(self: History, group: Any, first: int, done: int) -> Any:
-        claimed = (int(group.leased.token) - self.clock.us(0.0)) / 1e6
+        claimed = (int(group.leased.token) - self.ahead_us) / 1e6
         group.times = [(claimed, ended) for _, ended in group.times]
         return real(self, group, first, done)
 

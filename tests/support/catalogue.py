@@ -99,8 +99,6 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("service stopping", {"stage": 1, "consumers": 0, "grace_s": None}),
     ("consumer killed", {"consumer_pid": 7, "why": "it does not exit"} | BEGUN),
     ("consumer killed", {"consumer_pid": 7, "why": "it does not exit"}),
-    ("leases expired", {"expired_owner": "host:1:0000ff", "groups": 47, "attempt": 2} | BEGUN),
-    ("leases expired", {"expired_owner": "host:1:0000ff", "groups": 1}),
     ("lines lost", {"lines": 3, "error": "No space left on device"}),
     ("service ended", RUN),
     ("service ended", dict.fromkeys(RUN, 0) | {"parked": 1, "failed": 1}),

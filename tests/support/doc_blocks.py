@@ -31,6 +31,7 @@ PAGES = {
 APART = "<!-- new directory -->"
 WHOLE = "<!-- all of its output; `python -m tests.support.doc_blocks` updates it -->"
 NOT_RUN = "<!-- not run -->"
+GENERATED = "<!-- written by .ci/reference.py -->"
 STATUS = re.compile(r"<!-- exit status (\d+) -->")
 """In the line above a block whose last command ends so."""
 
@@ -149,7 +150,7 @@ def run(block: Block, place: Place) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     printed = done.stdout.replace(place.server.url, USERS_SERVER)

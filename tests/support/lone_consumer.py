@@ -10,7 +10,7 @@ from sequencer.calls.claim import Claimed
 from sequencer.consume.exchange import carry_out
 from sequencer.drain.effects import Control, Exchange, Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
 from sequencer.drain.held import Held
-from sequencer.drain.inflight import Claimant, InFlight
+from sequencer.drain.inflight import InFlight
 from sequencer.drain.protocol import drain
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ConsumerOptions, QueueOptions
@@ -64,7 +64,7 @@ class Drained:
 
     def hold(self, held: Held) -> None:
         self.held = held
-        self.in_flight = InFlight(held, Claimant("q", "me", 60.0), clock=lambda: self.now_s, read=self.link.parsed)
+        self.in_flight = InFlight(held, "q", "me", clock=lambda: self.now_s, read=self.link.parsed)
 
     def append(self, group: str, first: int, count: int) -> None:
         numbers = range(first, first + count)

@@ -10,7 +10,7 @@ from sequencer.calls.claim import Claimed
 from sequencer.consume.exchange import carry_out
 from sequencer.drain.effects import Ahead, Exchange, SettleAndClaim
 from sequencer.drain.held import Held
-from sequencer.drain.inflight import Claimant, InFlight
+from sequencer.drain.inflight import InFlight
 from sequencer.errors import SequencerError, ServerUnavailable
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import shard_keys
@@ -76,7 +76,7 @@ class OneLink:
 
     def __init__(self, link: Any, held: Held | None = None) -> None:
         self.link, self.held = link, held or Held([KEYS], 60.0)
-        self.in_flight = InFlight(self.held, Claimant("q", "me", 60.0), clock=time.monotonic, read=link.parsed)
+        self.in_flight = InFlight(self.held, "q", "me", clock=time.monotonic, read=link.parsed)
 
     def do(self, exchange: Exchange[T]) -> T:
         return carry_out(exchange, self.in_flight, self.link)

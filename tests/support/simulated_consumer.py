@@ -20,7 +20,7 @@ from sequencer.drain.effects import (
     Wait,
 )
 from sequencer.drain.held import Held
-from sequencer.drain.inflight import Claimant, InFlight
+from sequencer.drain.inflight import InFlight
 from sequencer.drain.outcome import Failed
 from sequencer.drain.protocol import drain
 from sequencer.drain.steps.actions import Raised, Returned
@@ -84,8 +84,7 @@ class SimConsumer:
         self.machine, self.name = machine, name
         self.held, self.control = Held([KEYS], OPTIONS.lease_s), Control()
         self.link: Any = FatefulLink(machine)
-        claimant = Claimant("q", name, OPTIONS.lease_s)
-        self.in_flight = InFlight(self.held, claimant, clock=lambda: machine.now_s, read=self.link.parsed)
+        self.in_flight = InFlight(self.held, "q", name, clock=lambda: machine.now_s, read=self.link.parsed)
         self.generator = drain(
             self.held,
             machine.queue,

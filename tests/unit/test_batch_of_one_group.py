@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from sequencer.calls.claim import Claimed
 from sequencer.calls.operate import pause
 from sequencer.drain.batch import BatchSize
-from sequencer.drain.effects import Flush, SettleAndClaim
-from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ClaimLimits, ConsumerOptions
 from sequencer.settings.pace import BATCH_S, FLUSH_S, LONGEST_S
 from sequencer.values.message import Message
@@ -80,14 +78,6 @@ def test_it_is_not_shorter_than_others_for_that() -> None:
 
     one.run(early)
     assert BATCH_S <= one.lengths_s()[came[0] - 1] <= BATCH_S + FLUSH_S + 2 * one.handler_s
-
-
-@pytest.mark.parametrize("limits", [ClaimLimits(messages=7), ClaimLimits(messages=1)])
-def test_the_limits_of_the_consumer_hold_all_the_same(limits: ClaimLimits) -> None:
-    one = Drained(0.0001, ConsumerOptions(limits=limits))
-    one.append("a", 0, 300)
-    one.run(lambda: len(one.batches) > 20)
-    assert max(map(len, one.batches)) == limits.messages
 
 
 def test_a_consumer_with_a_number_left_takes_no_more_than_that() -> None:
@@ -218,32 +208,6 @@ def test_a_lease_found_lost_by_an_acknowledgement_ends_a_long_batch() -> None:
     one.append("a", 0, 400)
     one.run(lambda: one.held.lost == 1 and not one.held.groups)
     assert len(one.batches[-1]) == 4
-
-
-class Away(Watched):
-    """From the fourth handler of a long batch on, the server is away for a while."""
-
-    away_s = 0.0
-
-    def answer(self, effect: Any) -> Any:
-        if self.now_s < self.away_s and isinstance(effect, Flush | SettleAndClaim):
-            return ServerUnavailable("away")
-        return super().answer(effect)
-
-
-def test_nothing_more_of_a_long_batch_is_begun_while_the_server_is_away() -> None:
-    """What is handled then, and not acknowledged before the lease ends, is handled again."""
-    batches: list[list[tuple[str, float]]] = []
-
-    def go_away(one: Any) -> None:
-        one.away_s = one.now_s + 1.0
-        batches.append(one.batches[-1])
-
-    one = Away(beside=in_a_long_batch(go_away))
-    one.append("a", 0, 400)
-    one.run(lambda: len(one.handled) == 400)
-    assert [len(batch) for batch in batches] == [4]
-    assert len(set(one.handled)) == 400
 
 
 @pytest.mark.parametrize("groups", ["ab", "abcdefghijklmnopqrstuvwxyz"])

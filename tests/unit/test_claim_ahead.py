@@ -172,7 +172,7 @@ def test_a_failure_whose_acknowledgement_in_front_was_refused_is_told_behind_it(
     assert [member[16:] for member in shard.members("a")] == ["j"]
     assert shard.failures.keys() == {"a"}
     assert not shard.leases
-    assert one.held.take_refusals() == []
+    assert one.held.refusals == []
 
 
 class Twice(Link):

@@ -10,7 +10,6 @@ import pytest
 
 import sequencer.drain.protocol
 from sequencer.calls.claim import Claimed, claim
-from sequencer.calls.operate import update
 from sequencer.calls.settle import Ack, ack
 from sequencer.drain.batch import BatchSize
 from sequencer.drain.effects import Ahead, Flush, SettleAndClaim, Wait
@@ -201,27 +200,6 @@ def test_what_was_due_before_a_claim_does_not_cut_its_batch() -> None:
     one.append("a", 0, 8)
     one.to_the_end()
     assert one.groups() == [["b"], ["a"] * 8]
-
-
-class Robbed(Drained):
-    """In each batch of its own group another one comes, which is gone before the next claim."""
-
-    def handle(self, message: Message) -> BaseException | None:
-        if len(self.batches[-1]) == 1:
-            self.append("b", len(self.batches), 1)
-        return super().handle(message)
-
-    def settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
-        for member in self.shard.members("b"):
-            self.shard.run(update(KEYS, "b", member[16:], "", ""))
-        return super().settle_and_claim(effect)
-
-
-def test_no_more_is_read_than_usual_where_others_take_what_is_often_due() -> None:
-    one = Robbed(0.001)
-    one.append("a", 0, 200)
-    one.run(lambda: len(one.batches) > 12)
-    assert set(one.claimed) <= set(range(1, 9))
 
 
 class Undecided(Held):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sequencer.calls.claim import LeasedGroup
 from sequencer.drain.held import Held
-from sequencer.drain.held_group import History, ServerClock
+from sequencer.drain.held_group import History
 from sequencer.store.history.ending import (
     NOTE_BYTES,
     Ending,
@@ -105,24 +105,10 @@ def test_an_id_may_hold_a_line_end() -> None:
     assert parts_of(field_of("7:eu", "a\nb")) == ("7:eu", "a\nb")
 
 
-@given(st.lists(st.tuples(st.floats(0.0001, 60), st.floats(0.0, 0.5), st.floats(0, 1)), min_size=1, max_size=40))
-def test_the_servers_clock_is_known_within_half_of_a_quick_answer(
-    claims: list[tuple[float, float, float]],
-) -> None:
-    """However long others take, and if it runs fast or slow."""
-    clock, now, rate = ServerClock(), 100.0, 1 + 5e-4
-    best = float("inf")
-    for pause, width, place in claims:
-        now += pause
-        best = min(width, best + (pause + width) * 2e-3)
-        carried_out = now + width * place
-        clock.learn(round((1e9 + carried_out * rate) * 1e6), now, now + width)
-        now += width
-        assert abs(clock.us(now) / 1e6 - (1e9 + now * rate)) <= best + 1e-5
-
-
 def test_a_server_whose_clock_is_set_is_followed() -> None:
-    clock = ServerClock()
-    clock.learn(5_000_000, 1.0, 1.001)
-    clock.learn(90_000_000, 2.0, 2.001)
-    assert clock.us(2.0) == pytest.approx(90_000_000, abs=1000)
+    history = History("me")
+    history.learn(5_000_000, 1.0, 1.002)
+    assert history.ahead_us == pytest.approx(3_999_000)
+    history.learn(0, 1.5, 1.5)
+    history.learn(90_000_000, 2.0, 2.0)
+    assert history.ahead_us == pytest.approx(88_000_000)

@@ -54,8 +54,8 @@ def test_of_what_was_sent_twice_a_refusal_is_no_lost_lease(how: str) -> None:
     sending, is_repeat = outgoing(held), how == "sent twice by the network"
     run(shard, sending)
     if how == "came back":
-        held.posted(sending)
-        held.put_back(sending)
+        sending.source.posted()
+        sending.source.put_back(sending)
     if not is_repeat:
         sending = outgoing(held)
     held.answered(sending, run(shard, sending), 0.0, is_repeat=is_repeat)

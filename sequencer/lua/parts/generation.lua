@@ -1,7 +1,5 @@
--- generation: refuses a call that knows another table of shards, or another protocol, than this
--- shard has, before the first write and the first answer: "GENERATION" and what the shard has. The
--- generation comes after all other arguments; the net puts it there (net/scripts.py). "" asks for
--- nothing. A script takes part by the line of this part after its prelude, where it knows `prefix`.
+-- generation: refuses a call that knows another generation than this shard has, before the first
+-- write and the first answer. It comes behind all other arguments (net/scripts.py); "" is any.
 local generation = ARGV[#ARGV]
 if generation ~= '' then
   local there = call('HGET', prefix .. 'policy', 'generation')

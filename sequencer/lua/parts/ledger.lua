@@ -1,7 +1,6 @@
 -- ledger: puts a ledger into a record. It comes with the digits before it, as parts/record cuts
 -- it.
 --+ record
---+ head_of
 -- A serial counts on from the record's, and from ffff to 0000: it is newer by less than half of
 -- them.
 local function is_newer(ledger, before)

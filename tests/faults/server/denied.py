@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sequencer.client import Sequencer
-from sequencer.doctor.invariants import InvariantCheck, check_invariants
+from sequencer.doctor.invariants import check_invariants
 from sequencer.doctor.rights import commands_of
 from sequencer.errors import SequencerError, ServerNotUsable
 from sequencer.net.endpoint import Endpoint
@@ -41,8 +41,6 @@ SCRIPTS = {
     "rerun": "rerun",
 }
 """Kind of write -> its script."""
-REMOVING = ("ack and release", "purge", "skip", "cancel")
-"""Writes after which messages are gone as they should be."""
 SHOWN = 20
 
 
@@ -86,8 +84,7 @@ class Denier:
         is_same, wrong = state_of(self.link) == before, check_invariants(self.link, self.keys)
         if wrong:
             outcome = "broken" if error else "broken without an error"
-            left = self._after_repair(before if name not in REMOVING else {})
-            self.said.broken.append(f"{said}, {outcome}{left}: {wrong[0]}")
+            self.said.broken.append(f"{said}, {outcome}: {wrong[0]}")
         elif error is None:
             outcome = "not needed this time"
         else:
@@ -95,27 +92,6 @@ class Denier:
         if error and not isinstance(error, ServerNotUsable):
             self.said.unclear.append(f"{said}: {type(error).__name__}: {error}")
         self.said.counts[outcome] += 1
-
-    def _after_repair(self, before: State) -> str:
-        """What of it a doctor can't fix."""
-        list(InvariantCheck(self.link, self.keys, repair=True).run())
-        if wrong := check_invariants(self.link, self.keys):
-            return f", not fixed ({wrong[0]})"
-        after = state_of(self.link)
-        gone = sorted(_ids(before) - _ids(after))
-        return f", fixed, but {gone} is lost" if gone else ", fixed"
-
-
-def _ids(state: State) -> set[tuple[str, str]]:
-    """Group and id of every message, dead letters too."""
-    found: set[tuple[str, str]] = set()
-    for key, value in state.items():
-        if b":body:" in key:
-            found |= {(key.decode().rpartition(":")[2], id.decode()) for id, _ in value}
-        elif key.endswith(b":letters"):
-            parts = (name.decode()[16:].partition("\n") for name, _ in value)
-            found |= {(group, id) for group, _, id in parts}
-    return found
 
 
 def _error_of(last: Any) -> SequencerError | None:

@@ -21,13 +21,12 @@ from .found import COMMAND, Found
 from .full import full
 from .host import is_ended
 from .kill import flush, kill
-from .spoil import rights, spoil
+from .spoil import spoil
 
 SEED = 1
 CASES: Mapping[str, Callable[[Found], None]] = {
     "failover": failover,
     "kill": kill,
-    "rights": rights,
     "spoil": spoil,
     "clock": clock,
     "flush": flush,

@@ -1,20 +1,17 @@
-"""Keys of a wrong type, and rights taken away, in the middle of a run.
+"""Keys of a wrong type in the middle of a run.
 
 While a key is spoilt, everybody who needs it must be told so by an error of ours before anything is written; once it
-is deleted and `doctor --repair` has run, all goes on, and what is lost is what the key held. The same for a right that
-is taken away: when it is back, all goes on, and nothing is lost or half written.
+is deleted and `doctor --repair` has run, all goes on, and what is lost is what the key held.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from sequencer.client import Sequencer
 from sequencer.doctor.diagnose import diagnose
-from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import GroupBusy, GroupNotFound
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -32,10 +29,6 @@ KINDS = (
     *("schedule", "leases", "failures", "clock", "dispatch", "stats", "policy", "paused", "marks", "numbers"),
     *("seen", "memory", "dead", "letters", "order", "body"),
 )
-RIGHTS = (
-    *("zadd", "zrem", "hset", "hdel", "hsetnx", "set", "rpush", "del", "hincrby", "sadd", "zcard", "hmget"),
-    *("exists", "zrangebyscore", "evalsha", "eval", "blpop"),
-)
 EXPECTED = {"DataError", "ServerNotUsable"}
 
 
@@ -45,7 +38,6 @@ class Run:
     def __init__(self, host: Host, load: Load, link: Link) -> None:
         self.host, self.load, self.link = host, load, link
         self.keys: ShardKeys = load.keys
-        self.half_written: Counter[str] = Counter()
         self.remaining: set[tuple[str, str]] = set()
 
     def goes_on(self) -> bool:
@@ -80,15 +72,14 @@ class Run:
 
 
 @contextmanager
-def loaded(found: Found, user: str = "") -> Iterator[Run]:
+def loaded(found: Found) -> Iterator[Run]:
     """A server under load; at the end drained, audited and judged."""
     with workplace() as directory:
         host = Host(directory / "d")
         with running(host), host.link() as link:
-            if user:
-                host.command("ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all")
-            url = f"unix://{user}:secret@{host.socket}" if user else host.url
-            load = Load(directory / "load", Spec(url=url, seed=found.seed, lease_s=LEASE_S, rate=600.0, work_s=0.004))
+            load = Load(
+                directory / "load", Spec(url=host.url, seed=found.seed, lease_s=LEASE_S, rate=600.0, work_s=0.004)
+            )
             run = Run(host, load, link)
             try:
                 load.start()
@@ -153,30 +144,3 @@ def _letters(link: Link, key: str) -> set[tuple[str, str]]:
     """Group and id of the dead letters in this hash."""
     names = link.command("HKEYS", key) if link.command("TYPE", key) == b"hash" else []
     return {(group, id) for group, _, id in (name.decode()[16:].partition("\n") for name in names)}
-
-
-def rights(found: Found) -> None:
-    """Each right taken away and released under load; what the check finds meanwhile is half written."""
-    # In a part of CI each second one, the others with another seed.
-    names = {"smoke": ("hdel",), "ci": RIGHTS[found.seed % 2 :: 2], "nightly": RIGHTS}[found.scale]
-    told = 0
-    with loaded(found, user="app") as run:
-        for name in names * (10 if found.scale == "nightly" else 1):
-            before, errors = time.monotonic(), run.errors()
-            run.host.command("ACL", "SETUSER", "app", f"-{name}")
-            told += run.was_told(errors)
-            broken = check_invariants(run.link, [run.keys])
-            run.host.command("ACL", "SETUSER", "app", f"+{name}")
-            run.half_written[name] += len(broken)
-            until = time.monotonic() + LEASE_S
-            run.load.recorder.note("fault", who="", kind=f"right removed: {name}", at=before, until=until)
-            if broken:
-                found.problem(f"without {name}, something was half written: {broken[0]}")
-                run.fix()
-            if not run.goes_on():
-                found.problem(f"it did not go on after the right {name} was back")
-            found.runs += 1
-    if not told:
-        found.problem("nobody was told of a right that he lacked: these faults never took effect")
-    half = {name: count for name, count in run.half_written.items() if count}
-    found.figures["rights removed under load"] = f"{len(names)} rights, {told} told, half written: {half or 0}"

@@ -32,9 +32,9 @@ from .app import CONTROL, EFFECTS, ITEMS, NAMES, Effect
 
 VARIANTS = ("automatic", "once", "checked")
 POINTS = [f"step:{name}:{when}" for name in NAMES for when in ("before", "after", "noted")]
-RIDES = ("automatic", f"step:{NAMES[-1]}:noted")
+RIDES = ("automatic", f"step:{NAMES[-1]}:saved")
 """The end of the last automatic step has no note of its own: it rides with the acknowledgement."""
-SMALL = ("step:a:noted", "step:b:after", "step:d:before")
+SMALL = ("step:a:saved", "step:b:after", "step:d:before")
 """Of a slice, at their first passage."""
 MOST = {"smoke": 1, "ci": 1, "nightly": 100}
 """The highest passage."""

@@ -1,6 +1,56 @@
 -- by_group: the quick way for messages that no policy concerns: those of one group are stored
--- together. A group that turns out to hold one of their ids is left for a closer look at each.
---+ append/store_group
+-- together. A group that holds one of their ids already is left as it was, for a closer look at
+-- each. What is stored is noted in `done`: {stored = positions, list = groups that got messages,
+-- failure}.
+--+ append/message
+local function store_several(batch, positions, order, body) -- the answer to ZADD; nil where none is
+  local ids, fields, places = {}, {}, {}
+  for k, position in ipairs(positions) do
+    local id, record, score, member = parts_of(batch, position)
+    local n = 2 * k
+    ids[k] = id
+    fields[n - 1] = id
+    fields[n] = record
+    places[n - 1] = score
+    places[n] = member
+  end
+  local found = pcall('HMGET', body, unpack(ids))
+  if found.err then return nil end
+  for k = 1, #positions do
+    if found[k] then return nil end
+  end
+  local new = pcall('HSET', body, unpack(fields))
+  if new == #positions then return pcall('ZADD', order, unpack(places)) end
+  if type(new) == 'number' then
+    call('HDEL', body, unpack(ids)) -- an id stands twice
+  end
+  return nil
+end
+
+-- Whether all are stored; else none is, or `failure` says why.
+local function store_group(batch, done, group, positions) -- a table; or a number, for one
+  local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
+  local stored, list = done.stored, done.list
+  local added
+  if type(positions) == 'number' then
+    local id, record, score, member = parts_of(batch, positions)
+    if pcall('HSETNX', body, id, record) ~= 1 then return false end
+    added = pcall('ZADD', order, score, member)
+    stored[#stored + 1] = positions
+  else
+    added = store_several(batch, positions, order, body)
+    if not added then return false end
+    for _, position in ipairs(positions) do
+      stored[#stored + 1] = position
+    end
+  end
+  list[#list + 1] = group
+  if type(added) == 'table' then
+    done.failure = added
+  end
+  return true
+end
+
 -- The positions that need a closer look, in their order.
 local function store_groups(batch, done, is_plain)
   -- `of`: the positions of a group; a number for one: a table costs more.

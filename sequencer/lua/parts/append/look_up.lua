@@ -2,6 +2,7 @@
 --+ append/message
 --+ memory/known
 --+ memory/marks_of
+--+ due_score
 local function wrong_number(batch) -- the error for a score that can't be a number of a sequence
   for i = 1, batch.total do
     local _, id, score = word_of(batch, i)
@@ -42,4 +43,22 @@ local function marks_in(batch, window) -- by position: the watermark of the grou
     groups[i] = word_of(batch, i)
   end
   return marks_of(groups, window)
+end
+
+-- A delayed message without a score gets its due time as its score. In which unit, says the
+-- highest score of its group, else the group's watermark, else the first group that waits; its
+-- producer may say it.
+local function highest(group)
+  return group and call('ZRANGE', prefix .. 'order:' .. group, -1, -1, 'WITHSCORES')[2]
+end
+
+local function add_units(batch, window)
+  for i, due in pairs(batch.due) do
+    local group, _, score = word_of(batch, i)
+    if score == '' and not due:find('s', 1, true) then
+      local known = highest(group) or marks_of({group}, window)[1]
+        or highest(call('ZRANGE', schedule, 0, 0)[1])
+      batch.due[i] = due .. unit_of(tonumber(known) or 0)
+    end
+  end
 end

@@ -4,7 +4,7 @@
 -- group of the quick way: now), late = messages that come too late, refused = the marks of what
 -- was refused}.
 --+ append/message
---+ head_of
+--+ record
 --+ append/arrival
 --+ append/fate
 --+ memory/note_again

@@ -1,12 +1,26 @@
--- read: the records of a claimed group, as far as they may be handled now and fit. They are read
--- in growing steps, so that large bodies are not read far past max_bytes. Scores are read with the
--- members only from where a message was seen whose score is not its stamp (flag A): writing them
--- as text takes Redis 7 a fifth of a claim. A claim has one `taken` for all its groups: {records,
+-- read: the records of a claimed group, as far as they may be handled now and fit. They are read in
+-- growing steps, so that large bodies are not read far past max_bytes. Scores are read with the
+-- members only from where a message was seen whose score is not its stamp (flag A): writing them as
+-- text takes Redis 7 a fifth of a claim. A claim has one `taken` for all its groups: {records,
 -- bytes = how much room is left, max_bytes, is_scored, ids = one table for all reads}.
 --+ opens_at
---+ claim/bumped
---+ claim/range_of
 local byte = string.byte
+
+-- One attempt more: the consumer that held this head alone is gone.
+local function bumped(body, id, record)
+  local attempts = math.min((tonumber(sub(record, 17, 20)) or 0) + 1, 9999)
+  record = sub(record, 1, 16) .. fmt('%04d', attempts) .. sub(record, 21)
+  call('HSET', body, id, record)
+  return record
+end
+
+-- The members of a group in order, from its head on. A group in progress: [member, ...] where
+-- stride is 1, [member, score, ...] where it is 2; or its error.
+local function range_of(order, last, is_scored)
+  local to = last == 0 and '0' or last
+  if is_scored then return pcall('ZRANGE', order, '0', to, 'WITHSCORES'), 2 end
+  return pcall('ZRANGE', order, '0', to), 1
+end
 
 -- `head`: {order, last, body, range, stride, mark, is_bumped}. Appends to the records that were
 -- taken; returns how many of this group, and as opens_at does when the head may be handled.

@@ -1,6 +1,5 @@
 -- behind: what a script says of a message that ended behind a failure: how, and with which error.
---+ failure/failure_of
---+ failure/first_of
+--+ failure
 --+ history/ended
 local function clean(word)
   local text = tostring(word or ''):gsub('%c', ' ')

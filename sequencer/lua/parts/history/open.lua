@@ -1,12 +1,11 @@
 -- open: history says what became of messages that ended, in buckets of time: `histories` (zset:
--- bucket -> its end, us), and of each bucket a hash `history:BUCKET` (group, newline, id -> what
--- became of it). A bucket is named by its beginning. It is over after a 24th of the window, or with
--- a 24th of the cap; so what is dropped is a 24th, whatever the policy was. `memory` has the bucket
--- that is written into, its end, when the oldest is to be dropped, and whether it has bodies:
--- history:open, history:end, history:due, history:bodies. With bodies there is a second hash,
--- `history:BUCKET:bodies` (group, newline, id -> what a dead letter keeps: score, newline, failure,
--- newline, record; newline, group, newline, id -> the stamp of one that ran again, and its new id).
--- A full server takes no bodies: consumers are to drain it.
+-- bucket -> its end, us), and of each a hash `history:BUCKET` (group, newline, id -> what became of
+-- it), named by its beginning. A bucket is over after a 24th of the window, or with a 24th of the
+-- cap; so what is dropped is a 24th. `memory` has of the open one name and end, when the oldest is
+-- to be dropped, and whether it has bodies (history:open, :end, :due, :bodies). Bodies are in a
+-- second hash, `history:BUCKET:bodies`: the same field -> what a dead letter keeps; with a newline
+-- before it -> stamp and new id of one that ran again. A full server takes none: consumers are to
+-- drain it.
 --+ history/listed
 local PARTS = 24
 

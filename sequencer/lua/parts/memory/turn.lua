@@ -1,6 +1,5 @@
--- turn: a new generation begins where the last one is over; before adding. Others may have written
--- these times: one that is no number counts as none, since the messages are removed by now, and an
--- error would leave one half of that done. Says whether one began.
+-- turn: a new generation begins where the last one is over; before adding. Times that others wrote
+-- count as none: the messages are removed by now. Says whether one began.
 --+ memory/fresh
 local function turn(name, window, cap, size)
   if fresh[name] and fresh[name] < cap then return false end

@@ -1,5 +1,39 @@
--- count: what a failure of an outage counts for.
---+ outage/opens
+-- count: what a failure of an outage counts for. Enough of them hold the shard back: within 10 s at
+-- least 5, of at least 3 groups, and more than the messages handled meanwhile. None counts an
+-- attempt; but a group's 10th in a row, and those behind it, are failures like others while nothing
+-- holds the shard back, if the shard handled something since the first: they are the group's own.
+-- Its failure begins with how many in a row, and how many messages the shard had handled at the
+-- first; behind that, whether they are its own: then the next one counts an attempt of a step.
+local WINDOW_US, FAILURES, GROUPS = 10000000, 5, 3
+
+local function is_in(list, word)
+  for _, one in ipairs(list) do
+    if one == word then return true end
+  end
+  return false
+end
+
+-- Notes this failure; the us since when where it is the one that makes them enough, else nil.
+local function opens(group, handled)
+  local kept = call('HMGET', outage, 'since_us', 'failures', 'handled', 'groups')
+  local since, count = tonumber(kept[1] or nil), tonumber(kept[2] or 0)
+  local before = tonumber(kept[3] or 0)
+  local groups = {}
+  if since and now >= since and now - since <= WINDOW_US then
+    groups = cjson.decode(kept[4] or '[]')
+  else
+    since, count, before = now, 0, handled
+  end
+  count = count + 1
+  if #groups < GROUPS and not is_in(groups, group) then
+    groups[#groups + 1] = group
+  end
+  call('HSET', outage, 'since_us', fmt('%.0f', since), 'failures', count, 'handled', before,
+    'groups', cjson.encode(groups))
+  if count < FAILURES or #groups < GROUPS or count <= handled - before then return nil end
+  return since
+end
+
 local IN_A_ROW = 10
 local SECOND = 1000000
 

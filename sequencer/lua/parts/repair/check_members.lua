@@ -5,7 +5,6 @@
 -- broken.
 --+ repair/is_enough
 --+ record
---+ head_of
 local function check_member(order, body, member, score, record, clock, tell)
   local stamp, id = sub(member, 1, 16), sub(member, 17)
   local is_own = stamp:match('^%d+$') and sub(record, 1, 16) == stamp
