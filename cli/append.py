@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import typer
+from rich import progress
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..client import Sequencer
 from ..errors import ConfigurationError, InvalidMessage, OutcomeUnknown, QueueFull, ServerError
@@ -35,7 +34,7 @@ from .app import (
     option,
 )
 from .declared import takes
-from .lines import GZIP, CsvInput, parse, unpacked
+from .lines import CsvInput, parse
 from .queues import names_of_queues, new_queue_said
 from .render import print_json
 from .tally import LINES, Interruption, OnError, Tally, say_rest
@@ -49,15 +48,13 @@ CALL_BYTES = 1024 * 1024
 def append(
     ctx: typer.Context,
     queue: QueueArgument,
-    file: Annotated[str, typer.Argument(help="NDJSON or .csv file, gzipped or not; - for standard input.")] = "-",
+    file: Annotated[str, typer.Argument(help="NDJSON or .csv file; - for standard input.")] = "-",
     form: Annotated[
-        Literal["ndjson", "csv"] | None,
-        call_option("--input", help="Format; without it, .csv files are CSV."),
+        Literal["ndjson", "csv"] | None, call_option("--input", help="Format; without it, .csv files are CSV.")
     ] = None,
     on_error: Annotated[OnError, option("--on-error", help="At a bad line.")] = "stop",
     chunk: Annotated[
-        int,
-        call_option("--chunk", min=1, max=1000, help="Lines in one round trip; never more than 1 MiB."),
+        int, call_option("--chunk", min=1, max=1000, help="Lines in one round trip; never more than 1 MiB.")
     ] = LINES,
     replace: Annotated[
         bool, call_option("--replace", help="Take the place of a pending message with the same id.")
@@ -90,7 +87,7 @@ def append(
         is_envelope = tally.fields.group_by is None
         lines: Iterator[tuple[int, Any]] = _ndjson(source)
         read: Callable[[Any], Any] = partial(parse, is_envelope=is_envelope)
-        if form == "csv" or (form is None and file.lower().removesuffix(".gz").endswith(".csv")):
+        if form == "csv" or (form is None and file.lower().endswith(".csv")):
             if is_envelope:
                 raise ConfigurationError("a CSV needs --group-by, which names the columns that make the group")
             rows = CsvInput(source, tally.fields.score_by, client.options.max_body_bytes)
@@ -199,29 +196,15 @@ def _say_counts(tally: Tally, elapsed_s: float, as_json: bool) -> None:
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[Iterator[bytes]]:
+def _opened(file: str) -> Iterator[BinaryIO]:
     if file == "-":
-        yield (
-            _with_progress(unpacked(sys.stdin.buffer), None)
-            if sys.stderr.isatty() and not sys.stdin.isatty()
-            else unpacked(sys.stdin.buffer)
-        )
+        yield sys.stdin.buffer
         return
+    screen: dict[str, Any] = {"console": Console(stderr=True), "transient": True, "disable": not sys.stderr.isatty()}
     try:
-        stream, size = open(file, "rb"), Path(file).stat().st_size  # noqa: SIM115
+        opened = progress.open(file, "rb", description="appending", **screen)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         said = error.strerror if isinstance(error, OSError) else error
         raise typer.BadParameter(f"{file}: {said}", param_hint="FILE") from error
-    with stream:
-        is_packed = stream.peek(len(GZIP)).startswith(GZIP)  # then nobody knows how much it will be
-        lines = unpacked(stream)
-        yield _with_progress(lines, None if is_packed else size) if sys.stderr.isatty() else lines
-
-
-def _with_progress(lines: Iterator[bytes], size: int | None) -> Iterator[bytes]:
-    columns = (TextColumn("appending"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("appending", total=size)
-        for line in lines:
-            progress.advance(task, len(line))
-            yield line
+    with opened as stream:
+        yield stream

@@ -157,7 +157,7 @@ def _end_at_signals(status: int) -> None:
 
 
 def _say_started(config: WorkerConfig, processes: int, server: str) -> None:
-    texts = {name: ",".join(value) if isinstance(value, tuple) else value for name, value in config.settings.items()}
+    texts = {name: ",".join(value) if isinstance(value, list) else value for name, value in config.settings.items()}
     given = [f"{name}={text}" for name, text in texts.items()]
     app = f"{config.handles} with {', '.join(given)}" if given else config.handles
     emit_of_service(

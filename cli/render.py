@@ -213,11 +213,10 @@ def letter_table(letters: list[DeadLetter]) -> Table:
     return rows
 
 
-def policy_table(policy: dict[str, Any], was: dict[str, Any]) -> Table:
-    rows = table("policy", "value", *(["was"] if was else []))
+def policy_table(policy: dict[str, Any]) -> Table:
+    rows = table("policy", "value")
     for name, value in policy.items():
-        old = [_policy_text(name, was[name]) if name in was else ""] if was else []
-        rows.add_row(*cells(name, _policy_text(name, value), *old))
+        rows.add_row(*cells(name, _policy_text(name, value)))
     return rows
 
 

@@ -1,10 +1,8 @@
 """What an operation may ask of the network. An operation awaits a Net and other operations, and nothing else. Pure.
 
 An operation is a coroutine that is written once: the blocking client class finishes it with one `send`, since the
-methods of a blocking net never suspend. An awaited net exists as a fault test (`tests/support/awaited_net.py`). Both
-repeat
-calls by the same rules and raise the same errors: ServerUnavailable (its `maybe_sent` says whether the calls may have
-run), ServerNotUsable, QueueFull, DataError.
+methods of a blocking net never suspend; an awaited net would need nothing else. A net repeats calls by its rules, and
+raises ServerUnavailable (its `maybe_sent` says whether the calls may have run), ServerNotUsable, QueueFull, DataError.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from benchmarks.__main__ import app
 from benchmarks.kit.rounds import Run, Turn, Work, in_turn, summarise, turns
 from benchmarks.kit.times import ServerClock, quantiles
 from benchmarks.load.workload import Planned, Spread, Workload
-from benchmarks.peers import installation, results, trials
+from benchmarks.peers import results, trials
 from benchmarks.peers.cells import Run as PeerRun
 from benchmarks.peers.cells import assess as assess_peer
 from benchmarks.peers.systems import ALL, BY_NAME
@@ -101,7 +101,7 @@ def test_wrong_use(words: str, says: str) -> None:
 
 # -- judges ---------------------------------------------------------------------------------------------------
 
-PLAN = list(Workload(Spread(2), 10, 1, seed=1).planned(0))
+PLAN: list[Any] = list(Workload(Spread(2), 10, 1, seed=1).planned(0))
 SENT = [row(one.group, one.id, float(one.number), one.number + 0.001, number=one.number) for one in PLAN]
 HANDLED = [row(one.group, one.id, one.number + 0.005, one.number + 0.1, f"c{one.group}") for one in PLAN]
 WORKLOAD = Workload(Spread(2), 10, 1, seed=1)
@@ -147,7 +147,7 @@ def test_a_peer_with_a_fault_has_no_rate(fault: str) -> None:
 
 def test_what_can_not_be_installed_is_left_out_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr(installation.shutil, "which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
     parameters = trials.usual(False, [ALL["sequencer"], ALL["groupmq"]], tmp_path, said.append)
     assert [system.name for system in parameters.systems] == ["sequencer"]
     assert said == ["groupmq is left out: node is not on PATH"]

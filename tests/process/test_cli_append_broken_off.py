@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import shlex
 import signal
@@ -54,13 +53,12 @@ def run_in_shell(cli: Cli, line: str, **environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("is_packed", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_a_full_server_is_said_with_the_first_line_not_stored_and_the_command_for_the_rest(
-    cli: Cli, own: EmbeddedServer, namespace: str, is_packed: bool
+    cli: Cli, own: EmbeddedServer, namespace: str
 ) -> None:
     """Lines without ids: one that is appended again would be a second message."""
-    name = "a b.gz" if is_packed else "a b"
-    (cli.directory / name).write_bytes(gzip.compress(lines(LINES).encode()) if is_packed else lines(LINES).encode())
+    name = "a b"
+    (cli.directory / name).write_text(lines(LINES))
     link = Link(Endpoint.from_url(own.url))
     with Sequencer("jobs", own.url, namespace=namespace) as seq:
         seq.connect()

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from ...consume.interruption import interrupts_allowed, interrupts_masked
 from ...consume.stop import Report, Stop, ignore
-from ...drain.effects import Handler
 from ...errors import (
     CommandFailed,
     CommandNotFound,
@@ -47,30 +46,6 @@ NOT_RUN = (126, 127)
 
 _PLAIN = r"[\w@%+:,./{}!-]"
 _FIRST_WORD = re.compile(rf"\s*((?:[A-Za-z_]\w*={_PLAIN}*\s+)*)(?!\d+[<>])({_PLAIN}+)(?=[\s;&|<>]|$)(?!\s*\()")
-
-
-def exec_handler(
-    command: str,
-    *,
-    stop: Stop | None = None,
-    report: Report = ignore,
-    redis_url: str | None = None,
-    timeout_s: float | None = None,
-) -> Handler:
-    """Runs a shell command for each message, its JSON line on standard input; a non-zero exit status is a failure.
-
-    The end of what it wrote to standard error is kept with the failure. When the consumer is told to stop now, the
-    command and what it started are killed first, so that it can't go on beside its successor. A consumer that is
-    killed outright can't do that: `report` tells the supervisor which group to kill then, and on Linux the kernel
-    kills the command. (`token` in the JSON tells the two apart all the same.)
-
-    A command that is ended by a signal about when `stop` is asked for, and one that can't be run at a consumer's first
-    message, are no failures: StopConsuming. One that runs longer than `timeout_s` is ended by SIGTERM, and what is left
-    of its process group after ENDING_S by SIGKILL: HandlerTimeout.
-
-    The command gets our environment without SEQUENCER_REDIS, which may hold a password; `redis_url` is given to it so.
-    """
-    return _Command(command, stop, report, redis_url, timeout_s)
 
 
 def check_command(command: str) -> None:
@@ -128,11 +103,29 @@ class _End(NamedTuple):
     """Our signal, where its time was over; or ""."""
 
 
-class _Command:
-    """The handler. It knows whether it has run a command yet."""
+class ExecHandler:
+    """Runs a shell command for each message, its JSON line on standard input; a non-zero exit status is a failure.
+
+    The end of what it wrote to standard error is kept with the failure. When the consumer is told to stop now, the
+    command and what it started are killed first, so that it can't go on beside its successor. A consumer that is
+    killed outright can't do that: `report` tells the supervisor which group to kill then, and on Linux the kernel
+    kills the command. (`token` in the JSON tells the two apart all the same.)
+
+    A command that is ended by a signal about when `stop` is asked for, and one that can't be run at a consumer's first
+    message, are no failures: StopConsuming. One that runs longer than `timeout_s` is ended by SIGTERM, and what is left
+    of its process group after ENDING_S by SIGKILL: HandlerTimeout.
+
+    The command gets our environment without SEQUENCER_REDIS, which may hold a password; `redis_url` is given to it so.
+    """
 
     def __init__(
-        self, command: str, stop: Stop | None, report: Report, redis_url: str | None, timeout_s: float | None
+        self,
+        command: str,
+        *,
+        stop: Stop | None = None,
+        report: Report = ignore,
+        redis_url: str | None = None,
+        timeout_s: float | None = None,
     ) -> None:
         self._environment = {name: value for name, value in os.environ.items() if name != REDIS_VARIABLE}
         self._environment |= {} if redis_url is None else {REDIS_VARIABLE: redis_url}
