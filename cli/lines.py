@@ -14,17 +14,6 @@ import orjson
 from ..errors import InvalidMessage
 from ..texts.words import many
 
-MARKS = {
-    b"\xef\xbb\xbf": "begins with a byte order mark (BOM); save the file as UTF-8 without it",
-    b"\xff\xfe": "is UTF-16; save the file as UTF-8",
-    b"\xfe\xff": "is UTF-16; save the file as UTF-8",
-}
-"""What editors write before a text, and what to do about it."""
-OPENED = {
-    b"{": "; convert the file: jq -c . FILE",
-    b"[": "; convert the file: jq -c '.[]' FILE",
-}
-"""The first line of a JSON file that is not NDJSON, and what to do about it."""
 _MAYBE_LARGE = re.compile(rb"[0-9]{19}")
 """What a number of more than 64 bits has; so has an id of 19 digits, which is no reason to refuse a line."""
 LARGEST, SMALLEST = 2**64 - 1, -(2**63)
@@ -41,22 +30,18 @@ def parse(line: bytes, *, is_envelope: bool) -> Any:
 
     Of a line that `consume` printed, these arguments.
     """
-    for mark, said in MARKS.items():
-        if line.startswith(mark):
-            raise ValueError(said)
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:  # its own text counts lines, of which this is one
         last = len(error.doc.rstrip())  # of a line that is no UTF-8 there is no text
         at = f", at column {max(1, min(error.pos + 1, last))}" if last else ""
-        hint = OPENED.get(line.strip(), "")
-        raise ValueError(f"not JSON: {error.msg}{at}{hint}") from None
+        raise ValueError(f"not JSON: {error.msg}{at}; a line is one value (jq -c . FILE)") from None
     if _MAYBE_LARGE.search(line) and (large := next(_large_numbers(line), None)) is not None:
         raise ValueError(f'{large} has more than 64 bits, and would lose digits; write it as text: "{large}"')
     if isinstance(value, dict) and value.keys() - {"headers"} == PRINTED:
         return {name: field for name, field in value.items() if name not in OF_CONSUMER}
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        raise ValueError(f"is an array{OPENED[b'[']}")
+        raise ValueError("is an array; a line is one message (jq -c '.[]' FILE)")
     if is_envelope and not (isinstance(value, dict) and "body" in value):
         raise ValueError(
             "must be an object with 'body' and 'group', or say which fields of it are the group: --group-by"

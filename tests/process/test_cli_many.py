@@ -82,12 +82,6 @@ def test_many_are_resumed_and_a_rerun_has_nothing_to_do(cli: Cli, stuck: Sequenc
     assert stuck.consume(lambda message: None, until_empty=True).handled == 10
 
 
-def test_an_answer_that_no_parked_group_waits_for_is_said(cli: Cli, stuck: Sequencer) -> None:
-    done = cli.call("resume", "jobs", "--error", "Lookup*", "--again", "charge")
-    assert done.returncode == 1
-    assert done.stdout.startswith("no parked group fits; there are: 5 parked groups")
-
-
 def test_groups_that_are_left_are_said_with_status_1(cli: Cli, make: Callable[..., Sequencer]) -> None:
     seq = make(sequence=True, gap_timeout=0.01)
     seq.append(9, group="gap", score=9)
@@ -115,20 +109,14 @@ def test_skipped_heads_become_dead_letters_or_are_discarded(cli: Cli, stuck: Seq
     assert json_of(cli, "skip", "jobs", "--all", "--discard", "--yes")["chosen"] == 0
 
 
-def test_heads_that_were_skipped_by_time_go_back_with_all_others_and_that_is_said(
-    cli: Cli, stuck: Sequencer, namespace: str
-) -> None:
-    said = cli.call("skip", "jobs", "--since", "1h").stderr
-    back = f"sequencer dead redrive jobs --all --namespace {namespace}"
-    assert said == f"this puts all dead letters of the queue back, not these alone: {back}\n"
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("resume", "jobs"), "error: say which: the parts of one group, or --all, --error or --since for many"),
         (("resume", "jobs", "g", "1", "--all"), "error: the parts of a group are given together with --all"),
         (("resume", "jobs", "--all", "--error", "x"), "error: --all is for every parked group; leave it out, or"),
+        (("skip", "jobs", "--all", "--dead-letter", "--discard", "--yes"), "--dead-letter keeps what --discard throws"),
+        (("resume", "jobs", "--all", "--outage"), "--all is not for --outage"),
         (("resume", "jobs", "g", "1", "--rate", "5"), "error: --rate is for many groups; leave it out"),
         (("resume", "jobs", "--since", "10 weeks"), "'10 weeks' must be a number of seconds, or text like"),
         (("resume", "jobs", "--all", "--rate", "0"), "error: rate=0.0 must be a number of groups a second"),
@@ -200,41 +188,6 @@ def test_parked_groups_are_counted_by_error(cli: Cli, stuck: Sequencer, namespac
     assert [line.split() for line in table.splitlines()[1:]] == [["ValueError", "3"], ["LookupError", "2"]]
     assert f"sequencer resume jobs --error LookupError --namespace {namespace}\n" in commands
     assert "sequencer resume jobs --all" in cli.call("parked", "jobs", "--limit", "1").stdout
-
-
-def test_the_end_of_a_run_names_what_fixes_all(cli: Cli, stuck: Sequencer, namespace: str) -> None:
-    done = cli.run("consume", "jobs", "--until-empty")
-    assert done.returncode == 4
-    assert done.stderr.endswith(f": sequencer parked jobs --by-error --namespace {namespace}\n")
-    stuck.resume_many(everything=True)
-    done = cli.run("consume", "jobs", "--exec", "false", "--max-attempts", 1, "--until-empty")
-    alike = f"sequencer resume jobs --error CommandFailed --namespace {namespace}"
-    assert f"; or all that are parked by CommandFailed: {alike}" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("skip", "jobs", "--all", "--dead-letter", "--discard", "--yes"), "--dead-letter keeps what --discard throws"),
-        (("resume", "jobs", "--all", "--outage"), "--all is not for --outage"),
-        (("resume", "jobs", "--all", "--error", "X"), "--all is for every parked group; leave it out"),
-        (("skip", "jobs", "--all", "--since", "1h"), "--all is for every parked group; leave it out"),
-    ],
-)
-def test_choices_that_contradict_each_other_are_refused(
-    cli: Cli, make: Callable[..., Sequencer], words: tuple[str, ...], said: str
-) -> None:
-    make().append({}, "a")
-    done = cli.call(*words)
-    assert done.returncode == 2
-    assert said in done.stderr
-
-
-def test_a_variable_without_a_value_is_refused(cli: Cli, make: Callable[..., Sequencer]) -> None:
-    make().append({}, "a")
-    done = cli.call("consume", "jobs", "--until-empty", SEQUENCER_APP="")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "SEQUENCER_APP is empty; give it a value, or unset it" in done.stderr
 
 
 def test_ctrl_c_says_how_far_it_came_and_the_same_command_goes_on(cli: Cli, stuck: Sequencer) -> None:

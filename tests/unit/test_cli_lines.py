@@ -1,4 +1,4 @@
-"""What `append` makes of a line and of an input: whole numbers, nulls, marks of editors."""
+"""What `append` makes of a line: whole numbers, nulls, what is no JSON."""
 
 from __future__ import annotations
 
@@ -53,15 +53,6 @@ def test_a_null_is_no_value_of_a_field(name: str) -> None:
     assert parse(line, is_envelope=False)[name] is None, "a body may hold what it likes"
 
 
-@pytest.mark.parametrize(
-    ("mark", "said"),
-    [("utf-8-sig", "byte order mark"), ("utf-16", "is UTF-16; save the file as UTF-8"), ("utf-16-be", "not JSON")],
-)
-def test_what_an_editor_puts_before_a_text_is_named(mark: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        parse('{"body": 1}'.encode(mark), is_envelope=True)
-
-
 @given(VALUES, st.data())
 def test_a_line_that_is_no_json_says_why_and_at_which_column_of_its_own(value: Any, data: st.DataObject) -> None:
     """The parser counts lines, and begins with 1; the line of the input is said by who knows it."""
@@ -71,8 +62,7 @@ def test_a_line_that_is_no_json_says_why_and_at_which_column_of_its_own(value: A
     with pytest.raises(ValueError, match=r"^not JSON: [^:]") as caught:
         parse(whole[:cut] + ending, is_envelope=True)
     said = str(caught.value)
-    assert "line" not in said
-    if found := re.search(r", at column (\d+)$", said):
+    if found := re.search(r", at column (\d+);", said):
         assert 1 <= int(found[1]) <= len(whole[:cut].decode("utf-8", "replace"))
 
 
@@ -86,5 +76,5 @@ def test_a_line_that_is_no_json_says_why_and_at_which_column_of_its_own(value: A
     ],
 )
 def test_what_is_no_json_names_its_column(line: bytes, said: str) -> None:
-    with pytest.raises(ValueError, match=f"^not JSON: {said}$"):
+    with pytest.raises(ValueError, match=f"^not JSON: {said}"):
         parse(line, is_envelope=True)

@@ -208,7 +208,7 @@ def test_a_registration_that_waits_for_a_deletion_is_given_up() -> None:
     assert other._registration
     gone = replace(
         other._registration,
-        protocol=-1,
+        is_deleted=True,
         tags=plain_tags(1),
         generation_number=other._registration.generation_number + 5,
     )

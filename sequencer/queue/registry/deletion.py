@@ -17,7 +17,7 @@ from ...errors import ConfigurationError, SequencerError, ServerUnavailable
 from ...settings.options import MAX_SHARDS, QueueOptions
 from ...store.keys import ShardKeys, consumer_name, index_key, registry_key, shard_keys
 from ...store.record import owner_of
-from ...store.registration import DELETED, PROTOCOL, Registration, of_shard, plain_tags, registered
+from ...store.registration import Registration, of_shard, plain_tags, registered
 from ...store.replies import Reading, field_texts, scanned, text, texts
 from ...values.views import Usage
 from ..session import Session
@@ -69,7 +69,7 @@ async def find_shards(alone: Alone, options: QueueOptions) -> Registration | Non
         policy = field_texts(shard)
         there = registered(field_texts(fields)) or of_shard(policy)
     if there is None and (has_keys or await _is_listed(alone, options)):
-        return Registration(PROTOCOL, 0, 0, plain_tags(options.shards or 1), {})
+        return Registration(0, 0, plain_tags(options.shards or 1), {})
     return there
 
 
@@ -149,7 +149,7 @@ async def _close(net: Net, alone: Alone, options: QueueOptions, there: Registrat
             seen = registered(field_texts(fields))
         if seen is None or not seen.is_deleted or seen.generation_number < least:
             least = max(least, seen.generation_number if seen else 0)
-            wanted = replace(seen or there, protocol=DELETED, generation_number=least, version=0)
+            wanted = replace(seen or there, is_deleted=True, generation_number=least, version=0)
             (seen,) = await ask(alone, [register(registry, seen, wanted, is_new=True)])
         if seen is not None and seen.is_deleted:
             shards = [shard_keys(options.namespace, options.queue, tag) for tag in seen.tags]

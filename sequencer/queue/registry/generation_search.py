@@ -28,7 +28,7 @@ from ...settings.body_fields import BODY_FIELDS, BodyFields, merge_fields, read_
 from ...settings.options import QueueOptions
 from ...settings.policy import merge_policy, read_policy
 from ...store.keys import ShardKeys, index_key, registry_key, shard_keys
-from ...store.registration import INDEX_WORD, PROTOCOL, Registration, of_shard, plain_tags, registered
+from ...store.registration import INDEX_WORD, Registration, of_shard, plain_tags, registered
 from ...store.replies import Reading, field_texts
 from ...texts.events import Event, event, log_event
 from ...values.checks import near_name
@@ -165,7 +165,7 @@ class GenerationSearch:
             return True, None
         if seen.has_clock:
             raise DataError("registration_lost", queue=options.queue, namespace=options.namespace)
-        new = Registration(PROTOCOL, least, 0, plain_tags(options.shards or 1), {})
+        new = Registration(least, 0, plain_tags(options.shards or 1), {})
         new = replace(new, policy=self._merged(new))
         await self._register(None, new, is_new=True)
         self._is_new = True
