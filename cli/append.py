@@ -83,7 +83,7 @@ def append(
         known = names_of_queues(client)
         if known is None or queue in known:  # else its first good line makes it: the name may be a typo
             client.connect()
-        tally.fields = merge_fields(queue, client.fields, asked, is_used=False)
+        tally.fields = merge_fields(queue, client.fields, asked)
         is_envelope = tally.fields.group_by is None
         lines: Iterator[tuple[int, Any]] = _ndjson(source)
         read: Callable[[Any], Any] = partial(parse, is_envelope=is_envelope)

@@ -3,8 +3,6 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -18,9 +16,8 @@ import pytest
 from sequencer import Message
 from sequencer.errors import CommandFailed
 from sequencer.processes.handlers import pipes
-from sequencer.processes.handlers.exec import ExecHandler, _kill_with_parent_words
+from sequencer.processes.handlers.exec import ExecHandler
 from sequencer.processes.handlers.message_line import message_line
-from sequencer.testing import wait_until
 
 NO_MORE = not hasattr(signal, "SIGRTMIN")
 PATIENCE_S = 30.0
@@ -232,31 +229,3 @@ def test_the_supervisor_is_told_of_its_group_while_it_runs(tmp_path: Path, comma
         ExecHandler(f"{waits}; {command}", report=report)(LARGE)
     pid = int((tmp_path / "pid").read_text())
     assert told == [{"event": "command", "pgid": pid}, {"event": "command", "pgid": None}]
-
-
-@pytest.mark.slow
-def test_the_kernel_kills_it_when_its_consumer_is_killed(tmp_path: Path) -> None:
-    if not _kill_with_parent_words():
-        pytest.skip("there is no setpriv that can do that")
-    source = f"from tests.unit.test_exec import *; ExecHandler('echo $$ > {tmp_path}/pid; exec sleep 600')(LARGE)"
-    consumer = subprocess.Popen([sys.executable, "-c", source])
-    try:
-        pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), PATIENCE_S))
-    finally:
-        consumer.kill()
-        consumer.wait()
-    state = Path(f"/proc/{pid}/stat")
-    wait_until(lambda: not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z", PATIENCE_S)
-
-
-@pytest.mark.parametrize("program", ["#!/bin/sh\nexit 1\n", "#!/nosuch\n", None])
-def test_it_runs_without_what_the_kernel_is_told_by(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str | None
-) -> None:
-    """As BusyBox's setpriv, which knows no --pdeathsig; one that can't be run; or there is none."""
-    if program:
-        (tmp_path / "setpriv").write_text(program)
-        (tmp_path / "setpriv").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CommandFailed, match=r"exit status 3$"):
-        ExecHandler("exit 3")(LARGE)

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from typing import NamedTuple
@@ -60,35 +58,13 @@ def check_command(command: str) -> None:
     found = _FIRST_WORD.match(command)
     if not found or "PATH=" in found[1]:
         return
-    words = [SHELL, "-c", 'command -v -- "$1"', "sh", found[2]]
+    words, nothing = [SHELL, "-c", 'command -v -- "$1"', "sh", found[2]], subprocess.DEVNULL
     try:
-        status = _run_silently(words)
+        status = subprocess.run(words, stdin=nothing, stdout=nothing, stderr=nothing, check=False).returncode
     except OSError as error:
         raise HandlerNotFound(f"a command for each message needs {SHELL}: {error.strerror}") from error
     if status:
         raise HandlerNotFound(f"there is no command {found[2]!r}, the first word of {command!r}")
-
-
-def _run_silently(words: list[str]) -> int:
-    nothing = subprocess.DEVNULL
-    return subprocess.run(words, stdin=nothing, stdout=nothing, stderr=nothing, check=False).returncode
-
-
-def _kill_with_parent_words() -> list[str]:
-    """The words before a command by which the kernel kills it when its consumer ends; none where that can't be had.
-
-    It takes 0.9 ms for each command, beside 0.7 ms for the shell. (Python's own way would be a `preexec_fn`, which is
-    not safe beside threads.) What counts is the end of the thread that starts the command, and only the shell is
-    killed: the rest of its group is left to the supervisor.
-    """
-    program = shutil.which("setpriv") if sys.platform == "linux" else None
-    if not program:
-        return []
-    words = [program, "--pdeathsig", "KILL", "--"]
-    try:
-        return [] if _run_silently([*words, SHELL, "-c", ":"]) else words
-    except OSError:
-        return []
 
 
 class _End(NamedTuple):
@@ -108,8 +84,8 @@ class ExecHandler:
 
     The end of what it wrote to standard error is kept with the failure. When the consumer is told to stop now, the
     command and what it started are killed first, so that it can't go on beside its successor. A consumer that is
-    killed outright can't do that: `report` tells the supervisor which group to kill then, and on Linux the kernel
-    kills the command. (`token` in the JSON tells the two apart all the same.)
+    killed outright can't do that: `report` tells the supervisor which group to kill then. (Where that is killed at the
+    same time, the command goes on: `token` in the JSON tells the two apart.)
 
     A command that is ended by a signal about when `stop` is asked for, and one that can't be run at a consumer's first
     message, are no failures: StopConsuming. One that runs longer than `timeout_s` is ended by SIGTERM, and what is left
@@ -130,7 +106,7 @@ class ExecHandler:
         self._environment = {name: value for name, value in os.environ.items() if name != REDIS_VARIABLE}
         self._environment |= {} if redis_url is None else {REDIS_VARIABLE: redis_url}
         self._command, self._stop, self._report, self._timeout_s = command, stop, report, timeout_s
-        self._words = [*_kill_with_parent_words(), SHELL, "-c", command]
+        self._words = [SHELL, "-c", command]
         self._output = StderrRelay()
         self._is_first = True
 
