@@ -6,13 +6,13 @@ import inspect
 import os
 import signal
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
 from ..client import Sequencer
 from ..errors import ConfigurationError, shown
-from ..processes.logs import FORMATS, LogOptions, configure
+from ..processes.logs import Format, LogOptions, configure
 from ..texts.commands import name_server
 from ..values.durations import seconds
 from ..values.version import VERSION
@@ -115,6 +115,16 @@ OptionalGroupArgument = Annotated[
 IdOption = Annotated[str, call_option("--id", help="Id of the message.", show_default=False)]
 
 
+def dressed(call: Callable[..., Any], function: Callable[..., Any], shown: list[inspect.Parameter]) -> Any:
+    """`call` under the name and the text of another function, with these parameters on the command line."""
+    call.__name__, call.__doc__, call.__module__ = function.__name__, function.__doc__, function.__module__
+    call.__annotations__ = {one.name: one.annotation for one in shown}
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    signature = inspect.Signature([one.replace(kind=keyword) for one in shown])
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call
+
+
 def queue_command(of: typer.Typer, name: str | None = None) -> Callable[[FunctionT], FunctionT]:
     """Register a command that looks at one queue, or operates it: it gets a client of a queue that is there.
 
@@ -131,12 +141,7 @@ def queue_command(of: typer.Typer, name: str | None = None) -> Callable[[Functio
 
         _, *own, json = inspect.signature(function, eval_str=True).parameters.values()
         queue, *server, _ = inspect.signature(command, eval_str=True).parameters.values()
-        shown = [queue, *own, *server, json]
-        command.__name__, command.__doc__ = function.__name__, function.__doc__
-        command.__module__ = function.__module__
-        command.__annotations__ = {one.name: one.annotation for one in shown}
-        command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-        of.command(name)(command)
+        of.command(name)(dressed(command, function, [queue, *own, *server, json]))
         return function
 
     return register
@@ -146,12 +151,6 @@ def is_of_call(ctx: typer.Context, name: str) -> bool:
     """Whether the call itself gives a parameter its value."""
     source = ctx.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
-
-
-def is_of_variable(ctx: typer.Context, parameter: str) -> bool:
-    """Whether a variable of the environment gave the value of a parameter, and not the call."""
-    source = ctx.get_parameter_source(parameter)
-    return source is not None and source.name == "ENVIRONMENT"
 
 
 def _version(is_asked: bool) -> None:
@@ -177,21 +176,20 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    log_level: Annotated[str, option("--log-level", help="DEBUG, INFO, WARNING or ERROR.")] = "WARNING",
-    log_format: Annotated[str, option("--log-format", help="text, or json: one object a line.")] = "text",
+    log_level: Annotated[
+        Literal["DEBUG", "INFO", "WARNING", "ERROR"],
+        option("--log-level", case_sensitive=False, help="The least that is logged."),
+    ] = "WARNING",
+    log_format: Annotated[
+        Format, option("--log-format", case_sensitive=False, help="text, or json: one object a line.")
+    ] = "text",
 ) -> None:
     if ctx.invoked_subcommand != "run":
         hear_hangups()
     for variable in FILLED:
         if os.environ.get(variable) == "":
             raise ConfigurationError(f"{variable} is empty; give it a value, or unset it")
-    level = log_level.upper()
-    if level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
-        raise typer.BadParameter(f"{log_level!r} is not DEBUG, INFO, WARNING or ERROR", param_hint="--log-level")
-    chosen = next((one for one in FORMATS if one == log_format.lower()), None)
-    if chosen is None:
-        raise typer.BadParameter(f"{log_format!r} is not text or json", param_hint="--log-format")
-    ctx.obj = LogOptions(level, chosen)
-    configure(level, chosen)
+    ctx.obj = LogOptions(log_level, log_format)
+    configure(log_level, log_format)
     if ctx.invoked_subcommand not in ("consume", "run"):  # those look at an application first
         hear_interrupts()

@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import typer
+from rich import progress
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..client import Sequencer
 from ..errors import ConfigurationError, InvalidMessage, OutcomeUnknown, QueueFull, ServerError
@@ -35,10 +34,10 @@ from .app import (
     option,
 )
 from .declared import takes
-from .lines import GZIP, CsvInput, parse, unpacked
+from .lines import CsvInput, parse
 from .queues import names_of_queues, new_queue_said
 from .render import print_json
-from .tally import LINES, Interruption, OnError, Tally, say_broken_off, say_interrupted, say_stopped
+from .tally import LINES, Interruption, OnError, Tally, say_rest
 
 CALL_BYTES = 1024 * 1024
 """Of lines in one call: so much is read before it is sent, and one line."""
@@ -49,15 +48,13 @@ CALL_BYTES = 1024 * 1024
 def append(
     ctx: typer.Context,
     queue: QueueArgument,
-    file: Annotated[str, typer.Argument(help="NDJSON or .csv file, gzipped or not; - for standard input.")] = "-",
+    file: Annotated[str, typer.Argument(help="NDJSON or .csv file; - for standard input.")] = "-",
     form: Annotated[
-        Literal["ndjson", "csv"] | None,
-        call_option("--input", help="Format; without it, .csv files are CSV."),
+        Literal["ndjson", "csv"] | None, call_option("--input", help="Format; without it, .csv files are CSV.")
     ] = None,
     on_error: Annotated[OnError, option("--on-error", help="At a bad line.")] = "stop",
     chunk: Annotated[
-        int,
-        call_option("--chunk", min=1, max=1000, help="Lines in one round trip; never more than 1 MiB."),
+        int, call_option("--chunk", min=1, max=1000, help="Lines in one round trip; never more than 1 MiB.")
     ] = LINES,
     replace: Annotated[
         bool, call_option("--replace", help="Take the place of a pending message with the same id.")
@@ -86,11 +83,11 @@ def append(
         known = names_of_queues(client)
         if known is None or queue in known:  # else its first good line makes it: the name may be a typo
             client.connect()
-        tally.fields = merge_fields(queue, client.fields, asked, is_used=False)
+        tally.fields = merge_fields(queue, client.fields, asked)
         is_envelope = tally.fields.group_by is None
         lines: Iterator[tuple[int, Any]] = _ndjson(source)
         read: Callable[[Any], Any] = partial(parse, is_envelope=is_envelope)
-        if form == "csv" or (form is None and file.lower().removesuffix(".gz").endswith(".csv")):
+        if form == "csv" or (form is None and file.lower().endswith(".csv")):
             if is_envelope:
                 raise ConfigurationError("a CSV needs --group-by, which names the columns that make the group")
             rows = CsvInput(source, tally.fields.score_by, client.options.max_body_bytes)
@@ -102,11 +99,11 @@ def append(
             if not (tally.refused or tally.problem):
                 client.connect()  # an input without a line makes it too: nothing in it was wrong
         except KeyboardInterrupt:
-            say_interrupted(tally, ctx, is_unknown=interruption.is_sending)
+            say_rest(tally, ctx, "interrupted", is_unknown=interruption.is_sending)
             _say_counts(tally, time.monotonic() - began, json)
             return interruption.status
         except (ServerError, QueueFull, OutcomeUnknown) as error:
-            say_broken_off(tally, ctx, error)
+            say_rest(tally, ctx, f"error: {error}", is_unknown=isinstance(error, OutcomeUnknown))
             _say_counts(tally, time.monotonic() - began, json)
             return SERVER
     return _summarize(client, tally, ctx, time.monotonic() - began, json)
@@ -169,7 +166,8 @@ def _some(numbered: Iterator[tuple[int, Any]], count: int) -> list[tuple[int, An
 
 def _summarize(client: Sequencer, tally: Tally, ctx: typer.Context, elapsed_s: float, as_json: bool) -> int:
     if tally.problem:
-        say_stopped(tally, ctx)
+        hint = "" if tally.end else "; --on-error skip leaves such lines out"
+        say_rest(tally, ctx, f"error: {tally.problem}{hint}")
         tally.refused += 1
     _say_counts(tally, elapsed_s, as_json)
     for count, fate in ((tally.dropped, "dropped"), (tally.dead, "made dead letters")):
@@ -198,29 +196,15 @@ def _say_counts(tally: Tally, elapsed_s: float, as_json: bool) -> None:
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[Iterator[bytes]]:
+def _opened(file: str) -> Iterator[BinaryIO]:
     if file == "-":
-        yield (
-            _with_progress(unpacked(sys.stdin.buffer), None)
-            if sys.stderr.isatty() and not sys.stdin.isatty()
-            else unpacked(sys.stdin.buffer)
-        )
+        yield sys.stdin.buffer
         return
+    screen: dict[str, Any] = {"console": Console(stderr=True), "transient": True, "disable": not sys.stderr.isatty()}
     try:
-        stream, size = open(file, "rb"), Path(file).stat().st_size  # noqa: SIM115
+        opened = progress.open(file, "rb", description="appending", **screen)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         said = error.strerror if isinstance(error, OSError) else error
         raise typer.BadParameter(f"{file}: {said}", param_hint="FILE") from error
-    with stream:
-        is_packed = stream.peek(len(GZIP)).startswith(GZIP)  # then nobody knows how much it will be
-        lines = unpacked(stream)
-        yield _with_progress(lines, None if is_packed else size) if sys.stderr.isatty() else lines
-
-
-def _with_progress(lines: Iterator[bytes], size: int | None) -> Iterator[bytes]:
-    columns = (TextColumn("appending"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("appending", total=size)
-        for line in lines:
-            progress.advance(task, len(line))
-            yield line
+    with opened as stream:
+        yield stream

@@ -37,7 +37,7 @@ from .app import (
     RedisOption,
     app,
     hear_interrupts,
-    is_of_variable,
+    is_of_call,
     option,
 )
 from .declared import takes
@@ -69,8 +69,8 @@ def consume(
     """
     if redis:
         os.environ["SEQUENCER_REDIS"] = redis
-    if "exec" in given and is_of_variable(ctx, "app"):
-        del given["app"]  # what the call says wins
+    if "exec" in given and not is_of_call(ctx, "app"):
+        given.pop("app", None)  # a variable names it: what the call says wins
     if not {"app", "exec"} & {*given}:
         if (found := app_from_project(Path.cwd())) is not None:
             given["app"] = found
@@ -157,7 +157,7 @@ def _end_at_signals(status: int) -> None:
 
 
 def _say_started(config: WorkerConfig, processes: int, server: str) -> None:
-    texts = {name: ",".join(value) if isinstance(value, tuple) else value for name, value in config.settings.items()}
+    texts = {name: ",".join(value) if isinstance(value, list) else value for name, value in config.settings.items()}
     given = [f"{name}={text}" for name, text in texts.items()]
     app = f"{config.handles} with {', '.join(given)}" if given else config.handles
     emit_of_service(

@@ -10,7 +10,7 @@ import typer
 
 from ..client import Sequencer
 from ..errors import ConfigurationError, MessageNotFound
-from ..texts.commands import command, id_option
+from ..texts.commands import command
 from ..texts.words import many, moment, named, plain
 from ..values.checks import check_rate
 from ..values.views import DeadLetter, Redriven, as_json
@@ -25,7 +25,7 @@ from .app import (
     call_option,
     queue_command,
 )
-from .many import ByErrorOption, DryRunOption, YesOption, confirm, say_errors, say_unfit
+from .many import ByErrorOption, DryRunOption, YesOption, confirm, say_errors
 from .render import console, fields_table, group_words, id_word, letter_table, number, print_either, print_json
 from .steps import AgainOption, AttemptOption, DoneOption, ResultOption, answers, attempts_of, question, show_steps
 
@@ -36,8 +36,6 @@ dead = typer.Typer(
 )
 app.add_typer(dead, name="dead")
 
-NAMED = 10
-"""Of those that stay."""
 EVERYTHING = 10**9
 """As a limit: more than there are."""
 DeadLetterIdOption = Annotated[str | None, call_option("--id", help="Only those with this id.", show_default=False)]
@@ -149,38 +147,27 @@ def redrive(
     if json:
         print_json({**as_json(redriven), "dry_run": False})
     elif not is_unfit:
-        _say_redriven(client.queue, client.options.namespace, redriven, everything=everything)
+        _say_redriven(client.queue, client.options.namespace, redriven)
     if is_unfit:
         return _status_of_unfit(client, "redriven", json)
     return FINE if redriven.redriven else GAVE_UP
 
 
-def _say_redriven(queue: str, namespace: str, done: Redriven, *, everything: bool) -> None:
+def _say_redriven(queue: str, namespace: str, done: Redriven) -> None:
     typer.echo(f"redriven {done.redriven:,}")
     why = {
-        "messages with their ids are pending again, and come in their stead": done.pending,
-        "messages with their ids were handled since, within dedup_window; to have one handled once more, append it "
-        "with --replace": done.handled,
-        "they died anew meanwhile; run this again": done.changed,
-        "a person has to say how a step ended; see: "
-        f"sequencer steps {queue} PART... --id ID; then add --done STEP or --again STEP": done.asked,
+        "a message with that id is pending again; --json lists them, and `dead purge` deletes them": done.pending,
+        "a message with that id was handled within dedup_window; append it with --replace, or `dead purge` deletes "
+        "it": done.handled,
+        "they died again meanwhile; run this again": done.changed,
+        "an operator has to answer for a step; see `steps`, and add --done STEP or --again STEP": done.asked,
     }
     for said, count in why.items():
         if count:
             typer.echo(f"left alone {many(count, 'dead letter')}: {said}")
-    needless = done.pending + done.handled  # they are named first
-    for position, (group, message_id) in enumerate(done.stayed[:NAMED]):
-        purge = command("dead purge", queue, *group, namespace=namespace, options=id_option(message_id))
-        fix = f"; to delete it: {purge}" if position < needless else ""
-        typer.echo(f"  {plain(message_id)} of group {named(group)}{fix}")
-    if (count := sum(why.values())) > NAMED:
-        typer.echo(f"  and {count - NAMED:,} more")
-    if everything and count and count == needless:
-        purge = command("dead purge", queue, namespace=namespace, options=["--all"])
-        typer.echo(f"to delete all that are left: {purge}")
     for group in done.parked:
-        fix = command("resume", queue, *group, namespace=namespace)
-        typer.echo(f"group {named(group)} is parked; to let it go on: {fix}")
+        resume = command("resume", queue, *group, namespace=namespace)
+        typer.echo(f"group {named(group)} is parked; resume: {resume}")
 
 
 @queue_command(dead)
@@ -244,13 +231,11 @@ def _say_count(client: Sequencer, count: int, what: str, as_json: bool) -> int:
 
 
 def _status_of_unfit(client: Sequencer, what: str, as_json: bool, *, is_dry_run: bool = False) -> int:
-    """Nothing fits what was asked for: 1 where there are dead letters. Their errors are said, but not in JSON."""
-    if as_json:
-        return GAVE_UP if client.count_dead() else FINE
-    errors = _errors(client)
-    if not errors:
+    """Nothing fits what was asked for: 1 where there are dead letters."""
+    count = client.count_dead()
+    if not as_json:
         typer.echo(f"0 would be {what}" if is_dry_run else f"{what} 0")
-        return FINE
-    say_unfit("no dead letter fits", errors, "dead letter", what, is_dry_run=is_dry_run)
-    typer.echo(f"see: {command('dead list', client.queue, namespace=client.options.namespace)}")
-    return GAVE_UP
+    if count and not as_json:
+        line = command("dead list", client.queue, namespace=client.options.namespace, options=["--by-error"])
+        typer.echo(f"there {'is' if count == 1 else 'are'} {many(count, 'dead letter')}; inspect: {line}")
+    return GAVE_UP if count else FINE

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ..settings.option import FLAG, Option, Taker, taken_by
-from .app import DURATION, FunctionT
+from .app import DURATION, FunctionT, dressed
 
 
 def takes(command: Taker, *kinds: type) -> Callable[[FunctionT], FunctionT]:
@@ -28,17 +28,8 @@ def takes(command: Taker, *kinds: type) -> Callable[[FunctionT], FunctionT]:
             given = {name: known[name].kind.split(value) for name, value in named.items() if value is not None}
             return function(**values, **given)
 
-        shown = [
-            *own[:at],
-            *(_parameter(one, known, is_set=command == "configure") for one in known.values()),
-            *own[at:],
-        ]
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        called.__name__, called.__doc__, called.__module__ = function.__name__, function.__doc__, function.__module__
-        called.__annotations__ = {one.name: one.annotation for one in shown}
-        signature = inspect.Signature([one.replace(kind=keyword) for one in shown])
-        called.__signature__ = signature  # type: ignore[attr-defined]
-        return called  # type: ignore[return-value]
+        made = [_parameter(one, known, is_set=command == "configure") for one in known.values()]
+        return dressed(called, function, [*own[:at], *made, *own[at:]])  # type: ignore[no-any-return]
 
     return take
 

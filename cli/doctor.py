@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +12,7 @@ from ..doctor.rights import ROLES, acl_rules
 from ..errors import ConfigurationError
 from ..texts.commands import command
 from ..texts.findings import Finding
-from ..texts.words import many, moment, plain
+from ..texts.words import many, moment
 from ..values.checks import check_name
 from ..values.views import AuditReport, as_json
 from .app import (
@@ -30,7 +28,7 @@ from .app import (
     queue_command,
 )
 from .queues import require_queue
-from .render import cells, console, print_json, seconds, table
+from .render import cells, console, fields_table, print_json, seconds, table
 
 
 @app.command()
@@ -87,7 +85,7 @@ def _show_findings(findings: list[Finding]) -> None:
 
 
 NOTHING = "nothing to audit: no consumer of this queue records; start them with `sequencer consume --audit`"
-TRIMMED = {True: "; older records are gone", False: "; all there ever were", None: ""}
+TRIMMED = {True: "; older records are gone", False: "; all there ever were"}
 
 
 @queue_command(app)
@@ -102,13 +100,12 @@ def audit(client: Sequencer, json: JsonOption = False) -> int:
     elif report.first_at is None:
         typer.echo(NOTHING)
     else:
-        for line in report_lines(report):
-            typer.echo(line)
+        console().print(fields_table(_facts(report)), soft_wrap=True)
     return FINE if report.is_clean else FOUND
 
 
-def report_lines(report: AuditReport) -> Iterator[str]:
-    """One line a fact; the first violation last."""
+def _facts(report: AuditReport) -> dict[str, str]:
+    """The first violation last."""
     first, last = (moment(at or 0) for at in (report.first_at, report.last_at))
     facts = {
         "messages": f"{report.messages:,} of {many(report.groups, 'group')}",
@@ -121,38 +118,16 @@ def report_lines(report: AuditReport) -> Iterator[str]:
     }
     if report.untimed:
         facts["not timed"] = f"{many(report.untimed, 'run')}: the server's clock had been set back"
-    facts |= {"verdict": "clean"} if report.case is None else {"verdict": "violated", "first case": report.case}
-    for name, value in facts.items():
-        yield f"{name:<19}{plain(value)}"
+    return facts | ({"verdict": "clean"} if report.case is None else {"verdict": "violated", "first case": report.case})
 
 
 _TIME: dict[str, Any] = {"show_default": False, **DURATION}
 _COUNT: dict[str, Any] = {"min": 0, "show_default": False}
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A limit beside what was found."""
-
-    name: str
-    value: float
-    limit: float
-    see: str
-    """A command that shows what is behind it."""
-    unit: str = ""
-    """ "s" for seconds, else a count."""
-
-    @property
-    def is_passed(self) -> bool:
-        return self.value > self.limit
-
-    def words(self, value: float) -> str:
-        return seconds(value) if self.unit == "s" else f"{value:,.0f}"
-
-    def as_json(self) -> dict[str, Any]:
-        """In seconds, or a count."""
-        name, value, limit = (self.name, self.value, self.limit)
-        return {"name": name, "value": value, "limit": limit, "is_passed": self.is_passed, "see": self.see}
+TIMES = ("wait", "no_consumers", "lag")
+INSPECT = {"parked": "parked", "dead": "dead list", "wait": "groups", "lag": "groups"}
+"""Limit -> the command that shows what is behind it, where that is not `info`."""
 
 
 @queue_command(app)
@@ -182,17 +157,24 @@ def check(
     A time is written as 90s, 10m, 2h or 1d. --max-lag and --max-backlog read each
     group, up to 20,000 of them, and take a sample above.
     """
-    times = {"wait": max_wait, "no_consumers": max_no_consumers, "lag": max_lag}
-    counts = {"backlog": max_backlog, "parked": max_parked, "dead": max_dead}
-    limits = {name: float(most) for name, most in {**times, **counts}.items() if most is not None}
+    given = {"wait": max_wait, "no_consumers": max_no_consumers, "lag": max_lag}
+    given |= {"backlog": max_backlog, "parked": max_parked, "dead": max_dead}
+    limits = {name: float(most) for name, most in given.items() if most is not None}
     if not limits:
         raise ConfigurationError("say at least one limit, for example --max-wait 60s or --max-parked 0")
-    found = [_compared(client, name, limits[name], value) for name, value in _values(client, limits).items()]
-    is_fine = not any(one.is_passed for one in found)
+    found: list[dict[str, Any]] = []
+    rows = table("", "limit", "found", "at most", "inspect")
+    for name, value in _values(client, limits).items():
+        most, is_passed = limits[name], value > limits[name]
+        line = command(INSPECT.get(name, "info"), client.queue, namespace=client.options.namespace)
+        found.append({"name": name, "value": value, "limit": most, "is_passed": is_passed, "inspect": line})
+        words = [seconds(one) if name in TIMES else f"{one:,.0f}" for one in (value, most)]
+        rows.add_row(*cells("passed" if is_passed else "ok", name, *words, line if is_passed else ""))
+    is_fine = not any(one["is_passed"] for one in found)
     if json:
-        print_json({"queue": client.queue, "is_fine": is_fine, "limits": [one.as_json() for one in found]})
+        print_json({"queue": client.queue, "is_fine": is_fine, "limits": found})
     else:
-        _show_limits(found)
+        console().print(rows)
     return FINE if is_fine else FOUND
 
 
@@ -207,17 +189,3 @@ def _values(client: Sequencer, names: dict[str, float]) -> dict[str, float]:
         found |= {"lag": info.lag_s, "backlog": info.backlog}
         found["no_consumers"] = info.no_consumers.waits_s if info.no_consumers else 0.0
     return {name: found[name] for name in names}
-
-
-def _compared(client: Sequencer, name: str, limit: float, value: float) -> Limit:
-    see = {"parked": "parked", "dead": "dead list", "wait": "groups", "lag": "groups"}.get(name, "info")
-    line = command(see, client.queue, namespace=client.options.namespace)
-    return Limit(name, value, limit, line, "s" if name in ("wait", "no_consumers", "lag") else "")
-
-
-def _show_limits(found: list[Limit]) -> None:
-    rows = table("", "limit", "found", "at most", "see")
-    for one in found:
-        state, see = ("passed", one.see) if one.is_passed else ("ok", "")
-        rows.add_row(*cells(state, one.name, one.words(one.value), one.words(one.limit), see))
-    console().print(rows)

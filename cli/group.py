@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..client import Sequencer
-from ..errors import ConfigurationError, NotParked
+from ..errors import ConfigurationError
 from ..texts.commands import command, id_option
 from ..texts.words import many, named, plain
 from ..values.views import Gap, as_json
@@ -146,11 +146,8 @@ def skip(
         refuse_alone({"--id": id}, "for one group")
         how = {"error": error, "since": since, "everything": everything, "rate": rate}
         return _skip_many(client, how, discard, yes, dry_run, json)
-    refuse_alone({"--discard": discard, "--rate": rate}, "for many groups")
-    if dry_run:
-        _say_skip(client, group or [], id, dead_letter, json)
-    else:
-        _skip_one(client, group or [], id, dead_letter, yes, json)
+    refuse_alone({"--discard": discard, "--rate": rate, "--dry-run": dry_run}, "for many groups")
+    _skip_one(client, group or [], id, dead_letter, yes, json)
     return FINE
 
 
@@ -169,20 +166,6 @@ def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: b
         which = "of such an error back" if how["error"] else "of the queue back, not these alone"
         typer.echo(f"this puts all dead letters {which}: {back}", err=True)
     return status
-
-
-def _say_skip(client: Sequencer, group: list[str], id: str | None, dead_letter: bool, as_json: bool) -> None:
-    """What a skip of one group would do. Raises NotParked where it would."""
-    found = client.explain(group)
-    is_failed = bool(found.log) and found.reason not in ("leased", "broken")
-    if found.reason != "gap" and not (is_failed and id in (None, found.head_id)):
-        which = id or "its head"
-        raise NotParked(f"{which} did not fail: skip refuses that, unless a lease ran out at it; {found.text}")
-    what = f"make a dead letter of {found.head_id}" if dead_letter else f"remove {found.head_id}"
-    if found.reason == "gap":
-        what = "step over what is missing"
-    fields = {"group": group, "id": None if found.reason == "gap" else found.head_id, "dry_run": True}
-    print_either(as_json, fields, f"would {plain(what)}: {plain(found.text)}")
 
 
 def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: bool, yes: bool, json: bool) -> None:
@@ -230,7 +213,6 @@ def unskip(
 def pause(
     client: Sequencer,
     group: OptionalGroupArgument = None,
-    everything: Annotated[bool, call_option("--all", help="Is refused: pause the queue.", hidden=True)] = False,
     json: JsonOption = False,
 ) -> None:
     """Hold back a group, or without PART the whole queue.
@@ -238,9 +220,6 @@ def pause(
     From the next claim on; appending goes on. What runs is finished. It lasts until `unpause`, also over restarts; a
     group may be paused before it has messages.
     """
-    if everything:
-        line = command("pause", client.queue, namespace=client.options.namespace)
-        raise ConfigurationError(f"pause --all would pause each group by itself; pause the queue: {line}")
     is_changed = client.pause(group or None)
     _say_paused(client.queue, group, is_changed, "paused" if is_changed else "paused already", json)
 

@@ -1,68 +1,23 @@
-"""Reads the lines of an input, NDJSON or CSV, gzipped or not, and says what is wrong with one."""
+"""Reads the lines of an input, NDJSON or CSV, and says what is wrong with one."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 
 from ..errors import InvalidMessage
 from ..texts.words import many
 
-GZIP = b"\x1f\x8b"
-"""No JSON begins so."""
-MARKS = {
-    b"\xef\xbb\xbf": "begins with a byte order mark (BOM); save the file as UTF-8 without it",
-    b"\xff\xfe": "is UTF-16; save the file as UTF-8",
-    b"\xfe\xff": "is UTF-16; save the file as UTF-8",
-}
-"""What editors write before a text, and what to do about it."""
-OPENED = {
-    b"{": "; convert the file: jq -c . FILE",
-    b"[": "; convert the file: jq -c '.[]' FILE",
-}
-"""The first line of a JSON file that is not NDJSON, and what to do about it."""
 _MAYBE_LARGE = re.compile(rb"[0-9]{19}")
 """What a number of more than 64 bits has; so has an id of 19 digits, which is no reason to refuse a line."""
 LARGEST, SMALLEST = 2**64 - 1, -(2**63)
 """What JSON of a body can hold as a whole number here; orjson makes a float of what lies beyond."""
-
-
-def unpacked(source: BinaryIO) -> Iterator[bytes]:
-    """The lines of a stream, unpacked where it is gzipped. Raises InvalidMessage where that is cut short or broken."""
-    first = source.readline()
-    if not first.startswith(GZIP):
-        yield from () if first == b"" else (first,)
-        yield from source
-        return
-    try:
-        with gzip.open(_Behind(first, source)) as lines:  # type: ignore[call-overload]  # it only reads
-            yield from lines
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InvalidMessage(f"the gzip data behind it can't be read: {error}") from None
-
-
-class _Behind:
-    """A stream from which something was read already, from its beginning on."""
-
-    def __init__(self, first: bytes, rest: BinaryIO) -> None:
-        self._first, self._rest = first, rest
-
-    def read(self, size: int = -1) -> bytes:
-        if not self._first:
-            return self._rest.read(size)
-        if size < 0:
-            data, self._first = self._first + self._rest.read(), b""
-        else:
-            data, self._first = self._first[:size], self._first[size:]
-        return data
 
 
 OF_CONSUMER = frozenset(("queue", "attempt", "token", "appended_at"))
@@ -75,22 +30,18 @@ def parse(line: bytes, *, is_envelope: bool) -> Any:
 
     Of a line that `consume` printed, these arguments.
     """
-    for mark, said in MARKS.items():
-        if line.startswith(mark):
-            raise ValueError(said)
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:  # its own text counts lines, of which this is one
         last = len(error.doc.rstrip())  # of a line that is no UTF-8 there is no text
         at = f", at column {max(1, min(error.pos + 1, last))}" if last else ""
-        hint = OPENED.get(line.strip(), "")
-        raise ValueError(f"not JSON: {error.msg}{at}{hint}") from None
+        raise ValueError(f"not JSON: {error.msg}{at}; a line is one value (jq -c . FILE)") from None
     if _MAYBE_LARGE.search(line) and (large := next(_large_numbers(line), None)) is not None:
         raise ValueError(f'{large} has more than 64 bits, and would lose digits; write it as text: "{large}"')
     if isinstance(value, dict) and value.keys() - {"headers"} == PRINTED:
         return {name: field for name, field in value.items() if name not in OF_CONSUMER}
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        raise ValueError(f"is an array{OPENED[b'[']}")
+        raise ValueError("is an array; a line is one message (jq -c '.[]' FILE)")
     if is_envelope and not (isinstance(value, dict) and "body" in value):
         raise ValueError(
             "must be an object with 'body' and 'group', or say which fields of it are the group: --group-by"

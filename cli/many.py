@@ -119,8 +119,9 @@ def say_many(done: ManySummary, what: str, queue: str, namespace: str, json: boo
         return status
     see = command("parked", queue, namespace=namespace)
     if is_none:
-        say_unfit("no parked group fits", done.others, "parked group", what, is_dry_run=done.is_dry_run)
-        typer.echo(f"see: {see}")
+        typer.echo(
+            f"no parked group fits; there are: {many(sum(done.others.values()), 'parked group')}; inspect: {see}"
+        )
     elif done.is_dry_run:
         typer.echo(f"{many(done.chosen, 'group')} would be {what}{behind}")
         if done.errors:
@@ -137,14 +138,6 @@ def say_many(done: ManySummary, what: str, queue: str, namespace: str, json: boo
         said = f"{many(done.asked, 'parked group')} more, waiting for a person to say how a step ended"
         typer.echo(f"{said}; see: {see}; for all at once: {answer}, or --again STEP")
     return status
-
-
-def say_unfit(none: str, errors: Mapping[str, int], noun: str, what: str, *, is_dry_run: bool) -> None:
-    """Nothing fits what was asked for: how many there are, and their errors."""
-    count = sum(errors.values())
-    there = f"there {'is' if count == 1 else 'are'} {many(count, noun)}"
-    typer.echo(f"{none}, so none {'would be' if is_dry_run else 'is'} {what}; {there}:")
-    say_errors(errors, f"{noun.split()[-1]}s")
 
 
 def say_errors(counts: Mapping[str, int], nouns: str, nothing: str = "", as_json: bool = False) -> None:

@@ -11,8 +11,8 @@ from ..errors import ConfigurationError, DataError, SequencerError, ServerNotUsa
 from ..processes.logs import emit_of_service
 from ..texts.commands import command
 from ..texts.events import event
-from ..texts.words import many, plain
-from ..values.checks import near_name, near_names, nearest
+from ..texts.words import plain
+from ..values.checks import near_name, nearest
 from .render import say
 
 
@@ -67,18 +67,6 @@ def names_of_queues(client: Sequencer) -> list[str] | None:
     with suppress(SequencerError):
         return list_queues(client.endpoint, client.options.namespace)
     return None
-
-
-def near_said(client: Sequencer, name: str, *values: str) -> str:
-    """What is said behind "no messages" where a queue with a name like this one has some: with its command; else ""."""
-    namespace = client.options.namespace
-    with suppress(SequencerError):  # it is a look, no more
-        for near in near_names(client.queue, list_queues(client.endpoint, namespace)):
-            with Sequencer(near, client.endpoint, namespace=namespace) as other:
-                if backlog := other.info().backlog:
-                    line = command(name, near, *values, namespace=namespace)
-                    return f"; did you mean {near!r}, which has {many(backlog, 'message')}? {line}"
-    return ""
 
 
 @contextmanager

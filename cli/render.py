@@ -147,12 +147,11 @@ def outage_line(info: QueueInfo) -> str:
     return plain(said) + command("resume", info.queue, namespace=info.namespace, options=["--outage"])
 
 
-def no_consumers_line(info: QueueInfo, near: str = "") -> str:
-    """That nobody consumes the queue, and the command that begins to. `near`: of which its name is perhaps a typo."""
+def no_consumers_line(info: QueueInfo) -> str:
+    """That nobody consumes the queue, and the command that begins to."""
     assert info.no_consumers is not None
     start = start_consumers(info.queue, info.namespace)
     said = f"{no_consumers_text(asdict(info.no_consumers))}; start consumers: {start}"
-    said += f"; or did you mean {near!r}?" if near else ""
     return plain(f"{info.queue}: {said}")
 
 
@@ -214,11 +213,10 @@ def letter_table(letters: list[DeadLetter]) -> Table:
     return rows
 
 
-def policy_table(policy: dict[str, Any], was: dict[str, Any]) -> Table:
-    rows = table("policy", "value", *(["was"] if was else []))
+def policy_table(policy: dict[str, Any]) -> Table:
+    rows = table("policy", "value")
     for name, value in policy.items():
-        old = [_policy_text(name, was[name]) if name in was else ""] if was else []
-        rows.add_row(*cells(name, _policy_text(name, value), *old))
+        rows.add_row(*cells(name, _policy_text(name, value)))
     return rows
 
 

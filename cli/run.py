@@ -64,7 +64,7 @@ def _run(read: Callable[[], RunPlan], log: LogOptions) -> int:
     master = Master(plan, read)
     with background_writing():
         status = master.run()
-    for pool in master.kept:
+    for pool in master.pools:
         summarize(pool.queue, pool.totals, pool.totals.started, log.format, names_queue=True)
     return status
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections import Counter
@@ -20,7 +19,7 @@ from ..doctor.diagnose import memory_trouble
 from ..errors import SequencerError, StepResultInvalid, StepUnknown
 from ..texts.commands import command, resume_all
 from ..texts.words import named, plain
-from ..values.checks import near_name, seconds_of
+from ..values.checks import seconds_of
 from ..values.views import GroupInfo, GroupState, QueueInfo, as_json
 from .app import (
     DURATION,
@@ -36,7 +35,7 @@ from .app import (
 )
 from .many import ByErrorOption, say_errors
 from .output import is_lost
-from .queues import clients_of, near_said
+from .queues import clients_of
 from .render import (
     console,
     group_table,
@@ -80,7 +79,7 @@ def info(
     elif watch and sys.stdout.isatty():
         with Live(console=Console(highlight=False, markup=False), auto_refresh=False) as live:
             for infos in looks:
-                live.update(_screen(infos), refresh=True)
+                live.update(Text(_queues(infos), no_wrap=True, overflow="crop"), refresh=True)
     else:
         for infos in looks:
             console().print(_queues(infos) if infos else "no queues")
@@ -97,28 +96,7 @@ def _queues(infos: list[QueueInfo]) -> str:
 
 def _troubles(infos: list[QueueInfo]) -> list[str]:
     outages = [outage_line(one) for one in infos if one.outage]
-    served = [one.queue for one in infos if not one.no_consumers]
-    return outages + [no_consumers_line(one, near_name(one.queue, served)) for one in infos if one.no_consumers]
-
-
-def _screen(infos: list[QueueInfo]) -> Text:
-    """As many queues as the terminal has room for, those with trouble first."""
-    infos = sorted(infos, key=trouble, reverse=True)
-    head, *lines = queue_table(infos).lines()
-    room = max(1, shutil.get_terminal_size().lines - 2)  # the head, and the line in which the cursor stays
-    troubles = _troubles(infos)[: room // 3]
-    room -= len(troubles)
-    if len(lines) > room:
-        lines = [*lines[: room - 1], f"and {len(lines) - room + 1:,} more"]
-    return Text("\n".join([head, *lines, *troubles]), no_wrap=True, overflow="crop")
-
-
-def trouble(info: QueueInfo) -> tuple[float, ...]:
-    """Greater for a queue that needs a person more: an outage, nobody that consumes, parked groups, a pause, dead
-    letters, and what waits.
-    """
-    held = info.outage is not None, info.no_consumers is not None
-    return *held, info.parked, info.is_paused + info.paused, info.dead, info.lag_s, info.backlog
+    return outages + [no_consumers_line(one) for one in infos if one.no_consumers]
 
 
 def _looks(clients: list[Sequencer], first_s: float, interval_s: float, watch: bool):  # type: ignore[no-untyped-def]
@@ -144,22 +122,13 @@ def groups(
     """Groups with state, backlog and head; the longest due first."""
     found = client.groups(state, limit=limit)
     _show_groups(found, json, "no such groups" if state else "no groups: the queue is empty")
-    if not json and len(found) == limit:
-        _say_cut(client, "groups", limit, _count(client, state), ["--state", state] if state else [])
+    if not json:
+        _say_cut(len(found), limit)
 
 
-def _count(client: Sequencer, state: GroupState | None) -> int:
-    info = client.info()
-    counts = {"due": info.due, "leased": info.leased, "waiting": info.waiting, "parked": info.parked}
-    return {**counts, "paused": info.paused}[state] if state else info.groups
-
-
-def _say_cut(client: Sequencer, name: str, shown: int, count: int, options: list[str]) -> None:
-    """That there are more than are shown, and the command that shows all."""
-    if count > shown:
-        options = [*options, "--limit", str(count)]
-        every = command(name, client.queue, namespace=client.options.namespace, options=options)
-        typer.echo(f"{shown:,} of {count:,}; to see all: {every}")
+def _say_cut(shown: int, limit: int) -> None:
+    if shown == limit:
+        typer.echo(f"the first {limit:,} are shown; --limit shows more")
 
 
 @queue_command(app)
@@ -176,8 +145,8 @@ def parked(
     found = list(client.parked(limit=limit))
     _show_groups(found, json, "no parked groups")
     if not json:
-        _say_cut(client, "parked", len(found), count := client.count_parked(), [])
-        _say_resuming(client, _errors(found), count)
+        _say_cut(len(found), limit)
+        _say_resuming(client, _errors(found), client.count_parked())
 
 
 def _errors(groups: Iterable[GroupInfo]) -> Counter[str]:
@@ -217,9 +186,6 @@ def peek(client: Sequencer, group: GroupArgument, limit: LimitOption = 10, json:
 def explain(client: Sequencer, group: GroupArgument, json: JsonOption = False) -> None:
     """Why a group does not move, and what would move it."""
     explanation = client.explain(group)
-    text = explanation.text
-    if explanation.reason == "nothing" and not json:
-        text += near_said(client, "explain", *group)
     tried = explanation.log if len(explanation.log) > 1 else ()  # of one the sentence has said all
-    lines = [text, *[f"{name} failed at {said}" for name, said in log_fields(tried).items()]]
+    lines = [explanation.text, *[f"{name} failed at {said}" for name, said in log_fields(tried).items()]]
     print_either(json, explanation, "\n".join(map(plain, lines)))

@@ -25,7 +25,7 @@ from .queue.dead_letters import listed as dead_letters
 from .queue.dead_letters import redrive as redriving
 from .queue.groups import head, many, parked
 from .queue.history import find, known, listed, rerun, sweep
-from .queue.registry import lifetime, names
+from .queue.registry import deletion, index
 from .queue.session import Session
 from .queue.steps import seen
 from .server import start_embedded
@@ -235,8 +235,8 @@ class Sequencer(Registered):
     rerun = blocking(rerun.rerun)
     sweep = blocking(sweep.sweep)
 
-    delete = blocking(lifetime.delete)
-    usage = blocking(lifetime.usage)
+    delete = blocking(deletion.delete)
+    usage = blocking(deletion.usage)
 
     # -- consuming --------------------------------------------------------------------------------------------
 
@@ -308,6 +308,6 @@ def list_queues(redis: Any = None, namespace: str = "sequencer") -> list[str]:
     check_name("namespace", namespace)
     net = BlockingNet(redis, start_embedded)
     try:
-        return finish(names.queue_names(net, namespace))
+        return finish(index.queue_names(net, namespace))
     finally:
         net.close()

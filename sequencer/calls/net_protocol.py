@@ -1,10 +1,8 @@
 """What an operation may ask of the network. An operation awaits a Net and other operations, and nothing else. Pure.
 
 An operation is a coroutine that is written once: the blocking client class finishes it with one `send`, since the
-methods of a blocking net never suspend. An awaited net exists as a fault test (`tests/support/awaited_net.py`). Both
-repeat
-calls by the same rules and raise the same errors: ServerUnavailable (its `maybe_sent` says whether the calls may have
-run), ServerNotUsable, QueueFull, DataError.
+methods of a blocking net never suspend; an awaited net would need nothing else. A net repeats calls by its rules, and
+raises ServerUnavailable (its `maybe_sent` says whether the calls may have run), ServerNotUsable, QueueFull, DataError.
 """
 
 from __future__ import annotations
@@ -18,8 +16,6 @@ from .call import Call
 T = TypeVar("T")
 Command = tuple[Any, ...]
 """A plain command: its name and its words."""
-SERVER = ""
-"""Where a command goes that concerns the server itself, and no key."""
 
 
 class Answer(NamedTuple, Generic[T]):
@@ -32,13 +28,21 @@ class Answer(NamedTuple, Generic[T]):
     """How many replicas confirmed it, where that was asked for."""
 
 
-class Net(Protocol):
-    """One server. A call goes where its first key is, and a plain command `at` a key: it may be several one day."""
+class Reader(Protocol):
+    """What answers plain commands."""
 
     @property
     def name(self) -> str:
         """How to call the server in a text; never holds a password."""
         ...
+
+    async def read(self, commands: Sequence[Command]) -> list[Any]:
+        """Send plain commands in one round trip; raises the first error among the answers."""
+        ...
+
+
+class Net(Reader, Protocol):
+    """One server. `read` is repeated once if a kept connection had gone stale, so only for what may run twice."""
 
     async def ask(
         self, call: Call[T], *, wait: tuple[int, int] | None = None, meanwhile: Callable[[], None] | None = None
@@ -60,14 +64,7 @@ class Net(Protocol):
         """Send all calls at once and read their replies; `is_atomic` puts them into one MULTI/EXEC."""
         ...
 
-    async def read(self, at: str, commands: Sequence[Command]) -> list[Any]:
-        """Send plain commands in one round trip, to where the key `at` is; raises the first error among the answers.
-
-        Repeated once if a kept connection had gone stale: so only for commands that may be carried out twice.
-        """
-        ...
-
-    def alone(self, at: str) -> AbstractAsyncContextManager[Alone]:
+    def alone(self) -> AbstractAsyncContextManager[Alone]:
         """One connection for all that is sent inside, as WATCH and MULTI need it; it is closed when the block fails."""
         ...
 
@@ -84,15 +81,11 @@ class Net(Protocol):
         ...
 
 
-class Alone(Protocol):
+class Alone(Reader, Protocol):
     """One connection. Nothing is repeated on it: what it may hold (a WATCH) goes with it."""
 
-    async def send(self, commands: Sequence[Command]) -> list[Any]:
-        """Send plain commands in one round trip; raises the first error among the answers."""
-        ...
-
     async def answers(self, commands: Sequence[Command]) -> list[Any]:
-        """As `send`, but the server's errors stand among the answers, as errors of ours."""
+        """As `read`, but the server's errors stand among the answers, as errors of ours."""
         ...
 
     def give_up(self) -> None:

@@ -31,7 +31,6 @@ KINDS: dict[Callable[[Any], bool], str] = {
 """Functions whose call does none of their work."""
 STEPS = "steps"
 """How the second parameter of a handler is called: nothing else tells it from one that the caller meant to fill."""
-POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def checked_handler(function: AnyHandler | InlineHandler) -> Handler | InlineHandler:
@@ -41,10 +40,12 @@ def checked_handler(function: AnyHandler | InlineHandler) -> Handler | InlineHan
     if isinstance(function, InlineHandler):
         return function
     _check_kind(function, "handler")
-    if (count := _arguments(function, (1, 2))) == 1:
+    if _takes(function, 1):
         return cast(Handler, function)
-    if count == 2:
-        if (name := _second(function)) not in ("", STEPS):
+    if _takes(function, 2):
+        signature = _signature(function)
+        name = [*signature.parameters][1] if signature else STEPS
+        if name != STEPS:
             raise ConfigurationError(
                 f"handler {_as_called(function)} has a second parameter {name!r}, but a handler gets the steps of its "
                 f"message there: call it {STEPS} if it runs steps, or give {name!r} a default"
@@ -56,35 +57,23 @@ def checked_handler(function: AnyHandler | InlineHandler) -> Handler | InlineHan
     )
 
 
-def _second(function: Callable[..., Any]) -> str:
-    """The name of the parameter that a second argument goes to; "" where it has none of its own."""
-    for is_wrapped in (False, True):  # a wrapper that takes anything is as what it wraps
-        parameters = inspect.signature(function, follow_wrapped=is_wrapped).parameters.values()
-        if names := [one.name for one in parameters if one.kind in POSITIONAL][1:2]:
-            return names[0]
-    return ""
-
-
-def _arguments(function: Callable[..., Any], counts: tuple[int, int]) -> int:
-    """With how many arguments it can be called, the first of these that fits; 0: with none of them.
-
-    A wrapper says itself what it takes. Where that is both, what it wraps says what is meant.
-    """
-    fits = [count for count in counts if _takes(function, count)]
-    meant = [count for count in fits if _takes(function, count, is_wrapped=True)]
-    return (meant or fits or [0])[0]
-
-
-def _takes(function: Callable[..., Any], count: int, *, is_wrapped: bool = False) -> bool:
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """As it says itself; a wrapper that takes anything is as what it wraps. None: some functions written in C."""
     try:
-        signature = inspect.signature(function, follow_wrapped=is_wrapped)
-    except (ValueError, TypeError):  # some functions written in C say nothing of their parameters
-        return count == 1
+        own = inspect.signature(function, follow_wrapped=False)
+        takes_any = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in own.parameters.values())
+        return inspect.signature(function) if takes_any else own
+    except (ValueError, TypeError):
+        return None
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether it can be called with so many arguments."""
+    signature = _signature(function)
     try:
-        signature.bind(*["the message", "its steps"][:count])
+        return count == 1 if signature is None else bool(signature.bind(*range(count)))
     except TypeError:
         return False
-    return True
 
 
 def checked_step(function: StepT, what: str) -> Function:
@@ -92,8 +81,8 @@ def checked_step(function: StepT, what: str) -> Function:
     `checked_handler`.
     """
     _check_kind(function, what)
-    if count := _arguments(function, (2, 1)):
-        return Function(function, takes_call=count == 2)
+    if _takes(function, 2) or _takes(function, 1):
+        return Function(function, takes_call=_takes(function, 2))
     raise ConfigurationError(
         f"{what} {_as_called(function)} can't be called with the message, nor with the message and the step; "
         "give it one parameter or two, and any others a default"

@@ -318,8 +318,8 @@ def _finding(group: str, one: Found) -> Finding:
     if code.startswith(("dead letter", "skipped")):
         stamp, encoded, id = DeadLetterName.parse(one.name)
         if stamp.isdecimal() and len(stamp) == STAMP_DIGITS and encoded and id:  # of others: as it is
-            return finding(code, one.repaired, group=decode_group(encoded), id=id, **fields)
-        return finding(code, one.repaired, **fields)
+            return finding(code, one.repaired, group=decode_group(encoded), id=id, letter=id, **fields)
+        return finding(code, one.repaired, letter=one.name, **fields)
     if one.what in ("no record", "head", "score", "ledger", "no place"):
         fields["id"] = one.name if one.what == "no place" else id_of(one.name)
     return finding(code, one.repaired, group=decode_group(group) if group else (), **fields)

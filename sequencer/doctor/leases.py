@@ -121,7 +121,7 @@ def paused_times(keys: ShardKeys) -> Command:
 
 async def due_seen(alone: Alone, keys: ShardKeys) -> DueSeen:
     """What is due in a shard, exactly, in two round trips. Raises ServerError."""
-    time, (paused, probe_us), stopped, put_aside, totals, from_us = await alone.send(
+    time, (paused, probe_us), stopped, put_aside, totals, from_us = await alone.read(
         [
             ("TIME",),
             ("HMGET", keys.policy, "paused", "probe_us"),
@@ -139,7 +139,7 @@ async def due_seen(alone: Alone, keys: ShardKeys) -> DueSeen:
         ("ZRANGEBYSCORE", keys.schedule, "-inf", now_us, "WITHSCORES", "LIMIT", 0, left + 1),
         *([paused_times(keys)] if left else []),
     ]
-    due, first, *times = await alone.send(commands)
+    due, first, *times = await alone.read(commands)
     held_back = {group for group, at in pairs(times[0]) if float(at) <= now_us} if times else set()
     free = [float(at) for group, at in pairs(first) if group not in held_back]
     since_us = max(free[0], min(float(probe_us or 0), now_us)) if free else None
@@ -151,10 +151,10 @@ async def _leases_seen(alone: Alone, keys: ShardKeys, now_us: int) -> tuple[bool
     last: tuple[float, bytes] | None = None
     cursor: bytes | None = b"0"
     while cursor is not None:
-        (page,) = await alone.send([("HSCAN", keys.leases, cursor, "COUNT", PAGE)])
+        (page,) = await alone.read([("HSCAN", keys.leases, cursor, "COUNT", PAGE)])
         cursor, words = scanned(page)
         leases = [(group, lease) for group, lease in pairs(words) if number_of(lease)]
-        (times,) = await alone.send([("ZMSCORE", keys.schedule, *[group for group, _ in leases])]) if leases else [[]]
+        (times,) = await alone.read([("ZMSCORE", keys.schedule, *[group for group, _ in leases])]) if leases else [[]]
         for (_, lease), at in zip(leases, times, strict=True):
             until_us = float(at or 0)
             if now_us < until_us < PAUSED:

@@ -148,12 +148,11 @@ async def missing_rights(
     `waits`: the roles that wait for replicas, which takes one right more, and a server that can (fakeredis can't).
     Raises ServerUnavailable, ServerNotUsable.
     """
-    scratch = shard_keys(namespace, queue, SCRATCH)
     wanted: dict[Role, frozenset[str]] = {role: needed(role) for role in roles}
     for role in wanted.keys() & set(waits):
         wanted[role] |= {"WAIT"}
     names = frozenset().union(*wanted.values())
-    async with net.alone(scratch.policy) as alone:  # closed by an error: it may stand inside the MULTI
+    async with net.alone() as alone:  # closed by an error: it may stand inside the MULTI
         refused = await refused_commands(alone, namespace, queue, shards, names)
     missing = {name for name, error in refused.items() if is_denied(error)}
     general = sorted(name for name in missing if name.startswith("~"))

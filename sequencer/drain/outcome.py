@@ -169,16 +169,18 @@ def no_answer(options: QueueOptions, message: Message, owner: str) -> str:
         return (
             f"attempt {tried} ended without an answer: consumer {owner} died, or stood still for longer than its lease"
         )
-    return f"it was tried {many(tried, 'time')}, of at most {_limit(options)}, and is not retried"
+    return f"it was tried {many(tried, 'time')}, of at most {most_unanswered(options)}, and is not retried"
 
 
 def has_expired(options: QueueOptions, message: Message) -> bool:
     """Whether so many leases ended without an answer that the message is not tried any more."""
-    return message.attempt > _limit(options)
+    return message.attempt > most_unanswered(options)
 
 
-def _limit(options: QueueOptions) -> int:
-    """One lease without an answer may be a claim whose answer was lost, with no handler begun: it drops no message."""
+def most_unanswered(options: QueueOptions) -> int:
+    """How many leases may end without an answer until a message is not tried again. One alone may be a claim whose
+    answer was lost, with no handler begun: it drops no message.
+    """
     return max(2, options.max_attempts) if options.on_failure == "drop" else options.max_attempts
 
 

@@ -168,12 +168,12 @@ class BlockingNet:
             values = link.run(calls, is_atomic=is_atomic, wait=wait, meanwhile=meanwhile) if calls else []
             return Answer(values, link.is_repeat, link.confirmed)
 
-    async def read(self, at: str, commands: Sequence[Command]) -> list[Any]:
+    async def read(self, commands: Sequence[Command]) -> list[Any]:
         with self.link() as link:
             return link.commands(commands) if commands else []
 
     @asynccontextmanager
-    async def alone(self, at: str) -> AsyncIterator[Alone]:
+    async def alone(self) -> AsyncIterator[Alone]:
         pool = self.connect()
         link = pool.take()
         try:

@@ -389,11 +389,11 @@ class ConnectionAlone:
     """One connection as an `Alone`: what is sent is sent once, on it or not at all."""
 
     def __init__(self, connection: Connection, name: str) -> None:
-        self._connection, self._name = connection, name
+        self._connection, self.name = connection, name
         self.is_given_up = False
         """Whether it is to be closed at the end, as one that is lost is already."""
 
-    async def send(self, commands: Sequence[Command]) -> list[Any]:
+    async def read(self, commands: Sequence[Command]) -> list[Any]:
         return unrefused(await self.answers(commands))
 
     async def answers(self, commands: Sequence[Command]) -> list[Any]:
@@ -405,9 +405,9 @@ class ConnectionAlone:
         except BaseException as error:
             self.give_up()
             if isinstance(error, redis.RedisError | OSError):
-                raise translate(error, self._name) from error
+                raise translate(error, self.name) from error
             raise
-        return [translate(answer, self._name) if isinstance(answer, Exception) else answer for answer in answers]
+        return [translate(answer, self.name) if isinstance(answer, Exception) else answer for answer in answers]
 
     def give_up(self) -> None:
         self.is_given_up = True

@@ -32,7 +32,6 @@ MAX_WAITING_LINES = 1000
 FLUSH_S = 2.0
 """How long the end of a process waits for them."""
 Format = Literal["text", "json"]
-FORMATS: tuple[Format, ...] = ("text", "json")
 _LOCALE = ("LC_ALL", "LC_CTYPE", "LANG")
 """Variables of the locale; the first that is set decides."""
 _OF_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}

@@ -10,6 +10,7 @@ import selectors
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 from ..texts.events import Event, event
 from .consumer_process import Totals, reap_orphans
@@ -27,13 +28,16 @@ THREAD_S = 0.02
 """SIGCHLD wakes the loop in the main thread; in another thread a short wait has to do."""
 
 
-class PoolLoop:
+PoolT = TypeVar("PoolT", bound=Pool)
+
+
+class PoolLoop(Generic[PoolT]):
     """Runs pools to their end."""
 
     RELOADS = False
     """Whether SIGHUP asks for a reload."""
 
-    def __init__(self, pools: Sequence[Pool]) -> None:
+    def __init__(self, pools: Sequence[PoolT]) -> None:
         self.pools = list(pools)
         self._signals, self._selector = SignalPipe(), selectors.DefaultSelector()
         self._failed_rounds = 0
@@ -62,16 +66,13 @@ class PoolLoop:
                     self._run_safely()
         finally:
             for pool in self.pools:
-                self._close(pool)
+                pool.close()
             self._signals.close()
         return GAVE_UP if self._failed_rounds else max(pool.status for pool in self.pools)
 
-    def _open(self, pool: Pool) -> None:
+    def _open(self, pool: PoolT) -> None:
         pool.open()
         self._selector.register(pool.read_fd, selectors.EVENT_READ)
-
-    def _close(self, pool: Pool) -> None:
-        pool.close()
 
     @property
     def _is_done(self) -> bool:
@@ -107,7 +108,7 @@ class PoolLoop:
             pool.next_stage()
 
 
-class Supervisor(PoolLoop):
+class Supervisor(PoolLoop[Pool]):
     """One pool: what `sequencer consume` runs."""
 
     POOL = Pool
@@ -120,17 +121,16 @@ class Supervisor(PoolLoop):
         policy: RestartPolicy | None = None,
         forward: Callable[[Event], bool] | None = None,
     ) -> None:
-        self._pool = self.POOL(config, processes, policy=policy, forward=forward)
-        super().__init__([self._pool])
+        super().__init__([self.POOL(config, processes, policy=policy, forward=forward)])
 
     @property
     def totals(self) -> Totals:
         """What its consumers did."""
-        return self._pool.totals
+        return self.pools[0].totals
 
     def wait_ready(self, timeout_s: float) -> bool:
         """Wait, in another thread, until every first consumer is connected."""
-        return self._pool.wait_ready(timeout_s)
+        return self.pools[0].wait_ready(timeout_s)
 
     def run(self) -> int:
         began = time.monotonic()

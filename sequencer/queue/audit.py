@@ -144,7 +144,7 @@ def _compare(one: _Lease, other: _Lease) -> tuple[Kind, str] | None:
 class Prover:
     """Takes in records, those of a group in the order of their stream, and keeps the count of what they show."""
 
-    def __init__(self, is_trimmed: bool | None = False) -> None:
+    def __init__(self, is_trimmed: bool = False) -> None:
         self._is_trimmed = is_trimmed
         self._groups: dict[str, _Group] = {}
         self._counts: dict[Kind, int] = {"inversion": 0, "overlap": 0, "token back": 0}
@@ -159,7 +159,7 @@ class Prover:
         self._times = min(first, at), max(last, at)
         group = self._groups.get(record.group)
         if group is None:
-            group = self._groups[record.group] = _Group(0 if self._is_trimmed is False else record.token)
+            group = self._groups[record.group] = _Group(record.token if self._is_trimmed else 0)
         known = group.handled_under(record)
         if known == record.token:
             return

@@ -27,16 +27,15 @@ async def prove_shards(net: Net, shards: Iterable[ShardKeys], *, page: int = PAG
     entry that no consumer wrote.
     """
     streams: list[tuple[str, bytes]] = []
-    is_trimmed: bool | None = False
+    is_trimmed = False
     for stream in (keys.audit for keys in shards):
-        if not (await net.read(stream, [("EXISTS", stream)]))[0]:
+        if not (await net.read([("EXISTS", stream)]))[0]:
             continue
-        (words,) = await net.read(stream, [("XINFO", "STREAM", stream)])
+        (words,) = await net.read([("XINFO", "STREAM", stream)])
         with Reading(net.name):
             facts = dict(pairs(words))
             streams.append((stream, facts[b"last-generated-id"]))
-            added = facts.get(b"entries-added")
-            is_trimmed = is_trimmed or (None if added is None else added > facts[b"length"])
+            is_trimmed = is_trimmed or facts[b"entries-added"] > facts[b"length"]
     prover = Prover(is_trimmed)
     for stream, last in streams:
         async for record in read_records(net, stream, last, page):
@@ -48,7 +47,7 @@ async def read_records(net: Net, stream: str, last: bytes, page: int = PAGE) -> 
     """The records of one audit stream up to this entry, a page at a time: the server is never blocked."""
     start = b"-"
     while True:
-        (entries,) = await net.read(stream, [("XRANGE", stream, start, last, "COUNT", page)])
+        (entries,) = await net.read([("XRANGE", stream, start, last, "COUNT", page)])
         for name, words in entries:
             with Reading(net.name):
                 record = _parse(stream, name.decode(), words)

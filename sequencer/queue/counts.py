@@ -64,13 +64,13 @@ async def info_of(session: Session, exact: int) -> QueueInfo:
 async def snapshot(session: Session) -> QueueSnapshot:
     """What is due, for how long, parked and dead, exactly; cheap enough for each second. Raises ServerError."""
     keys = await session.shards()
-    async with session.net.alone(keys[0].schedule) as alone:
+    async with session.net.alone() as alone:
         with Reading(session.net.name):
             shards = [await due_seen(alone, one) for one in keys]
             ends: list[Command] = []
             for one in keys:
                 ends += [("ZCOUNT", one.schedule, "inf", "inf"), ("ZCARD", one.dead)]
-            counts = [int(count) for count in await alone.send(ends)]
+            counts = [int(count) for count in await alone.read(ends)]
     return QueueSnapshot(
         queue=session.options.queue,
         due=sum(shard.due for shard in shards),
@@ -150,7 +150,7 @@ async def _count(net: Net, keys: ShardKeys, exact: int) -> ShardCounts:
         ("GET", keys.clock),
         paused_with_messages(keys),
     ]
-    size, due, paused, parked, stats, dead, rules, trouble, clock, stopped = await net.read(keys.schedule, commands)
+    size, due, paused, parked, stats, dead, rules, trouble, clock, stopped = await net.read(commands)
     is_paused, probe_us, history_us = rules
     with Reading(net.name):
         size, due, paused, parked, dead, stopped = map(int, (size, due, paused, parked, dead, stopped))
@@ -185,7 +185,7 @@ def _latest(now: int, clock: bytes | None) -> int:
 
 async def _history(net: Net, keys: ShardKeys, now: int, window_s: float) -> HistoryInfo:
     buckets = await buckets_of(net, keys)
-    sizes = await net.read(keys.histories, [("HLEN", keys.history(bucket.name)) for bucket in buckets])
+    sizes = await net.read([("HLEN", keys.history(bucket.name)) for bucket in buckets])
     with Reading(net.name):
         reaches_s = max(0.0, now - buckets[-1].began_us) / 1e6 if buckets else 0.0
         return HistoryInfo(window_s, min(window_s, reaches_s), sum(max(0, size - 1) for size in sizes))
@@ -203,7 +203,7 @@ async def _visible(net: Net, keys: ShardKeys, groups: list[bytes]) -> dict[bytes
     """The visible-at of groups, in us; None for one that ended meanwhile."""
     found: dict[bytes, float | None] = {}
     for page in pages(groups):
-        times = (await net.read(keys.schedule, [("ZMSCORE", keys.schedule, *page)]))[0]
+        times = (await net.read([("ZMSCORE", keys.schedule, *page)]))[0]
         with Reading(net.name):
             found.update((group, None if at is None else float(at)) for group, at in zip(page, times, strict=True))
     return found
@@ -211,7 +211,7 @@ async def _visible(net: Net, keys: ShardKeys, groups: list[bytes]) -> dict[bytes
 
 async def _to_be_paused(net: Net, keys: ShardKeys, leases: dict[bytes, bytes], now: int) -> Counter[str]:
     """Groups that are paused, but that no claim has put aside yet, by what the schedule has them for."""
-    (words,) = await net.read(keys.schedule, [paused_times(keys)])
+    (words,) = await net.read([paused_times(keys)])
     with Reading(net.name):
         visible = [(group, float(at)) for group, at in pairs(words)]
     unclaimed = (at for group, at in visible if at != PAUSED and not is_leased(at, leases.get(group), now))
@@ -227,14 +227,14 @@ async def _backlog(net: Net, keys: ShardKeys, size: int, exact: int) -> tuple[in
     stamps: list[int] = []
     for start in starts:
         page: Command = ("ZRANGE", keys.schedule, start, start + PAGE - 1, "WITHSCORES")
-        (words,) = await net.read(keys.schedule, [page])
+        (words,) = await net.read([page])
         if not words:
             break
         commands: list[Command] = []
         with Reading(net.name):
             for name in texts(words[::2]):
                 commands += [("ZCARD", keys.order(name)), ("ZRANGE", keys.order(name), 0, 0)]
-        replies = await net.read(keys.schedule, commands)
+        replies = await net.read(commands)
         sampled += len(words) // 2
         with Reading(net.name):
             backlog += sum(replies[::2])

@@ -91,7 +91,7 @@ class Session:
     async def fresh_policy(self) -> Policy:
         """The policy as the server has it now."""
         keys = (await self.shards())[0]
-        (reply,) = await self.net.read(keys.policy, [("HGETALL", keys.policy)])
+        (reply,) = await self.net.read([("HGETALL", keys.policy)])
         with Reading(self.net.name):
             fields = field_texts(reply)
             policy, shard = merge_policy(self.options.queue, fields, {}), of_shard(fields)
@@ -103,14 +103,14 @@ class Session:
     async def fresh_fields(self) -> BodyFields:
         """The body fields as the server remembers them now."""
         keys = (await self.shards())[0]
-        (stored,) = await self.net.read(keys.policy, [("HGET", keys.policy, BODY_FIELDS)])
+        (stored,) = await self.net.read([("HGET", keys.policy, BODY_FIELDS)])
         with Reading(self.net.name):
             return read_fields(stored.decode() if stored else None)
 
     async def take_fields(self) -> None:
         """Take the body fields that the queue remembers, before it is registered: that refuses other values."""
         known = await self.fresh_fields()
-        self.fields.take(merge_fields(self.options.queue, known, self.fields.asked, is_used=False))
+        self.fields.take(merge_fields(self.options.queue, known, self.fields.asked))
 
     def forget(self) -> None:
         """What was found is no more: the next use finds it, or registers the queue, as the first one did."""
@@ -148,8 +148,8 @@ class Session:
         return self._is_registered or (self._is_known and not register)
 
     async def _find(self, register: bool) -> None:
-        options, registry = self.options, registry_key(self.options.namespace, self.options.queue)
-        async with self.net.alone(registry) as alone:
+        options = self.options
+        async with self.net.alone() as alone:
             asked, fields = (options.policy, self.fields.asked) if register else ({}, None)
             search = GenerationSearch(self.net, alone, options, asked=asked, fields=fields, registers=register)
             found = await search.run()
@@ -279,8 +279,8 @@ class Session:
         """For one whose answers others see: whether the shards have the generation that is known. Raises as
         `find_generation`.
         """
-        async with self.net.alone(registry_key(self.options.namespace, self.options.queue)) as alone:
-            answers = await alone.send([("HGET", keys.policy, "generation") for keys in self._shards])
+        async with self.net.alone() as alone:
+            answers = await alone.read([("HGET", keys.policy, "generation") for keys in self._shards])
             with Reading(self.net.name):
                 found = {text(generation or b"") for generation in answers}
             if found != {self.generation}:

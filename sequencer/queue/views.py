@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from typing import Any, NamedTuple, TypeVar
 
 from .. import calls
-from ..calls.net_protocol import Command, Net
+from ..calls.net_protocol import Command, Net, Reader
 from ..doctor.leases import NO_CONSUMERS_S, find_no_consumers
 from ..errors import ConfigurationError, ServerNotUsable, shown
 from ..settings.policy import Policy
@@ -57,7 +57,7 @@ async def paused_groups(session: Session) -> list[tuple[str, ...]]:
     """The groups that were paused, whether they have messages or not."""
     found: list[tuple[str, ...]] = []
     for keys in await session.shards():
-        words = (await session.net.read(keys.paused, [("SMEMBERS", keys.paused)]))[0]
+        words = (await session.net.read([("SMEMBERS", keys.paused)]))[0]
         with Reading(session.net.name):
             found += [decode_group(group) for group in texts(words)]
     return sorted(found)
@@ -75,7 +75,7 @@ class ShardView(NamedTuple):
 async def shard_view(net: Net, keys: ShardKeys) -> ShardView:
     """One look at a shard."""
     now, leases = await now_of(net, keys), await leases_of(net, keys)
-    words = (await net.read(keys.paused, [("SMEMBERS", keys.paused)]))[0]
+    words = (await net.read([("SMEMBERS", keys.paused)]))[0]
     with Reading(net.name):
         return ShardView(now, leases, set(words))
 
@@ -89,7 +89,7 @@ async def _groups_of(net: Net, keys: ShardKeys, state: GroupState | None, limit:
     start, size = 0, PAGE
     while len(found) < limit and size == PAGE:
         command = ("ZRANGEBYSCORE", keys.schedule, low, high, "WITHSCORES", "LIMIT", start, PAGE)
-        words = (await net.read(keys.schedule, [command]))[0]
+        words = (await net.read([command]))[0]
         with Reading(net.name):
             page = [(group, float(at)) for group, at in pairs(words)]
         start, size = start + PAGE, len(page)
@@ -108,12 +108,12 @@ async def infos_of(net: Net, keys: ShardKeys, page: Sequence[tuple[bytes, float]
     commands: list[Command] = [("HMGET", keys.failures, *names)]
     for name in names:
         commands += [("ZCARD", keys.order(name)), ("ZRANGE", keys.order(name), 0, 0, "WITHSCORES")]
-    failures, *replies = await net.read(keys.schedule, commands)
+    failures, *replies = await net.read(commands)
     sizes, heads = replies[::2], replies[1::2]
     with Reading(net.name):
         ids = [id_of(text(head[0])) if head else "" for head in heads]
     bodies: list[Command] = [("HGET", keys.body(name), id) for name, id in zip(names, ids, strict=True)]
-    records = await net.read(keys.schedule, bodies)
+    records = await net.read(bodies)
     with Reading(net.name):
         rows = zip(page, sizes, heads, records, failures, strict=True)
         return [_info(view, group, at, _Row(*row)) for (group, at), *row in rows]
@@ -161,13 +161,13 @@ async def peek(session: Session, group: Group, *, limit: int = 10) -> list[Messa
     check_limit(limit)
     keys, net = await session.keys_of(key), session.net
     mark = (await net.ask(calls.inspect(keys, key))).value.mark
-    words = (await net.read(keys.order(key), [("ZRANGE", keys.order(key), 0, limit - 1, "WITHSCORES")]))[0]
+    words = (await net.read([("ZRANGE", keys.order(key), 0, limit - 1, "WITHSCORES")]))[0]
     with Reading(net.name):
         below, members = late_below(mark), [(text(member), score.decode()) for member, score in pairs(words)]
     if not members:
         return []
     ids = [id_of(member) for member, _ in members]
-    records = (await net.read(keys.body(key), [("HMGET", keys.body(key), *ids)]))[0]
+    records = (await net.read([("HMGET", keys.body(key), *ids)]))[0]
     rest = (decode_group(key), 0, session.options.queue, below)
     with Reading(net.name):
         found = zip(members, records, strict=True)
@@ -201,7 +201,7 @@ def with_fields(found: Explanation, **more: Any) -> Explanation:
 
 async def _steps_of(session: Session, keys: ShardKeys, group: str, id: str) -> MessageSteps | None:
     """What is noted of the steps of a pending message."""
-    (record,) = await session.net.read(keys.body(group), [("HGET", keys.body(group), id)])
+    (record,) = await session.net.read([("HGET", keys.body(group), id)])
     with Reading(session.net.name):
         return record_steps(session.options.queue, group, id, record or b"", is_dead=False)
 
@@ -209,7 +209,7 @@ async def _steps_of(session: Session, keys: ShardKeys, group: str, id: str) -> M
 async def no_consumers(session: Session, shards: Sequence[ShardKeys]) -> NoConsumers | None:
     """Whether groups are due and nobody consumes; None also where the user may not see that. Raises ServerError."""
     options = session.options
-    async with session.net.alone(shards[0].schedule) as alone:
+    async with session.net.alone() as alone:
         with Reading(session.net.name):
             return await find_no_consumers(alone, shards, options.namespace, options.queue)
 
@@ -235,7 +235,7 @@ async def _held_longest(session: Session) -> LongestHeld | None:
         with Reading(session.net.name):
             since = {group: number for group, lease in leases.items() if (number := number_of(lease))}
             oldest = sorted(since, key=since.__getitem__)[:PAGE]  # those that ran out are few
-        times = (await session.net.read(keys.schedule, [("ZMSCORE", keys.schedule, *oldest)]))[0] if oldest else []
+        times = (await session.net.read([("ZMSCORE", keys.schedule, *oldest)]))[0] if oldest else []
         with Reading(session.net.name):
             for group, at in zip(oldest, times, strict=True):
                 held_s, lease = (now_us - since[group]) / 1e6, leases[group]
@@ -254,19 +254,19 @@ async def policy(session: Session) -> Policy:
 # -- what several views read -----------------------------------------------------------------------------------
 
 
-async def now_of(net: Net, keys: ShardKeys) -> int:
+async def now_of(net: Reader, keys: ShardKeys) -> int:
     """The time of a shard's server, in us."""
-    answer = (await net.read(keys.schedule, [("TIME",)]))[0]
+    answer = (await net.read([("TIME",)]))[0]
     with Reading(net.name):
         return micros(answer)
 
 
-async def leases_of(net: Net, keys: ShardKeys) -> dict[bytes, bytes]:
+async def leases_of(net: Reader, keys: ShardKeys) -> dict[bytes, bytes]:
     """Every lease of a shard: group -> token and owner. Bounded by consumers times groups a claim."""
     found: dict[bytes, bytes] = {}
     cursor: bytes | None = b"0"
     while cursor is not None:
-        page = (await net.read(keys.leases, [("HSCAN", keys.leases, cursor, "COUNT", PAGE)]))[0]
+        page = (await net.read([("HSCAN", keys.leases, cursor, "COUNT", PAGE)]))[0]
         with Reading(net.name):
             cursor, words = scanned(page)
             found.update(pairs(words))

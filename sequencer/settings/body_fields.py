@@ -59,16 +59,13 @@ def write_fields(fields: BodyFields, stored: str | None) -> str:
     return json.dumps({**_object(stored), **known})
 
 
-def merge_fields(queue: str, known: BodyFields, asked: BodyFields, *, is_used: bool = True) -> BodyFields:
-    """What a queue remembers when a client asks for these. Before a message was appended, the client's go before.
-
-    Raises ConfigurationError for another value than the one it remembers.
-    """
+def merge_fields(queue: str, known: BodyFields, asked: BodyFields) -> BodyFields:
+    """What a queue remembers when a client asks for these. Raises ConfigurationError for another value than its own."""
     merged = known._asdict()
     for name, value in asked._asdict().items():
         if value is None:
             continue
-        if is_used and merged[name] not in (None, value):
+        if merged[name] not in (None, value):
             raise ConfigurationError(
                 f"queue {queue!r} has {name}={merged[name]!r} since its first use, {name}={value!r} was asked; "
                 f"leave {name} out, or use another queue name"

@@ -95,7 +95,10 @@ class QueueOptions:
     id_by: str | None = option(text("the name of a body field"), None, "Body field that is the id.", APPEND)
     score_by: str | None = option(text("the name of a body field"), None, "Body field that is the score.", APPEND)
     shards: int | None = option(
-        whole(1, MAX_SHARDS), None, "Shards; fixed at first use. Without it those that are there, else 1.", APPEND
+        whole(1, MAX_SHARDS),
+        None,
+        "Number of shards, fixed at first use. Without it, what the queue has, else 1.",
+        APPEND,
     )
     max_attempts: int = option(
         whole(1, 9999), 5, "Attempts of a message, the first included, before `on_failure` decides.", CONSUMERS
@@ -118,7 +121,7 @@ class QueueOptions:
     park_on: tuple[str, ...] = option(
         ERRORS,
         (),
-        "Exceptions that park the group at once: OutOfStock,shop.errors.Closed, and their subclasses.",
+        "Exceptions that park the group at once, with their subclasses: OutOfStock,shop.errors.Closed",
         CONSUMERS,
     )
     dead_letter_on: tuple[str, ...] = option(
@@ -127,8 +130,8 @@ class QueueOptions:
     outage: tuple[str, ...] | None = option(
         ERRORS,
         None,
-        "Exceptions that say that what all handlers need is away: no attempt is counted, and the queue waits until it "
-        "works again. Without it, ConnectionError,TimeoutError, but for those named in the two above.",
+        "Exceptions that mean a shared dependency is down: no attempt is counted, and the queue waits until it works "
+        "again. Without it, ConnectionError,TimeoutError, unless `park_on` or `dead_letter_on` names them.",
         CONSUMERS,
     )
     wait_replicas: int = option(
@@ -144,22 +147,22 @@ class QueueOptions:
     on_unknown: OnFailure = option(
         choice(OnFailure),
         "park",
-        "What becomes of a message of a kind that has no steps, after `missing_wait`.",
+        "After `missing_wait`, what becomes of a message whose kind has no steps.",
         CONSUMERS,
     )
     on_unresolved: OnUnresolved = option(
-        choice(OnUnresolved), "park", "What becomes of a message with a `once` step whose end nobody knows.", CONSUMERS
+        choice(OnUnresolved), "park", "What becomes of a message with a `once` step of unknown outcome.", CONSUMERS
     )
     retired: tuple[str, ...] = option(
         names("names of steps"),
         (),
-        "Steps that were removed on purpose: messages that began with them go on without.",
+        "Steps removed on purpose: messages that have them go on without.",
         CONSUMERS,
     )
     missing_wait_s: float = option(
         seconds(0, 30 * DAY_S),
         600.0,
-        "How long a message waits for a version of the program that has its kind, or a step that is not done.",
+        "How long a message waits for a version of the program that has its kind or its open step.",
         CONSUMERS,
     )
     policy: Mapping[str, Any] = field(default_factory=dict)
@@ -260,15 +263,11 @@ class ConsumerOptions:
     until_idle: bool = option(
         FLAG,
         False,
-        "End when nothing is due: without waiting for delayed messages, retries, or groups that others hold.",
+        "End when nothing is due; delayed messages, retries and groups of other consumers are left.",
         CONSUME,
     )
-    max_messages: int | None = option(
-        whole(1, 2**53), None, "End, to be replaced, after this many messages.", CONSUMERS
-    )
-    max_age_s: float | None = option(
-        seconds(0.1, 366 * DAY_S), None, "End, to be replaced, after this time.", CONSUMERS
-    )
+    max_messages: int | None = option(whole(1, 2**53), None, "Replace a consumer after this many messages.", CONSUMERS)
+    max_age_s: float | None = option(seconds(0.1, 366 * DAY_S), None, "Replace a consumer after this time.", CONSUMERS)
     handler_timeout_s: float | None = option(
         seconds(0.001, DAY_S),
         None,
@@ -330,19 +329,24 @@ class ServiceOptions(ConsumerOptions):
 class PoolOptions:
     """How `sequencer run` keeps the consumers of one queue."""
 
-    n: int = option(whole(0, MAX_PROCESSES), 1, "Consumers there are normally. 0: none until something is due.", FILE)
-    max: int | None = option(
-        whole(1, MAX_PROCESSES), None, "Consumers there may be while groups wait. Without it, `n`.", FILE
+    n: int = option(whole(0, MAX_PROCESSES), 1, "Number of consumers. 0: none until something is due.", FILE)
+    max: int | None = option(whole(1, MAX_PROCESSES), None, "Most consumers, while groups wait. Without it, `n`.", FILE)
+    wait_s: float = option(
+        seconds(0.001), 1.0, "Start more consumers, up to `max`, once a due group has waited this long.", FILE
     )
-    wait_s: float = option(seconds(0.001), 1.0, "A due group should wait no longer.", FILE)
     hang_after_s: float | None = option(
-        seconds(0.1), None, "A consumer older than `max_age` by this time is ended, whatever it does.", FILE
+        seconds(0.1),
+        None,
+        "A consumer this much older than `max_age` is stopped: its message fails with HandlerTimeout.",
+        FILE,
     )
     check: str | None = option(
         text("module:function"), None, "module:function that looks at the queue, and says what is wrong.", FILE
     )
-    env: Mapping[str, str | None] | None = option(TEXTS, None, "Variables of its consumers; env:NAME is one.", FILE)
-    cwd: str = option(text("a directory"), ".", "Directory of its consumers, from that of the file.", FILE)
+    env: Mapping[str, str | None] | None = option(
+        TEXTS, None, "Environment variables of its consumers; env:NAME copies one.", FILE
+    )
+    cwd: str = option(text("a directory"), ".", "Working directory of its consumers, relative to the file.", FILE)
 
     def __post_init__(self) -> None:
         read_options(self)
@@ -364,9 +368,9 @@ class RunOptions:
     )
     namespace: str = option(NAME, "sequencer", "Prefix of all keys.", FILE)
     environment: str = option(text(), "", 'What people call this deployment: "production".', FILE)
-    check_every_s: float = option(seconds(0.1), 2.0, "How often queues are looked at, and checks called.", FILE)
-    run_for_s: float = option(seconds(), 0.0, "How long the master lives. 0: until it is told to stop.", FILE)
-    max_processes: int = option(whole(1, MAX_PROCESSES), 64, "Consumers of all queues on this host, at most.", FILE)
+    check_every_s: float = option(seconds(0.1), 2.0, "How often queues are checked.", FILE)
+    run_for_s: float = option(seconds(), 0.0, "The master stops after this time. 0: never.", FILE)
+    max_processes: int = option(whole(1, MAX_PROCESSES), 64, "Most consumers of all queues on this host.", FILE)
 
     def __post_init__(self) -> None:
         read_options(self)

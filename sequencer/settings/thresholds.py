@@ -30,15 +30,13 @@ class Thresholds:
         "Age of the oldest head of a group that is neither parked nor paused, from its arrival.",
         FILE,
     )
-    no_consumers: float = option(
-        seconds(), 60.0, "For how long something is due while no consumer has a group in progress.", FILE
-    )
+    no_consumers: float = option(seconds(), 60.0, "How long groups are due while no consumer has one.", FILE)
     failing: float = option(SHARE, 0.2, "Share of the attempts in five minutes that failed, from 20 attempts on.", FILE)
     memory: float = option(SHARE, 0.9, "Share of the server's maxmemory in use.", FILE)
-    away: float = option(seconds(), 30.0, "For how long the server has not answered.", FILE)
-    outage: bool = option(FLAG, True, "Whether an outage that holds the queue back is told.", FILE)
-    pool: bool = option(FLAG, True, "Whether a pool is told in which no consumer gets to work.", FILE)
-    history: bool = option(FLAG, True, "Whether a history is told that its cap cuts short.", FILE)
+    away: float = option(seconds(), 30.0, "How long the server has not answered.", FILE)
+    outage: bool = option(FLAG, True, "Notify of an outage that holds the queue back.", FILE)
+    pool: bool = option(FLAG, True, "Notify of a pool whose consumers all fail to start.", FILE)
+    history: bool = option(FLAG, True, "Notify of a history that its cap cuts short.", FILE)
 
     def __post_init__(self) -> None:
         read_options(self)

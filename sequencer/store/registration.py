@@ -37,7 +37,6 @@ _KEYS = (*KEYS, BODY_FIELDS)
 class Registration:
     """One state of a queue's registration."""
 
-    protocol: int
     generation_number: int
     version: int
     """Of the policy, within the generation_number."""
@@ -45,6 +44,12 @@ class Registration:
     """The table: for each shard, what stands for it in the hash tag of its keys."""
     policy: Mapping[str, str]
     """Field -> text, as Policy.stored has them; and BODY_FIELDS, where the queue remembers some."""
+    is_deleted: bool = False
+    """Whether the queue is being deleted: no client brings such a generation."""
+
+    @property
+    def protocol(self) -> int:
+        return DELETED if self.is_deleted else PROTOCOL
 
     @property
     def generation(self) -> str:
@@ -59,10 +64,6 @@ class Registration:
     def age(self) -> tuple[int, int]:
         """By which two are compared: the higher one is newer."""
         return self.generation_number, self.version
-
-    @property
-    def is_deleted(self) -> bool:
-        return self.protocol == DELETED
 
     def changed(self, policy: Mapping[str, str]) -> Registration:
         """With another policy, which is its next version."""
@@ -110,7 +111,7 @@ def _made(fields: Mapping[str, str], policy: dict[str, Any]) -> Registration:
     tags = tuple(fields["table"].split())
     if not 1 <= len(tags) <= MAX_SHARDS or len({*tags}) < len(tags):
         raise ValueError(f"a table of shards: {len(tags)}")
-    return Registration(int(protocol), int(generation_number), int(fields["version"]), tags, policy)
+    return Registration(int(generation_number), int(fields["version"]), tags, policy, protocol == str(DELETED))
 
 
 def is_index_word(value: bytes) -> bool:

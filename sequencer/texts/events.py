@@ -408,8 +408,8 @@ FIELDS: Mapping[str, str] = {
     "group": "the group's parts, as a list of texts; where a consumer ended, of the message that it began last",
     "owner": "name of the consumer that emits it",
     "id": "of the message",
-    "attempt": "how often the message, or the step, was tried",
-    "attempts": "how often it may be tried",
+    "attempt": "how often the message, or the step, was attempted",
+    "attempts": "how often it may be attempted",
     "error_type": "class of the error",
     "error": "text of the error, in one line",
     "retry_in_s": "seconds until the next attempt; none if another consumer decides that",
@@ -491,7 +491,7 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "group parked": Kind(
         ERROR,
-        "the group stands still until somebody resumes it: its first message failed for the last time, or a number "
+        "the group waits until an operator resumes it: its first message failed for the last time, or a number "
         "before it did not arrive in time",
         (*_MESSAGE, "parked", "done", "again", *_GAP),
         _group_parked,
@@ -514,7 +514,7 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "outage began": Kind(
         ERROR,
-        "what all handlers need is not there: the queue, or a shard of it, is held back until a probe gets through",
+        "a shared dependency is down: the queue, or a shard of it, is held back until a probe gets through",
         ("owner", *_RAISED, "since", "retry_in_s"),
         "{facts}; nothing is handled since {since}, and no attempt counted; next probe in {retry_in_s}",
         _of_outage,
@@ -548,7 +548,7 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "message removed": Kind(
         ERROR,
-        "a message was removed or replaced while its steps ran; what they did is told here",
+        "a message was removed or replaced while its steps ran; what they did is in `ledger`",
         (*_GROUP, "id", "ledger"),
         "{facts}: removed or replaced while its steps ran, nothing is acknowledged; its ledger: {ledger}",
     ),
@@ -584,7 +584,7 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "lease expired": Kind(
         WARNING,
-        "a consumer died or stood still; another has its group",
+        "a consumer died or stood still; another one has its group",
         (*_GROUP, "expired_owner", "id", "attempt"),
         "{facts} owner={expired_owner}; {attempt:attempt} so far",
     ),
@@ -638,14 +638,14 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "queue unused": Kind(
         WARNING,
-        "nobody has appended to the queue; perhaps its name is wrong",
+        "nobody has appended to the queue; its name may be wrong",
         ("near", "is_new"),
         _queue_unused,
         _of_unused,
     ),
     "consumer died": Kind(
         WARNING,
-        "a consumer ended as it should not",
+        "a consumer ended unexpectedly",
         ("consumer_pid", "ended_by", "lived_s", *_BEGUN),
         "pid {consumer_pid} ({ended_by}) after {lived_s}{begun}",
         _inspect,
@@ -672,7 +672,7 @@ EVENTS: Mapping[str, Kind] = {
         ("seconds", "consumers", *_DONE, "started", "died", "killed", "unreported"),
         _service_ended,
     ),
-    "consumer failed": Kind(ERROR, "a consumer ends, and says why", _RAISED, "{raised}"),
+    "consumer failed": Kind(ERROR, "a consumer ends because of an error", _RAISED, "{raised}"),
     "pool down": Kind(
         ERROR,
         "no consumer of the queue gets to work; retried; other queues go on",
@@ -716,13 +716,13 @@ EVENTS: Mapping[str, Kind] = {
     "check failed": Kind(WARNING, "the queue's own check found something", ("said",), "{said}"),
     "alert sent": Kind(
         INFO,
-        "a target of alerts took a message",
+        "a target of alerts accepted a message",
         ("target", "kind", "what"),
         lambda fields: f"to {fields['target']}: {fields['kind']} ({WHAT[fields['what']]})",
     ),
     "alert not sent": Kind(
         ERROR,
-        "a target of alerts took no message; logged once, until it takes one",
+        "a target of alerts accepted no message; logged once, until it accepts one",
         ("target", "error"),
         "to {target}: {error}; trying again",
     ),
@@ -740,7 +740,7 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "queue created": Kind(
         WARNING,
-        "a client used a queue that was not there, so it was made; at INFO where no other has a name like it",
+        "a client used a queue that did not exist; at INFO unless another queue has a similar name",
         ("near",),
         _queue_created,
         _of_created,

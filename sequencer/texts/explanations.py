@@ -166,22 +166,14 @@ def _due_commands(of: Explanation) -> Mapping[str, str]:
     return {"inspect": _line(of, "explain", *longest["group"]) if longest else _line(of, "info")}
 
 
-def _dropping(
-    of: Explanation, *, owner: str, queue: str, namespace: str, is_paused: bool, **_: Any
-) -> Mapping[str, str]:
+def _dropping(of: Explanation) -> Mapping[str, str]:
+    owner, queue, namespace, is_paused = (of.fields[name] for name in ("owner", "queue", "namespace", "is_paused"))
     return dropping(owner, of.head_id or "", of.group, queue, namespace, is_paused)
 
 
 COMMANDS: Mapping[str, Callable[[Explanation], Mapping[str, str]]] = {
     "due": _due_commands,
-    "leased": lambda of: dropping(
-        of.fields["owner"],
-        of.head_id or "",
-        of.group,
-        of.fields["queue"],
-        of.fields["namespace"],
-        of.fields["is_paused"],
-    ),
+    "leased": _dropping,
     "backoff": lambda of: {"retry now": _line(of, "resume", *of.group)},
     "gap": lambda of: {"skip it": _line(of, "skip", *of.group)},
     "parked": lambda of: {

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from .commands import command, doctor_of, to_one_unit
 from .explanations import ending, no_consumers_text, start_consumers
-from .words import fill, many, quoted
+from .words import fill, many, named, quoted
 
 Level = Literal["ok", "warning", "problem"]
 Fields = Mapping[str, Any]
@@ -62,6 +62,8 @@ class Finding:
         """One sentence for people, with the commands."""
         wording = "and {count:,} more like these" if self.code == "more" else self._kind.wording
         text = wording(self.fields) if callable(wording) else fill(wording, self.fields)
+        if self.group:
+            text = f"group {named(self.group)}: {text}"
         if "queue" in self.fields:
             text = f"queue {self.fields['queue']}: {text}"
         if self.repaired:
@@ -174,16 +176,6 @@ def _sort(fields: Fields) -> str:
     return f"scores look like times in {units}; they do not sort together"
 
 
-def _letter(wording: str) -> Callable[[Fields], str]:
-    """Of a dead letter whose name is no client's: as it is."""
-
-    def said(fields: Fields) -> str:
-        letter = "{id!r} of group {group}" if fields.get("id") else "{name!r}"
-        return fill(wording.replace("{letter}", letter), fields)
-
-    return said
-
-
 _USED = "{used:,} bytes of maxmemory {maxmemory:,} used"
 _LOSES = {
     "always": "nothing it has answered",
@@ -209,6 +201,11 @@ class Kind(NamedTuple):
     commands: Callable[[Fields], Mapping[str, str]] = _none
     repair: str = ""
     """What a repair did."""
+
+
+def _broken(check: str, kinds: Mapping[str, tuple[str | Callable[[Fields], str], str]]) -> dict[str, Kind]:
+    """Broken invariants, with what a repair did."""
+    return {code: Kind(check, "problem", wording, repair=repair) for code, (wording, repair) in kinds.items()}
 
 
 FINDINGS: Mapping[str, Kind] = {
@@ -362,7 +359,7 @@ FINDINGS: Mapping[str, Kind] = {
     "watermark unreadable": Kind(
         "keys",
         "problem",
-        "group {group}: {key} has {value!r}, which is not a watermark such as {example}; correct it with HSET",
+        "{key} has {value!r}, which is not a watermark such as {example}; correct it with HSET",
     ),
     "shard clock ahead": Kind(
         "clock",
@@ -381,7 +378,7 @@ FINDINGS: Mapping[str, Kind] = {
         "leases",
         "warning",
         lambda fields: (
-            fill("group {group} is leased by {owner} for {held_s:.0f} s; ", fields)
+            fill("leased by {owner} for {held_s:.0f} s; ", fields)
             + f"{ending(fields['owner'])}, and set --handler-timeout"
         ),
         lambda fields: {"inspect": _of_queue(fields, "explain", *fields["group"])},
@@ -404,8 +401,8 @@ FINDINGS: Mapping[str, Kind] = {
     "watermark unit": Kind(
         "scores",
         "warning",
-        "the watermark of group {group} looks like a time in {unit} ({mark:.17g}), others in {others}: what comes "
-        "there in {lowest} is late",
+        "its watermark looks like a time in {unit} ({mark:.17g}), others in {others}: what comes there in {lowest} is "
+        "late",
         _watermark_unit,
     ),
     "ids": Kind(
@@ -442,92 +439,63 @@ FINDINGS: Mapping[str, Kind] = {
     "unknown key": Kind("keys", "problem", "unknown key {key!r}; not written by sequencer"),
     "history unlisted": Kind("keys", "problem", "history {key!r} is not listed, so that it would stay for ever"),
     "dispatch of wrong type": Kind("keys", "problem", "the dispatch list {key} is a {type}; it can be deleted"),
-    "outage without start": Kind(
-        "outage", "problem", "{policy} has probe_us {value!r}, and {key} has no start of an outage", repair="removed"
+    **_broken(
+        "outage",
+        {
+            "outage without start": ("{policy} has probe_us {value!r}, and {key} has no start of an outage", "removed"),
+            "outage without probe": ("{key} has an outage, and {policy} has no probe_us", "removed"),
+        },
     ),
-    "outage without probe": Kind(
-        "outage", "problem", "{key} has an outage, and {policy} has no probe_us", repair="removed"
-    ),
-    "dead letter without content": Kind(
-        "dead letters", "problem", _letter("dead letter {letter} has no content"), repair="removed from the list"
-    ),
-    "dead letter unlisted": Kind(
-        "dead letters", "problem", _letter("dead letter {letter} is not in the list"), repair="put into the list"
-    ),
-    "dead letter ledger broken": Kind(
-        "dead letters", "problem", _letter("the ledger of dead letter {letter} {detail}; redriven, it parks")
-    ),
-    "skipped ledger broken": Kind(
+    **_broken(
         "dead letters",
-        "problem",
-        _letter("the ledger of the last skipped message, {letter}, {detail}; put back, it parks"),
+        {
+            "dead letter without content": ("dead letter {letter!r} has no content", "removed from the list"),
+            "dead letter unlisted": ("dead letter {letter!r} is not in the list", "put into the list"),
+            "dead letter ledger broken": ("ledger of dead letter {letter!r}: {detail}; redriven, it parks", ""),
+            "skipped ledger broken": ("ledger of the last skip, {letter!r}: {detail}; put back, it parks", ""),
+        },
     ),
-    "message without record": Kind(
+    **_broken(
         "messages",
-        "problem",
-        "group {group}: order and body differ: {id!r}, score {detail}, has no record to handle",
-        repair="removed from the order",
+        {
+            "message without record": ("{id!r}, score {detail}, is in the order without a record", "removed from it"),
+            "record without place": ("the record of {id!r} has no place in the order", "now a dead letter (Broken)"),
+            "record differs": ("record of {id!r} has stamp and attempts {detail!r}", "stamp of the order taken"),
+            "score differs": (
+                "record of {id!r}: its score is its stamp, and that is {detail}",
+                "score of the order taken",
+            ),
+            "ledger broken": ("the ledger of {id!r} {detail}; at its turn, it parks", ""),
+        },
     ),
-    "record without place": Kind(
-        "messages",
-        "problem",
-        "group {group}: order and body differ: the record of {id!r} has no place in the order",
-        repair="made a dead letter of type Broken",
-    ),
-    "record differs": Kind(
-        "messages",
-        "problem",
-        "group {group}: record of {id!r} has stamp and attempts {detail!r}",
-        repair="stamp of the order taken, unreadable attempts set to 0",
-    ),
-    "score differs": Kind(
-        "messages",
-        "problem",
-        "group {group}: record of {id!r} says that its score is its stamp, and that is {detail}",
-        repair="the score of the order taken",
-    ),
-    "ledger broken": Kind("messages", "problem", "group {group}: the ledger of {id!r} {detail}; at its turn, it parks"),
-    "empty group scheduled": Kind(
-        "schedule", "problem", "group {group} has 0 messages but is in the schedule", repair="removed from the schedule"
-    ),
-    "group unscheduled": Kind(
+    **_broken(
         "schedule",
-        "problem",
-        "group {group} has messages but is not in the schedule, so that no consumer sees it",
-        repair="due now",
+        {
+            "empty group scheduled": ("0 messages, but in the schedule", "removed from the schedule"),
+            "group unscheduled": ("has messages but is not in the schedule, so that no consumer sees it", "due now"),
+            "group unscheduled behind a failure": ("has failed, but is not in the schedule", "parked; resume it"),
+            "parked without reason": ("is parked without a failure or a missing number", "due now"),
+            "paused without entry": ("is held as paused, but is not among the paused groups", "due now"),
+        },
     ),
-    "group unscheduled behind a failure": Kind(
-        "schedule",
-        "problem",
-        "group {group} has messages and a failure but is not in the schedule, so that no consumer sees it",
-        repair="parked behind its failure; resume it",
-    ),
-    "parked without reason": Kind(
-        "schedule", "problem", "group {group} is parked without a failure or a missing number", repair="due now"
-    ),
-    "paused without entry": Kind(
-        "schedule", "problem", "group {group} is held as paused, but is not among the paused groups", repair="due now"
-    ),
-    "lease without group": Kind(
-        "leases", "problem", "group {group} has a lease but is not in the schedule", repair="lease removed"
-    ),
-    "lease unreadable": Kind(
+    **_broken(
         "leases",
-        "problem",
-        "group {group} has a lease whose token is unreadable or far ahead of the clock: {detail!r}",
-        repair="lease removed",
+        {
+            "lease without group": ("has a lease but is not in the schedule", "lease removed"),
+            "lease unreadable": ("its lease has an unreadable token, or one ahead: {detail!r}", "lease removed"),
+            "leased and parked": ("is leased and parked at once: {detail!r}", "lease removed"),
+        },
     ),
-    "leased and parked": Kind(
-        "leases", "problem", "group {group} is leased and parked at once: {detail!r}", repair="lease removed"
-    ),
-    "failure without group": Kind(
-        "failures", "problem", "group {group} has a failure but is not in the schedule", repair="failure removed"
-    ),
-    "stamp ahead of clock": Kind(
-        "clock", "problem", "group {group} has a stamp or token {detail} ahead of the clock", repair="clock set forward"
-    ),
-    "shard clock unreadable": Kind(
-        "clock", "problem", "the shard's clock {name!r} can't be read: {detail!r}", repair="set to the server's time"
+    **_broken("failures", {"failure without group": ("has a failure but is not in the schedule", "failure removed")}),
+    **_broken(
+        "clock",
+        {
+            "stamp ahead of clock": ("has a stamp or token {detail} ahead of the clock", "clock set forward"),
+            "shard clock unreadable": (
+                "the shard's clock {name!r} can't be read: {detail!r}",
+                "set to the server's time",
+            ),
+        },
     ),
 }
 """Code -> what is said. "more" stands for further findings of the code `of`."""

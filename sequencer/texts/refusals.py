@@ -134,6 +134,32 @@ def _more_answers_needed(fields: Fields) -> str:
     return f"did {', '.join(fields['steps'])} take effect? Answer for each, by --done or --again: {line}"
 
 
+def _queue_being_deleted(fields: Fields) -> str:
+    line = _line("delete", fields, options=["--yes"], is_whole_queue=True)
+    return f"queue {fields['queue']!r} is being deleted; if that was interrupted, finish it: {line}"
+
+
+def _registration_lost(fields: Fields) -> str:
+    return (
+        f"queue {fields['queue']!r} has messages, but neither a registration nor a policy: they were deleted; append "
+        f"with a program that used it before, or inspect: {_line('doctor', fields, is_whole_queue=True)}"
+    )
+
+
+def _shards_changed(fields: Fields) -> str:
+    return (
+        f"queue {fields['queue']!r} had {many(fields['before'], 'shard')}, and now the registry says {fields['now']}: "
+        "it was deleted, or the server lost its data, and others registered it again; start this program again"
+    )
+
+
+def _other_shards(fields: Fields) -> str:
+    return (
+        f"queue {fields['queue']!r} has {many(fields['shards'], 'shard')} since its first use, shards="
+        f"{fields['asked']} was asked; leave shards out, or use another queue name"
+    )
+
+
 REFUSALS: dict[str, str | Callable[[Fields], str]] = {
     # an append
     "id_conflict": "id {id!r} of group {group} is already pending with other content; use a new id, or append the same "
@@ -194,4 +220,11 @@ REFUSALS: dict[str, str | Callable[[Fields], str]] = {
     "answer_too_large": "the answer can't be kept: {error}",
     "by_invalid": "by={value} must be 1 to {most} printable characters",
     "outcome_unknown": "whether {what} is unknown, because an answer was lost; check before you repeat it",
+    # a queue
+    "queue_unknown": "there is no queue {queue!r} in namespace {namespace!r}",
+    "queue_being_deleted": _queue_being_deleted,
+    "queue_contended": "queue {queue!r} is being changed by others all the time; try again",
+    "registration_lost": _registration_lost,
+    "shards_changed": _shards_changed,
+    "other_shards": _other_shards,
 }

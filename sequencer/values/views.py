@@ -194,8 +194,8 @@ class AuditReport:
     first_at: float | None
     """When the first run was recorded, seconds since 1970 by the server's clock; None when nothing was."""
     last_at: float | None
-    is_trimmed: bool | None
-    """Whether older records are gone; None when the server can't tell (before Redis 7)."""
+    is_trimmed: bool
+    """Whether older records are gone."""
     case: str | None
     """The first violation, in words."""
 

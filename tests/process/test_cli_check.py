@@ -46,8 +46,8 @@ def test_each_limit_that_is_passed_is_named_with_what_shows_it(
     assert list(passed) == ["wait", "no_consumers", "parked", "dead"]
     assert 90 <= passed["wait"]["value"] < 120
     assert (passed["parked"]["value"], passed["parked"]["limit"]) == (1, 0)
-    assert passed["parked"]["see"] == f"sequencer parked jobs --namespace {namespace}"
-    assert passed["dead"]["see"] == f"sequencer dead list jobs --namespace {namespace}"
+    assert passed["parked"]["inspect"] == f"sequencer parked jobs --namespace {namespace}"
+    assert passed["dead"]["inspect"] == f"sequencer dead list jobs --namespace {namespace}"
     text = cli.call("check", "jobs", "--max-parked", 0)
     assert text.returncode == 5
     assert text.stdout.splitlines()[1].split()[:4] == ["passed", "parked", "1", "0"]

@@ -1,10 +1,8 @@
-"""What `append` does with an input that is packed, broken, or holds lines that it refuses."""
+"""What `append` does with an input that is broken, or holds lines that it refuses."""
 
 from __future__ import annotations
 
-import gzip
 import json
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,41 +12,7 @@ from sequencer import Sequencer
 if TYPE_CHECKING:
     from .conftest import Cli
 
-PATIENCE_S = 30.0
-
 LINES = [json.dumps({"group": ["a"], "id": f"m{n}", "score": n, "body": n}) for n in range(300)]
-
-
-@pytest.mark.parametrize("is_file", [True, False])
-def test_a_gzipped_input_is_read(cli: Cli, seq: Sequencer, is_file: bool) -> None:
-    data = gzip.compress("\n".join(LINES).encode())
-    (cli.directory / "lines.gz").write_bytes(data)
-    seq.connect()
-    done = subprocess.run(
-        [cli.program, "append", "jobs", "lines.gz" if is_file else "-"],
-        input=data,
-        capture_output=True,
-        cwd=cli.directory,
-        env=cli.environment,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout.startswith(b"appended 300, ")
-    assert seq.info().backlog == 300
-
-
-def test_a_gzipped_input_that_is_cut_short_says_where(cli: Cli, seq: Sequencer) -> None:
-    data = gzip.compress("\n".join(LINES).encode())
-    (cli.directory / "lines.gz").write_bytes(data[: len(data) // 2])
-    seq.connect()
-    done = cli.call("append", "jobs", "lines.gz")
-    assert done.returncode == 2
-    stored = seq.info().backlog
-    assert 0 < stored < 300
-    assert "the gzip data behind it can't be read" in done.stderr
-    assert done.stderr.startswith(f"error: line {stored}: ")
-    assert "--on-error skip" not in done.stderr
 
 
 def test_refused_lines_that_are_skipped_are_counted_and_exit_code_1(cli: Cli, seq: Sequencer) -> None:
@@ -91,11 +55,3 @@ def test_a_null_in_a_field_without_a_meaning_is_a_part_of_the_body(cli: Cli, seq
         done = cli.call("append", "jobs", *words, input='{"user": 1, "id": null, "score": null}')
         assert done.returncode == 0, done.stderr
     assert [message.body["id"] for message in seq.peek("1")] == [None, None]
-
-
-@pytest.mark.parametrize("size", [2, 12, 30])
-def test_a_gzip_that_ends_before_its_first_line_is_told(cli: Cli, size: int) -> None:
-    (cli.directory / "x.gz").write_bytes(gzip.compress(b'{"group":["a"],"body":1}\n' * 2)[:size])
-    done = cli.call("append", "jobs", "x.gz")
-    assert done.returncode == 2
-    assert "the gzip data behind it can't be read" in done.stderr

@@ -205,20 +205,12 @@ def test_shell_completion(cli: Cli) -> None:
     ("words", "said"),
     [
         (("append", "bad name"), "error: queue 'bad name' must be 1 to 128 characters, only letters, digits"),
-        (("append", "jobs", "--namespace", "a:b"), "error: namespace 'a:b' must be 1 to 128 characters"),
         (("append", "jobs", "--group-by", ","), "must be a list of field names"),
-        (("append", "jobs", "--shards", 0), "error: shards=0 must be a whole number from 1"),
         (("consume", "jobs", "-n", 0), "Invalid value for '--processes' / '-n'"),
-        (("consume", "jobs", "--lease", "nan"), "'nan' must be a number of seconds, or text like"),
         (("consume", "jobs", "--max-messages", 0), "error: max_messages=0 must be a whole number from 1"),
-        (("consume", "jobs", "--app", "shop:seq", "--exec", "cat"), "give app or exec, not both"),
-        (
-            ("consume", "jobs", "--exec", "nosuch x"),
-            "error: there is no command 'nosuch', the first word of 'nosuch x'",
-        ),
-        (("consume", "jobs", "--exec", " "), "must be a command"),
+        (("consume", "jobs", "--exec", "nosuch x"), "error: there is no command 'nosuch', the first word"),
         (("consume", "jobs", "--exec", ""), "must be a command"),
-        (("--log-level", "LOUD", "info"), "'LOUD' is not DEBUG, INFO, WARNING or ERROR"),
+        (("--log-level", "LOUD", "info"), "'LOUD' is not one of"),
     ],
 )
 def test_a_wrong_value_is_one_clear_sentence_and_stores_nothing(

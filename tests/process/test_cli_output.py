@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import pty
-import re
 import select
 import struct
 import subprocess
@@ -169,20 +168,6 @@ def test_a_group_is_copied_from_a_narrow_terminal(cli: Cli, seq: Sequencer) -> N
     )
     assert done.returncode == 0, done.stderr
     assert (json.loads(done.stdout)["group"], json.loads(done.stdout)["reason"]) == (ODD, "delayed")
-
-
-def test_a_watch_fits_the_screen_with_trouble_first(cli: Cli, make: Callable[..., Sequencer]) -> None:
-    for n in range(12):
-        make(f"queue-{n:02}").append(1, "a", delay=None if n == 9 else 600)  # due, they would soon be no_consumers
-    with make("queue-09").claim() as lease:
-        lease.park(next(iter(lease)), "no")
-    shown = on_terminal(cli, "info", "--watch", columns=60, rows=8, until="more")
-    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).strip().splitlines()
-    assert lines[0].split()[:2] == ["queue", "backlog"]
-    assert lines[1].startswith("queue-09 ")
-    assert len(lines) <= 7
-    assert lines[-1].startswith("and 7 more")
-    assert max(map(len, lines)) <= 60
 
 
 def test_a_watch_ends_when_nobody_reads_it(cli: Cli, seq: Sequencer) -> None:

@@ -58,22 +58,6 @@ def test_steps_are_shown_with_the_question_and_its_commands_work_as_they_stand(c
     assert "@" in charge["who"]
 
 
-def test_an_answer_goes_on_with_its_result(cli: Cli, asked: Sequencer) -> None:
-    said = refused(cli, "resume", "jobs", "ann")
-    assert "message 'g1' waits for an answer: step charge failed at" in said
-    done = ("--done", "charge", "--result", '{"payment": "p9"}')
-    assert json_of(cli, "resume", "jobs", "ann", *done)["resumed"]
-    assert asked.consume(until_empty=True).handled == 2
-
-
-def test_no_resume_of_all_is_advised_where_it_resumes_nothing(cli: Cli, asked: Sequencer) -> None:
-    asked.append({"couple": "eve", "gift": "g1"})
-    assert asked.consume(until_empty=True).failed == 1
-    assert json_of(cli, "parked", "jobs", "--by-error") == {"StepUnknown": 2}
-    for options in ((), ("--by-error",)):
-        assert "sequencer resume" not in cli.call("parked", "jobs", *options).stdout
-
-
 def test_many_are_answered_at_once(cli: Cli, asked: Sequencer) -> None:
     done = cli.call("resume", "jobs", "--all")
     left = done.stdout

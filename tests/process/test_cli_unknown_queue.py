@@ -123,21 +123,6 @@ def test_an_input_without_a_line_makes_its_queue(cli: Cli, link: Link, namespace
     assert link.command("EXISTS", f"{{{namespace}:jbos:registry}}") == 1
 
 
-def test_info_of_all_queues_says_what_a_typo_is_and_moves_it(cli: Cli, make: Callable[..., Sequencer]) -> None:
-    right, wrong = make("jobs"), make("jobss")
-    right.append(1, "a")
-    wrong.append(2, "a")
-    said: list[str] = []
-
-    def is_told() -> bool:
-        said[:] = [one for one in cli.call("info").stdout.splitlines() if one.startswith("jobss: nobody consumes")]
-        return bool(said)
-
-    with right.claim():
-        wait_until(is_told, PATIENCE_S)
-    assert said[0].endswith("; or did you mean 'jobs'?")
-
-
 def test_a_new_queue_is_in_the_log_of_a_program(
     make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture
 ) -> None:

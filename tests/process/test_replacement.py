@@ -44,8 +44,8 @@ if sys.argv[0].endswith("worker/run.py"):
 
 
 def delays(running: Running) -> list[float]:
-    """In how many seconds it said that a consumer restarts."""
-    found = re.findall(r"consumer restarting: in (\d+(?:\.\d+)?) (m?)s\b", running.stderr)
+    """In how many seconds it said that a consumer starts again."""
+    found = re.findall(r"starts again: in (\d+(?:\.\d+)?) (m?)s\b", running.stderr)
     return [float(text) / (1000 if thousandth else 1) for text, thousandth in found]
 
 
@@ -222,4 +222,4 @@ def test_consumers_that_can_not_be_started_end_no_service(
     quick = RestartPolicy(backoff=Backoff(base_s=0.01, cap_s=0.02))
     assert Supervisor(replace(config, until_empty=True), 1, policy=quick).run() == 0
     assert work.events("handled", "a-0")
-    assert "consumer not started: BlockingIOError: [Errno 11]" in caplog.text
+    assert "BlockingIOError: [Errno 11]" in caplog.text

@@ -69,7 +69,7 @@ def test_a_consumer_that_does_not_start_in_time_counts_as_dead(
     (cli.directory / "holds.py").write_text(HOLDS)
     scene.write_file(orders="n = 1; app = 'holds:seq'; start_timeout = '3s'", mails="n = 1")
     with scene.master(server.url, namespace) as master:
-        orders, mails = master.kept
+        orders, mails = master.pools
         wait_until(lambda: orders.state == "starting", PATIENCE_S, "it hangs")
         wait_until(lambda: mails.state == "running", PATIENCE_S, "the others work")
         wait_until(lambda: orders.is_down, PATIENCE_S, "it is killed twice, and the pool is down")

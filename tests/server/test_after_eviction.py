@@ -111,7 +111,7 @@ def test_what_the_doctor_says_of_a_queue_without_registration_brings_it_back(
     (told,) = [one for one in diagnose(admin.endpoint, "sequencer") if one.code == "unregistered"]
     line = told.commands["register it"]
     place = {"SEQUENCER_REDIS": str(admin.endpoint.url), "PATH": f"{tmp_path}:{sysconfig.get_path('scripts')}"}
-    stand_in_for_redis_cli(tmp_path)
+    stand_in_for_redis_cli(tmp_path, str(admin.endpoint.url))
     place = {**os.environ, **place}
     done = subprocess.run(["/bin/sh", "-c", line], env=place, capture_output=True, text=True, check=False)
     assert "problem" not in done.stdout, done.stdout + done.stderr

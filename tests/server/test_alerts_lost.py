@@ -180,26 +180,6 @@ def test_an_idle_queue_with_many_parked_groups_costs_next_to_nothing(
         link.command("EVAL", "redis.call('ZREMRANGEBYSCORE', KEYS[1], 'inf', 'inf')", 1, keys.schedule)
 
 
-def test_all_that_is_parked_is_gone_through_again_after_a_time_by_pages(
-    watching: Watching, link: Link, keys: ShardKeys, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As at other looks: a queue with a million parked groups would hold up the others, and the server."""
-    monkeypatch.setattr(watchers, "LOOK_PAGES", 2)
-    monkeypatch.setattr(watchers, "WHOLE_S", 0.0)
-    watching.seq.append({}, "one")
-    link.command("EVAL", PARK, 1, keys.schedule, 2_000)
-    try:
-        watcher = watching.watcher()
-        watching.look(watcher)
-        costs = [commands_of(link, lambda: watching.look(watcher)) for _ in range(12)]
-        assert max(costs) < 100, "two pages for each target, of 20"
-        link.command("ZREM", keys.schedule, "000500")
-        link.command("ZADD", keys.schedule, "inf", "000500a")
-        assert [news_seen(watching, watcher, link, keys) for _ in range(3)][-1] == ["000500a"], "no total says so"
-    finally:
-        link.command("EVAL", "redis.call('ZREMRANGEBYSCORE', KEYS[1], 'inf', 'inf')", 1, keys.schedule)
-
-
 def news_seen(watching: Watching, watcher: Watcher, link: Link, keys: ShardKeys) -> list[str]:
     """Groups that are named by news, within a whole round of looks."""
     for _ in range(8):

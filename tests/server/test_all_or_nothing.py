@@ -5,16 +5,14 @@ what it stops is left whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
 from sequencer import EmbeddedServer
-from sequencer.calls.append import append
 from sequencer.calls.operate import update
 from sequencer.calls.settle import Ack, HandlerRun, ack
 from sequencer.doctor.invariants import check_invariants
-from sequencer.errors import DataError, SequencerError, ServerNotUsable
+from sequencer.errors import DataError, ServerNotUsable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.settings.policy import Policy
@@ -100,22 +98,6 @@ def test_an_acknowledged_message_that_may_not_be_taken_away_stays(shard: Shard, 
     assert shard.total("handled") == 0
     assert shard.run(update(shard.keys, "g", "a", "", "", now_us=shard.now)) == "done"
     assert shard.append(item("g", "a")) == ["stored"]
-
-
-def test_before_redis_7_what_undoing_needs_is_asked_for_before_there_is_anything_to_undo(
-    shard: Shard, restricted: As
-) -> None:
-    """There a script can't ask for its rights; each command is refused where it stands."""
-    shard.link.command("SET", shard.keys.order("g"), "foreign")
-    user = restricted(without="hdel")
-    words: list[Any] = list(append(shard.keys, [item("h", "a"), item("g", "a")], now_us=shard.now).eval_command())
-    assert "redis.acl_check_cmd" in words[1]
-    words[1] = words[1].replace("redis.acl_check_cmd", "nil")
-    with pytest.raises(SequencerError):
-        user.link.commands([words])
-    assert shard.ids("h") == []
-    assert shard.link.command("KEYS", shard.keys.body("*")) == []
-    shard.link.command("DEL", shard.keys.order("g"))
 
 
 def test_an_audit_stream_of_another_type_is_found_before_anything_is_removed(shard: Shard) -> None:

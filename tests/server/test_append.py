@@ -123,16 +123,6 @@ def test_without_fields_a_message_without_a_group_makes_no_queue(make: Callable[
     assert link.command("KEYS", "*") == []
 
 
-def test_fields_that_take_the_place_of_unused_ones_are_told_by_their_options(
-    make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture
-) -> None:
-    make(group_by=("user", "order"), id_by="id").connect()
-    make(group_by=("users",), id_by="id", score_by="at").connect()
-    assert [record.getMessage() for record in caplog.records] == [
-        "queue jobs: group_by was user,order, and nothing was appended by it; it is users now"
-    ]
-
-
 def test_an_append_costs_the_same_round_trips_with_remembered_fields(make: Callable[..., Sequencer]) -> None:
     sent: list[int] = []
 

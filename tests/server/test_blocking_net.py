@@ -29,7 +29,7 @@ def net(server: EmbeddedServer) -> Iterator[BlockingNet]:
 
 
 def client_id(net: BlockingNet) -> int:
-    (number,) = finish(net.read("", [("CLIENT", "ID")]))
+    (number,) = finish(net.read([("CLIENT", "ID")]))
     return int(number)
 
 
@@ -42,14 +42,14 @@ def test_every_method_is_over_at_once(net: BlockingNet, namespace: str) -> None:
         answer = await net.ask_all([inspect(keys, "g")] * 2, is_atomic=True, meanwhile=lambda: said.append("meanwhile"))
         assert ([one.head for one in answer.value], said) == (["", ""], ["meanwhile"])
         assert (await net.ask_all([])).value == []
-        assert await net.read("", [("ECHO", "a"), ("ECHO", "b")]) == [b"a", b"b"]
-        assert await net.read("", []) == []
-        async with net.alone("") as alone:
-            assert await alone.send([("MULTI",), ("PING",), ("EXEC",)]) == [b"OK", b"QUEUED", [b"PONG"]]
+        assert await net.read([("ECHO", "a"), ("ECHO", "b")]) == [b"a", b"b"]
+        assert await net.read([]) == []
+        async with net.alone() as alone:
+            assert await alone.read([("MULTI",), ("PING",), ("EXEC",)]) == [b"OK", b"QUEUED", [b"PONG"]]
             good, bad = await alone.answers([("ECHO", "a"), ("HGET", "a")])
             assert (good, type(bad)) == (b"a", DataError)
             with pytest.raises(DataError):
-                await alone.send([("HGET", "a")])
+                await alone.read([("HGET", "a")])
         async with net.once("first"), net.once("second"):
             before = await net.now()
             await net.sleep(0.001)
@@ -60,8 +60,8 @@ def test_every_method_is_over_at_once(net: BlockingNet, namespace: str) -> None:
 
 def test_a_connection_alone_goes_back_unless_it_failed_or_was_given_up(net: BlockingNet) -> None:
     async def alone(*, gives_up: bool = False, error: BaseException | None = None) -> None:
-        async with net.alone("") as one:
-            await one.send([("WATCH", "k")])
+        async with net.alone() as one:
+            await one.read([("WATCH", "k")])
             if gives_up:
                 one.give_up()
             if error:
@@ -84,12 +84,12 @@ def test_nothing_is_sent_alone_over_another_connection_than_the_one_that_was_los
     """Else an EXEC would run without its WATCH."""
 
     async def lost() -> Any:
-        async with net.alone("") as alone:
-            (number,) = await alone.send([("CLIENT", "ID")])
+        async with net.alone() as alone:
+            (number,) = await alone.read([("CLIENT", "ID")])
             link.command("CLIENT", "KILL", "ID", number)
             with pytest.raises(ServerUnavailable):
-                await alone.send([("PING",)])
-            return await alone.send([("PING",)])
+                await alone.read([("PING",)])
+            return await alone.read([("PING",)])
 
     with pytest.raises(ServerUnavailable, match="lost between two commands"):
         finish(lost())

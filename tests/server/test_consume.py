@@ -10,7 +10,6 @@ import pytest
 
 from sequencer import Message, Sequencer
 from sequencer.errors import ConfigurationError, HandlerNotFound
-from sequencer.settings.options import ClaimLimits
 from sequencer.testing import wait_until
 
 from ..support.background import Background
@@ -77,16 +76,3 @@ def test_a_message_that_arrives_while_idle_is_handled(make: Callable[..., Sequen
         for n in range(5):
             seq.append(n, group="g")
             wait_until(partial(seen.__eq__, list(range(n + 1))), what=f"message {n}")
-
-
-def test_a_large_backlog_of_large_bodies_is_claimed_within_its_bytes(seq: Sequencer) -> None:
-    seq.append_many({"body": "x" * 100_000, "group": n % 2, "score": n} for n in range(40))
-    with seq.claim(groups=10, messages=1000) as lease:
-        assert 1 <= len(lease) <= 11, "about 1 MiB"
-    assert seq.consume(lambda message: None, until_empty=True).handled == 40
-
-
-def test_one_message_beyond_the_bytes_of_a_claim_still_fits(seq: Sequencer) -> None:
-    seq.append("x" * 5000, group="a")
-    seq.append("x" * 5000, group="b")
-    assert seq.consume(lambda m: None, limits=ClaimLimits(10, 10, 100), until_empty=True).handled == 2

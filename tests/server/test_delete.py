@@ -19,7 +19,7 @@ from sequencer.queue.registry import deletion
 from sequencer.queue.registry.index import remove_from_index
 from sequencer.settings.policy import Policy
 from sequencer.store.keys import index_key, registry_key, shard_keys
-from sequencer.store.registration import PROTOCOL, Registration, plain_tags
+from sequencer.store.registration import Registration, plain_tags
 from sequencer.testing import wait_until
 
 from ..support.background import Background
@@ -55,9 +55,11 @@ def test_a_deleted_queue_leaves_no_key_and_a_producer_registers_it_again(
 def test_a_deletion_that_was_broken_off_is_named_and_ended(admin: Link) -> None:
     with client(admin) as seq:
         seq.append(1, "g")
-        there = Registration(-1, 1, 0, plain_tags(1), Policy().stored())
+        there = Registration(1, 0, plain_tags(1), Policy().stored(), is_deleted=True)
         admin.command("HSET", REGISTRY, "generation", f"-1.{10**17}")
-        admin.run_one(adopt(shard_keys("sequencer", "q", 0), Registration(-1, 10**17, 0, there.tags, there.policy)))
+        admin.run_one(
+            adopt(shard_keys("sequencer", "q", 0), Registration(10**17, 0, there.tags, there.policy, is_deleted=True))
+        )
         (found,) = [one for one in diagnose(admin.endpoint, "sequencer") if one.check == "queues"]
         assert (found.code, found.commands["fix"]) == ("deletion unfinished", "sequencer delete q --yes")
         seq.delete()
@@ -120,9 +122,9 @@ def test_while_a_queue_is_being_deleted_its_clients_wait_and_then_say_so(admin: 
 def test_scripts_and_model_agree(admin: Link) -> None:
     """What `register` and `adopt` answer, and what they leave, step by step."""
     model, keys, policy = ModelServer(), shard_keys("sequencer", "q", 0), Policy().stored()
-    one = Registration(PROTOCOL, 5, 0, plain_tags(2), policy)
-    two, three = one.changed({**policy, "gap_us": "5"}), Registration(PROTOCOL, 9, 0, plain_tags(3), policy)
-    gone = Registration(-1, 20, 0, plain_tags(2), policy)
+    one = Registration(5, 0, plain_tags(2), policy)
+    two, three = one.changed({**policy, "gap_us": "5"}), Registration(9, 0, plain_tags(3), policy)
+    gone = Registration(20, 0, plain_tags(2), policy, is_deleted=True)
     calls: list[Call[Any]] = [
         register(REGISTRY, None, one),
         register(REGISTRY, None, three),

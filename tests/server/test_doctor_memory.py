@@ -22,14 +22,21 @@ REDIS_CLI = """#!{python}
 import sys
 import redis
 
-assert sys.argv[1] == "-s"
-redis.Redis(unix_socket_path=sys.argv[2]).execute_command(*sys.argv[3:])
+words = sys.argv[1:]
+if words[0] == "-s":
+    words = words[2:]
+with redis.Redis.from_url("{url}") as client:
+    if words[0] == "--scan":
+        for key in client.scan_iter(match=words[2]):
+            sys.stdout.buffer.write(key + b"\\n")
+    else:
+        client.execute_command(*words)
 """
 
 
-def stand_in_for_redis_cli(folder: Path) -> None:
+def stand_in_for_redis_cli(folder: Path, url: str) -> None:
     """As much of redis-cli as the commands of doctor need."""
-    (folder / "redis-cli").write_text(REDIS_CLI.format(python=sys.executable))
+    (folder / "redis-cli").write_text(REDIS_CLI.format(python=sys.executable, url=url))
     (folder / "redis-cli").chmod(0o755)
 
 
@@ -86,7 +93,7 @@ def test_the_line_that_makes_room_can_be_run(
     command(path, "CONFIG", "SET", "maxmemory", "1")
     monkeypatch.setenv("PATH", f"{tmp_path}:/nowhere")
     if has_program:
-        stand_in_for_redis_cli(tmp_path)
+        stand_in_for_redis_cli(tmp_path, f"unix://{path}")
     [memory] = looked_at(path)["memory"]
     line = memory.commands["raise it"]
     assert line.startswith(f"redis-cli -s {path} CONFIG " if has_program else shlex.quote(sys.executable))

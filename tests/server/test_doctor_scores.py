@@ -54,13 +54,6 @@ def test_each_unit_has_an_example(make: Callable[..., Sequencer], namespace: str
     assert told(seq)[0].fields["examples"][2]["group"] == ("h",)
 
 
-@pytest.mark.parametrize("scores", [(1, 99_999_999_999), (0, 1), (-5, 7.5)])
-def test_numbers_below_1e11_are_one_unit(seq: Sequencer, scores: tuple[float, float]) -> None:
-    for score in scores:
-        seq.append(score, group="g", score=score)
-    assert told(seq) == []
-
-
 def test_the_numbers_of_a_sequence_are_no_times(make: Callable[..., Sequencer]) -> None:
     seq = make(sequence=True)
     seq.append(1, group="g", score=1)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from sequencer.store.keys import registry_key, shard_keys, shard_of
 from sequencer.texts.commands import name_server
 
 from ..support.own_server import client
+from .test_doctor_memory import stand_in_for_redis_cli
 
 
 def test_the_doctor_tells_of_shards_that_are_not_registered(admin: Link) -> None:
@@ -84,20 +84,6 @@ def test_all_names_are_read_a_few_times_however_many_shards_they_seem_to_be_of(
     assert all((one["messages"], one["groups"], one["dead"]) == (1, 1, 0) for one in found)
 
 
-REDIS_CLI = """#!{python}
-import sys
-import redis
-
-with redis.Redis.from_url("{url}") as client:
-    if sys.argv[1] == "--scan":
-        for key in client.scan_iter(match=sys.argv[3]):
-            sys.stdout.buffer.write(key + b"\\n")
-    else:
-        client.execute_command(*sys.argv[1:])
-"""
-"""As much of redis-cli as the commands of doctor need."""
-
-
 @pytest.mark.parametrize("way", ["keep", "destroy"])
 def test_what_the_doctor_says_of_such_a_shard_can_be_run(admin: Link, tmp_path: Path, way: str) -> None:
     pairs: list[tuple[str, str | int]] = [*(("a b", n) for n in range(4)), ("ü}", "policy"), ("x:y", "clock")]
@@ -113,8 +99,7 @@ def test_what_the_doctor_says_of_such_a_shard_can_be_run(admin: Link, tmp_path: 
         (told,) = [one for one in seq.doctor() if one.code == "unknown shard"]
     assert told.fields["messages"] == sum(len(before[group]) for group in shard)
     line = told.commands["keep it as queue q-shard-1" if way == "keep" else "delete it"]
-    (tmp_path / "redis-cli").write_text(REDIS_CLI.format(python=sys.executable, url=admin.endpoint.url))
-    (tmp_path / "redis-cli").chmod(0o755)
+    stand_in_for_redis_cli(tmp_path, str(admin.endpoint.url))
     path = os.pathsep.join([str(tmp_path), sysconfig.get_path("scripts"), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "SEQUENCER_REDIS": str(admin.endpoint.url)}
     done = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, check=False)

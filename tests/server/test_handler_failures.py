@@ -165,26 +165,6 @@ def test_a_message_at_which_consumers_die_is_parked(make: Callable[..., Sequence
     assert all(attempt <= 3 for _, attempt in seen)
 
 
-def test_an_expired_group_is_claimed_alone(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    """So that a message that kills its consumer takes no neighbours with it."""
-    seq, keys = make(), shard_keys(namespace, "jobs", 0)
-    for n in range(5):
-        seq.append(n, group=n)
-        seq.append(n, group=n)
-    first = seq.claim(groups=5, lease=30)
-    assert len(first) == 10
-    for n in range(5):
-        link.command("ZADD", keys.schedule, "XX", str(n + 1), str(n))
-    for _ in range(5):
-        lease = seq.claim(groups=5, lease=30)
-        (message,) = lease
-        assert message.attempt == 1, "nobody knows yet whose fault it was"
-        lease.ack(message)
-        lease.release()
-    with seq.claim(groups=5) as lease:
-        assert [message.attempt for message in lease] == [1] * 5
-
-
 def test_a_crash_counts_against_the_message_that_was_held_alone(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
@@ -202,16 +182,6 @@ def test_a_crash_counts_against_the_message_that_was_held_alone(
     summary = seq.consume(lambda m: seen.append(m.group[0]), until_empty=True)
     assert (summary.handled, summary.failed) == (2, 1)
     assert [info.group for info in seq.parked()] == [message.group]
-
-
-def test_a_late_message_goes_before_those_that_wait(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1)
-    seq.append("b", group="g", score=2)
-    with seq.claim() as lease:
-        (message,) = lease
-        seq.append("a", group="g", score=1)
-        lease.ack(message)
-    assert [message.body for message in seq.peek("g")] == ["a"]
 
 
 @pytest.mark.parametrize("name", ["seen", "marks", "memory", "dead", "letters"])

@@ -11,7 +11,6 @@ import pytest
 from sequencer import Message, Sequencer
 from sequencer.calls.settle import Ack, ack
 from sequencer.doctor.invariants import InvariantCheck
-from sequencer.drain.held_group import History
 from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
 from sequencer.settings.policy import DAY_S, Policy
@@ -65,28 +64,6 @@ def test_every_answer_is_what_a_recorder_noted(make: MakeSequencer) -> None:
     assert found is not None
     assert (found.window_s, found.messages) == (DAY_S, 24)
     assert 0 < found.reaches_s < 60
-
-
-def test_a_beginning_that_is_that_of_the_claim_is_found(make: MakeSequencer, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = History.endings
-
-    def endings(self: History, group: Any, first: int, done: int) -> Any:
-        claimed = (int(group.leased.token) - self.ahead_us) / 1e6
-        group.times = [(claimed, ended) for _, ended in group.times]
-        return real(self, group, first, done)
-
-    monkeypatch.setattr(History, "endings", endings)
-    seq, recorder = make(history_window=DAY_S), Recorder(exact_s=0.010)
-    names = append(seq, recorder)
-    drain(seq, recorder, pause_s=0.0)
-    seq.append("", group="g", id="last")
-    names = [("h", str(n)) for n in range(8)]
-    for group, id in names:
-        recorder.appended((group, id), (seq.append("", group=group, id=id).stamp or 0) / 1e6)
-    recorder.appended(("g", "last"), time.time())
-    drain(seq, recorder, pause_s=0.015)
-    with pytest.raises(AssertionError, match="s off"):
-        recorder.compare(seq, names)
 
 
 def test_a_lease_of_ones_own_writes_it_too(make: MakeSequencer) -> None:

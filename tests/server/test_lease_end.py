@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import redis
 
-from sequencer import Message, Sequencer
+from sequencer import Sequencer
 from sequencer.errors import LeaseLost, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys, shard_keys
@@ -85,35 +85,6 @@ def test_a_redriven_message_is_given_though_it_is_late(make: Callable[..., Seque
     with seq.claim() as lease:
         assert [(message.body, message.late, message.redriven) for message in lease] == [("low", True, True)]
     assert seq.dead() == []
-
-
-def test_a_message_at_which_too_many_leases_ended_is_not_given_again(
-    make: Callable[..., Sequencer], link: Link, keys: ShardKeys
-) -> None:
-    seq = make(max_attempts=1)
-    seq.append(1, group="g")
-    assert len(list(seq.claim())) == 1
-    link.command("ZADD", keys.schedule, "XX", "1", "g")
-    assert list(seq.claim()) == []
-    (info,) = seq.parked()
-    assert info.failure is not None
-    assert (info.failure.type, info.failure.attempt) == ("LeaseExpired", 1)
-
-
-def test_what_can_not_be_read_is_not_given(seq: Sequencer, link: Link, keys: ShardKeys) -> None:
-    for n in range(3):
-        seq.append(n, group="g", id=str(n))
-    link.command("HSET", keys.body("g"), "1", b"junk")
-    with seq.claim() as lease:
-        for message in lease:
-            assert message.id == "0"
-            lease.ack(message)
-    (info,) = seq.parked()
-    assert info.failure is not None
-    assert (info.failure.type, info.head_id) == ("Undecodable", "1")
-    skipped = seq.skip("g")
-    assert isinstance(skipped, Message)
-    assert skipped.id == "1"
 
 
 # -- leaving the block by an exception ------------------------------------------------------------------------------

@@ -137,8 +137,8 @@ class BetweenTwoCommands:
     def __init__(self, alone: ConnectionAlone, meanwhile: Callable[[], object]) -> None:
         self._alone, self._meanwhile, self.looks = alone, meanwhile, 0
 
-    async def send(self, commands: list[Command]) -> list[Any]:
-        answers = await self._alone.send(commands)
+    async def read(self, commands: list[Command]) -> list[Any]:
+        answers = await self._alone.read(commands)
         if commands[0][0] == "ZCOUNT":
             self.looks += 1
             if self.looks == 1:

@@ -13,11 +13,9 @@ from sequencer.calls.claim import LeasedGroup
 from sequencer.calls.outage import Ended, Waits, outage
 from sequencer.calls.settle import Nack, Nacked, nack
 from sequencer.doctor.invariants import InvariantCheck, check_invariants
-from sequencer.settings.options import ClaimLimits
 
 from ..support.shard import MUCH, SECOND, Shard, item
 
-ONE = ClaimLimits(1, 1)
 GROUPS = ("a", "b", "c", "d", "e", "f")
 
 
@@ -83,44 +81,6 @@ def test_the_fifth_failure_of_three_groups_holds_the_shard_back(shard: Shard) ->
     assert not shard.claimed().is_empty
 
 
-@pytest.mark.parametrize(("handled", "apart_s"), [(5, 0.1), (0, 3.0)])
-def test_beside_as_many_handled_or_over_a_longer_time_they_do_not(shard: Shard, handled: int, apart_s: float) -> None:
-    shard.append(*[item(group, "1") for group in GROUPS])
-    leases = shard.claim()
-    for number, group in enumerate(GROUPS[:5]):
-        assert fail(shard, leases[group]).held is None
-        shard.link.command("HINCRBY", shard.keys.stats, "handled", handled if number == 0 else 0)
-        shard.later(apart_s)
-    assert probe_us(shard) is None
-
-
-def test_those_of_two_groups_do_not(shard: Shard) -> None:
-    shard.append(item("a", "1"), item("b", "1"))
-    for number in range(4):
-        for lease in shard.claim().values():
-            assert fail(shard, lease).held is None
-        shard.later(0.5 * 2**number)
-
-
-def test_an_attempt_is_not_counted_and_the_wait_doubles(shard: Shard) -> None:
-    shard.append(item("a", "1"))
-    for number in range(9):
-        lease = shard.claim()["a"]
-        assert lease.messages[0].attempt == 1
-        assert fail(shard, lease).wait_s == min(60.0, 0.5 * 2**number)
-        shard.later(61.0)
-    assert not check_invariants(shard.link, [shard.keys])
-
-
-def test_where_nothing_else_is_handled_it_is_no_private_outage(shard: Shard) -> None:
-    """However long: a queue whose only groups fail waits for what they need."""
-    shard.append(item("a", "1"), item("b", "1"))
-    for _ in range(20):
-        for lease in shard.claim().values():
-            assert fail(shard, lease).is_uncounted
-        shard.later(61.0)
-
-
 def test_a_probe_is_one_message_of_a_group_without_a_failure(shard: Shard) -> None:
     leases = held_shard(shard)
     shard.append(item("g", "1"), item("g", "2"))
@@ -133,22 +93,6 @@ def test_a_probe_is_one_message_of_a_group_without_a_failure(shard: Shard) -> No
     assert shard.hints() == []
     assert fail(shard, leases["f"]).held, "one that was in progress says nothing of the probe"
     assert probe_us(shard) == shard.now + 5 * SECOND
-
-
-@pytest.mark.parametrize("verdict", ["outage", "timeout"])
-def test_a_probe_that_fails_so_is_followed_by_another_after_1_2_4_5_5_s(shard: Shard, verdict: str) -> None:
-    held_shard(shard)
-    shard.later(1.0)
-    tried = []
-    for wait_s in (1.0, 2.0, 4.0, 5.0, 5.0):
-        lease = probe(shard)
-        tried.append(lease.key)
-        done = fail(shard, lease, verdict)
-        assert done.held
-        assert done.held.probe_s == wait_s
-        assert done.is_uncounted == (verdict == "outage")
-        shard.later(wait_s)
-    assert len(set(tried)) == 5, "each makes room for the next"
 
 
 def test_the_handler_may_say_when_it_is_tried_again(shard: Shard) -> None:

@@ -11,7 +11,7 @@ from sequencer import Gap, Message, Sequencer, SetAside
 from sequencer.calls.register import adopt
 from sequencer.errors import BatchRefused, ConfigurationError, DataError, IdConflict, ServerUnavailable
 from sequencer.net.link import Link
-from sequencer.queue.registry.generation_search import GenerationSearch
+from sequencer.queue.registry import generation_search
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 from tests.support.handling import ack_each, drain_once
@@ -32,15 +32,15 @@ def fail(_: Message) -> None:
 
 def after_look(monkeypatch: pytest.MonkeyPatch, others: list[Sequencer]) -> None:
     """Let another client connect between the next look at the registry and what follows it."""
-    refresh = GenerationSearch._refresh
+    real = generation_search.look_at
 
-    async def slow(self: Any) -> Any:
-        found = await refresh(self)
+    async def slow(*given: Any) -> Any:
+        found = await real(*given)
         if others:
             others.pop().connect()
         return found
 
-    monkeypatch.setattr(GenerationSearch, "_look", slow)
+    monkeypatch.setattr(generation_search, "look_at", slow)
 
 
 # -- races ------------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_two_policies_that_exclude_each_other_are_never_both_stored(
 def test_a_change_whose_client_died_reaches_groups_that_were_put_off(
     make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bring = GenerationSearch._bring_to_shards
+    bring = generation_search.GenerationSearch._bring_to_shards
 
     async def dies(self: Any, there: Any) -> bool:
         """Registered, and in the shards; but nobody is left to look at the groups."""
@@ -117,11 +117,11 @@ def test_a_change_whose_client_died_reaches_groups_that_were_put_off(
     seq = make(reorder_window=600)
     seq.append(1, group="g")
     assert drain_once(seq) == []
-    monkeypatch.setattr(GenerationSearch, "_bring_to_shards", dies)
+    monkeypatch.setattr(generation_search.GenerationSearch, "_bring_to_shards", dies)
     with pytest.raises(ServerUnavailable):
         make(reorder_window=0).connect()
     assert drain_once(seq) == []
-    monkeypatch.setattr(GenerationSearch, "_bring_to_shards", bring)
+    monkeypatch.setattr(generation_search.GenerationSearch, "_bring_to_shards", bring)
     make().connect()  # whoever comes next does it
     assert drain_once(seq) == [1]
 

@@ -14,7 +14,7 @@ from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
 from sequencer.store.keys import ShardKeys
 from sequencer.store.ledger.written import Written
-from sequencer.store.registration import PROTOCOL, Registration, plain_tags
+from sequencer.store.registration import Registration, plain_tags
 
 
 def run_every_script(run: Callable[[Call[Any]], Any], keys: ShardKeys) -> None:
@@ -24,7 +24,7 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: ShardKeys) -> None:
     leased = claimed.groups[0] if claimed and claimed.groups else None
     token, member = (leased.token, leased.members[0]) if leased else ("0" * 16, f"{'0' * 16}0")
     letter = f"{member[:16]}{SCRATCH}\n0"
-    one = Registration(PROTOCOL, 1, 0, plain_tags(1), Policy().stored())
+    one = Registration(1, 0, plain_tags(1), Policy().stored())
     for call in (
         calls.register(keys.memory, None, one),  # on the scratch shard too: any hash will do
         calls.unregister(keys.memory, one),

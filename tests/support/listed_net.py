@@ -66,7 +66,7 @@ class ListedNet:
             return answer
         return Answer([call.parse(reply) for call, reply in zip(calls, answer, strict=True)])
 
-    async def read(self, at: str, commands: Sequence[Command]) -> list[Any]:
+    async def read(self, commands: Sequence[Command]) -> list[Any]:
         self.asked += [tuple(command) for command in commands]
         found = self._next()
         answer: list[Any] = [found.get(one[0], b"QUEUED") for one in commands] if isinstance(found, dict) else found
@@ -74,7 +74,7 @@ class ListedNet:
         return answer
 
     @asynccontextmanager
-    async def alone(self, at: str) -> AsyncIterator[Alone]:
+    async def alone(self) -> AsyncIterator[Alone]:
         self.asked.append(("alone",))
         yield _ListedAlone(self)
         self.asked.append(("shared",))
@@ -103,17 +103,17 @@ class ListedNet:
 
 class _ListedAlone:
     def __init__(self, net: ListedNet) -> None:
-        self._net = net
+        self._net, self.name = net, net.name
 
-    async def send(self, commands: Sequence[Command]) -> list[Any]:
-        answers = await self._net.read("", commands)
+    async def read(self, commands: Sequence[Command]) -> list[Any]:
+        answers = await self._net.read(commands)
         for answer in answers:
             if isinstance(answer, Exception):
                 raise answer
         return answers
 
     async def answers(self, commands: Sequence[Command]) -> list[Any]:
-        return await self._net.read("", commands)
+        return await self._net.read(commands)
 
     def give_up(self) -> None:
         self._net.asked.append(("give up",))

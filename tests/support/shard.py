@@ -13,7 +13,7 @@ from sequencer.settings.options import ClaimLimits
 from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
 from sequencer.store.keys import ShardKeys
-from sequencer.store.registration import PROTOCOL, Registration, plain_tags
+from sequencer.store.registration import Registration, plain_tags
 
 T = TypeVar("T")
 SECOND = 1_000_000
@@ -23,7 +23,7 @@ MUCH = ClaimLimits(1000, 1000, 10**8)
 
 def policy_words(policy: Policy) -> list[str]:
     """The fields of a shard that has it."""
-    one = Registration(PROTOCOL, 7, 0, plain_tags(1), policy.stored())
+    one = Registration(7, 0, plain_tags(1), policy.stored())
     return [word for pair in one.policy.items() for word in pair] + ["packed", one.packed()]
 
 

@@ -107,6 +107,7 @@ def consume(client: Sequencer) -> ConsumeSummary:
     client.consume(handle, max_messages=1000, max_age=60, audit=True)
     client.consume(lambda message: message.body, on_start=lambda consumer: consumer.stop())
     client.consume(print, until_empty="yes")  # type: ignore[arg-type]  # a text is neither true nor false
+    client.consume(print, leese="5m")  # type: ignore[call-arg]  # misspelt
     summary = client.consume(lease=30, until_empty=True)
     assert_type(summary.reason == "drained", bool)
     return summary

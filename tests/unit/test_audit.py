@@ -15,7 +15,7 @@ from sequencer.values.views import AuditReport
 from tests.support.audit_records import BASE, STEPS, Steps, _random_steps, run, simulate
 
 
-def prove(records: Iterable[AuditRecord], *, is_trimmed: bool | None = False) -> AuditReport:
+def prove(records: Iterable[AuditRecord], *, is_trimmed: bool = False) -> AuditReport:
     """What these records show, those of a group in the order of their stream."""
     prover = Prover(is_trimmed)
     for record in records:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from typing import Any
 from uuid import UUID
 
@@ -173,16 +172,6 @@ def test_who_names_none_takes_what_the_queue_has_and_another_value_is_refused() 
     more = Session(QueueOptions(queue="orders", score_by="at"), queue._net)
     run(more.shards(register=True))
     assert queue.fields == more.fields.now == BodyFields(("user.id",), "n", "at")
-
-
-def test_before_the_first_message_a_wrong_name_was_only_tried(caplog: pytest.LogCaptureFixture) -> None:
-    queue = MemoryQueue("orders", group_by=["usr"])
-    queue.connect()
-    session = Session(QueueOptions(queue="orders", group_by=("user",)), queue._net)
-    with caplog.at_level(logging.WARNING, "sequencer"):
-        run(session.shards(register=True))
-    assert queue.fields.group_by == ("user",)
-    assert "group_by was usr, and nothing was appended by it; it is user now" in caplog.text
 
 
 def test_a_server_that_lost_its_data_gets_the_fields_again() -> None:

@@ -3,8 +3,6 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -18,9 +16,8 @@ import pytest
 from sequencer import Message
 from sequencer.errors import CommandFailed
 from sequencer.processes.handlers import pipes
-from sequencer.processes.handlers.exec import _kill_with_parent_words, exec_handler
+from sequencer.processes.handlers.exec import ExecHandler
 from sequencer.processes.handlers.message_line import message_line
-from sequencer.testing import wait_until
 
 NO_MORE = not hasattr(signal, "SIGRTMIN")
 PATIENCE_S = 30.0
@@ -45,18 +42,18 @@ def open_descriptors() -> list[str]:
 
 
 def test_it_is_given_the_whole_line_by_a_pipe(tmp_path: Path) -> None:
-    exec_handler(f"test -p /dev/stdin && cat > {tmp_path}/got")(LARGE)
+    ExecHandler(f"test -p /dev/stdin && cat > {tmp_path}/got")(LARGE)
     assert (tmp_path / "got").read_bytes() == message_line(LARGE)
 
 
 def test_it_can_be_run_in_another_thread() -> None:
     with ThreadPoolExecutor(1) as pool, pytest.raises(CommandFailed, match=r"exit status 3: sorry$"):
-        pool.submit(exec_handler("echo sorry >&2; exit 3"), LARGE).result()
+        pool.submit(ExecHandler("echo sorry >&2; exit 3"), LARGE).result()
 
 
 @pytest.mark.parametrize("command", ["true", "exec <&-; true", "head -c 10 > /dev/null"])
 def test_it_need_not_read_all_of_it(command: str) -> None:
-    exec_handler(command)(LARGE)
+    ExecHandler(command)(LARGE)
 
 
 @pytest.mark.parametrize(
@@ -70,11 +67,11 @@ def test_it_need_not_read_all_of_it(command: str) -> None:
 )
 def test_how_it_ended_is_said(command: str, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(CommandFailed, match=ending):
-        exec_handler(command)(LARGE)
+        ExecHandler(command)(LARGE)
 
 
 def test_nothing_is_left_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    handle = exec_handler(f"cat >> {tmp_path}/got")
+    handle = ExecHandler(f"cat >> {tmp_path}/got")
     handle(LARGE)
     before = open_descriptors()
     for _ in range(5):
@@ -99,7 +96,7 @@ def test_what_it_says_is_passed_on_as_it_comes(tmp_path: Path) -> None:
     errors = tmp_path / "errors"
     looks = f"for _ in $(seq 500); do grep -q first {errors} && exit 0; sleep 0.01; done; exit 1"
     with errors_to(errors):
-        exec_handler(f"echo first >&2; {looks}")(LARGE)
+        ExecHandler(f"echo first >&2; {looks}")(LARGE)
     assert errors.read_text() == "first\n"
 
 
@@ -109,7 +106,7 @@ def test_all_it_says_is_passed_on_but_only_its_end_is_kept(tmp_path: Path) -> No
     command = f"yes | head -c {many} >&2; echo sorry >&2; yes '' | head -c 9000 >&2; exit 3"
     tracemalloc.start()
     with errors_to(errors), pytest.raises(CommandFailed) as raised:
-        exec_handler(command)(LARGE._replace(body={}))
+        ExecHandler(command)(LARGE._replace(body={}))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert errors.stat().st_size == many + len("sorry\n") + 9000
@@ -121,7 +118,7 @@ def test_all_it_says_is_passed_on_but_only_its_end_is_kept(tmp_path: Path) -> No
 def test_what_it_leaves_in_the_background_is_not_waited_for(tmp_path: Path, says: str) -> None:
     try:
         with errors_to(tmp_path / "errors"), pytest.raises(CommandFailed, match=r"exit status 3: [saidmore\n]+$"):
-            exec_handler(f"({says}) & echo $! > {tmp_path}/left; echo said >&2; exit 3")(LARGE)
+            ExecHandler(f"({says}) & echo $! > {tmp_path}/left; echo said >&2; exit 3")(LARGE)
         assert "said\n" in (tmp_path / "errors").read_text()
     finally:
         os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
@@ -134,7 +131,7 @@ def test_after_the_end_of_what_it_says_or_a_signal_it_is_waited_for(command: str
     try:
         began = time.process_time()
         with pytest.raises(CommandFailed, match=r"exit status 3$"):
-            exec_handler(f"{command}; sleep 0.5; exit 3")(LARGE)
+            ExecHandler(f"{command}; sleep 0.5; exit 3")(LARGE)
         assert time.process_time() - began < 0.3, "it was waited for, not looked at all the time"
     finally:
         signal.signal(signal.SIGUSR1, old)
@@ -178,8 +175,8 @@ def test_one_that_succeeded_did_so_also_when_nobody_takes_what_it_says(
     monkeypatch.setattr(pipes, "STALLED_S", 0.1 if kind in ("nobody reads", "not blocking") else 600.0)
     with unwilling(kind) as file:
         with redirect_stderr(file):
-            handle = exec_handler("yes | head -c 300000 >&2")
-            failing = exec_handler("echo sorry >&2; exit 3")
+            handle = ExecHandler("yes | head -c 300000 >&2")
+            failing = ExecHandler("echo sorry >&2; exit 3")
         handle(LARGE)
         handle(LARGE)
         with pytest.raises(CommandFailed, match=r"exit status 3: sorry$"):
@@ -194,7 +191,7 @@ def test_a_reader_that_stood_still_gets_what_comes_once_it_reads_again(
     handle_says = tmp_path / "says"
     read, write = os.pipe()
     with os.fdopen(read, "rb", buffering=0) as reader, os.fdopen(write, "w") as file, redirect_stderr(file):
-        handle = exec_handler(f"cat {handle_says} >&2")
+        handle = ExecHandler(f"cat {handle_says} >&2")
         handle_says.write_bytes(b"y" * 300_000)
         os.write(write, b"others" * 1000)
         began = time.monotonic()
@@ -229,34 +226,6 @@ def test_the_supervisor_is_told_of_its_group_while_it_runs(tmp_path: Path, comma
 
     waits = f"until test -e {tmp_path}/told; do sleep 0.01; done; echo $$ > {tmp_path}/pid"
     with suppress(CommandFailed):
-        exec_handler(f"{waits}; {command}", report=report)(LARGE)
+        ExecHandler(f"{waits}; {command}", report=report)(LARGE)
     pid = int((tmp_path / "pid").read_text())
     assert told == [{"event": "command", "pgid": pid}, {"event": "command", "pgid": None}]
-
-
-@pytest.mark.slow
-def test_the_kernel_kills_it_when_its_consumer_is_killed(tmp_path: Path) -> None:
-    if not _kill_with_parent_words():
-        pytest.skip("there is no setpriv that can do that")
-    source = f"from tests.unit.test_exec import *; exec_handler('echo $$ > {tmp_path}/pid; exec sleep 600')(LARGE)"
-    consumer = subprocess.Popen([sys.executable, "-c", source])
-    try:
-        pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), PATIENCE_S))
-    finally:
-        consumer.kill()
-        consumer.wait()
-    state = Path(f"/proc/{pid}/stat")
-    wait_until(lambda: not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z", PATIENCE_S)
-
-
-@pytest.mark.parametrize("program", ["#!/bin/sh\nexit 1\n", "#!/nosuch\n", None])
-def test_it_runs_without_what_the_kernel_is_told_by(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str | None
-) -> None:
-    """As BusyBox's setpriv, which knows no --pdeathsig; one that can't be run; or there is none."""
-    if program:
-        (tmp_path / "setpriv").write_text(program)
-        (tmp_path / "setpriv").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CommandFailed, match=r"exit status 3$"):
-        exec_handler("exit 3")(LARGE)

@@ -11,7 +11,7 @@ from sequencer.consume.interruption import interrupt
 from sequencer.consume.stop import Stop
 from sequencer.errors import CommandFailed, CommandNotFound, CommandStopped, HandlerNotFound
 from sequencer.processes.handlers import exec
-from sequencer.processes.handlers.exec import check_command, exec_handler
+from sequencer.processes.handlers.exec import ExecHandler, check_command
 
 MESSAGE = Message("a-1", ("a",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
 SAME = ["kill -TERM $$", "kill -INT $$", "kill -HUP $$", "exit 143", "exit 130", "exit 129"]
@@ -33,7 +33,7 @@ def test_one_that_a_signal_for_all_ended_is_no_failure(
     stop = stopped(1.0) if is_told_before else Stop()
     monkeypatch.setattr(time, "sleep", lambda _: stop.request(1))
     with pytest.raises(CommandStopped, match="the consumer was stopped as well"):
-        exec_handler(command, stop=stop)(MESSAGE)
+        ExecHandler(command, stop=stop)(MESSAGE)
 
 
 @pytest.mark.parametrize("command", [*SAME, "kill -KILL $$", "exit 3", "exit 15", "exit 137"])
@@ -42,13 +42,13 @@ def test_one_that_ended_so_without_a_stop_failed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(exec, "STOP_S", 0.05 if kind == "none" else 600.0)
     stop = {"long ago": stopped(601.0), "none": Stop(), "no stop can be told": None}[kind]
     with pytest.raises(CommandFailed, match=r"(signal|exit status) \w+$"):
-        exec_handler(command, stop=stop)(MESSAGE)
+        ExecHandler(command, stop=stop)(MESSAGE)
 
 
 @pytest.mark.parametrize("command", ["kill -KILL $$", "exit 3", "exit 15", "exit 137"])
 def test_one_that_ended_in_another_way_failed_beside_a_stop_too(command: str) -> None:
     with pytest.raises(CommandFailed):
-        exec_handler(command, stop=stopped(0.0))(MESSAGE)
+        ExecHandler(command, stop=stopped(0.0))(MESSAGE)
 
 
 def test_a_second_signal_ends_the_wait_for_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,20 +58,20 @@ def test_a_second_signal_ends_the_wait_for_a_stop(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(exec, "STOP_S", 600.0)
     monkeypatch.setattr(time, "sleep", interrupted)
     with pytest.raises(StopConsuming, match="interrupted"):
-        exec_handler("exit 143", stop=Stop())(MESSAGE)
+        ExecHandler("exit 143", stop=Stop())(MESSAGE)
 
 
 @pytest.mark.parametrize(("command", "status"), [("nosuch-command", 127), ("/", 126), ("exit 126", 126)])
 def test_one_that_cannot_be_run_ends_a_consumer_that_just_began(command: str, status: int) -> None:
     with pytest.raises(CommandNotFound, match=f"exit status {status}.*; is the command right\\?$"):
-        exec_handler(command)(MESSAGE)
+        ExecHandler(command)(MESSAGE)
 
 
 @pytest.mark.parametrize("first", [0, 3])
 @pytest.mark.parametrize("status", [126, 127])
 def test_later_that_is_a_failure_of_the_message(tmp_path: Path, first: int, status: int) -> None:
     later = tmp_path / "later"
-    handle = exec_handler(f"test -e {later} && exit {status}; touch {later}; exit {first}")
+    handle = ExecHandler(f"test -e {later} && exit {status}; touch {later}; exit {first}")
     with suppress(CommandFailed):
         handle(MESSAGE)
     with pytest.raises(CommandFailed, match=f"exit status {status}$"):

@@ -12,7 +12,7 @@ import pytest
 from sequencer import Message
 from sequencer.errors import CommandFailed, HandlerTimeout
 from sequencer.processes.handlers import exec as exec_
-from sequencer.processes.handlers.exec import exec_handler
+from sequencer.processes.handlers.exec import ExecHandler
 from sequencer.testing import wait_until
 
 MESSAGE = Message("a-1", ("a",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
@@ -28,7 +28,7 @@ def descriptor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 def run(command: str) -> str:
     """What it failed with."""
     with pytest.raises(HandlerTimeout) as caught:
-        exec_handler(command, timeout_s=LIMIT_S)(MESSAGE)
+        ExecHandler(command, timeout_s=LIMIT_S)(MESSAGE)
     return str(caught.value)
 
 
@@ -41,9 +41,9 @@ def is_there(pid: int) -> bool:
 
 @pytest.mark.slow
 def test_one_that_is_done_in_time_is_left_alone() -> None:
-    exec_handler("true", timeout_s=LIMIT_S)(MESSAGE)
+    ExecHandler("true", timeout_s=LIMIT_S)(MESSAGE)
     with pytest.raises(CommandFailed, match=r"exit status 3: sorry$"):
-        exec_handler("echo sorry >&2; exit 3", timeout_s=30.0)(MESSAGE)
+        ExecHandler("echo sorry >&2; exit 3", timeout_s=30.0)(MESSAGE)
 
 
 @pytest.mark.slow

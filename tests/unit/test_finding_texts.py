@@ -55,8 +55,8 @@ EXAMPLE: dict[str, Any] = {
     "to_prefix": "{sequencer:orders-shard-1:0}:",
     "shards": 2,
     "clock": "{sequencer:orders:0}:clock",
-    "group": ("1002", "a b"),
     "id": "m1",
+    "letter": "m1",
     "example": "57.5",
     "probes": 1,
     "probe_in_s": 3.0,
@@ -88,13 +88,20 @@ NO_QUEUE = {"append-only file", "append-only file without fsync", "snapshots", "
 NO_QUEUE |= {"server clock", "server clock off", "not checked", "not listed", "no queues", "invalid name"}
 
 
+OF_GROUP = {"messages", "schedule", "leases", "failures", "dead letters"}
+
+
 def worded() -> str:
     lines = []
     for code, kind in FINDINGS.items():
-        queue = {} if kind.check in OF_SERVER or code in NO_QUEUE else {"queue": "orders"}
-        lines.append(f"{code} ({kind.level}, {kind.check})\n  {Finding(code, EXAMPLE | queue).text}")
+        fields = {**EXAMPLE}
+        if not (kind.check in OF_SERVER or code in NO_QUEUE):
+            fields["queue"] = "orders"
+        if kind.check in OF_GROUP and code != "removed":
+            fields["group"] = ("1002", "a b")
+        lines.append(f"{code} ({kind.level}, {kind.check})\n  {Finding(code, fields).text}")
         if kind.repair:
-            lines.append(f"  {Finding(code, EXAMPLE | queue, repaired=True).text}")
+            lines.append(f"  {Finding(code, fields, repaired=True).text}")
     return "\n".join(lines) + "\n"
 
 
@@ -104,7 +111,7 @@ def test_each_code_has_its_wording() -> None:
 
 @pytest.mark.parametrize("code", FINDINGS)
 def test_a_finding_in_json_has_code_fields_text_and_commands(code: str) -> None:
-    found = Finding(code, EXAMPLE | {"queue": "orders"})
+    found = Finding(code, EXAMPLE | {"queue": "orders", "group": ("g",)})
     said = as_json(found)
     assert (said["code"], said["text"], said["commands"]) == (code, found.text, found.commands)
     assert all(line in found.text for line in found.commands.values())

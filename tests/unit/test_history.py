@@ -88,9 +88,8 @@ def test_the_demo_explains_only_the_last_messages_of_the_killed_consumer() -> No
     assert explained_duplicates(killed + early, "7") == 0
 
 
-def test_the_demos_orders_come_in_order_and_from_one_producer_each() -> None:
-    first, second = list(orders(0, 500)), list(orders(1, 500))
-    assert not {o["order_id"] for o in first} & {o["order_id"] for o in second}
+def test_the_demos_orders_come_in_order() -> None:
+    first = list(orders(500))
     steps: dict[int, list[str]] = {}
     for order in first:
         steps.setdefault(order["order_id"], []).append(order["step"])

@@ -17,7 +17,7 @@ import pytest
 from sequencer import Message
 from sequencer.consume.interruption import interrupt, interrupts_allowed, interrupts_masked
 from sequencer.errors import StopConsuming
-from sequencer.processes.handlers.exec import exec_handler
+from sequencer.processes.handlers.exec import ExecHandler
 from sequencer.testing import wait_until
 
 FOR_EVER = "exec sleep 600"
@@ -93,7 +93,7 @@ def is_running(process: Known) -> bool:
 
 def begin_and_interrupt_at(line: int) -> bool:
     """Interrupt the handler at its so manieth line; false: by then it waited for the command, and was there."""
-    handle, is_reached = exec_handler(FOR_EVER), []
+    handle, is_reached = ExecHandler(FOR_EVER), []
 
     def reached() -> None:
         if not Waited.is_over:
@@ -130,7 +130,7 @@ def test_a_signal_that_does_not_end_the_wait_for_a_command_is_heard_all_the_same
     """Another thread takes it, as if it had come just before the wait began: the kernel wakes this one for neither."""
     if not has_descriptor:
         monkeypatch.delattr(os, "pidfd_open", raising=False)
-    handle = exec_handler(f"exec sleep {LONG_S}")
+    handle = ExecHandler(f"exec sleep {LONG_S}")
     Known.begun = []
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
     other = threading.Thread(target=tell_at_a_command, daemon=True)

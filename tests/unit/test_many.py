@@ -173,7 +173,7 @@ class Schedule:
         self.due, self.parked, self.changes, self.reads = due, parked, changes, 0
         self.name = "schedule"
 
-    async def read(self, at: str, commands: list[Any]) -> list[Any]:
+    async def read(self, commands: list[Any]) -> list[Any]:
         if self.changes:
             came, went, ended = self.changes.pop(0)
             self.due = max(0, self.due + len(self.parked & went) - ended)

@@ -10,7 +10,7 @@ import pytest
 
 from sequencer import Message, Park, Retry, Sequencer, SetAside
 from sequencer.errors import ConfigurationError, HandlerNotFound, LeaseLost, StopConsuming
-from sequencer.settings.options import ClaimLimits, ConsumerOptions
+from sequencer.settings.options import ClaimLimits
 from sequencer.testing.judge.assertion import assert_order
 from sequencer.testing.memory_queue import Drained, MemoryQueue
 
@@ -84,15 +84,6 @@ def test_delayed_message_comes_when_its_time_has_come(queue: MemoryQueue) -> Non
     assert times == [pytest.approx(began + 3600)]
 
 
-def test_duplicate_is_handled_once(queue: MemoryQueue) -> None:
-    assert not append(queue, 1, 1).duplicate
-    assert append(queue, 1, 1).duplicate
-    assert len(queue.drain(Shop().charge)) == 1
-    assert append(queue, 1, 1).duplicate  # known for the dedup window
-    queue.advance(700)
-    assert not append(queue, 1, 1).duplicate
-
-
 def test_slow_handler_loses_its_lease_and_the_message_comes_again(queue: MemoryQueue) -> None:
     append(queue, 1, 1)
     append(queue, 1, 2)
@@ -131,12 +122,6 @@ def test_lease_by_hand_ends_when_time_is_advanced(queue: MemoryQueue) -> None:
             assert [again.attempt for again in other] == [2]
             with pytest.raises(LeaseLost):
                 lease.ack(message)
-
-
-def test_queues_are_private() -> None:
-    one, other = MemoryQueue(), MemoryQueue()
-    one.append(1, ["g"])
-    assert (one.info().backlog, other.info().backlog) == (1, 0)
 
 
 @pytest.mark.slow
@@ -320,8 +305,3 @@ def test_until_idle_waits_for_nothing_that_is_not_due() -> None:
     assert "later" not in seen
     assert queue.now - began < 1
     assert queue.info().backlog == 3
-
-
-def test_until_idle_and_until_empty_are_not_given_together() -> None:
-    with pytest.raises(ConfigurationError):
-        ConsumerOptions(until_empty=True, until_idle=True)

@@ -86,7 +86,7 @@ async def wrong(session, net, other):
     await other.ask()
     await helper(net)
     await session.net.ask()
-    async with net.alone("k"): pass
+    async with net.alone(): pass
     async for one in elsewhere(): pass
     return [one async for one in helper(net)]
 """

@@ -115,12 +115,6 @@ def test_an_error_that_is_to_park_and_to_be_set_aside_parks() -> None:
     assert decide(options, 1, OverflowError(), 0.0) == Decision(None, "dead")
 
 
-@pytest.mark.parametrize("limits", [(0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1001, 1), (True, 1, 1)])
-def test_bad_claim_limits_are_refused(limits: tuple[int, int, int]) -> None:
-    with pytest.raises(ConfigurationError):
-        ClaimLimits(*limits)
-
-
 @pytest.mark.parametrize(
     "url",
     [

@@ -41,6 +41,10 @@ FIELDS: dict[str, Any] = {
     "question": "step charge failed",
     "value": "''",
     "most": 100,
+    "before": 2,
+    "now": 3,
+    "shards": 3,
+    "asked": 2,
 }
 
 

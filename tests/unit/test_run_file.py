@@ -135,13 +135,13 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
     ("text", "said"),
     [
         ("", "it has no [queues.NAME]"),
-        ("x", "it is no TOML: "),
+        ("x", "it is not TOML: "),
         ("[queue.orders]\n", "there is no 'queue'; did you mean 'queues'?"),
         ("[queues]\norders = 1\n", "queues.orders must be a table"),
         ("[queues.'or ders']\napp = 'a:b'\n", "queues.or ders: queue 'or ders'"),
         ("[tool.sequencer.queues.orders]\n", "tables begin with tool.sequencer in pyproject.toml alone"),
-        ("[queues.orders]\napp = a:b\n", "it is no TOML: Invalid value (at line 2, column 7); a text stands in quotes"),
-        (ORDERS + "n = 1\nn = 2\n", "it is no TOML: Cannot overwrite a value (at line 4, column 6); it stands there"),
+        ("[queues.orders]\napp = a:b\n", "it is not TOML: Invalid value"),
+        (ORDERS + "n = 1\nn = 2\n", "it is not TOML: Cannot overwrite a value"),
         ("alerts = 1\n" + ORDERS, "alerts must be a table"),
         ("[alerts]\npark = 1\n" + ORDERS, "alerts: there is no 'park'; did you mean 'parked'?"),
         ("[alerts]\nfailing = 1.5\n" + ORDERS, "alerts: failing=1.5"),
@@ -242,12 +242,6 @@ def test_a_file_whose_values_are_of_any_kind_is_told_by_a_sentence(tmp_path: Pat
 def test_what_no_parser_and_no_system_takes_is_told_by_a_sentence(tmp_path: Path, line: str) -> None:
     with pytest.raises(ConfigurationError) as found:
         read_file(write(tmp_path, f"{ORDERS}{line}\n"))
-    assert len(str(found.value)) < 1000
-
-
-def test_a_path_that_no_system_takes_is_told_by_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="can't be read") as found:
-        read_file(tmp_path / ("f" * 5000))
     assert len(str(found.value)) < 1000
 
 

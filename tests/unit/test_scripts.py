@@ -24,7 +24,7 @@ from sequencer.store.registration import Registration, plain_tags
 from sequencer.testing.wire import at_time
 
 KEYS, REGISTRY = shard_keys("n", "q", 0), registry_key("n", "q")
-ONE = Registration(1, 1, 0, plain_tags(1), Policy().stored())
+ONE = Registration(1, 0, plain_tags(1), Policy().stored())
 LUA = Path(inspect.getfile(calls)).parents[1] / "lua"
 NAMES = sorted(path.stem for path in LUA.glob("*.lua"))
 PARTS = sorted(str(path.relative_to(LUA).with_suffix("")) for path in LUA.glob("parts/**/*.lua"))

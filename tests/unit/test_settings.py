@@ -36,6 +36,7 @@ from sequencer.settings.option import (
     taken_by,
 )
 from sequencer.settings.options import (
+    ClaimLimits,
     ConsumerOptions,
     ConsumerSettings,
     PoolOptions,
@@ -257,6 +258,12 @@ def test_an_app_keeps_what_the_service_does_not_name(monkeypatch: pytest.MonkeyP
 def test_options_that_exclude_each_other_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         ServiceOptions(**settings)
+
+
+@pytest.mark.parametrize("limits", [(0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1001, 1), (True, 1, 1)])
+def test_bad_claim_limits_are_refused(limits: tuple[int, int, int]) -> None:
+    with pytest.raises(ConfigurationError):
+        ClaimLimits(*limits)
 
 
 @pytest.mark.parametrize("settings", [{"queue": "a b"}, {"namespace": ""}, {"policy": {"dedup_cap": 0}}])

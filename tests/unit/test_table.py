@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from sequencer.cli.render import group_table
-from sequencer.cli.show import trouble
 from sequencer.cli.table import Column, Table
 from sequencer.values.views import GroupInfo, QueueInfo
 
@@ -78,15 +77,3 @@ def queue(name: str, **counts: int) -> QueueInfo:
     zero = dict.fromkeys(("backlog", "groups", "due", "leased", "waiting", "parked", "paused", "dead"), 0)
     more = {"is_paused": False, "is_estimate": False, "totals": {"handled": 0}, "append_rate": 0.0, "handle_rate": 0.0}
     return QueueInfo(name, "n", 1, lag_s=0.0, **{**zero, **more, **counts})  # type: ignore[arg-type]
-
-
-def test_queues_with_trouble_come_first() -> None:
-    queues = [
-        queue("fine"),
-        queue("full", backlog=9),
-        queue("dead", dead=1),
-        queue("parked", parked=1),
-        queue("p", paused=2),
-    ]
-    named = [one.queue for one in sorted(queues, key=trouble, reverse=True)]
-    assert named == ["parked", "p", "dead", "full", "fine"]

@@ -18,7 +18,7 @@ from ...settings.options import QueueOptions
 from ...store.ledger import Entry, Ledger, LedgerError, PastAttempt, check_room, encode_ledger, kept_result, step_key
 from ...texts.words import error_text, type_name
 from ...values.message import StepCall
-from ..outcome import ENDING_BY_OPTION, decide
+from ..outcome import ENDING_BY_OPTION, decide, most_unanswered
 from . import rules, texts
 from .actions import (
     UNCONFIRMED,
@@ -111,7 +111,7 @@ class Pass:
         facts, queue = self._facts, self._queue
         if facts.refusal is not None:
             return self._give_up(facts.refusal_ending, facts.refusal)
-        if facts.unanswered >= rules.most_unanswered(queue) and not self._has_found:
+        if facts.unanswered >= most_unanswered(queue) and not self._has_found:
             expired = LeaseExpired(texts.no_answer(facts.unanswered, facts.lost_owner))
             return self._give_up(decide(queue, facts.unanswered, expired, 0.0).ending, expired)
         if lost := rules.without_result(self.ledger):
@@ -141,7 +141,7 @@ class Pass:
         """A step that an operator would be asked about, whose check was not asked. One called in this pass is not
         asked so soon; at the limit of dead processes the check is asked once: it may be what kills them.
         """
-        if self._facts.unanswered > rules.most_unanswered(self._queue):
+        if self._facts.unanswered > most_unanswered(self._queue):
             return None
         names = {entry.name for entry in rules.questions(self.ledger)} - self._called - self._checked
         return next((step for step in self._steps.values() if step.name in names and step.has_check), None)

@@ -178,14 +178,6 @@ def raised(
     return entry.moved("left" if is_last else "failed", attempts=attempts, at=at, took_s=took_s)
 
 
-def most_unanswered(queue: QueueOptions) -> int:
-    """How many leases in a row may end without an answer until the message is not retried.
-
-    One lease alone may be a claim whose answer was lost, with no step begun: that drops no message.
-    """
-    return max(2, queue.max_attempts) if queue.on_failure == "drop" else queue.max_attempts
-
-
 def says_nothing_happened(step: Step, error: BaseException) -> bool:
     """Whether a `once` step says that it took no effect: then nobody is asked."""
     return isinstance(error, Retry | Outage | Park | SetAside) or is_named(error, step.declined)

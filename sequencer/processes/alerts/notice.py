@@ -26,8 +26,6 @@ What = Literal["open", "news", "again", "resolved", "test"]
 _SAID = {"open": "", "news": ", news", "again": ", still so", "resolved": ", resolved", "test": ", a test"}
 _CALL = re.compile(r"<(?=[!@#]|/?at\b)|@(?=(?:all|channel|everyone|here|所有人)\b)|(?<!\w)@(?=\w)", re.IGNORECASE)
 """By which a text calls people in one chat or another: it may come from a message's sender."""
-_QUOTED = re.compile(r"""\$'(?:[^'\\]|\\.)*'|'[^']*'|"[^"]*"|[^'"$]+|.""", re.DOTALL)
-"""The parts of a command line, as a shell reads them."""
 
 
 class DeliveryFailed(Exception):
@@ -122,13 +120,11 @@ class Notice:
         return [*lines, *([f"+ {more:,} more"] if more > 0 else []), *self._fitting(self.commands)]
 
     def _fitting(self, commands: tuple[str, ...]) -> list[str]:
-        """As a chat shows them. A part of one may do something else: in place of one that is too long stands the first
-        that shows all of it, if that is not.
+        """As a chat shows them. A part of one may do something else: in place of one that is too long, or calls people,
+        stands the first that shows all of it.
         """
-        lines = [one if len(one) <= LINE_CHARACTERS else "" for one in map(_command, commands)]
         first = next(iter(self.commands), "")
-        instead = _command(first) if len(_command(first)) <= LINE_CHARACTERS else ""
-        return [one for one in dict.fromkeys(one or instead for one in lines) if one]
+        return [one for one in dict.fromkeys(one if _is_fit(one) else first for one in commands) if _is_fit(one)]
 
     def _times(self) -> str:
         lasted = duration(self.at - self.opened_at)
@@ -203,13 +199,8 @@ def _line(text: str) -> str:
     return text if len(text) <= LINE_CHARACTERS else f"{text[:LINE_CHARACTERS]}..."
 
 
-def _command(text: str) -> str:
-    """The command, written so that it calls nobody and does the same."""
-    return "".join(_CALL.sub(_spelled if part[0] == "$" else r"\g<0>''", part) for part in _QUOTED.findall(text))
-
-
-def _spelled(found: re.Match[str]) -> str:
-    return f"\\x{ord(found[0]):02x}"
+def _is_fit(command: str) -> bool:
+    return len(command) <= LINE_CHARACTERS and not _CALL.search(command)
 
 
 def _cut(lines: list[str], most_bytes: int) -> str:

@@ -19,9 +19,11 @@ class QueueAlerts:
     """What is told of one queue, and to whom. Times in seconds."""
 
     limits: Thresholds = field(default_factory=Thresholds)
-    to: tuple[str, ...] = option(names("names of targets"), (), "Who is told. Without it, all targets.", FILE)
-    repeat_s: float = option(seconds(), 4 * 3600.0, "What still holds is told again after this. 0: it is not.", FILE)
-    texts: bool = option(FLAG, True, "Tell the texts of errors, and not their types alone.", FILE)
+    to: tuple[str, ...] = option(names("names of targets"), (), "Targets to notify. Without it, all of them.", FILE)
+    repeat_s: float = option(
+        seconds(), 4 * 3600.0, "A condition that still holds is sent again after this time. 0: never.", FILE
+    )
+    texts: bool = option(FLAG, True, "Send the texts of errors, not just their types.", FILE)
 
     def __post_init__(self) -> None:
         read_options(self)

@@ -44,8 +44,6 @@ LOOK_PAGES = 20
 """Hundreds of parked groups, in a shard, that one look goes through for those that were not told. The first look of a
 watcher and a message go through all.
 """
-WHOLE_S = 600.0
-"""So often all is gone through even where no total says that there is something new."""
 END_S = 10.0
 """So long an end waits for the answer to what is being sent: one attempt of a target."""
 
@@ -73,8 +71,8 @@ class WatchedQueue(Sequencer):
         """When that was, and how many messages had come then."""
         self.progress: dict[str, dict[str, pending_news.ShardProgress]] = {name: {} for name in self.settings.to}
         """By target and shard: how far parked groups were looked through."""
-        self.whole_at = self.minute_at = 0.0
-        """When all is to be gone through again; when the next minute begins."""
+        self.minute_at = 0.0
+        """When the next minute begins."""
         self.trouble: Exception | None = None
         """Why the last look failed."""
 
@@ -212,7 +210,7 @@ class Watcher:
         no_consumers_s = one.no_consumers_s() if waits_long else 0.0
         local = self._local(one.queue)._asdict()
         known = counted._replace(snapshot=snapshot, no_consumers_s=no_consumers_s, **local, host=self._origin.host)
-        news = self._news(one, snapshot, now)
+        news = self._news(one, snapshot)
         times = AlertTimes(settle=0.9 * self._every_s, again=one.settings.repeat_s)
         asked_at = time.monotonic()
         for grant in one.take_seen(conditions(known, limits, news), one.settings.to, times):
@@ -229,14 +227,9 @@ class Watcher:
         one.known_at, one.known_arrived = now, arrived
         return one.known
 
-    def _news(self, one: WatchedQueue, snapshot: QueueSnapshot, now: float) -> dict[str, PendingNews]:
+    def _news(self, one: WatchedQueue, snapshot: QueueSnapshot) -> dict[str, PendingNews]:
         """Of which conditions a target was not told all."""
         found: dict[str, list[tuple[int, str, str]]] = {}
-        if now >= one.whole_at:
-            one.whole_at = now + WHOLE_S
-            for shards in one.progress.values():
-                for shard in shards.values():
-                    shard.quiet = None
         if snapshot.parked or snapshot.dead:
             known = one.amounts()
             for target, progress in one.progress.items():

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from typing import NamedTuple
 
 from ...consume.interruption import interrupts_allowed, interrupts_masked
 from ...consume.stop import Report, Stop, ignore
-from ...drain.effects import Handler
 from ...errors import (
     CommandFailed,
     CommandNotFound,
@@ -49,30 +46,6 @@ _PLAIN = r"[\w@%+:,./{}!-]"
 _FIRST_WORD = re.compile(rf"\s*((?:[A-Za-z_]\w*={_PLAIN}*\s+)*)(?!\d+[<>])({_PLAIN}+)(?=[\s;&|<>]|$)(?!\s*\()")
 
 
-def exec_handler(
-    command: str,
-    *,
-    stop: Stop | None = None,
-    report: Report = ignore,
-    redis_url: str | None = None,
-    timeout_s: float | None = None,
-) -> Handler:
-    """Runs a shell command for each message, its JSON line on standard input; a non-zero exit status is a failure.
-
-    The end of what it wrote to standard error is kept with the failure. When the consumer is told to stop now, the
-    command and what it started are killed first, so that it can't go on beside its successor. A consumer that is
-    killed outright can't do that: `report` tells the supervisor which group to kill then, and on Linux the kernel
-    kills the command. (`token` in the JSON tells the two apart all the same.)
-
-    A command that is ended by a signal about when `stop` is asked for, and one that can't be run at a consumer's first
-    message, are no failures: StopConsuming. One that runs longer than `timeout_s` is ended by SIGTERM, and what is left
-    of its process group after ENDING_S by SIGKILL: HandlerTimeout.
-
-    The command gets our environment without SEQUENCER_REDIS, which may hold a password; `redis_url` is given to it so.
-    """
-    return _Command(command, stop, report, redis_url, timeout_s)
-
-
 def check_command(command: str) -> None:
     """Raises HandlerNotFound if the first word is no command, looked up as the shell does.
 
@@ -85,35 +58,13 @@ def check_command(command: str) -> None:
     found = _FIRST_WORD.match(command)
     if not found or "PATH=" in found[1]:
         return
-    words = [SHELL, "-c", 'command -v -- "$1"', "sh", found[2]]
+    words, nothing = [SHELL, "-c", 'command -v -- "$1"', "sh", found[2]], subprocess.DEVNULL
     try:
-        status = _run_silently(words)
+        status = subprocess.run(words, stdin=nothing, stdout=nothing, stderr=nothing, check=False).returncode
     except OSError as error:
         raise HandlerNotFound(f"a command for each message needs {SHELL}: {error.strerror}") from error
     if status:
         raise HandlerNotFound(f"there is no command {found[2]!r}, the first word of {command!r}")
-
-
-def _run_silently(words: list[str]) -> int:
-    nothing = subprocess.DEVNULL
-    return subprocess.run(words, stdin=nothing, stdout=nothing, stderr=nothing, check=False).returncode
-
-
-def _kill_with_parent_words() -> list[str]:
-    """The words before a command by which the kernel kills it when its consumer ends; none where that can't be had.
-
-    It takes 0.9 ms for each command, beside 0.7 ms for the shell. (Python's own way would be a `preexec_fn`, which is
-    not safe beside threads.) What counts is the end of the thread that starts the command, and only the shell is
-    killed: the rest of its group is left to the supervisor.
-    """
-    program = shutil.which("setpriv") if sys.platform == "linux" else None
-    if not program:
-        return []
-    words = [program, "--pdeathsig", "KILL", "--"]
-    try:
-        return [] if _run_silently([*words, SHELL, "-c", ":"]) else words
-    except OSError:
-        return []
 
 
 class _End(NamedTuple):
@@ -128,16 +79,34 @@ class _End(NamedTuple):
     """Our signal, where its time was over; or ""."""
 
 
-class _Command:
-    """The handler. It knows whether it has run a command yet."""
+class ExecHandler:
+    """Runs a shell command for each message, its JSON line on standard input; a non-zero exit status is a failure.
+
+    The end of what it wrote to standard error is kept with the failure. When the consumer is told to stop now, the
+    command and what it started are killed first, so that it can't go on beside its successor. A consumer that is
+    killed outright can't do that: `report` tells the supervisor which group to kill then. (Where that is killed at the
+    same time, the command goes on: `token` in the JSON tells the two apart.)
+
+    A command that is ended by a signal about when `stop` is asked for, and one that can't be run at a consumer's first
+    message, are no failures: StopConsuming. One that runs longer than `timeout_s` is ended by SIGTERM, and what is left
+    of its process group after ENDING_S by SIGKILL: HandlerTimeout.
+
+    The command gets our environment without SEQUENCER_REDIS, which may hold a password; `redis_url` is given to it so.
+    """
 
     def __init__(
-        self, command: str, stop: Stop | None, report: Report, redis_url: str | None, timeout_s: float | None
+        self,
+        command: str,
+        *,
+        stop: Stop | None = None,
+        report: Report = ignore,
+        redis_url: str | None = None,
+        timeout_s: float | None = None,
     ) -> None:
         self._environment = {name: value for name, value in os.environ.items() if name != REDIS_VARIABLE}
         self._environment |= {} if redis_url is None else {REDIS_VARIABLE: redis_url}
         self._command, self._stop, self._report, self._timeout_s = command, stop, report, timeout_s
-        self._words = [*_kill_with_parent_words(), SHELL, "-c", command]
+        self._words = [SHELL, "-c", command]
         self._output = StderrRelay()
         self._is_first = True
 

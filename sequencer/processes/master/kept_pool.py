@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from ...texts.words import many
 from ...values.views import QueueSnapshot
+from ..alerts.watcher import Local
 from ..consumer_process import ConsumerProcess
 from ..handlers.exec import REDIS_VARIABLE
 from ..pool import Pool
@@ -102,15 +103,9 @@ class KeptPool(Pool):
         return self._down_since is not None
 
     @property
-    def down_s(self) -> float:
-        """For how long no consumer gets to work; 0: they do."""
-        since = self._down_since
-        return 0.0 if since is None else time.monotonic() - since
-
-    @property
-    def check_says(self) -> str | None:
-        """What the queue's own check said last, if it has one."""
-        return self._checks.says
+    def local(self) -> Local:
+        """What no server knows of the queue."""
+        return Local(time.monotonic() - self._down_since if self._down_since else 0.0, self._checks.says)
 
     @property
     def size(self) -> int:

@@ -10,7 +10,7 @@ import logging
 import os
 import selectors
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -22,13 +22,12 @@ from ...texts.words import error_text, many, type_name
 from ...values.version import VERSION
 from ..alerts.server_away import ServerAway
 from ..alerts.watcher import END_S, Local, watcher_of
-from ..pool import Pool
 from ..supervisor import PoolLoop
 from ..workers import RestartPolicy
 from .kept_pool import KeptPool
 from .plan import PoolPlan, RunPlan
 from .scaling import HostCpu
-from .status import RunsAlready, ServiceManager, StatusSocket
+from .status import ServiceManager, StatusSocket, other_pid
 
 log = logging.getLogger("sequencer.supervisor")
 
@@ -36,7 +35,7 @@ READY_S = 30.0
 """systemd is told that the service is ready when all consumers are connected, or after this time in any case."""
 
 
-class Master(PoolLoop):
+class Master(PoolLoop[KeptPool]):
     """Runs a plan; `read` reads the file again, `cpu` says what share of the host's processors is in use."""
 
     RELOADS = True
@@ -51,8 +50,7 @@ class Master(PoolLoop):
     ) -> None:
         self.plan, self._read, self._policy = plan, read, policy
         self._emitter = EventEmitter("", log=log)
-        self._kept: list[KeptPool] = [self._make(pool) for pool in plan.pools]
-        super().__init__(self._kept)
+        super().__init__([self._make(pool) for pool in plan.pools])
         self._stage, self._began = 0, time.monotonic()
         self._cpu = cpu or HostCpu().share
         self._away = ServerAway()
@@ -66,14 +64,9 @@ class Master(PoolLoop):
         self._signals.request_reload()
 
     @property
-    def kept(self) -> Sequence[KeptPool]:
-        """Its pools, in the order of the file."""
-        return self._kept
-
-    @property
     def count(self) -> int:
         """Processes of all pools, those too that are about to start."""
-        return sum(pool.size for pool in self._kept)
+        return sum(pool.size for pool in self.pools)
 
     def _make(self, plan: PoolPlan) -> KeptPool:
         return KeptPool(plan, self, policy=self._policy)
@@ -83,18 +76,18 @@ class Master(PoolLoop):
 
     def spare_room(self) -> int:
         """Each queue has room for its `n`, and for one consumer at least, whatever the others have."""
-        staying = {pool: pool.size - pool.is_exchanging for pool in self._kept}
+        staying = {pool: pool.size - pool.is_exchanging for pool in self.pools}
         taken = sum(count if pool.stage else max(count, pool.plan.n, 1) for pool, count in staying.items())
         return self.plan.max_processes - taken
 
     def may_exchange(self) -> bool:
-        return self.room() > 0 or not any(pool.is_exchanging for pool in self._kept)
+        return self.room() > 0 or not any(pool.is_exchanging for pool in self.pools)
 
     def _status_socket(self) -> StatusSocket | None:
         try:
-            return StatusSocket(self.plan.path)
-        except RunsAlready as other:
-            self.emit(event("already running", "", file=str(self.plan.path), other_pid=other.pid))
+            if (other := other_pid(self.plan.path)) is None:
+                return StatusSocket(self.plan.path)
+            self.emit(event("already running", "", file=str(self.plan.path), other_pid=other))
         except (OSError, ConfigurationError) as error:
             log.warning("run --status will not answer: %s", error)
         return None
@@ -106,15 +99,14 @@ class Master(PoolLoop):
 
     def _known_of(self, queue: str) -> Local:
         """What no server knows of a queue; asked by the watcher, in its thread."""
-        found = next((pool for pool in list(self._kept) if pool.queue == queue and not pool.stage), None)
-        return Local(found.down_s, found.check_says) if found else Local()
+        return next((pool.local for pool in list(self.pools) if pool.queue == queue and not pool.stage), Local())
 
     # -- the loop -----------------------------------------------------------------------------------------------
 
     def run(self) -> int:
         if self._status is not None:
             self._selector.register(self._status, selectors.EVENT_READ)
-        for pool in self._kept:
+        for pool in self.pools:
             self._say_started(pool)
         self._watcher.start()
         try:
@@ -123,7 +115,7 @@ class Master(PoolLoop):
             self._watcher.close(END_S)
             if self._status is not None:
                 self._status.close()
-        for pool in self._kept:
+        for pool in self.pools:
             pool.totals.seconds = time.monotonic() - self._began
         return status
 
@@ -161,7 +153,7 @@ class Master(PoolLoop):
         self._stage = min(3, self._stage + 1)
         if self._stage == 1:
             self._systemd.stopping()
-        for pool in self._kept:
+        for pool in self.pools:
             while pool.stage < self._stage:
                 pool.next_stage()
 
@@ -170,7 +162,7 @@ class Master(PoolLoop):
     def _scale(self, now: float) -> None:
         """Those whose groups wait longest first: there may not be room for all."""
         cpu = self._cpu()
-        snapshots = [(pool, self._watcher.last_look(pool.queue, now)) for pool in self._kept]
+        snapshots = [(pool, self._watcher.last_look(pool.queue, now)) for pool in self.pools]
         for pool, snapshot in sorted(snapshots, key=lambda one: -one[1].waits_s if one[1] else 0.0):
             pool.scale(snapshot, now, cpu)
 
@@ -185,23 +177,23 @@ class Master(PoolLoop):
             "age_s": round(now - self._began, 1),
             "processes": self.count,
             "max_processes": self.plan.max_processes,
-            "pools": [pool.as_json(self._watcher.last_look(pool.queue, now), now) for pool in self._kept],
+            "pools": [pool.as_json(self._watcher.last_look(pool.queue, now), now) for pool in self.pools],
         }
 
     def _tell_systemd(self, now: float) -> None:
-        is_ready = all(pool.is_ready for pool in self._kept) or now - self._began >= READY_S
+        is_ready = all(pool.is_ready for pool in self.pools) or now - self._began >= READY_S
         if not self._is_ready and is_ready and not self._stage:
             self._is_ready = True
             self._systemd.ready(self._summary())
-        if self._is_reloading and not any(pool.is_replacing for pool in self._kept):
+        if self._is_reloading and not any(pool.is_replacing for pool in self.pools):
             self._is_reloading = False
             self._systemd.ready(self._summary())
-            if not any(pool.reload_error for pool in self._kept):
+            if not any(pool.reload_error for pool in self.pools):
                 self.emit(event("service reloaded", "", file=str(self.plan.path)))
 
     def _summary(self) -> str:
-        down = [pool.queue for pool in self._kept if pool.is_down]
-        said = f"{many(len(self._kept), 'pool')}, {many(self.count, 'consumer')}"
+        down = [pool.queue for pool in self.pools if pool.is_down]
+        said = f"{many(len(self.pools), 'pool')}, {many(self.count, 'consumer')}"
         return f"{said}, down: {', '.join(down)}" if down else said
 
     # -- a reload -----------------------------------------------------------------------------------------------
@@ -221,7 +213,7 @@ class Master(PoolLoop):
             self._systemd.ready(self._summary())
 
     def _take(self, plan: RunPlan) -> None:
-        pools = {pool.queue: pool for pool in self._kept if not pool.stage}
+        pools = {pool.queue: pool for pool in self.pools if not pool.stage}
         watcher = watcher_of(plan, self.emit, self._known_of, self._away)  # what may fail comes first
         made = [self._make(one) for one in plan.pools if one.queue not in pools]
         self.plan = plan
@@ -234,7 +226,6 @@ class Master(PoolLoop):
         for pool in pools.values():  # the file does not name them any more
             pool.next_stage()
         for pool in made:
-            self._kept.append(pool)
             self.pools.append(pool)
             self._open(pool)
             self._say_started(pool)
@@ -242,11 +233,7 @@ class Master(PoolLoop):
     def _forget_removed(self) -> None:
         if self._stage:
             return
-        for pool in [pool for pool in self._kept if pool.stage and pool.is_done]:
-            self._kept.remove(pool)
+        for pool in [pool for pool in self.pools if pool.stage and pool.is_done]:
             self.pools.remove(pool)
             self._selector.unregister(pool.read_fd)
-            self._close(pool)
-
-    def _close(self, pool: Pool) -> None:
-        pool.close()
+            pool.close()

@@ -27,9 +27,6 @@ from ..worker.config import WorkerConfig
 from .plan import PoolPlan, RunPlan
 
 OWN_FILE, PROJECT_FILE = "sequencer.toml", "pyproject.toml"
-_HINTS = {"Invalid value": "a text stands in quotes", "Cannot overwrite a value": "it stands there twice"}
-MAX_SHOWN = 200
-"""Characters of a path that an error shows."""
 TABLES = ("queues", "targets", "alerts")
 """Keys of the file beside its options."""
 OF_QUEUE = taken_by("run", QueueOptions, Policy, WorkerConfig, PoolOptions)
@@ -65,7 +62,7 @@ def read_file(
     try:
         return _plan(path.resolve(), _table(path), redis, namespace, log or LogOptions())
     except Exception as error:  # whatever a parser or the system raises at odd values
-        raise ConfigurationError(f"{_cut(str(path))}: {_why(error)}") from error
+        raise ConfigurationError(f"{path}: {_why(error)}") from error
 
 
 def _why(error: Exception) -> str:
@@ -75,16 +72,11 @@ def _why(error: Exception) -> str:
     return f"it can't be read: {what or f'{type_name(error)}: {error_text(error)}'}"
 
 
-def _cut(path: str) -> str:
-    return path if len(path) <= MAX_SHOWN else f"{path[:MAX_SHOWN]}..."
-
-
 def _table(path: Path) -> dict[str, Any]:
     try:
         table: Any = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        hints = [hint for said, hint in _HINTS.items() if said in str(error)]
-        raise ConfigurationError("; ".join([f"it is no TOML: {error}", *hints])) from error
+        raise ConfigurationError(f"it is not TOML: {error}") from error
     if path.name == PROJECT_FILE:
         tool = table.get("tool")
         table = tool.get("sequencer") if isinstance(tool, dict) else None

@@ -48,41 +48,31 @@ def ask(file: Path) -> dict[str, Any]:
         ) from error
 
 
-class RunsAlready(Exception):
-    """Another master of the same file runs on this host."""
-
-    def __init__(self, pid: int) -> None:
-        super().__init__(pid)
-        self.pid = pid
+def other_pid(file: Path) -> int | None:
+    """The process of another master of this file on this host."""
+    with suppress(ConfigurationError):
+        return int(ask(file)["pid"])
+    return None
 
 
 class StatusSocket:
     """The listening end."""
 
     def __init__(self, file: Path) -> None:
-        """Raises RunsAlready, and OSError or ConfigurationError where it can't be made."""
+        """Raises OSError and ConfigurationError."""
         self._path = socket_path(file)
-        try:
-            other = ask(file)
-        except ConfigurationError:
-            self._link = self._listening()
-        else:
-            raise RunsAlready(other["pid"])
-
-    def _listening(self) -> socket.socket:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path.unlink(missing_ok=True)
-        link, mask = socket.socket(socket.AF_UNIX), os.umask(0o177)
+        self._link, mask = socket.socket(socket.AF_UNIX), os.umask(0o177)
         try:
-            link.bind(os.fspath(self._path))
-            link.listen(8)
+            self._link.bind(os.fspath(self._path))
+            self._link.listen(8)
         except BaseException:
-            link.close()
+            self._link.close()
             raise
         finally:
             os.umask(mask)
-        link.setblocking(False)
-        return link
+        self._link.setblocking(False)
 
     def fileno(self) -> int:
         return self._link.fileno()

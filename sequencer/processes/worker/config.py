@@ -14,7 +14,7 @@ from ...settings.options import QueueSettings, ServiceOptions
 from ...texts.commands import command
 from .. import logs
 from ..handlers.apps import load_app
-from ..handlers.exec import exec_handler
+from ..handlers.exec import ExecHandler
 from ..handlers.printing import Printer
 
 
@@ -73,7 +73,7 @@ def prepare(
     if config.exec:
         url = config.url if config.pass_redis else None
         limit_s = config.handler_timeout_s
-        return sequencer, exec_handler(config.exec, stop=stop, report=report, redis_url=url, timeout_s=limit_s)
+        return sequencer, ExecHandler(config.exec, stop=stop, report=report, redis_url=url, timeout_s=limit_s)
     return sequencer, Printer(is_alone=config.prints_alone, after_torn=config.after_torn)
 
 

@@ -41,7 +41,7 @@ async def arrived(session: Session) -> int:
     """How many messages came so far: appended and redriven. Raises ServerError."""
     count = 0
     for keys in await session.shards():
-        (words,) = await session.net.read(keys.stats, [("HMGET", keys.stats, "appended", "redriven")])
+        (words,) = await session.net.read([("HMGET", keys.stats, "appended", "redriven")])
         with Reading(session.net.name):
             count += sum(int(word or 0) for word in words)
     return count
@@ -55,7 +55,7 @@ async def no_consumers_s(session: Session) -> float:
 
 async def _memory(session: Session) -> float | None:
     try:
-        (said,) = await session.net.read((await session.shards())[0].policy, [("INFO", "memory")])
+        (said,) = await session.net.read([("INFO", "memory")])
     except ServerError:
         return None
     with Reading(session.net.name):

@@ -36,7 +36,7 @@ async def alerts(session: Session) -> list[Incident]:
     They are there while a master (`sequencer run`) or `sequencer watch` looks at the queue. Raises ServerError.
     """
     keys = await _first(session)
-    (words,) = await session.net.read(keys.alerts, [("HGETALL", keys.alerts)])
+    (words,) = await session.net.read([("HGETALL", keys.alerts)])
     with Reading(session.net.name):
         found = [_incident(session, text(kind), loads_words(record)) for kind, record in pairs(words)]
     return sorted(found, key=lambda one: one.opened_at)

@@ -116,7 +116,7 @@ async def amounts(session: Session) -> dict[str, Amounts]:
             ("ZCOUNT", keys.schedule, "inf", "inf"),
             ("ZCARD", keys.dead),
         ]
-        totals, parked, dead = await session.net.read(keys.schedule, commands)
+        totals, parked, dead = await session.net.read(commands)
         with Reading(session.net.name):
             found[keys.prefix] = (*(int(total or 0) for total in totals), int(parked), int(dead))
     return found

@@ -100,7 +100,7 @@ async def count_dead(
     count = 0
     for keys in await session.shards():
         if wanted == DeadLetterFilter():
-            (size,) = await session.net.read(keys.dead, [("ZCARD", keys.dead)])
+            (size,) = await session.net.read([("ZCARD", keys.dead)])
             with Reading(session.net.name):
                 count += int(size)
         elif wanted.error is None:
@@ -128,7 +128,7 @@ async def _names(net: Net, keys: ShardKeys, wanted: DeadLetterFilter) -> AsyncIt
     """Name and time of death (us) of those in a shard that fit by name, the oldest death first; by pages."""
     start = 0
     while True:
-        words = (await net.read(keys.dead, [("ZRANGE", keys.dead, start, start + NAMES_PAGE - 1, "WITHSCORES")]))[0]
+        words = (await net.read([("ZRANGE", keys.dead, start, start + NAMES_PAGE - 1, "WITHSCORES")]))[0]
         with Reading(net.name):
             page = [(text(name), float(at)) for name, at in pairs(words)]
         yield [(name, at) for name, at in page if wanted.fits_name(name)]
@@ -150,7 +150,7 @@ async def _found(
     net = session.net
     names = [one async for page in _names(net, keys, wanted) for one in page]
     for some in cut(names, PAGE):
-        answers = (await net.read(keys.letters, [("HMGET", keys.letters, *[name for name, _ in some])]))[0]
+        answers = (await net.read([("HMGET", keys.letters, *[name for name, _ in some])]))[0]
         with Reading(net.name):
             found = [
                 (_letter(session.options.queue, name, kept, at), kept)

@@ -106,7 +106,7 @@ async def _redriving(
     names, digests = [one.name for one in some], [one.digest for one in some]
     if not answers:
         return calls.redrive(keys, names, digests=digests)
-    time, kept = await session.net.read(keys.letters, [("TIME",), ("HGET", keys.letters, names[0])])
+    time, kept = await session.net.read([("TIME",), ("HGET", keys.letters, names[0])])
     if kept is None:
         return calls.redrive(keys, names, digests=digests)
     with Reading(session.net.name):
@@ -126,7 +126,7 @@ async def _parked(net: Net, went: dict[ShardKeys, list[str]]) -> list[tuple[str,
     found: list[tuple[str, ...]] = []
     for keys, letters in went.items():
         for some in cut(list(dict.fromkeys(DeadLetterName.parse(letter).group for letter in letters)), NAMES_PAGE):
-            times = await net.read(keys.schedule, [("ZSCORE", keys.schedule, group) for group in some])
+            times = await net.read([("ZSCORE", keys.schedule, group) for group in some])
             found += [decode_group(group) for group, at in zip(some, times, strict=True) if at == b"inf"]
     return found[:NAMED]
 

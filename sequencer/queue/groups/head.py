@@ -126,7 +126,7 @@ async def unskip(session: Session, group: Group, *, id: Id | None = None) -> Mes
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
     keys = await session.keys_of(key, "operate")
-    (words,) = await session.net.read(keys.skipped, [("HGETALL", keys.skipped)])
+    (words,) = await session.net.read([("HGETALL", keys.skipped)])
     with Reading(session.net.name):
         kept = {text(letter): record for letter, record in pairs(words)}
     for letter, record in kept.items():
@@ -237,7 +237,7 @@ async def _mark_behind(session: Session, keys: ShardKeys, group: str, member: st
     """The watermark of a sequence after this member; "" for a queue that is none."""
     if not (await session.policy()).sequence:
         return ""
-    (score,) = await session.net.read(keys.order(group), [("ZSCORE", keys.order(group), member)])
+    (score,) = await session.net.read([("ZSCORE", keys.order(group), member)])
     with Reading(session.net.name):
         return advance(mark or "#0", [score.decode()]) if score else ""
 

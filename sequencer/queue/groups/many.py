@@ -141,9 +141,7 @@ async def _marked(
     if not (await session.policy()).sequence:
         return groups
     scores = [("ZSCORE", keys.order(one.group), one.member) for one in groups]
-    marks, *found = await session.net.read(
-        keys.numbers, [("HMGET", keys.numbers, *[one.group for one in groups]), *scores]
-    )
+    marks, *found = await session.net.read([("HMGET", keys.numbers, *[one.group for one in groups]), *scores])
     with Reading(session.net.name):
         return [
             one._replace(mark=advance(text(mark or b"#0"), [score.decode()])) if score else one
@@ -207,7 +205,7 @@ async def choose(session: Session, wanted: FailureFilter) -> Chosen:
         found: list[calls.ParkedGroup] = []
         async for names in parked_names(session.net, keys):
             pages = [names[first : first + FAILURES_PAGE] for first in range(0, len(names), FAILURES_PAGE)]
-            replies = await session.net.read(keys.failures, [("HMGET", keys.failures, *page) for page in pages])
+            replies = await session.net.read([("HMGET", keys.failures, *page) for page in pages])
             with Reading(session.net.name):
                 failures = [record for reply in replies for record in reply]
                 found += _fitting(zip(names, failures, strict=True), wanted, now_s, others)

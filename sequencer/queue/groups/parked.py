@@ -48,7 +48,7 @@ async def count_parked(session: Session) -> int:
     """How many groups are parked."""
     count = 0
     for keys in await session.shards():
-        words = (await session.net.read(keys.schedule, [("ZCOUNT", keys.schedule, "inf", "inf")]))[0]
+        words = (await session.net.read([("ZCOUNT", keys.schedule, "inf", "inf")]))[0]
         with Reading(session.net.name):
             count += int(words)
     return count
@@ -62,11 +62,11 @@ async def parked_names(net: Net, keys: ShardKeys) -> AsyncIterator[list[bytes]]:
     further down.
     """
     counts: list[Command] = [("ZCARD", keys.schedule), ("ZCOUNT", keys.schedule, "inf", "inf")]
-    total, count = await net.read(keys.schedule, counts)
+    total, count = await net.read(counts)
     start, last = max(0, total - count - 1), b""
     while True:
         command = ("ZRANGE", keys.schedule, start, start + PAGE - 1, "WITHSCORES")
-        words = (await net.read(keys.schedule, [command]))[0]
+        words = (await net.read([command]))[0]
         with Reading(net.name):
             page = [(name, float(at)) for name, at in pairs(words)]
         if start and not (page and (page[0][1] < math.inf or page[0][0] <= last)):

@@ -33,12 +33,10 @@ class Bucket(NamedTuple):
 
 async def buckets_of(net: Net, keys: ShardKeys) -> list[Bucket]:
     """Those of a shard, the newest first."""
-    (words,) = await net.read(keys.histories, [("ZRANGE", keys.histories, 0, -1, "WITHSCORES")])
+    (words,) = await net.read([("ZRANGE", keys.histories, 0, -1, "WITHSCORES")])
     with Reading(net.name):
         listed = [Bucket(keys, text(name), float(end)) for name, end in pairs(words)][::-1]
-    found = (
-        await net.read(keys.histories, [("EXISTS", keys.bodies(bucket.name)) for bucket in listed]) if listed else []
-    )
+    found = await net.read([("EXISTS", keys.bodies(bucket.name)) for bucket in listed]) if listed else []
     return [bucket._replace(has_bodies=bool(is_there)) for bucket, is_there in zip(listed, found, strict=True)]
 
 
@@ -51,7 +49,7 @@ async def read_bucket(net: Net, bucket: Bucket, pattern: str | None) -> AsyncIte
     place = () if pattern is None else ("MATCH", pattern)
     cursor: bytes | None = b"0"
     while cursor is not None:
-        (page,) = await net.read(key, [("HSCAN", key, cursor, *place, "COUNT", SLICE)])
+        (page,) = await net.read([("HSCAN", key, cursor, *place, "COUNT", SLICE)])
         with Reading(net.name):
             cursor, words = scanned(page)
             found = [(text(field), value) for field, value in pairs(words)]
@@ -76,7 +74,7 @@ async def contents_of(net: Net, bucket: Bucket, fields: Sequence[str]) -> list[C
     key, found = bucket.keys.bodies(bucket.name), list[Content]()
     for at in range(0, len(fields), CONTENTS):
         asked = [("HMGET", key, field, f"\n{field}") for field in fields[at : at + CONTENTS]]
-        for kept, link in await net.read(key, asked):
+        for kept, link in await net.read(asked):
             stamp, again = text(link or b"")[:STAMP_DIGITS], text(link or b"")[STAMP_DIGITS:]
             is_about = link and stamp_of(DeadLetterContent.parse(kept or b"").record) == stamp
             found.append(Content(kept or b"", again if is_about else ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...calls.call import Call
@@ -15,31 +16,31 @@ PAGE = 200
 """Names read, and groups looked at again, in one round trip."""
 
 
-async def ask(alone: Alone, name: str, calls: list[Call[Any]], generation: str = "") -> list[Any]:
-    """What these calls answer, on one connection; `name` is that of the server."""
-    replies = await alone.send([call.eval_command(generation) for call in calls]) if calls else []
-    with Reading(name):
+async def ask(alone: Alone, calls: Sequence[Call[Any]], generation: str = "") -> list[Any]:
+    """What these calls answer, on one connection."""
+    replies = await alone.read([call.eval_command(generation) for call in calls]) if calls else []
+    with Reading(alone.name):
         return [call.parse(reply) for call, reply in zip(calls, replies, strict=True)]
 
 
-async def wake_deferred_groups(alone: Alone, name: str, keys: ShardKeys, generation: str, mark: str) -> None:
+async def wake_deferred_groups(alone: Alone, keys: ShardKeys, generation: str, mark: str) -> None:
     """Let claims decide anew about groups that were deferred: each of them once; then `again` goes, if it is this mark.
 
     Whoever sees the mark does it: who changed the policy may be gone.
     """
-    (moment,) = await alone.send([("TIME",)])
-    with Reading(name):
+    (moment,) = await alone.read([("TIME",)])
+    with Reading(alone.name):
         now_us = micros(moment)
     names: dict[str, None] = {}
     cursor: bytes | None = b"0"
     while cursor is not None:
-        (page,) = await alone.send([("ZSCAN", keys.schedule, cursor, "COUNT", PAGE)])
-        with Reading(name):
+        (page,) = await alone.read([("ZSCAN", keys.schedule, cursor, "COUNT", PAGE)])
+        with Reading(alone.name):
             cursor, words = scanned(page)
             for word, at in pairs(words):
                 if float(at) > now_us:  # paused ones too: the script leaves them as they are
                     names[text(word)] = None
     calls = [wake(keys, one) for one in names]
     for start in range(0, len(calls), PAGE):
-        await ask(alone, name, [*calls[start : start + PAGE]], generation)
-    await ask(alone, name, [woken(keys, mark)])
+        await ask(alone, calls[start : start + PAGE], generation)
+    await ask(alone, [woken(keys, mark)])

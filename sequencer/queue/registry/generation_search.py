@@ -18,30 +18,56 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...calls.call import Call
 from ...calls.net_protocol import Alone, Net
 from ...calls.register import Adopted, Step, adopt, register
 from ...errors import ConfigurationError, DataError, ServerNotUsable, ServerUnavailable
-from ...settings.body_fields import BODY_FIELDS, BodyFields
+from ...settings.body_fields import BODY_FIELDS, BodyFields, merge_fields, read_fields, write_fields
 from ...settings.options import QueueOptions
 from ...settings.policy import merge_policy, read_policy
-from ...store.keys import ShardKeys, registry_key, shard_keys
-from ...store.registration import INDEX_WORD, PROTOCOL, Registration, of_shard, plain_tags, registered
+from ...store.keys import ShardKeys, index_key, registry_key, shard_keys
+from ...store.registration import INDEX_WORD, Registration, of_shard, plain_tags, registered
 from ...store.replies import Reading, field_texts
-from ...texts.commands import command
 from ...texts.events import Event, event, log_event
-from ...texts.words import many
-from ...values.checks import near_names
-from .check import QueueSeen, look_at
+from ...values.checks import near_name
 from .deferred import ask, wake_deferred_groups
-from .index import most_used, write_index
-from .remembered import merged_fields
+from .index import write_index
 
 ROUNDS = 12
 PAUSE_S = 0.02
 """Before the second round; before each later one so much more: 1.3 s in all."""
+
+
+class QueueSeen(NamedTuple):
+    """What a look at a queue has found."""
+
+    there: Registration | None
+    shard: dict[str, str]
+    """The policy of shard 0."""
+    has_clock: bool
+    word: bytes | None
+    """What the index says."""
+
+
+async def look_at(alone: Alone, options: QueueOptions) -> QueueSeen:
+    """In one round trip. Raises SequencerError."""
+    shard = shard_keys(options.namespace, options.queue, 0)
+    registry, policy, clock, known = await alone.answers(
+        [
+            ("HGETALL", registry_key(options.namespace, options.queue)),
+            ("HGETALL", shard.policy),
+            ("EXISTS", shard.clock),
+            ("HGET", index_key(options.namespace), options.queue),
+        ]
+    )
+    for answer in (registry, policy, clock):
+        if isinstance(answer, Exception):
+            raise answer
+    with Reading(alone.name):
+        there = registered(field_texts(registry))
+        return QueueSeen(there, field_texts(policy), bool(clock), None if isinstance(known, Exception) else known)
 
 
 class GenerationSearch:
@@ -78,28 +104,22 @@ class GenerationSearch:
         for number in range(ROUNDS):
             if number:
                 await self.net.sleep(PAUSE_S * number)
-            seen = await self._refresh()
+            seen = await look_at(self.alone, options)
             is_settled, found = await self._try(seen)
             if is_settled:
                 if self._told:
                     log_event(self._told)
                 return found
         if seen and seen.there and seen.there.is_deleted:
-            finish = command("delete", options.queue, namespace=options.namespace, options=["--yes"])
-            raise ServerNotUsable(
-                f"queue {options.queue!r} is being deleted; if that was interrupted, finish it: {finish}"
-            )
-        raise ServerUnavailable(f"queue {options.queue!r} is being changed by others all the time; try again")
-
-    async def _refresh(self) -> QueueSeen:
-        return await look_at(self.alone, self.net.name, self._options)
+            raise ServerNotUsable("queue_being_deleted", queue=options.queue, namespace=options.namespace)
+        raise ServerUnavailable("queue_contended", queue=options.queue)
 
     async def _try(self, seen: QueueSeen) -> tuple[bool, Registration | None]:
         """Whether registry and shards agree by now, and on what."""
         there = seen.there
         if there is None:
             return await self._without_registry(seen)
-        with Reading(self.net.name):
+        with Reading(self.alone.name):
             copy = of_shard(seen.shard)
         copies = [one for one in (self._known, copy) if one and one.age > there.age]
         if copies and (self._registers or self._known):  # the registry has older data than it had
@@ -111,7 +131,7 @@ class GenerationSearch:
             await self._keep_table(there, copy)
             return False, None
         self._check_shards(len(there.tags))
-        wanted = await self._merged(there)
+        wanted = self._merged(there)
         if wanted != there.policy:
             changed = there.changed(wanted)
             if await self._register(there, changed) == changed:
@@ -124,7 +144,7 @@ class GenerationSearch:
 
     async def _without_registry(self, seen: QueueSeen) -> tuple[bool, Registration | None]:
         options, known = self._options, self._known
-        with Reading(self.net.name):
+        with Reading(self.alone.name):
             copy = of_shard(seen.shard)
         if copy and not copy.is_deleted:
             if not (self._registers or known):
@@ -144,13 +164,9 @@ class GenerationSearch:
         if not self._registers:
             return True, None
         if seen.has_clock:
-            see = command("doctor", options.queue, namespace=options.namespace)
-            raise DataError(
-                f"queue {options.queue!r} has messages, but neither a registration nor a policy: they were deleted; "
-                f"append with a program that used it before, or see: {see}"
-            )
-        new = Registration(PROTOCOL, least, 0, plain_tags(options.shards or 1), {})
-        new = replace(new, policy=await self._merged(new))
+            raise DataError("registration_lost", queue=options.queue, namespace=options.namespace)
+        new = Registration(least, 0, plain_tags(options.shards or 1), {})
+        new = replace(new, policy=self._merged(new))
         await self._register(None, new, is_new=True)
         self._is_new = True
         return False, None
@@ -161,25 +177,21 @@ class GenerationSearch:
         """
         options, known = self._options, self._known
         if known and self._restores and len(known.tags) != shards:
-            raise DataError(
-                f"queue {options.queue!r} had {many(len(known.tags), 'shard')}, and now {self._registry} says "
-                f"{shards}: it was deleted, or the server lost its data, and others registered it again; start this "
-                "program again"
-            )
+            raise DataError("shards_changed", queue=options.queue, before=len(known.tags), now=shards)
         if options.shards not in (None, shards):
-            raise ConfigurationError(
-                f"queue {options.queue!r} has {many(shards, 'shard')} since its first use, shards={options.shards} was "
-                "asked; leave shards out, or use another queue name"
-            )
+            raise ConfigurationError("other_shards", queue=options.queue, shards=shards, asked=options.shards)
 
-    async def _merged(self, there: Registration) -> Mapping[str, str]:
+    def _merged(self, there: Registration) -> Mapping[str, str]:
         """The policy and the body fields, with what is asked for. Raises ConfigurationError."""
         stored = there.policy
         if not self._asked and not any(self._fields) and stored:
             return stored
-        with Reading(self.net.name):
+        with Reading(self.alone.name):
             wanted = merge_policy(self._options.queue, stored, self._asked).stored(stored)
-        text = await merged_fields(self.alone, self.net.name, self._options, there, self._fields)
+            known, text = read_fields(stored.get(BODY_FIELDS)), stored.get(BODY_FIELDS)
+        found = merge_fields(self._options.queue, known, self._fields)
+        if found != known:
+            text = write_fields(found, text)
         return {**wanted, BODY_FIELDS: text} if text else wanted
 
     async def _bring_to_shards(self, there: Registration) -> bool:
@@ -192,13 +204,13 @@ class GenerationSearch:
         adopted: list[Adopted] = await self._ask([adopt(keys, there) for keys in shards])
         for one in adopted:
             if one.status == "other":
-                with Reading(self.net.name):
+                with Reading(self.alone.name):
                     own = of_shard(one.fields)
                 if own:
                     await self._keep_table(there, own)
                 return False
             if one.status == "newer":  # the registry was lost, and came back older
-                with Reading(self.net.name):
+                with Reading(self.alone.name):
                     theirs = of_shard(one.fields)
                 if theirs:
                     await self._register(there, theirs)
@@ -209,8 +221,8 @@ class GenerationSearch:
         if put:
             # Between the look at the registry and this, the queue may have been deleted: only what is still registered
             # is confirmed.
-            (reply,) = await self.alone.send([("HGETALL", self._registry)])
-            with Reading(self.net.name):
+            (reply,) = await self.alone.read([("HGETALL", self._registry)])
+            with Reading(self.alone.name):
                 is_still = registered(field_texts(reply)) == there
             step: Step = "confirm" if is_still else "remove"
             done: list[Adopted] = await self._ask([adopt(keys, there, step, pending=mine) for keys, mine in put])
@@ -218,7 +230,7 @@ class GenerationSearch:
                 return False
         for keys, one in zip(shards, adopted, strict=True):
             if mark := one.fields.get("again"):
-                await wake_deferred_groups(self.alone, self.net.name, keys, there.generation, mark)
+                await wake_deferred_groups(self.alone, keys, there.generation, mark)
         return True
 
     async def _keep_table(self, there: Registration, own: Registration) -> None:
@@ -231,9 +243,9 @@ class GenerationSearch:
         """The index comes last."""
         if self._registers and seen.word != INDEX_WORD.encode():
             options = self._options
-            names = await write_index(self.alone, self.net.name, options, is_new=self._is_new)
+            names = await write_index(self.alone, options, is_new=self._is_new)
             if self._is_new:
-                near = await most_used(self.alone, options.namespace, near_names(options.queue, names))
+                near = near_name(options.queue, names)
                 self._told = event("queue created", options.queue, namespace=options.namespace, near=near)
 
     def _log_changes(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -251,7 +263,7 @@ class GenerationSearch:
         return there
 
     async def _ask(self, calls: list[Call[Any]]) -> list[Any]:
-        return await ask(self.alone, self.net.name, calls)
+        return await ask(self.alone, calls)
 
     def _keys(self, tag: str) -> ShardKeys:
         return shard_keys(self._options.namespace, self._options.queue, tag)

@@ -1,30 +1,39 @@
-"""Writes a queue into the index of its namespace, which only lists of queues need. Operations over a connection."""
+"""The index of a namespace: the names of its queues, which only lists of queues need. Operations over a net."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from contextlib import suppress
 
-from ...calls.net_protocol import Alone, Command
+from ...calls.net_protocol import Alone, Command, Net
 from ...errors import DataError, SequencerError
 from ...settings.options import QueueOptions
-from ...store.keys import index_key, shard_keys
+from ...store.keys import index_key
 from ...store.registration import INDEX_WORD, foreign_index, indexed
 from ...store.replies import Reading
 
 log = logging.getLogger("sequencer")
 
 
-async def write_index(alone: Alone, server: str, options: QueueOptions, *, is_new: bool) -> list[str]:
+async def queue_names(net: Net, namespace: str) -> list[str]:
+    """The names of all queues of a namespace; one with a foreign value is left out. Raises ServerError."""
+    key = index_key(namespace)
+    try:
+        (words,) = await net.read([("HGETALL", key)])
+    except DataError as error:
+        raise index_error(error, namespace) from error
+    with Reading(net.name):
+        return sorted(indexed(words))
+
+
+async def write_index(alone: Alone, options: QueueOptions, *, is_new: bool) -> list[str]:
     """Who can't write it goes on. For a new queue, the names of all are read in the same round trip: one like its own
     may have been meant.
     """
     index, names = index_key(options.namespace), list[str]()
-    refresh: list[Command] = [("HGETALL", index)] if is_new else []
+    reading: list[Command] = [("HGETALL", index)] if is_new else []
     try:
-        _, *answers = await alone.send([("HSET", index, options.queue, INDEX_WORD), *refresh])
-        with Reading(server):
+        _, *answers = await alone.read([("HSET", index, options.queue, INDEX_WORD), *reading])
+        with Reading(alone.name):
             names = [name for words in answers for name in indexed(words)]
     except SequencerError as error:
         said = str(index_error(error, options.namespace))
@@ -32,24 +41,11 @@ async def write_index(alone: Alone, server: str, options: QueueOptions, *, is_ne
     return names
 
 
-async def most_used(alone: Alone, namespace: str, queues: Sequence[str]) -> str:
-    """The queue to which most was appended, by shard 0, which each has; among equals, or where that can't be read, the
-    first; "" of none. It costs a round trip where there are several.
-    """
-    used = list(queues[:1])
-    if len(queues) > 1:
-        with suppress(SequencerError, ValueError):
-            checks: list[Command] = [("HGET", shard_keys(namespace, queue, 0).stats, "appended") for queue in queues]
-            counts = [int(count or 0) for count in await alone.send(checks)]
-            used = [queues[counts.index(max(counts))]]
-    return next(iter(used), "")
-
-
 async def remove_from_index(alone: Alone, options: QueueOptions) -> None:
     """Of a queue that is gone: where the index can't be written, that is no reason to say that it is still there."""
     index = index_key(options.namespace)
     try:
-        await alone.send([("HDEL", index, options.queue)])
+        await alone.read([("HDEL", index, options.queue)])
     except DataError as error:
         said = str(index_error(error, options.namespace))
         log.warning("queue %s: can't be taken out of %s (%s); see doctor", options.queue, index, said)

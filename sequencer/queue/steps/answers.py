@@ -50,7 +50,7 @@ async def answered_head(
             raise AnswerNeeded(**about, id=failure.id, question=failure.message)
         return None
     id = id_of(member)
-    (record,) = await session.net.read(keys.body(group), [("HGET", keys.body(group), id)]) if member else (None,)
+    (record,) = await session.net.read([("HGET", keys.body(group), id)]) if member else (None,)
     if record is None or stamp_of(record) != stamp_of(member):
         if is_leased(facts.visible_us, facts.lease, facts.now_us):
             raise GroupBusy(**about, **lease_fields(facts))

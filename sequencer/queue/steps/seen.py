@@ -28,9 +28,7 @@ async def steps(session: Session, group: Group, id: Id | None = None) -> Message
         if member is None:
             return None
         wanted = id_of(member)
-    record, lease = await session.net.read(
-        keys.body(key), [("HGET", keys.body(key), wanted), ("HGET", keys.leases, key)]
-    )
+    record, lease = await session.net.read([("HGET", keys.body(key), wanted), ("HGET", keys.leases, key)])
     if record is not None:
         with Reading(session.net.name):
             found = record_steps(
@@ -46,10 +44,10 @@ async def steps(session: Session, group: Group, id: Id | None = None) -> Message
 async def _failed_or_head(session: Session, keys: ShardKeys, group: str) -> str | None:
     """Once a late message stands before the one that failed, that is not the head any more, and is still asked for."""
     order = keys.order(group)
-    heads, failure = await session.net.read(order, [("ZRANGE", order, 0, 0), ("HGET", keys.failures, group)])
+    heads, failure = await session.net.read([("ZRANGE", order, 0, 0), ("HGET", keys.failures, group)])
     with Reading(session.net.name):
         failed = decode_failure(failure)[1] if failure else ""
         head = heads[0].decode() if heads else None
-    if failed and (await session.net.read(order, [("ZSCORE", order, failed)])) != [None]:
+    if failed and (await session.net.read([("ZSCORE", order, failed)])) != [None]:
         return failed
     return head

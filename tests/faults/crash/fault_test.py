@@ -14,19 +14,18 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import active_children, get_context
 from pathlib import Path
-from statistics import median
 from typing import Any, get_args
 
 from sequencer.errors import ConfigurationError
 from sequencer.server import EmbeddedServer
 
 from ..report import Result, Scale
-from .plan import SUPERVISOR, Chain, every_chain, mismatch, named_points, slice_of, some
+from .plan import Chain, every_chain, mismatch, named_points, slice_of, some
 from .points import KINDS, Case, Kind, kinds_at
 from .supervisor import SupervisorTrial
 from .trial import Trial
@@ -34,7 +33,7 @@ from .verdict import Outcome
 from .work import VARIANTS
 
 PARALLEL = 2
-CI_S, SMOKE_CASES = 40.0, 6
+SMOKE_CASES = 6
 MOST_PASSAGES = 100
 """A point that is still reached then is in a loop of its own."""
 END_S = 10.0
@@ -182,18 +181,11 @@ class Runner:
 
     def run(self, scale: Scale, seed: int, seconds: float | None, single: list[Chain]) -> None:
         """All chains of a scale, or these."""
-        began, forever = time.monotonic(), float("inf")
-        until = forever if seconds is None else began + seconds
-        if single:
-            return self._take(single, until)
-        self.discover()
-        first, rest = slice_of(seed, self.passages)
-        if scale == "smoke":
-            return self._take(some(first, SMOKE_CASES), forever)
-        if scale == "ci":
-            self._take(first, forever)
-            return self._take_while(rest, began + CI_S if seconds is None else until)
-        return self._take(every_chain(), until)
+        until = float("inf") if seconds is None else time.monotonic() + seconds
+        if not single:
+            self.discover()
+        chains = single or (every_chain() if scale == "nightly" else slice_of(seed))
+        self._take(some(chains, SMOKE_CASES) if scale == "smoke" and not single else chains, until)
 
     def discover(self) -> None:
         """Pass all points without a fault, and compare them with the list."""
@@ -208,19 +200,6 @@ class Runner:
         futures = [self._pool.submit(run_chain, self._url, self._directory, chain, until) for chain in chains]
         for future in futures:
             self.add(future.result())
-
-    def _take_while(self, chains: list[Chain], until: float) -> None:
-        """Begin chains while there is time."""
-        waiting: Iterator[Chain] = iter(chains)
-        running: set[Future[list[Outcome]]] = set()
-        while True:
-            while len(running) < PARALLEL and time.monotonic() < until and (chain := next(waiting, None)):
-                running.add(self._pool.submit(run_chain, self._url, self._directory, chain, until))
-            if not running:
-                return
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                self.add(future.result())
 
     def add(self, outcomes: list[Outcome]) -> None:
         """Take in a chain."""
@@ -248,11 +227,11 @@ class Runner:
             duplicates_allowed=sum(outcome.duplicates_allowed for outcome in self.outcomes),
             recovery_s=recovery,
             faults=dict(Counter(outcome.case.kind for outcome in reached if outcome.case)),
-            figures=self._figures(reached, recovery),
+            figures=self._figures(reached),
             problems=tuple(self.problems),
         )
 
-    def _figures(self, reached: list[Outcome], recovery: tuple[float, ...]) -> dict[str, object]:
+    def _figures(self, reached: list[Outcome]) -> dict[str, object]:
         most: defaultdict[str, int] = defaultdict(int)
         for outcome in reached:
             if outcome.case:
@@ -260,11 +239,8 @@ class Runner:
         named = {point for variant in VARIANTS for point in named_points(variant)}
         return {
             "points": f"{len(most)} of {len(named)}",
-            "of them in the supervisor": sum(point in SUPERVISOR for point in most),
             "highest passage by point": dict(sorted(most.items())),
             "points followed until they were not reached": self._complete,
-            "recovery p50 s": round(median(recovery), 3) if recovery else None,
-            "recovery max s": round(max(recovery), 3) if recovery else None,
             "leases of victims that expired and were taken over": sum(o.is_expired for o in reached),
             "stale tokens refused": sum(o.is_refused for o in reached),
             "trials repeated because the machine stood still": sum(o.repeated for o in self.outcomes),

@@ -85,29 +85,15 @@ def every_chain() -> list[Chain]:
     ]
 
 
-def slice_of(seed: int, passages: Mapping[str, Mapping[str, int]]) -> tuple[list[Chain], list[Chain]]:
-    """For a quick run: each named point once at its first passage, and then single cases as long as there is time.
-
-    `passages`: variant -> point -> how often the work passes it. Only the first half of these is asked for: in how many
-    batches the same work is done depends on time.
-    """
+def slice_of(seed: int) -> list[Chain]:
+    """For a quick run: each named point once, at its first passage."""
     choice = random.Random(seed)
     chosen: dict[str, Chain] = {}
     for variant in choice.sample(VARIANTS, len(VARIANTS)):
         for point in named_points(variant):
             if point not in chosen:
                 chosen[point] = Chain(variant, point, choice.choice(kinds_at(point)), 1, 1)
-    first = list(chosen.values())
-    choice.shuffle(first)
-    rest = [
-        Chain(variant, point, kind, passage, passage)
-        for variant, counts in passages.items()
-        for point, count in counts.items()
-        for kind in kinds_at(point)
-        for passage in range(1, (count + 1) // 2 + 1)
-    ]
-    choice.shuffle(rest)
-    return first, rest
+    return choice.sample(list(chosen.values()), len(chosen))
 
 
 def some(first: Collection[Chain], count: int) -> list[Chain]:

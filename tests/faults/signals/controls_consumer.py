@@ -10,7 +10,6 @@ from sequencer.calls import settle
 from sequencer.consume import interruption
 from sequencer.drain import held, protocol
 from sequencer.drain.batch import BatchSize
-from sequencer.processes.handlers import exec as exec_
 from sequencer.processes.signals import STOP_SIGNALS
 from sequencer.processes.worker import control_thread, run
 from sequencer.processes.worker.control_thread import ControlThread
@@ -32,11 +31,6 @@ def claims_many() -> None:
 def hears_what_was_ignored() -> None:
     """A signal that was ignored at the start is taken all the same."""
     put(run, "stop_signals_in_use", lambda: list(STOP_SIGNALS))
-
-
-def command_outlives() -> None:
-    """The kernel does not kill the command of a consumer that has ended."""
-    put(exec_, "_kill_with_parent_words", list)
 
 
 def second_signal_interrupts() -> None:
@@ -81,7 +75,6 @@ CHANGES = by_name(
     hurried,
     claims_many,
     hears_what_was_ignored,
-    command_outlives,
     second_signal_interrupts,
     end_of_pipe_unheard,
     blames_nobody,

@@ -30,7 +30,7 @@ def hears_what_was_ignored() -> None:
 
 
 def command_outlives() -> None:
-    """A dead consumer's command is left alone: by the supervisor, and by the kernel."""
+    """A dead consumer's command is left alone."""
     put(ConsumerProcess, "clean_up", ConsumerProcess.close_control)
 
 

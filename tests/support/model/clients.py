@@ -26,11 +26,11 @@ class ModelNet:
     def asked(self) -> list[str]:
         return [str(words[0]) for words in self.one.asked]
 
-    async def read(self, at: str, commands: Any) -> list[Any]:
-        return await self.one.send(commands)
+    async def read(self, commands: Any) -> list[Any]:
+        return await self.one.read(commands)
 
     @asynccontextmanager
-    async def alone(self, at: str) -> AsyncIterator[ModelAlone]:
+    async def alone(self) -> AsyncIterator[ModelAlone]:
         yield self.one
 
     @asynccontextmanager

@@ -203,11 +203,13 @@ class ModelServer:
 class ModelAlone:
     """A connection of its own to a model server, which answers at once."""
 
+    name = "model"
+
     def __init__(self, server: ModelServer) -> None:
         self.server, self.asked = server, list[Words]()
         self._queued: list[Words] | None = None
 
-    async def send(self, commands: Any) -> list[Any]:
+    async def read(self, commands: Any) -> list[Any]:
         answers = await self.answers(commands)
         for answer in answers:
             if isinstance(answer, SequencerError):

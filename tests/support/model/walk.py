@@ -85,7 +85,7 @@ class Program:
                 group = self.rng.randrange(GROUPS)
                 tag = self.known.tags[group % len(self.known.tags)]
                 words = ("APPEND", shard_keys("n", "q", tag).prefix, self.known.generation, str(group))
-                (reply,) = await self.alone.send([words])
+                (reply,) = await self.alone.read([words])
                 if reply == b"GENERATION":
                     await self.find()
                 else:

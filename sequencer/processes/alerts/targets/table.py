@@ -54,10 +54,14 @@ class Target(Protocol):
 class TargetTable:
     """`[targets.NAME]`."""
 
-    type: str = option(text(), "", "What it is: webhook, command, feishu, dingtalk, wecom or apprise.", ("run",))
-    url: str | None = option(text("text", is_secret=True), None, "Where notices go, as env:NAME.", ("run",))
-    secret: str | None = option(text("text", is_secret=True), None, "Signs them, or the key, as env:NAME.", ("run",))
-    exec: str | None = option(text("a command"), None, "Of a command: what is run for each notice.", ("run",))
+    type: str = option(text(), "", "webhook, command, feishu, dingtalk, wecom or apprise.", ("run",))
+    url: str | None = option(
+        text("text", is_secret=True), None, "Where messages are sent; env:NAME takes it from a variable.", ("run",)
+    )
+    secret: str | None = option(
+        text("text", is_secret=True), None, "feishu: signs the messages, as env:NAME.", ("run",)
+    )
+    exec: str | None = option(text("a command"), None, "command: what is run for each message.", ("run",))
     timeout_s: float = option(seconds(0.1, MAX_TIMEOUT_S), 5.0, "How long one attempt may take.", ("run",))
 
 
