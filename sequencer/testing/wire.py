@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-import orjson
 import redis
 
 from ..calls import source
@@ -37,20 +36,6 @@ def name_of(words: Sequence[Any]) -> str:
     if command in ("EVAL", "EVALSHA"):
         return script_names().get(_text(words[1]), command)
     return command
-
-
-def arrivals(args: Sequence[str]) -> tuple[str, bool, str, list[list[str]], list[str]]:
-    """What the arguments of an append say: what a conflict does, whether it is a dry run, the time, the words of each
-    message, and the envelopes.
-    """
-    on_conflict, dry_run, now_us, text, *rest = args
-    if not text:
-        return on_conflict, dry_run == "1", now_us, [rest[1:4]], rest[:1]
-    flat, dues, _ = orjson.loads(text)
-    words = [flat[at : at + 3] for at in range(0, len(flat), 3)]
-    for position, due in zip(dues[::2], dues[1::2], strict=True):
-        words[position - 1].append(due)
-    return on_conflict, dry_run == "1", now_us, words, rest[: len(words)]
 
 
 def at_time(words: Words, now_us: int) -> Words:

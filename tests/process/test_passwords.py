@@ -112,7 +112,7 @@ def test_commands_in_the_log_leave_a_password_to_the_variable(cli: Cli, secured:
     assert cli.run("append", "named", "--redis", url, input='{"group": ["a"], "body": 1}\n').returncode == 0
     words = ("consume", "named", "--exec", "false", "--max-attempts", 1, "--until-empty")
     done = cli.run(*words, "--redis", url)
-    found = re.search(r"see: (sequencer explain named a .*?);", done.stderr)
+    found = re.search(r"inspect: (sequencer explain named a .*?) / ", done.stderr)
     assert found
     assert found[1].endswith(' --redis "$SEQUENCER_REDIS"')
 

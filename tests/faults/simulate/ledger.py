@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 
 from sequencer.store.record import STAMP_DIGITS
-from sequencer.testing.wire import arrivals
 
+from ...support.arrivals import arrivals
 from ...support.model.record import Cut
 from .books import Account, Ask, Book, Row, arrived
 

@@ -14,8 +14,9 @@ import orjson
 import redis
 
 from sequencer.store.record import STAMP_DIGITS
-from sequencer.testing.wire import Words, arrivals, name_of
+from sequencer.testing.wire import Words, name_of
 
+from ...support.arrivals import arrivals
 from .ledger import Ledger, marks_in
 from .scenario import Scenario
 

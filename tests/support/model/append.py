@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sequencer.store.watermark import Sequenced
-from sequencer.testing.wire import arrivals
 
+from ..arrivals import arrivals
 from .record import Cut
 from .state import Refused, ShardState, due_score, unit_of
 
