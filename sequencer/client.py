@@ -24,7 +24,7 @@ from .queue.append_many import append_many
 from .queue.dead_letters import listed as dead_letters
 from .queue.dead_letters import redrive as redriving
 from .queue.groups import head, many, parked
-from .queue.history import find, known, listed, rerun, sweep
+from .queue.history import known, listed, rerun
 from .queue.registry import deletion, index
 from .queue.session import Session
 from .queue.steps import seen
@@ -192,7 +192,7 @@ class Sequencer(Registered):
     peek = blocking(views.peek)
     explain = blocking(views.explain)
     get = blocking(known.get)
-    find = blocking(find.find)
+    find = blocking(known.find)
     history = blocking_list(listed.history)
     steps = blocking(seen.steps)
     dead = blocking(dead_letters.dead)
@@ -233,7 +233,7 @@ class Sequencer(Registered):
     redrive = blocking(redriving.redrive)
     purge = blocking(redriving.purge)
     rerun = blocking(rerun.rerun)
-    sweep = blocking(sweep.sweep)
+    sweep = blocking(operate.sweep)
 
     delete = blocking(deletion.delete)
     usage = blocking(deletion.usage)

@@ -13,6 +13,7 @@ from ..store.envelope import encode_due, encode_id, encode_score
 from ..store.group import decode_group, encode_group
 from ..store.item import Group, Id, Score
 from ..values.durations import Duration
+from ..values.history import Swept
 from .groups.head import refuse_unknown_outcome
 from .lease_owner import lease_fields
 from .session import Session
@@ -107,3 +108,23 @@ async def probe_outage(session: Session) -> bool:
     shards = await session.shards("operate")
     ended = (await session.net.ask_all([calls.outage(keys, "probe") for keys in shards])).value
     return any(one.status == "probing" for one in ended)
+
+
+# -- what is kept ----------------------------------------------------------------------------------------------
+
+
+async def sweep(session: Session) -> Swept:
+    """Delete what the queue's policy keeps no longer: history by `history_window` and `history_cap`, dead letters by
+    `dead_window` and `dead_cap`, the oldest first.
+
+    Where messages end, the history cleans itself; this is for a queue at rest, and for dead letters. A dead letter with
+    an unresolved step is left. To repeat it is harmless. Raises ServerError.
+    """
+    history = dead = 0
+    for keys in await session.shards("operate"):
+        passed, is_more = 0, True
+        while is_more:
+            done = (await session.net.ask(calls.sweep(keys, passed))).value
+            history, dead = history + done.history, dead + done.dead
+            passed, is_more = passed + done.passed, done.is_more
+    return Swept(history, dead)

@@ -20,7 +20,7 @@ from ..store.group import decode_group, encode_group
 from ..store.item import Group
 from ..store.keys import PAUSED, ShardKeys
 from ..store.record import decode_head, id_of, number_of, owner_of, readable_message
-from ..store.replies import Reading, micros, pairs, scanned, text, texts
+from ..store.replies import Reading, micros, pairs, text, texts
 from ..store.watermark import late_below
 from ..texts.explanations import Explanation
 from ..values.checks import check_limit
@@ -29,6 +29,7 @@ from ..values.message import Message
 from ..values.owner import NoConsumers
 from ..values.views import GroupInfo, GroupState
 from .explain import explanation
+from .scan import scan
 from .session import Session
 from .state import group_state, is_leased
 from .steps.record_steps import record_steps
@@ -264,11 +265,8 @@ async def now_of(net: Reader, keys: ShardKeys) -> int:
 async def leases_of(net: Reader, keys: ShardKeys) -> dict[bytes, bytes]:
     """Every lease of a shard: group -> token and owner. Bounded by consumers times groups a claim."""
     found: dict[bytes, bytes] = {}
-    cursor: bytes | None = b"0"
-    while cursor is not None:
-        page = (await net.read([("HSCAN", keys.leases, cursor, "COUNT", PAGE)]))[0]
+    async for words in scan(net, "HSCAN", keys.leases, count=PAGE):
         with Reading(net.name):
-            cursor, words = scanned(page)
             found.update(pairs(words))
     return found
 

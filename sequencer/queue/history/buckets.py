@@ -9,7 +9,8 @@ from ...calls.net_protocol import Net
 from ...store.history.ending import PADDING, bucket_began_us
 from ...store.keys import ShardKeys
 from ...store.record import STAMP_DIGITS, DeadLetterContent, stamp_of
-from ...store.replies import Reading, pairs, scanned, text
+from ...store.replies import Reading, pairs, text
+from ..scan import scan
 
 SLICE = 1000
 """Messages that the server looks at for one answer: below 1 ms."""
@@ -47,11 +48,8 @@ async def read_bucket(net: Net, bucket: Bucket, pattern: str | None) -> AsyncIte
     """
     key = bucket.keys.history(bucket.name)
     place = () if pattern is None else ("MATCH", pattern)
-    cursor: bytes | None = b"0"
-    while cursor is not None:
-        (page,) = await net.read([("HSCAN", key, cursor, *place, "COUNT", SLICE)])
+    async for words in scan(net, "HSCAN", key, count=SLICE, options=place):
         with Reading(net.name):
-            cursor, words = scanned(page)
             found = [(text(field), value) for field, value in pairs(words)]
         for field, value in found:
             if field != PADDING:

@@ -1,7 +1,10 @@
-"""What is known of one message, while it is there and after its end. An operation over a net; nothing writes."""
+"""What is known of one message, by its group and id or by its id alone, while it is there and after its end. Operations
+over a net; nothing writes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ... import calls
@@ -9,21 +12,21 @@ from ...settings.options import QueueOptions
 from ...store.envelope import RERUN_OF, encode_id
 from ...store.failure import decode_failure
 from ...store.group import decode_group, encode_group
-from ...store.history.ending import field_of
+from ...store.history.ending import decode_ending, field_of, parts_of
 from ...store.item import Group, Id
 from ...store.keys import ShardKeys
-from ...store.record import number_of, owner_of, readable_message
+from ...store.record import DeadLetterContent, number_of, owner_of, readable_message, stamp_of
 from ...store.replies import Reading
 from ...store.watermark import late_below
 from ...texts.commands import command
-from ...values.history import MessageInfo, MessageSteps
-from ...values.message import Failure
+from ...values.history import MessageInfo, MessageState, MessageSteps, Status
+from ...values.message import Failure, Message
+from ...values.views import DeadLetter
 from ..dead_letters.listed import DeadLetterFilter, oldest
 from ..session import Session
 from ..state import message_state
 from ..steps.record_steps import record_steps
-from .buckets import Content
-from .ended import dead_info, info_of, status_of_state, with_content
+from .buckets import Bucket, Content, buckets_of, contents_of, escaped, read_bucket
 
 
 async def get(session: Session, group: Group, id: Id) -> MessageInfo | None:
@@ -89,3 +92,139 @@ def _began_at(claimed_at: float, steps: MessageSteps | None) -> float:
     """
     began = [step.at - step.took_s for step in (steps.steps if steps else ()) if step.at is not None]
     return min((at for at in began if at >= claimed_at), default=claimed_at)
+
+
+async def find(session: Session, id: Id) -> list[MessageInfo]:
+    """What is known of the messages with this id, in all groups: pending, dead, or ended as far as the history goes.
+
+    One of each group, as `get` says it, in the order of the groups. Groups and history are looked through in slices of
+    1,000: about a second of the server's time for a million. An id that is only known to be handled is not found.
+    Raises InvalidId.
+    """
+    message_id = encode_id(id)
+    found: dict[tuple[str, ...], MessageInfo] = {}
+    for keys in await session.shards():
+        # In the order in which a message moves: one that moves meanwhile is met behind.
+        for group in await _groups_with(session, keys, message_id):
+            if known := await message_info(session, keys, group, message_id):
+                found[known.group] = known
+        for dead in await oldest(session, [keys], DeadLetterFilter(id=message_id)):
+            found.setdefault(dead.message.group, dead_info(dead))
+        for info in await _ended(session, keys, message_id):
+            found.setdefault(info.group, info)
+    return [found[group] for group in sorted(found)]
+
+
+async def _groups_with(session: Session, keys: ShardKeys, message_id: str) -> list[str]:
+    """Encoded groups in which it waits."""
+    found: dict[str, None] = {}
+    cursor = "0"
+    while True:
+        cursor, groups = (await session.net.ask(calls.find(keys, message_id, cursor))).value
+        found.update(dict.fromkeys(groups))
+        if cursor == "0":
+            return list(found)
+
+
+async def _ended(session: Session, keys: ShardKeys, message_id: str) -> list[MessageInfo]:
+    """Ends of messages with that id, the newest bucket first."""
+    net, pattern = session.net, f"*\n{escaped(message_id)}"
+    found: list[MessageInfo] = []
+    for bucket in await buckets_of(net, keys):
+        infos: dict[str, MessageInfo] = {}
+        async for field, value in read_bucket(net, bucket, pattern):
+            if parts_of(field)[1] == message_id and (info := info_of(field, value)):
+                infos[field] = info
+        found += await with_contents(session, bucket, infos)
+    return found
+
+
+STATUSES: dict[MessageState, Status] = {
+    "leased": "running",
+    "parked": "error",
+    "dead": "error",
+    "skipped": "error",
+    "dropped": "error",
+    "purged": "error",
+    "swept": "error",
+    "handled": "finished",
+    "finished": "finished",
+    "failed": "finished",
+    "cancelled": "finished",
+    "replaced": "finished",
+}
+"""State -> phase; any other is pending."""
+
+
+def status_of_state(state: MessageState) -> Status:
+    return STATUSES.get(state, "pending")
+
+
+def info_of(field: str, value: bytes) -> MessageInfo | None:
+    """A message of the history; None for what no client of ours wrote: it must not hide what stands beside it."""
+    group, message_id = parts_of(field)
+    try:
+        ending = decode_ending(value)
+    except ValueError:
+        return None
+    return MessageInfo(
+        id=message_id,
+        group=decode_group(group),
+        state=ending.outcome,
+        due_in_s=None,
+        attempts=ending.attempts,
+        error=None,
+        message=None,
+        status=status_of_state(ending.outcome),
+        appended_at=ending.appended_ms / 1000,
+        began_at=None if ending.began_ms is None else ending.began_ms / 1000,
+        finished_at=ending.ended_ms / 1000,
+        consumer=ending.consumer,
+        kind=ending.kind,
+        note=ending.note,
+    )
+
+
+def with_content(info: MessageInfo, group: str, content: Content, queue: str) -> MessageInfo:
+    """An ended message of an encoded group, with what is kept of it. Never raises: see `decode_dead_letter`."""
+    score, failure, record = DeadLetterContent.parse(content.kept)
+    if not record:
+        return info
+    place = (stamp_of(record) + info.id, score.decode("utf-8", "replace"), record)
+    message = readable_message(*place, info.group, 0, queue)
+    return replace(
+        info,
+        message=message,
+        error=decode_failure(failure)[0] if failure else None,
+        steps=record_steps(queue, group, info.id, record, is_dead=False),
+        rerun_of=message.headers.get(RERUN_OF, ""),
+        rerun_as=content.again,
+    )
+
+
+def dead_info(dead: DeadLetter) -> MessageInfo:
+    """A dead letter."""
+    message: Message = dead.message
+    return MessageInfo(
+        id=message.id,
+        group=message.group,
+        state="dead",
+        due_in_s=None,
+        attempts=dead.attempts,
+        error=dead.error,
+        message=message,
+        status=status_of_state("dead"),
+        appended_at=message.appended_at,
+        steps=dead.steps,
+        rerun_of=message.headers.get(RERUN_OF, ""),
+    )
+
+
+async def with_contents(session: Session, bucket: Bucket, infos: Mapping[str, MessageInfo]) -> list[MessageInfo]:
+    """Ended messages of a bucket, by field, with what it keeps of them."""
+    contents = await contents_of(session.net, bucket, [*infos])
+    queue = session.options.queue
+    return [
+        with_content(info, parts_of(field)[0], content, queue)
+        for (field, info), content in zip(infos.items(), contents, strict=True)
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
@@ -10,15 +10,14 @@ from typing import NamedTuple
 
 from ...errors import ConfigurationError, shown
 from ...store.group import encode_group
-from ...store.history.ending import parts_of
 from ...store.item import Group
 from ...values.checks import MAX_LIMIT, check_choice, check_limit, seconds_of
 from ...values.durations import Duration
 from ...values.history import OUTCOMES, MessageInfo, Outcome
 from ..session import Session
 from ..views import now_of
-from .buckets import CONTENTS, Bucket, buckets_of, contents_of, escaped, read_bucket
-from .ended import info_of, with_content
+from .buckets import CONTENTS, Bucket, buckets_of, escaped, read_bucket
+from .known import info_of, with_contents
 
 When = Duration | datetime
 
@@ -123,16 +122,6 @@ async def _shown(session: Session, found: list[_Found]) -> AsyncIterator[Message
         for bucket, of_bucket in groupby(some, key=attrgetter("bucket")):
             for info in await with_contents(session, bucket, {one.field: one.info for one in of_bucket}):
                 yield info
-
-
-async def with_contents(session: Session, bucket: Bucket, infos: Mapping[str, MessageInfo]) -> list[MessageInfo]:
-    """Ended messages of a bucket, by field, with what it keeps of them."""
-    contents = await contents_of(session.net, bucket, [*infos])
-    queue = session.options.queue
-    return [
-        with_content(info, parts_of(field)[0], content, queue)
-        for (field, info), content in zip(infos.items(), contents, strict=True)
-    ]
 
 
 async def _in_bucket(

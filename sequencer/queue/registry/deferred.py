@@ -10,7 +10,8 @@ from ...calls.net_protocol import Alone
 from ...calls.operate import wake
 from ...calls.register import woken
 from ...store.keys import ShardKeys
-from ...store.replies import Reading, micros, pairs, scanned, text
+from ...store.replies import Reading, micros, pairs, text
+from ..scan import scan
 
 PAGE = 200
 """Names read, and groups looked at again, in one round trip."""
@@ -32,11 +33,8 @@ async def wake_deferred_groups(alone: Alone, keys: ShardKeys, generation: str, m
     with Reading(alone.name):
         now_us = micros(moment)
     names: dict[str, None] = {}
-    cursor: bytes | None = b"0"
-    while cursor is not None:
-        (page,) = await alone.read([("ZSCAN", keys.schedule, cursor, "COUNT", PAGE)])
+    async for words in scan(alone, "ZSCAN", keys.schedule, count=PAGE):
         with Reading(alone.name):
-            cursor, words = scanned(page)
             for word, at in pairs(words):
                 if float(at) > now_us:  # paused ones too: the script leaves them as they are
                     names[text(word)] = None

@@ -18,8 +18,9 @@ from ...settings.options import MAX_SHARDS, QueueOptions
 from ...store.keys import ShardKeys, consumer_name, index_key, registry_key, shard_keys
 from ...store.record import owner_of
 from ...store.registration import Registration, of_shard, plain_tags, registered
-from ...store.replies import Reading, field_texts, scanned, text, texts
+from ...store.replies import Reading, field_texts, text, texts
 from ...values.views import Usage
+from ..scan import scan
 from ..session import Session
 from ..views import leases_of
 from .deferred import ask
@@ -97,11 +98,8 @@ async def usage(session: Session) -> Usage:
 async def _messages(alone: Alone, keys: ShardKeys) -> int:
     """How many a shard holds, page by page."""
     count = 0
-    cursor: bytes | None = b"0"
-    while cursor is not None:
-        (page,) = await alone.read([("ZSCAN", keys.schedule, cursor, "COUNT", PAGE)])
+    async for words in scan(alone, "ZSCAN", keys.schedule, count=PAGE):
         with Reading(alone.name):
-            cursor, words = scanned(page)
             groups = texts(words[::2])
         if groups:
             count += sum(await alone.read([("ZCARD", keys.order(group)) for group in groups]))
@@ -181,19 +179,12 @@ async def _delete_groups(alone: Alone, keys: ShardKeys) -> int:
 
 async def _delete_rest(alone: Alone, options: QueueOptions, shards: list[ShardKeys]) -> None:
     """What else lies in the shards; the policy last, since it keeps clients off. Also of shards beyond the table."""
-    first, last = list[str](), list[str]()
     start = shard_keys(options.namespace, options.queue, "").prefix.partition("}")[0]
     own = {shard_keys(options.namespace, options.queue, shard).prefix for shard in range(MAX_SHARDS)}
     policies = {keys.policy for keys in shards}
-    cursor: bytes | None = b"0"
-    while cursor is not None:
-        (page,) = await alone.read([("SCAN", cursor, "MATCH", f"{start}*", "COUNT", 1000)])
+    async for words in scan(alone, "SCAN", count=1000, options=("MATCH", f"{start}*")):
         with Reading(alone.name):
-            cursor, names = scanned(page)
-            found = [name for name in map(text, names) if f"{name.partition('}:')[0]}}}:" in own]
-        first += [name for name in found if name not in policies]
-        while len(first) >= PAGE or (first and cursor is None):
-            some, first = first[:PAGE], first[PAGE:]
+            found = [name for name in map(text, words) if f"{name.partition('}:')[0]}}}:" in own]
+        if some := [name for name in found if name not in policies]:
             await alone.read([("UNLINK", *some)])
-    last = sorted(policies)
-    await alone.read([("UNLINK", *last)])
+    await alone.read([("UNLINK", *sorted(policies))])
