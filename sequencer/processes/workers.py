@@ -14,8 +14,6 @@ from .consumer_process import ConsumerProcess
 STANDING_RETRY_S = 60.0
 """How often a place that stands is retried while others work."""
 
-BEFORE_BEGIN = "before they began a message"
-CANT_WORK = 'of what its line "consumer failed" says, and no other could do better'
 
 RESTART = Backoff(base_s=0.2, cap_s=5.0)
 
@@ -56,19 +54,14 @@ class Worker:
     """Deaths in a row in this place, each soon after its start: the delay of the next start follows them."""
     startup_deaths: int = 0
     """Deaths in a row in this place, each before any handler began: for giving up."""
-    is_hopeless: bool = False
+    is_final: bool = False
     """Whether its last consumer ended with what no other could better."""
-
-    @property
-    def why(self) -> str:
-        """Of its last consumers, behind "died"."""
-        return CANT_WORK if self.is_hopeless else BEFORE_BEGIN
 
     def free(self) -> None:
         """Its consumer ended as planned: the next one starts at once, and no death before it counts."""
         self.start_at = 0.0
         self.fast_deaths = self.startup_deaths = 0
-        self.is_hopeless = False
+        self.is_final = False
 
 
 class Workers:
@@ -139,9 +132,9 @@ class Workers:
         """
         is_startup = is_final or self.policy.is_startup_death(lived_s, has_begun=has_begun, is_loaded=is_loaded)
         worker.startup_deaths = worker.startup_deaths + 1 if is_startup else 0
-        worker.is_hopeless = is_final
+        worker.is_final = is_final
         others = (other for other in self._workers if not other.is_done)
         return any(other.process is not None or not self._is_standing(other) for other in others)
 
     def _is_standing(self, worker: Worker) -> bool:
-        return worker.is_hopeless or worker.startup_deaths >= self.policy.limit
+        return worker.is_final or worker.startup_deaths >= self.policy.limit

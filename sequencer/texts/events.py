@@ -177,7 +177,12 @@ def _begun(fields: Fields) -> str:
 
 
 def _deaths(fields: Fields) -> str:
-    return f"{many(fields['deaths'], 'consumer')}{' in a row' if fields['deaths'] > 1 else ''} died {fields['why']}"
+    if fields["is_final"]:
+        return "a consumer died of what its line says, and no other could do better"
+    count = fields["deaths"]
+    return (
+        f"in each worker {many(count, 'consumer')}{' in a row' if count > 1 else ''} died before they began a message"
+    )
 
 
 _DERIVED: Mapping[str, Callable[[Fields], str]] = {
@@ -231,10 +236,6 @@ def _handler_stuck(fields: Fields) -> str:
     return _words(f"{text}any more, and its end counts as an attempt", fields) + (
         "; its consumer is killed" if fields["is_killed"] else ""
     )
-
-
-def _service_gave_up(fields: Fields) -> str:
-    return f"in each worker {_deaths(fields)}" if fields["deaths"] > 1 else f"a consumer died {fields['why']}"
 
 
 def _service_stopping(fields: Fields) -> str:
@@ -446,6 +447,7 @@ FIELDS: Mapping[str, str] = {
     "other_pid": "process id of the other master",
     "ended_by": "how the consumer ended: an exit status or a signal",
     "deaths": "how often in a row",
+    "is_final": "whether no other consumer could do better",
     "lived_s": "how long the consumer lived, in seconds",
     "kill_in_s": "in how many seconds it is killed",
     "grace_s": "in how many seconds the next stage begins",
@@ -651,7 +653,9 @@ EVENTS: Mapping[str, Kind] = {
         _inspect,
     ),
     "consumer restarting": Kind(INFO, "a worker is empty until then", ("retry_in_s",), "in {retry_in_s}"),
-    "service gave up": Kind(ERROR, "the service ends: no consumer gets to work", ("deaths", "why"), _service_gave_up),
+    "service gave up": Kind(
+        ERROR, "the service ends: no consumer gets to work", ("deaths", "is_final"), "{dead_in_row}"
+    ),
     "consumer not started": Kind(ERROR, "no process could be started", _RAISED, "{raised}"),
     "service stopping": Kind(
         INFO, "the service was told to stop", ("stage", "consumers", "grace_s"), _service_stopping
@@ -676,8 +680,8 @@ EVENTS: Mapping[str, Kind] = {
     "pool down": Kind(
         ERROR,
         "no consumer of the queue gets to work; retried; other queues go on",
-        ("deaths", "why", "retry_in_s"),
-        "in each worker {dead_in_row}; one is started each {retry_in_s}",
+        ("deaths", "is_final", "retry_in_s"),
+        "{dead_in_row}; one is started each {retry_in_s}",
     ),
     "pool back": Kind(WARNING, "consumers of the queue get to work again", ("lasted_s",), "after {lasted_s}"),
     "pool scaled": Kind(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.calls.alerts import Grant
-from sequencer.processes.alerts.notices import Origin, notice_of
+from sequencer.processes.alerts.notice import Origin, notice_of
 from sequencer.processes.alerts.sender import ALL_ATTEMPTS_S, Sender
 from sequencer.processes.alerts.server_away import HOLD_S, ServerAway
 from sequencer.processes.alerts.settings import QueueAlerts
