@@ -150,7 +150,7 @@ def no_consumers_line(info: QueueInfo) -> str:
     """That nobody consumes the queue, and the command that begins to."""
     assert info.no_consumers is not None
     start = start_consumers(info.queue, info.namespace)
-    said = f"{no_consumers_text(asdict(info.no_consumers))}; start consumers: {start}"
+    said = f"{no_consumers_text(asdict(info.no_consumers))}; consume: {start}"
     return plain(f"{info.queue}: {said}")
 
 
