@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sequencer.processes.alerts.settings import QueueAlerts
-from sequencer.processes.alerts.targets.table import TargetTable
+from sequencer.processes.alerts.targets import TargetTable
 from sequencer.settings.option import Option, declared
 from sequencer.settings.options import ConsumerOptions, PoolOptions, QueueOptions, RunOptions, ServiceOptions
 from sequencer.settings.policy import Policy

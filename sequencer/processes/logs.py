@@ -6,7 +6,6 @@ never stops the work. How many were lost is said with the next line that can be 
 
 from __future__ import annotations
 
-import codecs
 import json
 import logging
 import os
@@ -32,8 +31,6 @@ MAX_WAITING_LINES = 1000
 FLUSH_S = 2.0
 """How long the end of a process waits for them."""
 Format = Literal["text", "json"]
-_LOCALE = ("LC_ALL", "LC_CTYPE", "LANG")
-"""Variables of the locale; the first that is set decides."""
 _OF_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _OWN = ("time", "level", "logger", "pid", "event", "queue", "message", "traceback")
 """Names in a JSON line that no field of a record can take."""
@@ -121,7 +118,7 @@ class JsonFormatter(logging.Formatter):
         line["message"] = _message(record)
         if trace := _trace(self, record):
             line["traceback"] = trace
-        return json_line(_json(line), is_ascii=encoding_of(sys.stderr) != "utf-8")
+        return json_line(_json(line))
 
 
 def _json(line: dict[str, Any]) -> str:
@@ -207,7 +204,7 @@ class StderrHandler(logging.Handler):
             stream.write(text)
             stream.flush()
             return
-        data = memoryview(text.encode(encoding_of(stream), "backslashreplace"))
+        data = memoryview(text.encode("utf-8", "backslashreplace"))
         while data:  # not by the stream: what it could not write would stay in its buffer
             written = os.write(fd, data)
             self._is_torn = written < len(data)
@@ -250,14 +247,6 @@ class BackgroundHandler(QueueHandler):
         """Until all is written."""
         with self.queue.all_tasks_done:
             self.queue.all_tasks_done.wait_for(lambda: not self.queue.unfinished_tasks, longest_s)
-
-
-def encoding_of(stream: Any) -> str:
-    """How text is written to a standard stream: "utf-8", "ascii" where that or the locale (LC_ALL=C) has no more."""
-    given = codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name
-    locale = next((os.environ[name] for name in _LOCALE if os.environ.get(name)), "")
-    is_c = locale in ("C", "POSIX") and not any(os.environ.get(name) for name in ("PYTHONIOENCODING", "PYTHONUTF8"))
-    return "ascii" if is_c else given
 
 
 def emit_of_service(event: Event) -> None:

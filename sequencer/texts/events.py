@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import SequencerError, StepUnknown, StopConsuming
-from .commands import command, end_command, id_option, resume_all, to_one_unit
+from .commands import command, end_command, id_option, resume_all, to_one_unit, with_commands
 from .explanations import mixed
 from .words import LEDGER_CHARACTERS, duration, error_text, many, moment, named, of_limit, plain, type_name
 
@@ -115,12 +115,6 @@ def log_event(one: Event) -> None:
     """Write an event that nobody observes or counts into the log."""
     if (log := logging.getLogger("sequencer")).isEnabledFor(one.level):
         log.log(one.level, one.line, extra=one.record)
-
-
-def with_commands(text: str, commands: Mapping[str, str]) -> str:
-    """`...; inspect: sequencer explain orders 1002 / retry: sequencer resume orders 1002`."""
-    shown = " / ".join(f"{LABELS.get(name) or name.replace('_', ' ')}: {line}" for name, line in commands.items())
-    return f"{text}; {shown}" if shown else text
 
 
 def more_of(name: str, queue: str, errors: Mapping[str, int], count: int, elapsed_s: float) -> str:
@@ -364,8 +358,6 @@ def _of_created(one: Event) -> dict[str, str]:
     return {"delete": _command(one, "delete")} if one.fields["near"] else {}
 
 
-LABELS = {"done": "if it took effect", "again": "if it did not", "retry_same_error": "retry all of this error"}
-"""How the log calls a command, where that is not its name."""
 COMMANDS: Mapping[str, str] = {
     "inspect": "shows what is wrong",
     "retry": "lets the message be retried",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sequencer.processes.alerts.notice import DeliveryFailed
-from sequencer.processes.alerts.targets.command import Command, words_of
+from sequencer.processes.alerts.targets import Command, words_of
 from sequencer.processes.consumer_process import AWAITED, reap_orphans
 from sequencer.testing import wait_until
 

@@ -31,7 +31,7 @@ from .notice import Notice, Origin, notice_of
 from .sender import ALL_ATTEMPTS_S, Sender
 from .server_away import HOLD_S, ServerAway
 from .settings import QueueAlerts
-from .targets.table import Target
+from .targets import Target
 
 if TYPE_CHECKING:
     from ..master.plan import RunPlan

@@ -10,10 +10,10 @@ from ...texts.words import json_line
 from ...values.message import Message
 
 
-def message_line(message: Message, *, is_ascii: bool = False) -> bytes:
+def message_line(message: Message) -> bytes:
     """The message as one JSON line: queue group id score attempt token appended_at body, and headers if it has any.
 
-    Control characters are escaped, also those that JSON lets through; with `is_ascii` all that is not ASCII.
+    Control characters are escaped, also those that JSON lets through.
     """
     fields: dict[str, Any] = {
         "queue": message.queue,
@@ -28,4 +28,4 @@ def message_line(message: Message, *, is_ascii: bool = False) -> bytes:
     if message.headers:
         fields["headers"] = message.headers
     line = orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
-    return line if line.isascii() and b"\x7f" not in line else json_line(line.decode(), is_ascii=is_ascii).encode()
+    return line if line.isascii() and b"\x7f" not in line else json_line(line.decode()).encode()

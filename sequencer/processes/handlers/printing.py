@@ -9,12 +9,10 @@ from __future__ import annotations
 import os
 import select
 import stat
-import sys
 from contextlib import suppress
 
 from ...errors import StopConsuming
 from ...values.message import Message
-from ..logs import encoding_of
 from .message_line import message_line
 
 
@@ -33,14 +31,13 @@ class Printer:
 
     def __init__(self, output_fd: int = 1, *, is_alone: bool = True, after_torn: bool = False) -> None:
         self._output_fd, self._is_after_torn = output_fd, after_torn
-        self._is_ascii = encoding_of(sys.stdout) != "utf-8"
         self._longest: int | None = None
         with suppress(OSError):  # what is wrong with it shows at the first line
             if not is_alone and stat.S_ISFIFO(os.fstat(output_fd).st_mode):
                 self._longest = select.PIPE_BUF
 
     def __call__(self, message: Message) -> None:
-        line = message_line(message, is_ascii=self._is_ascii)
+        line = message_line(message)
         if self._longest is not None and len(line) > self._longest:
             raise OutputFailed(f"a line of {len(line):,} bytes would mix with others on this pipe: print with -n 1")
         rest = memoryview(b"\n" + line if self._is_after_torn else line)
