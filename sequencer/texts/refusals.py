@@ -279,4 +279,34 @@ REFUSALS: dict[str, str | Callable[[Fields], str]] = {
     "protocol_unknown": "server {server} gave an answer that is not of its protocol: {error}",
     "unreachable": _unreachable,
     "server_error": "server {server} answered with an error: {error}",
+    # where the server is
+    "url_empty": "the server URL is empty; give one, or set SEQUENCER_REDIS",
+    "url_scheme_unknown": "server URL {url!r} must begin with redis://, rediss://, unix:// or valkey://",
+    "url_database_invalid": "server URL {url!r} names no database: its path must be a number, as in {scheme}://host/0",
+    "url_unreadable": "server URL {url!r} can't be read; check port, path and options",
+    "cluster_client": "a RedisCluster client is not supported yet; pass a client of one server",
+    "redis_invalid": "redis={kind} must be a URL, a redis.Redis client, or None for the embedded server",
+    "variable_empty": "SEQUENCER_REDIS is empty; set it to the server's URL, or unset it for the embedded server",
+    "wait_timeout_too_long": "wait_timeout={wait_s:g} must be below the socket_timeout={reply_s:g} of the URL",
+    # the embedded server
+    "embedded_disabled": "no server was given, and SEQUENCER_EMBEDDED=never: set SEQUENCER_REDIS to the server's URL, "
+    "or pass redis=",
+    "embedded_invalid": "SEQUENCER_EMBEDDED={value!r} is neither 'never' nor 'yes'; correct it, or unset it",
+    "no_home_directory": "this user has no home directory: set SEQUENCER_REDIS to the server's URL, or SEQUENCER_HOME "
+    "to a directory",
+    "no_embedded_server": "no embedded server here ({tried}); install it: {install}, or pass redis=URL",
+    "socket_path_too_long": "{path} is too long for a socket ({most} bytes); set SEQUENCER_HOME",
+    "directory_refused": "can't make {path} for the embedded server: {error}",
+    "directory_foreign": "{path} belongs to another user; set SEQUENCER_HOME to a directory of yours",
+    "embedded_hangs": "the embedded server in {path} runs but does not answer; wait, or end it and start it again "
+    "({error})",
+    "embedded_not_started": "the embedded server {binary} did not start: {said} (log: {log})",
+    "embedded_not_stopped": "the embedded server (pid {pid}) is still running {after_s:g} s after SHUTDOWN",
+    # others
+    "lease_lost": "the lease on group {group} (token {token}) ended; others may hold it",
+    "audit_entry_foreign": "entry {entry} of {stream} lacks a field or number ({error}); no consumer wrote it, remove "
+    "it with XDEL",
+    "kind_invalid": "kind={value} must be text",
+    "time_zone_missing": "{name}={value} has no time zone; give an aware datetime",
+    "too_many_messages": "one append call takes 1 to {most} messages, got {count}",
 }
