@@ -30,7 +30,6 @@ from sequencer.processes.logs import (
     StderrHandler,
     TextFormatter,
     background_writing,
-    configure,
 )
 from sequencer.store.failure import TRACEBACK_BYTES
 from sequencer.testing import wait_until
