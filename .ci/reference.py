@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sequencer.processes.alerts.settings import QueueAlerts
-from sequencer.processes.alerts.targets.table import TargetTable
+from sequencer.processes.alerts.targets import TargetTable
 from sequencer.settings.option import Option, declared
 from sequencer.settings.options import ConsumerOptions, PoolOptions, QueueOptions, RunOptions, ServiceOptions
 from sequencer.settings.policy import Policy
 from sequencer.settings.thresholds import Thresholds
-from sequencer.texts.events import EVENTS, FIELDS
+from sequencer.texts.events import COMMANDS, EVENTS, FIELDS
 
 BEGIN, END = "<!-- written by .ci/reference.py -->", "<!-- end of the reference -->"
 SECTIONS: dict[str, tuple[type, ...]] = {
@@ -58,6 +58,8 @@ def events() -> str:
         lines.append(f"| `{name}`{observed} | {logging.getLevelName(kind.level)} | {kind.meaning} | {fields} |")
     lines += ["", "| field | holds |", "| --- | --- |"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in sorted(FIELDS.items())]
+    lines += ["", "| command | what it does |", "| --- | --- |"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in COMMANDS.items()]
     return "\n".join(lines) + "\n"
 
 

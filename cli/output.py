@@ -1,4 +1,4 @@
-"""Standard output and standard error of a command, which may be full, closed, or of ASCII only.
+"""Standard output and standard error of a command, which may be full or closed. Text is UTF-8.
 
 What can't be written is dropped, and noted: a command goes on, since what it does must not depend on who reads what it
 says. Its status then tells it: see `failure_text`.
@@ -13,8 +13,6 @@ import select
 import sys
 from contextlib import suppress
 
-from ..processes.logs import encoding_of
-
 
 class Output(io.TextIOBase):
     """A standard stream. Each text is written at once."""
@@ -22,8 +20,8 @@ class Output(io.TextIOBase):
     encoding: str = "utf-8"
     errors: str | None = "backslashreplace"
 
-    def __init__(self, fd: int, encoding: str) -> None:
-        self._fd, self.encoding = fd, encoding
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
         self.failure: OSError | None = None
         """Why nothing more can be written."""
 
@@ -37,7 +35,7 @@ class Output(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        rest = memoryview(text.encode(self.encoding, "backslashreplace"))
+        rest = memoryview(text.encode("utf-8", "backslashreplace"))
         while rest and self.failure is None:
             try:
                 rest = rest[os.write(self._fd, rest) :]
@@ -54,17 +52,12 @@ def install() -> None:
         stream = getattr(sys, name)
         with suppress(OSError, ValueError):  # a test's
             stream.flush()
-            setattr(sys, name, Output(stream.fileno(), encoding_of(stream)))
+            setattr(sys, name, Output(stream.fileno()))
 
 
 def is_lost() -> bool:
     """Whether standard output takes nothing any more."""
     return getattr(sys.stdout, "failure", None) is not None
-
-
-def is_ascii() -> bool:
-    """Whether standard output shows ASCII only, as a terminal with LC_ALL=C."""
-    return encoding_of(sys.stdout) == "ascii"
 
 
 def failure_text() -> str:

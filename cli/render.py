@@ -16,14 +16,13 @@ import orjson
 import typer
 from rich.console import Console
 
-from ..processes.logs import FLUSH_S, encoding_of
+from ..processes.logs import FLUSH_S
 from ..texts.commands import command
 from ..texts.explanations import no_consumers_text, start_consumers
 from ..texts.words import json_line, many, moment, named, plain, quoted
 from ..values.history import MessageInfo
 from ..values.message import Message, PastAttempt
 from ..values.views import DeadLetter, GroupInfo, QueueInfo, as_json
-from .output import is_ascii
 from .table import Column, Table
 
 
@@ -51,7 +50,7 @@ def say(text: str) -> None:
             writable = poll()
             writable.register(fd, POLLOUT)
             if writable.poll(1000 * FLUSH_S):
-                os.write(fd, line.encode(encoding_of(stream), "backslashreplace"))
+                os.write(fd, line.encode("utf-8", "backslashreplace"))
 
 
 def table(*columns: str | Column) -> Table:
@@ -66,12 +65,12 @@ def cells(*texts: str) -> list[str]:
 
 def group_words(group: Sequence[str]) -> str:
     """A group as `explain` and others take it back."""
-    return named(group, is_ascii=is_ascii())
+    return named(group)
 
 
 def id_word(message_id: str) -> str:
     """An id as `--id` takes it back."""
-    return quoted(message_id, is_ascii=is_ascii())
+    return quoted(message_id)
 
 
 def print_json(value: Any) -> None:
@@ -81,7 +80,7 @@ def print_json(value: Any) -> None:
         line = orjson.dumps(plain_value, default=str).decode()
     except TypeError:  # bytes of others that are no UTF-8, as halves of a pair; an integer of more than 64 bits
         line = json.dumps(plain_value, default=str, separators=(",", ":"))
-    sys.stdout.write(json_line(line, is_ascii=encoding_of(sys.stdout) != "utf-8") + "\n")
+    sys.stdout.write(json_line(line) + "\n")
     sys.stdout.flush()
 
 
@@ -151,7 +150,7 @@ def no_consumers_line(info: QueueInfo) -> str:
     """That nobody consumes the queue, and the command that begins to."""
     assert info.no_consumers is not None
     start = start_consumers(info.queue, info.namespace)
-    said = f"{no_consumers_text(asdict(info.no_consumers))}; start consumers: {start}"
+    said = f"{no_consumers_text(asdict(info.no_consumers))}; consume: {start}"
     return plain(f"{info.queue}: {said}")
 
 

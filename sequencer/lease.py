@@ -26,7 +26,6 @@ from .errors import LeaseLost, Park, Retry, SequencerError, SetAside, Undecodabl
 from .net.blocking import LinkPool
 from .settings.options import ConsumerOptions, QueueOptions
 from .store.keys import ShardKeys
-from .texts.words import named
 from .values.durations import Duration
 from .values.message import Message
 
@@ -275,6 +274,4 @@ class Lease:
             self._events.refused([(held.leased.key, held.leased.token, True)])
             return
         self._invalidate()
-        raise LeaseLost(
-            f"the lease on group {named(held.leased.group)} (token {held.leased.token}) ended; others may hold it"
-        )
+        raise LeaseLost(group=held.leased.group, token=held.leased.token)

@@ -81,9 +81,7 @@ def default_directory() -> Path:
     try:
         return Path(home or f"{state}/sequencer").expanduser()
     except RuntimeError as error:  # a container's user that passwd does not know
-        raise ConfigurationError(
-            "this user has no home directory: set SEQUENCER_REDIS to the server's URL, or SEQUENCER_HOME to a directory"
-        ) from error
+        raise ConfigurationError("no_home_directory") from error
 
 
 def find_binary() -> str:
@@ -103,7 +101,7 @@ def find_binary() -> str:
         if parse_version(said.partition("v=")[2]) >= MIN_VERSION:
             return path
         tried.append(f"{path}: {said.strip()[:60] or 'no version'}, 7.0 or later is needed")
-    raise ServerNotUsable(f"no embedded server here ({'; '.join(tried)}); install it: {INSTALL}, or pass redis=URL")
+    raise ServerNotUsable("no_embedded_server", tried="; ".join(tried), install=INSTALL)
 
 
 def _packaged_binary() -> str | None:
@@ -126,9 +124,7 @@ class EmbeddedServer:
             digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:16]
             self.socket = Path(tempfile.gettempdir()) / f"sequencer-{os.getuid()}-{digest}" / "server.sock"
         if len(os.fsencode(self.socket)) > SOCKET_PATH_MAX:
-            raise ConfigurationError(
-                f"{self.socket} is too long for a socket ({SOCKET_PATH_MAX} bytes); set SEQUENCER_HOME"
-            )
+            raise ConfigurationError("socket_path_too_long", path=str(self.socket), most=SOCKET_PATH_MAX)
 
     @property
     def url(self) -> str:
@@ -150,11 +146,9 @@ class EmbeddedServer:
             try:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
-                raise ServerNotUsable(f"can't make {directory} for the embedded server: {error.strerror}") from error
+                raise ServerNotUsable("directory_refused", path=str(directory), error=error.strerror) from error
         if self.socket.parent.stat().st_uid != os.getuid():
-            raise ServerNotUsable(
-                f"{self.socket.parent} belongs to another user; set SEQUENCER_HOME to a directory of yours"
-            )
+            raise ServerNotUsable("directory_foreign", path=str(self.socket.parent))
         with self._locked():
             if self._info() is not None:
                 return False
@@ -216,7 +210,7 @@ class EmbeddedServer:
         except (FileNotFoundError, ConnectionRefusedError):
             return None
         except OSError as error:
-            raise ServerUnavailable(f"{self._hung} ({error})") from error
+            raise self._hung(error) from error
         link = Link(Endpoint.from_url(self.url))
         until = time.monotonic() + START_S
         try:
@@ -226,13 +220,12 @@ class EmbeddedServer:
                     return info
                 time.sleep(0.01)
         except ServerUnavailable as error:
-            raise ServerUnavailable(f"{self._hung} ({error})") from error
+            raise self._hung(error) from error
         finally:
             link.close()
 
-    @property
-    def _hung(self) -> str:
-        return f"the embedded server in {self.directory} runs but does not answer; wait, or end it and start it again"
+    def _hung(self, error: Exception) -> ServerUnavailable:
+        return ServerUnavailable("embedded_hangs", path=str(self.directory), error=str(error))
 
     def _spawn(self, binary: str) -> None:
         config = self.directory / "server.conf"
@@ -262,7 +255,7 @@ class EmbeddedServer:
                 process.kill()
                 process.wait()
         said = " / ".join(log_file.read_text(errors="replace").strip().splitlines()[-3:]) or "it said nothing"
-        raise ServerUnavailable(f"the embedded server {binary} did not start: {said[:500]} (log: {log_file})")
+        raise ServerUnavailable("embedded_not_started", binary=binary, said=said[:500], log=str(log_file))
 
     def _wait_gone(self, pid: int) -> None:
         child = _children.pop(pid, None)
@@ -274,7 +267,7 @@ class EmbeddedServer:
             elif not _is_alive(pid):
                 return
             time.sleep(0.005)
-        raise ServerUnavailable(f"the embedded server (pid {pid}) is still running {STOP_S:g} s after SHUTDOWN")
+        raise ServerUnavailable("embedded_not_stopped", pid=pid, after_s=STOP_S)
 
 
 def _is_alive(pid: int) -> bool:

@@ -100,7 +100,7 @@ def append(
     of one message: say how many its group has then.
     """
     if not 1 <= len(items) <= MAX_APPEND:
-        raise InvalidMessage(f"one append call takes 1 to {MAX_APPEND} messages, got {len(items)}")
+        raise InvalidMessage("too_many_messages", most=MAX_APPEND, count=len(items))
     group, message_id, score, envelope, due, ledger = items[0]
     how = (on_conflict, "1" if dry_run else "2" if backlog else "0", now_text(now_us))
     if len(items) == 1 and not due and not ledger:

@@ -22,7 +22,8 @@ from ..errors import ServerUnavailable, StopConsuming
 from ..settings.options import QueueOptions
 from ..store.failure import decode_failure
 from ..store.group import decode_group
-from ..texts.events import EVENTS, Event, more_of, with_commands
+from ..texts.commands import with_commands
+from ..texts.events import EVENTS, Event, more_of
 from ..texts.events import event as make_event
 from ..values.message import Message
 from ..values.score_units import UnitsMet

@@ -22,7 +22,6 @@ from ..drain.inflight import InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..drain.steps.declared import InlineHandler, Steps
-from ..drain.steps.note import note
 from ..errors import SequencerError, ServerUnavailable, StopConsuming, Undecodable
 from ..net.endpoint import Endpoint
 from ..net.link import Guide, Link
@@ -240,7 +239,7 @@ class Consumer:
             self._in_progress = note_in_hand(self.memory, effect.message)
             return self._step_calls.run_handler(effect)
         elif isinstance(effect, asked.Note):
-            code = self._carry_out(note(effect, self._held, self._in_flight, time.monotonic()))
+            code = self._carry_out(self._in_flight.note(effect))
             self._renewer.tell_refusals()
             return code
         elif isinstance(effect, asked.Tell):

@@ -131,7 +131,7 @@ def _rights(link: Link, namespace: str, queues: list[str], *, may_ask: bool) -> 
             link.close()
     missing = sorted(name if name[0] == "~" else f"+{name.lower()}" for name in refused if is_denied(refused[name]))
     missing += [] if may_ask else ["+info"]
-    unknown = {name: str(error) for name, error in refused.items() if "unknown command" in str(error)}
+    unknown = {name: str(error) for name, error in refused.items() if getattr(error, "code", "") == "command_unknown"}
     if missing:
         yield finding("rights missing", rights=" ".join(missing))
     for name, error in unknown.items():

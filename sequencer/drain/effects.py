@@ -21,7 +21,7 @@ Of `protocol.drain`:
     RunHandler(message, handler, effects)
                             call this handler with InlineSteps; what that asks for, by `effects`, Returned, or Raised
                             is done meanwhile
-    Note(group, written)    write the ledger of the group's message in hand into its record,      see drain.steps.note
+    Note(group, written)    write the ledger of the group's message in hand into its record,      see InFlight.note
                             behind the acknowledgements of the group, and wait for the answer;
                             with `wait` (replicas, ms) for theirs, too
     Tell(event)             tell it                                                               None

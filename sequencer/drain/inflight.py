@@ -19,12 +19,14 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..calls.call import UNDONE, Call
 from ..calls.claim import Claimed, Halted, claim
+from ..calls.settle import note
 from ..errors import SequencerError
 from ..settings.options import ClaimLimits
 from ..settings.pace import AHEAD_BYTES, AHEAD_S, ANSWER_S, OVERDUE_S, RELEASE_S, SMALL_BYTES
-from .effects import Ahead, Calls, Clock, Close, Collect, Exchange, IsAnswered, Post, SendAndWait, SettleAndClaim
+from .effects import Ahead, Calls, Clock, Close, Collect, Exchange, IsAnswered, Note, Post, SendAndWait, SettleAndClaim
 from .held import Held
 from .pending_acks import Sending
+from .steps.actions import AGAIN, UNCONFIRMED
 
 
 class Posted(NamedTuple):
@@ -194,6 +196,31 @@ class InFlight:
             yield from self._taken_in(*(yield from self._collect()))
         if self._answered_claim and not self._answered_claim.claimed.groups:
             self._answered_claim = None
+
+    def note(self, effect: Note) -> Exchange[int]:
+        """Write a ledger, behind all that is to be told of its group; the answer of the script, AGAIN, or UNCONFIRMED
+        where replicas did not confirm it.
+
+        What is in flight is awaited first: an acknowledgement of it that was refused is sent again in front. The note
+        names the message before its own, so that nothing hangs on the order in which a server carries them out.
+        """
+        held, now = self._held, self._clock()
+        yield from self.collect_all()
+        held.settle()
+        sending = held.outgoing(now=now)
+        told = list(sending.calls) if sending else []
+        entry = effect.group.note(effect.written, has_progressed=effect.has_progressed)
+        results, is_repeat, confirmed = yield SendAndWait([*told, note(held.pending_acks.keys, entry)], effect.wait)
+        if sending:
+            held.answered(sending, results[: len(told)], now, is_repeat=is_repeat)
+        code: int = results[-1]
+        if code == 0:
+            held.lose(effect.group)
+        if code != 1 or not effect.wait:
+            return code
+        if is_repeat:  # the first attempt may have written it over another connection, and WAIT speaks of its own only
+            return AGAIN
+        return UNCONFIRMED if confirmed < effect.wait[0] else code
 
     def release_claim(self) -> Exchange[None]:
         """Let the groups that were claimed ahead go with what is sent next."""

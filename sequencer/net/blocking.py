@@ -96,9 +96,7 @@ class BlockingNet:
         if self._endpoint and wait_replicas:
             reply_s = getattr(self._endpoint.make(), "socket_timeout", None) or SOCKET_TIMEOUT_S
             if wait_s >= reply_s:
-                raise ConfigurationError(
-                    f"wait_timeout={wait_s:g} must be below the socket_timeout={reply_s:g} of the URL"
-                )
+                raise ConfigurationError("wait_timeout_too_long", wait_s=wait_s, reply_s=reply_s)
 
     @property
     def name(self) -> str:

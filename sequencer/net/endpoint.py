@@ -92,16 +92,12 @@ class Endpoint:
     def from_url(cls, url: str) -> Endpoint:
         """`redis:// rediss:// unix:// valkey:// valkeys://`. Raises ConfigurationError."""
         if not url:
-            raise ConfigurationError("the server URL is empty; give one, or set SEQUENCER_REDIS")
+            raise ConfigurationError("url_empty")
         scheme, found, rest = url.partition("://")
         if not found or scheme not in _SCHEMES:
-            raise ConfigurationError(
-                f"server URL {redact(url)!r} must begin with redis://, rediss://, unix:// or valkey://"
-            )
+            raise ConfigurationError("url_scheme_unknown", url=redact(url))
         if scheme != "unix" and "@" not in (path := _path(rest)) and not _DATABASE.fullmatch(path):
-            raise ConfigurationError(
-                f"server URL {redact(url)!r} names no database: its path must be a number, as in {scheme}://host/0"
-            )
+            raise ConfigurationError("url_database_invalid", url=redact(url), scheme=scheme)
         with suppress(ValueError, TypeError, AttributeError, redis.RedisError):
             urlsplit(url).port  # noqa: B018 - raises for a bad port, which redis-py would say with the password
             pool = redis.ConnectionPool.from_url(f"{_SCHEMES[scheme]}://{rest}")
@@ -116,7 +112,7 @@ class Endpoint:
             make()  # does not connect, but knows which options there are
             return cls(make, redact(url), url, total_s)
         # Raised here, not where it was caught: the error there may hold the password, and would go along as context.
-        raise ConfigurationError(f"server URL {redact(url)!r} can't be read; check port, path and options")
+        raise ConfigurationError("url_unreadable", url=redact(url))
 
     @classmethod
     def from_client(cls, client: Any) -> Endpoint:
@@ -125,11 +121,9 @@ class Endpoint:
             return client
         pool = getattr(client, "connection_pool", None)
         if isinstance(client, redis.RedisCluster):
-            raise ConfigurationError("a RedisCluster client is not supported yet; pass a client of one server")
+            raise ConfigurationError("cluster_client")
         if not isinstance(client, redis.Redis) or pool is None:
-            raise ConfigurationError(
-                f"redis={type(client).__name__} must be a URL, a redis.Redis client, or None for the embedded server"
-            )
+            raise ConfigurationError("redis_invalid", kind=type(client).__name__)
         if isinstance(pool, redis.sentinel.SentinelConnectionPool):
             return cls(_maker(pool), lambda: _sentinel_name(pool), None)
         options = pool.connection_kwargs
@@ -221,9 +215,7 @@ def server_url_from_environment() -> str | None:
     """
     given = os.environ.get("SEQUENCER_REDIS")
     if given is not None and not given.strip():
-        raise ConfigurationError(
-            "SEQUENCER_REDIS is empty; set it to the server's URL, or unset it for the embedded server"
-        )
+        raise ConfigurationError("variable_empty")
     return given
 
 
@@ -231,8 +223,6 @@ def check_embedded_allowed() -> None:
     """Raises ConfigurationError where `SEQUENCER_EMBEDDED` forbids the embedded server, or says something else."""
     wish = os.environ.get("SEQUENCER_EMBEDDED")
     if wish == "never":
-        raise ConfigurationError(
-            "no server was given, and SEQUENCER_EMBEDDED=never: set SEQUENCER_REDIS to the server's URL, or pass redis="
-        )
+        raise ConfigurationError("embedded_disabled")
     if wish not in (None, "yes"):
-        raise ConfigurationError(f"SEQUENCER_EMBEDDED={wish!r} is neither 'never' nor 'yes'; correct it, or unset it")
+        raise ConfigurationError("embedded_invalid", value=wish)

@@ -7,70 +7,45 @@ from typing import Any
 import redis
 
 from ..errors import DataError, QueueFull, SequencerError, ServerNotUsable, ServerUnavailable
-from ..texts.commands import doctor_of
-
-# One table from the server's words to our errors. Order matters: the first that fits.
-_LACKS = "it lacks a command; Redis 7.0 or later, or Valkey, is needed"
-
-
-_REFUSED = "it refused user or password; check the URL"
-
-
-_NO_KEYS = "the user lacks the right to a key; grant ~{NAMESPACE:QUEUE:* and ~NAMESPACE:queues with ACL SETUSER"
-
-
-_FULL = "the server is full (at its maxmemory); consumers go on and make room, or raise it, as this says: "
-
-
-_UNNAMED = "the user lacks a right, which `doctor` names; grant it with ACL SETUSER"  # so Redis 7.0 refuses in scripts
-
-
-_UNTRUSTED = "its certificate was refused; check the host's name, the dates, and ssl_ca_certs in the URL"
-
-
-_HINTS = {
-    "rediss:": " (redis:// without TLS; ssl_certfile and ssl_keyfile if it wants a client certificate)",
-    "redis:": " (rediss:// for TLS)",
-}
-
 
 _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
-    ("OOM", QueueFull, _FULL),
-    ("command not allowed when used memory", QueueFull, _FULL),
-    ("NOAUTH", ServerNotUsable, "it wants a password; put it into the URL: redis://:PASSWORD@host"),
-    ("Authentication required", ServerNotUsable, "it wants a password; put it into the URL: redis://:PASSWORD@host"),
-    ("WRONGPASS", ServerNotUsable, _REFUSED),
-    ("invalid password", ServerNotUsable, _REFUSED),
-    ("invalid username-password", ServerNotUsable, _REFUSED),
-    ("AUTH <password> called", ServerNotUsable, "it has no password, but the URL gives one; leave it out"),
-    ("ermissions to access", ServerNotUsable, _NO_KEYS),
-    ("can't access at least one of the keys", ServerNotUsable, _NO_KEYS),
-    ("NOPERM", ServerNotUsable, "the user lacks a right; grant it with ACL SETUSER"),
-    ("no permissions to", ServerNotUsable, "the user lacks a right; grant it with ACL SETUSER"),
-    ("can't run this command", ServerNotUsable, _UNNAMED),
-    ("has no permissions", ServerNotUsable, "the user lacks a right; grant it with ACL SETUSER"),
-    ("CERTIFICATE_VERIFY_FAILED", ServerNotUsable, _UNTRUSTED),
-    ("certificate required", ServerNotUsable, "it wants a client certificate; give ssl_certfile and ssl_keyfile"),
-    ("READONLY", ServerUnavailable, "it is a replica; connect to the primary"),
-    ("write against a read only", ServerUnavailable, "it is a replica; connect to the primary"),
-    ("LOADING", ServerUnavailable, "it is loading its data; try again"),
-    ("is loading the dataset", ServerUnavailable, "it is loading its data; try again"),
-    ("MISCONF", ServerUnavailable, "it can't persist to disk and refuses writes; look at its log"),
-    ("NOREPLICAS", ServerUnavailable, "it has too few replicas and refuses writes; try again"),
-    ("BUSY", ServerUnavailable, "it is busy with a long script; try again"),
-    ("UNBLOCKED", ServerUnavailable, "it became a replica; connect to the primary"),
-    ("WAIT cannot be used with replica", ServerUnavailable, "it is a replica; connect to the primary"),
-    ("MASTERDOWN", ServerUnavailable, "it is a replica that has lost its primary; connect to the primary"),
-    ("MOVED", ServerNotUsable, "it is a cluster node, which is not supported yet"),
-    ("CROSSSLOT", ServerNotUsable, "it is a cluster node, which is not supported yet"),
-    ("CLUSTERDOWN", ServerNotUsable, "it is a cluster node, which is not supported yet"),
-    ("WRONGTYPE", DataError, "a key of this queue holds another type; was it written by something else?"),
-    ("GENERATION ", ServerUnavailable, "others are changing where this queue's messages lie; try again"),
-    ("CLOCK of the shard", DataError, "others wrote the clock of a shard; `doctor --repair` sets it right"),
-    ("DB index is out of range", ServerNotUsable, "it has no database of that number; correct it in the URL"),
-    ("unknown command", ServerNotUsable, _LACKS),
-    ("unknown subcommand", ServerNotUsable, _LACKS),
+    ("OOM", QueueFull, "server_full"),
+    ("command not allowed when used memory", QueueFull, "server_full"),
+    ("NOAUTH", ServerNotUsable, "password_missing"),
+    ("Authentication required", ServerNotUsable, "password_missing"),
+    ("WRONGPASS", ServerNotUsable, "password_refused"),
+    ("invalid password", ServerNotUsable, "password_refused"),
+    ("invalid username-password", ServerNotUsable, "password_refused"),
+    ("AUTH <password> called", ServerNotUsable, "password_needless"),
+    ("ermissions to access", ServerNotUsable, "key_denied"),
+    ("can't access at least one of the keys", ServerNotUsable, "key_denied"),
+    ("NOPERM", ServerNotUsable, "right_denied"),
+    ("no permissions to", ServerNotUsable, "right_denied"),
+    ("can't run this command", ServerNotUsable, "some_right_denied"),  # so Redis 7.0 refuses in scripts
+    ("has no permissions", ServerNotUsable, "right_denied"),
+    ("CERTIFICATE_VERIFY_FAILED", ServerNotUsable, "certificate_refused"),
+    ("certificate required", ServerNotUsable, "certificate_missing"),
+    ("READONLY", ServerUnavailable, "is_replica"),
+    ("write against a read only", ServerUnavailable, "is_replica"),
+    ("LOADING", ServerUnavailable, "is_loading"),
+    ("is loading the dataset", ServerUnavailable, "is_loading"),
+    ("MISCONF", ServerUnavailable, "cannot_persist"),
+    ("NOREPLICAS", ServerUnavailable, "too_few_replicas"),
+    ("BUSY", ServerUnavailable, "is_busy"),
+    ("UNBLOCKED", ServerUnavailable, "became_replica"),
+    ("WAIT cannot be used with replica", ServerUnavailable, "is_replica"),
+    ("MASTERDOWN", ServerUnavailable, "primary_lost"),
+    ("MOVED", ServerNotUsable, "is_cluster"),
+    ("CROSSSLOT", ServerNotUsable, "is_cluster"),
+    ("CLUSTERDOWN", ServerNotUsable, "is_cluster"),
+    ("WRONGTYPE", DataError, "wrong_type"),
+    ("GENERATION ", ServerUnavailable, "generation_unsettled"),
+    ("CLOCK of the shard", DataError, "shard_clock_foreign"),
+    ("DB index is out of range", ServerNotUsable, "database_unknown"),
+    ("unknown command", ServerNotUsable, "command_unknown"),
+    ("unknown subcommand", ServerNotUsable, "command_unknown"),
 )
+"""From the server's words to our errors. Order matters: the first that fits."""
 
 
 _CLASSES = {
@@ -98,17 +73,14 @@ def unrefused(answers: list[Any]) -> list[Any]:
 def translate(error: BaseException, name: str) -> SequencerError:
     """Our error for a driver's; the original stays as its cause."""
     text = str(error)
-    for words, kind, advice in _REPLIES:
+    about: dict[str, Any] = {"server": name, "error": text[:200]}
+    for words, kind, code in _REPLIES:
         if words in text or isinstance(error, _CLASSES.get(words, ())):
-            more = doctor_of(name) if kind is QueueFull else f" ({text[:200]})"
-            return kind(f"server {name}: {advice}{more}")
+            return kind(code, **about)
     if isinstance(error, redis.exceptions.AuthenticationError):
-        return ServerNotUsable(f"server {name}: {_REFUSED} ({text[:200]})")
+        return ServerNotUsable("password_refused", **about)
     if isinstance(error, redis.InvalidResponse):
-        return ServerUnavailable(f"server {name} gave an answer that is none of its protocol: {text[:200]}")
+        return ServerUnavailable("protocol_unknown", **about)
     if isinstance(error, redis.ConnectionError | redis.TimeoutError | OSError | UnicodeError):
-        hint = next((hint for scheme, hint in _HINTS.items() if name.startswith(scheme) and "refused" not in text), "")
-        return ServerUnavailable(
-            f"server {name} can't be reached: {text[:200]}; is it running, and the URL right?{hint}"
-        )
-    return DataError(f"server {name} answered with an error: {text[:300]}")
+        return ServerUnavailable("unreachable", **about)
+    return DataError("server_error", **about)

@@ -6,7 +6,6 @@ never stops the work. How many were lost is said with the next line that can be 
 
 from __future__ import annotations
 
-import codecs
 import json
 import logging
 import os
@@ -32,8 +31,6 @@ MAX_WAITING_LINES = 1000
 FLUSH_S = 2.0
 """How long the end of a process waits for them."""
 Format = Literal["text", "json"]
-_LOCALE = ("LC_ALL", "LC_CTYPE", "LANG")
-"""Variables of the locale; the first that is set decides."""
 _OF_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _OWN = ("time", "level", "logger", "pid", "event", "queue", "message", "traceback")
 """Names in a JSON line that no field of a record can take."""
@@ -99,7 +96,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         is_ours = record.name.split(".")[0] == "sequencer"
         name = "sequencer" if is_ours else record.name
-        said = plain(_message(record)) if is_ours else _lines(_message(record))
+        said = plain(record.getMessage()) if is_ours else _lines(record.getMessage())
         line = f"{self.formatTime(record)} {record.levelname} {plain(name)}[{record.process}] {said}"
         trace = _trace(self, record)
         return f"{line}\n{_lines(trace)}" if trace else line
@@ -118,39 +115,21 @@ class JsonFormatter(logging.Formatter):
         }
         line |= {name: fields[name] for name in ("event", "queue") if name in fields}
         line |= {name: value for name, value in fields.items() if name not in _OF_RECORD and name not in _OWN}
-        line["message"] = _message(record)
+        line["message"] = record.getMessage()
         if trace := _trace(self, record):
             line["traceback"] = trace
-        return json_line(_json(line), is_ascii=encoding_of(sys.stderr) != "utf-8")
+        return json_line(_json(line))
 
 
 def _json(line: dict[str, Any]) -> str:
     try:
-        return orjson.dumps(line).decode()
-    except (TypeError, ValueError, RecursionError):
-        return json.dumps({str(name): _plain_value(value) for name, value in line.items()})
-
-
-def _plain_value(value: Any) -> Any:
-    """The value, or a text for what JSON has no word for."""
-    try:
-        return json.loads(orjson.dumps(value, default=shown))
-    except (TypeError, ValueError, RecursionError):
-        return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else shown(value)
-
-
-def _message(record: logging.LogRecord) -> str:
-    try:
-        return record.getMessage()
-    except Exception:  # its arguments don't fit: a mistake of who wrote that line
-        return f"{shown(record.msg)} (its arguments do not fit)"
+        return orjson.dumps(line, default=shown, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:  # a large integer, halves of a pair, odd keys
+        return json.dumps(line, default=shown, skipkeys=True)
 
 
 def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
-    try:
-        trace = formatter.formatException(record.exc_info) if record.exc_info and record.exc_info[1] else ""
-    except Exception as broken:
-        trace = f"the traceback could not be read: {type(broken).__name__}"
+    trace = formatter.formatException(record.exc_info) if record.exc_info and record.exc_info[1] else ""
     stack = formatter.formatStack(record.stack_info) if record.stack_info else ""
     return "\n".join(_cut(part) for part in (trace, stack) if part)
 
@@ -207,7 +186,7 @@ class StderrHandler(logging.Handler):
             stream.write(text)
             stream.flush()
             return
-        data = memoryview(text.encode(encoding_of(stream), "backslashreplace"))
+        data = memoryview(text.encode("utf-8", "backslashreplace"))
         while data:  # not by the stream: what it could not write would stay in its buffer
             written = os.write(fd, data)
             self._is_torn = written < len(data)
@@ -250,14 +229,6 @@ class BackgroundHandler(QueueHandler):
         """Until all is written."""
         with self.queue.all_tasks_done:
             self.queue.all_tasks_done.wait_for(lambda: not self.queue.unfinished_tasks, longest_s)
-
-
-def encoding_of(stream: Any) -> str:
-    """How text is written to a standard stream: "utf-8", "ascii" where that or the locale (LC_ALL=C) has no more."""
-    given = codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name
-    locale = next((os.environ[name] for name in _LOCALE if os.environ.get(name)), "")
-    is_c = locale in ("C", "POSIX") and not any(os.environ.get(name) for name in ("PYTHONIOENCODING", "PYTHONUTF8"))
-    return "ascii" if is_c else given
 
 
 def emit_of_service(event: Event) -> None:

@@ -34,7 +34,7 @@ from .shared_reports import SharedReports
 from .signals import ending_text
 from .worker.config import WorkerConfig
 from .worker.run import DRAINED, EXIT_BY_ENDING, GAVE_UP, OUTPUT_CLOSED, PLANNED
-from .workers import CANT_WORK, RestartPolicy, Worker, Workers
+from .workers import RestartPolicy, Worker, Workers
 
 log = logging.getLogger("sequencer.supervisor")
 
@@ -160,7 +160,7 @@ class Pool:
             self.totals.started += 1
 
     def _start(self, _worker: Worker) -> ConsumerProcess:
-        """The next consumer of a place. Raises OSError."""
+        """Its next consumer. Raises OSError."""
         has_torn, self._has_torn = self._has_torn, False
         return ConsumerProcess(replace(self._config, after_torn=has_torn), self.WORKER)
 
@@ -277,7 +277,7 @@ class Pool:
         if self._status is None and is_closed:
             self.emit("output closed")
         elif self._status is None:
-            self.emit("service gave up", deaths=1, why=CANT_WORK)
+            self.emit("service gave up", deaths=1, is_final=True)
         self._stop_all(EXIT_BY_ENDING[process.status])
 
     def _after_death(
@@ -295,8 +295,8 @@ class Pool:
             self._give_up(worker)
 
     def _give_up(self, worker: Worker) -> None:
-        """In no place a consumer gets to work."""
-        self.emit("service gave up", deaths=worker.startup_deaths, why=worker.why)
+        """No consumer gets to work."""
+        self.emit("service gave up", deaths=worker.startup_deaths, is_final=worker.is_final)
         worker.is_done = True
         self._stop_all(GAVE_UP)
 

@@ -65,5 +65,4 @@ def _parse(stream: str, name: str, words: list[bytes]) -> AuditRecord:
         score, at_ms = float(found["score"]), int(name.partition("-")[0])
         return AuditRecord(found["group"], found["id"], score, stamp, token, began, ended, redriven, refused, at_ms)
     except (KeyError, ValueError) as error:
-        what = f"has no field {error}" if isinstance(error, KeyError) else f"holds no number: {error}"
-        raise DataError(f"entry {name} of {stream} {what}; no consumer wrote it, remove it with XDEL") from error
+        raise DataError("audit_entry_foreign", entry=name, stream=stream, error=str(error)) from error

@@ -241,7 +241,7 @@ class Session:
             self._check_server(info)
 
     def _check_server(self, info: object) -> None:
-        if isinstance(info, ServerNotUsable) and "unknown command" in str(info):
+        if isinstance(info, ServerNotUsable) and info.code == "command_unknown":
             self._tells_info = False
             log.info("server %s has no INFO (fakeredis?), so it can't be checked", self.net.name)
             return

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from .. import calls
 from ..calls.net_protocol import Command, Net, Reader
 from ..doctor.leases import NO_CONSUMERS_S, find_no_consumers
-from ..errors import ConfigurationError, ServerNotUsable, shown
+from ..errors import ServerNotUsable
 from ..settings.policy import Policy
 from ..store.failure import decode_failure
 from ..store.group import decode_group, encode_group
@@ -23,7 +23,7 @@ from ..store.record import decode_head, id_of, number_of, owner_of, readable_mes
 from ..store.replies import Reading, micros, pairs, text, texts
 from ..store.watermark import late_below
 from ..texts.explanations import Explanation
-from ..values.checks import check_limit
+from ..values.checks import check_choice, check_limit
 from ..values.history import MessageSteps
 from ..values.message import Message
 from ..values.owner import NoConsumers
@@ -45,8 +45,8 @@ STATES: tuple[GroupState, ...] = ("due", "leased", "waiting", "paused", "parked"
 async def groups(session: Session, state: GroupState | None = None, *, limit: int = 1000) -> list[GroupInfo]:
     """Groups, the longest due first, at most `limit`; only those in `state` if given. Raises ConfigurationError."""
     check_limit(limit)
-    if state is not None and state not in STATES:
-        raise ConfigurationError(f"state={shown(state)} must be one of {', '.join(STATES)}")
+    if state is not None:
+        check_choice("state", state, STATES)
     found: list[GroupInfo] = []
     for keys in await session.shards():
         found += await _groups_of(session.net, keys, state, limit)

@@ -19,7 +19,6 @@ from ..drain.protocol import drain
 from ..drain.steps.actions import Raised, Returned
 from ..drain.steps.declared import InlineHandler, Steps
 from ..drain.steps.inline import InlineSteps
-from ..drain.steps.note import note
 from ..errors import ConfigurationError, StopConsuming
 from ..net.blocking import finish
 from ..net.link import Link
@@ -115,7 +114,7 @@ class MemoryRun:
         if type(effect) is RunHandler:
             return self._run_handler(effect, in_flight, link)
         if isinstance(effect, Note):
-            return carry_out(note(effect, self._held, in_flight, self.queue.now), in_flight, link)
+            return carry_out(in_flight.note(effect), in_flight, link)
         if isinstance(effect, SettleAndClaim):
             return self._told(carry_out(in_flight.settle_and_claim(effect), in_flight, link))
         if isinstance(effect, Failed):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from .words import plain, quoted
+from .words import quoted
 
 _named = [""]
 OWNER = re.compile(r"(?P<host>.+):(?P<pid>\d{1,10}):[0-9a-f]{6}")
@@ -96,30 +96,24 @@ def server_command(url: str, program: str, python: str) -> str:
     return " ".join(map(quoted, [*words, "--askpass"] if has_password else words))
 
 
-def removal(owner: str, id: str, group: Sequence[str], queue: str, namespace: str, *, is_paused: bool = False) -> str:
-    """What takes a message away that hangs in the hands of a consumer: commands, in the order to run them in.
-
-    Without the pause another consumer takes the message over, and hangs too. `is_paused`: the group or the queue is.
-    """
-    found = OWNER.fullmatch(owner)
-    end = f"on {found['host']}: {end_command(owner)}" if found else "end that consumer"
-    pause, unpause = (command(name, queue, *group, namespace=namespace) for name in ("pause", "unpause"))
-    said = f"that message is retried then; to take {plain(id)} away instead, in this order: "
-    said += "" if is_paused else f"{pause}; "
-    said += f"{end}; once its lease ran out: {skipping(id, group, queue, namespace)}"
-    return said if is_paused else f"{said}; {unpause}"
-
-
 def dropping(owner: str, id: str, group: Sequence[str], queue: str, namespace: str, is_paused: bool) -> dict[str, str]:
-    """What drops a message that hangs in a consumer, in this order: purpose -> command line. See `removal`."""
-    found = OWNER.fullmatch(owner)
+    """What drops a message that hangs in a consumer, in this order. Without the pause another one takes it over, and
+    hangs too.
+    """
     pause, unpause = (command(name, queue, *group, namespace=namespace) for name in ("pause", "unpause"))
-    end = {f"end its consumer on {found['host']}": end_command(owner)} if found else {}
-    end["and, once its lease ran out"] = skipping(id, group, queue, namespace)
-    if not is_paused:
-        end = {"pause": pause, **end, "unpause": unpause}
-    first, *rest = end.items()
-    return {f"drop {plain(id)} instead, in this order: {first[0]}": first[1], **dict(rest)}
+    kill = {"kill": end_command(owner)} if OWNER.fullmatch(owner) else {}
+    steps = {**kill, "skip": skipping(id, group, queue, namespace)}
+    return steps if is_paused else {"pause": pause, **steps, "unpause": unpause}
+
+
+LABELS = {"done": "if it took effect", "again": "if it did not", "retry_same_error": "retry all of this error"}
+"""How a text calls a command, where that is not its name."""
+
+
+def with_commands(text: str, commands: Mapping[str, str]) -> str:
+    """`...; inspect: sequencer explain orders 1002 / retry: sequencer resume orders 1002`."""
+    shown = " / ".join(f"{LABELS.get(name) or name.replace('_', ' ')}: {line}" for name, line in commands.items())
+    return f"{text}; {shown}" if shown else text
 
 
 def skipping(id: str, group: Sequence[str], queue: str, namespace: str) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import SequencerError, StepUnknown, StopConsuming
-from .commands import command, end_command, id_option, resume_all, to_one_unit
+from .commands import command, end_command, id_option, resume_all, to_one_unit, with_commands
 from .explanations import mixed
 from .words import LEDGER_CHARACTERS, duration, error_text, many, moment, named, of_limit, plain, type_name
 
@@ -117,12 +117,6 @@ def log_event(one: Event) -> None:
         log.log(one.level, one.line, extra=one.record)
 
 
-def with_commands(text: str, commands: Mapping[str, str]) -> str:
-    """`...; inspect: sequencer explain orders 1002 / retry: sequencer resume orders 1002`."""
-    shown = " / ".join(f"{LABELS.get(name) or name.replace('_', ' ')}: {line}" for name, line in commands.items())
-    return f"{text}; {shown}" if shown else text
-
-
 def more_of(name: str, queue: str, errors: Mapping[str, int], count: int, elapsed_s: float) -> str:
     """A line that stands for others of the same event."""
     kinds = ", ".join(f"{kind} {number:,}" for kind, number in errors.items())
@@ -177,7 +171,12 @@ def _begun(fields: Fields) -> str:
 
 
 def _deaths(fields: Fields) -> str:
-    return f"{many(fields['deaths'], 'consumer')}{' in a row' if fields['deaths'] > 1 else ''} died {fields['why']}"
+    if fields["is_final"]:
+        return "a consumer died of what its line says, and no other could do better"
+    count = fields["deaths"]
+    return (
+        f"in each worker {many(count, 'consumer')}{' in a row' if count > 1 else ''} died before they began a message"
+    )
 
 
 _DERIVED: Mapping[str, Callable[[Fields], str]] = {
@@ -200,10 +199,8 @@ def _message_failed(fields: Fields) -> str:
 
 def _missing(fields: Fields) -> str:
     first, last = fields["first_missing"], fields["last_missing"]
-    which = (
-        "a number is" if first is None else f"number {first} is" if first == last else f"numbers {first} to {last} are"
-    )
-    return f"{_facts(fields)}: {which} missing before {fields['number']}"
+    which = f"number {first} is" if first == last else f"numbers {first} to {last} are"
+    return f"{_facts(fields)}: {'a number is' if first is None else which} missing before {fields['number']}"
 
 
 def _group_parked(fields: Fields) -> str:
@@ -231,10 +228,6 @@ def _handler_stuck(fields: Fields) -> str:
     return _words(f"{text}any more, and its end counts as an attempt", fields) + (
         "; its consumer is killed" if fields["is_killed"] else ""
     )
-
-
-def _service_gave_up(fields: Fields) -> str:
-    return f"in each worker {_deaths(fields)}" if fields["deaths"] > 1 else f"a consumer died {fields['why']}"
 
 
 def _service_stopping(fields: Fields) -> str:
@@ -363,8 +356,6 @@ def _of_created(one: Event) -> dict[str, str]:
     return {"delete": _command(one, "delete")} if one.fields["near"] else {}
 
 
-LABELS = {"done": "if it took effect", "again": "if it did not", "retry_same_error": "retry all of this error"}
-"""How the log calls a command, where that is not its name."""
 COMMANDS: Mapping[str, str] = {
     "inspect": "shows what is wrong",
     "retry": "lets the message be retried",
@@ -374,7 +365,7 @@ COMMANDS: Mapping[str, str] = {
     "fix": "repairs it",
     "done": "says that the step took effect",
     "again": "runs the step again, where nothing happened",
-    "probe": "attempts at once whether the outage is over",
+    "probe": "probes at once whether the outage is over",
     "kill": "ends the consumer, on its own host",
     "append": "appends a first message",
     "delete": "deletes the queue",
@@ -446,6 +437,7 @@ FIELDS: Mapping[str, str] = {
     "other_pid": "process id of the other master",
     "ended_by": "how the consumer ended: an exit status or a signal",
     "deaths": "how often in a row",
+    "is_final": "whether no other consumer could do better",
     "lived_s": "how long the consumer lived, in seconds",
     "kill_in_s": "in how many seconds it is killed",
     "grace_s": "in how many seconds the next stage begins",
@@ -651,7 +643,9 @@ EVENTS: Mapping[str, Kind] = {
         _inspect,
     ),
     "consumer restarting": Kind(INFO, "a worker is empty until then", ("retry_in_s",), "in {retry_in_s}"),
-    "service gave up": Kind(ERROR, "the service ends: no consumer gets to work", ("deaths", "why"), _service_gave_up),
+    "service gave up": Kind(
+        ERROR, "the service ends: no consumer gets to work", ("deaths", "is_final"), "{dead_in_row}"
+    ),
     "consumer not started": Kind(ERROR, "no process could be started", _RAISED, "{raised}"),
     "service stopping": Kind(
         INFO, "the service was told to stop", ("stage", "consumers", "grace_s"), _service_stopping
@@ -676,8 +670,8 @@ EVENTS: Mapping[str, Kind] = {
     "pool down": Kind(
         ERROR,
         "no consumer of the queue gets to work; retried; other queues go on",
-        ("deaths", "why", "retry_in_s"),
-        "in each worker {dead_in_row}; one is started each {retry_in_s}",
+        ("deaths", "is_final", "retry_in_s"),
+        "{dead_in_row}; one is started each {retry_in_s}",
     ),
     "pool back": Kind(WARNING, "consumers of the queue get to work again", ("lasted_s",), "after {lasted_s}"),
     "pool scaled": Kind(

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from ..values.message import PastAttempt
 from ..values.score_units import UNITS, Examples
-from .commands import OWNER, command, dropping, end_command, id_option
+from .commands import OWNER, command, dropping, end_command, id_option, with_commands
 from .words import fill, many, moment, named, plain
 
 Reason = Literal[
@@ -57,8 +57,7 @@ class Explanation:
     @property
     def text(self) -> str:
         """One sentence for people, with the commands."""
-        lines = [f"{purpose}: {line}" for purpose, line in self.commands.items()]
-        return "; ".join([fill("group {group} ", {"group": self.group}) + self._wording, *lines])
+        return with_commands(fill("group {group} ", {"group": self.group}) + self._wording, self.commands)
 
     @property
     def _wording(self) -> str:
@@ -89,7 +88,8 @@ def _leased(fields: Fields) -> str:
     text = fill("is leased by {owner} for {held_s:.1f} s, until {until:moment} unless renewed", fields)
     text += fill("; it moves when {head} is handled", fields) + ("; it is paused then" if fields["is_paused"] else "")
     text += fill("; its steps: {steps}", fields) if fields.get("steps") else ""
-    return f"{text}; {(advice if fields['is_long'] else ending)(fields['owner'])}"
+    text += f"; {(advice if fields['is_long'] else ending)(fields['owner'])}"
+    return text + fill("; to drop {head} instead, in this order, skip once the lease ran out", fields)
 
 
 def _backoff(fields: Fields) -> str:
@@ -158,10 +158,10 @@ def _line(of: Explanation, name: str, *values: str, options: list[str] | None = 
 
 def _due_commands(of: Explanation) -> Mapping[str, str]:
     if "until" in of.fields:
-        return {"wake it": _line(of, "resume", *of.group)}
+        return {"retry": _line(of, "resume", *of.group)}
     if of.fields.get("is_droppable"):
         drop = _line(of, "skip", *of.group, options=[*id_option(of.head_id or ""), "--dead-letter"])
-        return {f"drop {plain(of.head_id or '')}": drop}
+        return {"skip": drop}
     longest = of.fields.get("longest")
     return {"inspect": _line(of, "explain", *longest["group"]) if longest else _line(of, "info")}
 
@@ -174,17 +174,17 @@ def _dropping(of: Explanation) -> Mapping[str, str]:
 COMMANDS: Mapping[str, Callable[[Explanation], Mapping[str, str]]] = {
     "due": _due_commands,
     "leased": _dropping,
-    "backoff": lambda of: {"retry now": _line(of, "resume", *of.group)},
-    "gap": lambda of: {"skip it": _line(of, "skip", *of.group)},
+    "backoff": lambda of: {"retry": _line(of, "resume", *of.group)},
+    "gap": lambda of: {"skip": _line(of, "skip", *of.group)},
     "parked": lambda of: {
-        "resume": _line(of, "resume", *of.group),
-        "go on without that message": _line(of, "skip", *of.group),
+        "retry": _line(of, "resume", *of.group),
+        "skip": _line(of, "skip", *of.group),
     },
     "paused": lambda of: {"unpause": _line(of, "unpause", *of.group)},
     "queue paused": lambda of: {"unpause": _line(of, "unpause")},
-    "outage": lambda of: {"probe now": _line(of, "resume", options=["--outage"])},
-    "no consumers": lambda of: {"start consumers": start_consumers(of.fields["queue"], of.fields["namespace"])},
-    "broken": lambda of: {"repair": _line(of, "doctor", options=["--repair"])},
+    "outage": lambda of: {"probe": _line(of, "resume", options=["--outage"])},
+    "no consumers": lambda of: {"consume": start_consumers(of.fields["queue"], of.fields["namespace"])},
+    "broken": lambda of: {"fix": _line(of, "doctor", options=["--repair"])},
 }
 
 APP = ["--app", "MODULE:NAME"]

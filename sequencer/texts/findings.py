@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from .commands import command, doctor_of, to_one_unit
+from .commands import command, doctor_of, to_one_unit, with_commands
 from .explanations import ending, no_consumers_text, start_consumers
 from .words import fill, many, named, quoted
 
@@ -68,7 +68,7 @@ class Finding:
             text = f"queue {self.fields['queue']}: {text}"
         if self.repaired:
             text += f"; repaired: {self._kind.repair}" if self._kind.repair else "; repaired"
-        return "; ".join([text, *(f"{purpose}: {line}" for purpose, line in self.commands.items())])
+        return with_commands(text, self.commands)
 
     def as_json(self) -> dict[str, Any]:
         """What `doctor --json` prints."""
@@ -96,7 +96,7 @@ def _of_queue(fields: Fields, name: str, *values: str, options: list[str] | None
 
 
 def _repair(fields: Fields) -> Mapping[str, str]:
-    return {"repair": _of_queue(fields, "doctor", options=["--repair"])}
+    return {"fix": _of_queue(fields, "doctor", options=["--repair"])}
 
 
 def _config(name: str, value: str) -> Callable[[Fields], Mapping[str, str]]:
@@ -113,24 +113,24 @@ def _config(name: str, value: str) -> Callable[[Fields], Mapping[str, str]]:
 
 def _room(fields: Fields) -> dict[str, str]:
     size = max(2 * fields["used"], 2 * fields["maxmemory"], LEAST_ROOM)
-    return {"raise it": f"{fields['cli']} CONFIG SET maxmemory {size}"}
+    return {"fix": f"{fields['cli']} CONFIG SET maxmemory {size}"}
 
 
 def _unknown_shard(fields: Fields) -> Mapping[str, str]:
     keys = f"redis-cli --scan --pattern '{fields['prefix']}*'"
-    delete = {"delete it": f"{keys} | tr '\\n' '\\0' | xargs -0 redis-cli UNLINK"}
+    delete = {"delete": f"{keys} | tr '\\n' '\\0' | xargs -0 redis-cli UNLINK"}
     if not (fields["groups"] or fields["dead"]):
         return delete
     make = _line(fields, "configure", fields["to"], options=["--on-late", "handle"])
     moved = f'while IFS= read -r key; do redis-cli RENAME "$key" \'{fields["to_prefix"]}\'"${{key#*\\}}:}}"; done'
     unmoved = " ".join(f"-e '{key}'" for key in fields["unmoved"])
-    return {f"keep it as queue {fields['to']}": f"{make}; {keys} | grep -vxF {unmoved} | {moved}", **delete}
+    return {"keep": f"{make}; {keys} | grep -vxF {unmoved} | {moved}", **delete}
 
 
 def _registering(fields: Fields) -> Mapping[str, str]:
     make = _of_queue(fields, "append", "/dev/null", options=["--shards", str(fields["shards"])])
     clear = f"{fields['cli']} DEL {quoted(fields['clock'])}"
-    return {"register it": f"{clear} && {make} && {_repair(fields)['repair']}"}
+    return {"register": f"{clear} && {make} && {_repair(fields)['fix']}"}
 
 
 def _watermark_unit(fields: Fields) -> Mapping[str, str]:
@@ -138,7 +138,7 @@ def _watermark_unit(fields: Fields) -> Mapping[str, str]:
         _of_queue(fields, "configure", options=["--watermark-window", f"{seconds:.15g}"])
         for seconds in (0.001, fields["window_s"])
     )
-    return {"forget it, once all producers send one unit": forget, "then, when some messages were handled": keep}
+    return {"forget": forget, "restore": keep}
 
 
 # -- wordings that a template can't hold ----------------------------------------------------------------------
@@ -241,7 +241,7 @@ FINDINGS: Mapping[str, Kind] = {
         "memory",
         "warning",
         lambda fields: fill(_USED, fields) + _refused(fields) + "; have producers append again what it refused",
-        lambda fields: {"reset the count": f"{fields['cli']} CONFIG RESETSTAT"},
+        lambda fields: {"reset": f"{fields['cli']} CONFIG RESETSTAT"},
     ),
     "memory nearly full": Kind(
         "memory",
@@ -254,7 +254,7 @@ FINDINGS: Mapping[str, Kind] = {
         "memory",
         "warning",
         "a full server refuses repairs that need room; make room first",
-        lambda fields: {"repair": _line(fields, "doctor", *fields["queues"], options=["--repair"])},
+        lambda fields: {"fix": _line(fields, "doctor", *fields["queues"], options=["--repair"])},
     ),
     "append-only file": Kind("persistence", "ok", _appended),
     "append-only file without fsync": Kind("persistence", "warning", _appended),
@@ -310,7 +310,7 @@ FINDINGS: Mapping[str, Kind] = {
         "queues",
         "problem",
         "{key} can't be read ({error})",
-        lambda fields: {"have the next client write it again": f"DEL {fields['key']}"} if fields["deletable"] else {},
+        lambda fields: {"delete": f"DEL {fields['key']}"} if fields["deletable"] else {},
     ),
     "deletion unfinished": Kind(
         "queues",
@@ -335,7 +335,7 @@ FINDINGS: Mapping[str, Kind] = {
         "queues",
         "problem",
         "has {known:shard}, and no client reads shard {shard}: it holds {messages:message} of {groups:group}, and "
-        "{dead:dead letter}",
+        "{dead:dead letter}; keep it as queue {to}, or delete it",
         _unknown_shard,
     ),
     "registry lost": Kind(
@@ -372,7 +372,7 @@ FINDINGS: Mapping[str, Kind] = {
         "warning",
         "shard {shard} of {shards} is held back by an outage: {error}; {probes:probe} failed, next in {probe_in_s:.1f} "
         "s",
-        lambda fields: {"probe now": _of_queue(fields, "resume", options=["--outage"])},
+        lambda fields: {"probe": _of_queue(fields, "resume", options=["--outage"])},
     ),
     "held long": Kind(
         "leases",
@@ -390,7 +390,7 @@ FINDINGS: Mapping[str, Kind] = {
         "consumers",
         "warning",
         no_consumers_text,
-        lambda fields: {"start consumers": start_consumers(fields["queue"], fields["namespace"])},
+        lambda fields: {"consume": start_consumers(fields["queue"], fields["namespace"])},
     ),
     "mixed score units": Kind(
         "scores",
@@ -402,7 +402,7 @@ FINDINGS: Mapping[str, Kind] = {
         "scores",
         "warning",
         "its watermark looks like a time in {unit} ({mark:.17g}), others in {others}: what comes there in {lowest} is "
-        "late",
+        "late. Once all producers send one unit, forget it; restore the window when some messages were handled",
         _watermark_unit,
     ),
     "ids": Kind(
@@ -416,7 +416,7 @@ FINDINGS: Mapping[str, Kind] = {
         "warning",
         "{count:id} of handled messages remembered; dedup_cap={cap:,} ends dedup_window={window_s:g} s early, and "
         "repeats may be handled again",
-        lambda fields: {"raise it": _of_queue(fields, "configure", options=["--dedup-cap", str(4 * fields["cap"])])},
+        lambda fields: {"fix": _of_queue(fields, "configure", options=["--dedup-cap", str(4 * fields["cap"])])},
     ),
     # its invariants
     "sound": Kind("invariants", "ok", "all hold (groups: {groups:,}, messages: {messages:,})"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .commands import command, id_option
+from .commands import command, doctor_of, id_option
 from .words import many, named
 
 Fields = Mapping[str, Any]
@@ -160,6 +160,25 @@ def _other_shards(fields: Fields) -> str:
     )
 
 
+# -- a server ---------------------------------------------------------------------------------------------------
+
+HINTS = {
+    "rediss:": " (redis:// without TLS; ssl_certfile and ssl_keyfile if it wants a client certificate)",
+    "redis:": " (rediss:// for TLS)",
+}
+
+
+def _server_full(fields: Fields) -> str:
+    said = "the server is full (at its maxmemory); consumers go on and make room, or raise it, as this says: "
+    return f"server {fields['server']}: {said}{doctor_of(fields['server'])}"
+
+
+def _unreachable(fields: Fields) -> str:
+    server, error = fields["server"], fields["error"]
+    hint = next((hint for scheme, hint in HINTS.items() if server.startswith(scheme) and "refused" not in error), "")
+    return f"server {server} can't be reached: {error}; is it running, and the URL right?{hint}"
+
+
 REFUSALS: dict[str, str | Callable[[Fields], str]] = {
     # an append
     "id_conflict": "id {id!r} of group {group} is already pending with other content; use a new id, or append the same "
@@ -227,4 +246,67 @@ REFUSALS: dict[str, str | Callable[[Fields], str]] = {
     "registration_lost": _registration_lost,
     "shards_changed": _shards_changed,
     "other_shards": _other_shards,
+    # a server
+    "server_full": _server_full,
+    "password_missing": "server {server}: it wants a password; put it into the URL: redis://:PASSWORD@host ({error})",
+    "password_refused": "server {server}: it refused user or password; check the URL ({error})",
+    "password_needless": "server {server}: it has no password, but the URL gives one; leave it out ({error})",
+    "key_denied": "server {server}: the user lacks the right to a key; grant ~{{NAMESPACE:QUEUE:* and "
+    "~NAMESPACE:queues with ACL SETUSER ({error})",
+    "right_denied": "server {server}: the user lacks a right; grant it with ACL SETUSER ({error})",
+    "some_right_denied": "server {server}: the user lacks a right, which `doctor` names; grant it with ACL SETUSER "
+    "({error})",
+    "certificate_refused": "server {server}: its certificate was refused; check the host's name, the dates, and "
+    "ssl_ca_certs in the URL ({error})",
+    "certificate_missing": "server {server}: it wants a client certificate; give ssl_certfile and ssl_keyfile "
+    "({error})",
+    "is_replica": "server {server}: it is a replica; connect to the primary ({error})",
+    "became_replica": "server {server}: it became a replica; connect to the primary ({error})",
+    "primary_lost": "server {server}: it is a replica that has lost its primary; connect to the primary ({error})",
+    "is_loading": "server {server}: it is loading its data; try again ({error})",
+    "cannot_persist": "server {server}: it can't persist to disk and refuses writes; look at its log ({error})",
+    "too_few_replicas": "server {server}: it has too few replicas and refuses writes; try again ({error})",
+    "is_busy": "server {server}: it is busy with a long script; try again ({error})",
+    "is_cluster": "server {server}: it is a cluster node, which is not supported yet ({error})",
+    "wrong_type": "server {server}: a key of this queue holds another type; was it written by something else? "
+    "({error})",
+    "generation_unsettled": "server {server}: others are changing where this queue's messages lie; try again ({error})",
+    "shard_clock_foreign": "server {server}: others wrote the clock of a shard; `doctor --repair` sets it right "
+    "({error})",
+    "database_unknown": "server {server}: it has no database of that number; correct it in the URL ({error})",
+    "command_unknown": "server {server}: it lacks a command; Redis 7.0 or later, or Valkey 7.2 or later, is needed "
+    "({error})",
+    "protocol_unknown": "server {server} gave an answer that is not of its protocol: {error}",
+    "unreachable": _unreachable,
+    "server_error": "server {server} answered with an error: {error}",
+    # where the server is
+    "url_empty": "the server URL is empty; give one, or set SEQUENCER_REDIS",
+    "url_scheme_unknown": "server URL {url!r} must begin with redis://, rediss://, unix:// or valkey://",
+    "url_database_invalid": "server URL {url!r} names no database: its path must be a number, as in {scheme}://host/0",
+    "url_unreadable": "server URL {url!r} can't be read; check port, path and options",
+    "cluster_client": "a RedisCluster client is not supported yet; pass a client of one server",
+    "redis_invalid": "redis={kind} must be a URL, a redis.Redis client, or None for the embedded server",
+    "variable_empty": "SEQUENCER_REDIS is empty; set it to the server's URL, or unset it for the embedded server",
+    "wait_timeout_too_long": "wait_timeout={wait_s:g} must be below the socket_timeout={reply_s:g} of the URL",
+    # the embedded server
+    "embedded_disabled": "no server was given, and SEQUENCER_EMBEDDED=never: set SEQUENCER_REDIS to the server's URL, "
+    "or pass redis=",
+    "embedded_invalid": "SEQUENCER_EMBEDDED={value!r} is neither 'never' nor 'yes'; correct it, or unset it",
+    "no_home_directory": "this user has no home directory: set SEQUENCER_REDIS to the server's URL, or SEQUENCER_HOME "
+    "to a directory",
+    "no_embedded_server": "no embedded server here ({tried}); install it: {install}, or pass redis=URL",
+    "socket_path_too_long": "{path} is too long for a socket ({most} bytes); set SEQUENCER_HOME",
+    "directory_refused": "can't make {path} for the embedded server: {error}",
+    "directory_foreign": "{path} belongs to another user; set SEQUENCER_HOME to a directory of yours",
+    "embedded_hangs": "the embedded server in {path} runs but does not answer; wait, or end it and start it again "
+    "({error})",
+    "embedded_not_started": "the embedded server {binary} did not start: {said} (log: {log})",
+    "embedded_not_stopped": "the embedded server (pid {pid}) is still running {after_s:g} s after SHUTDOWN",
+    # others
+    "lease_lost": "the lease on group {group} (token {token}) ended; others may hold it",
+    "audit_entry_foreign": "entry {entry} of {stream} lacks a field or number ({error}); no consumer wrote it, remove "
+    "it with XDEL",
+    "kind_invalid": "kind={value} must be text",
+    "time_zone_missing": "{name}={value} has no time zone; give an aware datetime",
+    "too_many_messages": "one append call takes 1 to {most} messages, got {count}",
 }

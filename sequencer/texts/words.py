@@ -20,7 +20,6 @@ CONTROL = re.compile(
     "\ud800-\udfff]"  # halves of a pair, which can't be encoded
 )
 """Characters that end a line, move a terminal's cursor, or turn about what stands beside them."""
-_BEYOND_ASCII = re.compile(f"{CONTROL.pattern}|[^\x00-\x7f]")
 
 
 def plain(text: str) -> str:
@@ -28,32 +27,28 @@ def plain(text: str) -> str:
     return CONTROL.sub(lambda found: _escaped(found[0]), text)
 
 
-def named(group: Sequence[str], *, is_ascii: bool = False) -> str:
+def named(group: Sequence[str]) -> str:
     """A group in a sentence, or on a command line of `explain` and others: its parts as words for a shell."""
-    words = [quoted(part, is_ascii=is_ascii) for part in group]
+    words = [quoted(part) for part in group]
     return " ".join(["--", *words] if any(part.startswith("-") for part in group) else words)
 
 
-def quoted(word: str, *, is_ascii: bool = False) -> str:
-    """One word for a shell. Control characters are spelled out as in `$'a\\x0ab'`, which bash, zsh and ksh read.
-
-    `is_ascii`: so is all that is not ASCII. A word with a NUL, which no shell can carry, is only shown: a shell would
-    read `$'a\\x00b'` as `a`.
+def quoted(word: str) -> str:
+    """One word for a shell. Control characters are spelled out as in `$'a\\x0ab'`, which bash, zsh and ksh read. A word
+    with a NUL, which no shell can carry, is only shown: a shell would read `$'a\\x00b'` as `a`.
     """
-    kind = _BEYOND_ASCII if is_ascii else CONTROL
-    if not kind.search(word):
+    if not CONTROL.search(word):
         return shlex.quote(word)
     if "\0" in word:
-        return shlex.quote(kind.sub(lambda found: _escaped(found[0]), word))
-    spelled = kind.sub(lambda found: _bytes_of(found[0]), re.sub(r"['\\]", r"\\\g<0>", word))
+        return shlex.quote(plain(word))
+    spelled = CONTROL.sub(lambda found: _bytes_of(found[0]), re.sub(r"['\\]", r"\\\g<0>", word))
     return f"$'{spelled}'"
 
 
-def json_line(line: str, *, is_ascii: bool = False) -> str:
-    """The same JSON with control characters as `\\u0085`, and with `is_ascii` all that is not ASCII."""
-    kind = _BEYOND_ASCII if is_ascii else CONTROL
+def json_line(line: str) -> str:
+    """The same JSON with control characters as `\\u0085`."""
     body = line.rstrip("\n")
-    return kind.sub(lambda found: _in_json(found[0]), body) + line[len(body) :]
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", body) + line[len(body) :]
 
 
 def _escaped(character: str) -> str:
@@ -65,15 +60,6 @@ def _bytes_of(character: str) -> str:
     """The bytes of a character, as `$'...'` of a shell takes them."""
     data = character.encode("utf-8", "surrogateescape" if "\udc80" <= character <= "\udcff" else "replace")
     return "".join(f"\\x{byte:02x}" for byte in data)
-
-
-def _in_json(character: str) -> str:
-    """As JSON spells it: beyond 2**16 by the two halves of a pair."""
-    number = ord(character)
-    if number < 0x10000:
-        return f"\\u{number:04x}"
-    high, low = divmod(number - 0x10000, 0x400)
-    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
 
 
 def type_name(error: BaseException) -> str:

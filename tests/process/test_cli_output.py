@@ -13,13 +13,11 @@ import tempfile
 import termios
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from sequencer import Sequencer
-from sequencer.testing import wait_until
 
 from ..support.ready import Ready, ready
 from .conftest import MARK
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 OWN = ("SEQUENCER_REDIS", "SEQUENCER_NAMESPACE", MARK)
 """What the environment of a test's commands has besides."""
 PATIENCE_S = 30.0
-END = b"\x1e"
-"""No command writes it."""
 ODD = ["a b", "it's", "\u202ex\x85"]
 """Parts of a group, each of which would be another in a careless command line."""
 FEW = ["peek", "info", "append jobs", "doctor", "--help", "consume jobs --until-empty --exec true --json"]
@@ -177,61 +173,3 @@ def test_a_watch_ends_when_nobody_reads_it(cli: Cli, seq: Sequencer) -> None:
     watch.process.stdout.close()
     assert watch.ended() == 0
     assert watch.stderr == ""
-
-
-@contextmanager
-def screen(cli: Cli, environment: dict[str, str]) -> Iterator[Callable[..., str]]:
-    """A terminal of 80 columns; the function runs a command on it, and returns what is on it then."""
-    own, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    env = {name: value for name, value in cli.environment.items() if name not in ("COLUMNS", "LINES")}
-
-    def shown_by(*words: str) -> str:
-        runner.run(*words)
-        os.write(its, END)  # behind all that the command wrote
-        seen = b""
-        while not seen.endswith(END):
-            seen += os.read(own, 65536)
-        return seen.removesuffix(END).decode().replace("\r\n", "\n")
-
-    with ready(cli.directory, env | {"TERM": "xterm"} | environment, terminal=its) as runner:
-        yield shown_by
-    os.close(own)
-    os.close(its)
-
-
-def test_an_ascii_terminal_gets_ascii(cli: Cli, seq: Sequencer) -> None:
-    environment: dict[str, Any] = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
-    seq.append("\u4e2d", ["müller"], id="\xfc")
-    with screen(cli, environment) as shown_by:
-        for words in (
-            ("groups", "jobs"),
-            ("peek", "jobs", "müller"),
-            ("explain", "jobs", "müller"),
-            ("get", "jobs", "müller", "--id", "ü"),
-        ):
-            shown = shown_by(*words)
-            assert shown
-            assert shown.isascii()
-            as_json = shown_by(*words, "--json")
-            assert as_json.isascii()
-            assert "müller" in str(json.loads(as_json))
-        assert "$'m\\xc3\\xbcller'" in shown_by("groups", "jobs")
-        assert shown_by("explain", "jobs", "ö").isascii()
-        assert shown_by("explain", "jöbs", "a").startswith("error: queue 'j\\xf6bs' must be ")
-    printed = on_terminal(cli, "consume", "jobs", "--until-empty", columns=200, **environment)
-    assert printed.isascii()
-    assert '"group":["m\\u00fcller"]' in printed
-
-
-@pytest.mark.nightly
-def test_a_log_on_an_ascii_terminal_is_ascii(cli: Cli, seq: Sequencer) -> None:
-    seq.append(1, "müller")
-    words = ("consume", "jobs", "--exec", "exit 1", "--until-empty", "--max-attempts", "1")
-    for kind in ("text", "json"):
-        shown = on_terminal(cli, "--log-format", kind, *words, columns=80, LC_ALL="C")
-        wait_until(seq.parked, PATIENCE_S)
-        seq.resume("müller")
-        assert "group parked" in shown
-        assert shown.isascii()
-    assert any("müller" in str(json.loads(line).get("group")) for line in shown.splitlines())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -38,25 +37,3 @@ def test_check_names_the_right_to_wait_that_steps_need(cli: Cli, scene: RunScene
     assert problems == ["error: gifts: to consume, the user lacks +wait; grant it with ACL SETUSER"]
     link.command("ACL", "SETUSER", user, "+wait")
     assert cli.run("run", "--check").returncode == 0
-
-
-def test_check_lists_the_steps_of_an_app(cli: Cli, scene: RunScene) -> None:
-    (cli.directory / "gifts.py").write_text(
-        "from sequencer import Sequencer\n"
-        "orders, mails, bills = (Sequencer(name, namespace=NAMESPACE, **options) for name, options in (\n"
-        "    ('orders', {}), ('mails', {'kind_by': 'code'}), ('bills', {})))\n"
-        "@orders.step(order=2)\ndef mail(message): ...\n"
-        "@orders.step(order=1)\ndef charge(message): ...\n"
-        "@mails.step('paid', order=1)\ndef thank(message): ...\n"
-        "@mails.step('gone', order=1)\ndef regret(message): ...\n"
-        "@bills.handler\ndef handle(message, steps): ...\n".replace(
-            "NAMESPACE", repr(cli.environment["SEQUENCER_NAMESPACE"])
-        )
-    )
-    scene.write_file(orders="app = 'gifts:orders'", mails="app = 'gifts:mails'", bills="app = 'gifts:bills'")
-    told = json.loads(cli.run("run", "--check", "--json").stdout)
-    assert [queue["handles"] for queue in told["queues"]] == [
-        "steps: charge, mail",
-        "steps of paid: thank; of gone: regret",
-        "gifts:handle, which runs steps",
-    ]

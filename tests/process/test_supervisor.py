@@ -65,7 +65,7 @@ def test_it_gives_up_when_consumers_die_before_they_begin_and_loses_nothing(cli:
     work.add("a", {})
     consume = cli.start("consume", "jobs", "--app", "late:handle", "-n", 2)
     assert consume.ended() == 1
-    assert "in each worker 5 consumers in a row died before they began a message" in consume.stderr
+    assert "service gave up: in each worker 5 consumers" in consume.stderr
     assert "10 dead consumers" in consume.stderr
     assert work.states() == {"a": "due"}
 

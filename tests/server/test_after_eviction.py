@@ -109,7 +109,7 @@ def test_what_the_doctor_says_of_a_queue_without_registration_brings_it_back(
     admin.command("DEL", registry_key("sequencer", "q"), *policies, index_key("sequencer"))
     diagnose(admin.endpoint, "sequencer", repair=True)
     (told,) = [one for one in diagnose(admin.endpoint, "sequencer") if one.code == "unregistered"]
-    line = told.commands["register it"]
+    line = told.commands["register"]
     place = {"SEQUENCER_REDIS": str(admin.endpoint.url), "PATH": f"{tmp_path}:{sysconfig.get_path('scripts')}"}
     stand_in_for_redis_cli(tmp_path, str(admin.endpoint.url))
     place = {**os.environ, **place}
@@ -128,7 +128,7 @@ def test_a_full_server_is_said_to_take_no_repair(admin: Link, seq: Sequencer) ->
     found = diagnose(admin.endpoint, "sequencer", repair=True)
     left = {one.code: one for one in found if not one.repaired}
     assert {"not in index", "shard policy differs", "repair needs room"} <= left.keys()
-    assert left["repair needs room"].commands == {"repair": "sequencer doctor --repair"}
+    assert left["repair needs room"].commands == {"fix": "sequencer doctor --repair"}
     admin.command("CONFIG", "SET", "maxmemory", 0)
     fixed(seq)
 

@@ -12,7 +12,7 @@ from sequencer import Message
 from sequencer.doctor.diagnose import diagnose
 from sequencer.errors import Park, SetAside
 from sequencer.net.link import Link
-from sequencer.processes.alerts.notices import Origin
+from sequencer.processes.alerts.notice import Origin
 from sequencer.processes.alerts.watcher import Local, WatchedQueue, Watcher
 from sequencer.store.keys import ShardKeys, shard_keys
 

@@ -217,7 +217,7 @@ def test_many_problems_are_counted_and_a_limit_is_said(
     assert problems(found).count("empty group scheduled") == MAX_SHOWN
     assert [one.fields["count"] for one in found if one.code == "more"] == [7]
     (broken,) = [one for one in found if one.code == "broken"]
-    assert broken.commands == {"repair": f"sequencer doctor jobs --repair --namespace {namespace}"}
+    assert broken.commands == {"fix": f"sequencer doctor jobs --repair --namespace {namespace}"}
     assert "limit reached" in [one.code for one in examine(limit=1)]
     assert "limit reached" not in [one.code for one in found]
     (repaired,) = [one for one in examine(repair=True) if one.code == "repaired"]

@@ -135,7 +135,7 @@ def test_packed_rules_that_others_wrote_are_corrected(
             with Sequencer("q", url) as seq:
                 (told,) = [one for one in seq.doctor() if one.level == "problem"]
                 assert (told.code, told.fields["key"]) == ("shard policy unpacked", KEYS.policy)
-                assert told.commands["repair"] == "sequencer doctor q --repair"
+                assert told.commands["fix"] == "sequencer doctor q --repair"
                 (fixed,) = [one for one in seq.doctor(repair=True) if one.level == "problem"]
                 assert fixed.repaired
                 assert is_healthy(seq.doctor())

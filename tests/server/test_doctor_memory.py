@@ -76,11 +76,11 @@ def test_an_append_that_was_refused_is_a_problem_while_there_is_hardly_room(star
         seq.append(2, group="g")
         [memory] = looked_at(path)["memory"]
         assert (memory.code, memory.fields["refused"], is_healthy([memory])) == ("memory full", 1, False)
-        assert "CONFIG SET maxmemory " in memory.commands["raise it"]
+        assert "CONFIG SET maxmemory " in memory.commands["fix"]
         command(path, "CONFIG", "SET", "maxmemory", "100mb")
         [memory] = looked_at(path)["memory"]
         assert memory.code == "memory refused"
-        assert memory.commands["reset the count"].endswith("CONFIG RESETSTAT")
+        assert memory.commands["reset"].endswith("CONFIG RESETSTAT")
         command(path, "CONFIG", "RESETSTAT")
         assert [one.level for one in looked_at(path)["memory"]] == ["ok"]
 
@@ -95,7 +95,7 @@ def test_the_line_that_makes_room_can_be_run(
     if has_program:
         stand_in_for_redis_cli(tmp_path, f"unix://{path}")
     [memory] = looked_at(path)["memory"]
-    line = memory.commands["raise it"]
+    line = memory.commands["fix"]
     assert line.startswith(f"redis-cli -s {path} CONFIG " if has_program else shlex.quote(sys.executable))
     subprocess.run(["/bin/sh", "-c", line], check=True, capture_output=True)
     [memory] = looked_at(path)["memory"]

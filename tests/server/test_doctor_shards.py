@@ -41,7 +41,7 @@ def test_a_policy_that_was_changed_by_hand_is_told_with_the_command_of_that_serv
         name_server("redis://other:7001/0")
         try:
             [told] = [one for one in seq.doctor() if one.code == "shard policy differs"]
-            assert told.commands == {"repair": "sequencer doctor q --repair --redis redis://other:7001/0"}
+            assert told.commands == {"fix": "sequencer doctor q --repair --redis redis://other:7001/0"}
         finally:
             name_server("")
         assert "'drop', registered 'handle'" in told.fields["differences"]
@@ -57,7 +57,7 @@ def test_what_another_shard_knows_of_a_queue_is_brought_to_the_first(admin: Link
             seq.append(n, f"g{n}")
         admin.command("DEL", registry_key("sequencer", "q"), shard_keys("sequencer", "q", 0).policy)
         [lost] = [one for one in diagnose(admin.endpoint, "sequencer", "q") if one.code == "first shard lost"]
-        assert (lost.fields["shard"], lost.commands) == (1, {"repair": "sequencer doctor q --repair"})
+        assert (lost.fields["shard"], lost.commands) == (1, {"fix": "sequencer doctor q --repair"})
         diagnose(admin.endpoint, "sequencer", "q", repair=True)
     with client(admin) as again:
         assert (again.policy.on_late, again.policy.dedup_window, again.info().backlog) == ("dead_letter", 10.0, 40)
@@ -98,15 +98,15 @@ def test_what_the_doctor_says_of_such_a_shard_can_be_run(admin: Link, tmp_path: 
             admin.command("HSET", key, "table", "0")
         (told,) = [one for one in seq.doctor() if one.code == "unknown shard"]
     assert told.fields["messages"] == sum(len(before[group]) for group in shard)
-    line = told.commands["keep it as queue q-shard-1" if way == "keep" else "delete it"]
+    line = told.commands["keep" if way == "keep" else "delete"]
     stand_in_for_redis_cli(tmp_path, str(admin.endpoint.url))
     path = os.pathsep.join([str(tmp_path), sysconfig.get_path("scripts"), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "SEQUENCER_REDIS": str(admin.endpoint.url)}
     done = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, "error" in done.stderr) == (0, False)
     with client(admin) as seq, Sequencer("q-shard-1", str(admin.endpoint.url)) as saved:
         left = [one for one in seq.doctor() if one.code == "unknown shard"]
-        assert [list(one.commands) for one in left] == ([["delete it"]] if way == "keep" else [])
+        assert [list(one.commands) for one in left] == ([["delete"]] if way == "keep" else [])
         if way == "keep":
             assert {group: [one.id for one in saved.peek(group)] for group in shard} == {g: before[g] for g in shard}
             assert saved.count_dead() + seq.count_dead() == dead

@@ -46,7 +46,7 @@ def test_where_a_consumer_was_killed_all_three_say_so(seq: Sequencer, link: Link
     (found,) = told(seq)
     assert (found.fields["groups"], found.fields["last_owner"]) == (3, lease.owner)
     line = f"sequencer consume jobs --app MODULE:NAME --namespace {namespace}"
-    assert found.commands == {"start consumers": line}
+    assert found.commands == {"consume": line}
     assert said.text.endswith(line)
 
 

@@ -164,7 +164,7 @@ def test_a_group_a_queue_and_the_doctor_say_what_holds_them(make: Callable[..., 
     assert (found.error, found.probes, found.shards) == ("ConnectionError: refused", 0, 1)
     warnings = [one for one in seq.doctor() if one.check == "outage"]
     assert [one.level for one in warnings] == ["warning"]
-    assert warnings[0].commands["probe now"].startswith("sequencer resume q --outage ")
+    assert warnings[0].commands["probe"].startswith("sequencer resume q --outage ")
     assert seq.pause()
     assert seq.explain("a").reason == "queue paused", "a pause comes first"
     seq.unpause()

@@ -134,6 +134,6 @@ def test_a_group_that_sleeps_by_a_rule_that_is_gone_is_resumed(
     assert not seq.claim()
     change_policy_by_hand(link, keys, window_us="0")  # a client would have woken it
     link.command("HDEL", keys.policy, "packed")
-    assert list(seq.explain("g").commands) == ["wake it"]
+    assert list(seq.explain("g").commands) == ["retry"]
     assert seq.resume("g")
     assert drain(seq) == [1]

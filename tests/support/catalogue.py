@@ -15,7 +15,7 @@ FAILED: dict[str, Any] = MESSAGE | {"attempt": 2, "error": ValueError("no stock"
 GAP: dict[str, Any] = MESSAGE | {"number": 9, "first_missing": 6, "last_missing": 8}
 BEGUN: dict[str, Any] = {"group": ["1002", "a b"], "id": "m1"}
 ANSWERS = {"done": "sequencer resume orders 1002 --done charge", "again": "sequencer resume orders 1002 --again charge"}
-DEATHS = {"deaths": 5, "why": "before they began a message"}
+DEATHS = {"deaths": 5, "is_final": False}
 RUN = {
     "seconds": 61.234,
     "consumers": 2,
@@ -90,7 +90,7 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("consumer died", {"consumer_pid": 7, "ended_by": "signal SIGKILL", "lived_s": 3.0} | BEGUN),
     ("consumer restarting", {"retry_in_s": 1.0}),
     ("service gave up", DEATHS),
-    ("service gave up", {"deaths": 1, "why": "as it can't work"}),
+    ("service gave up", {"deaths": 1, "is_final": True}),
     ("consumer not started", {"error": OSError("no more processes")}),
     ("service stopping", {"stage": 1, "consumers": 2, "grace_s": None}),
     ("service stopping", {"stage": 1, "consumers": 2, "grace_s": 30.0}),

@@ -24,7 +24,6 @@ from sequencer.drain.inflight import InFlight
 from sequencer.drain.outcome import Failed
 from sequencer.drain.protocol import drain
 from sequencer.drain.steps.actions import Raised, Returned
-from sequencer.drain.steps.note import note
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ConsumerOptions
 from sequencer.store.keys import shard_keys
@@ -136,7 +135,7 @@ class SimConsumer:
             elif isinstance(effect, Flush):
                 self.carry_out(self.in_flight.flush(is_awaited=effect.is_awaited), fate)
             elif isinstance(effect, Note):
-                answer = self.carry_out(note(effect, self.held, self.in_flight, self.machine.now_s), fate)
+                answer = self.carry_out(self.in_flight.note(effect), fate)
             elif isinstance(effect, Wait) and effect.shard is not None and effect.seconds > 0:
                 answer = self.wait(effect, fate)
         except ServerUnavailable as error:

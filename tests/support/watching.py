@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sequencer import Message, Sequencer
-from sequencer.processes.alerts.notice import DeliveryFailed, Notice
-from sequencer.processes.alerts.notices import Origin
+from sequencer.processes.alerts.notice import DeliveryFailed, Notice, Origin
 from sequencer.processes.alerts.settings import QueueAlerts
 from sequencer.processes.alerts.watcher import Local, Watcher
 from sequencer.settings.thresholds import Thresholds

@@ -12,7 +12,7 @@ import apprise  # noqa: F401 - loaded before any test, as none counts the time o
 import pytest
 
 from sequencer.processes.alerts.notice import DeliveryFailed
-from sequencer.processes.alerts.targets.by_apprise import ByApprise, nothing_logged
+from sequencer.processes.alerts.targets import ByApprise, nothing_logged
 from sequencer.testing import wait_until
 
 from ..support.hook_server import HookServer, Mode, hook_server

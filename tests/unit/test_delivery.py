@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sequencer.processes.alerts.notice import DeliveryFailed, Notice
-from sequencer.processes.alerts.targets.webhook import CODE, Robot, RobotKind, Webhook, split_url
+from sequencer.processes.alerts.targets import CODE, Robot, RobotKind, Webhook, split_url
 from sequencer.testing import wait_until
 
 from ..support.hook_server import HookServer, Mode, hook_server

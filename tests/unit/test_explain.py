@@ -18,6 +18,7 @@ from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure, log_of
 from sequencer.store.keys import PAUSED
+from sequencer.texts.commands import with_commands
 from sequencer.texts.explanations import WORDINGS, Reason, no_consumers_text
 from sequencer.values.message import Failure
 from sequencer.values.owner import NoConsumers
@@ -139,8 +140,8 @@ def test_every_reason_is_tried_here() -> None:
 @pytest.mark.parametrize(
     ("changes", "commands"),
     [
-        ({"visible_us": INF, "failure": FAILURE}, {"resume": "resume", "go on without that message": "skip"}),
-        (BACKS_OFF, {"retry now": "resume"}),
+        ({"visible_us": INF, "failure": FAILURE}, {"retry": "resume", "skip": "skip"}),
+        (BACKS_OFF, {"retry": "resume"}),
         ({"visible_us": PAUSED, "is_paused": True, "failure": FAILURE}, {"unpause": "unpause"}),
     ],
 )
@@ -164,7 +165,8 @@ WORDED: dict[str, tuple[dict[str, Any], str]] = {
         HANGS,
         f"group g is leased by shop.example:4711:00c0de for 80.0 s, until {AT} UTC unless renewed; it moves when m1 is "
         "handled; that is long; if its handler hangs, end that process (on shop.example: kill -KILL 4711); if that is "
-        "gone already, its lease ends by itself, and set --handler-timeout",
+        "gone already, its lease ends by itself, and set --handler-timeout; to drop m1 instead, in this order, skip "
+        "once the lease ran out",
     ),
     "backoff": (BACKS_OFF, f"group g backs off until {AT} UTC after 3 failed attempts of m1 (ValueError: no)"),
     "parked": (
@@ -187,7 +189,7 @@ def test_the_wording(reason: str) -> None:
     changes, text = WORDED[reason]
     found = explanation("g", SOUND._replace(**changes), Policy(), OPTIONS)
     assert found.reason == reason
-    assert found.text == "; ".join([text, *(f"{purpose}: {line}" for purpose, line in found.commands.items())])
+    assert found.text == with_commands(text, found.commands)
 
 
 @pytest.mark.parametrize("kind", ["outages", "missing"])

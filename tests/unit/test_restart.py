@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.processes.workers import BEFORE_BEGIN, CANT_WORK, STANDING_RETRY_S, RestartPolicy, Workers
+from sequencer.processes.workers import STANDING_RETRY_S, RestartPolicy, Workers
 
 LEASE_S, ATTEMPTS, START_S, LIMIT_S = 15.0, 5, 0.3, 40_000.0
 
@@ -98,8 +98,8 @@ def test_one_that_can_do_no_better_stands_at_once_and_is_counted_once() -> None:
     assert workers.can_go_on(first, 0.1, has_begun=False, is_final=True)
     assert workers.start_later(first, 0.1, 0.0, 0.5) == STANDING_RETRY_S
     assert not workers.can_go_on(second, 0.1, has_begun=True, is_final=True)
-    assert [(worker.startup_deaths, worker.why) for worker in workers] == [(1, CANT_WORK)] * 2
+    assert [(worker.startup_deaths, worker.is_final) for worker in workers] == [(1, True)] * 2
     first.free()
-    assert (first.startup_deaths, first.why) == (0, BEFORE_BEGIN)
+    assert (first.startup_deaths, first.is_final) == (0, False)
     assert workers.can_go_on(first, 0.1, has_begun=False)
     assert workers.start_later(first, 0.1, 0.0, 0.5) < 1.0

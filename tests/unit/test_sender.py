@@ -208,7 +208,7 @@ def test_a_closed_sender_sends_nothing_more(admission: threading.Event, monkeypa
 END = """
 import sys, threading
 from sequencer.processes.alerts.sender import Sender
-from sequencer.processes.alerts.targets.table import read_target
+from sequencer.processes.alerts.targets import read_target
 from tests.support.notices import NOTICE
 
 class Hanging:

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.calls.alerts import Grant
-from sequencer.processes.alerts.notices import Origin, notice_of
+from sequencer.processes.alerts.notice import Origin, notice_of
 from sequencer.processes.alerts.sender import ALL_ATTEMPTS_S, Sender
 from sequencer.processes.alerts.server_away import HOLD_S, ServerAway
 from sequencer.processes.alerts.settings import QueueAlerts
-from sequencer.processes.alerts.targets.command import Command
+from sequencer.processes.alerts.targets import Command
 from sequencer.processes.alerts.watcher import Watcher
 from sequencer.settings.thresholds import Thresholds
 

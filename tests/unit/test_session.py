@@ -161,7 +161,7 @@ def test_a_server_is_checked_with_each_look_and_one_without_info_is_not() -> Non
         run(seq.refresh(ListedNet([info])._alone()))
 
     check(b"redis_version:7.0.0\r\nrole:master\r\n", seq := made()[2])
-    check(ServerNotUsable("it lacks a command (unknown command 'INFO')"), seq)
+    check(ServerNotUsable("command_unknown", server="s", error="unknown command 'INFO'"), seq)
     with pytest.raises(ServerNotUsable, match=r"is Redis 5\.0\.1; 7\.0 or later"):
         check(b"redis_version:5.0.1\r\n", seq)
     with pytest.raises(ServerNotUsable, match="NOPERM"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sequencer import Message
 from sequencer.consume.stop import Stop
-from sequencer.processes.worker.slow_handler import LONG_S, SlowHandlerMonitor
+from sequencer.processes.worker.control_thread import LONG_S, SlowHandlerMonitor
 
 
 def message(number: int) -> Message:

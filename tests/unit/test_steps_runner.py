@@ -10,9 +10,8 @@ from sequencer.calls.claim import LeasedGroup
 from sequencer.drain.effects import Control, Note, Run, Sleep
 from sequencer.drain.held import Held
 from sequencer.drain.inflight import InFlight
-from sequencer.drain.steps.actions import UNCONFIRMED, Lost, Returned, Unfinished
+from sequencer.drain.steps.actions import AGAIN, UNCONFIRMED, Lost, Returned, Unfinished
 from sequencer.drain.steps.declared import Function, Steps, new_step
-from sequencer.drain.steps.note import AGAIN, note
 from sequencer.drain.steps.runner import StepRunner
 from sequencer.errors import Outage, ServerUnavailable
 from sequencer.settings.options import QueueOptions
@@ -131,7 +130,7 @@ def test_what_replicas_say_of_a_note(code: int, is_repeat: bool, confirmed: int,
     message = Message("m", ("g",), 1.0, {}, {}, 1, 5, 0.0, "q", 9)
     held.take(0, [LeasedGroup("g", ("g",), "5", "", [message], ["m"], ["1"], "", "handle")], 0.0, 0.0)
     in_flight = InFlight(held, "q", "me", clock=lambda: 0.0, read=lambda calls, replies: replies)
-    exchange = note(Note(held.groups[0], Written(b"{}", 1, False), False, (2, 100)), held, in_flight, 0.0)
+    exchange = in_flight.note(Note(held.groups[0], Written(b"{}", 1, False), False, (2, 100)))
     assert next(exchange).wait == (2, 100)  # type: ignore[union-attr]  # it sends and waits
     with pytest.raises(StopIteration) as end:
         exchange.send(([code], is_repeat, confirmed))

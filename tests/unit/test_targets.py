@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sequencer.errors import ConfigurationError
-from sequencer.processes.alerts.targets.table import TYPES, read_target
+from sequencer.processes.alerts.targets import TYPES, read_target
 from sequencer.settings.tables import variables_in
 
 CANARY = "canary-7f3a"

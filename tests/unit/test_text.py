@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sequencer import Message
-from sequencer.processes.handlers.message_line import message_line
+from sequencer.processes.handlers.printing import message_line
 from sequencer.store.group import decode_group, encode_group
 from sequencer.texts.commands import command
 from sequencer.texts.words import json_line, many, named, of_limit, plain, quoted
@@ -37,13 +37,12 @@ def split_by_bash(lines: list[str]) -> list[list[str]]:
 
 
 @settings(max_examples=40)
-@given(st.lists(GROUPS, min_size=1, max_size=20), st.booleans())
-@example([["a b", "c"], ["-x"], ["it's"], ["\x1b[31m", "\u202eabc"], ["\\x41"]], False)
-def test_a_group_that_is_shown_is_taken_back(groups: list[list[str]], is_ascii: bool) -> None:
-    shown = [named(group, is_ascii=is_ascii) for group in groups]
+@given(st.lists(GROUPS, min_size=1, max_size=20))
+@example([["a b", "c"], ["-x"], ["it's"], ["\x1b[31m", "\u202eabc"], ["\\x41"]])
+def test_a_group_that_is_shown_is_taken_back(groups: list[list[str]]) -> None:
+    shown = [named(group) for group in groups]
     for line in shown:
         assert plain(line) == line, "nothing in it moves a terminal's cursor"
-        assert line.isascii() or not is_ascii
     found = split_by_bash(shown)
     assert [[word for word in words if word != "--"] for words in found] == [
         [part for part in group if part != "--"] for group in groups
@@ -72,22 +71,19 @@ def test_nothing_that_moves_text_about_is_left(text: str) -> None:
         assert not {unicodedata.bidirectional(one) for one in shown} & {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI"}
 
 
-@given(st.text(), st.booleans())
-def test_json_stays_the_same(text: str, is_ascii: bool) -> None:
-    line = json_line(json.dumps(text, ensure_ascii=False) + "\n", is_ascii=is_ascii)
+@given(st.text())
+def test_json_stays_the_same(text: str) -> None:
+    line = json_line(json.dumps(text, ensure_ascii=False) + "\n")
     assert line.count("\n") == 1
-    assert line.isascii() or not is_ascii
     whole = json.dumps(text, ensure_ascii=False) + "\n"
     assert json.loads(line) == json.loads(whole)
 
 
-@pytest.mark.parametrize("is_ascii", [False, True])
-def test_a_printed_message_moves_nothing_about(is_ascii: bool) -> None:
+def test_a_printed_message_moves_nothing_about() -> None:
     message = Message("é", ("\x85\u202e",), 1.0, "\u2028\x7f", {}, 1, 1, 0.0, "q", 1)
-    line = message_line(message, is_ascii=is_ascii).decode()
+    line = message_line(message).decode()
     assert (json.loads(line)["group"], json.loads(line)["body"]) == (["\x85\u202e"], "\u2028\x7f")
     assert plain(line[:-1]) == line[:-1]
-    assert line.isascii() == is_ascii
 
 
 ROOT = Path(__file__).parents[2]

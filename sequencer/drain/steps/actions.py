@@ -47,6 +47,8 @@ class PassFacts:
 
 UNCONFIRMED = 2
 """The start of a step is written, and fewer replicas than `wait_replicas` confirmed it in time."""
+AGAIN = -2
+"""A note is to be sent once more. What went in front of it was refused, or nobody knows what replicas have."""
 
 
 class CallStep(NamedTuple):

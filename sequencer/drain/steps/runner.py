@@ -26,6 +26,7 @@ from ..held_group import HeldGroup
 from ..outcome import Decision, Failed, OfSteps, decide, describe, failed_with, waits
 from . import rules, texts
 from .actions import (
+    AGAIN,
     UNCONFIRMED,
     Asked,
     CallStep,
@@ -40,7 +41,6 @@ from .actions import (
 )
 from .declared import InlineHandler, PassWatcher, Steps
 from .inline import InlinePass
-from .note import AGAIN
 from .passes import Pass
 
 NONE = Steps(kinds={"": {}})

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .notice import DeliveryFailed, Notice
-from .targets.table import Target
+from .targets import Target
 
 ATTEMPTS = 3
 BETWEEN_S = 1.0

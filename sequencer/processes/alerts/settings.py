@@ -11,7 +11,7 @@ from ...errors import ConfigurationError, SequencerError
 from ...settings.option import FLAG, declared, fields_of, names, option, read_options, read_table, seconds
 from ...settings.thresholds import FILE, Thresholds
 from ...values.checks import nearest
-from .targets.table import Target, read_target
+from .targets import Target, read_target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

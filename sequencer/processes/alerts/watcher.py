@@ -27,12 +27,11 @@ from ...texts.events import Event, event
 from ...texts.words import error_text
 from ...values.views import QueueSnapshot
 from ..signals import stop_signals_in_use
-from .notice import Notice
-from .notices import Origin, notice_of
+from .notice import Notice, Origin, notice_of
 from .sender import ALL_ATTEMPTS_S, Sender
 from .server_away import HOLD_S, ServerAway
 from .settings import QueueAlerts
-from .targets.table import Target
+from .targets import Target
 
 if TYPE_CHECKING:
     from ..master.plan import RunPlan

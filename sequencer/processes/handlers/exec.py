@@ -14,7 +14,6 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
-from typing import NamedTuple
 
 from ...consume.interruption import interrupts_allowed, interrupts_masked
 from ...consume.stop import Report, Stop, ignore
@@ -28,8 +27,8 @@ from ...errors import (
 from ...store.failure import TRACEBACK_BYTES
 from ...values.message import Message
 from ..signals import STOP_SIGNALS, ending_text
-from .message_line import message_line
 from .pipes import CommandPipes, StderrRelay, signal_fd
+from .printing import message_line
 
 SHELL = "/bin/sh"
 REDIS_VARIABLE = "SEQUENCER_REDIS"
@@ -67,18 +66,6 @@ def check_command(command: str) -> None:
         raise HandlerNotFound(f"there is no command {found[2]!r}, the first word of {command!r}")
 
 
-class _End(NamedTuple):
-    """How a command ended."""
-
-    status: int
-    """As Popen has it."""
-    said: bytes
-    """The end of what it said on standard error."""
-    at: float
-    by: str
-    """Our signal, where its time was over; or ""."""
-
-
 class ExecHandler:
     """Runs a shell command for each message, its JSON line on standard input; a non-zero exit status is a failure.
 
@@ -111,24 +98,26 @@ class ExecHandler:
         self._is_first = True
 
     def __call__(self, message: Message) -> None:
-        end = self._run(message_line(message))
+        status, said, ended_at, by = self._run(message_line(message))
         is_first, self._is_first = self._is_first, False
-        status, ended_at = end.status, end.at
-        tail = end.said.strip()[-TRACEBACK_BYTES // 2 :].decode("utf-8", "replace").lstrip()
-        said = f": {tail}" if tail else ""
-        if end.by:
+        tail = said.strip()[-TRACEBACK_BYTES // 2 :].decode("utf-8", "replace").lstrip()
+        why = f": {tail}" if tail else ""
+        if by:
             limit = f"{self._timeout_s:g} s (handler_timeout)"
-            raise HandlerTimeout(f"{self._command!r} ran longer than {limit}, and {end.by} ended it{said}")
+            raise HandlerTimeout(f"{self._command!r} ran longer than {limit}, and {by} ended it{why}")
         if not status:
             return
-        text = f"{self._command!r} ended with {ending_text(status)}{said}"
+        text = f"{self._command!r} ended with {ending_text(status)}{why}"
         if is_first and status in NOT_RUN:
             raise CommandNotFound(f"{text}; is the command right?")
         if self._is_caused_by_stop(status, ended_at):
             raise CommandStopped(f"{text}; the consumer was stopped as well, so this is no failure of the message")
         raise CommandFailed(text)
 
-    def _run(self, line: bytes) -> _End:
+    def _run(self, line: bytes) -> tuple[int, bytes, float, str]:
+        """How the command ended, as Popen has it; the end of what it said on standard error; when; and by which signal
+        of ours, where its time was over.
+        """
         with interrupts_masked(), signal_fd() as wakeup_fd:
             try:
                 pipe = subprocess.PIPE
@@ -147,7 +136,7 @@ class ExecHandler:
                     pipes.finish()
             finally:
                 self._report({"event": "command", "pgid": None})
-            return _End(process.returncode, pipes.stderr_tail, ended_at, by)
+            return process.returncode, pipes.stderr_tail, ended_at, by
 
     def _wait_or_end(self, process: subprocess.Popen[bytes], pipes: CommandPipes) -> str:
         """Wait for the command's end, and bring it about when its time is over: by which signal, or ""."""

@@ -9,13 +9,35 @@ from __future__ import annotations
 import os
 import select
 import stat
-import sys
 from contextlib import suppress
+from typing import Any
+
+import orjson
 
 from ...errors import StopConsuming
+from ...texts.words import json_line
 from ...values.message import Message
-from ..logs import encoding_of
-from .message_line import message_line
+
+
+def message_line(message: Message) -> bytes:
+    """The message as one JSON line: queue group id score attempt token appended_at body, and headers if it has any.
+
+    Control characters are escaped, also those that JSON lets through.
+    """
+    fields: dict[str, Any] = {
+        "queue": message.queue,
+        "group": message.group,
+        "id": message.id,
+        "score": message.score,
+        "attempt": message.attempt,
+        "token": message.token,
+        "appended_at": message.appended_at,
+        "body": message.body,
+    }
+    if message.headers:
+        fields["headers"] = message.headers
+    line = orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+    return line if line.isascii() and b"\x7f" not in line else json_line(line.decode()).encode()
 
 
 class OutputClosed(StopConsuming):
@@ -33,14 +55,13 @@ class Printer:
 
     def __init__(self, output_fd: int = 1, *, is_alone: bool = True, after_torn: bool = False) -> None:
         self._output_fd, self._is_after_torn = output_fd, after_torn
-        self._is_ascii = encoding_of(sys.stdout) != "utf-8"
         self._longest: int | None = None
         with suppress(OSError):  # what is wrong with it shows at the first line
             if not is_alone and stat.S_ISFIFO(os.fstat(output_fd).st_mode):
                 self._longest = select.PIPE_BUF
 
     def __call__(self, message: Message) -> None:
-        line = message_line(message, is_ascii=self._is_ascii)
+        line = message_line(message)
         if self._longest is not None and len(line) > self._longest:
             raise OutputFailed(f"a line of {len(line):,} bytes would mix with others on this pipe: print with -n 1")
         rest = memoryview(b"\n" + line if self._is_after_torn else line)

@@ -199,14 +199,12 @@ def main() -> int:
 
 
 def _examined(config: WorkerConfig, check: str | None) -> Examined:
-    handles = config.handles
     problems, server, waits = list[str](), None, False
     try:
         if config.exec:
             check_command(config.exec)
         if config.app:
             app = load_app(config.app)
-            handles = _in_words(app.handler)
             client, _ = prepare(config)
             server = None if app.sequencer is None else client.endpoint.name
             waits = isinstance(app.handler, Steps | InlineHandler) and client.options.wait is not None
@@ -217,16 +215,7 @@ def _examined(config: WorkerConfig, check: str | None) -> Examined:
             _check_function(check)
     except SequencerError as error:
         problems.append(f"check: {str(error).removeprefix('app ')}")
-    return Examined(config.queue, handles, problems, server=server, waits=waits)
-
-
-def _in_words(handler: Any) -> str:
-    if isinstance(handler, Steps):
-        names = {kind: ", ".join(step.name for step in handler.ordered(kind)) for kind in handler.kinds}
-        return "steps" + ";".join(f"{f' of {kind}' if kind else ''}: {some}" for kind, some in names.items())
-    if isinstance(handler, InlineHandler):
-        return f"{_in_words(handler.function)}, which runs steps"
-    return f"{handler.__module__}:{getattr(handler, '__qualname__', '?')}"
+    return Examined(config.queue, config.handles, problems, server=server, waits=waits)
 
 
 def _check_function(spec: str) -> Callable[[Any], Any]:

@@ -14,7 +14,7 @@ import os
 import random
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...texts.words import many
 from ...values.views import QueueSnapshot
@@ -28,21 +28,11 @@ from .application import CheckProcess
 from .plan import PoolPlan
 from .scaling import Load, PoolSnapshot, Scaler
 
+if TYPE_CHECKING:
+    from .master import Master
+
 AGE_SPREAD = 0.1
 """A consumer's `max_age` is shorter by up to this part, so that not all of them go at once."""
-
-
-class Host(Protocol):
-    """What all pools of a host share."""
-
-    def room(self) -> int:
-        """How many processes may be started."""
-
-    def spare_room(self) -> int:
-        """How many a pool may have above its `n`; below 0: there are too many."""
-
-    def may_exchange(self) -> bool:
-        """Whether a pool may start a consumer in place of another now."""
 
 
 @dataclass(slots=True)
@@ -51,9 +41,9 @@ class Replacement:
 
     plan: PoolPlan
     olds: list[tuple[Worker, ConsumerProcess]]
-    """Consumers of the old plan that are still to be replaced, each with its place."""
+    """Consumers of the old plan that are still to be replaced, each with its worker."""
     successor: Worker | None = None
-    """The place of the new consumer that is not connected yet."""
+    """The worker of the new consumer that is not connected yet."""
     is_adopted: bool = False
     """Whether a new consumer has shown that the new plan works."""
 
@@ -69,7 +59,7 @@ class KeptPool(Pool):
     def __init__(
         self,
         plan: PoolPlan,
-        host: Host,
+        host: Master,
         *,
         policy: RestartPolicy | None = None,
     ) -> None:
@@ -140,7 +130,7 @@ class KeptPool(Pool):
 
     @property
     def running(self) -> list[tuple[Worker, ConsumerProcess]]:
-        """The consumers that run, each with its place."""
+        """The consumers that run, each with its worker."""
         return self._workers.running
 
     @property
@@ -249,8 +239,8 @@ class KeptPool(Pool):
         now = time.monotonic()
         if self._down_since is None:
             self._down_since = now
-            deaths, why = worker.startup_deaths, worker.why
-            self.emit("pool down", deaths=deaths, why=why, retry_in_s=STANDING_RETRY_S)
+            deaths, is_final = worker.startup_deaths, worker.is_final
+            self.emit("pool down", deaths=deaths, is_final=is_final, retry_in_s=STANDING_RETRY_S)
         for other in self._workers.empty:
             other.start_at = math.inf
         worker.start_at = now + STANDING_RETRY_S
@@ -266,7 +256,7 @@ class KeptPool(Pool):
         return process.is_connected and not self._workers.policy.is_startup_death(lived_s, has_begun=process.has_begun)
 
     def _try_all(self) -> None:
-        """Each empty place gets a consumer now."""
+        """Each empty worker gets a consumer now."""
         for worker in self._workers.empty:
             worker.free()
 
@@ -325,7 +315,7 @@ class KeptPool(Pool):
 
     @property
     def _trial(self) -> Worker | None:
-        """The place of the first new consumer, while it is not connected."""
+        """The worker of the first new consumer, while it is not connected."""
         found = self._replacement
         return None if found is None or found.is_adopted else found.successor
 

@@ -72,15 +72,19 @@ class Master(PoolLoop[KeptPool]):
         return KeptPool(plan, self, policy=self._policy)
 
     def room(self) -> int:
+        """How many processes may be started."""
         return self.plan.max_processes - self.count
 
     def spare_room(self) -> int:
-        """Each queue has room for its `n`, and for one consumer at least, whatever the others have."""
+        """How many a pool may have above its `n`; below 0: there are too many. Each queue has room for its `n`, and for
+        one consumer at least, whatever the others have.
+        """
         staying = {pool: pool.size - pool.is_exchanging for pool in self.pools}
         taken = sum(count if pool.stage else max(count, pool.plan.n, 1) for pool, count in staying.items())
         return self.plan.max_processes - taken
 
     def may_exchange(self) -> bool:
+        """Whether a pool may start a consumer in place of another now."""
         return self.room() > 0 or not any(pool.is_exchanging for pool in self.pools)
 
     def _status_socket(self) -> StatusSocket | None:

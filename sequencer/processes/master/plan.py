@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...settings.options import PoolOptions, RunOptions
 from ..alerts.settings import QueueAlerts
-from ..alerts.targets.table import Target
+from ..alerts.targets import Target
 from ..worker.config import WorkerConfig
 
 

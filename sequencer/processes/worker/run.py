@@ -42,9 +42,8 @@ from ..handlers.exec import REDIS_VARIABLE
 from ..handlers.printing import OutputClosed, OutputFailed
 from ..signals import STOP_SIGNALS, stop_signals_in_use
 from .config import WorkerConfig, prepare
-from .control_thread import ControlThread
+from .control_thread import ControlThread, SlowHandlerMonitor
 from .in_progress import mapped
-from .slow_handler import SlowHandlerMonitor
 
 DRAINED, CRASHED, WRONG_USE, SERVER, RECYCLED, STOPPED, OUTPUT_CLOSED, OUTPUT_FAILED = 0, 1, 2, 3, 64, 65, 66, 67
 """How a consumer says that it ended."""

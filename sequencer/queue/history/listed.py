@@ -61,7 +61,7 @@ def history(
     if outcome is not None:
         check_choice("outcome", outcome, OUTCOMES)
     if kind is not None and not isinstance(kind, str):
-        raise ConfigurationError(f"kind={shown(kind)} must be text")
+        raise ConfigurationError("kind_invalid", value=shown(kind))
     span = _checked("since", since), _checked("until", until)
     key = None if group is None else encode_group(group)
     return _history(session, key, span, outcome, kind, MAX_LIMIT if limit is None else limit)
@@ -143,7 +143,7 @@ def _checked(name: str, when: When | None) -> float | datetime | None:
     if not isinstance(when, datetime):
         return None if when is None else seconds_of(name, when)
     if when.tzinfo is None:
-        raise ConfigurationError(f"{name}={shown(when)} has no time zone; give an aware datetime")
+        raise ConfigurationError("time_zone_missing", name=name, value=shown(when))
     return when
 
 

@@ -53,5 +53,5 @@ async def remove_from_index(alone: Alone, options: QueueOptions) -> None:
 
 def index_error(error: SequencerError, namespace: str) -> SequencerError:
     """Where the index is of another type, the error that says so and what fixes it; else the same."""
-    is_foreign = isinstance(error, DataError) and "WRONGTYPE" in str(error)
+    is_foreign = error.code == "wrong_type"
     return DataError(foreign_index(index_key(namespace), namespace)) if is_foreign else error

@@ -13,7 +13,6 @@ from sequencer.client import Sequencer
 from sequencer.doctor.diagnose import diagnose, is_healthy
 from sequencer.doctor.rights import ROLES as ALL_ROLES
 from sequencer.doctor.rights import WISHED, acl_rules
-from sequencer.doctor.server import parse_info
 from sequencer.errors import Park, ServerError, ServerNotUsable, SetAside
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -44,9 +43,6 @@ class Users:
     def __init__(self, own: OwnServer) -> None:
         self.own = own
         self.admin = Link(Endpoint.from_url(own.url()))
-        info = parse_info(self.admin.command("INFO", "server").decode("utf-8", "replace"))
-        self.may_only_read = int(info["redis_version"].split(".")[0]) >= 7
-        """Whether the server knows patterns for reading only, %R~."""
 
     def make(self, name: str, rules: list[str]) -> str:
         """The URL of a user with exactly these rights."""
@@ -92,8 +88,6 @@ def prove_rights(roles: tuple[str, ...] = ROLES) -> PastAttempt:
             for role in roles:
                 _prove_job(users, role, tried)
                 for right, rules in lacking_one(role):
-                    if rules[0].startswith("%") and not users.may_only_read:
-                        continue
                     tried.rights += 1
                     _prove_lack(users, role, right, users.make(f"no{tried.rights}", rules), tried)
         finally:
