@@ -96,7 +96,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         is_ours = record.name.split(".")[0] == "sequencer"
         name = "sequencer" if is_ours else record.name
-        said = plain(_message(record)) if is_ours else _lines(_message(record))
+        said = plain(record.getMessage()) if is_ours else _lines(record.getMessage())
         line = f"{self.formatTime(record)} {record.levelname} {plain(name)}[{record.process}] {said}"
         trace = _trace(self, record)
         return f"{line}\n{_lines(trace)}" if trace else line
@@ -115,7 +115,7 @@ class JsonFormatter(logging.Formatter):
         }
         line |= {name: fields[name] for name in ("event", "queue") if name in fields}
         line |= {name: value for name, value in fields.items() if name not in _OF_RECORD and name not in _OWN}
-        line["message"] = _message(record)
+        line["message"] = record.getMessage()
         if trace := _trace(self, record):
             line["traceback"] = trace
         return json_line(_json(line))
@@ -123,31 +123,13 @@ class JsonFormatter(logging.Formatter):
 
 def _json(line: dict[str, Any]) -> str:
     try:
-        return orjson.dumps(line).decode()
-    except (TypeError, ValueError, RecursionError):
-        return json.dumps({str(name): _plain_value(value) for name, value in line.items()})
-
-
-def _plain_value(value: Any) -> Any:
-    """The value, or a text for what JSON has no word for."""
-    try:
-        return json.loads(orjson.dumps(value, default=shown))
-    except (TypeError, ValueError, RecursionError):
-        return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else shown(value)
-
-
-def _message(record: logging.LogRecord) -> str:
-    try:
-        return record.getMessage()
-    except Exception:  # its arguments don't fit: a mistake of who wrote that line
-        return f"{shown(record.msg)} (its arguments do not fit)"
+        return orjson.dumps(line, default=shown, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:  # a large integer, halves of a pair, odd keys
+        return json.dumps(line, default=shown, skipkeys=True)
 
 
 def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
-    try:
-        trace = formatter.formatException(record.exc_info) if record.exc_info and record.exc_info[1] else ""
-    except Exception as broken:
-        trace = f"the traceback could not be read: {type(broken).__name__}"
+    trace = formatter.formatException(record.exc_info) if record.exc_info and record.exc_info[1] else ""
     stack = formatter.formatStack(record.stack_info) if record.stack_info else ""
     return "\n".join(_cut(part) for part in (trace, stack) if part)
 

@@ -199,10 +199,8 @@ def _message_failed(fields: Fields) -> str:
 
 def _missing(fields: Fields) -> str:
     first, last = fields["first_missing"], fields["last_missing"]
-    which = (
-        "a number is" if first is None else f"number {first} is" if first == last else f"numbers {first} to {last} are"
-    )
-    return f"{_facts(fields)}: {which} missing before {fields['number']}"
+    which = f"number {first} is" if first == last else f"numbers {first} to {last} are"
+    return f"{_facts(fields)}: {'a number is' if first is None else which} missing before {fields['number']}"
 
 
 def _group_parked(fields: Fields) -> str:
@@ -367,7 +365,7 @@ COMMANDS: Mapping[str, str] = {
     "fix": "repairs it",
     "done": "says that the step took effect",
     "again": "runs the step again, where nothing happened",
-    "probe": "attempts at once whether the outage is over",
+    "probe": "probes at once whether the outage is over",
     "kill": "ends the consumer, on its own host",
     "append": "appends a first message",
     "delete": "deletes the queue",

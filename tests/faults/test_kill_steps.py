@@ -17,8 +17,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.nightly]
     ("variant", "control", "point", "said"),
     [
         ("automatic", "note dropped", "step:b:after", "x1 ran ['a', 'b', 'a', 'b', 'c', 'd', 'e']"),
-        ("automatic", "note not waited for", "step:b:after", "x1 ran ['a', 'b', 'a', 'b', 'c', 'd', 'e']"),
-        ("once", "start noted after the call", "step:b:after", "x1/b took effect 2 times"),
         ("once", "once handled as automatic", "step:b:after", "x1/b took effect 2 times"),
     ],
 )

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 OWN = ("SEQUENCER_REDIS", "SEQUENCER_NAMESPACE", MARK)
 """What the environment of a test's commands has besides."""
 PATIENCE_S = 30.0
-"""No command writes it."""
 ODD = ["a b", "it's", "\u202ex\x85"]
 """Parts of a group, each of which would be another in a careless command line."""
 FEW = ["peek", "info", "append jobs", "doctor", "--help", "consume jobs --until-empty --exec true --json"]

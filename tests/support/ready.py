@@ -58,19 +58,16 @@ class Ready:
 
 
 @contextmanager
-def ready(
-    directory: Path, environment: Mapping[str, str], *, descriptors: tuple[int, ...] = (), terminal: int | None = None
-) -> Iterator[Ready]:
-    """Begin with these descriptors, or on a terminal; ended at the end."""
+def ready(directory: Path, environment: Mapping[str, str], *, descriptors: tuple[int, ...] = ()) -> Iterator[Ready]:
+    """Begin with these descriptors; ended at the end."""
     answers, told = os.pipe()
-    stream = subprocess.DEVNULL if terminal is None else terminal
     with subprocess.Popen(
         [sys.executable, "-P", "-c", SOURCE, str(told)],
         cwd=directory,
         env=environment,
         stdin=subprocess.PIPE,
-        stdout=stream,
-        stderr=stream,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
         pass_fds=(told, *descriptors),
         text=True,
     ) as process:

