@@ -206,22 +206,15 @@ class Reports:
             os.close(fd)
 
 
-class Awaited:
-    """Processes for whose end other threads wait: `reap_orphans` leaves their exit status to them.
-
-    Who starts one holds `lock` until its number is in `pids`; meanwhile nothing is reaped.
-    """
-
-    def __init__(self) -> None:
-        self.lock, self.pids = threading.Lock(), set[int]()
-
-
-AWAITED = Awaited()
+AWAITED, AWAITED_LOCK = set[int](), threading.Lock()
+"""Processes for whose end other threads wait: `reap_orphans` leaves their exit status to them. Who starts one holds the
+lock until its number is here; meanwhile nothing is reaped.
+"""
 
 
 def reap_orphans(own: Collection[int]) -> None:
     """As process 1 of a container we inherit the orphans of others: reap those that have ended."""
-    if not AWAITED.lock.acquire(blocking=False):
+    if not AWAITED_LOCK.acquire(blocking=False):
         return
     try:
         for _ in range(1000):
@@ -229,9 +222,9 @@ def reap_orphans(own: Collection[int]) -> None:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
-            if found is None or found.si_pid in own or found.si_pid in AWAITED.pids:
+            if found is None or found.si_pid in own or found.si_pid in AWAITED:
                 return
             with suppress(ChildProcessError):
                 os.waitpid(found.si_pid, os.WNOHANG)
     finally:
-        AWAITED.lock.release()
+        AWAITED_LOCK.release()

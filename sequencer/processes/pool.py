@@ -160,7 +160,7 @@ class Pool:
             self.totals.started += 1
 
     def _start(self, _worker: Worker) -> ConsumerProcess:
-        """The next consumer of a place. Raises OSError."""
+        """Its next consumer. Raises OSError."""
         has_torn, self._has_torn = self._has_torn, False
         return ConsumerProcess(replace(self._config, after_torn=has_torn), self.WORKER)
 
@@ -295,7 +295,7 @@ class Pool:
             self._give_up(worker)
 
     def _give_up(self, worker: Worker) -> None:
-        """In no place a consumer gets to work."""
+        """No consumer gets to work."""
         self.emit("service gave up", deaths=worker.startup_deaths, is_final=worker.is_final)
         worker.is_done = True
         self._stop_all(GAVE_UP)

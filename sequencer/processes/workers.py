@@ -1,4 +1,4 @@
-"""The places of a service: each holds one consumer at a time. When an empty place gets its next one is decided here.
+"""The workers of a service: each holds one consumer process at a time. When an empty one gets its next is decided here.
 
 Pure: the time and the random number are passed in.
 """
@@ -12,7 +12,7 @@ from ..settings.backoff import Backoff
 from .consumer_process import ConsumerProcess
 
 STANDING_RETRY_S = 60.0
-"""How often a place that stands is retried while others work."""
+"""How often a worker is tried in which no consumer gets to work."""
 
 
 RESTART = Backoff(base_s=0.2, cap_s=5.0)
@@ -23,8 +23,8 @@ class RestartPolicy:
     """When the supervisor replaces a consumer that died, and when it gives up.
 
     A death is one at startup if its app was not imported, or no handler had begun and the consumer had lived for less
-    than `startup_s`: what it needs is missing, and a restart does not help. After `limit` of them in a row its place
-    is tried seldom; when that is so of all places, the service gives up. Any other death is of a message or of this
+    than `startup_s`: what it needs is missing, and a restart does not help. After `limit` of them in a row its worker
+    is tried seldom; when that is so of all workers, the service gives up. Any other death is of a message or of this
     machine, and its consumer is replaced, for ever: the message at which consumers die is parked in the end. A rule
     that counts those too would end the service before that, since a message at which a consumer died waits for a
     lease, and fresh ones come before it.
@@ -33,7 +33,7 @@ class RestartPolicy:
     limit: int = 5
     startup_s: float = 60.0
     fast_s: float = 5.0
-    """Who dies sooner makes the next one in its place start later."""
+    """Who dies sooner makes the next one start later."""
     backoff: Backoff = RESTART
 
     def is_startup_death(self, lived_s: float, *, has_begun: bool, is_loaded: bool = True) -> bool:
@@ -42,18 +42,18 @@ class RestartPolicy:
 
 @dataclass(slots=True)
 class Worker:
-    """The place of one consumer process, and the process in it."""
+    """Keeps one consumer process, and replaces it."""
 
     process: ConsumerProcess | None = None
     start_at: float = 0.0
-    """When to start the next one; only while there is no process and the place is not done."""
+    """When to start the next one; only while there is no process and it is not done."""
     is_done: bool = False
     is_leaving: bool = False
     """Whether its consumer was told to stop, and no other follows."""
     fast_deaths: int = 0
-    """Deaths in a row in this place, each soon after its start: the delay of the next start follows them."""
+    """Deaths in a row, each soon after its start: the delay of the next start follows them."""
     startup_deaths: int = 0
-    """Deaths in a row in this place, each before any handler began: for giving up."""
+    """Deaths in a row, each before any handler began: for giving up."""
     is_final: bool = False
     """Whether its last consumer ended with what no other could better."""
 
@@ -65,7 +65,7 @@ class Worker:
 
 
 class Workers:
-    """All places of a service."""
+    """All workers of a service."""
 
     def __init__(self, count: int, policy: RestartPolicy) -> None:
         self.policy, self._workers = policy, [Worker() for _ in range(count)]
@@ -77,31 +77,31 @@ class Workers:
         return len(self._workers)
 
     def add(self) -> Worker:
-        """One more place; its first consumer starts at once."""
+        """One more; its first consumer starts at once."""
         self._workers.append(Worker())
         return self._workers[-1]
 
     def remove_done(self) -> None:
-        """Forget the places that get no other consumer."""
+        """Forget those that get no other consumer."""
         self._workers = [worker for worker in self._workers if not worker.is_done]
 
     @property
     def running(self) -> list[tuple[Worker, ConsumerProcess]]:
-        """The consumers that run, each with its place."""
+        """The consumers that run, each with its worker."""
         return [(worker, worker.process) for worker in self._workers if worker.process is not None]
 
     @property
     def are_done(self) -> bool:
-        """Whether no place gets another consumer."""
+        """Whether none gets another consumer."""
         return all(worker.is_done for worker in self._workers)
 
     @property
     def empty(self) -> list[Worker]:
-        """The places that wait for their next consumer."""
+        """Those that wait for their next consumer."""
         return [worker for worker in self._workers if worker.process is None and not worker.is_done]
 
     def due(self, now: float) -> list[Worker]:
-        """The places whose next consumer is to start now."""
+        """Those whose next consumer is to start now."""
         return [worker for worker in self.empty if worker.start_at <= now]
 
     def start_later(self, worker: Worker, lived_s: float, now: float, random: float) -> float:
@@ -125,7 +125,7 @@ class Workers:
     def can_go_on(
         self, worker: Worker, lived_s: float, *, has_begun: bool, is_loaded: bool = True, is_final: bool = False
     ) -> bool:
-        """Count the death of this place's consumer; whether a consumer of any place may still get to work.
+        """Count the death of its consumer; whether any consumer may still get to work.
 
         `has_begun`: whether its first handler began; `is_loaded`: whether its app was imported; `is_final`: it ended
         with what no other consumer could better.

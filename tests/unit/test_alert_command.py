@@ -12,7 +12,7 @@ import pytest
 
 from sequencer.processes.alerts.notice import DeliveryFailed
 from sequencer.processes.alerts.targets import Command, words_of
-from sequencer.processes.consumer_process import AWAITED, reap_orphans
+from sequencer.processes.consumer_process import AWAITED_LOCK, reap_orphans
 from sequencer.testing import wait_until
 
 from ..support.notices import NOTICE, notice
@@ -105,7 +105,7 @@ def test_process_1_of_a_container_does_not_take_its_exit_status(
 
 
 def test_nothing_is_reaped_while_one_is_being_started() -> None:
-    with AWAITED.lock, subprocess.Popen(["sh", "-c", "exit 3"]) as process:
+    with AWAITED_LOCK, subprocess.Popen(["sh", "-c", "exit 3"]) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         reap_orphans([])
     assert process.returncode == 3

@@ -17,7 +17,7 @@ from sequencer import Message
 from sequencer.errors import CommandFailed
 from sequencer.processes.handlers import pipes
 from sequencer.processes.handlers.exec import ExecHandler
-from sequencer.processes.handlers.message_line import message_line
+from sequencer.processes.handlers.printing import message_line
 
 NO_MORE = not hasattr(signal, "SIGRTMIN")
 PATIENCE_S = 30.0

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from sequencer import Message
-from sequencer.processes.handlers.message_line import message_line
-from sequencer.processes.handlers.printing import OutputClosed, OutputFailed, Printer
+from sequencer.processes.handlers.printing import OutputClosed, OutputFailed, Printer, message_line
 
 MESSAGE = Message("a-1", ("a",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
 LINE, LARGE = message_line(MESSAGE), MESSAGE._replace(body={"text": "x" * 2**20})

@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sequencer import Message
-from sequencer.processes.handlers.message_line import message_line
+from sequencer.processes.handlers.printing import message_line
 from sequencer.store.group import decode_group, encode_group
 from sequencer.texts.commands import command
 from sequencer.texts.words import json_line, many, named, of_limit, plain, quoted

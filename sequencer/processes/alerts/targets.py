@@ -34,7 +34,7 @@ from ...settings.option import declared, fields_of, option, read_table, seconds,
 from ...settings.tables import SECRET, value_of
 from ...values.checks import check_name, nearest
 from ...values.version import VERSION
-from ..consumer_process import AWAITED
+from ..consumer_process import AWAITED, AWAITED_LOCK
 from ..handlers.exec import REDIS_VARIABLE
 from ..signals import ending_text
 from .notice import TEXT_BYTES, DeliveryFailed, Notice
@@ -94,9 +94,9 @@ class Command:
     def send(self, notice: Notice) -> None:
         """Raises DeliveryFailed. When its time is over, it is killed with its process group."""
         try:
-            with AWAITED.lock:
+            with AWAITED_LOCK:
                 process = self._start(notice)
-                AWAITED.pids.add(process.pid)
+                AWAITED.add(process.pid)
         except OSError as error:
             raise DeliveryFailed(f"its command can't be run: {error.strerror}") from None
         try:
@@ -110,7 +110,7 @@ class Command:
         except subprocess.TimeoutExpired:
             raise DeliveryFailed(f"its command was killed, since it ran for {self.timeout_s:g} s") from None
         finally:
-            AWAITED.pids.discard(process.pid)
+            AWAITED.discard(process.pid)
         if process.returncode:
             raise DeliveryFailed(f"its command ended with {ending_text(process.returncode)}")
 

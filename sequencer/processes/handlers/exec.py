@@ -27,8 +27,8 @@ from ...errors import (
 from ...store.failure import TRACEBACK_BYTES
 from ...values.message import Message
 from ..signals import STOP_SIGNALS, ending_text
-from .message_line import message_line
 from .pipes import CommandPipes, StderrRelay, signal_fd
+from .printing import message_line
 
 SHELL = "/bin/sh"
 REDIS_VARIABLE = "SEQUENCER_REDIS"

@@ -41,9 +41,9 @@ class Replacement:
 
     plan: PoolPlan
     olds: list[tuple[Worker, ConsumerProcess]]
-    """Consumers of the old plan that are still to be replaced, each with its place."""
+    """Consumers of the old plan that are still to be replaced, each with its worker."""
     successor: Worker | None = None
-    """The place of the new consumer that is not connected yet."""
+    """The worker of the new consumer that is not connected yet."""
     is_adopted: bool = False
     """Whether a new consumer has shown that the new plan works."""
 
@@ -130,7 +130,7 @@ class KeptPool(Pool):
 
     @property
     def running(self) -> list[tuple[Worker, ConsumerProcess]]:
-        """The consumers that run, each with its place."""
+        """The consumers that run, each with its worker."""
         return self._workers.running
 
     @property
@@ -256,7 +256,7 @@ class KeptPool(Pool):
         return process.is_connected and not self._workers.policy.is_startup_death(lived_s, has_begun=process.has_begun)
 
     def _try_all(self) -> None:
-        """Each empty place gets a consumer now."""
+        """Each empty worker gets a consumer now."""
         for worker in self._workers.empty:
             worker.free()
 
@@ -315,7 +315,7 @@ class KeptPool(Pool):
 
     @property
     def _trial(self) -> Worker | None:
-        """The place of the first new consumer, while it is not connected."""
+        """The worker of the first new consumer, while it is not connected."""
         found = self._replacement
         return None if found is None or found.is_adopted else found.successor
 
