@@ -324,8 +324,8 @@ class TooLate(Exception):
 
 
 class StepUnknown(Exception):
-    """A `once` step began, or failed, and nobody knows whether it took effect: an operator says so. `steps`: their names;
-    `question`: what is known; `done` and `again`: the commands that answer.
+    """A `once` step began, or failed, and nobody knows whether it took effect: an operator says so. `steps`: their
+    names; `question`: what is known; `done` and `again`: the commands that answer.
     """
 
     def __init__(self, question: str, steps: tuple[str, ...] = (), done: str = "", again: str = "") -> None:
