@@ -55,19 +55,11 @@ class Sequencer(Registered):
     """One queue: `append` messages of many groups, `consume` each group in order.
 
     `redis` is a URL (`redis:// rediss:// unix:// valkey://`), a redis-py client, or None: then `SEQUENCER_REDIS`, else
-    the embedded server, which is started when it is first needed. Nothing connects before that. May be shared by
-    threads, and survives a fork. Raises ConfigurationError for a wrong option; see QueueOptions for each of them.
+    the embedded server. Nothing connects before the first use. Threads may share it, and it survives a fork. Raises
+    ConfigurationError for a wrong option; docs/configuration.md lists them all.
 
-    `group_by`, `id_by`, `score_by` name fields of a body, `order.id` a field of a field. The queue remembers them from
-    its first use on: who names none takes them, and another value is a ConfigurationError.
-
-    `dedup_window` to `dead_cap` are the queue's policy and kept in the server: whoever names one sets it for all
-    producers and consumers when it connects, and who names none takes what is there (see Policy).
-
-    `wait_replicas`: an append returns when so many replicas have it too (WAIT, in the same round trip), and raises
-    NotReplicated when they did not say so within `wait_timeout` seconds. It narrows what a failover may lose, and does
-    not rule it out. An append on a pipeline waits for nothing: its caller may. The start of a `once` step waits too;
-    where they did not say so, the step is not called, and what it is for is retried as after an Outage.
+    The queue remembers `group_by`, `id_by` and `score_by` from its first use, and its policy (`dedup_window` to
+    `dead_cap`) until another client names another one: who names none takes what is there.
     """
 
     @shows(QueueSettings, QueueOptions, Policy)
@@ -144,31 +136,21 @@ class Sequencer(Registered):
     ) -> Receipt:
         """Add one message to its group and return its id, stamp, and whether it was there already.
 
-        `group`, `id` and `score` come out of the body where they are not given, and `group_by`, `id_by`, `score_by` are
-        set or remembered. A score is a number, an aware datetime, or ISO 8601 text; without one the server's time of
-        arrival, in seconds, is the score. Without an id one is made before the first attempt, so that a repeat after a
-        lost
-        connection adds nothing. The same id with the same content (as JSON bytes), while it is pending, is a duplicate,
-        with other content IdConflict is raised; after it was handled it is a duplicate for the queue's `dedup_window`,
-        whatever it holds.
+        `group`, `id`, `score`: where they are not given, the fields of the body that `group_by`, `id_by` and `score_by`
+        name. A score is a number, an aware datetime or ISO 8601 text; without one it is the server's time of arrival,
+        in seconds. An id is made before the first attempt, so that a repeat after a lost connection adds nothing. The
+        same id is a duplicate for the queue's `dedup_window`; while the message is pending, other content is an
+        IdConflict.
+        `delay` from now, or `at` (seconds since 1970, or an aware datetime), by the server's clock: the message is not
+        handled before, and that time is its score unless `score` is given.
+        `replace`: take the place of the message that is pending under the id. `done`: steps that are already done, each
+        with its result. `backlog`: the receipt tells how many messages the group has then.
+        `pipeline`: a redis-py pipeline of the same server, by whose `execute()` the append is sent; a refusal is an
+        error reply there (`IDCONFLICT`, `EFFECTS`, `LATE`; `GENERATION`: append again with the same id), and the
+        receipt has no stamp and no backlog.
 
-        `delay` in seconds from now, or `at` (seconds since 1970, or an aware datetime), by the server's clock: the
-        message is not handled before, and that time, in the unit of the queue's scores, is its score unless one is
-        given here: `score_by` is ignored. `replace=True` takes the place of the message that is pending under the
-        id, if any: it sets a timer again.
-        `done`: steps that are already done, for example by the system that the message comes from, each with its
-        result: they do not run, and later steps get these results. A repeat does not compare them.
-        `backlog=True`: the receipt tells how many messages the group has then, also for a duplicate.
-
-        `pipeline`: a redis-py pipeline of the same server; the append joins it and is sent by its `execute()`, where a
-        conflict shows as an error reply (`IDCONFLICT`, `EFFECTS`, `LATE`). The receipt has no stamp and no backlog.
-        Where the server loses its data between this call and `execute()` that reply is `GENERATION`: append again with
-        the
-        same id. The next append on a pipeline looks at the queue first.
-
-        Raises InvalidMessage (InvalidGroup, InvalidId, InvalidScore, InvalidBody, InvalidTime) with nothing sent,
-        IdConflict, LateMessage where the queue's `on_late` is "refuse", QueueFull, OutcomeUnknown when the connection
-        failed after sending, ServerUnavailable when it failed before.
+        Raises InvalidMessage with nothing sent, IdConflict, LateMessage where `on_late` is "refuse", QueueFull,
+        NotReplicated, OutcomeUnknown when the connection failed after sending, ServerUnavailable when it failed before.
         """
         session = self._session
         if (is_sequence := session.known_sequence()) is None:  # what breaks a rule is said without a server

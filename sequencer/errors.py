@@ -324,13 +324,13 @@ class TooLate(Exception):
 
 
 class StepUnknown(Exception):
-    """A `once` step began, or failed, and nobody knows whether it took effect: a person says so. `steps`: their names;
-    `question`: what is known; `done` and `again`: the commands that answer.
+    """A `once` step began, or failed, and nobody knows whether it took effect: an operator says so. `steps`: their
+    names; `question`: what is known; `done` and `again`: the commands that answer.
     """
 
     def __init__(self, question: str, steps: tuple[str, ...] = (), done: str = "", again: str = "") -> None:
         self.question, self.steps, self.done, self.again = question, steps, done, again
-        super().__init__(f"{question}; look whether it took effect; if it did: {done}; if it did not: {again}")
+        super().__init__(f"{question}; check whether it took effect; if it did: {done}; if it did not: {again}")
 
 
 class StepMissing(Exception):
@@ -338,11 +338,13 @@ class StepMissing(Exception):
 
 
 class StepResultInvalid(Exception):
-    """A step took effect, and what it returned is too large, or no JSON: a person gives its result, by `done`."""
+    """A step took effect, and what it returned is too large, or no JSON: an operator gives its result, by `done`.
+    `question`: what is known.
+    """
 
-    def __init__(self, text: str = "", done: str = "") -> None:
-        self.done = done
-        super().__init__(text)
+    def __init__(self, question: str = "", done: str = "") -> None:
+        self.question, self.done = question, done
+        super().__init__(f"{question}; say the result as JSON: {done}")
 
 
 class StepFailed(Exception):

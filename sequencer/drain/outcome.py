@@ -236,6 +236,6 @@ def event_of(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0)
             fields["done"] = error.done
     if one.is_held and wait_s is not None:
         fields["retry_in_s"] = round(wait_s, 3)
-    said = error.question if isinstance(error, StepUnknown) else one.failure.message
+    said = error.question if isinstance(error, StepUnknown | StepResultInvalid) else one.failure.message
     told = event(name, options.queue, namespace=options.namespace, error=said, **fields)
     return replace(told, error=None if one.is_late and name != "message failed" else raised)

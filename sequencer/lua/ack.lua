@@ -15,10 +15,7 @@
 --         another head than the next member, position of each entry whose token is not valid, ...]
 local schedule = KEYS[1]
 local words = cjson.decode(ARGV[1])
-local hint = ARGV[2]
-local now_us = ARGV[3]
-local length = ARGV[4]
-local runs = ARGV[5]
+local hint, now_us, length, runs = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local endings = #ARGV > 6 and ARGV[6]
 local generation = ARGV[#ARGV]
 --+ prelude

@@ -22,13 +22,10 @@
 -- ERROR   GENERATION; in a MULTI IDCONFLICT, EFFECTS, LATE; SEQUENCE for a score that is no number
 --         of a sequence; OOM at maxmemory (SET is refused, and comes first)
 local schedule, clock_key, dispatch, stats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local on_conflict = ARGV[1]
-local mode, dry_run = ARGV[2], ARGV[2] == '1'
-local now_us = ARGV[3]
-local words = ARGV[4]
-local envelope = ARGV[5]
-local group, id, score = ARGV[6], ARGV[7], ARGV[8]
+local on_conflict, mode, now_us, words = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local envelope, group, id, score = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local generation = ARGV[#ARGV]
+local dry_run = mode == '1'
 --+ prelude
 local now = time_us(now_us)
 local prefix = sub(schedule, 1, -9)

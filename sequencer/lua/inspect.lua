@@ -45,27 +45,12 @@ if id ~= '' then
     ended, content, again = all_of_history(group .. '\n' .. id)
   end
 end
+local mark = marks_of({group}, tonumber(policy[1] or 0))[1] or ''
 return {
-  now_text,
-  call('ZSCORE', schedule, group) or '',
-  call('HGET', leases, group) or '',
-  call('HGET', failures, group) or '',
-  tostring(call('SISMEMBER', paused, group)),
-  policy[3] or '0',
-  size,
-  length,
-  head[1] or '',
-  head[2] or '',
-  record,
-  marks_of({group}, tonumber(policy[1] or 0))[1] or '',
-  member,
-  score,
-  kept,
-  is_known,
-  policy[4] or '',
-  trouble[1] or '',
-  trouble[2] or '',
-  ended,
-  content,
-  again,
+  now_text, call('ZSCORE', schedule, group) or '', call('HGET', leases, group) or '',
+  call('HGET', failures, group) or '', tostring(call('SISMEMBER', paused, group)),
+  policy[3] or '0', size, length, head[1] or '', head[2] or '', record, mark,
+  member, score, kept, is_known,
+  policy[4] or '', trouble[1] or '', trouble[2] or '',
+  ended, content, again,
 }

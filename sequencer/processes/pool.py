@@ -67,7 +67,8 @@ class Pool:
         self.queue, self._config = config.queue, config
         self._emitter = EventEmitter(config.queue, log=log, forward=forward)
         self._workers = Workers(processes, policy or RestartPolicy())
-        self._stage, self._stage_at = 0, 0.0
+        self.stage, self._stage_at = 0, 0.0
+        """Of a stop; 0: none."""
         self._status: int | None = None
         self._reports, self._shared = Reports(), SharedReports(self.emit)
         self._ready, self._connected = threading.Event(), set[int]()
@@ -82,9 +83,14 @@ class Pool:
         return self._reports.read_fd
 
     @property
+    def running(self) -> list[tuple[Worker, ConsumerProcess]]:
+        """The consumers that run, each with its worker."""
+        return self._workers.running
+
+    @property
     def pids(self) -> list[int]:
         """The processes of the consumers that run now."""
-        return [process.pid for _, process in self._workers.running]
+        return [process.pid for _, process in self.running]
 
     @property
     def is_done(self) -> bool:
@@ -106,7 +112,7 @@ class Pool:
 
     def close(self) -> None:
         """After the last round."""
-        for _, process in self._workers.running:  # only after failed rounds: they stop by themselves
+        for _, process in self.running:  # only after failed rounds: they stop by themselves
             process.close_control()
         self._emitter.close()
         self._reports.close()
@@ -129,8 +135,8 @@ class Pool:
     def _times(self, now: float) -> list[float]:
         """When something is to be done."""
         times = [worker.start_at for worker in self._workers.empty]
-        times += [self._patience(process)[0] for _, process in self._workers.running]
-        if self._stage == 1 and self._config.grace_s is not None:
+        times += [self._patience(process)[0] for _, process in self.running]
+        if self.stage == 1 and self._config.grace_s is not None:
             times.append(self._stage_at + self._config.grace_s)
         return times if self._silence_s is None else [*times, now + MOST_TICK_S / 2]
 
@@ -172,37 +178,37 @@ class Pool:
 
     def next_stage(self) -> None:
         """The next stage of stopping."""
-        if self._stage < 3:
-            self._stage += 1
+        if self.stage < 3:
+            self.stage += 1
             self._stage_at = time.monotonic()
-            grace_s, count = self._config.grace_s if self._stage == 1 else None, len(self.pids)
-            self.emit("service stopping", stage=self._stage, consumers=count, grace_s=grace_s)
+            grace_s, count = self._config.grace_s if self.stage == 1 else None, len(self.pids)
+            self.emit("service stopping", stage=self.stage, consumers=count, grace_s=grace_s)
             self._send_stage()
 
     def _send_stage(self) -> None:
         for worker in self._workers:
             if worker.process is None:
                 worker.is_done = True
-            elif self._stage < 3:
-                worker.process.send_stage(self._stage)
+            elif self.stage < 3:
+                worker.process.send_stage(self.stage)
             else:
                 worker.process.kill()
 
     def _stop_all(self, status: int) -> None:
         """No consumer can go on: stop them all, and end with this status."""
         self._status = status
-        if not self._stage:
-            self._stage, self._stage_at = 1, time.monotonic()
+        if not self.stage:
+            self.stage, self._stage_at = 1, time.monotonic()
         self._send_stage()
 
     def _on_tick(self) -> None:
         """What time brings: the end of the grace, and of patience with one that neither starts nor exits."""
         now, grace_s = time.monotonic(), self._config.grace_s
         self._workers.forgive(now)
-        if self._stage == 1 and grace_s is not None and now >= self._stage_at + grace_s:
+        if self.stage == 1 and grace_s is not None and now >= self._stage_at + grace_s:
             self.next_stage()
         awake_s, self._ticked_at = min(now - self._ticked_at, MOST_TICK_S), now
-        for _, process in self._workers.running:
+        for _, process in self.running:
             process.silent_s += awake_s if process.has_begun and process.ended_at is None else 0.0
             until, why = self._patience(process)
             if now >= until:
@@ -236,7 +242,7 @@ class Pool:
     # -- ends of consumers ------------------------------------------------------------------------------------
 
     def _reap(self) -> None:
-        for worker, process in self._workers.running:
+        for worker, process in self.running:
             if (returncode := process.returncode) is None:
                 continue
             self._read_reports()  # what it had to say comes before its end
@@ -258,7 +264,7 @@ class Pool:
             worker.is_done = True
         elif status in EXIT_BY_ENDING:
             self._after_final_end(worker, process, returncode)
-        elif self._stage or status == DRAINED:
+        elif self.stage or status == DRAINED:
             worker.is_done = True
         elif status in PLANNED:
             worker.free()
@@ -303,7 +309,7 @@ class Pool:
     # -- reports ----------------------------------------------------------------------------------------------
 
     def _read_reports(self) -> None:
-        by_pid = {process.pid: (worker, process) for worker, process in self._workers.running}
+        by_pid = {process.pid: (worker, process) for worker, process in self.running}
         for report in self._reports.read():
             with suppress(KeyError, TypeError):  # an application wrote something of that shape: the others count
                 self._take_report(report, by_pid)

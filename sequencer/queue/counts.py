@@ -7,8 +7,8 @@ groups, from an evenly spread sample above. Groups by state are counted by the s
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from ..calls.net_protocol import Command, Net
 from ..doctor.leases import due_seen, paused_times, paused_with_messages
@@ -31,17 +31,18 @@ TOTALS = (
 )
 
 
-class ShardCounts(NamedTuple):
-    """One shard."""
+@dataclass(slots=True)
+class _Sums:
+    """What the shards have together."""
 
-    counts: dict[str, int]
+    counts: Counter[str] = field(default_factory=Counter)
     """Of groups, groups by state, messages and dead letters."""
-    totals: dict[str, int]
-    lag_s: float
-    is_paused: bool
-    is_estimate: bool
-    outage: OutageInfo | None = None
-    history: HistoryInfo | None = None
+    totals: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(TOTALS, 0)))
+    lag_s: float = 0.0
+    is_paused: bool = False
+    is_estimate: bool = False
+    outages: list[OutageInfo] = field(default_factory=list)
+    histories: list[HistoryInfo] = field(default_factory=list)
 
 
 async def info(session: Session) -> QueueInfo:
@@ -51,14 +52,40 @@ async def info(session: Session) -> QueueInfo:
 
 async def info_of(session: Session, exact: int) -> QueueInfo:
     """The same, but backlog and lag come from a sample where a shard has more than `exact` groups, 1,000 at least."""
-    keys = await session.shards()
-    shards = [await _count(session.net, one, exact) for one in keys]
-    now = await session.net.now()
-    found = _summed(shards, session.options.queue, session.options.namespace)
-    if found.due and not found.leased:
-        found = replace(found, no_consumers=await no_consumers(session, keys))
-    last, session.last_info = session.last_info, (now, found)
-    return with_rates(found, now, last)
+    shards, sums = await session.shards(), _Sums()
+    for keys in shards:
+        await _add(sums, session.net, keys, exact)
+    now, last, counts = await session.net.now(), session.last_info, sums.counts
+    others = sum(counts[state] for state in ("due", "leased", "parked", "paused"))
+    append_rate, handle_rate = _rates(sums.totals, now, last)
+    found = QueueInfo(
+        queue=session.options.queue,
+        namespace=session.options.namespace,
+        groups=counts["groups"],
+        due=counts["due"],
+        leased=counts["leased"],
+        parked=counts["parked"],
+        paused=counts["paused"],
+        shards=len(shards),
+        backlog=counts["backlog"],
+        lag_s=sums.lag_s,
+        waiting=max(0, counts["groups"] - others),  # the counts are of different moments
+        is_paused=sums.is_paused,
+        dead=counts["dead"],
+        is_estimate=sums.is_estimate,
+        totals=dict(sums.totals),
+        append_rate=append_rate,
+        handle_rate=handle_rate,
+        no_consumers=await no_consumers(session, shards) if counts["due"] and not counts["leased"] else None,
+    )
+    if sums.outages:
+        first = min(sums.outages, key=lambda one: one.since)
+        found = replace(found, outage=replace(first, shards=len(sums.outages)))
+    if sums.histories:
+        least = min(sums.histories, key=lambda one: one.reaches_s)
+        found = replace(found, history=replace(least, messages=sum(one.messages for one in sums.histories)))
+    session.last_info = now, found
+    return found
 
 
 async def snapshot(session: Session) -> QueueSnapshot:
@@ -82,61 +109,18 @@ async def snapshot(session: Session) -> QueueSnapshot:
     )
 
 
-def with_rates(info: QueueInfo, now: float, last: tuple[float, QueueInfo] | None) -> QueueInfo:
-    """With messages a second between the last look and this one; the times are of a clock that never goes back."""
+def _rates(
+    totals: Mapping[str, int], now: float, last: tuple[float, QueueInfo] | None
+) -> tuple[float | None, float | None]:
+    """Messages a second since the last `info`, appended and handled; the times are of a clock that never goes back."""
     if last is None or now <= last[0]:
-        return info
+        return None, None
     span, before = now - last[0], last[1].totals
-    return replace(
-        info,
-        append_rate=max(0, info.totals["appended"] - before["appended"]) / span,
-        handle_rate=max(0, info.totals["handled"] - before["handled"]) / span,
-    )
+    appended, handled = (max(0, totals[name] - before[name]) / span for name in ("appended", "handled"))
+    return appended, handled
 
 
-def _summed(shards: list[ShardCounts], queue: str, namespace: str) -> QueueInfo:
-    counts: Counter[str] = Counter()
-    totals = Counter(dict.fromkeys(TOTALS, 0))
-    for shard in shards:
-        counts.update(shard.counts)
-        totals.update(shard.totals)
-    groups, due, leased = counts["groups"], counts["due"], counts["leased"]
-    parked, paused = counts["parked"], counts["paused"]
-    return QueueInfo(
-        queue=queue,
-        namespace=namespace,
-        shards=len(shards),
-        backlog=counts["backlog"],
-        lag_s=max(shard.lag_s for shard in shards),
-        groups=groups,
-        due=due,
-        leased=leased,
-        waiting=max(0, groups - due - leased - parked - paused),  # the counts are of different moments
-        parked=parked,
-        paused=paused,
-        is_paused=any(shard.is_paused for shard in shards),
-        dead=counts["dead"],
-        is_estimate=any(shard.is_estimate for shard in shards),
-        totals=dict(totals),
-        append_rate=None,
-        handle_rate=None,
-        outage=_first([shard.outage for shard in shards if shard.outage]),
-        history=_whole([shard.history for shard in shards if shard.history]),
-    )
-
-
-def _first(outages: list[OutageInfo]) -> OutageInfo | None:
-    return replace(min(outages, key=lambda one: one.since), shards=len(outages)) if outages else None
-
-
-def _whole(shards: list[HistoryInfo]) -> HistoryInfo | None:
-    if not shards:
-        return None
-    least = min(shards, key=lambda shard: shard.reaches_s)
-    return replace(least, messages=sum(shard.messages for shard in shards))
-
-
-async def _count(net: Net, keys: ShardKeys, exact: int) -> ShardCounts:
+async def _add(sums: _Sums, net: Net, keys: ShardKeys, exact: int) -> None:
     now = await now_of(net, keys)
     commands: list[Command] = [
         ("ZCARD", keys.schedule),
@@ -154,33 +138,31 @@ async def _count(net: Net, keys: ShardKeys, exact: int) -> ShardCounts:
     is_paused, probe_us, history_us = rules
     with Reading(net.name):
         size, due, paused, parked, dead, stopped = map(int, (size, due, paused, parked, dead, stopped))
-        totals = {name.decode(): int(count) for name, count in pairs(stats)}
-        outage = _outage(now, probe_us, *trouble) if probe_us else None
+        sums.totals.update({name.decode(): int(count) for name, count in pairs(stats)})
+        if probe_us:
+            sums.outages.append(_outage(now, probe_us, *trouble))
         window_s = int(history_us or 0) / 1e6
     leases = await leases_of(net, keys)
     visible = await _visible(net, keys, list(leases))
     leased = sum(is_leased(visible[group], lease, now) for group, lease in leases.items())
     extra = await _to_be_paused(net, keys, leases, now) if stopped > paused else Counter[str]()
     sampled, waiting, oldest = await _backlog(net, keys, size, exact)
-    counts = {
-        "groups": size,
-        "due": due - extra["due"],
-        "leased": leased,
-        "parked": parked - extra["parked"],
-        "paused": paused + sum(extra.values()),
-        "dead": dead,
-        "backlog": round(waiting * max(1.0, size / sampled)) if sampled else 0,
-    }
-    latest = _latest(now, clock)
-    lag_s = 0.0 if oldest is None else max(0.0, (latest - oldest) / 1e6)
-    history = await _history(net, keys, latest, window_s) if window_s else None
-    is_estimate = 0 < sampled < size
-    return ShardCounts(counts, totals, lag_s, is_paused == b"1", is_estimate, outage, history)
-
-
-def _latest(now: int, clock: bytes | None) -> int:
-    """Now, or what the shard's clock says, if the server's was set back: nothing gets younger by that."""
-    return max(now, int(clock)) if clock and clock.isdigit() else now
+    sums.counts.update(
+        groups=size,
+        due=due - extra["due"],
+        leased=leased,
+        parked=parked - extra["parked"],
+        paused=paused + sum(extra.values()),
+        dead=dead,
+        backlog=round(waiting * max(1.0, size / sampled)) if sampled else 0,
+    )
+    # If the server's clock was set back, nothing gets younger by that.
+    latest = max(now, int(clock)) if clock and clock.isdigit() else now
+    sums.lag_s = max(sums.lag_s, 0.0 if oldest is None else (latest - oldest) / 1e6)
+    sums.is_paused = sums.is_paused or is_paused == b"1"
+    sums.is_estimate = sums.is_estimate or 0 < sampled < size
+    if window_s:
+        sums.histories.append(await _history(net, keys, latest, window_s))
 
 
 async def _history(net: Net, keys: ShardKeys, now: int, window_s: float) -> HistoryInfo:

@@ -104,7 +104,7 @@ SWITCH_S = 0.0005
 
 IDLE_S = 5.0
 """An idle consumer looks again after this long, in case a hint was lost: two commands, and one for each further shard.
-`lua/parts/soon.lua` knows it too.
+`lua/parts/hint.lua` knows it too.
 """
 ENDING_S = 0.1
 """With `until_empty`, how often to look whether the others have finished their groups."""

@@ -1,22 +1,14 @@
 """MemoryQueue: a queue for unit tests of what you build on sequencer: no server process, no sleep, time that you set.
 
-It is a `Sequencer` with all its methods, on a private fakeredis with our real scripts, in virtual time: `advance(60)`
-makes it a minute later, and `drain()` jumps over every backoff and delay.
-
-    from orders import seq                              # your module: its options, handler and steps
-
-    queue = MemoryQueue(seq)
+    queue = MemoryQueue(seq)                            # your application's: its options, handler and steps
     queue.append({"user_id": 7, "amount": 10}, delay=3600)
     done = queue.drain()                                # an hour passes at once
     assert [message.body["amount"] for message in done.handled] == [10]
     assert not done.failed and not done.parked and not done.dead
-    assert_order(done.handled)
 
-What it can't show: fakeredis is not Redis. It has no `maxmemory`, no rights, no persistence and no other clients, its
-Lua is another (by lupa) and not isolated, replies of scripts may differ in a corner, and `doctor()` complains that it
-has no INFO. No claim that sequencer makes rests on it; test what depends on the server with `EmbeddedServer`. A `Lease`
-of `claim()` counts the local end of its lease by the real clock; the server's end follows `advance`. A
-`handler_timeout` counts what a handler lets pass by `advance`; one that really hangs is not interrupted.
+It runs our real scripts on a private fakeredis, which is not Redis: no `maxmemory`, no rights, no persistence, no other
+clients. No claim that sequencer makes rests on it; test what depends on the server with `EmbeddedServer`. The local end
+of a `Lease` counts by the real clock, and a `handler_timeout` what a handler lets pass by `advance`.
 """
 
 from __future__ import annotations

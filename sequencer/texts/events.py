@@ -312,7 +312,8 @@ def _of_parked(one: Event) -> dict[str, str]:
     if "number" in fields:
         return found | skip
     if "done" in fields:
-        return found | {"done": fields["done"], "again": fields.get("again", "")}
+        again = fields.get("again")
+        return found | ({"done": fields["done"], "again": again} if again else {"fix": fields["done"]})
     if fields["error_type"] == "Undecodable":  # to resume it would park it again
         return found | ({"fix": _doctor(one)["fix"]} if fields["error"] == NO_BODY else {}) | skip
     found |= {"retry": _command(one, "resume", *group)} | skip

@@ -50,6 +50,7 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("group parked", FAILED | {"parked": 2, "error_type": "Undecodable", "error": "it is no JSON"}),
     ("group parked", FAILED | {"parked": 2, "error_type": "Undecodable", "error": NO_BODY}),
     ("group parked", FAILED | {"parked": 1, "error_type": "StepUnknown", "error": "step charge began"} | ANSWERS),
+    ("group parked", FAILED | {"parked": 1, "error_type": "StepResultInvalid", "done": ANSWERS["done"]}),
     ("group parked", GAP),
     ("dead letter", FAILED | {"attempts": 5}),
     ("dead letter", FAILED | {"step": "charge"}),

@@ -1,4 +1,4 @@
-"""What a consumer claimed ahead when the connection is lost at the worst moment."""
+"""What is in flight on a consumer's link: told again, released, forgotten, or lost at the worst moment."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from sequencer.calls.append import append
+from sequencer.calls.call import UNDONE
 from sequencer.calls.claim import Claimed, LeasedGroup, claim
 from sequencer.calls.settle import Acked
 from sequencer.drain.effects import Ahead, SettleAndClaim
 from sequencer.drain.held import Held
 from sequencer.errors import DataError, ServerUnavailable
 from sequencer.settings.options import ClaimLimits
-from sequencer.settings.pace import AHEAD_BYTES, ANSWER_S, OVERDUE_S
+from sequencer.settings.pace import AHEAD_BYTES, AHEAD_S, ANSWER_S, OVERDUE_S, RELEASE_S
 from sequencer.store.item import Item
 from sequencer.store.keys import shard_keys
 from tests.support.model.shard import ModelShard
@@ -36,17 +37,25 @@ def link(shard: ModelShard) -> Any:
 
 
 @pytest.fixture
-def one(shard: ModelShard, link: Any) -> OneLink:
-    """Has handled "a", and a claim is on its way."""
-    held = Held([KEYS], 60.0)
-    one = OneLink(link, held)
-    first = one.settle_and_claim(SettleAndClaim(0, ONE))
-    assert first is not None
-    assert [group.key for group in first.groups] == ["a"]
-    one.ahead(Ahead(0, ONE))
+def held() -> Held:
+    return Held([KEYS], 60.0)
+
+
+@pytest.fixture
+def begun(link: Any, held: Held) -> OneLink:
+    """Has "a" in progress, and a claim is on its way."""
+    begun = OneLink(link, held)
+    begun.settle_and_claim(SettleAndClaim(0, ONE))
+    begun.ahead(Ahead(0, ONE))
+    return begun
+
+
+@pytest.fixture
+def one(begun: OneLink, held: Held) -> OneLink:
+    """Has handled "a", too."""
     held.begin(0)
     held.finish(held.groups[0], 0.0, 0.0)
-    return one
+    return begun
 
 
 def test_an_acknowledgement_whose_answer_is_lost_is_told_again(shard: ModelShard, link: Any, one: OneLink) -> None:
@@ -292,3 +301,157 @@ class Noting:
 
     def parsed(self, calls: Any, replies: list[Any]) -> list[Any]:
         return replies
+
+
+# -- a claim ahead ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("handler_s", "claimed_s", "is_released"),
+    [
+        (RELEASE_S * 0.9, RELEASE_S * 0.9, False),
+        (RELEASE_S * 1.1, RELEASE_S * 1.1, True),
+        (RELEASE_S * 0.5, RELEASE_S * 1.5, False),
+        (RELEASE_S * 0.5, AHEAD_S * 1.1, True),
+    ],
+)
+def test_what_was_claimed_ahead_is_given_back_beside_one_slow_handler_and_many_short_ones(
+    shard: ModelShard, held: Held, begun: OneLink, handler_s: float, claimed_s: float, is_released: bool
+) -> None:
+    """Others could have begun with it by then."""
+    sent_at = begun.ahead_since
+    assert sent_at is not None
+    now = sent_at + claimed_s
+    held.running_since = now - handler_s
+    begun.on_tick(now)
+    begun.send_due(now)
+    begun.collect_all()
+    assert ("b" not in shard.leases) is is_released
+
+
+def test_an_empty_claim_ahead_is_forgotten(shard: ModelShard, link: Any, begun: OneLink) -> None:
+    """What is due by now is not in it."""
+    begun.release_claim()
+    begun.settle_and_claim(SettleAndClaim(None))
+    shard.run(claim(KEYS, "q", "other", 60.0, ClaimLimits()))
+    begun.ahead(Ahead(0, ONE))
+    begun.collect_all()
+    assert begun.ahead_since is None
+    shard.run(append(KEYS, [Item("c", "i", "1.0", b"[1]")]))
+    claimed = begun.settle_and_claim(SettleAndClaim(0, ONE))
+    assert claimed
+    assert [group.key for group in claimed.groups] == ["c"]
+
+
+def test_a_claim_that_was_planned_does_not_set_out_after_an_exchange(link: Any, begun: OneLink) -> None:
+    """It was to bring what follows the batch that is over now."""
+    begun.settle_and_claim(SettleAndClaim(0, ONE))
+    begun.ahead(Ahead(0, ONE, 0.01))
+    begun.settle_and_claim(SettleAndClaim(0, ONE))
+    begun.on_tick(time.monotonic() + 1.0)
+    assert begun.ahead_since is None
+
+
+def test_the_lease_of_what_was_claimed_ahead_is_counted_from_before_its_claim_was_sent(
+    held: Held, begun: OneLink
+) -> None:
+    sent_at = begun.ahead_since
+    assert sent_at is not None
+    assert begun.settle_and_claim(SettleAndClaim(0, ONE))
+    assert held.deadline == sent_at + 60.0
+
+
+def test_a_lease_found_lost_by_its_renewal_is_known_when_the_flush_is_over(
+    shard: ModelShard, link: Any, held: Held, begun: OneLink
+) -> None:
+    """Else its next message would be begun."""
+    link.is_slow = True
+    shard.leases.clear()
+    begun.send_due(time.monotonic() + 30.0)
+    assert held.lost == 1
+
+
+class Forgetful(Link):
+    """Its server has lost the script of acknowledgements: they run behind the other calls, or not at all."""
+
+    def run(self, calls: Any) -> list[Any]:
+        acks_last = sorted(calls, key=lambda call: call.script == "ack")
+        found = {id(call): self.shard.run(call) for call in acks_last}
+        return [found[id(call)] for call in calls]
+
+    def post(self, calls: Any) -> None:
+        known = [call for call in calls if call.script != "ack"]
+        found = {id(call): self.shard.run(call) for call in known}
+        self.posted.append([found.get(id(call), UNDONE) for call in calls])
+
+
+@pytest.mark.parametrize("is_ahead", [True, False])
+def test_a_failure_does_not_overtake_the_acknowledgement_before_it(shard: ModelShard, is_ahead: bool) -> None:
+    """It ends the lease, without which what was handled is not acknowledged, and handled again."""
+    shard.run(append(KEYS, [Item("a", "j", "2.0", b"[1]")]))
+    link: Any = Forgetful(shard)
+    held = Held([KEYS], 60.0)
+    one = OneLink(link, held)
+    one.settle_and_claim(SettleAndClaim(0, ClaimLimits(1, 4, 1000)))
+    if is_ahead:
+        one.ahead(Ahead(0, ONE))
+    held.begin(0)
+    held.finish(held.groups[0], 0.0, 0.0)
+    held.fail(held.groups[0], failed(held.groups[0], 9.0))
+    one.settle_and_claim(SettleAndClaim(0, ONE))
+    for _ in range(2):  # once more where something is left to be told, as `drain` does at its end
+        one.settle_and_claim(SettleAndClaim(None))
+    assert [member[16:] for member in shard.members("a")] == ["j"]
+    assert shard.failures.keys() == {"a"}
+    assert held.lost == 0
+
+
+@pytest.mark.parametrize("is_posted", [True, False])
+def test_a_failure_whose_acknowledgement_in_front_was_refused_is_told_behind_it(
+    shard: ModelShard, link: Any, is_posted: bool
+) -> None:
+    """A generation that was pushed between the two, say. A nack ends the lease: what was handled would run again."""
+    shard.run(append(KEYS, [Item("a", "j", "2.0", b"[1]")]))
+    one = OneLink(link)
+    one.settle_and_claim(SettleAndClaim(0, ClaimLimits(1, 4, 1000)))
+    one.held.begin(0)
+    one.held.finish(one.held.groups[0], 0.0, 0.0)
+    one.held.fail(one.held.groups[0], failed(one.held.groups[0], 9.0))
+    link.refuses = ServerUnavailable("another generation")
+    if is_posted:
+        one.send_due()
+        with pytest.raises(ServerUnavailable):
+            one.collect_all()
+        assert [member[16:] for member in shard.members("a")] == ["i", "j"], "nothing was changed"
+        assert shard.leases
+        link.refuses = None
+    for _ in range(2):  # once more where something is left to be told, as `drain` does at its end
+        one.settle_and_claim(SettleAndClaim(None))
+    assert [member[16:] for member in shard.members("a")] == ["j"]
+    assert shard.failures.keys() == {"a"}
+    assert not shard.leases
+    assert one.held.refusals == []
+
+
+class Twice(Link):
+    """Sends again what may be repeated, as if the first answer had been lost."""
+
+    is_repeat = True
+
+    def run(self, calls: Any) -> list[Any]:
+        for call in calls:
+            if call.repeatable:
+                self.shard.run(call)
+        return super().run(calls)
+
+
+def test_what_the_network_sent_twice_is_no_lost_lease(shard: ModelShard) -> None:
+    link: Any = Twice(shard)
+    held = Held([KEYS], 60.0)
+    one = OneLink(link, held)
+    one.settle_and_claim(SettleAndClaim(0, ONE))
+    held.begin(0)
+    held.finish(held.groups[0], 0.0, 0.0)
+    one.settle_and_claim(SettleAndClaim(None))
+    assert list(shard.orders) == ["b"]
+    assert held.lost == 0

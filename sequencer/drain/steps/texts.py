@@ -47,9 +47,7 @@ def result_invalid(queue: QueueOptions, facts: PassFacts, entry: Entry) -> StepR
     """A step is done, and what it returned is lost."""
     fix = answers(queue, facts, ["--done", entry.name, "--result", "null"])
     return StepResultInvalid(
-        f"step {entry.name} is done, and will not run again, but its result can't be kept: {entry.error}; say the "
-        f"result as JSON: {fix}",
-        fix,
+        f"step {entry.name} is done, and will not run again, but its result can't be kept: {entry.error}", fix
     )
 
 

@@ -1,6 +1,5 @@
 -- go_on: a group that lost its head, or may try it again: due at `visible`, "" for one that stays
 -- as it is scheduled.
---+ soon
 --+ hint
 --+ forget
 local function go_on(group, visible)

@@ -1,4 +1,7 @@
--- hint: wakes a consumer, unless one was hinted already.
+-- hint: wakes a consumer, unless one was hinted already. What becomes due within SOON needs a hint:
+-- an idle consumer waits for so many us unless it is hinted.
+local SOON = 5200000
+
 local function hint(group)
   if call('LLEN', dispatch) == 0 then
     call('RPUSH', dispatch, group)

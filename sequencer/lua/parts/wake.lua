@@ -1,7 +1,7 @@
 -- wake: lets a group be looked at by `at`, or adds it; a claim decides whether its head may be
 -- handled then. A group that is leased, backs off, is parked behind a failure, or is paused stays
 -- as it is.
---+ soon
+--+ hint
 local PAUSED = 9e15
 
 local function wake(group, at)

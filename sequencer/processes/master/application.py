@@ -172,11 +172,11 @@ class CheckProcess:
         if self._process is None or report["pid"] != self._process.pid:
             return False
         self.says = text = str(report.get("text", ""))
-        if not text:
-            self._told = ""
-        elif text != self._told and now - self._told_at >= AGAIN_S:
+        if text and text != self._told and now - self._told_at >= AGAIN_S:
             self._told, self._told_at = text, now
             emit("check failed", said=error_text(text))
+        elif not text:
+            self._told = ""
         return True
 
 

@@ -85,7 +85,7 @@ class KeptPool(Pool):
 
     @property
     def is_done(self) -> bool:
-        return bool(self._stage) and super().is_done
+        return bool(self.stage) and super().is_done
 
     @property
     def is_down(self) -> bool:
@@ -101,11 +101,6 @@ class KeptPool(Pool):
     def size(self) -> int:
         """Consumers that run or are about to, those too that were told to leave."""
         return len(self._workers)
-
-    @property
-    def busy(self) -> float:
-        """How many consumers' time was spent in handlers lately."""
-        return self._load.busy
 
     @property
     def is_ready(self) -> bool:
@@ -124,16 +119,6 @@ class KeptPool(Pool):
         return has_successor or any(worker.is_leaving for worker in self._workers)
 
     @property
-    def stage(self) -> int:
-        """Of a stop; 0: none."""
-        return self._stage
-
-    @property
-    def running(self) -> list[tuple[Worker, ConsumerProcess]]:
-        """The consumers that run, each with its worker."""
-        return self._workers.running
-
-    @property
     def handled(self) -> int:
         """Messages handled by all its consumers so far, those that ended too."""
         return self.totals.handled + sum(process.counts.get("handled", 0) for _, process in self.running)
@@ -146,7 +131,7 @@ class KeptPool(Pool):
             "n": self.plan.n,
             "max": self.plan.most,
             "processes": [_process_as_json(worker, process, now) for worker, process in self.running],
-            "busy": round(self.busy, 2),
+            "busy": round(self._load.busy, 2),
             "handled": self.handled,
             "rate": round(self._load.rate, 2),
             "due": snapshot.due if snapshot else None,
@@ -158,7 +143,7 @@ class KeptPool(Pool):
     @property
     def state(self) -> str:
         """In a word."""
-        if self._stage:
+        if self.stage:
             return "stopping"
         if self.is_down:
             return "down"
@@ -187,7 +172,7 @@ class KeptPool(Pool):
         for _, process in self.running:
             self._end_overdue(process, now)
         self._check_whether_back(now)
-        if self._stage:
+        if self.stage:
             self._checks.close()
             return
         self._checks.tick(now)
@@ -229,7 +214,7 @@ class KeptPool(Pool):
     # -- down, and back -----------------------------------------------------------------------------------------
 
     def _after_final_end(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
-        if self._stage:
+        if self.stage:
             worker.is_done = True
             return
         self.totals.died += 1
@@ -265,7 +250,7 @@ class KeptPool(Pool):
     def scale(self, snapshot: QueueSnapshot | None, now: float, cpu: float) -> None:
         """Start consumers, or let one leave, as the look at the queue says; None: the server is away."""
         self._load.measure({process.pid: process.busy_s for _, process in self.running}, self.handled, now)
-        if self._stage or snapshot is None:
+        if self.stage or snapshot is None:
             return
         workers = list(self._workers)
         are_dying = self.is_down or any(worker.fast_deaths or worker.startup_deaths for worker in workers)
@@ -358,7 +343,7 @@ class KeptPool(Pool):
         self._checks.replace(plan)
 
     def _after_end(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
-        if worker is not self._trial or self._stage:
+        if worker is not self._trial or self.stage:
             super()._after_end(worker, process, returncode)
             return
         worker.is_done = True

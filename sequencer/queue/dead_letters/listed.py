@@ -5,7 +5,7 @@ They are found by pages, shard by shard, the oldest death first: first their nam
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
@@ -57,9 +57,6 @@ class DeadLetterFilter(NamedTuple):
         name = DeadLetterName.parse(letter)
         return self.group in (None, name.group) and self.id in (None, name.id)
 
-    def fits(self, dead: DeadLetter) -> bool:
-        return fits_error(self.error, dead.error)
-
 
 class SeenDeadLetter(NamedTuple):
     """A dead letter as somebody saw it, without its body."""
@@ -107,7 +104,7 @@ async def count_dead(
             async for names in _names(session.net, keys, wanted):
                 count += len(names)
         else:
-            async for letters in _find(session, keys, wanted):
+            async for letters in _found(session, keys, wanted):
                 count += len(letters)
     return count
 
@@ -119,8 +116,8 @@ async def oldest(session: Session, shards: Iterable[ShardKeys], wanted: DeadLett
     """Those of these shards that fit, the oldest death first."""
     found: list[DeadLetter] = []
     for keys in shards:
-        async for letters in _find(session, keys, wanted):
-            found += letters
+        async for letters in _found(session, keys, wanted):
+            found += [dead for dead, _ in letters]
     return sorted(found, key=lambda letter: letter.died_at)
 
 
@@ -137,27 +134,21 @@ async def _names(net: Net, keys: ShardKeys, wanted: DeadLetterFilter) -> AsyncIt
             return
 
 
-async def _find(session: Session, keys: ShardKeys, wanted: DeadLetterFilter) -> AsyncIterator[list[DeadLetter]]:
-    """Those of a shard that fit, the oldest death first; by pages."""
-    async for letters in _found(session, keys, wanted):
-        yield [dead for dead, _ in letters]
-
-
 async def _found(
     session: Session, keys: ShardKeys, wanted: DeadLetterFilter
 ) -> AsyncIterator[list[tuple[DeadLetter, bytes]]]:
-    """The same, each with what is kept of it."""
+    """Those of a shard that fit, the oldest death first, each with what is kept of it; by pages."""
     net = session.net
     names = [one async for page in _names(net, keys, wanted) for one in page]
-    for some in cut(names, PAGE):
-        answers = (await net.read([("HMGET", keys.letters, *[name for name, _ in some])]))[0]
+    for some in (names[first : first + PAGE] for first in range(0, len(names), PAGE)):
+        (answers,) = await net.read([("HMGET", keys.letters, *[name for name, _ in some])])
         with Reading(net.name):
             found = [
                 (_letter(session.options.queue, name, kept, at), kept)
                 for (name, at), kept in zip(some, answers, strict=True)
                 if kept is not None
             ]
-        yield [one for one in found if wanted.fits(one[0])]
+        yield [one for one in found if fits_error(wanted.error, one[0].error)]
 
 
 def _letter(queue: str, letter: str, kept: bytes, died_us: float) -> DeadLetter:
@@ -183,7 +174,3 @@ async def by_shard(session: Session, wanted: DeadLetterFilter) -> list[tuple[Sha
             ]
         found.append((keys, [letter for _, letter in sorted(scored)]))
     return found
-
-
-def cut(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:
-    return (items[first : first + size] for first in range(0, len(items), size))

@@ -20,7 +20,7 @@ from ...values.views import Redriven
 from ..paced import paced, pages_of
 from ..session import Session
 from ..steps.answers import answered_letter, given_answers
-from .listed import NAMES_PAGE, PAGE, DeadLetterFilter, SeenDeadLetter, by_shard, cut
+from .listed import NAMES_PAGE, PAGE, DeadLetterFilter, SeenDeadLetter, by_shard
 
 NAMED = 100
 """How many of those that stay, and of parked groups, are named."""
@@ -125,7 +125,8 @@ async def _parked(net: Net, went: dict[ShardKeys, list[str]]) -> list[tuple[str,
     """The groups of these letters that are parked."""
     found: list[tuple[str, ...]] = []
     for keys, letters in went.items():
-        for some in cut(list(dict.fromkeys(DeadLetterName.parse(letter).group for letter in letters)), NAMES_PAGE):
+        groups = list(dict.fromkeys(DeadLetterName.parse(letter).group for letter in letters))
+        for some in (groups[first : first + NAMES_PAGE] for first in range(0, len(groups), NAMES_PAGE)):
             times = await net.read([("ZSCORE", keys.schedule, group) for group in some])
             found += [decode_group(group) for group, at in zip(some, times, strict=True) if at == b"inf"]
     return found[:NAMED]

@@ -5,11 +5,8 @@
 local function known_of(due, first, count, mark_us, some_paused)
   local last = math.min(#due, first + count - 1)
   local some = {unpack(due, first, last)}
-  return {
-    first = first,
-    last = last,
-    leased = call('HMGET', leases, unpack(some)),
-    marks = marks_of(some, mark_us),
-    paused = some_paused and call('SMISMEMBER', paused, unpack(some)) or {},
-  }
+  local held = call('HMGET', leases, unpack(some))
+  local paused_of = some_paused and call('SMISMEMBER', paused, unpack(some)) or {}
+  local marks = marks_of(some, mark_us)
+  return {first = first, last = last, leased = held, marks = marks, paused = paused_of}
 end

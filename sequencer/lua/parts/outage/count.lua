@@ -41,8 +41,7 @@ local function begin_outage(held_back)
   held_back.probe_us = now + SECOND
   held_back.is_new = true
   call('HSET', policy_key, 'probe_us', fmt('%.0f', held_back.probe_us))
-  call('HSET', outage, 'opened_us', fmt('%.0f', now), 'from_us', fmt('%.0f', now), 'probes', 0,
-    'failure', failure)
+  call('HSET', outage, 'opened_us', now_text, 'from_us', now_text, 'probes', 0, 'failure', failure)
   call('HDEL', outage, 'token')
   pcall('HINCRBY', stats, 'outages', 1)
 end
@@ -67,12 +66,11 @@ end
 
 -- The answer to a nack.
 local function said_of(held_back, wait_ms)
-  return {
-    wait_ms and '1' or '0',
-    wait_ms and fmt('%.0f', wait_ms) or '',
-    fmt('%.0f', now),
-    held_back.probe_us and call('HGET', outage, 'since_us') or '',
-    held_back.probe_us and fmt('%.0f', held_back.probe_us) or '',
-    held_back.is_new and '1' or '0',
-  }
+  local probe_us, since, is_new = held_back.probe_us, '', held_back.is_new and '1' or '0'
+  if probe_us then
+    since = call('HGET', outage, 'since_us') or ''
+    probe_us = fmt('%.0f', probe_us)
+  end
+  local wait = wait_ms and fmt('%.0f', wait_ms) or ''
+  return {wait_ms and '1' or '0', wait, now_text, since, probe_us or '', is_new}
 end
