@@ -71,8 +71,8 @@ local function resume(group, digest, member, mark, ledger, told) -- status, scor
   local why_not = refusal(group, digest, member, ledger, told, visible, failure)
   if why_not then return why_not end
   local body, id = prefix .. 'body:' .. group, sub(member, 17)
-  local score = pcall('ZSCORE', prefix .. 'order:' .. group, member)
-  local record = pcall('HGET', body, id)
+  local score = member ~= '' and pcall('ZSCORE', prefix .. 'order:' .. group, member)
+  local record = member ~= '' and pcall('HGET', body, id)
   if type(score) == 'table' or type(record) == 'table' then return 'changed' end -- other types
   if not record or sub(record, 1, 16) ~= sub(member, 1, 16) then
     record = ''

@@ -115,37 +115,6 @@ def test_the_commands_of_a_dead_letter_show_it_and_put_it_back(
     assert seq._emitter.counts.dead == 1
 
 
-def test_a_message_that_is_dropped_is_an_error(make: Callable[..., Sequencer], records: Any) -> None:
-    seq = make(max_attempts=1, on_failure="drop")
-    seq.append(1, group="g")
-    seq.consume(fail, until_empty=True)
-    assert (seq._emitter.counts.dropped, seq._emitter.counts.failed) == (1, 1)
-    (dropped,) = records("message dropped")
-    assert (dropped.levelname, dropped.exc_info[0]) == ("ERROR", NoStock)
-
-
-@pytest.mark.parametrize(
-    ("on_late", "name", "level"), [("drop", "message dropped", "WARNING"), ("dead_letter", "dead letter", "ERROR")]
-)
-def test_a_late_message_that_is_given_up_is_told_without_a_traceback(
-    make: Callable[..., Sequencer], records: Any, on_late: Any, name: str, level: str
-) -> None:
-    """It comes while a higher one is in a consumer's hands: so the append takes it."""
-    seq = make(on_late=on_late)
-    seq.append(1, group="g", score=5, id="high")
-
-    def handler(message: Message) -> None:
-        if message.id == "high":
-            seq.append(1, group="g", score=1, id="low")
-
-    summary = seq.consume(handler, until_empty=True)
-    (late,) = records(name)
-    assert (late.levelname, late.id, late.exc_info, late.late) == (level, "low", None, True)
-    counts = seq._emitter.counts
-    assert (counts.failed, summary.failed) == (0, 0)
-    assert counts.dead + counts.dropped == 1
-
-
 def test_many_groups_that_park_are_few_lines_whose_counts_add_up(make: Callable[..., Sequencer], records: Any) -> None:
     seq, groups = make(max_attempts=1), 2_000
     seq.append_many([{"body": 1, "group": n} for n in range(groups)])

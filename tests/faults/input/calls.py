@@ -4,9 +4,13 @@ accepted is read back as it was sent.
 
 from __future__ import annotations
 
+import enum
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from hypothesis import strategies as st
 
@@ -17,7 +21,6 @@ from sequencer.store.envelope import decode_envelope, encode_envelope
 from . import strategies as inputs
 from .bench import Bench
 from .explore import Target, Wrong
-from .values import group_texts, is_finite, part_text
 
 QUEUES: list[dict[str, Any]] = [
     {},
@@ -97,6 +100,49 @@ def _check_stored(client: Sequencer, message_id: str, arguments: Mapping[str, An
     score = arguments.get("score")
     if isinstance(score, int | float) and message.score != score:
         raise Wrong("a message has another score", f"{message.score!r}")
+
+
+# -- what must be refused -------------------------------------------------------------------------------------
+
+
+def is_text(text: str) -> bool:
+    return not any(0xD800 <= ord(char) <= 0xDFFF for char in text)
+
+
+def part_text(part: Any) -> str | None:
+    """What a part of a group stands for; None for one that must be refused."""
+    if isinstance(part, bool) or not isinstance(part, str | int | UUID):
+        return None
+    value = part.value if isinstance(part, enum.Enum) else part
+    if isinstance(value, int) and value.bit_length() > 10_000:
+        return None
+    text = str(value)
+    return text if text and is_text(text) else None
+
+
+def group_texts(group: Any) -> tuple[str, ...] | None:
+    """The parts of a group as text, None for one that must be refused (its length aside)."""
+    parts = (group,) if isinstance(group, str | int | UUID) else group
+    if not isinstance(parts, list | tuple) or not parts:
+        return None
+    texts = [part_text(part) for part in parts]
+    return None if None in texts else tuple(text for text in texts if text is not None)
+
+
+def is_finite(value: Any) -> bool:
+    """Whether there is no NaN and no infinity anywhere in it."""
+    if isinstance(value, enum.Enum):
+        return is_finite(value.value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return all(is_finite(getattr(value, field.name)) for field in fields(value))
+    if isinstance(value, Mapping):
+        return all(is_finite(item) for item in value.values())
+    return all(is_finite(item) for item in value) if isinstance(value, list | tuple) else True
+
+
+# -- inputs ---------------------------------------------------------------------------------------------------
 
 
 def appends() -> Any:

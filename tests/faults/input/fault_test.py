@@ -1,7 +1,6 @@
-"""Input: whatever is passed, or stored by others, no crash other than our own errors, no two groups under one key,
-nothing half written.
+"""Input: whatever is passed, or stored by others, no crash other than our own errors, and nothing half written.
 
-Inputs of hypothesis, a batch for each seed: values, appends on a server, records that others changed, command lines.
+Inputs of hypothesis, a batch for each seed: appends on a server, records that others changed, command lines.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from typing import Any
 from sequencer.errors import ServerNotUsable
 
 from ..report import Result, Scale
-from . import calls, cli, records, values
+from . import calls, cli, records
 from .bench import bench
 from .explore import Findings, Target, explore
 
-EFFECTS = ("bad value refused", "append refused", "record changed", "command refused")
+EFFECTS = ("append refused", "record changed", "command refused")
 """What must have taken effect, or nothing was tried."""
 MOST = 1_000_000
 PLANS: Mapping[Scale, tuple[int, float]] = {"smoke": (1, 60.0), "ci": (2, 12.0), "nightly": (MOST, 600.0)}
@@ -55,7 +54,7 @@ def run(scale: Scale, *, seed: int | None = None, seconds: float | None = None) 
 
 def all_targets(made: Any) -> list[Target]:
     """Every target, on this bench."""
-    return [*values.targets(), *calls.targets(made), *records.targets(made), *cli.targets(made)]
+    return [*calls.targets(made), *records.targets(made), *cli.targets(made)]
 
 
 def _batches(findings: Findings, first: int, batches: int, until: float) -> int:

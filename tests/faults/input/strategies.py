@@ -98,15 +98,8 @@ groups: Strategy = st.one_of(
     st.lists(good_parts, max_size=3).map(tuple),
     anything,
 )
-group_pairs: Strategy = st.one_of(
-    st.tuples(st.lists(tricky_parts, max_size=4), st.lists(tricky_parts, max_size=4)),
-    st.tuples(groups, groups),
-)
 ids: Strategy = st.one_of(st.text(min_size=1, max_size=12), integers, texts, anything)
 scores: Strategy = st.one_of(integers, floats, moments, anything)
-score_pairs: Strategy = st.one_of(
-    st.tuples(scores, scores), st.integers(-(2**53), 2**53 - 1).map(lambda n: (n, n + 1)), st.tuples(floats, floats)
-)
 times: Strategy = st.one_of(st.none(), floats, integers, moments, spans, texts, moments.map(str), anything)
 
 

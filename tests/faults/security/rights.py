@@ -25,7 +25,7 @@ ROLES: tuple[str, ...] = ALL_ROLES
 
 
 @dataclass
-class PastAttempt:
+class Trials:
     """What was tried and what was wrong."""
 
     rights: int = 0
@@ -79,9 +79,9 @@ def lacking_one(role: str) -> Iterator[tuple[str, list[str]]]:
     yield pattern, [f"%R{pattern}", *rules[1:]]
 
 
-def prove_rights(roles: tuple[str, ...] = ROLES) -> PastAttempt:
+def prove_rights(roles: tuple[str, ...] = ROLES) -> Trials:
     """Take each right of each role away once, and see what the user is told and what was written."""
-    tried = PastAttempt()
+    tried = Trials()
     with own_server() as own:
         users = Users(own)
         try:
@@ -95,7 +95,7 @@ def prove_rights(roles: tuple[str, ...] = ROLES) -> PastAttempt:
     return tried
 
 
-def _prove_lack(users: Users, role: str, right: str, url: str, tried: PastAttempt) -> None:
+def _prove_lack(users: Users, role: str, right: str, url: str, tried: Trials) -> None:
     users.clean()
     if role != "append":
         with queue(users.own.url()) as seq:
@@ -144,7 +144,7 @@ def _park(message: Message) -> None:
     raise Park("it waits for a person")
 
 
-def _prove_job(users: Users, role: str, tried: PastAttempt) -> None:
+def _prove_job(users: Users, role: str, tried: Trials) -> None:
     """The whole of a role's job, as a user who has its rights and no other."""
     users.clean()
     url = users.make(f"all-{role}", acl_rules(NAMESPACE, role))
