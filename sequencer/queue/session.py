@@ -67,7 +67,7 @@ class Session:
         if role or register:
             await self.allow(role)
         if not self._is_found(register):
-            async with self.net.once("registration"):
+            async with self.net.once():
                 if not self._is_found(register):
                     await self._find(register)
         return self._shards
@@ -179,7 +179,7 @@ class Session:
     async def allow(self, role: Role | None) -> None:
         """Raises ServerNotUsable without the rights for this role, or for any; what is missing is asked for anew."""
         if not self._is_allowed(role):
-            async with self.net.once("rights"):
+            async with self.net.once():
                 if not self._is_allowed(role):
                     await self._ask_for_rights(role)
 
