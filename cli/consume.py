@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
@@ -20,9 +20,8 @@ from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, prepare
 from ..server import EmbeddedServer
-from ..settings.error_names import unknown_names
 from ..settings.option import declared, fields_of
-from ..settings.options import QueueOptions, QueueSettings, ServiceOptions
+from ..settings.options import QueueOptions, ServiceOptions
 from ..texts.commands import name_server, server_named
 from ..texts.events import event
 from ..texts.explanations import import_hangs
@@ -89,14 +88,6 @@ def consume(
     return _supervise(config, processes, json)
 
 
-def _say_unknown_errors(settings: QueueSettings) -> None:
-    """Only now are the app's own loaded; a module that a handler imports is not."""
-    for setting in ("park_on", "dead_letter_on", "outage"):
-        for name, near in unknown_names(cast(tuple[str, ...], settings.get(setting) or ())).items():
-            meant = f"did you mean {near}?" if near else "is its name right, and its module loaded with the app?"
-            say(f"warning: --{setting.replace('_', '-')} {name} fits no exception that is loaded now; {meant}")
-
-
 def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
     if config.exec:
         check_command(config.exec)
@@ -107,7 +98,6 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
 
     with limited(config.start_timeout_s, end_start):
         client, _ = prepare(config)
-    _say_unknown_errors(config.settings)
     hear_interrupts()
     with client:
         url = client.endpoint.url or ""

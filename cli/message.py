@@ -49,9 +49,9 @@ def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption 
 
 def show_message(info: MessageInfo) -> None:
     """For people, a field a line."""
-    fields = {"id": id_word(info.id), "group": group_words(info.group), "state": info.state, "phase": info.status}
-    if info.state == "handled":  # or not: nobody knows at which phase it ended
-        del fields["phase"]
+    fields = {"id": id_word(info.id), "group": group_words(info.group), "state": info.state, "status": info.status}
+    if info.state == "handled":  # or not: nobody knows with which status it ended
+        del fields["status"]
         fields |= {"state": "handled, dropped, skipped or purged", "note": info.note}
     elif info.finished_at is not None:
         fields |= ended_fields(info)

@@ -20,8 +20,8 @@ from ..store.keys import ShardKeys, index_key, registry_key, shard_keys
 from ..values.checks import nearest
 
 Role = Literal["append", "consume", "operate", "admin"]
-"""What a program does: a producer appends; a consumer claims, and may ask for `info` and `look`; to operate is to
-resume, skip, pause, cancel, redrive ...; an admin does all that, looks and runs doctor.
+"""What a program does: a producer appends; a consumer claims, and may ask for `info` and `snapshot`; to operate is to
+resume, skip, pause, cancel, redrive ...; an admin does all that, inspects, and runs doctor.
 """
 ROLES: tuple[Role, ...] = get_args(Role)
 ASKED: tuple[Role, ...] = ("append", "consume", "operate")
@@ -46,20 +46,8 @@ _SCRIPTS: dict[Role, tuple[str, ...]] = {
     "append": ("append", "register", "adopt", "wake"),
     "consume": ("claim", "ack", "nack", "note", "renew", "outage", "register", "adopt", "wake"),
     "operate": (
-        *("register", "adopt", "inspect", "resume", "skip_gap", "wake", "update"),
-        *(
-            "pause",
-            "redrive",
-            "purge",
-            "rerun",
-            "outage",
-            "find",
-            "sweep",
-            "alert",
-            "alert_sent",
-            "pending_news",
-            "told",
-        ),
+        *("register", "adopt", "inspect", "resume", "skip_gap", "wake", "update", "pause", "redrive", "purge"),
+        *("rerun", "outage", "find", "sweep", "alert", "alert_sent", "pending_news", "told"),
     ),
 }
 
@@ -68,16 +56,8 @@ def plain_commands(keys: ShardKeys) -> list[tuple[Any, ...]]:
     """Each command that our scripts and clients use, once, in an order in which none waits or fails."""
     order, body, group, old = keys.order(SCRATCH), keys.body(SCRATCH), SCRATCH, keys.seen_old
     return [
-        *(
-            ("TIME",),
-            ("INFO",),
-            ("CLIENT", "ID"),
-            ("CLIENT", "UNBLOCK", 0),
-            ("MULTI",),
-            ("EXEC",),
-            ("MULTI",),
-            ("DISCARD",),
-        ),
+        *(("TIME",), ("INFO",), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0)),
+        *(("MULTI",), ("EXEC",), ("MULTI",), ("DISCARD",)),
         *(("SET", keys.clock, 1), ("GET", keys.clock), ("EXISTS", keys.clock), ("TYPE", keys.clock)),
         *(("RPUSH", keys.dispatch, group, group), ("LLEN", keys.dispatch), ("LTRIM", keys.dispatch, 0, 9)),
         *(("BLPOP", keys.dispatch, "0.1"), ("HSET", body, "a", 1), ("HSETNX", body, "b", 1), ("HGET", body, "a")),

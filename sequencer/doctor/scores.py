@@ -39,9 +39,7 @@ def check_units(scope: Scope) -> Iterator[Finding]:
     waiting = examples_of(one for keys in scope.shards for one in _ends(scope, keys))
     units = [name for _, name in UNITS if name in waiting]
     if len(units) > 1:
-        examples = [
-            {"unit": unit, "group": decode_group(waiting[unit][0]), "score": waiting[unit][1]} for unit in units
-        ]
+        examples = {unit: (decode_group(waiting[unit][0]), waiting[unit][1]) for unit in units}
         yield scope.found("mixed score units", examples=examples)
     names = [name for keys in scope.shards for name in (keys.marks, keys.marks_old)]
     held = (one for name in names for page in scope.pages("HSCAN", name, PAGE) for one in page)

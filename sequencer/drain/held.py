@@ -199,10 +199,6 @@ class Held:
                 sending.calls.append(renew(keys, sending.renewals, self.lease_s, alone=sending.is_last))
         return sending if sending.calls else None
 
-    def outgoing_of_all(self, *, claims_next: int | None = None) -> list[Sending]:
-        """What waits in any shard's pending_acks, to be sent together with a claim."""
-        return [acks.sending(self.number, claims_next=claims_next) for acks in self.shard_acks if acks]
-
     def has_due(self, now: float) -> bool:
         """Whether there may be something to send now."""
         return bool(self.pending_acks) or self._renews(now)
@@ -256,10 +252,6 @@ class Held:
         if entry.outage:
             self.nacked[entry.group, entry.token] = done
         return done.is_valid
-
-    def take_nacked(self, leased: LeasedGroup) -> Nacked | None:
-        """How the outage of this group was taken, if that was answered."""
-        return self.nacked.pop((leased.key, leased.token), None)
 
     def lose(self, group: HeldGroup) -> None:
         """Its lease is lost, as the answer to a note said."""

@@ -94,7 +94,7 @@ class InFlight:
 
     def _settle_and_claim_now(self, effect: SettleAndClaim) -> Exchange[Claimed | None]:
         held, shard = self._held, effect.shard
-        sendings = held.outgoing_of_all(claims_next=shard)
+        sendings = [acks.sending(held.number, claims_next=shard) for acks in held.shard_acks if acks]
         calls = [call for sending in sendings for call in sending.calls]
         if shard is not None:
             calls.append(self.claim(shard, effect.limits, alone=effect.alone))

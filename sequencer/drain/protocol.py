@@ -173,7 +173,8 @@ def _give_up(group: HeldGroup, runner: StepRunner, one: Failed) -> Generator[Eff
     if one.decision.outage:
         with suppress(ServerUnavailable):
             yield Flush(is_awaited=True)
-        yield one.answered((yield Locked(partial(held.take_nacked, group.leased))))
+        lease = group.leased.key, group.leased.token
+        yield one.answered((yield Locked(partial(held.nacked.pop, lease, None))))
 
 
 def _handle_group(

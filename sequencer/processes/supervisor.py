@@ -34,13 +34,11 @@ PoolT = TypeVar("PoolT", bound=Pool)
 class PoolLoop(Generic[PoolT]):
     """Runs pools to their end."""
 
-    RELOADS = False
-    """Whether SIGHUP asks for a reload."""
-
-    def __init__(self, pools: Sequence[PoolT]) -> None:
-        self.pools = list(pools)
+    def __init__(self, pools: Sequence[PoolT], *, reloads: bool = False) -> None:
+        """`reloads`: SIGHUP asks for a reload, not for a stop."""
+        self.pools, self._reloads = list(pools), reloads
         self._signals, self._selector = SignalPipe(), selectors.DefaultSelector()
-        self._failed_rounds = 0
+        self._failed_rounds, self._began = 0, time.monotonic()
 
     def stop(self) -> None:
         """Ask for the next stage of stopping. Safe in a signal handler or any thread."""
@@ -58,7 +56,7 @@ class PoolLoop(Generic[PoolT]):
     def run(self) -> int:
         """Supervise to the end. Returns 0, 1 when it gave up, 2 or 3 when consumers can't work at all."""
         try:
-            with self._signals.handlers(reloads=self.RELOADS), self._selector:
+            with self._signals.handlers(reloads=self._reloads), self._selector:
                 self._selector.register(self._signals.read_fd, selectors.EVENT_READ)
                 for pool in self.pools:
                     self._open(pool)
@@ -67,6 +65,7 @@ class PoolLoop(Generic[PoolT]):
         finally:
             for pool in self.pools:
                 pool.close()
+                pool.totals.seconds = time.monotonic() - self._began
             self._signals.close()
         return GAVE_UP if self._failed_rounds else max(pool.status for pool in self.pools)
 
@@ -131,9 +130,3 @@ class Supervisor(PoolLoop[Pool]):
     def wait_ready(self, timeout_s: float) -> bool:
         """Wait, in another thread, until every first consumer is connected."""
         return self.pools[0].wait_ready(timeout_s)
-
-    def run(self) -> int:
-        began = time.monotonic()
-        status = super().run()
-        self.totals.seconds = time.monotonic() - began
-        return status

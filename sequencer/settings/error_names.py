@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,14 +34,3 @@ def _error_name(option: str, error: Any) -> str:
     raise ConfigurationError(
         f"{option}: {shown(error)} must be an exception class, or its name like 'shop.errors.NoStock'"
     )
-
-
-def unknown_names(names: Sequence[str]) -> dict[str, str]:
-    """Those that no class of exceptions has which is loaded by now: each with the one that was perhaps meant, or ""."""
-    known, kinds = set[str](), list[type[BaseException]]([BaseException])
-    while kinds:
-        kind = kinds.pop()
-        known |= {kind.__qualname__, f"{kind.__module__}.{kind.__qualname__}"}
-        kinds += type.__subclasses__(kind)
-    near = {name: difflib.get_close_matches(name, sorted(known), n=1) for name in names if name not in known}
-    return {name: found[0] if found else "" for name, found in near.items()}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from .commands import command, doctor_of, to_one_unit, with_commands
-from .explanations import ending, no_consumers_text, start_consumers
+from .explanations import ending, mixed, no_consumers_text, start_consumers
 from .words import fill, many, named, quoted
 
 Level = Literal["ok", "warning", "problem"]
@@ -169,11 +169,6 @@ def _lost(fields: Fields) -> str:
     some = " and ".join(one for one in gone if not one.startswith("0 "))
     again = "append them again from their source; ids known as handled within dedup_window are not added twice"
     return f"removed as lost: {some}; {again}"
-
-
-def _sort(fields: Fields) -> str:
-    units = ", ".join(fill("{unit} (group {group}: {score:.17g})", one) for one in fields["examples"])
-    return f"scores look like times in {units}; they do not sort together"
 
 
 _USED = "{used:,} bytes of maxmemory {maxmemory:,} used"
@@ -395,7 +390,7 @@ FINDINGS: Mapping[str, Kind] = {
     "mixed score units": Kind(
         "scores",
         "warning",
-        lambda fields: _sort(fields) + "; what was handled keeps its order",
+        lambda fields: mixed(fields["examples"]) + "; what was handled keeps its order",
         lambda fields: {"fix": to_one_unit(fields["queue"], fields["namespace"])},
     ),
     "watermark unit": Kind(

@@ -212,21 +212,6 @@ def test_options_of_the_command_line_go_before_those_of_an_app_and_the_banner_sa
     assert "warning" not in parked.stderr
 
 
-def test_a_name_that_no_error_has_is_told_with_the_one_that_was_meant(cli: Cli, namespace: str) -> None:
-    (cli.directory / "own.py").write_text(
-        f"class OutOfStock(Exception): ...\nclass WaterOff(Exception): ...\n{FAILING}".replace(
-            "NAMESPACE", repr(namespace)
-        )
-    )
-    given = ("--outage", "WaterOf,own.OutOfStock", "--park-on", "OutOfStok", "--dead-letter-on", "zzz.Nobody")
-    told = cli.run("consume", "jobs", *APP, *given).stderr
-    assert "warning: --outage WaterOf fits no exception that is loaded now; did you mean WaterOff?" in told
-    assert "warning: --park-on OutOfStok fits no exception that is loaded now; did you mean OutOfStock?" in told
-    assert "warning: --dead-letter-on zzz.Nobody fits no exception that is loaded now; is its name right" in told
-    assert told.count("warning: --") == 3
-    assert "outage=WaterOf,own.OutOfStock" in told
-
-
 def test_consume_records_what_it_handled_on_request(cli: Cli, seq: Sequencer, link: Link) -> None:
     for words, count in (((), 0), (("--audit",), 300), (("--audit", "--audit-length", 1), 1)):
         seq.append_many({"group": "a", "body": n} for n in range(max(count, 1)))

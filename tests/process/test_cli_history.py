@@ -68,7 +68,7 @@ def test_history_lists_what_ended(cli: Cli, queue: Sequencer) -> None:
     assert len(cut) == 4
     assert cut[-1].startswith("the newest 2 are shown; there are more")
     one = json_of(cli, "history", "jobs", "--limit", "1")[0]
-    assert {"state", "phase", "began_at", "finished_at", "consumer", "note", "attempts"} <= {*one}
+    assert {"state", "status", "began_at", "finished_at", "consumer", "note", "attempts"} <= {*one}
     assert "'soon' must be a number of seconds, or text like" in cli.call("history", "jobs", "--until", "soon").stderr
     assert refused(cli, "history", "jobs", "--outcome", "done")
     assert refused(cli, "history", "jobs", "--limit", 10**20)
@@ -76,7 +76,7 @@ def test_history_lists_what_ended(cli: Cli, queue: Sequencer) -> None:
 
 def test_find_needs_no_group(cli: Cli, queue: Sequencer) -> None:
     found = json_of(cli, "find", "jobs", "--id", "c")
-    assert [(one["group"], one["state"], one["phase"]) for one in found] == [
+    assert [(one["group"], one["state"], one["status"]) for one in found] == [
         (["bad"], "skipped", "error"),
         (["worse"], "parked", "error"),
     ]
@@ -98,7 +98,7 @@ def test_get_and_explain_show_the_log(cli: Cli, queue: Sequencer) -> None:
     shown = cli.call("get", "jobs", "worse", "--id", "c").stdout
     assert "ValueError: try 1" in shown
     assert "error" in shown
-    assert json_of(cli, "get", "jobs", "good", "1", "--id", "a")["phase"] == "finished"
+    assert json_of(cli, "get", "jobs", "good", "1", "--id", "a")["status"] == "finished"
     (parked,) = json_of(cli, "groups", "jobs", "--state", "parked")
     assert [one["attempt"] for one in parked["failure"]["log"]] == [1, 2]
 

@@ -90,7 +90,7 @@ def test_a_dead_letter_waits_for_its_answer(cli: Cli, asked: Sequencer) -> None:
         cli.call("steps", "jobs", "ann", "--id", "g1").stdout
     )
     stays = cli.call("dead", "redrive", "jobs", "--all").stdout
-    assert "left alone 1 dead letter: a person has to say how a step ended; see: sequencer steps jobs" in stays
+    assert "left alone 1 dead letter: an operator has to answer for a step" in stays
     assert cli.call("dead", "redrive", "jobs", "ann", "--id", "g1", "--again", "charge").stdout == "redriven 1\n"
     assert asked.consume(until_empty=True).handled == 2
 

@@ -139,11 +139,10 @@ def test_a_new_queue_is_in_the_log_of_a_program(
 
 def test_a_policy_of_a_queue_that_is_not_there_names_one_like_it(cli: Cli, seq: Sequencer, namespace: str) -> None:
     seq.append(1, "a")
-    delete = f"if that was meant: sequencer delete jbos --namespace {namespace}; "
-    for options, state, fix in (((), "not there yet", ""), (("--on-late", "drop"), "new", delete)):
-        done = cli.call("configure", "jbos", *options)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.startswith(f"queue 'jbos' is {state}; there is 'jobs'; {fix}its policy")
+    done = cli.call("configure", "jbos")
+    assert (done.returncode, done.stderr) == (0, "queue 'jbos' is not there yet; its policy would be this\n")
+    done = cli.call("configure", "jbos", "--on-late", "drop")
+    assert f"did you mean 'jobs'?; delete: sequencer delete jbos --namespace {namespace}" in done.stderr
 
 
 def test_a_consumer_of_a_queue_that_is_not_there_says_so_once(cli: Cli, seq: Sequencer, namespace: str) -> None:

@@ -67,7 +67,7 @@ EXAMPLE: dict[str, Any] = {
     "last_owner": "",
     "last_until": None,
     "connections": 0,
-    "examples": [{"unit": "seconds", "group": ("a",), "score": 1795e6}, {"unit": "x", "group": ("b",), "score": 1e12}],
+    "examples": {"seconds": (("a",), 1795e6), "milliseconds": (("b",), 1795e9)},
     "window_s": 60.0,
     "unit": "milliseconds",
     "mark": 1.795e12,

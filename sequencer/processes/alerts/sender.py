@@ -85,11 +85,9 @@ class Sender:
         if started >= offer.until:
             self._log(TOO_LATE)
             return
-        failure = ""
+        failure, last_start = "", started + ALL_ATTEMPTS_S - self._target.timeout_s
         for number in range(ATTEMPTS):
-            if number and (
-                self._closed.wait(BETWEEN_S) or time.monotonic() + self._target.timeout_s > started + ALL_ATTEMPTS_S
-            ):
+            if number and (self._closed.wait(BETWEEN_S) or time.monotonic() > last_start):
                 break
             failure = failure_of(self._target, offer.notice)
             if not failure:

@@ -43,6 +43,8 @@ LOOK_PAGES = 20
 """Hundreds of parked groups, in a shard, that one look goes through for those that were not told. The first look of a
 watcher and a message go through all.
 """
+START_WITHIN_S = HOLD_S - ALL_ATTEMPTS_S
+"""So soon what may be told is begun: all attempts end within the hold, or the next who gets the right tells it too."""
 END_S = 10.0
 """So long an end waits for the answer to what is being sent: one attempt of a target."""
 
@@ -213,7 +215,7 @@ class Watcher:
         times = AlertTimes(settle=0.9 * self._every_s, again=one.settings.repeat_s)
         asked_at = time.monotonic()
         for grant in one.take_seen(conditions(known, limits, news), one.settings.to, times):
-            self._tell(one, grant, _start_by(asked_at, times.hold))
+            self._tell(one, grant, asked_at + START_WITHIN_S)
 
     def _counted(self, one: WatchedQueue, now: float, *, is_minute: bool) -> QueueFacts:
         """What is counted each minute, and where that may open an incident; else nothing is known."""
@@ -269,7 +271,7 @@ class Watcher:
             def on_sent(grant: Grant = grant) -> None:
                 away.sent(grant, time.monotonic())
 
-            self._send(_start_by(now, HOLD_S), notice, grant.target, on_sent)
+            self._send(now + START_WITHIN_S, notice, grant.target, on_sent)
 
     def _send(self, start_by: float, notice: Notice, target: str, on_sent: Callable[[], object]) -> None:
         def then() -> None:
@@ -280,14 +282,6 @@ class Watcher:
 
     def _say_failed(self, target: str, error: str) -> None:
         self._emit(event("alert not sent", "", target=target, error=error))
-
-
-def _start_by(asked_at: float, hold_s: float) -> float:
-    """Until when to begin with what may be told: all attempts end within the hold, or the next who gets the right tells
-    it
-    too.
-    """
-    return asked_at + hold_s - ALL_ATTEMPTS_S
 
 
 def watcher_of(

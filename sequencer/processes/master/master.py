@@ -38,8 +38,6 @@ READY_S = 30.0
 class Master(PoolLoop[KeptPool]):
     """Runs a plan; `read` reads the file again, `cpu` says what share of the host's processors is in use."""
 
-    RELOADS = True
-
     def __init__(
         self,
         plan: RunPlan,
@@ -50,8 +48,8 @@ class Master(PoolLoop[KeptPool]):
     ) -> None:
         self.plan, self._read, self._policy = plan, read, policy
         self._emitter = EventEmitter("", log=log)
-        super().__init__([self._make(pool) for pool in plan.pools])
-        self._stage, self._began = 0, time.monotonic()
+        super().__init__([self._make(pool) for pool in plan.pools], reloads=True)
+        self._stage = 0
         self._cpu = cpu or HostCpu().share
         self._away = ServerAway()
         self._watcher = watcher_of(plan, self.emit, self._known_of, self._away)
@@ -114,14 +112,11 @@ class Master(PoolLoop[KeptPool]):
             self._say_started(pool)
         self._watcher.start()
         try:
-            status = super().run()
+            return super().run()
         finally:
             self._watcher.close(END_S)
             if self._status is not None:
                 self._status.close()
-        for pool in self.pools:
-            pool.totals.seconds = time.monotonic() - self._began
-        return status
 
     def _say_started(self, pool: KeptPool) -> None:
         config, server = pool.plan.config, find_server(self.plan.url).name
