@@ -7,9 +7,8 @@ Not here: fault tests of sequencer itself under faults (`tests/faults`, beside t
 The rule: a judge knows only the history, and nothing here is needed to run a queue.
 """
 
-from .judge.assertion import assert_order
 from .judge.history import Event, Recorder, read_events
-from .judge.judgement import Judgement, judge
+from .judge.judgement import Judgement, assert_order, judge
 from .judge.order_check import Handled, Verdict, check_history
 from .kill_everywhere import KillReport, kill_everywhere
 from .memory_queue import Drained, MemoryQueue

@@ -18,6 +18,8 @@ from .conftest import HERE, Load, is_signed
 if TYPE_CHECKING:
     from ..process.conftest import Cli
 
+pytestmark = pytest.mark.nightly
+
 PATIENCE_S = 30.0
 
 METHODS = ("debit", "income", "points", "level", "ranking", "badge", "statistics", "notice", "invoice", "text_message")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ..process.conftest import Cli, Running
 
 Said = pytest.CaptureFixture[str]
+pytestmark = pytest.mark.nightly
+
 PATIENCE_S = 30.0
 
 

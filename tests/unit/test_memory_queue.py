@@ -11,7 +11,7 @@ import pytest
 from sequencer import Message, Park, Retry, Sequencer, SetAside
 from sequencer.errors import ConfigurationError, HandlerNotFound, LeaseLost, StopConsuming
 from sequencer.settings.options import ClaimLimits
-from sequencer.testing.judge.assertion import assert_order
+from sequencer.testing import assert_order
 from sequencer.testing.memory_queue import Drained, MemoryQueue
 
 

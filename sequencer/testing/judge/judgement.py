@@ -16,12 +16,13 @@ after `healed` everything was done within `recover_s`; and each kind of fault th
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from .fault_spans import FaultSpans
-from .group_runs import GroupRuns
+from ...store.group import encode_group
+from ...values.message import Message
 from .history import Event
 
 ACK_S = 0.1
@@ -66,6 +67,63 @@ class Judgement:
     def disorder(self) -> int:
         """Violations of order and of exclusion together."""
         return self.order_violations + self.overlaps + self.tokens_back
+
+
+class FaultSpans:
+    """The faults of a history by process; "" stands for all."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        spans: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+        for event in events:
+            if event.what == "fault":
+                spans[event.who].append((event.at, max(event.at, event.until)))
+        self._spans: dict[str, tuple[list[float], list[float]]] = {}
+        for who, some in spans.items():
+            some.sort()
+            ends: list[float] = []
+            for _, end in some:
+                ends.append(max(end, ends[-1]) if ends else end)
+            self._spans[who] = [start for start, _ in some], ends
+
+    def touches(self, who: str, began: float, ended: float) -> bool:
+        """Whether a fault touched this process, or all, between these times."""
+        for name in (who, ""):
+            starts, ends = self._spans.get(name, ([], []))
+            before = bisect_right(starts, ended)
+            if before and ends[before - 1] >= began:
+                return True
+        return False
+
+
+@dataclass(slots=True)
+class GroupRuns:
+    """What a judge knows of one group."""
+
+    tops: list[tuple[int, tuple[float, int], str]] = field(default_factory=list)
+    """Token, place and id of runs that began, by token upwards and by place downwards: no later one passed them."""
+    open: dict[str, Event] = field(default_factory=dict)
+    """Process -> the run that it began and did not end."""
+    newest: Event | None = None
+    """The run with the greatest token that began."""
+
+    def add_top(self, run: Event) -> None:
+        place = (run.score, run.stamp)
+        at = bisect_left(self.tops, run.token, key=lambda top: top[0])
+        if at < len(self.tops) and self.tops[at][1] >= place:
+            return  # under this token or a newer one, something at least as far behind began
+        end = at + (at < len(self.tops) and self.tops[at][0] == run.token)
+        while at and self.tops[at - 1][1] <= place:
+            at -= 1
+        self.tops[at:end] = [(run.token, place, run.id)]
+
+    def passed_by(self, run: Event, since: int | None = None) -> str | None:
+        """The id of a message behind this one that began before it ended, though this one was there: under a lease
+        newer than the token `since`, else than the arrival of this one.
+        """
+        first = bisect_right(self.tops, run.stamp if since is None else since, key=lambda top: top[0])
+        if first < len(self.tops) and self.tops[first][1] > (run.score, run.stamp):
+            return self.tops[first][2]
+        return None
 
 
 class _Judge:
@@ -281,3 +339,23 @@ def judge(
         missing=missing,
         cases=[*state.cases, *[f"fault that never took effect: {kind}" for kind in missing]],
     )
+
+
+def assert_order(messages: Iterable[Message | Event]) -> None:
+    """Raise AssertionError for the first message that was handled out of the order of its group.
+
+    Takes messages in the order in which they were handled (`Drained.handled`, or a list that your handler fills), or
+    the events of a `Recorder`. Within a group the order is by (score, stamp) for all that were there when the later one
+    was claimed; a message that came late, or was redriven, is excused. That one is handled twice is no disorder.
+    """
+    events: list[Event] = []
+    for number, one in enumerate(messages):
+        if isinstance(one, Event):
+            events.append(one)
+        else:
+            words = encode_group(one.group), one.id, one.score, one.stamp, one.token, one.attempt, one.redriven
+            events += [Event("begun", float(number), "", *words), Event("ended", number + 0.5, "", *words)]
+    judged = judge([*[event._replace(what="appending", at=-1.0) for event in events], *events])
+    if judged.disorder:
+        cases = [case for case in judged.cases if case.startswith(("order", "overlap", "token back"))]
+        raise AssertionError(cases[0] if cases else f"{judged.disorder} violations of order")
