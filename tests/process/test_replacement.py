@@ -44,8 +44,8 @@ if sys.argv[0].endswith("worker/run.py"):
 
 
 def delays(running: Running) -> list[float]:
-    """In how many seconds it said that a consumer starts again."""
-    found = re.findall(r"starts again: in (\d+(?:\.\d+)?) (m?)s\b", running.stderr)
+    """In how many seconds a consumer is started again, as it said."""
+    found = re.findall(r"consumer restarting: in (\d+(?:\.\d+)?) (m?)s\b", running.stderr)
     return [float(text) / (1000 if thousandth else 1) for text, thousandth in found]
 
 
