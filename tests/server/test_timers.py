@@ -232,7 +232,7 @@ def test_what_a_consumer_may_have_in_hand_stays_as_it_is(seq: Sequencer) -> None
     seq.append("held", group="g", id="held", score=1)
     with seq.claim():
         for change in changes(seq, "held"):
-            with pytest.raises(MessageBusy, match="'held' of group"):
+            with pytest.raises(MessageBusy, match="'held' may be with"):
                 change()
         seq.append("new", group="g", id="new", score=2)
         seq.append("delayed", group="g", id="delayed", delay=30)
