@@ -16,7 +16,7 @@ from rich.console import Console
 
 from ..client import Sequencer
 from ..errors import ConfigurationError, InvalidMessage, OutcomeUnknown, QueueFull, ServerError
-from ..settings.body_fields import BodyFields, merge_fields
+from ..settings.body_fields import merge_fields
 from ..settings.options import QueueOptions
 from ..texts.commands import command
 from ..texts.words import many, plain
@@ -76,14 +76,13 @@ def append(
     is that message, with its group, id and score. In a CSV every value is text, except a number in the score field.
     """
     client = Sequencer(queue, redis, namespace=namespace, **given)
-    asked = BodyFields(*(getattr(client.options, name) for name in BodyFields._fields))
     began, interruption = time.monotonic(), Interruption()
     tally = Tally(chunk=chunk, last_line=from_line - 1)
     with _opened(file) as source, client, new_queue_said():
         known = names_of_queues(client)
         if known is None or queue in known:  # else its first good line makes it: the name may be a typo
             client.connect()
-        tally.fields = merge_fields(queue, client.fields, asked)
+        tally.fields = merge_fields(queue, client.fields, client.options.fields)
         is_envelope = tally.fields.group_by is None
         lines: Iterator[tuple[int, Any]] = _ndjson(source)
         read: Callable[[Any], Any] = partial(parse, is_envelope=is_envelope)

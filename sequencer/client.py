@@ -18,7 +18,8 @@ from .lease import Lease
 from .net.appender import Appender
 from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
-from .queue import append, audit_stream, counts, operate, views
+from .queue import append, counts, operate, views
+from .queue import audit as auditing
 from .queue.alerts import incidents
 from .queue.append_many import append_many
 from .queue.dead_letters import listed as dead_letters
@@ -27,7 +28,6 @@ from .queue.groups import head, many, parked
 from .queue.history import known, listed, rerun
 from .queue.registry import deletion, index
 from .queue.session import Session
-from .queue.steps import seen
 from .server import start_embedded
 from .settings.body_fields import BodyFields
 from .settings.option import shows
@@ -176,11 +176,11 @@ class Sequencer(Registered):
     get = blocking(known.get)
     find = blocking(known.find)
     history = blocking_list(listed.history)
-    steps = blocking(seen.steps)
+    steps = blocking(known.steps)
     dead = blocking(dead_letters.dead)
     count_dead = blocking(dead_letters.count_dead)
     alerts = blocking(incidents.alerts)
-    audit = blocking(audit_stream.audit)
+    audit = blocking(auditing.audit)
 
     @property
     def policy(self) -> Policy:

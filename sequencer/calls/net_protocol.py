@@ -44,12 +44,10 @@ class Reader(Protocol):
 class Net(Reader, Protocol):
     """One server. `read` is repeated once if a kept connection had gone stale, so only for what may run twice."""
 
-    async def ask(
-        self, call: Call[T], *, wait: tuple[int, int] | None = None, meanwhile: Callable[[], None] | None = None
-    ) -> Answer[T]:
+    async def ask(self, call: Call[T], *, wait: tuple[int, int] | None = None) -> Answer[T]:
         """Send one call and read its reply. A repeatable call is repeated after a lost answer.
 
-        `wait` (replicas, ms) sends WAIT behind it. `meanwhile` is called once it is sent; it must raise nothing.
+        `wait` (replicas, ms) sends WAIT behind it.
         """
         ...
 
@@ -61,14 +59,17 @@ class Net(Reader, Protocol):
         wait: tuple[int, int] | None = None,
         meanwhile: Callable[[], None] | None = None,
     ) -> Answer[list[Any]]:
-        """Send all calls at once and read their replies; `is_atomic` puts them into one MULTI/EXEC."""
+        """Send all calls at once and read their replies; `is_atomic` puts them into one MULTI/EXEC.
+
+        `meanwhile` is called once they are sent; it must raise nothing.
+        """
         ...
 
     def alone(self) -> AbstractAsyncContextManager[Alone]:
         """One connection for all that is sent inside, as WATCH and MULTI need it; it is closed when the block fails."""
         ...
 
-    def once(self, name: str) -> AbstractAsyncContextManager[None]:
+    def once(self) -> AbstractAsyncContextManager[None]:
         """First use: one caller is inside at a time, the others wait and look again."""
         ...
 

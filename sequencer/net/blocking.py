@@ -147,11 +147,9 @@ class BlockingNet:
 
     # -- for operations -----------------------------------------------------------------------------------------
 
-    async def ask(
-        self, call: Call[T], *, wait: tuple[int, int] | None = None, meanwhile: Callable[[], None] | None = None
-    ) -> Answer[T]:
+    async def ask(self, call: Call[T], *, wait: tuple[int, int] | None = None) -> Answer[T]:
         with self.link() as link:
-            (value,) = link.run((call,), wait=wait, meanwhile=meanwhile)
+            (value,) = link.run((call,), wait=wait)
             return Answer(value, link.is_repeat, link.confirmed)
 
     async def ask_all(
@@ -187,7 +185,7 @@ class BlockingNet:
             pool.put(link)
 
     @asynccontextmanager
-    async def once(self, name: str) -> AsyncIterator[None]:
+    async def once(self) -> AsyncIterator[None]:
         with self._first_use:
             yield
 

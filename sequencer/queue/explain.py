@@ -18,8 +18,7 @@ from ..store.record import decode_head, id_of, owner_of, stamp_of
 from ..store.watermark import Sequenced
 from ..texts.explanations import Explanation, Reason
 from ..values.owner import is_held_long
-from .lease_owner import lease_owner_of
-from .state import expired_head, is_deferred, is_leased
+from .state import expired_head, is_deferred, is_leased, lease_owner_of
 
 
 class Cause(NamedTuple):

@@ -15,8 +15,8 @@ from ..store.item import Group, Id, Score
 from ..values.durations import Duration
 from ..values.history import Swept
 from .groups.head import refuse_unknown_outcome
-from .lease_owner import lease_fields
 from .session import Session
+from .state import lease_fields
 
 # -- messages and timers ---------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from ..calls.net_protocol import Alone, Command, Net
 from ..doctor.rights import ASKED, Role, lacking, missing_rights
 from ..doctor.server import check_server, eviction_to_come, parse_info, would_evict
 from ..errors import ConfigurationError, ServerNotUsable
-from ..settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_fields, read_fields
+from ..settings.body_fields import BODY_FIELDS, BodyFields, merge_fields, read_fields
 from ..settings.options import QueueOptions
 from ..settings.policy import HistoryKept, Policy, merge_policy
 from ..store.item import ItemMaker
@@ -34,9 +34,7 @@ class Session:
         """As fields of errors."""
         self.net = net
         """Over which operations run."""
-        self.fields = QueueFields(BodyFields(options.group_by, options.id_by, options.score_by))
-        """Which fields of a body make group, id and score: before the first use those that were named."""
-        self.items = ItemMaker(options, self.fields)
+        self.items = ItemMaker(options)
         self.generation = ""
         """What calls bring: protocol and generation_number of the queue; "" while it was not found."""
         self.consumes = False
@@ -67,7 +65,7 @@ class Session:
         if role or register:
             await self.allow(role)
         if not self._is_found(register):
-            async with self.net.once("registration"):
+            async with self.net.once():
                 if not self._is_found(register):
                     await self._find(register)
         return self._shards
@@ -110,7 +108,7 @@ class Session:
     async def take_fields(self) -> None:
         """Take the body fields that the queue remembers, before it is registered: that refuses other values."""
         known = await self.fresh_fields()
-        self.fields.take(merge_fields(self.options.queue, known, self.fields.asked))
+        self.items.fields = merge_fields(self.options.queue, known, self.options.fields)
 
     def forget(self) -> None:
         """What was found is no more: the next use finds it, or registers the queue, as the first one did."""
@@ -150,7 +148,7 @@ class Session:
     async def _find(self, register: bool) -> None:
         options = self.options
         async with self.net.alone() as alone:
-            asked, fields = (options.policy, self.fields.asked) if register else ({}, None)
+            asked, fields = (options.policy, options.fields) if register else ({}, None)
             search = GenerationSearch(self.net, alone, options, asked=asked, fields=fields, registers=register)
             found = await search.run()
         if self._is_registered and not register:
@@ -164,7 +162,7 @@ class Session:
         self._learn(found)
         if register:
             with Reading(self.net.name):
-                self.fields.take(read_fields(found.policy.get(BODY_FIELDS)))
+                self.items.fields = read_fields(found.policy.get(BODY_FIELDS))
         self._is_known, self._is_registered = True, register
 
     def _learn(self, found: Registration) -> None:
@@ -179,7 +177,7 @@ class Session:
     async def allow(self, role: Role | None) -> None:
         """Raises ServerNotUsable without the rights for this role, or for any; what is missing is asked for anew."""
         if not self._is_allowed(role):
-            async with self.net.once("rights"):
+            async with self.net.once():
                 if not self._is_allowed(role):
                     await self._ask_for_rights(role)
 

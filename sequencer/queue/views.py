@@ -29,7 +29,7 @@ from ..values.message import Message
 from ..values.owner import NoConsumers
 from ..values.views import GroupInfo, GroupState
 from .explain import explanation
-from .scan import scan
+from .pages import scan
 from .session import Session
 from .state import group_state, is_leased
 from .steps.record_steps import record_steps

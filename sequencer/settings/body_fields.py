@@ -23,25 +23,6 @@ class BodyFields(NamedTuple):
     score_by: str | None = None
 
 
-class QueueFields:
-    """The fields that a client takes: those it named, and from its first use on those that the queue remembers."""
-
-    __slots__ = ("asked", "group_by", "id_by", "score_by")
-
-    def __init__(self, asked: BodyFields) -> None:
-        self.asked = asked
-        self.take(asked)
-
-    def take(self, found: BodyFields) -> None:
-        """From now on these."""
-        self.group_by, self.id_by, self.score_by = found
-
-    @property
-    def now(self) -> BodyFields:
-        """Those taken by now."""
-        return BodyFields(self.group_by, self.id_by, self.score_by)
-
-
 def read_fields(stored: str | None) -> BodyFields:
     """From the text that the server keeps, None for none. Raises ValueError for what no client of ours wrote."""
     values = _object(stored)

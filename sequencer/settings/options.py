@@ -14,6 +14,7 @@ from ..errors import ConfigurationError
 from ..values.checks import check_integer, check_name
 from ..values.durations import Duration
 from .backoff import Backoff
+from .body_fields import BodyFields
 from .option import (
     ERRORS,
     FLAG,
@@ -177,6 +178,11 @@ class QueueOptions:
                 raise ConfigurationError(f"{name} stands in {one} and in {other}; leave it in one of them")
         if self.policy:
             Policy(**{"watermark_window": 1.0, "history_window": 1.0, **self.policy})
+
+    @property
+    def fields(self) -> BodyFields:
+        """Those that were named; the queue may remember others."""
+        return BodyFields(self.group_by, self.id_by, self.score_by)
 
     @property
     def wait(self) -> Replicas:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ..errors import InvalidBody, InvalidGroup, InvalidId, InvalidMessage, InvalidScore, shown
-from ..settings.body_fields import BodyFields, QueueFields
+from ..settings.body_fields import BodyFields
 from ..settings.options import QueueOptions
 from ..values.score_units import SHORT, is_time, unit_of
 from .envelope import encode_due, encode_envelope, encode_id, encode_score
@@ -33,10 +33,10 @@ FIELDS = frozenset(("body", "group", "id", "score", "headers", "delay", "at", "d
 class ItemMaker:
     """Checks messages by a queue's options. Every method raises InvalidMessage, before anything is sent."""
 
-    def __init__(self, options: QueueOptions, fields: QueueFields | None = None) -> None:
-        """`fields`: those that the queue's session takes; else they are those of the options."""
-        named = BodyFields(options.group_by, options.id_by, options.score_by)
-        self._options, self._fields, self._ids = options, fields or QueueFields(named), _IdMaker()
+    def __init__(self, options: QueueOptions) -> None:
+        self._options, self._ids = options, _IdMaker()
+        self.fields: BodyFields = options.fields
+        """Which fields of a body make group, id and score: before the first use those that were named."""
         self._score = ""
         """The last one of a message without a delay."""
 
@@ -58,7 +58,7 @@ class ItemMaker:
         `is_sequence`: whether the queue's scores are consecutive numbers; None where that is not known yet: what breaks
         a rule about scores is not said then.
         """
-        fields = self._fields
+        fields = self.fields
         if group is None:
             if fields.group_by is None:
                 raise InvalidGroup("no group given; pass group=[...] or make the Sequencer with group_by=(...)")
@@ -87,7 +87,7 @@ class ItemMaker:
 
         What has `body` and `group`, and nothing but arguments, is never a body, whatever the queue's fields are called.
         """
-        if self._fields.group_by is not None and not _is_arguments(value):
+        if self.fields.group_by is not None and not _is_arguments(value):
             return self.make(value, None, None, None, None, is_sequence=is_sequence)
         if (type(value) is not dict and not isinstance(value, Mapping)) or "body" not in value:
             raise InvalidMessage(
@@ -107,7 +107,7 @@ class ItemMaker:
         """In which unit the due time is the score: that of the body's own time, else of the last score; "" where only
         the server knows it.
         """
-        field, text = self._fields.score_by, self._score
+        field, text = self.fields.score_by, self._score
         if field is not None and isinstance(body, Mapping):
             with suppress(InvalidScore):  # without the field
                 text = encode_score(_nested(body, field, "score_by", InvalidScore))
@@ -123,13 +123,13 @@ class ItemMaker:
 
     def check(self, body: Any, group: Any, *others: Any) -> bool:
         """Refuse what breaks a rule whatever the queue remembers. True where that may give the group."""
-        is_open = group is None and self._fields.group_by is None and isinstance(body, Mapping)
+        is_open = group is None and self.fields.group_by is None and isinstance(body, Mapping)
         self.make(body, "still open" if is_open else group, *others, is_sequence=None)
         return is_open
 
     def check_of(self, value: Any) -> bool:
         """The same of an item of `append_many`."""
-        if self._fields.group_by is None and isinstance(value, Mapping) and not _is_arguments(value):
+        if self.fields.group_by is None and isinstance(value, Mapping) and not _is_arguments(value):
             return self.check(value, None, None, None, None)
         self.make_of(value, is_sequence=None)
         return False

@@ -39,12 +39,12 @@ def changed(where: Any, name: str, value: Any) -> Iterator[None]:
         yield
 
 
-def _success_whatever(held: Any, group: Any, queue: Any, control: Any, clock: Any) -> Any:
+def _success_whatever(group: Any, end: Any, runner: Any) -> Any:
     """A drain that goes on with the next message after a failure."""
     for message in group.leased.messages:
-        began = clock()
+        began = runner.clock()
         yield Handle(message)
-        held.finish(group, began, clock())
+        runner.held.finish(group, began, runner.clock())
 
 
 def _forgetful(self: Sequenced, number: int) -> Sequenced:
@@ -96,7 +96,9 @@ CONTROLS: dict[str, Control] = {
     "dead letter with another score": Control(
         lambda: changed_script("nack", "letter, score .. ", "letter, score + 1 .. "), "dead letter "
     ),
-    "drain that goes on after a failure": Control(lambda: changed(protocol, "_handle_group", _success_whatever)),
+    "drain that goes on after a failure": Control(
+        lambda: changed(protocol, "_handle_group", _success_whatever), "loss: "
+    ),
     "consumer that never renews": Control(lambda: changed(Held, "_renews", lambda self, now: False)),
     "drain that drops dead letters": Control(
         lambda: changed(outcome, "ENDING_BY_OPTION", {**outcome.ENDING_BY_OPTION, "dead_letter": "drop"}), "loss: "

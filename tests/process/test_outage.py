@@ -232,7 +232,7 @@ def test_a_person_has_it_probed_at_once(cli: Cli, bank: Bank, seq: Sequencer) ->
     explained = cli.run("explain", "jobs", group).stdout
     assert "for the end of an outage" in explained
     fix = f"sequencer resume jobs --outage --namespace {seq.options.namespace}"
-    assert explained.rstrip().endswith(f"; to probe at once: {fix}")
+    assert explained.rstrip().endswith(f"; probe: {fix}")
     done = cli.run("resume", "jobs", "--outage", "--json")
     # The dependency is still away: one that is back may end the outage before the command has begun.
     assert json.loads(done.stdout) == {"queue": "jobs", "probing": True}

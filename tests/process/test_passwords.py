@@ -167,7 +167,7 @@ def test_run_shows_the_password_in_no_process_and_no_answer_but_its_own_environm
         "redis = 'env:SHOP_REDIS'\n"
         "[queues.jobs]\napp = 'shop:handle'\ncheck = 'ops:look'\n"
         "[queues.mails]\nexec = 'env > environment'\n"
-        "[alerts]\nunserved = '1h'\nwait = '1h'\n"
+        "[alerts]\nno_consumers = '1h'\nwait = '1h'\n"
         "[targets.ours]\ntype = 'feishu'\nurl = 'env:HOOK_URL'\nsecret = 'env:HOOK_SECRET'\n"
     )
     url = cli.environment["SHOP_REDIS"]
@@ -204,7 +204,7 @@ def test_a_command_is_given_the_url_where_that_is_asked_for(cli: Cli, secured: s
     assert (cli.directory / "url").read_text() == f"{url}\n"
     wrong = cli.run("consume", queue, "--pass-redis", "--until-empty", **given)
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert "add --exec" in wrong.stderr
+    assert "give exec" in wrong.stderr
 
 
 def test_an_app_finds_the_server_that_was_named(cli: Cli, secured: str) -> None:

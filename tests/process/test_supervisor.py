@@ -152,7 +152,7 @@ def test_an_exit_out_of_a_handler_is_a_death_and_parks_its_group_in_the_end(cli:
     assert consume.ended(90.0) == 4
     assert [status for status in statuses if f"(exit status {status})" not in consume.stderr] == []
     assert f"{len(statuses)} dead consumers" in consume.stderr
-    assert "gives up" not in consume.stderr
+    assert "gave up" not in consume.stderr
     assert work.states() == {f"exits {status}": "parked" for status in statuses}
     assert len(work.events("handled")) == 2
 
@@ -182,7 +182,7 @@ def test_the_summary_says_that_it_may_count_too_few(cli: Cli, work: Work) -> Non
     consume.signal()
     assert consume.ended() == 0
     assert re.search(r"consumed at least \d messages? in ", consume.stderr)
-    assert "1 dead consumer (not counted: what 1 consumer did in the last second)" in consume.stderr
+    assert "1 dead consumer (the last second of 1 consumer is not counted)" in consume.stderr
 
 
 def test_without_grace_a_consumer_may_still_exit(cli: Cli, work: Work) -> None:

@@ -15,7 +15,7 @@ from sequencer.errors import DataError
 from sequencer.net.blocking import BlockingNet, Listing, finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.queue.audit_stream import prove_shards, read_records
+from sequencer.queue.audit import prove_shards, read_records
 from sequencer.store.group import encode_group
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until

@@ -50,7 +50,7 @@ def test_every_method_is_over_at_once(net: BlockingNet, namespace: str) -> None:
             assert (good, type(bad)) == (b"a", DataError)
             with pytest.raises(DataError):
                 await alone.read([("HGET", "a")])
-        async with net.once("first"), net.once("second"):
+        async with net.once(), net.once():
             before = await net.now()
             await net.sleep(0.001)
             assert await net.now() > before
@@ -101,7 +101,7 @@ def test_a_first_use_is_one_threads_at_a_time(net: BlockingNet) -> None:
     most: list[int] = []
 
     async def use() -> None:
-        async with net.once("registration"):
+        async with net.once():
             inside.append(1)
             most.append(len(inside))
             await net.sleep(0.001)

@@ -151,15 +151,15 @@ def test_queues_of_a_namespace_are_listed(make: Callable[..., Sequencer], server
 @pytest.mark.parametrize(
     ("damage", "word"),
     [
-        (("DEL", "{order}"), "order and body differ"),
-        (("HDEL", "{body}", "x"), "order and body differ"),
+        (("DEL", "{order}"), "has no place in the order"),
+        (("HDEL", "{body}", "x"), "in the order without a record"),
         (("ZREM", "{schedule}", "g"), "not in the schedule"),
-        (("ZADD", "{schedule}", "1", "ghost"), "0 messages but is in the schedule"),
+        (("ZADD", "{schedule}", "1", "ghost"), "0 messages, but in the schedule"),
         (("HSET", "{leases}", "ghost", "0000000000000001me"), "lease but is not"),
         (("HSET", "{failures}", "ghost", "{}"), "failure but is not"),
-        (("HSET", "{leases}", "g", "9999999999999999me"), "ahead of the clock"),
+        (("HSET", "{leases}", "g", "9999999999999999me"), "unreadable token, or one ahead"),
         (("SET", "{clock}", "1"), "ahead of the clock"),
-        (("HSET", "{body}", "x", "1234567890123456abcd[1]"), "carries stamp"),
+        (("HSET", "{body}", "x", "1234567890123456abcd[1]"), "has stamp and attempts"),
         (("SET", "{prefix}surprise", "1"), "unknown key"),
     ],
 )

@@ -36,13 +36,9 @@ class ListedNet:
         self.waits, self.atomic = list[tuple[int, int] | None](), list[bool]()
         """Of each round trip of calls: for what it waited, and of those of many whether they were one transaction."""
 
-    async def ask(
-        self, call: Call[T], *, wait: tuple[int, int] | None = None, meanwhile: Callable[[], None] | None = None
-    ) -> Answer[T]:
+    async def ask(self, call: Call[T], *, wait: tuple[int, int] | None = None) -> Answer[T]:
         self.asked.append((call.script, *call.args))
         self.waits.append(wait)
-        if meanwhile:
-            meanwhile()
         answer = self._next()
         if isinstance(answer, Answer):
             return answer
@@ -83,7 +79,7 @@ class ListedNet:
         return _ListedAlone(self)
 
     @asynccontextmanager
-    async def once(self, name: str) -> AsyncIterator[None]:
+    async def once(self) -> AsyncIterator[None]:
         yield
 
     async def now(self) -> float:

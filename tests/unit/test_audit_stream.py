@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sequencer.errors import DataError
-from sequencer.queue.audit_stream import prove_shards
+from sequencer.queue.audit import prove_shards
 from sequencer.store.keys import shard_keys
 
 from ..support.listed_net import ListedNet, run

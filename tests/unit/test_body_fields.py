@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sequencer.errors import ConfigurationError, DataError, InvalidGroup, InvalidId, InvalidMessage, InvalidScore
 from sequencer.queue.session import Session
-from sequencer.settings.body_fields import BODY_FIELDS, BodyFields, QueueFields, merge_fields, read_fields, write_fields
+from sequencer.settings.body_fields import BODY_FIELDS, BodyFields, merge_fields, read_fields, write_fields
 from sequencer.settings.options import QueueOptions
 from sequencer.store.item import ItemMaker
 from sequencer.store.keys import shard_keys
@@ -161,7 +161,7 @@ def test_who_names_none_takes_what_the_queue_has_and_another_value_is_refused() 
     other = MemoryQueue("orders")
     other._net, other._session = queue._net, Session(other.options, queue._net)
     assert run(other._session.shards("append"))
-    assert other._session.fields.now == queue.fields == BodyFields(("user.id",), "n")
+    assert other._session.items.fields == queue.fields == BodyFields(("user.id",), "n")
     for options, said in (
         ({"group_by": ("user",)}, r"has group_by=\('user.id',\) since its first use, group_by=\('user',\) was asked"),
         ({"id_by": "id"}, "has id_by='n' since its first use, id_by='id' was asked; leave id_by out"),
@@ -171,7 +171,7 @@ def test_who_names_none_takes_what_the_queue_has_and_another_value_is_refused() 
             run(session.shards(register=True))
     more = Session(QueueOptions(queue="orders", score_by="at"), queue._net)
     run(more.shards(register=True))
-    assert queue.fields == more.fields.now == BodyFields(("user.id",), "n", "at")
+    assert queue.fields == more.items.fields == BodyFields(("user.id",), "n", "at")
 
 
 def test_a_server_that_lost_its_data_gets_the_fields_again() -> None:
@@ -182,12 +182,4 @@ def test_a_server_that_lost_its_data_gets_the_fields_again() -> None:
     run(seq.refresh(net.one))
     assert json.loads(server.hashes[shard_keys("n", "q", 0).policy][BODY_FIELDS]) == {"id_by": "n"}
     other = connected(server)
-    assert other.fields.now == BodyFields(id_by="n")
-
-
-def test_the_fields_of_a_client_are_those_it_named_until_it_takes_others() -> None:
-    fields = QueueFields(BodyFields(id_by="n"))
-    assert (fields.id_by, fields.group_by) == ("n", None)
-    fields.take(BodyFields(("g",), "n"))
-    assert fields.now == BodyFields(("g",), "n")
-    assert fields.asked == BodyFields(id_by="n")
+    assert other.items.fields == BodyFields(id_by="n")

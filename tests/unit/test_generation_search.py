@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sequencer.errors import DataError, ServerNotUsable, ServerUnavailable
-from sequencer.queue.registry.deferred import wake_deferred_groups
+from sequencer.queue.registry.generation_search import wake_deferred_groups
 from sequencer.store.keys import index_key, registry_key, shard_keys
 from sequencer.store.registration import plain_tags
 

@@ -17,7 +17,7 @@ from ...store.record import DeadLetterContent, DeadLetterName
 from ...store.replies import Reading, micros
 from ...values.checks import check_rate
 from ...values.views import Redriven
-from ..paced import paced, pages_of
+from ..pages import paced, pages_of
 from ..session import Session
 from ..steps.answers import answered_letter, given_answers
 from .listed import NAMES_PAGE, PAGE, DeadLetterFilter, SeenDeadLetter, by_shard

@@ -35,9 +35,8 @@ from ...values.history import Skipped
 from ...values.message import Message
 from ...values.views import Gap
 from ..explain import explanation, missing_number
-from ..lease_owner import lease_fields, unanswered
 from ..session import Session
-from ..state import expired_head, is_deferred
+from ..state import expired_head, is_deferred, lease_fields, unanswered
 from ..steps.answers import answered_head, given_answers
 from ..steps.record_steps import record_steps
 

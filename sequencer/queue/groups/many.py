@@ -22,7 +22,7 @@ from ...values.checks import check_error, check_rate, fits_error, seconds_of
 from ...values.durations import Duration
 from ...values.message import Failure
 from ...values.views import ManySummary
-from ..paced import paced, pages_of
+from ..pages import paced, pages_of
 from ..session import Session
 from ..steps.answers import given_answers
 from ..views import now_of

@@ -10,7 +10,7 @@ from ...store.history.ending import PADDING, bucket_began_us
 from ...store.keys import ShardKeys
 from ...store.record import STAMP_DIGITS, DeadLetterContent, stamp_of
 from ...store.replies import Reading, pairs, text
-from ..scan import scan
+from ..pages import scan
 
 SLICE = 1000
 """Messages that the server looks at for one answer: below 1 ms."""

@@ -20,11 +20,10 @@ from ...store.record import owner_of
 from ...store.registration import Registration, of_shard, plain_tags, registered
 from ...store.replies import Reading, field_texts, text, texts
 from ...values.views import Usage
-from ..scan import scan
+from ..pages import scan
 from ..session import Session
 from ..views import leases_of
-from .deferred import ask
-from .generation_search import PAUSE_S, ROUNDS
+from .generation_search import PAUSE_S, ROUNDS, ask
 from .index import remove_from_index
 
 PAGE = 500

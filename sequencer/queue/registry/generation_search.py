@@ -16,23 +16,24 @@ Each step is a script that compares. Where another client's came between, all is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...calls.call import Call
 from ...calls.net_protocol import Alone, Net
-from ...calls.register import Adopted, Step, adopt, register
+from ...calls.operate import wake
+from ...calls.register import Adopted, Step, adopt, register, woken
 from ...errors import ConfigurationError, DataError, ServerNotUsable, ServerUnavailable
 from ...settings.body_fields import BODY_FIELDS, BodyFields, merge_fields, read_fields, write_fields
 from ...settings.options import QueueOptions
 from ...settings.policy import merge_policy, read_policy
 from ...store.keys import ShardKeys, index_key, registry_key, shard_keys
 from ...store.registration import INDEX_WORD, Registration, of_shard, plain_tags, registered
-from ...store.replies import Reading, field_texts
+from ...store.replies import Reading, field_texts, micros, pairs, text
 from ...texts.events import Event, event, log_event
 from ...values.checks import near_name
-from .deferred import ask, wake_deferred_groups
+from ..pages import scan
 from .index import write_index
 
 ROUNDS = 12
@@ -267,3 +268,34 @@ class GenerationSearch:
 
     def _keys(self, tag: str) -> ShardKeys:
         return shard_keys(self._options.namespace, self._options.queue, tag)
+
+
+PAGE = 200
+"""Names read, and groups looked at again, in one round trip."""
+
+
+async def ask(alone: Alone, calls: Sequence[Call[Any]], generation: str = "") -> list[Any]:
+    """What these calls answer, on one connection."""
+    replies = await alone.read([call.eval_command(generation) for call in calls]) if calls else []
+    with Reading(alone.name):
+        return [call.parse(reply) for call, reply in zip(calls, replies, strict=True)]
+
+
+async def wake_deferred_groups(alone: Alone, keys: ShardKeys, generation: str, mark: str) -> None:
+    """Let claims decide anew about groups that were deferred: each of them once; then `again` goes, if it is this mark.
+
+    Whoever sees the mark does it: who changed the policy may be gone.
+    """
+    (moment,) = await alone.read([("TIME",)])
+    with Reading(alone.name):
+        now_us = micros(moment)
+    names: dict[str, None] = {}
+    async for words in scan(alone, "ZSCAN", keys.schedule, count=PAGE):
+        with Reading(alone.name):
+            for word, at in pairs(words):
+                if float(at) > now_us:  # paused ones too: the script leaves them as they are
+                    names[text(word)] = None
+    calls = [wake(keys, one) for one in names]
+    for start in range(0, len(calls), PAGE):
+        await ask(alone, calls[start : start + PAGE], generation)
+    await ask(alone, [woken(keys, mark)])

@@ -14,9 +14,8 @@ from ...store.group import decode_group
 from ...store.keys import ShardKeys
 from ...store.ledger import Ledger, LedgerError, Written, check_room, decode_ledger, encode_ledger
 from ...store.record import DeadLetterContent, DeadLetterName, id_of, stamp_of, written_of
-from ..lease_owner import lease_fields
 from ..session import Session
-from ..state import is_leased
+from ..state import is_leased, lease_fields
 
 SOMEBODY = "somebody"
 """Who says it, where nobody is named."""

@@ -24,7 +24,7 @@ from .scene import CONTROL_S, PATIENCE_S, QUEUE, Running, Scene
 from .settings import IMPORT
 
 CASES: list[Case] = []
-GROUPS = 7
+GROUPS = 6
 WAITS = "echo $$ >> begun; while [ ! -e gate ]; do sleep 0.05; done; echo $$ >> done"
 BESIDE = """sleep 1000 & echo "$$ $!" >> begun; while [ ! -e gate ]; do sleep 0.05; done; kill $!"""
 LIMIT = ("--handler-timeout", "0.5")

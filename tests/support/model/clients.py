@@ -34,7 +34,7 @@ class ModelNet:
         yield self.one
 
     @asynccontextmanager
-    async def once(self, name: str) -> AsyncIterator[None]:
+    async def once(self) -> AsyncIterator[None]:
         yield
 
     async def sleep(self, seconds: float) -> None:

@@ -1,12 +1,13 @@
-"""Many changes in small calls, no faster than a caller wants."""
+"""Much that is read or changed in small parts, so that the server is never blocked, nor faster than a caller wants."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from ..calls.net_protocol import Net
+from ..calls.net_protocol import Net, Reader
 from ..store.keys import ShardKeys
+from ..store.replies import Reading, scanned
 
 T = TypeVar("T")
 Pages = list[tuple[ShardKeys, Sequence[T]]]
@@ -27,3 +28,15 @@ async def paced(net: Net, pages: Pages[T], rate: float | None) -> AsyncIterator[
             await net.sleep(ahead_s)
         yield keys, some
         sent += len(some)
+
+
+async def scan(
+    net: Reader, command: str, *key: str, count: int, options: tuple[Any, ...] = ()
+) -> AsyncIterator[list[bytes]]:
+    """What SCAN, HSCAN or ZSCAN finds, page by page. What moves about meanwhile may come twice."""
+    cursor: bytes | None = b"0"
+    while cursor is not None:
+        (page,) = await net.read([(command, *key, cursor, *options, "COUNT", count)])
+        with Reading(net.name):
+            cursor, words = scanned(page)
+        yield words
