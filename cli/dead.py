@@ -25,7 +25,7 @@ from .app import (
     call_option,
     queue_command,
 )
-from .many import ByErrorOption, DryRunOption, YesOption, confirm, say_errors
+from .many import ByErrorOption, DryRunOption, ErrorOption, OnlyIdOption, YesOption, confirm, say_errors
 from .render import console, fields_table, group_words, id_word, letter_table, number, print_either, print_json
 from .steps import AgainOption, AttemptOption, DoneOption, ResultOption, answers, attempts_of, question, show_steps
 
@@ -38,16 +38,6 @@ app.add_typer(dead, name="dead")
 
 EVERYTHING = 10**9
 """As a limit: more than there are."""
-DeadLetterIdOption = Annotated[str | None, call_option("--id", help="Only those with this id.", show_default=False)]
-ErrorOption = Annotated[
-    str | None,
-    call_option(
-        "--error",
-        metavar="PATTERN",
-        help="Only those with this error: its type, or a pattern with * and ? for 'Type: message'.",
-        show_default=False,
-    ),
-]
 AllOption = Annotated[bool, call_option("--all", help="All of the queue.")]
 
 
@@ -55,7 +45,7 @@ AllOption = Annotated[bool, call_option("--all", help="All of the queue.")]
 def list_(
     client: Sequencer,
     group: OptionalGroupArgument = None,
-    id: DeadLetterIdOption = None,
+    id: OnlyIdOption = None,
     error: ErrorOption = None,
     by_error: ByErrorOption = False,
     limit: LimitOption = 100,
@@ -118,7 +108,7 @@ def _show(letter: DeadLetter) -> None:
 def redrive(
     client: Sequencer,
     group: OptionalGroupArgument = None,
-    id: DeadLetterIdOption = None,
+    id: OnlyIdOption = None,
     error: ErrorOption = None,
     everything: AllOption = False,
     rate: Annotated[float, call_option("--rate", help="Messages a second, at most.")] = 1000.0,
@@ -174,7 +164,7 @@ def _say_redriven(queue: str, namespace: str, done: Redriven) -> None:
 def purge(
     client: Sequencer,
     group: OptionalGroupArgument = None,
-    id: DeadLetterIdOption = None,
+    id: OnlyIdOption = None,
     error: ErrorOption = None,
     everything: AllOption = False,
     yes: YesOption = False,

@@ -17,6 +17,7 @@ from .many import (
     DryRunOption,
     ErrorOption,
     ManyGroupsArgument,
+    OnlyIdOption,
     RateOption,
     SinceOption,
     YesOption,
@@ -44,9 +45,7 @@ from .steps import (
 def resume(
     client: Sequencer,
     group: ManyGroupsArgument = None,
-    id: Annotated[
-        str | None, call_option("--id", help="Only if this message is the failed head.", show_default=False)
-    ] = None,
+    id: OnlyIdOption = None,
     everything: AllOption = False,
     error: ErrorOption = None,
     since: SinceOption = None,
@@ -119,7 +118,7 @@ def _probe(client: Sequencer, group: list[str] | None, as_json: bool) -> None:
 def skip(
     client: Sequencer,
     group: ManyGroupsArgument = None,
-    id: Annotated[str | None, call_option("--id", help="Only if it is this message.", show_default=False)] = None,
+    id: OnlyIdOption = None,
     dead_letter: Annotated[bool, call_option("--dead-letter", help="Make it a dead letter.")] = False,
     everything: AllOption = False,
     error: ErrorOption = None,
@@ -198,7 +197,7 @@ def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: 
 def unskip(
     client: Sequencer,
     group: GroupArgument,
-    id: Annotated[str | None, call_option("--id", help="Only if it is this message.", show_default=False)] = None,
+    id: OnlyIdOption = None,
     json: JsonOption = False,
 ) -> None:
     """Put the message that was skipped last back into its place.

@@ -31,7 +31,7 @@ ErrorOption = Annotated[
     call_option(
         "--error",
         metavar="PATTERN",
-        help="Every group parked with this error: its type, or a pattern with * and ? for 'Type: message'.",
+        help="Only this error: its type, or a pattern with * and ? for 'Type: message'.",
         show_default=False,
     ),
 ]
@@ -45,6 +45,7 @@ RateOption = Annotated[
 ByErrorOption = Annotated[bool, call_option("--by-error", help="Show counts by error, over all of them.")]
 DryRunOption = Annotated[bool, option("--dry-run", help="Change nothing; say how many it would be.")]
 """It has a variable, since that can only make a call do less."""
+OnlyIdOption = Annotated[str | None, call_option("--id", help="Only this message.", show_default=False)]
 YesOption = Annotated[bool, call_option("--yes", help="Do not ask.")]
 
 

@@ -122,7 +122,7 @@ class QueueOptions:
     park_on: tuple[str, ...] = option(
         ERRORS,
         (),
-        "Exceptions that park the group at once, with their subclasses: OutOfStock,shop.errors.Closed",
+        "Exceptions that park the group at once, with their subclasses: OutOfStock,shop.errors.Closed.",
         CONSUMERS,
     )
     dead_letter_on: tuple[str, ...] = option(

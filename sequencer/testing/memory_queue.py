@@ -112,13 +112,13 @@ class MemoryQueue(Sequencer):
             raise TimeIsUp
         self._now_us = now_us
 
+    @shows(ConsumerSettings, ConsumerOptions)
     def drain(
         self,
         handler: AnyHandler | None = None,
         *,
-        lease: Duration = 15.0,
-        handler_timeout: Duration | None = None,
         max_effects: int = MAX_EFFECTS,
+        **options: Unpack[ConsumerSettings],
     ) -> Drained:
         """Run the handler (default: what is registered) until nothing is left but parked and paused groups.
 
@@ -126,8 +126,8 @@ class MemoryQueue(Sequencer):
         when that does not end in so many effects, HandlerNotFound without a handler.
         """
         began_s = self.now
-        options = consumer_options(lease=lease, until_empty=True, handler_timeout=handler_timeout)
-        run = self._run(handler, options)
+        options["until_empty"] = not options.get("until_idle")
+        run = self._run(handler, consumer_options(**options))
         summary = run.to_the_end(max_effects)
         now = list(self.parked()), self.paused_groups(), self.dead()
         return Drained(run.handled, run.failed, *now, self.now - began_s, summary.reason, run.steps)

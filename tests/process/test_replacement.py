@@ -50,10 +50,10 @@ def delays(running: Running) -> list[float]:
 
 
 def test_recycling_is_no_death_however_often(cli: Cli, work: Work) -> None:
-    work.add("a", *[{}] * 8)
+    work.add("a", *[{}] * 4)
     consume = cli.start(*APP, "--max-messages", 1, "--until-empty")
     assert consume.ended() == 0
-    assert len({event["pid"] for event in work.events("handled")}) == 8
+    assert len({event["pid"] for event in work.events("handled")}) == 4
     assert delays(consume) == [], "the next one starts at once"
 
 
