@@ -119,7 +119,7 @@ class Pool:
 
     def _with_descriptors(self, config: WorkerConfig) -> WorkerConfig:
         """The config, with those of this service."""
-        return replace(config, report_fd=self._reports.write_fd, prints_alone=len(self._workers) == 1)
+        return replace(config, report_fd=self._reports.write_fd)
 
     def run_round(self) -> None:
         """What has happened since the last one, and what time brings."""

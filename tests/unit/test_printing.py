@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import select
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -37,17 +35,18 @@ def test_a_line_that_a_pipe_does_not_take_at_once_is_whole_all_the_same(pipe: tu
     assert printed == message_line(LARGE)
 
 
-def test_a_line_that_could_mix_with_those_of_others_is_refused(pipe: tuple[int, int], tmp_path: Path) -> None:
-    """On a pipe alone: a file takes each write as a whole."""
-    printer = Printer(pipe[1], is_alone=False)
-    printer(MESSAGE)
-    with pytest.raises(OutputFailed, match="print with -n 1"):
-        printer(LARGE)
-    assert os.read(pipe[0], 2**20) == LINE, "nothing of it was printed"
-    assert len(LINE) <= select.PIPE_BUF < len(message_line(LARGE))
-    with open(tmp_path / "lines", "wb") as output:
-        Printer(output.fileno(), is_alone=False)(LARGE)
-    assert (tmp_path / "lines").read_bytes() == message_line(LARGE)
+def test_long_lines_of_several_processes_never_mix(pipe: tuple[int, int]) -> None:
+    printers = []
+    for _ in range(2):
+        if not (pid := os.fork()):
+            for _ in range(3):
+                Printer(pipe[1])(LARGE)
+            os._exit(0)
+        printers.append(pid)
+    os.close(pipe[1])
+    printed = b"".join(iter(lambda: os.read(pipe[0], 65536), b""))
+    assert [os.waitpid(pid, 0)[1] for pid in printers] == [0, 0]
+    assert printed == message_line(LARGE) * 6
 
 
 def test_after_a_consumer_that_was_killed_the_first_line_ends_its_own(pipe: tuple[int, int]) -> None:

@@ -36,8 +36,6 @@ class WorkerConfig(ServiceOptions):
     """Whether it is one of the pools of `run`."""
     log_level: str = "WARNING"
     log_format: logs.Format = "text"
-    prints_alone: bool = True
-    """Whether no other consumer prints to the same output."""
     after_torn: bool = False
     """Whether a consumer before it was killed while it may have been printing."""
     report_fd: int | None = None
@@ -74,7 +72,7 @@ def prepare(
         url = config.url if config.pass_redis else None
         limit_s = config.handler_timeout_s
         return sequencer, ExecHandler(config.exec, stop=stop, report=report, redis_url=url, timeout_s=limit_s)
-    return sequencer, Printer(is_alone=config.prints_alone, after_torn=config.after_torn)
+    return sequencer, Printer(after_torn=config.after_torn)
 
 
 def _compare(config: WorkerConfig, app: Sequencer) -> None:
