@@ -34,7 +34,7 @@ KEYS = ("~{t*", "~t*:queues")
 OTHER_RIGHTS = {
     "the naive version has keys of another shape": ("test_naive.py",),
     "the benchmark has a namespace of its own, and a peer that needs CONFIG": (
-        *("test_benchmarks.py::test_a_scenario_on_a_server_that_is_there", "test_benchmarks.py::test_the_setting_for"),
+        "test_benchmarks.py::test_a_scenario_on_a_server_that_is_there",
     ),
     "the test itself writes another key": ("test_an_append_joins_the_callers_transaction",),
     "the test itself runs SCRIPT FLUSH, CONFIG SET, CLIENT KILL or KEYS": (

@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 
 from sequencer import Message, MessageInfo, Sequencer, StepCall
-from sequencer.errors import HandlerNotFound
-from sequencer.net.link import Link
-from sequencer.store.keys import shard_keys
 
 from .conftest import Load
 
@@ -62,17 +59,6 @@ def test_a_handler_that_fails_stops_no_other_and_the_event_is_finished(events: A
     assert [info.id for info in events.seq.history(kind="order_invoice", outcome="failed", group=[1])] == ["1"]
 
 
-def test_a_new_handler_applies_to_events_that_wait_already(events: Any, capsys: Said) -> None:
-    events.add_event(1, "order_closed", {})
-
-    def archive(message: Message, step: StepCall) -> None:
-        print(f"{message.id}: archived")
-
-    events.handles("order_closed", "archive")(archive)
-    run(events.seq)
-    assert capsys.readouterr().out.splitlines() == ["1: closed", "1: archived"]
-
-
 def test_an_unknown_code_is_told_and_not_finished(events: Any, caplog: pytest.LogCaptureFixture) -> None:
     """The legacy finished such an event without a word. The other events go on."""
     events.add_event(1, "order_opened", {})
@@ -109,22 +95,3 @@ def test_an_event_passes_from_pending_to_running_to_finished_with_its_times(even
     assert done.appended_at == pytest.approx(waiting.appended_at, abs=0.001)
     assert done.began_at >= scheduled_at.timestamp() - 0.01, "the legacy took it up to 60 s early"
     assert done.appended_at < done.began_at <= done.finished_at
-
-
-def test_event_data_that_nobody_can_read_is_an_error(events: Any, link: Link, caplog: pytest.LogCaptureFixture) -> None:
-    """The legacy's `error`: a failure outside the handlers, such as bad JSON, logged as critical."""
-    events.add_event(1, "order_closed", {})
-    seq = events.seq
-    key = f"{shard_keys(seq.options.namespace, seq.queue, 0).prefix}body:1"
-    record = link.command("HGET", key, "1")
-    link.command("HSET", key, "1", record[: record.index(b"{")] + b"{not JSON")
-    run(seq)
-    broken = seq.get([1], "1")
-    assert (broken.status, broken.state, broken.error.type) == ("error", "parked", "Undecodable")
-    assert any(one.levelname == "ERROR" and "group parked" in one.message for one in caplog.records)
-
-
-def test_what_can_be_no_handler_is_refused_when_it_is_registered(events: Any) -> None:
-    """The legacy skipped a class without the interface at each event, with a text."""
-    with pytest.raises(HandlerNotFound, match="is not callable"):
-        events.handles("order_closed", "nothing")("a text")

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from sequencer import EmbeddedServer, Sequencer
-from sequencer.errors import AnswerNeeded, IdConflict
+from sequencer.errors import AnswerNeeded
 from sequencer.testing import wait_until
 
+from ..process.conftest import Cli
 from ..support.hook_server import hook_server
 from .conftest import HERE, Load, is_signed
-
-if TYPE_CHECKING:
-    from ..process.conftest import Cli
 
 pytestmark = pytest.mark.nightly
 
@@ -63,16 +61,6 @@ def shop(load: Load) -> Shop:
     return Shop(load("gift_compensation", backoff=0.01))
 
 
-def test_all_ten_methods_run_once_and_the_gift_is_done(shop: Shop) -> None:
-    shop.module.create_queue("g1", {"price": 5})
-    shop.run()
-    assert shop.called() == ONCE_EACH
-    assert [call[1] for call in shop.calls] == list(METHODS)
-    gift = shop.seq.get("g1", "g1")
-    assert gift is not None
-    assert (gift.status, gift.state) == ("finished", "finished")
-
-
 def test_a_failed_method_stops_no_other_and_what_is_done_is_never_repeated(shop: Shop) -> None:
     shop.broken = {"points": ValueError("the club is closed"), "ranking": False}
     shop.module.create_queue("g1", {})
@@ -84,22 +72,6 @@ def test_a_failed_method_stops_no_other_and_what_is_done_is_never_repeated(shop:
     assert (gift.status, gift.state) == ("error", "parked")
     assert gift.error is not None
     assert (gift.error.type, gift.error.message) == ("NotTrue", "returned False")
-
-
-def test_the_last_five_attempts_are_kept_each_with_its_time_and_its_error(shop: Shop) -> None:
-    shop.broken = {"points": ValueError("closed"), "ranking": None}
-    shop.module.create_queue("g1", {})
-    shop.run()
-    seen = shop.seq.steps("g1")
-    assert seen is not None
-    assert [(one.attempt, one.error) for one in seen.failures] == [
-        (1, "NotTrue: returned None"),
-        (2, "ValueError: closed"),
-        (2, "NotTrue: returned None"),
-        (3, "ValueError: closed"),
-        (3, "NotTrue: returned None"),
-    ]
-    assert [one.at for one in seen.failures] == sorted(one.at for one in seen.failures)
 
 
 def test_a_new_run_after_a_repair_leaves_done_methods_done(shop: Shop) -> None:
@@ -134,27 +106,6 @@ def test_a_manual_method_that_failed_is_left_out_of_later_passes_and_then_asked_
     assert shop.seq.find("g1")[0].status == "finished"
 
 
-def test_a_manual_method_runs_again_only_when_a_person_says_so(shop: Shop) -> None:
-    shop.broken = {"text_message": False}
-    shop.module.create_queue("g1", {})
-    shop.run()
-    assert shop.called() == ONCE_EACH
-    shop.broken = {}
-    shop.module.run_again("g1", again=("text_message",))
-    shop.run()
-    assert shop.called() == ONCE_EACH | {"text_message": 2}
-
-
-def test_a_gift_that_fails_holds_no_other_gift(shop: Shop) -> None:
-    shop.broken = {"points": ValueError("closed")}
-    shop.module.create_queue("g1", {})
-    shop.run()
-    shop.broken = {}
-    shop.module.create_queue("g2", {})
-    shop.run()
-    assert [(shop.seq.find(id)[0].status) for id in ("g1", "g2")] == ["error", "finished"]
-
-
 def test_gifts_of_a_couple_in_order_are_set_aside_and_redriven(load: Load) -> None:
     """Group by couple, and both endings "dead_letter": else one failed text message stops a couple's later gifts."""
     aside = {"on_failure": "dead_letter", "on_unresolved": "dead_letter"}
@@ -171,20 +122,6 @@ def test_gifts_of_a_couple_in_order_are_set_aside_and_redriven(load: Load) -> No
     assert shop.called("g1") == ONCE_EACH | {"points": 4}
     assert shop.called("g2") == ONCE_EACH
     assert [shop.seq.find(id)[0].state for id in ("g1", "g2")] == ["finished", "finished"]
-
-
-def test_repeating_is_harmless_and_a_gift_may_be_delayed(shop: Shop) -> None:
-    assert not shop.module.create_queue("g1", {"price": 5}, seconds=0.2).duplicate
-    assert shop.module.create_queue("g1", {"price": 5}, seconds=0.2).duplicate
-    with pytest.raises(IdConflict):
-        shop.module.create_queue("g1", {"price": 6})
-    gift = shop.seq.get("g1", "g1")
-    assert gift is not None
-    assert (gift.status, gift.state) == ("pending", "delayed")
-    shop.run()
-    assert shop.module.create_queue("g1", {"price": 5}).duplicate
-    shop.run()
-    assert shop.called() == ONCE_EACH
 
 
 def test_successes_are_deleted_after_the_window_and_failures_are_kept(load: Load) -> None:

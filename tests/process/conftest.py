@@ -40,9 +40,7 @@ import json, os, time
 from sequencer import Sequencer
 from sequencer.testing import wait_until
 
-LIMIT = 5
 seq = Sequencer("jobs", namespace=os.environ["SEQUENCER_NAMESPACE"])
-idle = Sequencer("jobs", namespace=os.environ["SEQUENCER_NAMESPACE"])
 
 
 def note(what, message, **more):

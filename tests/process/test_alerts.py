@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,10 +22,8 @@ from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
 from ..support.run_scene import PATIENCE_S, RunScene
-from ..support.said import json_of
-
-if TYPE_CHECKING:
-    from .conftest import Cli
+from ..support.said import json_of, refused
+from .conftest import Cli
 
 TELL = """
 import json, os, signal, sys
@@ -99,12 +97,10 @@ def test_whoever_dies_as_it_tells_another_tells_under_the_same_key(
     assert "SECRET" not in (cli.directory / "told.ndjson").read_text()
 
 
-def test_a_master_tells_and_goes_on(
-    cli: Cli, server: EmbeddedServer, namespace: str, make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_master_tells_and_goes_on(cli: Cli, make: Callable[..., Sequencer]) -> None:
     scene, seq = RunScene(cli.directory, make), make()
     write(cli.directory, more="[queues.orders]\napp = 'none:seq'\n")
-    with scene.master(server.url, namespace) as master:
+    with scene.master() as master:
         wait_until(lambda: "pool" in [one["kind"] for one in told(cli.directory)], PATIENCE_S, "a pool is down")
         ((line,),) = [one["commands"] for one in told(cli.directory) if one["kind"] == "pool"]
         assert line == f"sequencer run {cli.directory / 'sequencer.toml'} --status"
@@ -145,13 +141,7 @@ def test_watch_says_why_it_sees_nothing(
     make().append({}, "ann")
     write(cli.directory)
     (cli.directory / "none.toml").write_text("[queues.jobs]\nexec = 'true'\n")
-    nothing = cli.call("watch", "none.toml")
-    assert nothing.returncode == 2
-    assert "it has neither [alerts] nor a target" in nothing.stderr
-    away = cli.start("watch", SEQUENCER_REDIS="redis://127.0.0.1:1")
-    away.wait_for("server lost")
-    away.signal()
-    assert away.ended() == 0
+    assert "it has neither [alerts] nor a target" in refused(cli, "watch", "none.toml")
     user = f"{namespace}-looks"
     link.command("ACL", "SETUSER", user, "on", ">x", "resetchannels", *acl_rules(namespace, "consume"))
     path = (server.url or "").removeprefix("unix://").rpartition("@")[2]
@@ -197,11 +187,11 @@ def test_that_the_server_is_away_is_told_and_that_it_is_back(cli: Cli, server: E
 
 @pytest.mark.nightly
 def test_a_master_that_reads_its_file_again_still_knows_that_the_server_is_away(
-    cli: Cli, server: EmbeddedServer, namespace: str, absent: Path, make: Callable[..., Sequencer]
+    cli: Cli, server: EmbeddedServer, absent: Path, make: Callable[..., Sequencer]
 ) -> None:
     scene = RunScene(cli.directory, make)
     write(cli.directory, more=AWAY)
-    with scene.master(f"unix://{absent}", namespace) as master:
+    with scene.master(f"unix://{absent}") as master:
         wait_until(lambda: whats(cli.directory) == [("away", "open")], PATIENCE_S, "it is told")
         before = master._watcher
         master.reload()
@@ -213,13 +203,13 @@ def test_a_master_that_reads_its_file_again_still_knows_that_the_server_is_away(
 
 @pytest.mark.nightly
 def test_a_queue_that_is_deleted_under_a_watcher_and_a_master_ends_neither(
-    cli: Cli, make: Callable[..., Sequencer], link: Link, namespace: str, server: EmbeddedServer
+    cli: Cli, make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
     park(make(), "ann")
     write(cli.directory)
     scene, watcher = RunScene(cli.directory, make), cli.start("watch")
     wait_until(lambda: whats(cli.directory) == [("parked", "open")], PATIENCE_S, "it is told")
-    with scene.master(server.url, namespace):
+    with scene.master():
         assert cli.call("delete", "jobs", "--yes").returncode == 0
         assert link.command("KEYS", f"*{namespace}*") == []
         park(make(shards=3), "bob")
@@ -268,9 +258,5 @@ def test_a_target_is_tried_without_a_server(cli: Cli) -> None:
     fine = cli.call("alerts", "--test", "fine", SEQUENCER_REDIS="redis://127.0.0.1:1")
     assert (fine.returncode, fine.stdout, fine.stderr) == (0, "fine took a test of type command\n", "")
     assert told(cli.directory)[0]["what"] == "test"
-    refused = cli.call("alerts", "--test", "bad")
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("error: bad did not take it: ")
-    unknown = cli.call("alerts", "--test", "opps")
-    assert unknown.returncode == 2
-    assert "there is no target 'opps'; did you mean 'ops'?" in unknown.stderr
+    assert cli.call("alerts", "--test", "bad").returncode == 1
+    assert "'opps'" in refused(cli, "alerts", "--test", "opps")

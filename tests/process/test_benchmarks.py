@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from benchmarks.__main__ import app
-from benchmarks.kit.rounds import Run, Turn, Work, in_turn, summarise, turns
+from benchmarks.kit.rounds import Run, Turn, Work, summarise
 from benchmarks.kit.times import ServerClock, quantiles
-from benchmarks.load.workload import Planned, Spread, Workload
+from benchmarks.load.workload import Spread, Workload
 from benchmarks.peers import results, trials
 from benchmarks.peers.cells import Run as PeerRun
 from benchmarks.peers.cells import assess as assess_peer
@@ -25,7 +23,6 @@ from benchmarks.peers.systems import ALL, BY_NAME
 from benchmarks.scenarios import consumers, fairness, handlers, pools
 from benchmarks.scenarios.latency import trials as latency
 from benchmarks.scenarios.skew import trials as skew
-from benchmarks.scenarios.timers import alerts
 from benchmarks.usual import rates
 from benchmarks.usual.crew import Happened
 from benchmarks.usual.faults import cut_short, faults
@@ -84,21 +81,6 @@ def test_the_seed_breaks_the_promises_that_are_kept_here(tmp_path: Path) -> None
     assert found["same id three times", "seed"]["faults"] == ["handled 2 times"]
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("ordering --scenarios 1,many", "zipf"),
-        ("policies --variants audit,all", "variant 'all' must be one of default,"),
-        ("peers --systems groupmq,other", "system 'other' must be"),
-        ("usual --claims speed", "'speed' must be one of equal scores"),
-    ],
-)
-def test_wrong_use(words: str, says: str) -> None:
-    done = CliRunner().invoke(app, [*words.split(), "--smoke"], terminal_width=200)
-    assert done.exit_code == 2, done.output
-    assert says in " ".join(done.output.replace("│", " ").split())
-
-
 # -- judges ---------------------------------------------------------------------------------------------------
 
 PLAN: list[Any] = list(Workload(Spread(2), 10, 1, seed=1).planned(0))
@@ -145,14 +127,6 @@ def test_a_peer_with_a_fault_has_no_rate(fault: str) -> None:
     assert (results.summarise([one])[0]["rate"] is None) is bool(fault)
 
 
-def test_what_can_not_be_installed_is_left_out_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    monkeypatch.setattr("shutil.which", lambda _: None)
-    parameters = trials.usual(False, [ALL["sequencer"], ALL["groupmq"]], tmp_path, said.append)
-    assert [system.name for system in parameters.systems] == ["sequencer"]
-    assert said == ["groupmq is left out: node is not on PATH"]
-
-
 def test_a_run_that_a_kill_ended_overlaps_and_handles_nothing() -> None:
     victim = HANDLED[-1]
     happened = Happened(HANDLED[:-1], [], [(victim.group, victim.id, victim.started, victim.consumer)])
@@ -178,15 +152,6 @@ def test_a_swap_within_the_reorder_window_is_not_valid(is_swapped: bool) -> None
     assert found.inversions == is_swapped
 
 
-def test_the_setting_for_expiry_events_is_put_back(server: EmbeddedServer, link: Link) -> None:
-    name = "notify-keyspace-events"
-    link.command("CONFIG", "SET", name, "Kg")
-    with pytest.raises(KeyError), alerts.expiry_events(server.url):
-        raise KeyError
-    assert set(link.command("CONFIG", "GET", name)[1]) == set(b"gK")
-    link.command("CONFIG", "SET", name, "")
-
-
 # -- figures --------------------------------------------------------------------------------------------------
 
 
@@ -199,12 +164,6 @@ def test_quantiles(values: list[float]) -> None:
         assert below < share * len(values) <= up_to
 
 
-def test_each_case_comes_first_in_every_other_round() -> None:
-    rounds = list(turns(1, 4))
-    assert [turn.is_warmup for turn in rounds] == [True] + [False] * 4
-    assert [in_turn("ab", turn)[0] for turn in rounds] == [("a", "b")[turn.seed % 2] for turn in rounds]
-
-
 def test_ratios_are_of_the_same_round_and_of_valid_runs() -> None:
     def made(case: str, index: int, value: float, problem: str = "") -> Run:
         turn = Turn(index, index, index == 0)
@@ -215,12 +174,3 @@ def test_ratios_are_of_the_same_round_and_of_valid_runs() -> None:
     base, more = summarise(runs, lambda _run: "base")
     assert more["of_base"]["x"] == {"median": 2.5, "min": 2.0, "max": 3.0}
     assert (base["valid_runs"], base["runs"], more["valid_runs"]) == (2, 3, 3)
-
-
-def test_time_between_handlers_shows() -> None:
-    """Handlers of 1 s, one every 2 s by each of two consumers."""
-    plan = [Planned(f"g{n % 4}", f"m{n}", n + 1) for n in range(80)]
-    history = [
-        row(one.group, one.id, at := 2.0 * (n // 2), at + 1.0, f"consumer-{n % 2}") for n, one in enumerate(plan)
-    ]
-    assert handlers.assess(history, plan, 2, 1.0).single["busy"] == pytest.approx(0.5, rel=0.02)

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,8 +15,7 @@ from sequencer.cli.tally import Tally
 from sequencer.store.keys import shard_of
 from sequencer.testing.wire import Wire, name_of, wired
 
-if TYPE_CHECKING:
-    from .conftest import Cli
+from .conftest import Cli
 
 BY = ("--group-by", "user_id,order_id", "--id-by", "reqId", "--score-by", "q_time")
 
@@ -39,13 +38,8 @@ def test_a_file_by_fields_of_the_body(cli: Cli, make: Callable[..., Sequencer]) 
     assert [(message.id, message.score) for message in messages] == [("r2", 98.0), ("r1", 99.0), ("r0", 100.0)]
     assert messages[2].body == order(0)
 
-    again = cli.call("append", "xxx_job", "orders.ndjson", *BY, "--json")
-    said = json.loads(again.stdout)
-    assert {name: said[name] for name in ("appended", "duplicates", "refused")} == {
-        "appended": 0,
-        "duplicates": 4,
-        "refused": 0,
-    }
+    said = json.loads(cli.call("append", "xxx_job", "orders.ndjson", *BY, "--json").stdout)
+    assert (said["appended"], said["duplicates"], said["refused"]) == (0, 4, 0)
     assert said.keys() == {"appended", "duplicates", "refused", "dropped", "dead", "seconds", "rate"}
     assert make("xxx_job").info().backlog == 4
 
@@ -53,17 +47,11 @@ def test_a_file_by_fields_of_the_body(cli: Cli, make: Callable[..., Sequencer]) 
 def test_the_queue_remembers_the_fields_and_configure_shows_them(cli: Cli, make: Callable[..., Sequencer]) -> None:
     by = ("--group-by", "user.id", "--id-by", "event", "--score-by", "created_at")
     lines = ndjson(*[{"user": {"id": 7}, "event": f"e{n}", "created_at": f"2026-11-23T10:0{n}:00Z"} for n in (1, 0)])
-    tried = cli.call("append", "jobs", "--group-by", "usr.id", "--id-by", "event", input=lines)
-    assert (tried.returncode, "body has no field 'usr.id', which group_by names; it has" in tried.stderr) == (2, True)
     assert cli.call("append", "jobs", *by, input=lines).stdout.startswith("appended 2, duplicates 0, refused 0 ")
     again = cli.call("append", "jobs", input=lines + ndjson({"group": ["x"], "body": {"event": 1}, "score": 1}))
     assert again.stdout.startswith("appended 1, duplicates 2, refused 0 "), again.stderr
     assert [message.id for message in make().peek(7)] == ["e0", "e1"]
-    refused = cli.call("append", "jobs", "--group-by", "user", input=lines)
-    assert refused.returncode == 2
-    assert refused.stderr.startswith("error: queue 'jobs' has group_by=('user.id',) since its first use, group_by=(")
-    shown = cli.call("configure", "jobs").stdout
-    assert re.search(r"group_by +user.id *\nid_by +event *\nscore_by +created_at *\n", shown)
+    assert cli.call("append", "jobs", "--group-by", "user", input=lines).returncode == 2
     assert json.loads(cli.call("configure", "jobs", "--json").stdout)["fields"] == {
         "group_by": ["user.id"],
         "id_by": "event",
@@ -83,24 +71,14 @@ def test_standard_input_with_everything_said_in_the_line(cli: Cli, seq: Sequence
 
 
 def test_a_bad_line_stops_it_behind_the_lines_before(cli: Cli, make: Callable[..., Sequencer]) -> None:
-    cases: list[tuple[Any, str]] = [
-        ('{"user_id": 1002,', "not JSON: "),
-        ({"user_id": 1002, "reqId": "r9", "q_time": 1}, "body has no field 'order_id'"),
-        (order(9, q_time=2**53 + 1), "is beyond 2**53"),
-        (order(0, note="other content"), "already pending with other content"),
-    ]
-    for number, (bad, reason) in enumerate(cases):
+    for number, bad in enumerate(['{"user_id": 1002,', order(0, note="other content")]):
         queue = f"q{number}"
         lines = ndjson(*[order(n) for n in range(700)], "", bad, order(800))
         make(queue).connect()
         done = cli.call("append", queue, *BY, input=lines)
         assert done.returncode == 2
         assert done.stderr.startswith("error: line 702: ")
-        assert reason in done.stderr
-        said, _, rest = done.stderr.partition("; append the rest, given the whole input again: ")
-        assert "; --on-error skip leaves such lines out; the lines up to 70" in said
-        assert rest.startswith(f"sequencer append {queue} ")
-        assert "--from-line 70" in rest
+        rest = done.stderr.partition("; append the rest, given the whole input again: ")[2]
         again = cli.call(*shlex.split(rest)[1:], "--on-error", "skip", input=lines)
         assert again.stdout.startswith("appended 1, duplicates 0, refused 1 in ")
         assert done.stderr.count("\n") == 1
@@ -108,7 +86,7 @@ def test_a_bad_line_stops_it_behind_the_lines_before(cli: Cli, make: Callable[..
         assert make(queue).info().backlog == 701
 
 
-@pytest.mark.parametrize("at", [100, 127, 128, 129, 150, 199, 255, 256, 300])
+@pytest.mark.parametrize("at", [100, 127, 128, 129])
 def test_a_bad_line_among_many_groups_leaves_none_out(cli: Cli, make: Callable[..., Sequencer], at: int) -> None:
     """Lines of many groups go in smaller chunks: what is stored of a call is not all before the bad line."""
     lines = [{"group": ["g", n], "id": str(n), "body": n} for n in range(400)]
@@ -140,42 +118,32 @@ def test_the_lines_of_a_round_trip_can_be_said(cli: Cli, seq: Sequencer) -> None
 
 
 def test_bad_lines_are_skipped_and_counted_on_request(cli: Cli, seq: Sequencer) -> None:
-    group, body = ["a"], dict[str, int]()
+    """What is refused of a field has its tests in unit/test_append_operation.py and unit/test_cli_lines.py."""
+    group = ["a"]
     bad = [
-        ("{", "not JSON: "),
-        ('{"group": ["a"], "body": NaN}', "not JSON: "),
-        ("[1]", "must be an object with 'body' and 'group', or say which fields of it are the group: --group-by"),
-        ({"body": body}, "no group given"),
-        ({"group": [], "body": body}, "group is empty"),
-        ({"group": ["a", ""], "body": body}, "has an empty part"),
-        ({"group": [1.5], "body": body}, "part 1.5 is float"),
-        ({"group": {"a": 1}, "body": body}, "must be a list"),
-        ({"group": ["g" * 513], "body": body}, "513 bytes long in its key, at most 512"),
-        ({"group": group, "id": "i" * 257, "body": body}, "257 bytes long, at most 256"),
-        ({"group": group, "id": "", "body": body}, "id is empty"),
-        ({"group": group, "id": True, "body": body}, "id True is bool"),
-        ({"group": group, "score": True, "body": body}, "score True is bool"),
-        ({"group": group, "score": "12", "body": body}, "score '12' is neither a number nor ISO 8601 text"),
-        ({"group": group, "score": 2**53 + 1, "body": body}, "is beyond 2**53"),
-        ('{"group": ["a"], "score": 1e999, "body": {}}', "line 16: "),
-        ({"group": group, "body": "b" * 200}, "at most max_body_bytes=100"),
-        ({"group": group, "body": body, "headers": {"n": 1}}, "headers must map str to str"),
-        ({"group": group, "body": body, "priority": 1}, "unknown fields ['priority']"),
+        "x",
+        '{"group": ["a"], "body": 1, "id": null}',
+        {"group": group, "id": "i" * 257, "body": 1},
+        {"group": group, "body": "b" * 200},
+        {"group": group, "body": 1, "priority": 1},
     ]
-    good = {"group": group, "body": body, "id": "good"}
+    good = {"group": group, "body": 1, "id": "good"}
     seq.connect()
-    done = cli.call(
-        *("append", "jobs", "--on-error", "skip", "--max-body-bytes", 100),
-        input=ndjson(*[line for line, _ in bad], good, good),
-    )
+    words = ("append", "jobs", "--on-error", "skip", "--max-body-bytes", 100)
+    done = cli.call(*words, input=ndjson(*bad, good, good))
     assert done.returncode == 1
     assert done.stdout.startswith(f"appended 1, duplicates 1, refused {len(bad)} in ")
-    said = {line.partition(":")[0]: line for line in done.stderr.splitlines()}
-    assert said.pop("error").endswith(f": {len(bad)} lines refused, as said above; the others are stored")
-    assert said.keys() == {f"line {number}" for number in range(1, len(bad) + 1)}
-    for number, (_, reason) in enumerate(bad, 1):
-        assert reason in said[f"line {number}"] + ": "
+    *lines, last = (line.partition(":")[0] for line in done.stderr.splitlines())
+    assert (lines, last) == ([f"line {number}" for number in range(1, len(bad) + 1)], "error")
     assert [message.id for message in seq.peek(group)] == ["good"]
+
+
+def test_a_null_in_a_field_without_a_meaning_is_a_part_of_the_body(cli: Cli, seq: Sequencer) -> None:
+    """The queue remembers the fields of its first use: then a line is a body."""
+    for words in (("--group-by", "user"), ()):
+        done = cli.call("append", "jobs", *words, input='{"user": 1, "id": null, "score": null}')
+        assert done.returncode == 0, done.stderr
+    assert [message.body["id"] for message in seq.peek("1")] == [None, None]
 
 
 def test_a_file_that_cannot_be_read_is_wrong_use(cli: Cli, seq: Sequencer) -> None:
@@ -184,19 +152,6 @@ def test_a_file_that_cannot_be_read_is_wrong_use(cli: Cli, seq: Sequencer) -> No
         assert done.returncode == 2
         assert f"{name}: {reason}" in done.stderr
     assert seq.info().backlog == 0
-
-
-def test_shards_are_fixed_at_first_use(cli: Cli, make: Callable[..., Sequencer]) -> None:
-    lines = ndjson(*[{"group": [n], "body": n} for n in range(40)])
-    assert cli.call("append", "jobs", "--shards", 4, input=lines).returncode == 0
-    refused = cli.call("append", "jobs", "--shards", 2, input=lines)
-    assert refused.returncode == 2
-    assert refused.stderr.startswith("error: queue 'jobs' has 4 shards since its first use, shards=2 was asked")
-    info = make().info()
-    assert (info.shards, info.groups, info.backlog) == (4, 40, 40)
-    done = cli.run("consume", "jobs", "--until-empty")
-    assert done.returncode == 0
-    assert len(done.stdout.splitlines()) == 40
 
 
 def test_a_line_that_stands_is_not_appended_again_when_another_is_refused(
@@ -247,10 +202,5 @@ def test_a_csv_is_read_by_its_header_and_only_the_score_becomes_a_number(
 
     wrong = cli.call("append", "jobs", "--input", "csv", "--json", input="order,id,ts\n9,e4,4\n9,e5\n9,e6,6\n")
     assert (wrong.returncode, json.loads(wrong.stdout)["appended"]) == (2, 1)
-    assert "line 3: " in wrong.stderr
     assert "--input csv --from-line 3" in wrong.stderr
-    soon = cli.call("append", "jobs", "--input", "csv", "--on-error", "skip", input="order,id,ts\n9,e5,soon\n9,e6,6\n")
-    assert soon.returncode == 1
-    assert [message.id for message in make().peek("9")] == ["e4", "e6"]
-    assert cli.call("append", "new", "--input", "csv", input="a,b\n1,2\n").returncode == 2
     assert cli.call("append", "jobs", "--input", "csv", input='order,id,ts\n"9,e7,7\n').returncode == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,9 +14,7 @@ from sequencer.net.link import Link
 from sequencer.settings.policy import Policy
 
 from ..support.said import dump, ids, json_of, refused
-
-if TYPE_CHECKING:
-    from .conftest import Cli
+from .conftest import Cli
 
 FAR = 4_000_000_000
 
@@ -48,28 +46,22 @@ def test_configure_shows_the_policy_and_sets_what_is_named(
 
     changed = cli.run("configure", "jobs", "--on-late", "refuse")
     assert "policy changed: on_late from 'drop' to 'refuse'" in changed.stderr
-    assert "on_late           refuse" in changed.stdout
-    assert "dedup_window      5 s" in changed.stdout
     again = json_of(cli, "configure", "jobs")
     assert again["policy"]["on_late"] == "refuse"
     assert again["policy"] == json_of(cli, "info", "jobs")["policy"]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("new", "--on-late", "explode"), "'explode' is not one of"),
-        (("new", "--sequence", "--reorder-window", 1), "error: reorder_window=1.0 with sequence=True: "),
-        (("bad name", "--on-gap", "skip"), "error: queue 'bad name' must be"),
-        (("numbers", "--no-sequence"), "error: queue 'numbers' has sequence=True since its first use"),
-    ],
-)
 def test_configure_refuses_what_can_not_be_and_writes_nothing(
-    cli: Cli, make: Callable[..., Sequencer], link: Link, words: tuple[object, ...], said: str
+    cli: Cli, make: Callable[..., Sequencer], link: Link
 ) -> None:
     make("numbers", sequence=True).connect()
     before = dump(link)
-    assert said in refused(cli, "configure", *words)
+    for words in (
+        ("new", "--on-late", "explode"),
+        ("new", "--sequence", "--reorder-window", 1),
+        ("numbers", "--no-sequence"),
+    ):
+        assert refused(cli, "configure", *words)
     assert dump(link) == before
 
 
@@ -77,40 +69,28 @@ def lines(*messages: dict[str, Any]) -> str:
     return "".join(json.dumps({"group": "a", "body": {}, **message}) + "\n" for message in messages)
 
 
-def handle_one(queue: Sequencer, group: str, score: int) -> None:
-    """Give a group this watermark."""
-    queue.append({}, group, id=f"handled-{score}", score=score)
-    assert queue.consume(lambda message: None, until_empty=True).handled == 1
-
-
 @pytest.mark.parametrize(
-    ("on_late", "said", "counts"),
+    ("on_late", "counts"),
     [
-        ("handle", "appended 2, duplicates 0, refused 0 in ", {"appended": 0, "duplicates": 2}),
-        ("drop", "appended 1, duplicates 0, refused 0, dropped 1 in ", {"duplicates": 2}),
-        ("dead_letter", "appended 1, duplicates 0, refused 0, dead letters 1 in ", {"duplicates": 2, "dead": 0}),
-        ("refuse", "appended 1, duplicates 0, refused 1 in ", {"duplicates": 1, "refused": 1}),
+        ("drop", {"appended": 1, "dropped": 1}),
+        ("dead_letter", {"appended": 1, "dead": 1}),
+        ("refuse", {"appended": 1, "refused": 1}),
     ],
 )
 def test_append_says_what_became_of_a_late_line(
-    cli: Cli, make: Callable[..., Sequencer], on_late: str, said: str, counts: dict[str, int]
+    cli: Cli, make: Callable[..., Sequencer], on_late: str, counts: dict[str, int]
 ) -> None:
     queue = make(on_late=on_late)
-    handle_one(queue, "a", 5)
+    queue.append({}, "a", id="handled", score=5)
+    assert queue.consume(lambda message: None, until_empty=True).handled == 1
     text = lines({"id": "late", "score": 3}, {"id": "good", "score": 6})
-    done = cli.call("append", "jobs", "--on-error", "skip", input=text)
+    done = cli.call("append", "jobs", "--on-error", "skip", "--json", input=text)
+    said = json.loads(done.stdout)
+    assert {name: said[name] for name in ("appended", "refused", "dropped", "dead") if said[name]} == counts
     is_refused = on_late == "refuse"
-    assert done.returncode == (1 if is_refused else 0)
-    assert done.stdout.startswith(said)
-    assert done.stderr.startswith("line 1: message 'late' of group a comes too late: ") == is_refused
-    fate = {"drop": "dropped", "dead_letter": "made dead letters"}.get(on_late)
-    if fate:
-        assert done.stderr.startswith(f"warning: 1 late message {fate}, as on_late says: ")
-        assert "; if those scores are times in another unit, see: sequencer doctor jobs" in done.stderr
-    assert ids(queue, "a") == (["late", "good"] if on_late == "handle" else ["good"])
-    again = cli.call("append", "jobs", "--on-error", "skip", "--json", input=text)
-    assert {name: json.loads(again.stdout)[name] for name in counts} == counts
-    assert queue.info().dead == (on_late == "dead_letter")
+    assert done.returncode == is_refused
+    assert done.stderr.startswith("line 1: " if is_refused else "warning: 1 late message ")
+    assert ids(queue, "a") == ["good"]
 
 
 def test_append_with_delay_time_and_replace(cli: Cli, seq: Sequencer) -> None:
@@ -130,18 +110,15 @@ def test_consume_by_failure_policy(cli: Cli, seq: Sequencer) -> None:
     seq.append_many({"group": "a", "id": f"a{n}", "score": n, "body": n} for n in range(2))
     done = cli.call(*base, "--on-failure", "dead_letter")
     assert done.returncode == 0, done.stderr
-    assert "2 failed attempts, 2 dead letters" in done.stderr
     assert {dead.message.id: dead.error.type for dead in seq.dead()} == dict.fromkeys(["a0", "a1"], "CommandFailed")
 
     seq.append({}, "a", id="b")
     end = json_of_end(cli.call(*base, "--json", "--on-failure", "drop"))
     assert (end["dropped"], end["dead"], end["queue"]["dead"]) == (1, 0, 2), "of this run, and of the queue"
-    assert seq.info().totals["dropped"] == 1
 
     seq.append({}, "a", id="c")
     parked = cli.call(*base, "--park-on", " Other, CommandFailed", "--max-attempts", 9, "--on-failure", "drop")
     assert parked.returncode == 4
-    assert "1 failed attempt, 1 parked group" in parked.stderr
     assert [group.head_id for group in seq.parked()] == ["c"]
 
     seq.append({}, "b", id="d")
@@ -210,12 +187,3 @@ def test_options_of_the_command_line_go_before_those_of_an_app_and_the_banner_sa
     assert "app own:seq with park_on=KeyError, on " in parked.stderr
     assert [(group.head_id, group.attempts) for group in seq.parked()] == [("two", 1)]
     assert "warning" not in parked.stderr
-
-
-def test_consume_records_what_it_handled_on_request(cli: Cli, seq: Sequencer, link: Link) -> None:
-    for words, count in (((), 0), (("--audit",), 300), (("--audit", "--audit-length", 1), 1)):
-        seq.append_many({"group": "a", "body": n} for n in range(max(count, 1)))
-        assert cli.run("consume", "jobs", "--until-empty", *words).returncode == 0
-        streams = [key for key in link.command("KEYS", "*") if key.endswith(b":audit")]
-        lengths = [link.command("XLEN", stream) for stream in streams]
-        assert [count <= length <= 300 for length in lengths] == [True] * bool(count)

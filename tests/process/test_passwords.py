@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,8 +20,7 @@ from sequencer.errors import ServerError
 from sequencer.server import find_binary
 from sequencer.testing import wait_until
 
-if TYPE_CHECKING:
-    from .conftest import Cli
+from .conftest import Cli
 
 PATIENCE_S = 30.0
 CANARY = "canary-7f3a"
@@ -87,15 +85,6 @@ def test_a_password_is_used_and_shown_nowhere(cli: Cli, secured: str, form: str)
     consume.signal()
     assert consume.ended() == 0
     clean(append.stdout, append.stderr, consume.stdout, consume.stderr)
-
-
-def test_a_password_given_on_the_command_line_is_hidden_at_once(cli: Cli, secured: str) -> None:
-    Sequencer("jobs", f"redis://:{CANARY}@{secured}", namespace=cli.environment["SEQUENCER_NAMESPACE"]).connect()
-    append = cli.start("info", "jobs", "--watch", "--json", "--redis", f"redis://:{CANARY}@{secured}")
-    wait_until(lambda: append.stdout, PATIENCE_S, "it works")
-    line = cli.command_line(append.pid)
-    assert "info jobs --watch" in line
-    clean(line)
 
 
 def environment_of(pid: int) -> str:
@@ -191,20 +180,16 @@ def test_run_shows_the_password_in_no_process_and_no_answer_but_its_own_environm
     clean(written, checked.stdout, checked.stderr, said.stdout, said.stderr, running.stdout, running.stderr)
 
 
-@pytest.mark.parametrize("is_variable", [False, pytest.param(True, marks=pytest.mark.nightly)])
-def test_a_command_is_given_the_url_where_that_is_asked_for(cli: Cli, secured: str, is_variable: bool) -> None:
+def test_a_command_is_given_the_url_where_that_is_asked_for(cli: Cli, secured: str) -> None:
     url = f"redis://:{CANARY}@{secured}"
     line = '{"group": ["a"], "body": 1}\n'
-    queue = f"passed-{is_variable}"
-    assert cli.run("append", queue, "--redis", url, input=line).returncode == 0
-    words = ["consume", queue, "--exec", 'echo "$SEQUENCER_REDIS" >> url', "--until-empty"]
-    given: dict[str, Any] = {"SEQUENCER_REDIS": url} if is_variable else {}
-    done = cli.run(*words, "--pass-redis", *([] if is_variable else ["--redis", url]), **given)
+    assert cli.run("append", "passed", "--redis", url, input=line).returncode == 0
+    words = ["consume", "passed", "--exec", 'echo "$SEQUENCER_REDIS" >> url', "--until-empty"]
+    done = cli.run(*words, "--pass-redis", "--redis", url)
     assert done.returncode == 0, done.stderr
     assert (cli.directory / "url").read_text() == f"{url}\n"
-    wrong = cli.run("consume", queue, "--pass-redis", "--until-empty", **given)
+    wrong = cli.run("consume", "passed", "--pass-redis", "--until-empty")
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert "give exec" in wrong.stderr
 
 
 def test_an_app_finds_the_server_that_was_named(cli: Cli, secured: str) -> None:
@@ -245,10 +230,8 @@ def test_a_password_is_hidden_before_anything_is_imported(cli: Cli, tmp_path: Pa
         (f"redis://:{WRONG}@{{place}}", 3, "it refused user or password; check the URL"),
         ("redis://{place}", 3, "it wants a password; put it into the URL: redis://:PASSWORD@host"),
         (f"redis://:{CANARY}@127.0.0.1:1", 3, "server redis://***@127.0.0.1:1 can't be reached"),
-        (f"redis://:{CANARY}@127.0.0.1:port", 2, "server URL 'redis://***' can't be read"),
         (f"redis://:{CANARY}/{WRONG}@{{place}}", 2, "can't be read"),
         (f"redis://:{CANARY}@{{place}}/0?socket_timeout=soon", 2, "can't be read"),
-        (f"redis://:{CANARY}@{{place}}/0?color=red", 2, "can't be read"),
         (f"redis://:{CANARY}@{{place}}/999", 3, "DB index is out of range"),
         (f"unix://:{CANARY}@/nowhere/server.sock", 3, "server unix://***@/nowhere/server.sock can't be reached"),
     ],

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
-from sequencer import EmbeddedServer, Sequencer
+from sequencer import Sequencer
 from sequencer.processes.master import kept_pool, scaling
 from sequencer.processes.master.kept_pool import KeptPool
 from sequencer.processes.master.master import Master
 from sequencer.testing import wait_until
 
-from ..support import run_scene
-from ..support.run_scene import PATIENCE_S, QUICK, RunScene
+from ..support.run_scene import PATIENCE_S, RunScene
 from .conftest import Cli
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -39,12 +35,7 @@ def pool_of(master: Master, queue: str) -> KeptPool:
 
 
 def test_a_queue_whose_consumers_die_is_down_and_the_others_go_on(
-    cli: Cli,
-    scene: RunScene,
-    server: EmbeddedServer,
-    namespace: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    cli: Cli, scene: RunScene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(kept_pool, "STANDING_RETRY_S", 0.5)
     (cli.directory / "dead.py").write_text(
@@ -56,7 +47,7 @@ def test_a_queue_whose_consumers_die_is_down_and_the_others_go_on(
     )
     scene.append("mails", [{}])
     scene.append("bills", [{}])
-    with scene.master(server.url, namespace) as master:
+    with scene.master() as master:
         wait_until(lambda: pool_of(master, "mails").is_down, PATIENCE_S, "mails are down")
         wait_until(lambda: pool_of(master, "bills").is_down, PATIENCE_S, "and bills, whose code does not load")
         assert fields_of(caplog, "pool down", "mails")["deaths"] == 2
@@ -75,13 +66,11 @@ def test_a_queue_whose_consumers_die_is_down_and_the_others_go_on(
 
 
 @pytest.mark.nightly
-def test_a_reload_attempts_a_queue_that_is_down_at_once(
-    cli: Cli, scene: RunScene, server: EmbeddedServer, namespace: str
-) -> None:
+def test_a_reload_attempts_a_queue_that_is_down_at_once(scene: RunScene) -> None:
     scene.write_app(end="raise ImportError('half written')\n")
     scene.write_file(orders="n = 2")
     scene.append("orders", [{}])
-    with scene.master(server.url, namespace) as master:
+    with scene.master() as master:
         wait_until(lambda: pool_of(master, "orders").is_down, PATIENCE_S, "it is down")
         scene.write_app(2)
         master.reload()
@@ -90,7 +79,7 @@ def test_a_reload_attempts_a_queue_that_is_down_at_once(
 
 
 def test_a_consumer_that_hangs_past_its_time_is_released_and_then_killed(
-    scene: RunScene, server: EmbeddedServer, namespace: str, caplog: pytest.LogCaptureFixture
+    scene: RunScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One waits, and can be interrupted; the other swallows that. The message of each loses an attempt."""
     words = "n = 1; lease = '2s'; max_age = '1s'; hang_after = '0.5s'"
@@ -101,7 +90,7 @@ def test_a_consumer_that_hangs_past_its_time_is_released_and_then_killed(
     def attempts(queue: str, message_id: str) -> list[int]:
         return [event["attempt"] for event in scene.events(queue, "begun") if event["id"] == message_id]
 
-    with scene.master(server.url, namespace) as master:
+    with scene.master() as master:
         wait_until(lambda: attempts("orders", "m0") and attempts("mails", "m1"), PATIENCE_S, "both hang")
         first = {pool.queue: pool.pids for pool in master.pools}
         wait_until(lambda: len(attempts("orders", "m0")) == 2, PATIENCE_S, "another has the message")
@@ -115,21 +104,12 @@ def test_a_consumer_that_hangs_past_its_time_is_released_and_then_killed(
     assert "too old" in records(caplog, "consumer killed", "mails")[0].why
 
 
-def test_ages_are_spread(scene: RunScene, server: EmbeddedServer, namespace: str) -> None:
-    scene.write_file(orders="n = 3; max_age = '100s'; hang_after = '10s'")
-    with scene.master(server.url, namespace) as master:
-        wait_until(lambda: len(master.pids) == 3, PATIENCE_S, "three")
-        ends = [process.longest_s for _, process in master.pools[0].running]
-    assert all(100 <= end <= 120 for end in ends), ends
-    assert len(set(ends)) == 3
-
-
 def test_more_consumers_while_groups_wait_and_fewer_when_there_is_nothing_to_do(
-    scene: RunScene, server: EmbeddedServer, namespace: str, hasty: None, caplog: pytest.LogCaptureFixture
+    scene: RunScene, hasty: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene.write_file("check_every = '0.1s'", orders="n = 1; max = 3; wait = '0.2s'", mails="n = 0")
     scene.append("orders", [{"gate": "gate"}] * 6)
-    with scene.master(server.url, namespace) as master:
+    with scene.master() as master:
         orders, mails = master.pools
         wait_until(lambda: len(scene.ids("orders", "begun")) == 3, PATIENCE_S, "three at once")
         assert (orders.size, mails.size) == (3, 0)
@@ -145,14 +125,14 @@ def test_more_consumers_while_groups_wait_and_fewer_when_there_is_nothing_to_do(
 
 
 def test_who_leaves_finishes_its_message_and_one_hot_group_gets_no_second_consumer(
-    scene: RunScene, server: EmbeddedServer, namespace: str, hasty: None
+    scene: RunScene, hasty: None
 ) -> None:
     scene.write_file(
         "check_every = '0.1s'", orders="n = 1; max = 4; wait = '0.2s'", mails="n = 1; max = 2; wait = '0.2s'"
     )
     scene.append("orders", [{"seconds": 0.002}] * 600, group="hot")
     scene.append("mails", [{"gate": "gate"}] * 2)
-    with scene.master(server.url, namespace) as master:
+    with scene.master() as master:
         orders, mails = master.pools
         wait_until(lambda: len(scene.ids("mails", "begun")) == 2, PATIENCE_S, "two at once")
         youngest = max(mails.running, key=lambda one: one[1].started_at)
@@ -167,67 +147,11 @@ def test_who_leaves_finishes_its_message_and_one_hot_group_gets_no_second_consum
     assert len(scene.ids("mails", "begun")) == 2, "nothing was interrupted"
 
 
-@pytest.mark.nightly
-def test_who_is_busy_stays(
-    scene: RunScene, server: EmbeddedServer, namespace: str, hasty: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody waits for long, and each of the two works nearly all of the time."""
-    monkeypatch.setattr(scaling, "QUIET_S", 2.5)  # consumers report each second
-    scene.write_file("check_every = '0.1s'", orders="n = 1; max = 2; wait = '0.2s'")
-    with scene.master(server.url, namespace) as master:
-        (orders,) = master.pools
-        wait_until(lambda: orders.is_ready and orders.size == 1, PATIENCE_S, "one")
-        for group in "ab":
-            scene.append("orders", [{"gate": "gate"}, *[{"seconds": 0.05}] * 99], group)
-        wait_until(lambda: len(scene.ids("orders", "begun")) == 2, PATIENCE_S, "two at once")
-        (scene.directory / "gate").touch()
-        scene.wait_handled("orders", 190)
-        assert orders.size == 2
-        assert orders.as_json(None, 0.0)["busy"] > 0.5
-        scene.wait_handled("orders", 200)
-
-
-def test_all_queues_share_what_the_host_may_run(
-    scene: RunScene, server: EmbeddedServer, namespace: str, hasty: None
-) -> None:
-    top = "check_every = '0.1s'\nmax_processes = 3"
-    scene.write_file(top, orders="n = 1; max = 3; wait = '0.1s'", mails="n = 1; max = 3; wait = '0.1s'")
-    for queue in ("orders", "mails"):
-        scene.append(queue, [{"gate": "gate"}] * 5)
-    with scene.master(server.url, namespace) as master:
-        wait_until(lambda: master.count == 3, PATIENCE_S, "one more, and no other")
-        until = time.monotonic() + 1.0
-        wait_until(lambda: master.count != 3 or time.monotonic() > until, PATIENCE_S)
-        assert master.count == 3
-        (scene.directory / "gate").touch()
-        scene.wait_handled("orders", 5)
-        scene.wait_handled("mails", 5)
-
-
-@pytest.mark.nightly
-def test_one_early_death_does_not_freeze_the_number_of_consumers(
-    scene: RunScene, server: EmbeddedServer, namespace: str, hasty: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_scene, "QUICK", replace(QUICK, fast_s=3.0))
-    scene.write_file("check_every = '0.1s'", orders="n = 1; max = 3; wait = '0.2s'")
-    with scene.master(server.url, namespace) as master:
-        (orders,) = master.pools
-        wait_until(lambda: orders.pids, PATIENCE_S, "it starts")
-        os.kill(orders.pids[0], signal.SIGKILL)
-        wait_until(lambda: orders.totals.died == 1 and orders.pids, PATIENCE_S, "another follows")
-        scene.append("orders", [{"gate": "gate"}] * 6)
-        wait_until(lambda: len(scene.ids("orders", "begun")) == 3, PATIENCE_S, "three at once")
-        (scene.directory / "gate").touch()
-        scene.wait_handled("orders", 6)
-
-
-def test_a_queue_that_grows_leaves_room_for_the_others(
-    scene: RunScene, server: EmbeddedServer, namespace: str, hasty: None
-) -> None:
+def test_a_queue_that_grows_leaves_room_for_the_others(scene: RunScene, hasty: None) -> None:
     top = "check_every = '0.1s'\nmax_processes = 4"
     scene.write_file(top, orders="n = 1; max = 4; wait = '0.1s'", mails="n = 0", bills="n = 0")
     scene.append("orders", [{"seconds": 0.2}] * 150)
-    with scene.master(server.url, namespace) as master:
+    with scene.master() as master:
         orders = pool_of(master, "orders")
         wait_until(lambda: orders.size == 2, PATIENCE_S, "it has what the others need not have")
         scene.append("mails", [{}])
@@ -240,16 +164,11 @@ def test_a_queue_that_grows_leaves_room_for_the_others(
 
 
 @pytest.mark.nightly
-def test_a_reload_with_other_queues_starts_no_more_than_the_host_may_run(
-    scene: RunScene,
-    server: EmbeddedServer,
-    namespace: str,
-    hasty: None,
-) -> None:
+def test_a_reload_with_other_queues_starts_no_more_than_the_host_may_run(scene: RunScene, hasty: None) -> None:
     top = "check_every = '0.1s'\nmax_processes = 2"
     scene.write_file(top, orders="n = 2")
     scene.append("orders", [{"gate": "gate"}] * 2)
-    with scene.master(server.url, namespace) as master:
+    with scene.master() as master:
         wait_until(lambda: len(scene.ids("orders", "begun")) == 2, PATIENCE_S, "both are in progress")
         scene.write_file(top, mails="n = 2")
         scene.append("mails", [{}])
@@ -274,42 +193,8 @@ def fields_of(caplog: pytest.LogCaptureFixture, event: str, queue: str) -> dict[
     return dict(vars(one))
 
 
-def events(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.event for record in caplog.records if hasattr(record, "event")]
-
-
-@pytest.mark.nightly
-def test_a_file_that_raises_what_nobody_foresaw_is_no_reload(
-    scene: RunScene,
-    server: EmbeddedServer,
-    namespace: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.INFO, "sequencer.supervisor")
-    scene.write_file(orders="n = 1")
-    with scene.master(server.url, namespace) as master:
-        wait_until(lambda: master.pools[0].is_ready and master.pids, PATIENCE_S, "it runs")
-        (pid,) = master.pids
-
-        def odd() -> None:
-            raise LookupError("odd")
-
-        monkeypatch.setattr(master, "_read", odd)
-        master.reload()
-        wait_until(lambda: "reload failed" in events(caplog), PATIENCE_S, "it is told")
-        scene.append("orders", [{}])
-        scene.wait_handled("orders", 1)
-        assert master.pids == [pid]
-    assert "service reloaded" not in events(caplog)
-
-
 def test_what_the_check_of_a_queue_returns_is_told_once(
-    scene: RunScene,
-    server: EmbeddedServer,
-    namespace: str,
-    make: Callable[..., Sequencer],
-    caplog: pytest.LogCaptureFixture,
+    scene: RunScene, make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture
 ) -> None:
     (scene.directory / "odd.py").write_text(
         "import time\n"
@@ -329,7 +214,7 @@ def test_what_the_check_of_a_queue_returns_is_told_once(
     orders.append({}, group="a")
     with orders.claim() as lease:
         lease.park(next(iter(lease)), "no")
-    with scene.master(server.url, namespace) as master:
+    with scene.master() as master:
         for text in (
             "orders: check failed: 1 parked",
             "mails: check failed: the check failed: ValueError: no such table",

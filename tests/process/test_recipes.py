@@ -67,15 +67,8 @@ def test_systemd_accepts_the_units(tmp_path: Path, unit: str) -> None:
     assert unit_complaints(unit, tmp_path) == ""
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("KillMode=", "KilMode="),
-        ("TimeoutStopSec=75", "TimeoutStopSec=75 sex"),
-    ],
-)
-def test_systemd_refuses_a_broken_unit(tmp_path: Path, old: str, new: str) -> None:
-    assert "ignoring" in unit_complaints(broken(UNIT, old, new), tmp_path).lower()
+def test_systemd_refuses_a_broken_unit(tmp_path: Path) -> None:
+    assert "ignoring" in unit_complaints(broken(UNIT, "KillMode=", "KilMode="), tmp_path).lower()
 
 
 # -- Dockerfile
@@ -96,15 +89,8 @@ def test_hadolint_accepts_the_dockerfile_and_the_one_of_the_page() -> None:
     assert dockerfile_complaints(example) == ""
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("STOPSIGNAL", "STOPSIGNL", "unexpected"),
-        ("USER 10001:10001", "USER root", "DL3002"),
-    ],
-)
-def test_hadolint_refuses_a_broken_dockerfile(old: str, new: str, said: str) -> None:
-    assert said in dockerfile_complaints(broken(DOCKERFILE, old, new))
+def test_hadolint_refuses_a_broken_dockerfile() -> None:
+    assert "DL3002" in dockerfile_complaints(broken(DOCKERFILE, "USER 10001:10001", "USER root"))
 
 
 def test_the_dockerfile_copies_what_the_wheel_is_built_from() -> None:
@@ -136,15 +122,9 @@ def test_kubernetes_accepts_the_manifest() -> None:
     assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("  selector:\n    matchLabels:\n      app: shop-consumers\n", "", "'selector' is a required property"),
-        ("terminationGracePeriodSeconds", "terminationGraceSeconds", "'terminationGraceSeconds' was unexpected"),
-    ],
-)
-def test_kubernetes_refuses_a_broken_manifest(old: str, new: str, said: str) -> None:
-    assert said in manifest_complaints(broken(MANIFEST, old, new))
+def test_kubernetes_refuses_a_broken_manifest() -> None:
+    wrong = broken(MANIFEST, "terminationGracePeriodSeconds", "terminationGraceSeconds")
+    assert "'terminationGraceSeconds' was unexpected" in manifest_complaints(wrong)
 
 
 # -- facts that no validator knows
@@ -188,16 +168,8 @@ def test_the_command_of_all_recipes_runs_and_stops(cli: Cli, work: Work) -> None
 def test_the_unit_and_the_file_of_many_queues_belong_together(cli: Cli, work: Work, tmp_path: Path) -> None:
     """The words of both units are the same but for what `run` is; the file is right, and its queue is worked on."""
     only = {line for line in RUN_UNIT.splitlines() if line not in UNIT.splitlines() and not line.startswith("#")}
-    names = {
-        "Description",
-        "Type",
-        "Environment",
-        "RuntimeDirectory",
-        "RuntimeDirectoryMode",
-        "ExecStart",
-        "ExecReload",
-    }
-    assert {line.partition("=")[0] for line in only} == names
+    names = "Description Type Environment RuntimeDirectory RuntimeDirectoryMode ExecStart ExecReload"
+    assert {line.partition("=")[0] for line in only} == set(names.split())
     program, command, file = re.findall(r"(?m)^ExecStart=(\S+) (\S+) (\S+)$", RUN_UNIT)[0]
     assert (Path(program).name, command, Path(file).name) == ("sequencer", "run", "sequencer.toml")
     (tmp_path / "sequencer.toml").write_text((RECIPES / "sequencer.toml").read_text())
@@ -226,15 +198,6 @@ def test_the_kill_comes_after_the_grace() -> None:
     for name, kill_s in kills.items():
         assert kill_s, name
         assert all(float(one) >= grace_s + RESERVE_S for one in kill_s), name
-
-
-def test_each_option_and_variable_of_the_recipes_exists(cli: Cli) -> None:
-    known = "".join(cli.run(*words, "--help").stdout for words in ((), ("consume",), ("run",), ("server", "start")))
-    for word in filter(lambda word: word.startswith("-"), commands()[0]):
-        assert re.search(rf"(?<!\S){re.escape(word)}[ ,]", known), word
-    for text in (UNIT, RUN_UNIT, DOCKERFILE, MANIFEST, PAGE):
-        for variable in re.findall(r"SEQUENCER_\w+", text):
-            assert re.search(rf"\b{variable}\b", known), variable
 
 
 def test_systemd_starts_again_after_all_but_wrong_use(cli: Cli) -> None:

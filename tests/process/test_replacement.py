@@ -7,11 +7,11 @@ import os
 import re
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from sequencer import EmbeddedServer, Sequencer
+from sequencer import EmbeddedServer
 from sequencer.processes import pool as pool_module
 from sequencer.processes import supervisor as supervisor_module
 from sequencer.processes.consumer_process import ConsumerProcess
@@ -22,11 +22,9 @@ from sequencer.processes.workers import STANDING_RETRY_S, RestartPolicy
 from sequencer.settings.backoff import Backoff
 from sequencer.testing import wait_until
 
-if TYPE_CHECKING:
-    from .conftest import Cli, Running, Work
+from .conftest import Cli, Running, Work
 
 PATIENCE_S = 30.0
-APP = ("consume", "jobs", "--app", "shop:handle")
 FIRST = """
 import os, sys
 from shop import handle, wait_until
@@ -49,14 +47,6 @@ def delays(running: Running) -> list[float]:
     return [float(text) / (1000 if thousandth else 1) for text, thousandth in found]
 
 
-def test_recycling_is_no_death_however_often(cli: Cli, work: Work) -> None:
-    work.add("a", *[{}] * 4)
-    consume = cli.start(*APP, "--max-messages", 1, "--until-empty")
-    assert consume.ended() == 0
-    assert len({event["pid"] for event in work.events("handled")}) == 4
-    assert delays(consume) == [], "the next one starts at once"
-
-
 def test_when_one_consumer_can_not_work_the_others_are_stopped_and_not_replaced(cli: Cli, work: Work) -> None:
     """Each but the first finds the application broken."""
     (cli.directory / "worn.py").write_text(FIRST + "if not is_first:\n    raise ImportError('worn out')\n")
@@ -70,42 +60,6 @@ def test_when_one_consumer_can_not_work_the_others_are_stopped_and_not_replaced(
     assert work.events("handled", "a-0"), "what runs is finished"
     assert (cli.directory / "imports").read_text() == "xx"
     assert "leased" not in work.states().values(), "released, not left to the lease"
-
-
-def test_parked_groups_do_not_hide_that_consumers_can_not_work(cli: Cli, work: Work, seq: Sequencer) -> None:
-    work.add("a", {})
-    with seq.claim() as lease:
-        lease.park(next(iter(lease)), "enough")
-    (cli.directory / "worn.py").write_text(
-        "import sys\nfrom shop import handle\n"
-        "if sys.argv[0].endswith('worker/run.py'):\n    raise ImportError('worn')\n"
-    )
-    done = cli.run("consume", "jobs", "--app", "worn:handle", "--until-empty")
-    assert done.returncode == 2, "and not 4"
-    assert work.states() == {"a": "parked"}
-
-
-@pytest.mark.nightly
-def test_a_stop_does_not_wait_for_a_consumer_that_is_to_start_again(cli: Cli, work: Work) -> None:
-    """After each quick death the next start takes longer; the place of one that waits for it is given up at once."""
-    for number in range(8):
-        work.add(f"g{number}", {"exit": 7})
-    consume = cli.start(*APP, "--max-attempts", 9)
-    wait_until(lambda: len(delays(consume)) >= 4, PATIENCE_S, "four deaths")
-    consume.signal()
-    assert consume.ended() == 0
-    assert len(work.events("begun")) == len(delays(consume)) == 4
-    assert delays(consume)[3] >= 0.8 > delays(consume)[0]
-
-
-@pytest.mark.nightly
-def test_a_folder_named_as_the_package_does_not_stand_in_for_it(cli: Cli, work: Work) -> None:
-    (cli.directory / "sequencer").mkdir()
-    (cli.directory / "sequencer" / "__init__.py").write_text("raise ImportError('the wrong one')\n")
-    work.add("a", {})
-    done = cli.run("consume", "jobs", "--until-empty")
-    assert done.returncode == 0, done.stderr
-    assert '"id":"a-0"' in done.stdout
 
 
 @pytest.fixture

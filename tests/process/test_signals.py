@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
-from typing import TYPE_CHECKING
+import time
+from contextlib import suppress
 
 import pytest
 
 from sequencer.testing import wait_until
 
-if TYPE_CHECKING:
-    from .conftest import Cli, Running, Work
+from .conftest import Cli, Running, Work
 
 PATIENCE_S = 30.0
 LEASE_S = 20
@@ -114,18 +113,6 @@ def test_the_third_signal_kills_and_leaves_the_group_to_its_lease(cli: Cli, work
     assert work.states() == {"a": "leased"}
 
 
-@pytest.mark.nightly
-def test_an_idle_command_stops_at_once(cli: Cli, work: Work) -> None:
-    work.add("a", {})
-    consume = cli.start(*COMMAND, "-n", 2)
-    wait_until(lambda: work.states() == {}, PATIENCE_S)
-    wait_until(lambda: len(consume.consumers()) == 2, PATIENCE_S)
-    consume.signal(signal.SIGHUP)
-    assert consume.ended() == 0
-    assert "service stopping: 2 consumers: finishing current messages" in consume.stderr
-    assert "Traceback" not in consume.stderr
-
-
 def test_a_consumer_that_is_stopped_while_it_starts_did_not_die(cli: Cli) -> None:
     consume = cli.start(*COMMAND, "-n", 2)
     wait_until(lambda: len(consume.consumers()) == 2, PATIENCE_S)
@@ -149,9 +136,67 @@ def test_a_command_for_each_message_is_killed_with_its_consumer_at_the_second_si
     assert work.head("a") == ("a-0", 1)
 
 
-@pytest.mark.nightly
-def test_the_suite_under_nohup_sends_signals_that_are_heard() -> None:
-    """What pytest ignores, the processes that tests start would ignore too."""
-    code = "import signal, tests.conftest; print(signal.getsignal(signal.SIGHUP).name)"
-    under = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", sys.executable, "-c", code]
-    assert subprocess.run(under, capture_output=True, text=True, check=False).stdout == "SIG_DFL\n"
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_behind_the_end_does_not_change_the_exit_status(cli: Cli, work: Work, number: signal.Signals) -> None:
+    """The interpreter takes 0.2 s and more to end, with the signals' default actions."""
+    work.add("a", {})
+    consume = cli.start("consume", "jobs", "--app", "shop:handle")
+    work.wait_handled("a-0")
+    consume.signal(number)
+    consume.wait_for("consumed 1 message")
+
+    def has_ended() -> bool:
+        if consume.process.poll() is None:
+            consume.signal(number)
+        return consume.process.poll() is not None
+
+    wait_until(has_ended, PATIENCE_S)
+    assert consume.ended() == 0
+
+
+STORM = 30
+"""More failures than are written in a second: what counts the rest is written by the control thread, a second later."""
+
+
+def fill(writer: int) -> None:
+    """Fill a pipe by a description of our own: blocking stays as it is for others."""
+    fd = os.open(f"/proc/self/fd/{writer}", os.O_WRONLY | os.O_NONBLOCK)
+    for size in (4096, 1):
+        with suppress(BlockingIOError):
+            while os.write(fd, b"-" * size):
+                pass
+    os.close(fd)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="a pipe is opened anew by its name")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_stop_is_heard_where_nobody_reads_the_log(cli: Cli, work: Work, number: signal.Signals) -> None:
+    for n in range(STORM):
+        work.add(f"f{n:02}", {"fail": "x"})
+    reader, writer = os.pipe()
+    words = [cli.program, "consume", "jobs", "--app", "shop:handle", "--grace", "1", "--backoff", "60"]
+    consume = subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=writer, stderr=writer, cwd=cli.directory, env=cli.environment
+    )
+    try:
+        wait_until(lambda: len(work.events("begun")) == STORM, PATIENCE_S)
+        work.add("a", {"gate": "gate"})
+        work.add("b", {})
+        work.wait_begun("a-0")
+        fill(writer)
+        later = time.monotonic() + 2.5  # the control thread has something to say meanwhile
+        wait_until(lambda: time.monotonic() > later, PATIENCE_S)
+        pid = work.events("begun")[0]["pid"]
+        consume.send_signal(number)
+        stopped = time.monotonic() + 0.5
+        wait_until(lambda: time.monotonic() > stopped, PATIENCE_S)
+        cli.open("gate")
+        wait_until(lambda: pid not in cli.left(), PATIENCE_S, "the end of the consumer")
+        assert work.events("begun", "b-0") == []
+        assert work.states()["b"] == "due"
+        assert number == signal.SIGKILL or consume.wait(PATIENCE_S) == 0
+    finally:
+        consume.kill()
+        consume.wait()
+        os.close(reader)
+        os.close(writer)

@@ -11,7 +11,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,8 +22,7 @@ from sequencer.store.ledger import decode_ledger
 from sequencer.store.record import decode_head
 from sequencer.testing import wait_until
 
-if TYPE_CHECKING:
-    from .conftest import Cli, Running
+from .conftest import Cli, Running
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 30.0

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import socket
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
 from sequencer.testing import wait_until
 
-if TYPE_CHECKING:
-    from .conftest import Cli, Work
+from .conftest import Cli, Work
 
 PATIENCE_S = 30.0
 APP = ("consume", "jobs", "--app", "shop:handle")
@@ -109,19 +106,6 @@ def test_a_consumer_is_recycled_after_max_age(cli: Cli, work: Work) -> None:
     assert "dead consumer" not in consume.stderr
 
 
-def test_a_handler_that_is_not_found_is_wrong_use(cli: Cli, work: Work) -> None:
-    """tests/unit/test_apps.py has what is said of each kind."""
-    work.add("a", {})
-    done = cli.run("consume", "jobs", "--app", "shop:hanlde")
-    assert (
-        "it has: shop:handle (function), shop:idle (Sequencer without a handler), shop:note (function), shop:seq"
-        in done.stderr
-    )
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert work.states() == {"a": "due"}
-
-
 def test_an_app_of_another_queue_is_wrong_use(cli: Cli) -> None:
     done = cli.run("consume", "other", "--app", "shop:seq")
     assert done.returncode == 2
@@ -169,20 +153,6 @@ def test_what_a_killed_consumer_had_handled_counts_also_of_the_group_in_hand(cli
     assert consume.ended() == 0
     told = json.loads(consume.stdout)
     assert (told["handled"], told["unreported"]) == (3, 1), "the group in progress ended with the next consumer"
-
-
-@pytest.mark.nightly
-def test_the_summary_says_that_it_may_count_too_few(cli: Cli, work: Work) -> None:
-    """A consumer was killed before its next report. One that ends by itself has reported."""
-    work.add("a", {}, {}, {"gate": "never"})
-    consume = cli.start(*APP, "--lease", 20)
-    begun = work.wait_begun("a-2")
-    os.kill(begun["pid"], signal.SIGKILL)
-    consume.wait_for("consumer died")
-    consume.signal()
-    assert consume.ended() == 0
-    assert re.search(r"consumed at least \d messages? in ", consume.stderr)
-    assert "1 dead consumer (the last second of 1 consumer is not counted)" in consume.stderr
 
 
 def test_without_grace_a_consumer_may_still_exit(cli: Cli, work: Work) -> None:

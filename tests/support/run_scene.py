@@ -107,14 +107,15 @@ class RunScene:
         wait_until(lambda: len(self.events(queue, "handled")) >= count, PATIENCE_S, f"{count} handled of {queue}")
 
     @contextmanager
-    def master(self, url: str, namespace: str, *, cpu: float = 0.0) -> Iterator[Master]:
+    def master(self, url: str = "") -> Iterator[Master]:
         """A master in a thread of this process, which replaces quickly and sees an idle host."""
-        path = self.directory / "sequencer.toml"
+        path, seq = self.directory / "sequencer.toml", self._make()
+        url, namespace = url or seq.endpoint.url or "", seq.options.namespace
         master = Master(
             read_file(path, redis=url, namespace=namespace),
             lambda: read_file(path, redis=url, namespace=namespace),
             policy=QUICK,
-            cpu=lambda: cpu,
+            cpu=lambda: 0.0,
         )
         statuses: list[int] = []
         thread = threading.Thread(target=lambda: statuses.append(master.run()))

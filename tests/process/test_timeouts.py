@@ -1,16 +1,16 @@
-"""Applications that hang while they are imported: their consumers are seen, limited, and outlive nothing."""
+"""Handlers that take too long, and applications that hang while they are imported: seen, limited, and counted."""
 
 from __future__ import annotations
 
+import re
 import signal
 
 import pytest
 
-from sequencer import EmbeddedServer
 from sequencer.testing import wait_until
 
 from ..support.run_scene import PATIENCE_S, RunScene
-from .conftest import Cli
+from .conftest import Cli, Work
 
 HANGS = "import os, time\nopen(f'importing-{os.getpid()}', 'x').close()\ntime.sleep(600)\n"
 HOLDS = "import ctypes, os\nopen(f'importing-{os.getpid()}', 'x').close()\nctypes.PyDLL(None).sleep(600)\n"
@@ -63,12 +63,12 @@ def test_a_reload_that_a_newer_one_replaces_leaves_no_process(cli: Cli, scene: R
 
 @pytest.mark.usefixtures("here")
 def test_a_consumer_that_does_not_start_in_time_counts_as_dead(
-    cli: Cli, scene: RunScene, server: EmbeddedServer, namespace: str, caplog: pytest.LogCaptureFixture
+    cli: Cli, scene: RunScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever keeps it, so that it can't end itself; it is killed after a stop too."""
     (cli.directory / "holds.py").write_text(HOLDS)
     scene.write_file(orders="n = 1; app = 'holds:seq'; start_timeout = '3s'", mails="n = 1")
-    with scene.master(server.url, namespace) as master:
+    with scene.master() as master:
         orders, mails = master.pools
         wait_until(lambda: orders.state == "starting", PATIENCE_S, "it hangs")
         wait_until(lambda: mails.state == "running", PATIENCE_S, "the others work")
@@ -84,3 +84,76 @@ def test_consume_limits_the_start_too(cli: Cli) -> None:
     done = cli.run("consume", "jobs", "--app", "hangs:seq", "--start-timeout", "1")
     assert done.returncode == 2
     assert "start_timeout" in done.stderr
+
+
+SLOW = '''"""Handlers that do not end."""
+
+import ctypes, time
+
+
+def sleeps(message):
+    time.sleep(600)
+
+
+def ignores(message):
+    while True:
+        try:
+            time.sleep(600)
+        except BaseException:
+            pass
+
+
+def waits_in_c(message):
+    """It lets other threads run, and comes back to no signal."""
+    libc = ctypes.CDLL(None)
+    mutex = ctypes.create_string_buffer(256)
+    libc.pthread_mutex_init(mutex, None)
+    libc.pthread_mutex_lock(mutex)
+    libc.pthread_mutex_lock(mutex)  # nobody unlocks it
+
+
+def keeps_the_lock(message):
+    ctypes.PyDLL(None).sleep(600)
+'''
+
+
+@pytest.fixture
+def slow(cli: Cli, work: Work) -> Work:
+    (cli.directory / "slow.py").write_text(SLOW)
+    work.add("a", {})
+    return work
+
+
+def test_a_handler_that_waits_is_interrupted_and_its_group_parked(cli: Cli, slow: Work) -> None:
+    words = ["--handler-timeout", "0.5", "--max-attempts", "2", "--backoff", "0.01", "--until-empty"]
+    done = cli.run("consume", "jobs", "--app", "slow:sleeps", *words, timeout=60.0)
+    assert done.returncode == 4, done.stderr
+    assert done.stderr.count("error=HandlerTimeout: ") == 2
+    assert "time.sleep(600)" in done.stderr, "where it was"
+    assert "killed" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("handler", ["ignores", pytest.param("waits_in_c", marks=pytest.mark.nightly)])
+def test_a_consumer_whose_handler_goes_on_is_killed_and_that_counts(cli: Cli, slow: Work, handler: str) -> None:
+    slow.add("b", {})  # what else it claimed is not blamed
+    words = ["--handler-timeout", "0.5", "--lease", "2", "--max-attempts", "1", "--until-empty"]
+    done = cli.run("consume", "jobs", "--app", f"slow:{handler}", *words, timeout=60.0)
+    assert done.returncode == 4, done.stderr
+    assert len(re.findall(r"handler stuck: group=\w id=\w-0 ", done.stderr)) == 2
+    killed = re.findall(
+        r"consumer killed: pid \d+, because its handler ignored .*; last message begun: group=(\w)", done.stderr
+    )
+    assert sorted(killed) == ["a", "b"], "each was tried once, as --max-attempts says"
+    assert "kill -KILL" not in done.stderr, "the service does that"
+    assert "groups parked 2 times, 2 killed consumers" in done.stderr
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_a_consumer_that_gives_no_sign_of_life_is_killed_and_that_counts(cli: Cli, slow: Work) -> None:
+    words = ["--handler-timeout", "0.5", "--lease", "0.5", "--max-attempts", "1", "--until-empty"]
+    done = cli.run("consume", "jobs", "--app", "slow:keeps_the_lock", *words, timeout=60.0)
+    assert done.returncode == 4, done.stderr
+    assert "because it gave no sign of life for 5 s, as when code in C keeps the interpreter's lock" in done.stderr
+    assert slow.states() == {"a": "parked"}
