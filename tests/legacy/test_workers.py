@@ -53,7 +53,7 @@ def test_rows_are_found_by_their_business_key_and_by_their_id(work: Any) -> None
 
 
 def test_the_masters_look_tells_of_a_backlog(work: Any) -> None:
-    seen = work.mails.look()
+    seen = work.mails.snapshot()
     assert work.look(seen) is None
     assert work.look(replace(seen, due=1001)) == "1001 business keys wait"
 
