@@ -17,7 +17,7 @@ from .conftest import Cli
 @pytest.fixture
 def queue(cli: Cli, make: Callable[..., Sequencer]) -> Sequencer:
     """Messages that ended in each way, one that is parked, and one that waits."""
-    queue = make(max_attempts=3, backoff=0.01, history_window="3d")
+    queue = make(max_attempts=3, backoff=0.01, history_window="3d", dead_window="12h")
     for id in ("a", "b"):
         queue.append({}, ["good", 1], id=id)
     for group in ("bad", "worse"):
