@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sequencer import Message, Sequencer, list_queues
+from sequencer import Message, Sequencer
 from sequencer.doctor.diagnose import MAX_SHOWN, diagnose, is_healthy
 from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
@@ -58,26 +58,6 @@ def test_a_group_that_is_parked_for_another_message_stays_so(admin: Link) -> Non
         admin.command("HDEL", KEYS.body("g"), "lost")
         fixed(seq)
         assert [(info.head_id, info.failure and info.failure.type) for info in seq.parked()] == [("bad", "ValueError")]
-
-
-@pytest.mark.parametrize(("score", "is_said"), [(7, True), (None, False)])
-def test_a_dead_letter_says_that_its_score_was_lost(
-    admin: Link, seq: Sequencer, score: int | None, is_said: bool
-) -> None:
-    seq.append(1, "g", score=score)
-    admin.command("DEL", KEYS.order("g"))
-    fixed(seq)
-    (letter,) = seq.dead()
-    said = "its group had no place for it in its order; its score was lost with that, and its arrival stands in for it"
-    assert (letter.error.message == said) == is_said
-
-
-def test_the_doctor_lists_again_what_is_missing_from_the_index(admin: Link, seq: Sequencer) -> None:
-    seq.append(1, "g")
-    admin.command("DEL", index_key("sequencer"))
-    assert list_queues(admin.endpoint.url) == []
-    diagnose(admin.endpoint, "sequencer", repair=True)
-    assert list_queues(admin.endpoint.url) == ["q"]
 
 
 @pytest.mark.parametrize("lost", ["all but messages", "all but the clock", "all but the index"])

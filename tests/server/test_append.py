@@ -17,7 +17,6 @@ from sequencer.errors import (
     DataError,
     IdConflict,
     InvalidGroup,
-    InvalidMessage,
     OutcomeUnknown,
     QueueFull,
     ServerUnavailable,
@@ -25,7 +24,6 @@ from sequencer.errors import (
 from sequencer.net.link import Link
 from sequencer.settings.body_fields import BodyFields
 from sequencer.store.keys import shard_keys
-from sequencer.testing import wait_until
 from sequencer.testing.wire import Wire, wired
 from tests.support.proxy.fault_proxy import FaultProxy
 
@@ -79,24 +77,6 @@ def test_an_id_is_known_per_group(make: Callable[..., Sequencer]) -> None:
     assert not seq.append(2, group="h", id="x").duplicate
     seq.consume(lambda message: None, until_empty=True)
     assert not seq.append(3, group="g", id="x").duplicate, "without a window, only while it is pending"
-
-
-def test_group_id_and_score_come_out_of_the_body(make: Callable[..., Sequencer]) -> None:
-    seq = make(group_by=("user_id", "order_id"), id_by="reqId", score_by="q_time")
-    seq.append({"user_id": 1, "order_id": "b", "reqId": "r", "q_time": 12.5})
-    (message,) = seq.peek([1, "b"])
-    assert (message.id, message.score) == ("r", 12.5)
-    assert seq.append({"user_id": 1}, group="own", id="i", score=1).id == "i"
-
-
-@pytest.mark.parametrize(
-    "body", [{"user_id": 1}, {"user_id": 1, "order_id": None, "reqId": 1, "q_time": 1}, [1], "x", None]
-)
-def test_a_body_without_its_fields_is_refused(make: Callable[..., Sequencer], body: Any) -> None:
-    seq = make(group_by=("user_id", "order_id"), id_by="reqId", score_by="q_time")
-    with pytest.raises(InvalidMessage, match="field"):
-        seq.append(body)
-    assert seq.info().backlog == 0
 
 
 def test_fields_are_remembered_with_the_queue(make: Callable[..., Sequencer], link: Link) -> None:
@@ -221,11 +201,6 @@ def test_a_foreign_key_in_the_way_is_an_error_and_nothing_is_half_written(
     assert seq.append(1, group="g", id="x").duplicate is False
 
 
-def test_an_unreachable_server_is_said_before_anything_is_sent() -> None:
-    with Sequencer("q", "redis://127.0.0.1:1") as seq, pytest.raises(ServerUnavailable, match=r"127\.0\.0\.1:1"):
-        seq.append(1, group="g")
-
-
 def test_an_unknown_outcome_is_said_with_the_id(make: Callable[..., Sequencer], proxy: FaultProxy) -> None:
     seq, other = make(redis=proxy.url), make(redis=proxy.url)
     seq.append(1, group="g", id="first")
@@ -247,20 +222,6 @@ def test_an_unknown_outcome_is_said_with_the_id(make: Callable[..., Sequencer], 
     assert seq.info().backlog == 5
 
 
-def test_a_reply_lost_once_is_not_noticed(make: Callable[..., Sequencer], proxy: FaultProxy) -> None:
-    seq = make(redis=proxy.url)
-    seq.append(1, group="g")
-    proxy.add("reply lost", times=None)
-    done: list[Any] = []
-    thread = threading.Thread(target=lambda: done.append(seq.append(2, group="g")))
-    thread.start()
-    wait_until(lambda: proxy.effects["reply lost"], what="a reply to be lost")
-    proxy.clear()
-    thread.join()
-    assert done[0].duplicate, "the repeat found the message of the first attempt"
-    assert [message.body for message in seq.peek("g")] == [1, 2]
-
-
 def test_threads_share_a_client(seq: Sequencer) -> None:
     def produce(thread: int) -> None:
         for n in range(100):
@@ -273,15 +234,3 @@ def test_threads_share_a_client(seq: Sequencer) -> None:
         thread.join()
     assert seq.info().backlog == 800
     assert [message.body for message in seq.peek(3, limit=100)] == list(range(100))
-
-
-def test_nothing_connects_before_it_is_needed() -> None:
-    seq = Sequencer("q", "redis://127.0.0.1:1")
-    assert "127.0.0.1:1" in repr(seq)
-    seq.close()
-
-
-def test_an_error_names_a_group_as_explain_takes_it(seq: Sequencer) -> None:
-    seq.append(1, group=["a b", 7], id="x")
-    with pytest.raises(IdConflict, match=r"^id 'x' of group 'a b' 7 is already pending"):
-        seq.append(2, group=["a b", 7], id="x")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,24 +12,10 @@ from sequencer import Sequencer
 from sequencer.doctor.invariants import check_invariants
 from sequencer.doctor.rights import commands_of
 from sequencer.errors import ServerNotUsable
-from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 
 KEYS = shard_keys("sequencer", "q", 0)
-
-
-@pytest.fixture
-def path(start_server: Callable[..., str]) -> str:
-    """The socket of a server of the test's own."""
-    return start_server()
-
-
-@pytest.fixture
-def admin(path: str) -> Iterator[Link]:
-    link = Link(Endpoint.from_url(f"unix://{path}"))
-    yield link
-    link.close()
 
 
 def user_url(admin: Link, *rules: str) -> str:
@@ -93,21 +78,6 @@ def test_a_pipeline_of_another_encoding_gets_the_same_names(path: str) -> None:
     client.close()
 
 
-def test_a_connection_class_may_be_a_function(path: str) -> None:
-    connection_class: Any = redis.UnixDomainSocketConnection  # abstract by its types only
-    pool = redis.ConnectionPool(connection_class=partial(connection_class, path=path))
-    with Sequencer("q", redis.Redis(connection_pool=pool)) as seq:
-        assert not seq.append(1, "g").duplicate
-
-
-def test_a_password_of_bytes_that_may_change_is_taken(admin: Link, path: str) -> None:
-    admin.command("ACL", "SETUSER", "own", "on", ">secret", "~*", "+@all")
-    password: Any = bytearray(b"secret")
-    client = redis.Redis(unix_socket_path=path, username="own", password=password)
-    with client, Sequencer("q", client) as seq:
-        assert not seq.append(1, "g").duplicate
-
-
 def test_a_receipt_tells_the_backlog_where_it_is_asked(make: Callable[..., Sequencer]) -> None:
     seq = make(on_late="dead_letter")
     assert seq.append(1, "g", id="1", score=1).backlog is None
@@ -124,11 +94,3 @@ def test_a_receipt_tells_the_backlog_where_it_is_asked(make: Callable[..., Seque
     assert (handled.outcome, handled.stamp, handled.backlog) == ("duplicate", None, 1)
     late = seq.append(0, "g", id="0", score=0, backlog=True)
     assert (late.outcome, late.backlog) == ("dead_letter", 1)
-
-
-def test_on_a_pipeline_no_backlog_is_told(seq: Sequencer, path: str) -> None:
-    pipeline = redis.Redis(unix_socket_path=path).pipeline()
-    own = Sequencer("q", f"unix://{path}")
-    assert own.append(1, "g", backlog=True, pipeline=pipeline).backlog is None
-    assert [reply[:1] for reply in pipeline.execute()] == [b"+"]
-    own.close()

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from sequencer import EmbeddedServer, Message, Sequencer
-from sequencer.errors import DataError
 from sequencer.net.blocking import BlockingNet, Listing, finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -192,52 +191,3 @@ def test_pages_show_what_the_whole_shows(seq: Sequencer, audit: Callable[..., Au
     seq.consume(lambda message: None, until_empty=True, audit=True)
     assert audit(page=page) == audit()
     assert audit(page=page).messages == 10
-
-
-FIELDS = ("group", "g", "id", "x", "score", "1", "stamp", "5", "token", "6", "began", "7", "ended", "8")
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"token": "x"}, "lacks a field or number"),
-        ({"score": ""}, "lacks a field or number"),
-        ({"stamp": "time"}, "lacks a field or number"),
-        ({"redriven": None}, r"lacks a field or number \('redriven'\)"),
-        ({"group": None}, r"lacks a field or number \('group'\)"),
-    ],
-)
-def test_an_entry_that_no_consumer_wrote_is_named(
-    link: Link, namespace: str, audit: Callable[..., AuditReport], changed: dict[str, str | None], said: str
-) -> None:
-    words = (*FIELDS, "redriven", "0", "refused", "0")
-    fields = dict(zip(words[::2], words[1::2], strict=True))
-    stream = shard_keys(namespace, "jobs", 0).audit
-    link.command("XADD", stream, "1-1", *[word for pair in fields.items() for word in pair])
-    assert audit().messages == 1
-    wrong = {name: value for name, value in (fields | changed).items() if value is not None}
-    link.command("XADD", stream, "1-2", *[word for pair in wrong.items() for word in pair])
-    with pytest.raises(DataError, match=r"entry 1-2 of \{.*:audit " + said):
-        audit()
-
-
-def test_a_pause_that_a_renewal_finds_out_is_recorded_too(
-    make: Callable[..., Sequencer], link: Link, namespace: str, audit: Callable[..., AuditReport]
-) -> None:
-    seq, keys = make(), shard_keys(namespace, "jobs", 0)
-    seq.append(1, group="g", id="x")
-    release, begun = threading.Event(), threading.Event()
-
-    def paused(message: Message) -> None:
-        begun.set()
-        assert release.wait(20)
-
-    with Background(seq, paused, max_messages=1, audit=True, lease=0.3) as background:
-        assert begun.wait(10)
-        link.command("ZADD", keys.schedule, "XX", "1", "g")
-        assert make().consume(lambda message: None, until_empty=True, audit=True).handled == 1
-        wait_until(lambda: background.consumer._held.lost == 1, what="a renewal to be refused")
-        release.set()
-        background.thread.join(10)
-    assert background.summary.lost == 1
-    assert (audit().refused, audit().overlaps, audit().duplicates) == (1, 1, 1)

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from sequencer import EmbeddedServer
-from sequencer.calls.examine import inspect
-from sequencer.errors import DataError, ServerUnavailable
+from sequencer.errors import ServerUnavailable
 from sequencer.net.blocking import BlockingNet, finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
 
@@ -31,31 +29,6 @@ def net(server: EmbeddedServer) -> Iterator[BlockingNet]:
 def client_id(net: BlockingNet) -> int:
     (number,) = finish(net.read([("CLIENT", "ID")]))
     return int(number)
-
-
-def test_every_method_is_over_at_once(net: BlockingNet, namespace: str) -> None:
-    keys = shard_keys(namespace, "jobs", 0)
-
-    async def everything() -> None:
-        assert (await net.ask(inspect(keys, "g"))).value.order_size == 0
-        said: list[str] = []
-        answer = await net.ask_all([inspect(keys, "g")] * 2, is_atomic=True, meanwhile=lambda: said.append("meanwhile"))
-        assert ([one.head for one in answer.value], said) == (["", ""], ["meanwhile"])
-        assert (await net.ask_all([])).value == []
-        assert await net.read([("ECHO", "a"), ("ECHO", "b")]) == [b"a", b"b"]
-        assert await net.read([]) == []
-        async with net.alone() as alone:
-            assert await alone.read([("MULTI",), ("PING",), ("EXEC",)]) == [b"OK", b"QUEUED", [b"PONG"]]
-            good, bad = await alone.answers([("ECHO", "a"), ("HGET", "a")])
-            assert (good, type(bad)) == (b"a", DataError)
-            with pytest.raises(DataError):
-                await alone.read([("HGET", "a")])
-        async with net.once(), net.once():
-            before = await net.now()
-            await net.sleep(0.001)
-            assert await net.now() > before
-
-    finish(everything())
 
 
 def test_a_connection_alone_goes_back_unless_it_failed_or_was_given_up(net: BlockingNet) -> None:

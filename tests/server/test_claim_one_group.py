@@ -42,25 +42,12 @@ def lease_it(shard: Shard) -> None:
     assert shard.claim(only="g")
 
 
-def delay_it(shard: Shard) -> None:
-    shard.ack(shard.claim(only="g")["g"])
-    shard.append(item("g", "later", due="+5000000"))
-
-
 def park_it(shard: Shard) -> None:
     assert shard.nack(shard.claim(only="g")["g"], None)
 
 
-def put_it_off(shard: Shard) -> None:
-    assert shard.nack(shard.claim(only="g")["g"], 5.0)
-
-
 def pause_it(shard: Shard) -> None:
     shard.run(pause(shard.keys, "g", True, now_us=shard.now))
-
-
-def pause_the_queue(shard: Shard) -> None:
-    shard.run(pause(shard.keys, "", True, now_us=shard.now))
 
 
 def skip_a_number(shard: Shard) -> None:
@@ -76,7 +63,7 @@ def hold_the_shard_back(shard: Shard) -> None:
 
 @pytest.mark.parametrize(
     "hinder",
-    [lease_it, delay_it, park_it, put_it_off, pause_it, pause_the_queue, skip_a_number, hold_the_shard_back],
+    [lease_it, park_it, pause_it, skip_a_number, hold_the_shard_back],
     ids=lambda one: one.__name__,
 )
 def test_it_is_not_given_where_a_plain_claim_would_not_give_it(shard: Shard, hinder: Callable[[Shard], None]) -> None:

@@ -81,11 +81,6 @@ def test_passwords_missing_and_wrong_are_said_and_never_shown(start_server: Call
         assert seq.append(1, group="g").duplicate is False
 
 
-def test_a_password_that_the_server_does_not_want_is_said(start_server: Callable[..., str]) -> None:
-    error = refused(f"unix://{start_server()}?password={CANARY}")
-    assert CANARY not in str(error)
-
-
 def test_a_user_without_a_right_is_told_which(start_server: Callable[..., str]) -> None:
     path = start_server()
     command(path, "ACL", "SETUSER", "weak", "on", f">{CANARY}", "~*", "&*", "+@all", "-evalsha", "-eval")
@@ -122,15 +117,6 @@ def test_a_cluster_client_is_refused_for_now() -> None:
     cluster = redis.RedisCluster.__new__(redis.RedisCluster)
     with pytest.raises(ConfigurationError, match="RedisCluster"):
         Sequencer("q", cluster)
-
-
-def test_the_environment_names_the_server(
-    server: EmbeddedServer, namespace: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SEQUENCER_REDIS", server.url)
-    with Sequencer("q", namespace=namespace) as seq:
-        seq.append(1, group="g")
-        assert seq.endpoint.url == server.url
 
 
 def test_the_main_job_runs_on_fakeredis() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
 
 from sequencer import Message, Sequencer
 from sequencer.errors import ConfigurationError, HandlerNotFound
-from sequencer.testing import wait_until
 
 from ..support.background import Background
 
@@ -68,11 +66,3 @@ def test_until_empty_waits_for_groups_that_others_hold(make: Callable[..., Seque
         lease.release()
         background.thread.join(10)
     assert seen == [1]
-
-
-def test_a_message_that_arrives_while_idle_is_handled(make: Callable[..., Sequencer]) -> None:
-    seq, seen = make(), []
-    with Background(seq, lambda m: seen.append(m.body)):
-        for n in range(5):
-            seq.append(n, group="g")
-            wait_until(partial(seen.__eq__, list(range(n + 1))), what=f"message {n}")

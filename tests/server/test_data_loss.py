@@ -5,15 +5,12 @@ Found by `python -m tests.faults server`.
 
 from __future__ import annotations
 
-import logging
-import os
 from typing import Any
 
 import pytest
 import redis
 
 from sequencer import Message, Sequencer
-from sequencer.doctor.diagnose import is_healthy
 from sequencer.doctor.invariants import check_invariants
 from sequencer.doctor.rights import commands_of
 from sequencer.errors import DataError, ServerNotUsable
@@ -55,18 +52,6 @@ def found(admin: Link) -> list[str]:
     return sorted(seen)
 
 
-def test_a_queue_keeps_its_shards_and_policy(admin: Link, caplog: pytest.LogCaptureFixture) -> None:
-    with client(admin, shards=4, dedup_window=5.0) as old:
-        old.append(0, "g0")
-        lose_everything(admin)
-        with caplog.at_level(logging.WARNING, "sequencer"):
-            append_forty(old)
-    assert "registered again, with 4 shards" in caplog.text
-    assert found(admin) == FORTY
-    with client(admin) as new:
-        assert new.policy.dedup_window == 5.0
-
-
 def test_a_running_consumer_brings_its_shards_too(admin: Link) -> None:
     seen: list[str] = []
     with client(admin, shards=3) as old, client(admin) as new:
@@ -78,41 +63,6 @@ def test_a_running_consumer_brings_its_shards_too(admin: Link) -> None:
             for n in range(9):
                 new.append(n, f"g{n}", id=f"m{n}")
             wait_until(lambda: len(seen) == 10)
-
-
-def test_a_fork_brings_the_shards_of_its_parent(admin: Link) -> None:
-    """Its first connection is new, and no lost one tells it that the server lost its data."""
-    with client(admin, shards=4) as old:
-        old.append(0, "g0")
-        lose_everything(admin)
-        if (pid := os.fork()) == 0:
-            is_done = False
-            try:
-                append_forty(old)
-                is_done = True
-            finally:
-                os._exit(0 if is_done else 1)
-        assert os.waitpid(pid, 0)[1] == 0
-    assert found(admin) == FORTY
-
-
-def test_a_client_that_was_closed_brings_its_shards_again(admin: Link) -> None:
-    with client(admin, shards=4) as old:
-        old.append(0, "g0")
-        old.close()
-        lose_everything(admin)
-        append_forty(old)
-    assert found(admin) == FORTY
-
-
-def test_another_thread_brings_the_shards_of_its_client(admin: Link) -> None:
-    """Its connection is new where the first one is in use."""
-    with client(admin, shards=4) as old:
-        old.append(0, "g0")
-        with old._net.link():
-            lose_everything(admin)
-            append_forty(old)
-    assert found(admin) == FORTY
 
 
 def test_a_consumer_that_begins_after_the_loss_brings_its_shards(admin: Link) -> None:
@@ -136,21 +86,6 @@ def test_another_number_of_shards_meanwhile_is_said(admin: Link) -> None:
             assert new.info().backlog == 1
 
 
-def test_a_client_that_is_refused_writes_nothing(admin: Link, caplog: pytest.LogCaptureFixture) -> None:
-    """Else the doctor takes what it wrote for shards that somebody uses, and says to register them."""
-    with client(admin, shards=4) as old:
-        old.append(0, "g0")
-        lose_everything(admin)
-        with client(admin) as new:
-            new.append(1, "g1")
-        with caplog.at_level(logging.WARNING, "sequencer"), pytest.raises(DataError, match="had 4 shards"):
-            old.append(2, "g2")
-    assert "registered again" not in caplog.text
-    assert admin.command("KEYS", "{sequencer:q:[123]}:*") == []
-    with client(admin) as new:
-        assert is_healthy(new.doctor())
-
-
 @pytest.mark.parametrize("comes_back", ["the one that asked", "the other"])
 def test_the_policy_comes_back_as_it_was_last_seen(admin: Link, comes_back: str) -> None:
     """Set after the first client had connected, and seen by it since: it does not bring back the one before."""
@@ -164,18 +99,6 @@ def test_the_policy_comes_back_as_it_was_last_seen(admin: Link, comes_back: str)
         assert (first.policy.on_late, second.policy.dedup_window) == ("refuse", 5.0)
 
 
-def test_a_lost_connection_is_a_look_at_the_policy_too(admin: Link) -> None:
-    with client(admin) as first:
-        first.append(0, "g0")
-        with client(admin, on_late="drop") as other:
-            other.append(0, "g1")
-        admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        first.append(1, "g0")
-        lose_everything(admin)
-        first.append(2, "g0")
-        assert first.policy.on_late == "drop"
-
-
 def test_a_shard_without_a_policy_gets_that_of_the_others(admin: Link) -> None:
     """Not the one that this client saw last."""
     with client(admin, shards=2) as first:
@@ -187,19 +110,6 @@ def test_a_shard_without_a_policy_gets_that_of_the_others(admin: Link) -> None:
         first.append(1, "g0")
     found = [admin.command("HGET", shard_keys("sequencer", "q", shard).policy, "on_late") for shard in range(2)]
     assert found == [b"drop", b"drop"]
-
-
-def test_an_append_on_a_pipeline_looks_as_well(admin: Link) -> None:
-    """It is sent over its caller's connection, which does not tell this client that the server was away."""
-    own = redis.Redis.from_url(str(admin.endpoint.url))
-    with own, client(admin, shards=4) as old:
-        old.append(0, "g0")
-        lose_everything(admin)
-        for n in range(40):
-            with own.pipeline(transaction=True) as pipeline:
-                old.append(n, f"g{n}", id=f"m{n}", pipeline=pipeline)
-                pipeline.execute()
-    assert found(admin) == FORTY
 
 
 def test_an_append_on_a_pipeline_costs_no_round_trip_of_its_own(admin: Link) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sequencer import Message, Park, Sequencer, SetAside, calls
-from sequencer.errors import ConfigurationError, MessageNotFound
+from sequencer.errors import MessageNotFound
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 from tests.support.proxy.fault_proxy import FaultProxy
@@ -198,60 +198,11 @@ def test_a_dead_letter_whose_id_is_pending_again_stays(make: Callable[..., Seque
     seq.purge(id="x")
 
 
-def test_redriving_is_rate_limited(make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every pause that is asked for, by a clock that only these pauses move, adds up to what the rate says."""
-    seq = make(max_attempts=1, on_failure="dead_letter")
-    fill(seq, count=30)
-    run(seq, lambda message: ValueError())
-    now, calls = [100.0], [0]
-
-    def sleep(seconds: float) -> None:
-        calls[0] += 1
-        now[0] += seconds
-
-    monkeypatch.setattr("sequencer.net.blocking.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("sequencer.net.blocking.time.sleep", sleep)
-    assert seq.redrive(everything=True, rate=20).redriven == 30
-    assert calls[0] > 5
-    assert now[0] - 100 == pytest.approx(28 / 20), "30 messages by twos: the last two leave after 28 / 20 s"
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda seq: seq.redrive(),
-        lambda seq: seq.purge(),
-        lambda seq: seq.redrive("g", everything=True),
-        lambda seq: seq.redrive("g", rate=0),
-        lambda seq: seq.redrive("g", rate=float("nan")),
-        lambda seq: seq.dead(limit=0),
-    ],
-)
-def test_wrong_choices_are_refused(seq: Sequencer, call: Callable[[Sequencer], Any]) -> None:
-    with pytest.raises(ConfigurationError, match=r"give group, id or error to choose|rate=|limit="):
-        call(seq)
-
-
 def test_an_unknown_dead_letter_is_said(seq: Sequencer) -> None:
     for call in (seq.redrive, seq.purge):
         with pytest.raises(MessageNotFound, match="'nobody'"):
             call(id="nobody")
     assert seq.info().totals["redriven"] == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"on_failure": "explode"}, "on_failure='explode' must be one of park, dead_letter, drop"),
-        ({"park_on": "ValueError"}, "park_on='ValueError' must be a sequence"),
-        ({"park_on": (3,)}, "park_on: 3 must be an exception class"),
-        ({"dead_letter_on": ("no such name",)}, "dead_letter_on: 'no such name' must be"),
-        ({"dead_letter_on": (ValueError,), "park_on": ("ValueError",)}, "ValueError stands in park_on and in dead"),
-    ],
-)
-def test_unknown_policies_are_refused(make: Callable[..., Sequencer], options: Any, words: str) -> None:
-    with pytest.raises(ConfigurationError, match=words.replace("(", r"\(")):
-        make(**options)
 
 
 def test_a_redrive_whose_answer_is_lost_is_done_once(

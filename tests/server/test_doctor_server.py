@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -219,36 +218,3 @@ def test_a_busy_server_is_neither_sound_nor_without_rights(busy: str) -> None:
         for call in (lambda: seq.append(1, group="g"), lambda: seq.consume(lambda message: None), seq.doctor):
             with pytest.raises(ServerUnavailable, match="it is busy"):
                 call()
-
-
-FOREIGN = {
-    "a policy": ("HSET", "policy", "dedup_us", "abc"),
-    "a policy that is no text": ("HSET", "policy", "on_late", b"\xff\xfe"),
-    "a policy out of range": ("HSET", "policy", "mark_us", "-5"),
-    "a total": ("HSET", "stats", "appended", "zz"),
-    "a total that is no text": ("HSET", "stats", "appended", b"\xff"),
-    "a time": ("HSET", "memory", "seen:began", "zz", "seen:last", "zz"),
-}
-
-
-@pytest.mark.parametrize("words", FOREIGN.values(), ids=FOREIGN)
-def test_what_an_error_says_that_doctor_knows_doctor_tells(
-    make: Callable[..., Sequencer], link: Link, namespace: str, words: tuple[Any, ...]
-) -> None:
-    seq, keys = make(), shard_keys(namespace, "jobs", 0)
-    seq.append(1, group="g", id="a")
-    seq.consume(lambda message: None, until_empty=True)
-    name, key, *rest = words
-    place = getattr(keys, key)
-    kept = link.command("HGETALL", place)
-    link.command(name, place, *rest)
-    is_registered = key == "policy"  # what is registered is brought by a repair
-    for repair in (False,) if is_registered else (False, True):
-        finding = [one for one in diagnose(link.endpoint, namespace, "jobs", repair=repair) if one.level != "ok"][-1]
-        assert (finding.code, finding.fields["key"]) == ("unreadable", place)
-    if is_registered:
-        assert is_healthy(diagnose(link.endpoint, namespace, "jobs", repair=True))
-    else:
-        link.command("DEL", place)
-        link.command("HSET", place, *kept)
-    assert [one.code for one in diagnose(link.endpoint, namespace, "jobs") if one.level == "problem"] == []

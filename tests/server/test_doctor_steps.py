@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from sequencer import Finding, Sequencer
-from sequencer.doctor.server import once_code
 
 from .conftest import command
 
@@ -37,16 +36,3 @@ def test_it_knows_of_steps_that_run_once_by_what_waits(start_server: Callable[..
         assert found.code == "once with fsync each second"
         command(path, "CONFIG", "SET", "appendfsync", "always")
         assert list(of_once(seq)) == []
-
-
-@pytest.mark.parametrize(
-    ("aof", "fsync", "code"),
-    [
-        ("0", "everysec", "once without append-only file"),
-        ("1", "no", "once without fsync"),
-        ("1", None, "once with fsync each second"),
-        ("1", "always", ""),
-    ],
-)
-def test_what_a_server_may_lose_of_a_start(aof: str, fsync: str | None, code: str) -> None:
-    assert once_code({"aof_enabled": aof}, {"appendfsync": fsync} if fsync else {}) == code

@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sequencer import ClaimLimits, Message, Sequencer
-from sequencer.calls.claim import claim
 from sequencer.errors import LeaseLost, ServerNotUsable
 from sequencer.net.link import CHECK_EVERY_S, REFRESH_EVERY_S, Link
 from sequencer.settings.pace import SILENT_S
@@ -79,10 +78,6 @@ def calls_of(admin: Link, command: str) -> int:
 # -- by time ------------------------------------------------------------------------------------------------------
 
 
-def test_the_figures_that_readers_are_told() -> None:
-    assert (CHECK_EVERY_S, REFRESH_EVERY_S) == (2.0, 60.0)
-
-
 def test_a_busy_producer_notices_within_seconds(admin: Link, clock: LinkClock, seq: Sequencer) -> None:
     seq.append(1, "g")
     begin_to_evict(admin)
@@ -94,15 +89,6 @@ def test_a_busy_producer_notices_within_seconds(admin: Link, clock: LinkClock, s
             seq.append(3, "g")
     end_it(admin)
     assert seq.append(3, "g").outcome == "stored", "and that it does no more is noticed at once"
-
-
-def test_so_does_one_of_many_messages(admin: Link, clock: LinkClock, seq: Sequencer) -> None:
-    seq.append_many([{"body": 1, "group": "g"}])
-    begin_to_evict(admin)
-    clock.now += SOON_S
-    with pytest.raises(ServerNotUsable, match=EVICTS):
-        seq.append_many({"body": n, "group": f"g{n}"} for n in range(10))
-    assert left(admin) == (1, 0)
 
 
 @pytest.mark.parametrize("shards", [1, 2])
@@ -161,18 +147,6 @@ def test_a_lease_is_renewed_beside_a_handler_whatever_the_server_became(
     assert left(admin) == (0, 0)
 
 
-def test_the_links_of_a_client_share_one_look(admin: Link, clock: LinkClock, seq: Sequencer) -> None:
-    seq.append(1, "g")
-    with seq._net.link():
-        seq.append(2, "g")  # over a second link, which connects
-    admin.command("CONFIG", "RESETSTAT")
-    clock.now += SOON_S
-    seq.append(3, "g")
-    with seq._net.link():
-        seq.append(4, "g")
-    assert calls_of(admin, "info") == 1
-
-
 def test_a_look_costs_a_round_trip_in_two_seconds_and_none_between(
     admin: Link, clock: LinkClock, seq: Sequencer
 ) -> None:
@@ -182,19 +156,6 @@ def test_a_look_costs_a_round_trip_in_two_seconds_and_none_between(
         clock.now += CHECK_EVERY_S / 10
         seq.append(1, "g")
     assert 9 <= calls_of(admin, "info") <= 10
-
-
-def test_an_answer_is_waited_for_where_a_look_is_due(admin: Link, clock: LinkClock, seq: Sequencer) -> None:
-    """Else a consumer whose next claim is always on its way would never look."""
-    seq.append(1, "g")
-    with seq._net.link() as link:
-        call = claim(KEYS, "q", "me", 15.0, ClaimLimits())
-        admin.command("CLIENT", "PAUSE", 300)
-        link.post([call])
-        assert not link.is_answered(0)
-        clock.now += SOON_S
-        assert link.is_answered(0)
-        assert len(link.collect([call])) == 1
 
 
 # -- at once, where something is lost: the clock stands still -----------------------------------------------------

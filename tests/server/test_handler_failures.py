@@ -128,43 +128,6 @@ def test_a_body_that_can_not_be_decoded_parks_its_group_and_is_kept(seq: Sequenc
     assert seen == [0, 2]
 
 
-def test_a_group_of_a_wrong_type_is_parked_and_others_go_on(seq: Sequencer, link: Link, namespace: str) -> None:
-    keys = shard_keys(namespace, "jobs", 0)
-    seq.append(1, group="bad")
-    seq.append(2, group="good")
-    saved = link.command("DUMP", keys.order("bad"))
-    link.command("SET", keys.order("bad"), "foreign")
-    seen: list[int] = []
-    seq.consume(lambda m: seen.append(m.body), until_empty=True)
-    assert seen == [2]
-    assert link.command("ZSCORE", keys.schedule, "bad") == b"inf"
-    link.command("RESTORE", keys.order("bad"), 0, saved, "REPLACE")
-    (parked,) = seq.parked()
-    assert parked.failure is not None
-    assert parked.failure.type == "Broken"
-    assert seq.resume("bad")
-    seq.consume(lambda m: seen.append(m.body), until_empty=True)
-    assert seen == [2, 1]
-
-
-def test_a_message_at_which_consumers_die_is_parked(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, keys = make(max_attempts=3), shard_keys(namespace, "jobs", 0)
-    for group in ("innocent", "poison"):
-        seq.append(1, group=group)
-    for _ in range(3):
-        seq.claim(groups=2, lease=30)  # ... and the process is gone
-        for info in seq.groups("leased"):
-            link.command("ZADD", keys.schedule, "XX", "1", info.group[0])
-    seen: list[tuple[str, int]] = []
-    seq.consume(lambda m: seen.append((m.group[0], m.attempt)), until_empty=True)
-    parked = {info.group[0]: info for info in seq.parked()}
-    assert len(parked) + len(seen) == 2
-    for info in parked.values():
-        assert info.failure is not None
-        assert info.failure.type == "LeaseExpired"
-    assert all(attempt <= 3 for _, attempt in seen)
-
-
 def test_a_crash_counts_against_the_message_that_was_held_alone(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:

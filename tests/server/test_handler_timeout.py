@@ -6,7 +6,6 @@ import re
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
@@ -71,23 +70,6 @@ def test_it_is_interrupted_and_its_message_failed(
         "WARNING",
         "ERROR",
     ]
-
-
-def test_one_that_puts_things_in_order_has_the_time_for_it(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1)
-    seq.append(1, group="g")
-    cleaned: list[float] = []
-
-    def handle(message: Message) -> None:
-        try:
-            waits(message)
-        finally:
-            until = time.monotonic() + LIMIT_S
-            wait_until(lambda: time.monotonic() > until, PATIENCE_S)
-            cleaned.append(until)
-
-    assert seq.consume(handle, until_empty=True, handler_timeout=LIMIT_S).failed == 1
-    assert len(cleaned) == 1
 
 
 class Stubborn:

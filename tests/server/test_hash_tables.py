@@ -22,13 +22,3 @@ def test_leases_are_a_hash_table_and_their_owner_is_shown_without_padding(
         assert group.owner == group.owner.strip()
         assert seq.explain("g").fields["owner"] == group.owner
         wait_until(lambda: seq.explain("g").fields.get("expired_owner") == group.owner)
-
-
-def test_watermarks_are_a_hash_table(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, keys = make(on_late="drop"), shard_keys(namespace, "jobs", 0)
-    seq.append("high", group="g", score=10)
-    seq.consume(lambda _: None, until_empty=True)
-    assert link.command("OBJECT", "ENCODING", keys.marks) == b"hashtable"
-    assert link.command("HGET", keys.marks, "g") == b"10"
-    assert seq.append("low", group="g", score=9).outcome == "dropped"
-    assert [one for one in seq.doctor() if one.check == "keys"] == []

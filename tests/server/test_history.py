@@ -11,7 +11,6 @@ import pytest
 from sequencer import Message, Sequencer
 from sequencer.calls.settle import Ack, ack
 from sequencer.doctor.invariants import InvariantCheck
-from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
 from sequencer.settings.policy import DAY_S, Policy
 from sequencer.store.keys import shard_keys
@@ -207,24 +206,6 @@ def test_off_costs_no_key_no_command_and_no_byte(shard: Shard) -> None:
     assert len(ack(shard.keys, [Ack("g", "0" * 16, ["m"], True)]).args) == 5, "as it was before there was a history"
 
 
-def test_a_plain_queue_sends_what_it_sent(make: MakeSequencer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The arguments of each acknowledgement, with a history and without."""
-    sent: dict[str, list[int]] = {}
-
-    def counted(keys: Any, *given: Any, **more: Any) -> Any:
-        call = ack(keys, *given, **more)
-        sent.setdefault(keys.prefix.split(":")[1], []).append(len(call.args))
-        return call
-
-    monkeypatch.setattr("sequencer.drain.pending_acks.ack", counted)
-    for name, window in (("off", 0.0), ("on", 60.0)):
-        seq = make(name, history_window=window)
-        seq.append_many({"body": n, "group": "g", "id": n} for n in range(20))
-        seq.consume(lambda message: None, until_empty=True)
-    assert {*sent["off"]} == {5}
-    assert {*sent["on"]} == {6}
-
-
 def test_doctor_knows_the_buckets(make: MakeSequencer, link: Link, namespace: str) -> None:
     seq, keys = make(history_window=DAY_S), shard_keys(namespace, "jobs", 0)
     seq.append({}, group="g", id="a")
@@ -262,11 +243,3 @@ def test_sweep_of_a_queue_deletes_old_dead_letters(make: MakeSequencer, link: Li
     assert seq.sweep().dead == len(old) > 0
     assert seq.count_dead() == 6 - len(old)
     assert seq.info().totals["swept"] == len(old)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"history_window": -1}, {"history_cap": 3}, {"dead_window": "x"}, {"dead_cap": -1}, {"history_cap": 1.5}]
-)
-def test_a_policy_out_of_range_is_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError):
-        Policy(**wrong)

@@ -62,18 +62,6 @@ def test_a_hint_brings_its_message_along(seq: Sequencer, keys: ShardKeys, waiter
     assert [message.id for message in group.messages] == ["1"]
 
 
-def test_a_wait_that_ends_by_itself_claims_too_and_finds_nothing(keys: ShardKeys, waiter: Waiter) -> None:
-    claimed = waiter.wait(0.02, lambda: False, claim_of(keys))
-    assert claimed is not None
-    assert claimed.groups == []
-    assert claimed.is_empty
-
-
-def test_a_wait_without_a_claim_brings_nothing(waiter: Waiter) -> None:
-    assert waiter.wait(0.02, lambda: False) is None
-    assert waiter.wait(0.0, lambda: False) is None
-
-
 def test_a_script_that_the_server_lost_is_left_to_the_next_claim(
     seq: Sequencer, keys: ShardKeys, waiter: Waiter, other: Link
 ) -> None:
