@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sequencer import calls
 from sequencer.calls.alerts import AlertTimes, Condition, Grant
 from sequencer.net.link import Link
-from sequencer.store.keys import ShardKeys, shard_keys
+from sequencer.store.keys import ShardKeys
 
 from ..support.alert_record import AGAIN, GAP, HOLD, SETTLE, STALE, Incidents, Offer, Record
 from ..support.changed_script import changed_script
@@ -83,11 +83,6 @@ def _plain(record: dict[str, Any]) -> tuple[Any, ...]:
     quiet, resolved = (int(record[name]) if name in record else None for name in ("quiet", "resolved"))
     told = {name: (int(to["n"]), to.get("said", "")) for name, to in dict(record["to"]).items()}
     return int(record["opened"]), int(record["limit"]), quiet, resolved, told
-
-
-@pytest.fixture
-def keys(namespace: str) -> ShardKeys:
-    return shard_keys(namespace, "jobs", 0)
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -24,7 +24,6 @@ from sequencer.errors import (
 from sequencer.net.link import Link
 from sequencer.settings.body_fields import BodyFields
 from sequencer.store.keys import shard_keys
-from sequencer.testing.wire import Wire, wired
 from tests.support.proxy.fault_proxy import FaultProxy
 
 from .conftest import command
@@ -101,24 +100,6 @@ def test_without_fields_a_message_without_a_group_makes_no_queue(make: Callable[
     with pytest.raises(BatchRefused, match="must be a mapping with 'body' and 'group'"):
         make().append_many([{"user": 7}])
     assert link.command("KEYS", "*") == []
-
-
-def test_an_append_costs_the_same_round_trips_with_remembered_fields(make: Callable[..., Sequencer]) -> None:
-    sent: list[int] = []
-
-    class Counting(Wire):
-        def sending(self, commands: list[Any]) -> list[Any]:
-            sent.append(len(commands))
-            return commands
-
-    make(group_by=("user",)).append({"user": 1})
-    plain = make("other")
-    plain.append(1, group="g")
-    client = make(redis=wired(plain.endpoint, Counting))
-    client.append({"user": 2})
-    before = len(sent)
-    client.append({"user": 3})
-    assert len(sent) - before == 1
 
 
 def test_an_append_joins_the_callers_transaction(seq: Sequencer, server: EmbeddedServer, namespace: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sequencer import Sequencer
-from sequencer.errors import BatchRefused, IdConflict
+from sequencer.errors import BatchRefused, ConfigurationError, IdConflict
 
 
 def test_any_number_is_streamed_in_chunks(seq: Sequencer) -> None:
@@ -60,8 +60,14 @@ def test_an_id_twice_in_one_chunk_is_stored_once(seq: Sequencer) -> None:
     assert seq.peek("i") == []
 
 
-@pytest.mark.parametrize("delayed", [{0}, {9}, {4, 5}, {0, 3, 9}, set(range(10)), {1, 2, 4, 8}])
-@pytest.mark.parametrize("groups", [1, 3, 10])
+@pytest.mark.parametrize("options", [{"on_refused": "ignore"}, {"chunk": 0}, {"chunk": 1001}])
+def test_bad_options_of_append_many_are_refused(seq: Sequencer, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        seq.append_many([], **options)
+
+
+@pytest.mark.parametrize("delayed", [{0}, {0, 3, 9}, set(range(10))])
+@pytest.mark.parametrize("groups", [1, 3])
 def test_each_message_of_a_chunk_keeps_its_own_time(seq: Sequencer, delayed: set[int], groups: int) -> None:
     at = 4e9
     items = [{"group": n % groups, "id": n, "body": n, **({"at": at + n} if n in delayed else {})} for n in range(10)]

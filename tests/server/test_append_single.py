@@ -64,7 +64,8 @@ def test_a_key_that_may_not_be_written_any_more_stops_it_before_it_writes(admin:
         assert not seq.append(1, "g").duplicate
 
 
-def test_a_pipeline_of_another_encoding_gets_the_same_names(path: str) -> None:
+def test_a_pipeline_of_another_encoding_gets_the_same_names(start_server: Callable[..., str]) -> None:
+    path = start_server()
     client = redis.Redis(unix_socket_path=path, encoding="latin-1")
     with Sequencer("q", f"unix://{path}") as seq, client.pipeline() as pipeline:
         seq.append(1, group="é", id="ü", score=1)

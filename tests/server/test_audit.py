@@ -72,15 +72,8 @@ def test_several_consumers_and_late_arrivals_are_clean(
         wait_until(lambda: producer.info().backlog == 0, what="the queue to be empty")
     report = audit(2)
     assert report.case is None
-    assert (report.messages, report.groups, report.duplicates, report.refused, report.untimed) == (
-        1200,
-        7,
-        0,
-        0,
-        0,
-    )
+    assert (report.messages, report.groups, report.duplicates, report.refused, report.untimed) == (1200, 7, 0, 0, 0)
     assert not report.is_trimmed
-    assert 0 <= (report.last_at or 0) - (report.first_at or 0) < 60
 
 
 def test_failures_redrives_and_timers_are_clean(
@@ -108,8 +101,13 @@ def test_failures_redrives_and_timers_are_clean(
     assert (report.messages, report.duplicates, report.case) == (7, 0, None)
 
 
+@pytest.mark.parametrize("is_found_by_renewal", [False, True])
 def test_a_consumer_paused_past_its_lease_shows_as_refused_and_as_an_overlap(
-    make: Callable[..., Sequencer], link: Link, namespace: str, audit: Callable[..., AuditReport]
+    make: Callable[..., Sequencer],
+    link: Link,
+    namespace: str,
+    audit: Callable[..., AuditReport],
+    is_found_by_renewal: bool,
 ) -> None:
     seq, keys = make(), shard_keys(namespace, "jobs", 0)
     seq.append(1, group="g", id="x")
@@ -120,7 +118,8 @@ def test_a_consumer_paused_past_its_lease_shows_as_refused_and_as_an_overlap(
         begun.set()
         assert release.wait(20)
 
-    with Background(seq, paused, max_messages=1, audit=True) as background:
+    options = {"lease": 0.3} if is_found_by_renewal else {}
+    with Background(seq, paused, max_messages=1, audit=True, **options) as background:
         assert begun.wait(10)
         # As if this process had been paused past its lease: the group is due, and another consumer takes it.
         link.command("ZADD", keys.schedule, "XX", "1", "g")
@@ -130,6 +129,8 @@ def test_a_consumer_paused_past_its_lease_shows_as_refused_and_as_an_overlap(
         # A run's end is taken as a thousandth of its age earlier: see DRIFT_PART.
         handled = time.monotonic()
         wait_until(lambda: time.monotonic() - handled > (handled - began) / 100)
+        if is_found_by_renewal:
+            wait_until(lambda: background.consumer._held.lost == 1, what="a renewal to be refused")
         release.set()
         background.thread.join(10)
     assert background.summary.lost == 1
@@ -177,15 +178,10 @@ def test_without_audit_nothing_is_recorded(
     assert seq.consume(lambda message: None, until_empty=True).handled == 1
     assert link.command("EXISTS", shard_keys(namespace, "jobs", 0).audit) == 0
     report = audit()
-    assert (report.messages, report.first_at, report.is_clean, report.is_trimmed) == (
-        0,
-        None,
-        True,
-        False,
-    )
+    assert (report.messages, report.first_at, report.is_clean, report.is_trimmed) == (0, None, True, False)
 
 
-@pytest.mark.parametrize("page", [1, 2, 7, 10, 11])
+@pytest.mark.parametrize("page", [1, 7, 10])
 def test_pages_show_what_the_whole_shows(seq: Sequencer, audit: Callable[..., AuditReport], page: int) -> None:
     seq.append_many({"body": n, "group": n % 3, "score": n} for n in range(10))
     seq.consume(lambda message: None, until_empty=True, audit=True)

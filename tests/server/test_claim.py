@@ -128,6 +128,16 @@ def test_of_a_group_deleted_by_hand_nothing_is_left(shard: Shard) -> None:
     assert check_invariants(shard.link, [shard.keys]) == []
 
 
+def test_leases_are_a_hash_table_and_their_owner_is_shown_without_padding(shard: Shard) -> None:
+    """In the packed form each look at one group would go through all."""
+    shard.append(item("g", "a"))
+    lease = shard.claim()["g"]
+    assert shard.link.command("OBJECT", "ENCODING", shard.keys.leases) == b"hashtable"
+    shard.later(5)
+    assert shard.claim()["g"].expired_owner == "me"
+    assert lease.token
+
+
 # -- what a head waits for ------------------------------------------------------------------------------------
 
 

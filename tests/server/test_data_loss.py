@@ -5,12 +5,15 @@ Found by `python -m tests.faults server`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import redis
 
 from sequencer import Message, Sequencer
+from sequencer.doctor.diagnose import is_healthy
 from sequencer.doctor.invariants import check_invariants
 from sequencer.doctor.rights import commands_of
 from sequencer.errors import DataError, ServerNotUsable
@@ -36,20 +39,50 @@ def shards_of(admin: Link) -> int:
     return len((admin.command("HGET", registry_key("sequencer", "q"), "table") or b"").split())
 
 
-FORTY = sorted(f"m{n}" for n in range(40))
+def append_in_fork(seq: Sequencer, append: Callable[[Sequencer], None]) -> None:
+    """Its first connection is new, and no lost one tells it that the server lost its data."""
+    if (pid := os.fork()) == 0:
+        is_done = False
+        try:
+            append(seq)
+            is_done = True
+        finally:
+            os._exit(0 if is_done else 1)
+    assert os.waitpid(pid, 0)[1] == 0
 
 
-def append_forty(seq: Sequencer) -> None:
-    for n in range(40):
-        seq.append(n, f"g{n}", id=f"m{n}")
+@pytest.mark.parametrize("way", ["at once", "closed", "another thread", "fork", "pipeline"])
+def test_a_queue_keeps_its_shards_and_policy(admin: Link, caplog: pytest.LogCaptureFixture, way: str) -> None:
+    """Also over a connection that is new, or its caller's, which does not tell that the server was away."""
+    caplog.set_level(logging.WARNING, "sequencer")
 
+    def append_forty(seq: Sequencer) -> None:
+        for n in range(40):
+            seq.append(n, f"g{n}", id=f"m{n}")
 
-def found(admin: Link) -> list[str]:
-    """What a client sees that comes new, in order of the ids."""
+    def append_on_pipelines(seq: Sequencer) -> None:
+        with redis.Redis.from_url(str(admin.endpoint.url)) as own:
+            for n in range(40):
+                with own.pipeline(transaction=True) as pipeline:
+                    seq.append(n, f"g{n}", id=f"m{n}", pipeline=pipeline)
+                    pipeline.execute()
+
+    with client(admin, shards=4, dedup_window=5.0) as old:
+        old.append(0, "g0")
+        if way == "closed":
+            old.close()
+        with old._net.link() if way == "another thread" else nullcontext():
+            lose_everything(admin)
+            if way == "fork":
+                append_in_fork(old, append_forty)
+            else:
+                (append_on_pipelines if way == "pipeline" else append_forty)(old)
+    assert way == "fork" or "registered again, with 4 shards" in caplog.text
     seen: list[str] = []
     with client(admin) as new:
         new.consume(lambda message: seen.append(message.id), until_empty=True)
-    return sorted(seen)
+        assert new.policy.dedup_window == 5.0
+    assert sorted(seen) == sorted(f"m{n}" for n in range(40))
 
 
 def test_a_running_consumer_brings_its_shards_too(admin: Link) -> None:
@@ -74,7 +107,11 @@ def test_a_consumer_that_begins_after_the_loss_brings_its_shards(admin: Link) ->
     assert shards_of(admin) == 4
 
 
-def test_another_number_of_shards_meanwhile_is_said(admin: Link) -> None:
+def test_another_number_of_shards_meanwhile_is_said_and_nothing_written(
+    admin: Link, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else the doctor takes what was written for shards that somebody uses, and says to register them."""
+    caplog.set_level(logging.WARNING, "sequencer")
     with client(admin, shards=4) as old:
         old.append(0, "g0")
         lose_everything(admin)
@@ -82,8 +119,11 @@ def test_another_number_of_shards_meanwhile_is_said(admin: Link) -> None:
             new.append(1, "g1")
         with pytest.raises(DataError, match=r"had 4 shards, and now the registry says 1"):
             old.append(2, "g2")
-        with client(admin) as new:
-            assert new.info().backlog == 1
+    assert "registered again" not in caplog.text
+    assert admin.command("KEYS", "{sequencer:q:[123]}:*") == []
+    with client(admin) as new:
+        assert new.info().backlog == 1
+        assert is_healthy(new.doctor())
 
 
 @pytest.mark.parametrize("comes_back", ["the one that asked", "the other"])
@@ -172,3 +212,29 @@ def test_a_right_that_goes_away_is_named_and_nothing_is_half_written(admin: Link
             left = admin.command("ZCARD", keys.order("g")), admin.command("HLEN", keys.body("g"))
             assert left == (3, 3), right
             assert check_invariants(admin, [keys]) == [], right
+
+
+@pytest.mark.parametrize("lost", ["everything", "shards", "registered anew"])
+@pytest.mark.parametrize("transaction", [True, False])
+def test_an_append_on_a_pipeline_is_refused_for_its_generation_once(admin: Link, lost: str, transaction: bool) -> None:
+    with redis.Redis.from_url(str(admin.endpoint.url)) as own, client(admin, shards=2) as seq:
+        pipeline = own.pipeline(transaction=transaction)
+        for n in range(2):
+            pipeline.set("own", n)
+            seq.append(n, f"g{n}", pipeline=pipeline)
+            assert len(pipeline.execute()) == 2
+        admin.command("FLUSHALL")
+        if lost != "everything":
+            Sequencer("q", str(admin.endpoint.url), shards=3 if lost == "shards" else 2).connect()
+        pipeline.set("own", 3)
+        seq.append(3, "g", pipeline=pipeline)
+        with pytest.raises(redis.ResponseError, match="GENERATION"):
+            pipeline.execute()
+        if lost == "shards":
+            with pytest.raises(DataError, match=r"had 2 shards.* start this program again"):
+                seq.append(3, "g", pipeline=pipeline)
+            return
+        for n in range(3):
+            seq.append(n, f"g{n}", id=f"again-{n}", pipeline=pipeline)
+        assert len(pipeline.execute()) == 3
+        assert seq.info().backlog == 3

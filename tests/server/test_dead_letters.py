@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from sequencer import Message, Park, Sequencer, SetAside, calls
+from sequencer import Message, Park, Sequencer, SetAside
 from sequencer.errors import MessageNotFound
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
-from tests.support.proxy.fault_proxy import FaultProxy
 
 
 class NoStockError(ValueError):
@@ -203,24 +202,3 @@ def test_an_unknown_dead_letter_is_said(seq: Sequencer) -> None:
         with pytest.raises(MessageNotFound, match="'nobody'"):
             call(id="nobody")
     assert seq.info().totals["redriven"] == 0
-
-
-def test_a_redrive_whose_answer_is_lost_is_done_once(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seq = make(max_attempts=1, on_failure="dead_letter")
-    fill(seq)
-    run(seq, lambda message: ValueError())
-    other = make(redis=proxy.url)
-    other.connect()
-    redrive = calls.redrive
-
-    def break_and_redrive(*args: Any, **kwargs: Any) -> Any:
-        proxy.add("reply lost")
-        return redrive(*args, **kwargs)
-
-    monkeypatch.setattr(calls, "redrive", break_and_redrive)
-    assert other.redrive(everything=True).redriven == 4
-    assert proxy.effects["reply lost"] == 1
-    assert [message.id for message in seq.peek("g")] == ["g0", "g1", "g2", "g3"]
-    assert run(seq, lambda message: None) == [(f"g{n}", 1) for n in range(4)]

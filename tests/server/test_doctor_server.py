@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import sequencer
-from sequencer import Sequencer, SequencerError
+from sequencer import Finding, Sequencer, SequencerError
 from sequencer.doctor.diagnose import diagnose, is_healthy
 from sequencer.doctor.rights import SCRATCH, plain_commands
 from sequencer.doctor.server import server_findings
@@ -20,7 +21,6 @@ from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
-from sequencer.texts.findings import Finding
 
 from .conftest import command
 
@@ -53,17 +53,15 @@ CONFIG = {"appendfsync": "everysec", "save": "", "min-replicas-to-write": "0"}
 @pytest.mark.parametrize(
     ("info", "config", "ahead_s", "code"),
     [
-        ({}, {}, 0.0, "version"),
         ({"valkey_version": "9.1.2"}, {}, 0.0, "version"),
         ({"redis_version": "6.2.16"}, {}, 0.0, "too old"),
         ({"cluster_enabled": "1"}, {}, 0.0, "cluster"),
         ({"role": "slave"}, {}, 0.0, "replica"),
         ({"loading": "1"}, {}, 0.0, "loading"),
-        ({"maxmemory": "9"}, {}, 0.0, "no eviction"),
-        ({"maxmemory": "90", "used_memory": "45"}, {}, 0.0, "memory"),
         ({"maxmemory": "90", "used_memory": "81"}, {}, 0.0, "memory nearly full"),
         ({"maxmemory": "90", "used_memory": "90"}, {}, 0.0, "memory full"),
-        ({}, {"appendfsync": None}, 0.0, "append-only file"),
+        ({}, {"appendfsync": "always"}, 0.0, "append-only file"),
+        ({}, {"appendfsync": "no"}, 0.0, "append-only file without fsync"),
         ({"aof_enabled": "0"}, {"save": None}, 0.0, "snapshots"),
         ({"aof_last_write_status": "err"}, {}, 0.0, "disk write failed"),
         ({"connected_slaves": "2"}, {}, 0.0, "replicas may lag"),
@@ -85,25 +83,6 @@ def test_what_info_settings_and_clock_say(
 def test_a_server_that_hides_info_is_said() -> None:
     (finding,) = server_findings({}, {}, 0.0)
     assert finding.code == "info denied"
-
-
-@pytest.mark.parametrize(
-    ("options", "code", "setting"),
-    [
-        (("--appendonly", "yes", "--appendfsync", "always"), "append-only file", "always"),
-        (("--appendonly", "yes", "--appendfsync", "everysec"), "append-only file", "everysec"),
-        (("--appendonly", "yes", "--appendfsync", "no"), "append-only file without fsync", "no"),
-        (("--save", "60 1"), "snapshots", "60 1"),
-        ((), "snapshots", ""),
-    ],
-)
-def test_what_a_crash_may_lose_follows_from_the_settings(
-    start_server: Callable[..., str], options: tuple[str, ...], code: str, setting: str
-) -> None:
-    path = start_server(*options)
-    command(path, "PING")
-    (finding,) = looked_at(path)["persistence"]
-    assert (finding.code, *finding.fields.values()) == (code, setting)
 
 
 def test_each_missing_right_is_named(start_server: Callable[..., str]) -> None:
@@ -218,3 +197,30 @@ def test_a_busy_server_is_neither_sound_nor_without_rights(busy: str) -> None:
         for call in (lambda: seq.append(1, group="g"), lambda: seq.consume(lambda message: None), seq.doctor):
             with pytest.raises(ServerUnavailable, match="it is busy"):
                 call()
+
+
+def of_once(seq: Sequencer) -> Iterator[Finding]:
+    return (one for one in seq.doctor() if one.code.startswith("once "))
+
+
+@pytest.mark.parametrize("on_unresolved", ["dead_letter", "park"])
+def test_it_knows_of_steps_that_run_once_by_what_waits(start_server: Callable[..., str], on_unresolved: Any) -> None:
+    path = start_server()
+    with Sequencer("gifts", f"unix://{path}", on_unresolved=on_unresolved) as seq:
+        seq.append(1, group="g", id="a")
+        assert list(of_once(seq)) == [], "none has begun"
+
+        @seq.step(once=True)
+        def charge(message: Any) -> None:
+            raise ValueError("declined")
+
+        seq.consume(until_empty=True)
+        (found,) = of_once(seq)
+        assert (found.code, found.fields["queue"]) == ("once without append-only file", "gifts")
+        assert found.commands["fix"].endswith(" CONFIG SET appendonly yes")
+        command(path, "CONFIG", "SET", "appendonly", "yes")
+        (found,) = of_once(seq)
+        assert found.code == "once with fsync each second"
+        for fsync, codes in (("no", ["once without fsync"]), ("always", [])):
+            command(path, "CONFIG", "SET", "appendfsync", fsync)
+            assert [one.code for one in of_once(seq)] == codes

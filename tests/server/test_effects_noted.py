@@ -16,7 +16,7 @@ from sequencer.net.blocking import finish
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.failure import digest_of, encode_failure
-from sequencer.store.keys import ShardKeys, shard_keys
+from sequencer.store.keys import ShardKeys
 from sequencer.store.ledger import Entry, Ledger, Written, decode_ledger, encode_ledger
 from sequencer.store.record import DeadLetterContent, decode_head
 from sequencer.testing.wire import Wire, Words, name_of, wired
@@ -29,11 +29,6 @@ LEDGER = Ledger(7, (CHARGE, Entry("points")))
 @pytest.fixture
 def seq(make: Callable[..., Sequencer]) -> Sequencer:
     return make(max_attempts=1)
-
-
-@pytest.fixture
-def keys(namespace: str) -> ShardKeys:
-    return shard_keys(namespace, "jobs", 0)
 
 
 def note(seq: Sequencer, keys: ShardKeys, link: Link, ledger: Ledger = LEDGER, *, release: bool = True) -> None:
@@ -236,22 +231,6 @@ def test_doctor_reads_the_ledgers_of_dead_letters_and_of_what_was_skipped_last(
             assert "can't be used: the ledger is unreadable" in found.fields["detail"]
             assert not found.repaired
         link.command("HSET", key, letter, kept)
-
-
-def test_a_letter_that_is_not_listed_is_told_of_once(seq: Sequencer, keys: ShardKeys, link: Link) -> None:
-    seq.append(1, "g", id="m1")
-    note(seq, keys, link)
-    park(keys, link)
-    seq.skip("g", dead_letter=True)
-    (letter,) = seq.dead()
-    kept = link.command("HGET", keys.letters, letter.letter)
-    spoilt = kept.replace(b'{"k":', b'{"z":')
-    link.command("HSET", keys.letters, letter.letter, spoilt, "0000000000000001g\nother", spoilt)
-    texts = check_invariants(link, [keys])
-    assert [text.count("is unreadable") for text in texts] == [1, 0, 1]
-    assert "is not in the list" in texts[1]
-    link.command("HDEL", keys.letters, "0000000000000001g\nother")
-    link.command("HSET", keys.letters, letter.letter, kept)
 
 
 def test_an_answer_for_a_group_in_hand_says_who_holds_it(seq: Sequencer, keys: ShardKeys, link: Link) -> None:

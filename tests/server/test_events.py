@@ -14,7 +14,7 @@ import pytest
 from sequencer import EmbeddedServer, Message, Sequencer, SetAside
 from sequencer.consume.renewer import Renewer
 from sequencer.consume.threads import Consumer
-from sequencer.errors import DataError, OutcomeUnknown, ServerUnavailable
+from sequencer.errors import DataError
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
@@ -239,41 +239,6 @@ def test_groups_that_can_not_be_given_back_are_told(
     (said,) = records("groups not released")
     assert said.levelname == "WARNING"
     link.command("ZADD", shard_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
-
-
-def test_a_failure_that_can_not_be_recorded_hides_no_error_of_the_caller(
-    make: Callable[..., Sequencer], proxy: FaultProxy, records: Any, link: Link, namespace: str
-) -> None:
-    make().append(1, group="g")
-    with pytest.raises((NoStock, ServerUnavailable, OutcomeUnknown)), make(redis=proxy.url).claim() as lease:
-        for _ in lease:
-            proxy.add("request reset", times=None)
-            raise NoStock
-    (said,) = records("failure not recorded")
-    assert (said.levelname, said.group) == ("WARNING", ["g"])
-    link.command("ZADD", shard_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
-
-
-def test_a_number_that_is_delayed_itself_is_no_gap(
-    make: Callable[..., Sequencer], link: Link, namespace: str, records: Any
-) -> None:
-    """Of `behind`, the second message waits for a number; that says nothing of the group looked at next."""
-    seq, keys = make(sequence=True, gap_timeout=5), shard_keys(namespace, "jobs", 0)
-    seq.append(1, group="delayed past the gap", score=3, delay=60)
-    for number in (1, 3):
-        seq.append(1, group="behind", score=number)
-    seq.append(1, group="only delayed", score=1, delay=60)
-    for at, group in enumerate(keys_of(link, keys.schedule, "delayed past", "behind", "only"), 1):
-        link.command("ZADD", keys.schedule, "XX", at, group)
-    with seq.claim(groups=10) as lease:
-        assert [message.group for message in lease] == [("behind",)]
-    assert records("gap wait") == []
-
-
-def keys_of(link: Link, schedule: str, *names: str) -> list[bytes]:
-    """The groups in the schedule whose names begin so."""
-    groups = link.command("ZRANGE", schedule, 0, -1)
-    return [next(group for group in groups if group.startswith(name.encode()[:6])) for name in names]
 
 
 def test_a_lease_that_is_lost_beside_a_handler_is_told_while_that_runs(

@@ -1,17 +1,6 @@
 """A server that begins to evict under its clients: they stop within seconds, and at once where they meet a loss.
 
-What a client meets, when one key of a shard was evicted:
-
-| key | producer | consumer |
-| --- | --- | --- |
-| schedule | nothing | nothing: it finds nothing due |
-| order of a group | nothing | nothing: the group counts as empty |
-| body of a group | nothing | a message without a body |
-| leases | nothing | a lost lease |
-| policy | another generation | another generation |
-| registry, clock, and all others | nothing | nothing |
-
-So a look at the server every few seconds is what finds it; what is met is a reason to look at once.
+Most losses are met by nobody: an evicted schedule or order looks like an empty one. A look every few seconds finds it.
 """
 
 from __future__ import annotations
@@ -30,6 +19,7 @@ from sequencer.settings.pace import SILENT_S
 from sequencer.store.keys import registry_key, shard_keys
 from sequencer.testing import wait_until
 
+from ..support.command_counts import command_counts
 from ..support.link_clock import LinkClock, stopped_clock
 
 KEYS = shard_keys("sequencer", "q", 0)
@@ -66,13 +56,6 @@ def left(admin: Link) -> tuple[int, int]:
     with Sequencer("q", str(admin.endpoint.url)) as new:
         info = new.info()
         return info.backlog, info.leased
-
-
-def calls_of(admin: Link, command: str) -> int:
-    """How often the server was asked."""
-    stats = admin.command("INFO", "commandstats").decode()
-    line = next((line for line in stats.splitlines() if line.startswith(f"cmdstat_{command}:calls=")), "=0,")
-    return int(line.split("=")[1].split(",")[0])
 
 
 # -- by time ------------------------------------------------------------------------------------------------------
@@ -155,7 +138,7 @@ def test_a_look_costs_a_round_trip_in_two_seconds_and_none_between(
     for _ in range(100):
         clock.now += CHECK_EVERY_S / 10
         seq.append(1, "g")
-    assert 9 <= calls_of(admin, "info") <= 10
+    assert 9 <= command_counts(admin)["info"] <= 10
 
 
 # -- at once, where something is lost: the clock stands still -----------------------------------------------------

@@ -16,7 +16,7 @@ from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import ServerError, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import ShardKeys, shard_keys
+from sequencer.store.keys import ShardKeys
 from sequencer.testing.wire import Wire, wired
 
 STAMP = b"0000000000000001"
@@ -32,11 +32,6 @@ class Liar(Wire):
     def received(self, reply: Any) -> Any:
         self._seen[0] += 1
         return self._at.get(self._seen[0], lambda same: same)(reply)
-
-
-@pytest.fixture
-def keys(namespace: str) -> ShardKeys:
-    return shard_keys(namespace, "jobs", 0)
 
 
 def lose(_: Any) -> Any:

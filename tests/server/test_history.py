@@ -16,6 +16,7 @@ from sequencer.settings.policy import DAY_S, Policy
 from sequencer.store.keys import shard_keys
 from sequencer.testing.wire import Wire, wired
 
+from ..support.command_counts import commands_of
 from ..support.history_recorder import Recorder, handled_by
 from ..support.shard import Shard, item
 
@@ -157,22 +158,6 @@ def test_find_finds_a_message_that_ends_while_it_looks(make: MakeSequencer, *, f
         worker.consume(handle, until_empty=True)
 
 
-def calls_of(link: Link, act: Callable[[], object]) -> dict[str, int]:
-    """Commands that the server ran meanwhile, in scripts too."""
-
-    def counts() -> dict[str, int]:
-        lines = link.command("INFO", "commandstats").decode().splitlines()
-        words = [line.partition(":") for line in lines if line.startswith("cmdstat_") and "eval" not in line]
-        return {name[8:]: int(rest.partition("calls=")[2].partition(",")[0]) for name, _, rest in words}
-
-    before = counts()
-    act()
-    after = counts()
-    return {name: count - before.get(name, 0) for name, count in after.items() if count != before.get(name, 0)} | {
-        "info": 0
-    }
-
-
 def batch(shard: Shard, policy: Policy, *texts: str) -> Callable[[], None]:
     shard.rules(policy)
     shard.later(0.001)
@@ -183,26 +168,18 @@ def batch(shard: Shard, policy: Policy, *texts: str) -> Callable[[], None]:
 
 
 def test_off_costs_no_key_no_command_and_no_byte(shard: Shard) -> None:
-    plain = calls_of(shard.link, batch(shard, Policy(dedup_window=0)))
+    plain = commands_of(shard.link, batch(shard, Policy(dedup_window=0)))
     assert not [key for key in shard.link.command("KEYS", shard.keys.prefix + "*") if b"histor" in key]
     assert shard.link.command("HGET", shard.keys.memory, "history:open") is None
-    assert not {*shard.link.command("HKEYS", shard.keys.policy)} & {
-        b"history_us",
-        b"history_cap",
-        b"dead_us",
-        b"dead_cap",
-    }
+    unset = {b"history_us", b"history_cap", b"dead_us", b"dead_cap"}
+    assert not {*shard.link.command("HKEYS", shard.keys.policy)} & unset
     on = Policy(history_window=60, dedup_window=0)
-    first = calls_of(shard.link, batch(shard, on, "f1 1 1 1\nme", "f1 1 1 1\nme"))
-    later = calls_of(shard.link, batch(shard, on, "f1 1 1 1\nme", "f1 1 1 1\nme"))
-    assert {name: count - plain.get(name, 0) for name, count in later.items() if count != plain.get(name, 0)} == {
-        "hmget": 2,
-        "hlen": 1,
-        "hset": 1,
-    }
-    assert sum(first.values()) - sum(plain.values()) < 12
+    first = commands_of(shard.link, batch(shard, on, "f1 1 1 1\nme", "f1 1 1 1\nme"))
+    later = commands_of(shard.link, batch(shard, on, "f1 1 1 1\nme", "f1 1 1 1\nme"))
+    assert (later - plain, plain - later) == ({"hmget": 2, "hlen": 1, "hset": 1}, {})
+    assert first.total() - plain.total() < 12
     shard.link.command("HSET", shard.keys.policy, "history_us", "0")
-    assert calls_of(shard.link, batch(shard, Policy(dedup_window=0))) == plain
+    assert commands_of(shard.link, batch(shard, Policy(dedup_window=0))) == plain
     assert len(ack(shard.keys, [Ack("g", "0" * 16, ["m"], True)]).args) == 5, "as it was before there was a history"
 
 
@@ -225,10 +202,8 @@ def test_doctor_knows_the_buckets(make: MakeSequencer, link: Link, namespace: st
 
 
 def test_sweep_of_a_queue_deletes_old_dead_letters(make: MakeSequencer, link: Link, namespace: str) -> None:
-    seq, keys = (
-        make(dead_window=3600, on_failure="dead_letter", max_attempts=1, shards=2),
-        shard_keys(namespace, "jobs", 0),
-    )
+    keys = shard_keys(namespace, "jobs", 0)
+    seq = make(dead_window=3600, on_failure="dead_letter", max_attempts=1, shards=2)
     for n in range(6):
         seq.append({}, group=["g", n], id=str(n))
 

@@ -10,7 +10,7 @@ import pytest
 
 from sequencer import EmbeddedServer, Message, Sequencer, calls
 from sequencer.consume import threads as consumer_module
-from sequencer.errors import DataError, ServerUnavailable
+from sequencer.errors import ServerUnavailable
 from sequencer.net import wait as waiter_module
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -73,14 +73,6 @@ def test_a_script_that_the_server_lost_is_left_to_the_next_claim(
     claimed = waiter.wait(5.0, lambda: False, claim_of(keys))
     assert claimed is not None
     assert len(claimed.groups) == 1
-
-
-def test_a_refused_wait_is_told_and_takes_nothing(keys: ShardKeys, waiter: Waiter, other: Link) -> None:
-    other.command("DEL", keys.dispatch)
-    other.command("SET", keys.dispatch, "x")
-    with pytest.raises(DataError, match="WRONGTYPE"):
-        waiter.wait(1.0, lambda: False, claim_of(keys))
-    other.command("DEL", keys.dispatch)
 
 
 class Watched(Wire):

@@ -11,15 +11,10 @@ import redis
 from sequencer import Sequencer
 from sequencer.errors import LeaseLost, ServerUnavailable
 from sequencer.net.link import Link
-from sequencer.store.keys import ShardKeys, shard_keys
+from sequencer.store.keys import ShardKeys
 from sequencer.testing import wait_until
 from sequencer.testing.wire import Wire, wired
 from tests.support.proxy.fault_proxy import FaultProxy
-
-
-@pytest.fixture
-def keys(namespace: str) -> ShardKeys:
-    return shard_keys(namespace, "jobs", 0)
 
 
 def test_a_message_whose_lease_has_ended_is_not_given(seq: Sequencer) -> None:
