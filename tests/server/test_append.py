@@ -70,14 +70,6 @@ def test_the_same_id_with_other_content_is_a_conflict(seq: Sequencer, other: dic
     assert (message.body, message.score, message.headers) == (1, 3.0, {})
 
 
-def test_an_id_is_known_per_group(make: Callable[..., Sequencer]) -> None:
-    seq = make(dedup_window=0)
-    seq.append(1, group="g", id="x")
-    assert not seq.append(2, group="h", id="x").duplicate
-    seq.consume(lambda message: None, until_empty=True)
-    assert not seq.append(3, group="g", id="x").duplicate, "without a window, only while it is pending"
-
-
 def test_fields_are_remembered_with_the_queue(make: Callable[..., Sequencer], link: Link) -> None:
     """Who names none takes them at the first append, at its first round trip for many, and on a pipeline."""
     body = {"user": {"id": 7}, "event": "e1", "at": "2026-11-23T10:00:00+01:00"}

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from sequencer.calls.append import append
 from sequencer.errors import DataError
+from sequencer.settings.options import ClaimLimits
 from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
+from sequencer.store.record import STAMP_DIGITS
 
 from ..support.shard import Shard, item
 
@@ -70,12 +73,42 @@ def test_a_key_of_another_type_is_found_before_anything_is_stored(shard: Shard, 
     shard.link.command("DEL", key)
 
 
-@pytest.mark.parametrize("items", LONG_WAYS.values(), ids=LONG_WAYS.keys())
-def test_a_group_of_another_type_is_told_and_leaves_no_half(shard: Shard, items: list[Item]) -> None:
-    shard.link.command("SET", shard.keys.order("g"), "foreign")
-    with pytest.raises(DataError):
-        shard.append(*items)
-    assert shard.link.command("EXISTS", shard.keys.body("g")) == 0
-    assert shard.ids("h") == []
-    shard.link.command("DEL", shard.keys.order("g"))
-    assert shard.append(*items) == ["stored"] * len(items)
+def schedule_of(shard: Shard) -> dict[str, float]:
+    words = shard.link.command("ZRANGE", shard.keys.schedule, 0, -1, "WITHSCORES")
+    return {group.decode(): float(at) for group, at in zip(words[::2], words[1::2], strict=True)}
+
+
+@pytest.mark.parametrize("pending", [None, 3])
+@pytest.mark.parametrize("back_s", [0, 4e-6], ids=["within a second", "over its end"])
+def test_each_mark_has_the_stamp_under_which_its_message_stands(
+    shard: Shard, pending: int | None, back_s: float
+) -> None:
+    """Also where one was there already, which is said of it alone."""
+    items = [item(f"g{i % 3}", f"i{i}", "" if i % 2 else str(i)) for i in range(8)]
+    shard.later(-back_s)
+    if pending is not None:
+        shard.run(append(shard.keys, [items[pending]], now_us=shard.now - 10))
+    marks = shard.run(append(shard.keys, items, now_us=shard.now))
+    members = [
+        one for group in ("g0", "g1", "g2") for one in shard.link.command("ZRANGE", shard.keys.order(group), 0, -1)
+    ]
+    stamps = {one[STAMP_DIGITS:].decode(): int(one[:STAMP_DIGITS]) for one in members}
+    assert [mark.stamp for mark in marks] == [stamps[one.id] for one in items]
+    assert [mark.outcome for mark in marks] == ["duplicate" if i == pending else "stored" for i in range(8)]
+    short = shard.run(append(shard.keys, [one._replace(group="other") for one in items], with_stamps=False))
+    assert [mark.outcome for mark in short] == ["stored"] * 8
+
+
+@pytest.mark.parametrize("count", [32, 33])
+def test_groups_put_off_become_due_and_what_is_held_stays(shard: Shard, count: int) -> None:
+    """With a hint there already, few groups to be looked at later are read by name, many by their time."""
+    names = [f"late{i}" for i in range(count)]
+    shard.append(*[item(name, "a", due=DELAYED) for name in names], item("held", "a"), item("due", "a"))
+    (held,) = shard.claim(ClaimLimits(groups=1))
+    assert shard.hints()
+    before, soon_us = schedule_of(shard), shard.now + 50_000_000
+    again = [item(name, "b") for name in (*names[::2], held, "due", "new")]
+    soon = [item(name, "b", due=str(soon_us)) for name in (*names[1::4], "new and late")]
+    shard.append(*again, *soon)
+    expected = before | dict.fromkeys([*names[::2], "new"], shard.now)
+    assert schedule_of(shard) == expected | dict.fromkeys((*names[1::4], "new and late"), soon_us)

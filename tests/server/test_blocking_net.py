@@ -1,14 +1,16 @@
-"""The blocking net: none of its methods suspends, and a connection of one's own is whole or closed."""
+"""A connection of one's own is whole or closed, whatever interrupts its use."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from sequencer import EmbeddedServer
+import sequencer.doctor.rights
+import sequencer.queue.registry.generation_search
+from sequencer import EmbeddedServer, Sequencer, StopConsuming
 from sequencer.errors import ServerUnavailable
 from sequencer.net.blocking import BlockingNet, finish
 from sequencer.net.endpoint import Endpoint
@@ -85,3 +87,40 @@ def test_a_first_use_is_one_threads_at_a_time(net: BlockingNet) -> None:
         thread.start()
     wait_until(lambda: not any(thread.is_alive() for thread in threads))
     assert most == [1] * 4
+
+
+def interrupted(error: BaseException) -> Callable[..., Any]:
+    def interrupt(*_: Any) -> Any:
+        raise error
+
+    return interrupt
+
+
+INTERRUPTS = pytest.mark.parametrize("error", [KeyboardInterrupt(), StopConsuming(), MemoryError()], ids=repr)
+
+
+@INTERRUPTS
+def test_no_connection_goes_on_watching_the_policy(
+    make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """Else EXEC is refused to whoever has that connection next, once another thread has set the policy."""
+    seq = make("wide", shards=4)
+    with seq._net.link(), monkeypatch.context() as patch:  # as another thread has it
+        patch.setattr(sequencer.queue.registry.generation_search, "merge_policy", interrupted(error))
+        with pytest.raises(type(error)):
+            seq.append("x", group="g")
+    seq.append("x", group="g")  # over the other thread's connection, which came back last
+    with seq._net.link():
+        assert seq.append_many({"body": n, "group": n} for n in range(20)).appended == 20
+
+
+@INTERRUPTS
+def test_no_connection_stays_in_the_question_of_rights(
+    seq: Sequencer, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sequencer.doctor.rights, "plain_commands", interrupted(error))  # what it is about to ask for
+        with pytest.raises(type(error)):
+            seq.append("x", group="g")
+    seq.append("x", group="g")
+    assert seq.info().backlog == 1

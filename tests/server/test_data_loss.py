@@ -5,6 +5,8 @@ Found by `python -m tests.faults server`.
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -21,9 +23,7 @@ from sequencer.net.blocking import finish
 from sequencer.net.link import Link
 from sequencer.queue.registry.generation_search import GenerationSearch
 from sequencer.store.keys import registry_key, shard_keys
-from sequencer.testing import wait_until
 
-from ..support.background import Background
 from ..support.own_server import client
 
 
@@ -85,19 +85,6 @@ def test_a_queue_keeps_its_shards_and_policy(admin: Link, caplog: pytest.LogCapt
     assert sorted(seen) == sorted(f"m{n}" for n in range(40))
 
 
-def test_a_running_consumer_brings_its_shards_too(admin: Link) -> None:
-    seen: list[str] = []
-    with client(admin, shards=3) as old, client(admin) as new:
-        old.append(0, "g0", id="first")
-        with Background(old, lambda message: seen.append(message.id)):
-            wait_until(lambda: seen == ["first"])
-            lose_everything(admin)
-            wait_until(lambda: shards_of(admin) == 3)
-            for n in range(9):
-                new.append(n, f"g{n}", id=f"m{n}")
-            wait_until(lambda: len(seen) == 10)
-
-
 def test_a_consumer_that_begins_after_the_loss_brings_its_shards(admin: Link) -> None:
     """Else it would look at four shards of a queue that all others take for one."""
     with client(admin, shards=4) as old:
@@ -124,19 +111,6 @@ def test_another_number_of_shards_meanwhile_is_said_and_nothing_written(
     with client(admin) as new:
         assert new.info().backlog == 1
         assert is_healthy(new.doctor())
-
-
-@pytest.mark.parametrize("comes_back", ["the one that asked", "the other"])
-def test_the_policy_comes_back_as_it_was_last_seen(admin: Link, comes_back: str) -> None:
-    """Set after the first client had connected, and seen by it since: it does not bring back the one before."""
-    with client(admin) as first, client(admin, on_late="refuse", dedup_window=5.0) as second:
-        first.append(0, "g0")
-        second.append(0, "g1")
-        assert first.policy.on_late == "refuse"
-        lose_everything(admin)
-        (second if comes_back == "the one that asked" else first).append(1, "g2")
-        (first if comes_back == "the one that asked" else second).append(2, "g3")
-        assert (first.policy.on_late, second.policy.dedup_window) == ("refuse", 5.0)
 
 
 def test_a_shard_without_a_policy_gets_that_of_the_others(admin: Link) -> None:
