@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -80,21 +79,3 @@ def test_each_message_of_a_chunk_keeps_its_own_time(seq: Sequencer, delayed: set
     if rest := 10 - len(delayed):
         assert seq.consume(lambda _: None, max_messages=rest).handled == rest
     assert sorted(m.body for g in range(groups) for m in seq.peek(g, limit=10)) == sorted(delayed)
-
-
-def test_what_was_refused_is_told_in_the_order_of_the_items(seq: Sequencer) -> None:
-    """One conflicts with what is stored, the one behind it is no message at all: they are found one after another."""
-    seq.append("old", group="g", id="x")
-    items: list[Any] = [{"body": "new", "group": "g", "id": "x"}, "nonsense", {"body": 1, "group": "g", "id": "y"}]
-    receipt = seq.append_many(items, on_refused="skip")
-    assert [refused.index for refused in receipt.refused] == [0, 1]
-    assert receipt.appended == 1
-
-
-def test_an_id_with_two_scores_in_one_chunk_is_a_conflict_in_all_shards(make: Callable[..., Sequencer]) -> None:
-    seq = make(shards=4)
-    items = [{"group": n, "body": n, "score": 1, "id": "x"} for n in range(8)]
-    with pytest.raises(BatchRefused) as refused:
-        seq.append_many([*items, {"group": 3, "body": 3, "score": 2, "id": "x"}])
-    assert ([one.index for one in refused.value.refused], refused.value.stored) == ([8], 0)
-    assert seq.info().backlog == 0

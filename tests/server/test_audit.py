@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -58,22 +57,6 @@ def test_a_record_says_what_the_handler_saw(make: Callable[..., Sequencer], net:
         assert not record.refused
         if record.token == records[0].token:
             end = record.ended
-
-
-def test_several_consumers_and_late_arrivals_are_clean(
-    make: Callable[..., Sequencer], audit: Callable[..., AuditReport]
-) -> None:
-    producer = make(shards=2)
-    with ExitStack() as consumers:
-        for _ in range(3):
-            consumers.enter_context(Background(make(shards=2), lambda message: None, audit=True))
-        for first in (900, 600, 300, 0):
-            producer.append_many({"body": n, "group": n % 7, "score": n} for n in range(first + 299, first - 1, -1))
-        wait_until(lambda: producer.info().backlog == 0, what="the queue to be empty")
-    report = audit(2)
-    assert report.case is None
-    assert (report.messages, report.groups, report.duplicates, report.refused, report.untimed) == (1200, 7, 0, 0, 0)
-    assert not report.is_trimmed
 
 
 def test_failures_redrives_and_timers_are_clean(

@@ -122,9 +122,7 @@ def test_a_message_at_which_consumers_die_ends_by_the_same_policy(
 
 
 def test_redriven_messages_go_before_everything_behind_them(make: Callable[..., Sequencer]) -> None:
-    """Back in its place in a parked group: same id, score and stamp, with fresh attempts. A plain append of the same
-    content, as other queues redrive, comes last.
-    """
+    """Back in its place in a parked group: same id, score and stamp, with fresh attempts."""
     seq = make(max_attempts=1, on_failure="park", dead_letter_on=("ValueError",))
     fill(seq)
     errors = {"g0": ValueError("set aside"), "g1": ValueError("set aside"), "g2": Park("stop")}
@@ -141,14 +139,6 @@ def test_redriven_messages_go_before_everything_behind_them(make: Callable[..., 
     seq.resume("g")
     assert [name for name, _ in run(seq, lambda message: None)] == ["g0", "g1", "g2", "g3"]
     assert seq.dead() == []
-
-    plain = make("plain", max_attempts=1, on_failure="dead_letter", dedup_window=0)
-    fill(plain)
-    run(plain, lambda message: ValueError() if message.id == "g0" else Park() if message.id == "g1" else None)
-    (dead,) = plain.dead()
-    plain.append(dead.message.body, group="g", id=dead.message.id)
-    assert [message.id for message in plain.peek("g")] == ["g1", "g2", "g3", "g0"], "what redrive is for"
-    plain.purge(everything=True)
 
 
 def test_a_redriven_message_is_late_and_no_policy_gives_it_up_again(make: Callable[..., Sequencer]) -> None:

@@ -72,6 +72,7 @@ def test_the_line_that_makes_room_can_be_run(
     if has_program:
         stand_in_for_redis_cli(tmp_path, f"unix://{path}")
     [memory] = looked_at(path)["memory"]
+    assert {one.level for check in ("rights", "invariants") for one in looked_at(path)[check]} == {"ok"}
     line = memory.commands["fix"]
     assert line.startswith(f"redis-cli -s {path} CONFIG " if has_program else shlex.quote(sys.executable))
     subprocess.run(["/bin/sh", "-c", line], check=True, capture_output=True)

@@ -233,14 +233,6 @@ def test_doctor_reads_the_ledgers_of_dead_letters_and_of_what_was_skipped_last(
         link.command("HSET", key, letter, kept)
 
 
-def test_an_answer_for_a_group_in_hand_says_who_holds_it(seq: Sequencer, keys: ShardKeys, link: Link) -> None:
-    seq.append(1, "g", id="m1")
-    note(seq, keys, link, release=False)
-    with pytest.raises(GroupBusy, match=r"group g is held by me for "):
-        seq.resume("g", done={"charge": 1})
-    assert kept_ledger(keys, link) == LEDGER
-
-
 def test_steps_of_a_group_are_those_of_the_message_that_failed(seq: Sequencer, keys: ShardKeys, link: Link) -> None:
     seq.append(1, "g", id="m1", score=5)
     note(seq, keys, link)

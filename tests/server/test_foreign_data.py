@@ -55,21 +55,6 @@ def test_a_connection_lost_while_connecting_makes_no_empty_queue(
     assert refused > 3
 
 
-def test_a_message_with_a_foreign_id_fails_like_any_other(
-    make: Callable[..., Sequencer], link: Link, keys: ShardKeys
-) -> None:
-    seq = make(backoff=0.0, max_attempts=1)
-    seq.append(1, ["g"], id="a")
-    link.command("ZADD", keys.order("g"), "-1", STAMP + b"\xff")
-    link.command("HSET", keys.body("g"), b"\xff", STAMP + b"00000[1]")
-
-    def fail(_: Any) -> None:
-        raise ValueError("no")
-
-    assert seq.consume(fail, until_empty=True).failed == 1
-    assert [info.head_id for info in seq.parked()] == ["\udcff"]
-
-
 @pytest.mark.parametrize("score", ["inf", "-inf"])
 @pytest.mark.parametrize("options", [{"sequence": True}, {}])
 def test_an_infinite_score_is_undecodable(

@@ -55,26 +55,6 @@ def test_after_its_last_attempt_a_group_is_parked_and_can_be_resumed(
     assert seen == [(0, 1), (1, 1), (2, 1)], "resumed with fresh attempts"
 
 
-def test_skip_removes_the_failed_head_and_hands_it_over(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1)
-    for n in (5, 6):
-        seq.append({"n": n}, group="a", score=n, headers={"h": "v"})
-
-    def fail(message: Message) -> None:
-        raise ValueError("no")
-
-    seq.consume(fail, until_empty=True)
-    seq.append({"n": 1}, group="a", score=1)
-    removed = seq.skip("a")
-    assert isinstance(removed, Message)
-    assert (removed.body, removed.headers, removed.score) == ({"n": 5}, {"h": "v"}, 5.0), (
-        "the failed one, not the new head"
-    )
-    seen: list[int] = []
-    seq.consume(lambda m: seen.append(m.body["n"]), until_empty=True)
-    assert seen == [1, 6]
-
-
 def test_resume_and_skip_say_why_not(seq: Sequencer) -> None:
     with pytest.raises(GroupNotFound, match="group nobody has"):
         seq.resume("nobody")

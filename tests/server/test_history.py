@@ -84,27 +84,6 @@ def test_a_lease_of_ones_own_writes_it_too(make: MakeSequencer) -> None:
     assert found["c"].consumer == lease.owner == found["a"].consumer
 
 
-def test_a_consumer_that_runs_follows_at_its_next_look(make: MakeSequencer) -> None:
-    """What it wrote before is not there; a policy that is turned off ends it at once, as the server says it."""
-    seq = make()
-    seq.append({}, group="g", id="before")
-    handled: list[str] = []
-    seq.consume(lambda message: handled.append(message.id), until_empty=True)
-    make(history_window=60).connect()
-    seq.append({}, group="g", id="unseen")
-    seq.consume(lambda message: handled.append(message.id), until_empty=True)
-    other = make()
-    other.append({}, group="g", id="seen")
-    other.consume(lambda message: handled.append(message.id), until_empty=True)
-    make(history_window=0).connect()
-    other.append({}, group="g", id="off")
-    other.consume(lambda message: handled.append(message.id), until_empty=True)
-    told = [info.id for info in other.history()]
-    assert "seen" in told
-    assert not {"before", "off"} & {*told}
-    assert len(handled) == 4
-
-
 def test_find_looks_through_all_groups_and_shards(make: MakeSequencer) -> None:
     seq = make(shards=3, history_window=DAY_S, max_attempts=1, on_failure="dead_letter", dedup_window=0)
     odd = "a*[b]?\\\nc"
