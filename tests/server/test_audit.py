@@ -162,11 +162,3 @@ def test_without_audit_nothing_is_recorded(
     assert link.command("EXISTS", shard_keys(namespace, "jobs", 0).audit) == 0
     report = audit()
     assert (report.messages, report.first_at, report.is_clean, report.is_trimmed) == (0, None, True, False)
-
-
-@pytest.mark.parametrize("page", [1, 7, 10])
-def test_pages_show_what_the_whole_shows(seq: Sequencer, audit: Callable[..., AuditReport], page: int) -> None:
-    seq.append_many({"body": n, "group": n % 3, "score": n} for n in range(10))
-    seq.consume(lambda message: None, until_empty=True, audit=True)
-    assert audit(page=page) == audit()
-    assert audit(page=page).messages == 10

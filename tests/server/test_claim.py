@@ -1,20 +1,25 @@
-"""What a claim takes of what is due, within its limits, and what it does with groups that it can't give out."""
+"""What a claim takes of what is due: within its limits, of one group, and ahead while a batch is handled."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+import redis
 
-from sequencer import Sequencer
+from sequencer import Message, Sequencer
 from sequencer.calls.operate import pause, redrive
 from sequencer.calls.outage import outage
 from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import InvalidGroup
+from sequencer.net.link import Link
 from sequencer.settings.options import SIZE_BESIDE, ClaimLimits
 from sequencer.settings.policy import Policy
+from sequencer.store.keys import shard_keys
 from sequencer.store.record import RECORD_HEAD
+from sequencer.testing.wire import Wire, name_of, wired
 
 from ..support.shard import SECOND, Shard, item
 
@@ -190,3 +195,73 @@ def test_a_lease_of_one_group(make: Callable[..., Sequencer]) -> None:
     assert not seq.claim(group="nobody")
     with pytest.raises(InvalidGroup):
         seq.claim(group=[])
+
+
+GROUPS = 40
+
+
+class Watched(Wire):
+    """Notes the claims that are sent, as `("claim", ahead)`; `on_claim` may lose the connection."""
+
+    def __init__(self, inner: Any, seen: list[bool], lose: Callable[[], bool]) -> None:
+        super().__init__(inner)
+        self._seen, self._lose = seen, lose
+
+    def sending(self, commands: list[Any]) -> list[Any]:
+        for words in commands:
+            if name_of(words) == "claim":
+                self._seen.append(words[-5] == "1")
+                if words[-5] == "1" and self._lose():
+                    raise redis.ConnectionError("lost")
+        return commands
+
+
+def watched(make: Callable[..., Sequencer], seq: Sequencer, lose: Callable[[], bool] = bool) -> Any:
+    seen: list[bool] = []
+    return make(redis=wired(seq.endpoint, lambda inner: Watched(inner, seen, lose))), seen
+
+
+def fill(seq: Sequencer, each: int = 5) -> None:
+    seq.append_many({"body": n, "group": ["g", n % GROUPS], "id": str(n)} for n in range(GROUPS * each))
+
+
+def test_quick_handlers_have_the_next_batch_claimed_meanwhile(make: Callable[..., Sequencer], seq: Sequencer) -> None:
+    fill(seq)
+    client, seen = watched(make, seq)
+    handled: dict[Any, list[int]] = {}
+    done = client.consume(
+        lambda message: handled.setdefault(message.group, []).append(message.body),
+        until_empty=True,
+        limits=ClaimLimits(4, 10, 10**6),
+    )
+    assert (done.handled, done.lost) == (GROUPS * 5, 0)
+    assert all(bodies == sorted(bodies) for bodies in handled.values())
+    assert seen.count(True) > 5
+    assert not seen[0]
+
+
+def test_several_shards_or_a_number_of_messages_are_claimed_when_they_are_needed(
+    make: Callable[..., Sequencer], seq: Sequencer
+) -> None:
+    fill(seq)
+    client, seen = watched(make, seq)
+    assert client.consume(lambda message: None, max_messages=100).handled == 100
+    assert not any(seen)
+    assert seq.consume(lambda message: None, until_empty=True).handled == 100
+
+
+def test_a_consumer_that_stops_gives_back_what_it_claimed_ahead(
+    make: Callable[..., Sequencer], seq: Sequencer, link: Link, namespace: str
+) -> None:
+    fill(seq)
+    client, seen = watched(make, seq)
+    consumers: list[Any] = []
+
+    def handle(message: Message) -> None:
+        if any(seen):
+            consumers[0].stop()
+
+    done = client.consume(handle, on_start=consumers.append, limits=ClaimLimits(4, 10, 10**6))
+    assert done.reason == "stopped"
+    assert link.command("HLEN", shard_keys(namespace, "jobs", 0).leases) == 0
+    assert seq.consume(lambda message: None, until_empty=True).handled == GROUPS * 5 - done.handled

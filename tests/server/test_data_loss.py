@@ -113,19 +113,6 @@ def test_another_number_of_shards_meanwhile_is_said_and_nothing_written(
         assert is_healthy(new.doctor())
 
 
-def test_a_shard_without_a_policy_gets_that_of_the_others(admin: Link) -> None:
-    """Not the one that this client saw last."""
-    with client(admin, shards=2) as first:
-        first.append(0, "g0")
-        with client(admin, on_late="drop") as other:
-            other.append(0, "g1")
-        admin.command("DEL", shard_keys("sequencer", "q", 1).policy)
-        admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        first.append(1, "g0")
-    found = [admin.command("HGET", shard_keys("sequencer", "q", shard).policy, "on_late") for shard in range(2)]
-    assert found == [b"drop", b"drop"]
-
-
 def test_an_append_on_a_pipeline_costs_no_round_trip_of_its_own(admin: Link) -> None:
     with redis.Redis.from_url(str(admin.endpoint.url)) as own, client(admin) as seq:
         seq.append(0, "g")

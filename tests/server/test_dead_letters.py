@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sequencer import Message, Park, Sequencer, SetAside
+from sequencer import Message, Park, Sequencer
 from sequencer.errors import MessageNotFound
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
@@ -96,13 +96,6 @@ def test_an_exception_type_decides_at_once(make: Callable[..., Sequencer], names
         assert bool(seq.parked()) == (state == "parked")
 
 
-def test_a_handler_may_set_a_message_aside(seq: Sequencer) -> None:
-    fill(seq)
-    seen = run(seq, lambda message: SetAside("broken order") if message.id == "g1" else None)
-    assert [name for name, _ in seen] == ["g0", "g2", "g3"]
-    assert [(dead.attempts, dead.error.message) for dead in seq.dead()] == [(1, "broken order")]
-
-
 @pytest.mark.parametrize(("on_failure", "state"), [("park", "parked"), ("dead_letter", "dead"), ("drop", "handled")])
 def test_a_message_at_which_consumers_die_ends_by_the_same_policy(
     make: Callable[..., Sequencer], link: Link, namespace: str, on_failure: Any, state: str
@@ -173,18 +166,6 @@ def test_redrive_chooses_by_group_id_and_error_and_says_how_many(make: Callable[
     totals = seq.info().totals
     assert (totals["dead"], totals["redriven"], totals["purged"]) == (9, 6, 3)
     assert sorted(name for name, _ in run(seq, lambda message: None)) == ["a1", "b0", "b1", "b2", "b3", "c1"]
-
-
-def test_a_dead_letter_whose_id_is_pending_again_stays(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1, on_failure="dead_letter", dedup_window=0)
-    seq.append("old", group="g", id="x")
-    run(seq, lambda message: ValueError())
-    seq.append("new", group="g", id="x")
-    done = seq.redrive("g")
-    assert (done.redriven, done.pending) == (0, 1)
-    assert [message.body for message in seq.peek("g")] == ["new"]
-    assert [dead.message.body for dead in seq.dead()] == ["old"]
-    seq.purge(id="x")
 
 
 def test_an_unknown_dead_letter_is_said(seq: Sequencer) -> None:

@@ -99,19 +99,6 @@ def test_a_lost_timer_keeps_its_time_as_the_score_of_its_dead_letter(
     assert seq.purge(everything=True) == 2
 
 
-def test_a_record_too_short_to_be_one_is_kept_whole(
-    seq: Sequencer, link: Link, keys: ShardKeys, examine: Callable[..., list[Finding]]
-) -> None:
-    for id, data in (("digits", "1234567890123456"), ("text", "x" * 99)):
-        link.command("HSET", keys.body("g"), id, data)
-        seq.connect()
-        assert is_healthy(examine(repair=True))
-        (letter,) = seq.dead(id=id)
-        assert (letter.message.body, letter.error.type) == (data, "Broken")
-        assert letter.message.stamp > 1_600_000_000_000_000
-    assert seq.purge(everything=True) == 2
-
-
 def test_a_group_that_waits_for_a_number_or_is_paused_is_sound(
     make: Callable[..., Sequencer], link: Link, keys: ShardKeys, examine: Callable[..., list[Finding]]
 ) -> None:

@@ -91,17 +91,6 @@ def test_what_an_error_points_at_is_told(start_server: Callable[..., str], case:
     assert told or not pointing, pointing
 
 
-def test_a_registry_that_holds_half_a_policy_is_told_of(start_server: Callable[..., str]) -> None:
-    url = f"unix://{start_server()}"
-    with Sequencer("q", url) as seq:
-        seq.append(1, "g")
-        link = Link(Endpoint.from_url(url))
-        link.command("HSET", REGISTRY, "policy", '{"on_late": "drop"}')
-        link.close()
-        (found,) = [one for one in seq.doctor() if one.code == "registration unreadable"]
-        assert list(found.commands.values()) == [f"DEL {REGISTRY}"]
-
-
 @pytest.mark.parametrize("packed", ["zz", "GENERATION 0 5 0 drop 0 9 9"])
 @pytest.mark.parametrize("fixes", ["new client", "connected client", "doctor"])
 def test_packed_rules_that_others_wrote_are_corrected(

@@ -20,17 +20,6 @@ from ..support.own_server import client
 from ..support.redis_cli import run_line
 
 
-def test_the_doctor_tells_of_shards_that_are_not_registered(admin: Link) -> None:
-    with client(admin, shards=4) as seq:
-        for n in range(20):
-            seq.append(n, f"g{n}")
-        admin.command("HSET", registry_key("sequencer", "q"), "table", "0")
-    with client(admin) as seq:
-        told = [one for one in seq.doctor() if one.code == "unknown shard"]
-    assert [one.fields["shard"] for one in told] == [1, 2, 3]
-    assert all(len(one.commands) == 2 for one in told), "to keep it, and to delete it"
-
-
 def test_a_policy_that_was_changed_by_hand_is_told_with_the_command_of_that_server(admin: Link) -> None:
     with client(admin) as seq:
         seq.append(1, "g")
