@@ -15,7 +15,7 @@ from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.queue.audit import prove_shards, read_records
 from sequencer.store.group import encode_group
-from sequencer.store.keys import shard_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.testing import wait_until
 from sequencer.values.views import AuditReport
 
@@ -39,8 +39,8 @@ def audit(net: BlockingNet, namespace: str) -> Callable[..., AuditReport]:
     return audit
 
 
-def test_a_record_says_what_the_handler_saw(make: Callable[..., Sequencer], net: BlockingNet, namespace: str) -> None:
-    seq, keys = make(), shard_keys(namespace, "jobs", 0)
+def test_a_record_says_what_the_handler_saw(make: Callable[..., Sequencer], net: BlockingNet, keys: ShardKeys) -> None:
+    seq = make()
     seen: list[Message] = []
     group: list[str | int] = ["ä:b", 7]
     for n in range(3):
@@ -88,11 +88,11 @@ def test_failures_redrives_and_timers_are_clean(
 def test_a_consumer_paused_past_its_lease_shows_as_refused_and_as_an_overlap(
     make: Callable[..., Sequencer],
     link: Link,
-    namespace: str,
+    keys: ShardKeys,
     audit: Callable[..., AuditReport],
     is_found_by_renewal: bool,
 ) -> None:
-    seq, keys = make(), shard_keys(namespace, "jobs", 0)
+    seq = make()
     seq.append(1, group="g", id="x")
     release, begun = threading.Event(), threading.Event()
     began = time.monotonic()
@@ -125,10 +125,10 @@ def test_a_consumer_paused_past_its_lease_shows_as_refused_and_as_an_overlap(
 
 
 def test_a_lease_that_ran_out_unnoticed_shows_as_refused_alone(
-    make: Callable[..., Sequencer], link: Link, namespace: str, audit: Callable[..., AuditReport]
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys, audit: Callable[..., AuditReport]
 ) -> None:
     """Its run was over before the next one began: no overlap."""
-    seq, keys = make(), shard_keys(namespace, "jobs", 0)
+    seq = make()
     for n in range(2):
         seq.append(n, group="g", id=f"m{n}", score=n)
 

@@ -11,7 +11,7 @@ import pytest
 from sequencer import Message, Park, Sequencer
 from sequencer.errors import MessageNotFound
 from sequencer.net.link import Link
-from sequencer.store.keys import shard_keys
+from sequencer.store.keys import ShardKeys
 
 
 class NoStockError(ValueError):
@@ -98,9 +98,9 @@ def test_an_exception_type_decides_at_once(make: Callable[..., Sequencer], names
 
 @pytest.mark.parametrize(("on_failure", "state"), [("park", "parked"), ("dead_letter", "dead"), ("drop", "handled")])
 def test_a_message_at_which_consumers_die_ends_by_the_same_policy(
-    make: Callable[..., Sequencer], link: Link, namespace: str, on_failure: Any, state: str
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys, on_failure: Any, state: str
 ) -> None:
-    seq, keys = make(max_attempts=2, on_failure=on_failure), shard_keys(namespace, "jobs", 0)
+    seq = make(max_attempts=2, on_failure=on_failure)
     fill(seq, count=2)
     for _ in range(2):
         assert next(iter(seq.claim(lease=30))).id == "g0"  # ... and the process is gone

@@ -12,10 +12,9 @@ from sequencer import Message, Sequencer, calls
 from sequencer.calls.settle import Nack, Note
 from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.errors import AnswerRefused, BatchRefused, EffectsSaved, GroupBusy
-from sequencer.net.blocking import finish
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
-from sequencer.store.failure import digest_of, encode_failure
+from sequencer.store.failure import encode_failure
 from sequencer.store.keys import ShardKeys
 from sequencer.store.ledger import Entry, Ledger, Written, decode_ledger, encode_ledger
 from sequencer.store.record import DeadLetterContent, decode_head
@@ -168,24 +167,6 @@ def test_an_answer_is_not_given_to_what_nobody_saw(
     found = kept_ledger(keys, link)
     assert found
     assert (found.entries[0].state, found.entries[0].turn) == ("failed", 2)
-
-
-def test_of_two_persons_at_one_letter_the_second_one_is_refused(
-    seq: Sequencer, keys: ShardKeys, link: Link, make: Callable[..., Sequencer]
-) -> None:
-    """Their answer was to another failure."""
-    seq.append(1, "g", id="m1")
-    park(keys, link)
-    seq.skip("g", dead_letter=True)
-    (letter,) = seq.dead()
-    seen = digest_of(DeadLetterContent.parse(link.command("HGET", keys.letters, letter.letter)).failure)
-    other = make(max_attempts=1)
-    assert other.redrive("g").redriven == 1
-    park(keys, link)
-    other.skip("g", dead_letter=True)
-    answer = seq._session.net.ask(calls.redrive(keys, [letter.letter], digests=[seen], written=Written(b"{}", 9, True)))
-    assert finish(answer).value == ["changed"]
-    assert len(seq.dead()) == 1
 
 
 @pytest.mark.parametrize("delay", [0, 50])

@@ -16,7 +16,7 @@ from sequencer.consume.renewer import Renewer
 from sequencer.consume.threads import Consumer
 from sequencer.errors import DataError
 from sequencer.net.link import Link
-from sequencer.store.keys import shard_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.testing import wait_until
 from sequencer.texts.events import Event
 from tests.support.proxy.fault_proxy import FaultProxy
@@ -155,9 +155,9 @@ def test_groups_that_a_claim_ahead_parked_are_told_also_when_the_consumer_stops_
 
 
 def test_a_broken_group_is_named(
-    make: Callable[..., Sequencer], link: Link, namespace: str, records: Any, shell: Callable[[str], str]
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys, records: Any, shell: Callable[[str], str]
 ) -> None:
-    seq, keys = make(), shard_keys(namespace, "jobs", 0)
+    seq = make()
     seen: list[Event] = []
     seq.observe(seen.append)
     for group in ("good", "bad"):
@@ -242,9 +242,9 @@ def test_groups_that_can_not_be_given_back_are_told(
 
 
 def test_a_lease_that_is_lost_beside_a_handler_is_told_while_that_runs(
-    make: Callable[..., Sequencer], link: Link, namespace: str, records: Any
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys, records: Any
 ) -> None:
-    seq, keys = make(), shard_keys(namespace, "jobs", 0)
+    seq = make()
     seq.append(1, group="g")
 
     def handler(message: Message) -> None:

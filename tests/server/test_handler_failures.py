@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from sequencer import Message, Park, Retry, Sequencer
+from sequencer import Message, Sequencer
 from sequencer.errors import DataError, GroupBusy, GroupNotFound, NotParked
 from sequencer.net.link import Link
-from sequencer.store.keys import shard_keys
+from sequencer.store.keys import ShardKeys
 
 
 def test_a_failed_head_holds_its_group_back_and_no_other(seq: Sequencer) -> None:
@@ -69,27 +69,9 @@ def test_resume_and_skip_say_why_not(seq: Sequencer) -> None:
             seq.resume("g")
 
 
-def test_a_handler_may_ask_for_a_retry_or_a_park(seq: Sequencer) -> None:
-    seq.append("retry", group="a")
-    seq.append("park", group="b")
-    attempts: list[int] = []
-
-    def handler(message: Message) -> None:
-        if message.body == "park":
-            raise Park("needs a person")
-        attempts.append(message.attempt)
-        if message.attempt == 1:
-            raise Retry(after=0.05)
-
-    assert seq.consume(handler, until_empty=True).failed == 2
-    assert attempts == [1, 2]
-    (parked,) = seq.parked()
-    assert parked.failure is not None
-    assert (parked.failure.type, parked.failure.message) == ("Park", "needs a person")
-
-
-def test_a_body_that_can_not_be_decoded_parks_its_group_and_is_kept(seq: Sequencer, link: Link, namespace: str) -> None:
-    keys = shard_keys(namespace, "jobs", 0)
+def test_a_body_that_can_not_be_decoded_parks_its_group_and_is_kept(
+    seq: Sequencer, link: Link, keys: ShardKeys
+) -> None:
     for n in range(3):
         seq.append(n, group="g", id=f"m{n}", score=n)
     record = link.command("HGET", keys.body("g"), "m1")
@@ -109,9 +91,9 @@ def test_a_body_that_can_not_be_decoded_parks_its_group_and_is_kept(seq: Sequenc
 
 
 def test_a_crash_counts_against_the_message_that_was_held_alone(
-    make: Callable[..., Sequencer], link: Link, namespace: str
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys
 ) -> None:
-    seq, keys = make(max_attempts=1), shard_keys(namespace, "jobs", 0)
+    seq = make(max_attempts=1)
     for group in "abc":
         seq.append(1, group=group)
     seq.claim(groups=3, lease=30)  # ... and the process is gone
@@ -129,9 +111,8 @@ def test_a_crash_counts_against_the_message_that_was_held_alone(
 
 @pytest.mark.parametrize("name", ["seen", "marks", "memory", "dead", "letters"])
 def test_a_key_of_another_type_stops_a_script_before_its_first_write(
-    make: Callable[..., Sequencer], link: Link, namespace: str, name: str
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys, name: str
 ) -> None:
-    keys = shard_keys(namespace, "jobs", 0)
     seq = make(dead_letter_on=("KeyError",), on_late="dead_letter")
     seq.append(1, group="g", id="x")
     with seq.claim() as lease:

@@ -13,7 +13,7 @@ from sequencer.calls.settle import Ack, ack
 from sequencer.doctor.invariants import InvariantCheck
 from sequencer.net.link import Link
 from sequencer.settings.policy import DAY_S, Policy
-from sequencer.store.keys import shard_keys
+from sequencer.store.keys import ShardKeys
 from sequencer.testing.wire import Wire, wired
 
 from ..support.command_counts import commands_of
@@ -162,8 +162,8 @@ def test_off_costs_no_key_no_command_and_no_byte(shard: Shard) -> None:
     assert len(ack(shard.keys, [Ack("g", "0" * 16, ["m"], True)]).args) == 5, "as it was before there was a history"
 
 
-def test_doctor_knows_the_buckets(make: MakeSequencer, link: Link, namespace: str) -> None:
-    seq, keys = make(history_window=DAY_S), shard_keys(namespace, "jobs", 0)
+def test_doctor_knows_the_buckets(make: MakeSequencer, link: Link, keys: ShardKeys) -> None:
+    seq = make(history_window=DAY_S)
     seq.append({}, group="g", id="a")
     seq.consume(lambda message: None, until_empty=True)
     assert [one for one in seq.doctor() if one.level == "problem"] == []
@@ -180,8 +180,7 @@ def test_doctor_knows_the_buckets(make: MakeSequencer, link: Link, namespace: st
     assert not [key for key in link.command("KEYS", keys.prefix + "*") if b"histor" in key]
 
 
-def test_sweep_of_a_queue_deletes_old_dead_letters(make: MakeSequencer, link: Link, namespace: str) -> None:
-    keys = shard_keys(namespace, "jobs", 0)
+def test_sweep_of_a_queue_deletes_old_dead_letters(make: MakeSequencer, link: Link, keys: ShardKeys) -> None:
     seq = make(dead_window=3600, on_failure="dead_letter", max_attempts=1, shards=2)
     for n in range(6):
         seq.append({}, group=["g", n], id=str(n))
