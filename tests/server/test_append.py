@@ -16,7 +16,6 @@ from sequencer.doctor.rights import commands_of
 from sequencer.errors import (
     BatchRefused,
     ConfigurationError,
-    DataError,
     IdConflict,
     InvalidGroup,
     OutcomeUnknown,
@@ -149,26 +148,6 @@ def test_a_full_server_refuses_producers_and_lets_consumers_drain(start_server: 
         assert seq.consume(handler, until_empty=True, lease=0.5).handled == 200
         command(path, "CONFIG", "SET", "maxmemory", "0")
         assert seq.append(1, group="late").duplicate is False
-
-
-@pytest.mark.parametrize("kind", ["order", "body", "schedule", "dispatch", "stats"])
-def test_a_foreign_key_in_the_way_is_an_error_and_nothing_is_half_written(
-    seq: Sequencer, link: Link, namespace: str, kind: str
-) -> None:
-    keys = shard_keys(namespace, "jobs", 0)
-    seq.append(1, group="other")
-    seq.consume(lambda message: None, until_empty=True)
-    name = {"order": keys.order("g"), "body": keys.body("g")}.get(kind) or getattr(keys, kind)
-    link.command("DEL", name)
-    link.command("SET", name, "foreign")
-    before = {key for key in link.command("KEYS", "*") if key.startswith(b"{" + namespace.encode())}
-    with pytest.raises(DataError, match="another type"):
-        seq.append(1, group="g", id="x")
-    with pytest.raises(DataError):
-        seq.append_many([{"body": n, "group": g} for n in range(3) for g in ("f", "g")])
-    assert {key for key in link.command("KEYS", "*") if key.startswith(b"{" + namespace.encode())} == before
-    link.command("DEL", name)
-    assert seq.append(1, group="g", id="x").duplicate is False
 
 
 def test_an_unknown_outcome_is_said_with_the_id(make: Callable[..., Sequencer], proxy: FaultProxy) -> None:

@@ -25,6 +25,11 @@ from ..support.shard import Shard, item
 DELAYED = "+100000000"
 
 
+def stored(shard: Shard) -> dict[bytes, Any]:
+    """All but the time of the last call."""
+    return {key: data for key, data in shard.dump().items() if key.decode() != shard.keys.clock}
+
+
 @pytest.mark.parametrize("score", ["-1", "1.5", "x", ""])
 def test_a_number_of_a_sequence_is_whole_and_not_below_0(shard: Shard, score: str) -> None:
     shard.rules(Policy(sequence=True))
@@ -42,10 +47,10 @@ def test_a_question_changes_nothing(shard: Shard, on_late: Any, said: str) -> No
     shard.append(item("g", "a", "5"))
     shard.handle("g", "5")
     shard.append(item("g", "pending", "7"))
-    before = {key: data for key, data in shard.dump().items() if key.decode() != shard.keys.clock}
+    before = stored(shard)
     asked = [item("g", "b", "4"), item("g", "pending", "7"), item("g", "c", "8"), item("new", "a")]
     assert shard.append(*asked, dry_run=True) == [said, "duplicate", "stored", "stored"]
-    assert {key: data for key, data in shard.dump().items() if key.decode() != shard.keys.clock} == before
+    assert stored(shard) == before
 
 
 def test_a_batch_that_was_refused_for_two_reasons_is_not_called_late(shard: Shard) -> None:
@@ -60,24 +65,30 @@ def test_a_batch_that_was_refused_for_two_reasons_is_not_called_late(shard: Shar
     assert shard.ids("g") == ["pending"]
 
 
-LONG_WAYS = {
+WAYS = {
+    "one": [item("g", "b")],
     "one that is due later": [item("g", "b", due="+10")],
     "several": [item("h", "a"), item("g", "b", due="+10")],
 }
 
 
-@pytest.mark.parametrize("items", LONG_WAYS.values(), ids=LONG_WAYS.keys())
-@pytest.mark.parametrize("name", ["leases", "failures"])
+@pytest.mark.parametrize("items", WAYS.values(), ids=WAYS.keys())
+@pytest.mark.parametrize("name", ["order", "body", "schedule", "dispatch", "stats", "leases", "failures"])
 def test_a_key_of_another_type_is_found_before_anything_is_stored(shard: Shard, items: list[Item], name: str) -> None:
-    """It would be met at the end, where a group that sleeps is woken."""
+    """Some would be met at the end, where a group that sleeps is woken."""
     shard.append(item("g", "a", due=DELAYED))
     key = getattr(shard.keys, name)
+    key = key if isinstance(key, str) else key("g")
+    kept = shard.link.command("DUMP", key)
     shard.link.command("SET", key, "foreign")
-    before = shard.dump()
+    before = stored(shard)
     with pytest.raises(DataError):
         shard.append(*items)
-    assert shard.dump() == before
+    assert stored(shard) == before
     shard.link.command("DEL", key)
+    if kept:
+        shard.link.command("RESTORE", key, 0, kept)
+    assert shard.append(*items) == ["stored"] * len(items)
 
 
 def schedule_of(shard: Shard) -> dict[str, float]:
