@@ -30,14 +30,6 @@ def test_a_message_whose_lease_has_ended_is_not_given(seq: Sequencer) -> None:
     assert [message.attempt for message in seq.claim()] == [1], "nobody had begun it"
 
 
-def test_a_renewed_lease_lasts_as_long_again(seq: Sequencer) -> None:
-    seq.append(1, group="g")
-    with seq.claim(lease=5) as lease:
-        wait_until(lambda: lease.remaining_s < 4.95, what="a part of the lease")
-        lease.renew()
-        assert lease.remaining_s > 4.95
-
-
 def test_nothing_is_given_after_the_release(seq: Sequencer) -> None:
     seq.append_many({"group": "g", "body": n} for n in range(3))
     lease = seq.claim()

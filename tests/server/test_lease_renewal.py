@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 
-from sequencer import EmbeddedServer, Message, Sequencer, StopConsuming
+from sequencer import Message, Sequencer, StopConsuming
 from sequencer.calls.claim import claim
-from sequencer.calls.settle import Ack, ack
 from sequencer.calls.source import script_source
 from sequencer.drain.held import Held
-from sequencer.errors import OutcomeUnknown, ServerUnavailable
-from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import shard_keys
@@ -178,26 +172,6 @@ def test_a_lost_reply_costs_a_lease_and_nothing_else(make: Callable[..., Sequenc
         assert first == sorted(first)
 
 
-def test_a_server_that_restarts_is_waited_for() -> None:
-    directory = Path(tempfile.mkdtemp(prefix="sqs-"))
-    server, seen = EmbeddedServer(directory), []
-    server.start()
-    with Sequencer("q", server.url) as seq, Sequencer("q", server.url) as producer:
-        with Background(seq, lambda m: seen.append(m.body), lease=1):
-            producer.append(1, group="g")
-            wait_until(lambda: seen == [1], what="the first message")
-            server.stop()
-            wait_until(lambda: not server.status().is_running, what="the server's end")
-            with pytest.raises((ServerUnavailable, OutcomeUnknown)):
-                producer.append(2, group="g")
-            server.start()
-            producer.append(3, group="g")
-            wait_until(lambda: seen == [1, 3], timeout_s=20, what="the message after the restart")
-        assert producer.info().backlog == 0
-    server.stop()
-    shutil.rmtree(directory)
-
-
 @pytest.mark.parametrize("cached", [subset for n in range(3) for subset in combinations(("ack", "nack"), n)])
 def test_a_failure_ends_no_lease_that_an_acknowledgement_needs_whatever_scripts_the_server_knows(
     seq: Sequencer, link: Link, namespace: str, cached: tuple[str, ...]
@@ -249,19 +223,3 @@ def test_whatever_ends_a_handler_is_its_failure(make: Callable[..., Sequencer], 
     (parked,) = seq.parked()
     assert parked.failure is not None
     assert parked.failure.type == type(error).__name__
-
-
-def test_a_new_connection_brings_its_scripts_along(seq: Sequencer, server: EmbeddedServer, namespace: str) -> None:
-    """A server that was restarted lacks them: an ack sent again alone would run after the claim of its batch."""
-    keys = shard_keys(namespace, "jobs", 0)
-    for n in range(2):
-        seq.append(n, group="g", score=n)
-    link = Link(Endpoint.from_url(server.url))
-    (group,) = link.run_one(claim(keys, "jobs", "me", 30, ClaimLimits())).groups
-    link.command("SCRIPT", "FLUSH")
-    link.close()
-    release = ack(keys, [Ack("g", group.token, group.members[:1], True)])
-    _, claimed = link.run([release, claim(keys, "jobs", "me", 30, ClaimLimits())])
-    assert [message.body for group in claimed.groups for message in group.messages] == [1]
-    link.run([ack(keys, [Ack("g", claimed.groups[0].token, [], True)])])
-    link.close()

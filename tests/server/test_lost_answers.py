@@ -12,7 +12,7 @@ from redis._parsers import _RESP2Parser
 from sequencer import Gap, Message, Sequencer, calls
 from sequencer.drain.effects import Exchange
 from sequencer.drain.inflight import InFlight
-from sequencer.errors import MessageNotFound, OutcomeUnknown, ServerUnavailable
+from sequencer.errors import OutcomeUnknown, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import shard_keys
@@ -45,21 +45,6 @@ def losing(monkeypatch: pytest.MonkeyPatch, proxy: FaultProxy, name: str) -> Non
     monkeypatch.setattr(calls, name, make)
 
 
-def test_a_skip_whose_answer_is_lost_removes_one_message(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seq, other = make(max_attempts=1), make(redis=proxy.url)
-    for n in (1, 2, 3):
-        seq.append(n, group="g", id=f"m{n}")
-    with Background(seq, fail):
-        wait_until(seq.parked)
-        losing(monkeypatch, proxy, "resume")
-        with pytest.raises(OutcomeUnknown, match="whether message 'm1' was skipped is unknown"):
-            other.skip("g")
-        wait_until(lambda: [info.head_id for info in seq.parked()] == ["m2"])
-    assert [message.id for message in seq.peek("g")] == ["m2", "m3"]
-
-
 @pytest.mark.parametrize("dead_letter", [False, True])
 def test_a_skip_whose_answer_is_lost_does_not_destroy_the_only_copy(
     make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch, dead_letter: bool
@@ -82,64 +67,6 @@ def test_a_skip_whose_answer_is_lost_does_not_destroy_the_only_copy(
     assert (first.id, first.body, first.headers, first.score, first.attempt) == ("m1", {"n": 1}, {"h": "1"}, 1.0, 1)
     assert drain(seq) == [{"n": 1}, 2]
     assert second.id == "m2"
-
-
-def test_an_unskip_whose_answer_is_lost_is_done(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seq, other = make(max_attempts=1), make(redis=proxy.url)
-    seq.append(1, group="g", id="m1")
-    seq.consume(fail, until_empty=True)
-    seq.skip("g")
-    other.connect()
-    losing(monkeypatch, proxy, "redrive")
-    assert other.unskip("g").id == "m1"
-    assert drain(seq) == [1]
-    with pytest.raises(MessageNotFound, match="no skipped message of group"):
-        other.unskip("g")
-
-
-def test_a_purge_whose_answer_is_lost_is_said_to_be_done(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seq, other = make(max_attempts=1, on_failure="dead_letter"), make(redis=proxy.url)
-    for n in range(3):
-        seq.append(n, group="g", id=f"m{n}")
-    seq.consume(fail, until_empty=True)
-    other.connect()
-    losing(monkeypatch, proxy, "purge")
-    assert other.purge(id="m1") == 1
-    losing(monkeypatch, proxy, "purge")
-    assert other.purge(everything=True) == 2
-    assert seq.dead() == []
-    assert other.purge(everything=True) == 0
-
-
-def test_a_resume_whose_answer_is_lost_is_said_to_be_done(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The repeated call finds the group due."""
-    seq, other = make(max_attempts=1), make(redis=proxy.url)
-    seq.append(1, group="g")
-    seq.consume(fail, until_empty=True)
-    assert seq.parked()
-    losing(monkeypatch, proxy, "resume")
-    assert other.resume("g") is True
-    assert other.resume("g") is False, "it was due already"
-    assert drain(seq) == [1]
-
-
-def test_a_cancel_whose_answer_is_lost_is_done(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The repeated call finds no message."""
-    seq, other = make(), make(redis=proxy.url)
-    seq.append(1, group="g", id="x")
-    losing(monkeypatch, proxy, "update")
-    other.cancel("g", "x")
-    assert seq.peek("g") == []
-    with pytest.raises(MessageNotFound):
-        other.cancel("g", "x")
 
 
 def test_a_step_whose_answer_is_lost_steps_over_one_gap(
@@ -174,24 +101,6 @@ def test_a_replacing_append_is_not_repeated(make: Callable[..., Sequencer], prox
     assert drain(seq) == []
 
 
-def test_a_reschedule_whose_answer_is_lost_is_done_or_said_to_be_unknown(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seq, other = make(), make(redis=proxy.url)
-    seq.append("t", group="g", id="t", delay=50)
-    other.connect()
-    losing(monkeypatch, proxy, "update")
-    other.reschedule("g", "t", delay=0.05)
-    assert drain(seq) == ["t"]
-    seq.append("u", group="g", id="u", delay=50)
-    seen: list[Any] = []
-    with Background(seq, lambda message: seen.append(message.body)):
-        losing(monkeypatch, proxy, "update")
-        with pytest.raises(OutcomeUnknown, match="message 'u' was given its new time"):
-            other.reschedule("g", "u", delay=0)
-        wait_until(lambda: seen == ["u"])
-
-
 def test_a_claim_whose_answer_is_lost_drops_no_message(
     make: Callable[..., Sequencer], link: Link, namespace: str
 ) -> None:
@@ -219,21 +128,6 @@ def test_an_acknowledgement_that_comes_once_more_sets_no_watermark_back(
         assert not link.run_one(calls.ack(keys, [ack])).refused
     key = keys.numbers if sequence else keys.marks
     assert link.command("HGET", key, "g") == (b"#2" if sequence else b"2.0")
-
-
-def test_a_message_that_was_replaced_while_it_was_handled_counts_for_the_watermark(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
-    """Its acknowledgement removes nothing then, and is no repeat."""
-    seq = make()
-    seq.append("first", group="g", score=1)
-    drain(seq)
-    seq.append("old", group="g", id="a", score=5)
-    with seq.claim() as lease:
-        (message,) = lease
-        seq.append("new", group="g", id="a", score=6, replace=True)
-        lease.ack(message)
-        assert float(link.command("HGET", shard_keys(namespace, "jobs", 0).marks, "g")) == 5
 
 
 @pytest.mark.parametrize("parser", ["driver's own choice", "python"])

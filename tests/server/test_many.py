@@ -140,22 +140,6 @@ def test_skipped_heads_become_dead_letters_or_are_gone(make: Callable[..., Seque
     assert sorted(seen) == sorted([(n, "m1") for n in "0123456789"] + [(n, "m0") for n in "0369"])
 
 
-def test_a_skipped_id_stays_known(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1)
-    park(seq, 1)
-    seq.skip_many(everything=True)
-    assert seq.append("slow", group=["g", 0], id="m0", score=0).duplicate
-
-
-def test_a_resumed_group_that_is_paused_stays_so(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1)
-    park(seq, 2)
-    seq.pause(["g", 0])
-    assert seq.resume_many(everything=True).done == 2
-    assert seq.consume(lambda message: None, until_empty=True).handled == 2
-    assert [info.state for info in seq.groups()] == ["paused"]
-
-
 def test_an_idle_consumer_is_woken(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
     seq, keys = make(max_attempts=1), shard_keys(namespace, "jobs", 0)
     park(seq, 3)
@@ -190,18 +174,6 @@ def test_a_group_that_others_spoiled_keeps_none_of_the_others(
     link.command("DEL", keys.order("g:1"), keys.body("g:1"))
     link.command("ZREM", keys.schedule, "g:1")
     link.command("HDEL", keys.failures, "g:1")
-
-
-def test_all_that_are_parked_are_listed_page_by_page(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1, shards=2)
-    park(seq, 1100)
-    found = seq.parked()
-    assert found
-    assert sorted(int(info.group[1]) for info in found) == list(range(1100))
-    assert not found
-    with pytest.raises(TypeError):
-        len(seq.parked())  # type: ignore[arg-type]  # it has no length
-    assert len(list(seq.parked(limit=7))) == 7
 
 
 def test_parked_groups_may_go_on_while_they_are_listed(make: Callable[..., Sequencer]) -> None:

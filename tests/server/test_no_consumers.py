@@ -11,11 +11,10 @@ from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.calls.net_protocol import Command
 from sequencer.doctor.diagnose import is_healthy
 from sequencer.doctor.leases import NO_CONSUMERS_S, find_no_consumers
-from sequencer.doctor.rights import acl_rules, needed
+from sequencer.doctor.rights import acl_rules
 from sequencer.errors import SequencerError
 from sequencer.net.link import ConnectionAlone, Link, finish
 from sequencer.store.keys import shard_keys
-from sequencer.testing import wait_until
 from sequencer.texts.findings import Finding
 
 
@@ -125,12 +124,6 @@ def test_a_user_with_few_rights_is_told_nothing_wrong(
         link.command("ACL", "DELUSER", "few")
 
 
-def test_the_rights_that_show_who_consumes_are_printed_and_not_demanded() -> None:
-    assert "+client|setname" in acl_rules("n", "consume")
-    assert {"+client|list", "+client|setname"} < set(acl_rules("n", "admin"))
-    assert "CLIENT|SETNAME" not in needed("consume")
-
-
 class BetweenTwoCommands:
     """A connection that looks between a consumer's release and its next claim, at the first look only."""
 
@@ -168,11 +161,3 @@ def test_a_consumer_between_two_claims_is_seen_by_a_second_look(seq: Sequencer, 
     between = BetweenTwoCommands(alone, lambda: leases.append(seq.claim()))
     assert finish(find_no_consumers(between, keys, namespace, "jobs")) is None
     leases[0].release()
-
-
-def test_it_is_over_when_a_consumer_comes(seq: Sequencer, link: Link, namespace: str) -> None:
-    seq.append(1, group="g")
-    wait_for(link, namespace, 60, "g")
-    assert seq.info().no_consumers is not None
-    seq.consume(lambda _: None, until_empty=True)
-    wait_until(lambda: seq.info().no_consumers is None, what="nothing is due")

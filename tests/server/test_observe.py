@@ -13,7 +13,7 @@ import sentry_sdk
 from sentry_sdk.integrations.logging import LoggingIntegration, ignore_logger, unignore_logger
 from sentry_sdk.transport import Transport
 
-from sequencer import Message, Park, Sequencer, StopConsuming
+from sequencer import Message, Sequencer, StopConsuming
 from sequencer.consume.emitter import ConsumerEvents
 from sequencer.drain.outcome import Failed
 from sequencer.errors import ConfigurationError
@@ -68,43 +68,6 @@ def test_a_control_that_tells_observers_behind_the_nack_is_seen(
     monkeypatch.setattr(Link, "run", run_then_tell)
     with pytest.raises(AssertionError):
         check_observers_come_first(make(max_attempts=2, backoff=0.01), make())
-
-
-def test_the_error_is_the_one_that_was_raised(make: Callable[..., Sequencer]) -> None:
-    seq, raised, seen = make(max_attempts=1), Park("a person has to look"), list[Event]()
-    seq.observe(seen.append)
-
-    def handler(message: Message) -> None:
-        raise raised
-
-    seq.append(1, group=["a", 1], id="m")
-    seq.consume(handler, until_empty=True)
-    (event,) = seen
-    assert event.error is raised
-    assert (event.name, event.queue, event.fields["group"], event.fields["id"]) == (
-        "group parked",
-        "jobs",
-        ["a", "1"],
-        "m",
-    )
-
-
-def test_an_observer_that_raises_changes_nothing(
-    make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture
-) -> None:
-    seq = make(max_attempts=2, backoff=0.01)
-
-    @seq.observe
-    def observer(event: Event) -> None:
-        raise RuntimeError("no network")
-
-    for group in "abc":
-        seq.append(1, group=group)
-    assert seq.consume(fail, until_empty=True).failed == 6
-    assert seq.count_parked() == 3
-    said = [one for one in caplog.records if getattr(one, "event", "") == "observer failed"]
-    assert len(said) == 1
-    assert (vars(said[0])["error_type"], vars(said[0])["error"]) == ("RuntimeError", "no network")
 
 
 def test_an_observer_may_end_the_consumer(make: Callable[..., Sequencer]) -> None:

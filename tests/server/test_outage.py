@@ -127,25 +127,6 @@ def test_an_outage_is_ended_once_and_by_one_of_its_probes(shard: Shard) -> None:
     assert shard.link.command("EXISTS", shard.keys.outage) == 0
 
 
-def test_a_probe_that_was_not_tried_is_given_back(shard: Shard) -> None:
-    held_shard(shard)
-    shard.later(1.0)
-    lease = probe(shard)
-    assert end(shard, "probe", "0" * 16).status == "other"
-    assert end(shard, "probe", lease.token).status == "probing"
-    assert probe_us(shard) == shard.now
-
-
-def test_a_person_has_it_probed_at_once(shard: Shard) -> None:
-    assert end(shard, "probe").status == "none"
-    held_shard(shard)
-    shard.later(0.6)
-    assert not shard.claimed().groups
-    assert end(shard, "probe").status == "probing"
-    assert shard.hints() == [""]
-    probe(shard)
-
-
 # -- what is told --------------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from sequencer import Message, Sequencer
-from sequencer.errors import HandlerTimeout, Outage
+from sequencer.errors import Outage
 from sequencer.testing import wait_until
 from sequencer.texts.events import Event
 
@@ -71,54 +70,6 @@ def test_consumers_hold_back_until_what_they_need_is_there(seq: Sequencer, run: 
     assert names == ["outage began", "outage ended"]
     failed = next(one for one in events if one.name == "message failed")
     assert failed.fields["outage"] is True
-
-
-def test_the_opening_is_in_the_log_with_the_command_that_probes(
-    seq: Sequencer, run: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    shop = Shop()
-    seq.append_many({"group": str(number), "body": 1} for number in range(10))
-    with caplog.at_level(logging.WARNING, "sequencer"):
-        run(seq, shop.handle, 1)
-        wait_until(lambda: "outage began" in caplog.text, what="the line")
-        shop.is_open = True
-        wait_until(lambda: "outage ended" in caplog.text, what="the end")
-    (began,) = [vars(one) for one in caplog.records if vars(one).get("event") == "outage began"]
-    found = began["error_type"], began["error"], began["retry_in_s"]
-    assert found == ("ConnectionRefusedError", "the bank is closed", 1.0)
-    assert began["probe"] == f"sequencer resume jobs --outage --namespace {seq.options.namespace}"
-
-
-def test_a_probe_whose_handler_fails_otherwise_ends_the_outage(seq: Sequencer, run: Any) -> None:
-    shop = Shop()
-    seq.append_many({"group": str(number), "body": 1} for number in range(10))
-
-    def handle(message: Message) -> None:
-        if shop.is_open and message.attempt == 1:
-            raise ValueError("of its own")
-        shop.handle(message)
-
-    threads = run(seq, handle)
-    wait_until(lambda: seq.info().outage, what="the outage")
-    shop.is_open = True
-    wait_until(lambda: not any(thread.is_alive() for thread in threads), 20.0, "the end")
-    assert shop.attempts == [2] * 10
-
-
-def test_a_handler_that_was_cut_off_is_an_outage_only_where_it_is_named(make: Callable[..., Sequencer]) -> None:
-    plain, named = make("plain", max_attempts=2, backoff=0.0), make("named", outage=[HandlerTimeout], backoff=0.0)
-    attempts: list[int] = []
-
-    def handle(message: Message) -> None:
-        attempts.append(message.attempt)
-        if len(attempts) < 4:
-            raise HandlerTimeout("too slow")
-
-    for seq in (plain, named):
-        seq.append("body", group="g")
-        seq.consume(handle, until_empty=True)
-    assert attempts == [1, 2, 1, 1]
-    assert plain.info().parked == 1
 
 
 def test_a_loop_of_ones_own_probes_and_ends_an_outage(make: Callable[..., Sequencer]) -> None:

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from sequencer import Gap, Message, Sequencer, SetAside
-from sequencer.calls.register import adopt
-from sequencer.errors import BatchRefused, ConfigurationError, DataError, IdConflict, ServerUnavailable
+from sequencer import Message, Sequencer, SetAside
+from sequencer.errors import BatchRefused, ConfigurationError, DataError, IdConflict
 from sequencer.net.link import Link
 from sequencer.queue.registry import generation_search
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
-from tests.support.handling import ack_each, drain_once
+from tests.support.handling import ack_each
 
 from ..support.background import Background
 from .conftest import command
@@ -104,39 +103,6 @@ def test_two_policies_that_exclude_each_other_are_never_both_stored(
     assert (make().policy.sequence, make().policy.reorder_window) == (True, 0)
 
 
-def test_a_change_whose_client_died_reaches_groups_that_were_put_off(
-    make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bring = generation_search.GenerationSearch._bring_to_shards
-
-    async def dies(self: Any, there: Any) -> bool:
-        """Registered, and in the shards; but nobody is left to look at the groups."""
-        await self._ask([adopt(self._keys(tag), there) for tag in there.tags])
-        raise ServerUnavailable("it was killed")
-
-    seq = make(reorder_window=600)
-    seq.append(1, group="g")
-    assert drain_once(seq) == []
-    monkeypatch.setattr(generation_search.GenerationSearch, "_bring_to_shards", dies)
-    with pytest.raises(ServerUnavailable):
-        make(reorder_window=0).connect()
-    assert drain_once(seq) == []
-    monkeypatch.setattr(generation_search.GenerationSearch, "_bring_to_shards", bring)
-    make().connect()  # whoever comes next does it
-    assert drain_once(seq) == [1]
-
-
-def test_a_look_before_the_queue_was_made_is_not_remembered(make: Callable[..., Sequencer]) -> None:
-    looker = make()
-    assert looker.info().backlog == 0
-    seq = make(sequence=True)
-    seq.append(1, group="g", score=1)
-    seq.append(3, group="g", score=3)
-    assert drain_once(seq) == [1]
-    assert looker.skip("g") == Gap(("g",), 2, 2)
-    assert drain(seq) == [3]
-
-
 # -- rare states ------------------------------------------------------------------------------------------------
 
 
@@ -201,14 +167,6 @@ def test_a_group_with_messages_keeps_its_number_whatever_the_cap(
     assert seq.append("again", group="live", score=2, id="new").duplicate, (
         "and behind its last message it is remembered"
     )
-
-
-def test_a_chunk_over_shards_is_stored_as_a_whole(make: Callable[..., Sequencer]) -> None:
-    seq = make(sequence=True, shards=4)
-    items = [{"group": n, "body": n, "score": 1, "id": "x"} for n in range(8)]
-    with pytest.raises(BatchRefused) as refused:
-        seq.append_many([*items, {"group": 3, "body": 3, "score": 1, "id": "another"}])
-    assert (refused.value.stored, seq.info().backlog) == (0, 0)
 
 
 def test_a_damaged_group_is_left_as_it_is(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:

@@ -9,10 +9,9 @@ import pytest
 import redis
 
 from sequencer import EmbeddedServer, Message, Sequencer
-from sequencer.errors import BatchRefused, DataError, MessageNotFound
+from sequencer.errors import BatchRefused, DataError
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
-from tests.support.damage import change_policy_by_hand
 from tests.support.handling import drain_once
 
 
@@ -108,32 +107,3 @@ def test_an_ack_checks_every_key_before_it_removes(
         link.command("DEL", getattr(keys, name))
         assert len(seq.peek("g")) == 2
     assert drain(seq) == [1, 2]
-
-
-def test_cancel_after_a_lost_connection_tells_the_truth(make: Callable[..., Sequencer], link: Link) -> None:
-    seq = make()
-    seq.append(1, group="g", id="x", delay=50)
-    for name, error in (("nope", MessageNotFound), ("x", None)):
-        for words in link.command("CLIENT", "LIST").decode().splitlines():
-            client = dict(word.split("=", 1) for word in words.split())
-            if client["id"] != str(link.command("CLIENT", "ID")):
-                link.command("CLIENT", "KILL", "ID", client["id"])
-        if error:
-            with pytest.raises(error):
-                seq.cancel("g", name)
-        else:
-            seq.cancel("g", name)
-    assert seq.info().backlog == 0
-
-
-def test_a_group_that_sleeps_by_a_rule_that_is_gone_is_resumed(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
-    seq, keys = make(reorder_window=600), shard_keys(namespace, "jobs", 0)
-    seq.append(1, group="g")
-    assert not seq.claim()
-    change_policy_by_hand(link, keys, window_us="0")  # a client would have woken it
-    link.command("HDEL", keys.policy, "packed")
-    assert list(seq.explain("g").commands) == ["retry"]
-    assert seq.resume("g")
-    assert drain(seq) == [1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import redis
@@ -12,29 +12,13 @@ from sequencer import Sequencer, list_queues
 from sequencer.doctor.diagnose import diagnose
 from sequencer.doctor.rights import acl_rules
 from sequencer.errors import DataError
-from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import index_key, registry_key, shard_keys
-from sequencer.testing import wait_until
 
-from ..support.background import Background
 from ..support.link_clock import LinkClock, stopped_clock
 from ..support.own_server import client
 
 REGISTRY, INDEX = registry_key("sequencer", "q"), index_key("sequencer")
-
-
-@pytest.fixture
-def path(start_server: Callable[..., str]) -> str:
-    return start_server()
-
-
-@pytest.fixture
-def admin(path: str) -> Iterator[Link]:
-    """The way to a server of the test's own."""
-    link = Link(Endpoint.from_url(f"unix://{path}"))
-    yield link
-    link.close()
 
 
 def shards_of(admin: Link) -> int:
@@ -63,32 +47,6 @@ def test_the_next_append_notices(admin: Link, lost: str, caplog: pytest.LogCaptu
         new.consume(lambda message: seen.append(message.id), until_empty=True)
     assert len(seen) == len({*seen}) == (40 if lost == "everything" else 60)
     assert ("queue restored" in caplog.text) == (lost != "policies")
-
-
-def test_a_running_consumer_notices_too(admin: Link) -> None:
-    seen: list[str] = []
-    with client(admin, shards=3) as old:
-        old.append(0, "g0", id="first")
-        with Background(old, lambda message: seen.append(message.id)):
-            wait_until(lambda: seen == ["first"])
-            admin.command("FLUSHALL")
-            wait_until(lambda: shards_of(admin) == 3, what="its next claim registered the queue again")
-            with client(admin) as new:
-                for n in range(9):
-                    new.append(n, f"g{n}", id=f"m{n}")
-            wait_until(lambda: len(seen) == 10)
-
-
-def test_others_who_registered_it_anew_are_left_alone(admin: Link) -> None:
-    with client(admin, shards=4) as old:
-        old.append(0, "g0")
-        admin.command("FLUSHALL")
-        with client(admin) as new:
-            new.append(1, "g1")
-        with pytest.raises(DataError, match=r"had 4 shards, and now .* says 1.*start this program again"):
-            old.append(2, "g2")
-        with client(admin) as new:
-            assert new.info().backlog == 1
 
 
 def test_a_shard_that_an_evicting_server_forgot_gets_only_its_own_messages_again(admin: Link) -> None:
@@ -163,19 +121,6 @@ def test_a_producer_of_one_queue_neither_reroutes_others_nor_stops_their_views(a
                 with pytest.raises(redis.exceptions.NoPermissionError):
                     bad.hset(key, "generation", "2.5")
         assert seq.info().backlog == 18
-
-
-def test_a_producer_of_one_queue_is_told_of_a_typo_though_it_may_not_read_how_much_others_are_used(
-    admin: Link, caplog: pytest.LogCaptureFixture
-) -> None:
-    for name in ("jobs", "jos"):
-        with Sequencer(name, str(admin.endpoint.url)) as other:
-            other.append(1, "g")
-    caplog.clear()
-    admin.command("ACL", "SETUSER", "a", "on", ">a", "resetchannels", *acl_rules("sequencer", "append", "jbos"))
-    with redis.Redis.from_url(f"{admin.endpoint.url}?username=a&password=a") as few, Sequencer("jbos", few) as seq:
-        seq.append(1, "g")
-    assert [(record.event, record.near) for record in caplog.records] == [("queue created", "jos")]  # type: ignore[attr-defined]
 
 
 def test_a_foreign_value_in_the_index_hides_one_name_and_doctor_names_it(admin: Link) -> None:

@@ -5,15 +5,12 @@ Each changes what its caller saw, or nothing.
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from sequencer.calls.examine import repair
-from sequencer.calls.operate import pause, redrive, resume, skip_gap, update
+from sequencer.calls.operate import resume, skip_gap, update
 from sequencer.calls.settle import renew
 from sequencer.settings.policy import Policy
-from sequencer.store.keys import PAUSED
 
 from ..support.shard import SECOND, Shard, item
 
@@ -52,14 +49,6 @@ def test_an_acknowledgement_tells_that_another_message_comes_next_by_now(
     assert shard.ack(lease, count=1, release=False) == ([], False), "it was not said what comes next"
 
 
-def test_a_timer_of_a_later_time_is_in_nobodys_hand(shard: Shard) -> None:
-    shard.append(item("g", "a"), item("g", "timer", due="+1000000"))
-    assert [one.id for one in shard.claim()["g"].messages] == ["a"]
-    assert cancel(shard, "a") == "leased"
-    assert cancel(shard, "timer") == "done"
-    assert shard.ids("g") == ["a"]
-
-
 def test_a_failure_does_not_count_for_the_message_that_took_its_place(shard: Shard) -> None:
     shard.append(item("g", "a", body="1"))
     lease = shard.claim()["g"]
@@ -67,15 +56,6 @@ def test_a_failure_does_not_count_for_the_message_that_took_its_place(shard: Sha
     assert shard.nack(lease, 60.0, attempts=4)
     assert [(one.body, one.attempt) for one in shard.claim()["g"].messages] == [(2, 1)]
     assert shard.total("overtaken") == 1
-
-
-def test_a_failure_without_its_message_goes_with_the_last_message(shard: Shard) -> None:
-    shard.append(item("g", "a"))
-    shard.nack(shard.claim()["g"], 60.0, failure=b"{}")
-    assert cancel(shard, "a") == "done"
-    assert shard.link.command("HGETALL", shard.keys.failures) == []
-    shard.append(item("g", "a"))
-    assert list(shard.claim()) == ["g"]
 
 
 # -- leases ---------------------------------------------------------------------------------------------------
@@ -130,16 +110,6 @@ def test_a_message_that_took_the_place_of_a_failed_one_is_not_skipped(shard: Sha
     assert [one.body for one in shard.claim()["g"].messages] == [2]
 
 
-def test_there_is_nothing_to_skip_where_none_has_failed(shard: Shard) -> None:
-    shard.rules(NUMBERS)
-    shard.append(item("g", "2", "2"))
-    shard.later(10)
-    assert shard.claim() == {}
-    for status in ("unfailed", "unfailed"):
-        assert shard.run(resume(shard.keys, "g", b"", "", ending="drop", now_us=shard.now)).status == status
-        assert shard.visible("g") == math.inf
-
-
 # -- skip_gap ---------------------------------------------------------------------------------------------------
 
 
@@ -159,33 +129,7 @@ def test_a_gap_is_skipped_only_where_it_was_seen(shard: Shard) -> None:
     assert [(one.id, lease.mark) for lease in shard.claim().values() for one in lease.messages] == [("4", "#3 2-3")]
 
 
-def test_a_skipped_gap_leaves_a_paused_group_where_it_is(shard: Shard) -> None:
-    shard.rules(NUMBERS)
-    shard.append(item("g", "2", "2"))
-    shard.run(pause(shard.keys, "g", True, now_us=shard.now))
-    assert shard.claim() == {}
-    (member,) = [m.decode() for m in shard.link.command("ZRANGE", shard.keys.order("g"), 0, -1)]
-    assert shard.run(skip_gap(shard.keys, "g", member, "", "#1 1-1", now_us=shard.now)) == "skipped"
-    assert (shard.visible("g"), shard.hints()) == (PAUSED, [])
-    shard.run(pause(shard.keys, "g", False, now_us=shard.now))
-    assert list(shard.claim()) == ["g"]
-
-
 # -- dead letters, and what comes again -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("score", ["", "7"], ids=["its time is its score", "a score of its own"])
-def test_a_timer_comes_back_from_the_dead_letters_with_its_body(shard: Shard, score: str) -> None:
-    timer = item("g", "a", score, '"body"', due=str(shard.now + SECOND))
-    shard.append(timer)
-    shard.later(1)
-    lease = shard.claim()["g"]
-    shard.nack(lease, None, ending="dead")
-    (letter,) = shard.link.command("ZRANGE", shard.keys.dead, 0, -1)
-    assert shard.run(redrive(shard.keys, [letter.decode()], now_us=shard.now)) == ["redriven"]
-    assert shard.append(timer) == ["duplicate"], "its time is past, and no part of it any more"
-    (message,) = shard.claim()["g"].messages
-    assert (message.body, message.score, message.redriven) == ("body", lease.messages[0].score, True)
 
 
 # -- repair ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from sequencer import EmbeddedServer, Gap, Message, Sequencer
-from sequencer.errors import BatchRefused, IdConflict, InvalidScore, NotParked, NumberTaken
+from sequencer.errors import IdConflict, InvalidScore, NotParked, NumberTaken
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
@@ -192,47 +192,3 @@ def test_a_number_given_up_counts_as_passed(make: Callable[..., Sequencer], on_f
     put(seq, 4)
     seq.consume(handler, until_empty=True)
     assert seen[-1] == 4
-
-
-def test_a_changed_rule_reaches_groups_that_are_parked_at_a_gap(make: Callable[..., Sequencer]) -> None:
-    seq = make(sequence=True, gap_timeout=0)
-    put(seq, 2)
-    assert drain(seq) == []
-    assert seq.count_parked() == 1
-    make(on_gap="skip").connect()
-    assert drain(seq) == [2]
-    make(on_gap="park").connect()
-    put(seq, 4)
-    assert drain(seq) == []
-    make(gap_timeout=100).connect()
-    assert claim_all(seq) == []
-    explained = seq.explain("g")
-    assert explained.reason == "gap"
-    assert explained.moves_in_s is not None
-    assert seq.skip("g") == Gap(("g",), 3, 3)
-    assert drain(seq) == [4]
-
-
-def test_a_redriven_number_does_not_wait_for_what_was_forgotten(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
-    seq = make(sequence=True, dead_letter_on=("ValueError",))
-    put(seq, 1, 2)
-
-    def fail(message: Message) -> None:
-        if message.body == 2:
-            raise ValueError
-
-    seq.consume(fail, until_empty=True)
-    link.command("DEL", shard_keys(namespace, "jobs", 0).marks)
-    assert seq.redrive("g").redriven == 1
-    assert seq.explain("g").reason == "due"
-    assert claim_all(seq) == [2]
-
-
-def test_a_number_under_two_ids_in_a_chunk_that_replaces_stores_nothing(make: Callable[..., Sequencer]) -> None:
-    seq = make(sequence=True)
-    with pytest.raises(BatchRefused) as refused:
-        seq.append_many([{"group": "g", "body": n, "score": 1, "id": f"m{n}"} for n in range(2)], replace=True)
-    assert ([one.index for one in refused.value.refused], refused.value.stored) == ([1], 0)
-    assert seq.peek("g") == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sequencer import Message, Sequencer
-from sequencer.errors import GroupBusy, IdConflict, LeaseExpired, MessageBusy, MessageNotFound, NotParked
+from sequencer.errors import GroupBusy, LeaseExpired, MessageBusy, MessageNotFound, NotParked
 from sequencer.testing import wait_until
 
 
@@ -78,24 +78,6 @@ def test_the_next_skip_in_its_shard_takes_its_place(make: Callable[..., Sequence
     assert seq.unskip("h").id == "m1"
 
 
-def test_the_last_message_of_a_group_comes_back_too(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1)
-    seq.append("only", group="g", id="x")
-    seq.consume(fail, until_empty=True)
-    seq.skip("g")
-    assert seq.groups() == []
-    assert seq.unskip("g").body == "only"
-    assert drain(seq) == [("g", "x")]
-
-
-def test_a_message_does_not_come_back_over_one_with_its_id(make: Callable[..., Sequencer]) -> None:
-    seq = parked(make, dedup_window=0.0)
-    seq.skip("g")
-    seq.append("new", group="g", id="m1", score=9)
-    with pytest.raises(IdConflict, match=r"message 'm1' of group .* is pending again"):
-        seq.unskip("g")
-
-
 def test_a_number_that_was_skipped_comes_back_in_a_sequence(make: Callable[..., Sequencer]) -> None:
     seq = parked(make, sequence=True)
     seq.skip("g")
@@ -151,17 +133,6 @@ def test_a_message_that_hangs_is_taken_away_once_its_lease_ran_out(
     assert (seq.explain("g").reason, seq.groups()[0].owner) == ("paused", None)
     seq.unpause("g")
     assert drain(seq) == [("g", "m1")] * (way == "reschedule") + [("g", "m2"), ("g", "m3")]
-
-
-def test_a_head_that_only_waits_is_refused_with_the_command_that_takes_it_away(
-    make: Callable[..., Sequencer], namespace: str
-) -> None:
-    seq = make()
-    seq.append(1, group=["a b", "7"], id="-m 1")
-    with pytest.raises(NotParked) as refused:
-        seq.skip(["a b", "7"])
-    line = f"sequencer cancel jobs 'a b' 7 '--id=-m 1' --namespace {namespace}"
-    assert str(refused.value).endswith(f"; to remove '-m 1', which waits: {line}")
 
 
 def test_a_skip_takes_the_head_that_hung_rather_than_one_that_failed_before(make: Callable[..., Sequencer]) -> None:

@@ -141,52 +141,6 @@ def test_an_acknowledgement_that_is_refused_alone_lets_no_note_go_first(
     assert seq.info().backlog == 0
 
 
-def test_a_step_that_outlives_its_lease_is_not_acknowledged(make: Make, seq: Sequencer, link: Link) -> None:
-    """Another consumer has the group: the note of the first one is refused, and no next step of it begins."""
-    ran: list[tuple[str, int]] = []
-
-    def step(message: Any, call: Any) -> None:
-        ran.append((call.name, message.token))
-        if len(ran) == 1:
-            keys = shard_keys(seq.options.namespace, "jobs", 0)
-            link.command("ZADD", keys.schedule, 0, "g")  # as if the lease had run out
-            with make().claim() as other:
-                (message,) = list(other)
-                assert message.attempt == 2
-
-    for order, name in enumerate("ab"):
-        seq.step(name=name, order=order)(step)
-    seq.append(1, group="g", id="m")
-    summary = seq.consume(until_empty=True)
-    assert [name for name, _ in ran] == ["a", "a", "b"]
-    assert ran[0][1] < ran[1][1]
-    assert summary.lost == 1
-
-
-def test_a_message_that_is_gone_ends_its_pass(
-    make: Make, seq: Sequencer, link: Link, caplog: pytest.LogCaptureFixture
-) -> None:
-    ran: list[str] = []
-    keys = shard_keys(seq.options.namespace, "jobs", 0)
-
-    def step(message: Any, call: Any) -> str:
-        ran.append(f"{message.id} {call.name}")
-        if message.id == "m0":  # by hand: cancel and replace refuse a message that is in progress
-            link.command("HDEL", f"{keys.prefix}body:g", "m0")
-            link.command("ZREM", f"{keys.prefix}order:g", f"{message.stamp:016d}m0")
-        return "paid"
-
-    for order, name in enumerate("ab"):
-        seq.step(name=name, order=order)(step)
-    for n in range(2):
-        seq.append(n, group="g", id=f"m{n}")
-    seq.consume(until_empty=True)
-    assert ran == ["m0 a", "m1 a", "m1 b"]
-    (gone,) = [record.getMessage() for record in caplog.records if "message removed" in record.getMessage()]
-    assert '"a","a","d",1,1,1,0' in gone
-    assert '"paid"' in gone
-
-
 # -- stops -----------------------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from sequencer import Sequencer
-from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
 
 from .test_steps import Make, consuming, counted, ledger_of, spied
@@ -66,22 +65,3 @@ def test_the_time_limit_begins_anew_behind_each_inline_step(seq: Sequencer) -> N
     assert ran == ["a", "b", "c"]
     (failed,) = [one.failure for one in seq.groups() if one.failure]
     assert failed.type == "HandlerTimeout"
-
-
-def test_an_inline_step_in_another_thread_is_refused(seq: Sequencer) -> None:
-    said: list[str] = []
-
-    def ship(message: Any, steps: Any) -> None:
-        def run() -> None:
-            try:
-                steps.run("a", int)
-            except ConfigurationError as error:
-                said.append(str(error))
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join()
-
-    seq.append(1, group="g", id="m")
-    assert seq.consume(ship, until_empty=True).handled == 1
-    assert said == ["steps run in the thread of their handler; this is another one"]

@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 from sequencer import Event, Sequencer
-from sequencer.errors import ServerNotUsable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.testing.wire import wired
 
-from .conftest import command
 from .test_replicas import OneReplica
 from .test_steps import ledger_of
 
@@ -94,19 +92,6 @@ def test_a_step_whose_start_is_confirmed_is_called(
     link.command("DEL", one)
     assert sorted(ran) == ["charge", "mail"]
     assert waits(seen).count("WAIT") == 1, "the start alone waits"
-
-
-def test_a_user_who_may_not_wait_is_refused_before_a_step_is_noted(start_server: Callable[..., str]) -> None:
-    path = start_server()
-    command(path, "ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all", "-wait")
-    Sequencer("q", f"unix://{path}").append(1, "g")
-    with Sequencer("q", f"unix://app:x@{path}", **ALONE) as client:
-        handled: list[Any] = []
-        client.consume(handled.append, until_empty=True, max_messages=1)
-        assert len(handled) == 1, "who runs no step waits for nobody"
-        declared(client, [])
-        with pytest.raises(ServerNotUsable, match=r"to consume this queue, the user lacks \+wait;"):
-            client.consume(until_empty=True)
 
 
 def test_a_start_that_was_sent_twice_is_written_again_before_replicas_are_asked(

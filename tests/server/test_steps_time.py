@@ -12,10 +12,6 @@ import pytest
 
 from sequencer import Sequencer
 from sequencer.consume.threads import Consumer
-from sequencer.testing import wait_until
-
-from ..support.handling import ctrl_c
-from .test_steps import Make
 
 
 def test_leases_are_renewed_while_steps_run(seq: Sequencer) -> None:
@@ -46,25 +42,6 @@ def test_the_time_limit_counts_for_each_step(seq: Sequencer) -> None:
     assert parked.failure is not None
     assert "step late failed at" in parked.failure.message
     assert "HandlerTimeout: it ran longer than 0.5 s" in parked.failure.message
-
-
-def test_two_consumers_hand_a_message_on_from_step_to_step(make: Make, seq: Sequencer) -> None:
-    """One dies in the second step; the other goes on behind the first."""
-    ran: list[str] = []
-
-    def step(message: Any, call: Any) -> None:
-        ran.append(call.name)
-        if ran == ["a", "b"]:
-            ctrl_c()
-
-    for order, name in enumerate("abc"):
-        seq.step(name=name, order=order)(step)
-    seq.append(1, group="g", id="m")
-    with pytest.raises(KeyboardInterrupt):
-        seq.consume(until_empty=True)
-    seq.consume(until_empty=True)
-    assert ran == ["a", "b", "b", "c"]
-    wait_until(lambda: seq.info().backlog == 0)
 
 
 @pytest.mark.parametrize("is_inline", [False, True])

@@ -130,16 +130,6 @@ def test_timers_that_came_due_while_nobody_ran_all_fire(
     assert drain(seq) == []
 
 
-def test_a_timer_survives_the_consumer_that_waited_for_it(make: Callable[..., Sequencer]) -> None:
-    seq = make()
-    first: list[Any] = []
-    with Background(seq, first.append):
-        seq.append("t", group="g", delay=0.4)
-        wait_until(lambda: seq.explain("g").reason == "delayed")
-    assert first == []
-    assert drain(make()) == ["t"]
-
-
 def test_a_timer_is_set_again(make: Callable[..., Sequencer]) -> None:
     """With replace, content, time and place are new; without, other content is a conflict."""
     seq = make()
@@ -219,13 +209,6 @@ def test_reschedule_moves_a_message_and_cancel_removes_it(seq: Sequencer) -> Non
     assert drain(seq) == ["b", "c"]
     assert seq.info().totals["cancelled"] == 1
     assert seq.get("g", "a") is None, "a cancelled id is free"
-
-
-def test_cancelling_the_last_message_leaves_nothing(seq: Sequencer, link: Link, namespace: str) -> None:
-    seq.append("a", group="g", id="a", delay=50)
-    seq.cancel("g", "a")
-    assert seq.groups() == []
-    assert link.command("KEYS", "*order*") == []
 
 
 def test_what_a_consumer_may_have_in_hand_stays_as_it_is(seq: Sequencer) -> None:

@@ -10,11 +10,9 @@ import pytest
 from sequencer import Retry, Sequencer, StopConsuming
 from sequencer.client import list_queues
 from sequencer.doctor.invariants import check_invariants
-from sequencer.errors import ConfigurationError, GroupNotFound, InvalidMessage
+from sequencer.errors import GroupNotFound
 from sequencer.net.link import Link
-from sequencer.queue import counts
 from sequencer.store.keys import shard_keys
-from sequencer.testing.wire import Wire, name_of, wired
 
 NAMED = ("{o", "{b", "{s", "{l", "{f", "{c", "{p")
 """How a name in braces begins, as against JSON."""
@@ -59,76 +57,6 @@ def test_info_counts_groups_by_state_and_messages(make: Callable[..., Sequencer]
         assert (waiting.attempts, 0 < (waiting.due_in_s or 0) <= 60) == (1, True)
         assert waiting.failure is not None
         assert waiting.failure.type == "Retry"
-
-
-def test_a_lease_that_has_ended_is_due_and_not_leased(seq: Sequencer, link: Link, namespace: str) -> None:
-    seq.append(1, group="g")
-    with seq.claim(lease=30):
-        link.command("ZADD", shard_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
-        info = seq.info()
-    assert (info.groups, info.due, info.leased, info.waiting) == (1, 1, 0, 0)
-
-
-def test_many_leases_are_all_counted(seq: Sequencer) -> None:
-    seq.append_many({"body": n, "group": n} for n in range(700))
-    with seq.claim(groups=700, messages=700) as lease:
-        assert len(lease) == 700
-        info = seq.info()
-        assert (info.groups, info.due, info.leased, info.waiting) == (700, 0, 700, 0)
-        assert len([group for group in seq.groups("leased", limit=1000) if group.owner == lease.owner]) == 700
-
-
-def test_no_count_is_negative_when_a_group_is_claimed_between_two_of_its_looks(
-    make: Callable[..., Sequencer], seq: Sequencer
-) -> None:
-    leases: list[Any] = []
-
-    class Claiming(Wire):
-        def sending(self, commands: list[Any]) -> list[Any]:
-            if name_of(commands[0]) == "HSCAN" and not leases:
-                leases.append(seq.claim(lease=30))
-            return commands
-
-    seq.append(1, group="g")
-    info = make(redis=wired(seq.endpoint, Claiming)).info()
-    assert leases[0]
-    assert (info.groups, info.due, info.leased, info.waiting) == (1, 1, 1, 0)
-    leases[0].release()
-
-
-def test_rates_come_from_two_looks(seq: Sequencer) -> None:
-    assert seq.info().append_rate is None
-    for n in range(10):
-        seq.append(n, group="g")
-    seq.consume(lambda message: None, until_empty=True)
-    info = seq.info()
-    assert (info.append_rate or 0) > 0
-    assert (info.handle_rate or 0) > 0
-    assert seq.info().append_rate == 0
-
-
-def test_a_large_queue_is_estimated_from_a_sample(seq: Sequencer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that have waited longest have one message each, the others three: the sample has some of both."""
-    monkeypatch.setattr(counts, "EXACT_GROUPS", 1000)
-    groups = [*range(6000), *range(3000, 6000), *range(3000, 6000)]
-    seq.append_many({"body": n, "group": group, "score": n} for n, group in enumerate(groups))
-    info = seq.info()
-    assert info.is_estimate
-    assert info.groups == 6000
-    assert info.backlog == 12_000
-    assert len(seq.groups(limit=700)) == 700
-
-
-def test_groups_and_peek_respect_their_limits(seq: Sequencer) -> None:
-    for n in range(12):
-        seq.append(n, group="g", score=n)
-        seq.append(n, group=n)
-    assert len(seq.groups(limit=5)) == 5
-    assert [message.body for message in seq.peek("g", limit=3)] == [0, 1, 2]
-    assert seq.peek("nobody") == []
-    for call in (lambda: seq.groups(limit=0), lambda: seq.peek("g", limit=0), lambda: seq.groups("gone")):  # type: ignore[arg-type]
-        with pytest.raises(ConfigurationError):
-            call()
 
 
 def test_a_look_at_a_queue_does_not_make_it(make: Callable[..., Sequencer], server: Any, namespace: str) -> None:
@@ -213,23 +141,6 @@ def test_get_says_what_is_known(make: Callable[..., Sequencer]) -> None:
     assert (found.message.body, found.message.headers, found.message.redriven) == ("x", {"k": "v"}, True)
     seq.consume(lambda message: seen.append(message.body), until_empty=True)
     assert seen == ["y", "x"]
-
-
-WRONG: dict[str, Callable[[Sequencer], Any]] = {
-    "a list as a state": lambda seq: seq.groups(["due"]),  # type: ignore[arg-type]
-    "a dict as a state": lambda seq: seq.groups({}),  # type: ignore[arg-type]
-    "no id": lambda seq: seq.get("g", None),  # type: ignore[arg-type]
-    "no group": lambda seq: seq.explain(None),  # type: ignore[arg-type]
-    "bytes as an id": lambda seq: seq.cancel("g", b"x"),  # type: ignore[arg-type]
-    "a fraction as a group": lambda seq: seq.pause(5.5),  # type: ignore[arg-type]
-}
-
-
-@pytest.mark.parametrize("call", WRONG.values(), ids=WRONG)
-def test_a_wrong_argument_is_not_taken_for_damaged_data(seq: Sequencer, call: Callable[[Sequencer], Any]) -> None:
-    seq.append(1, group="g", id="a")
-    with pytest.raises((ConfigurationError, InvalidMessage)):
-        call(seq)
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), LookupError("mine"), StopConsuming("mine"), KeyboardInterrupt()])
