@@ -20,7 +20,6 @@ NOON_MS = 1_700_000_000_000
 
 @pytest.fixture
 def naive(server: EmbeddedServer, namespace: str) -> Iterator[Callable[[str], NaiveQueue]]:
-    """Makes parties of naive queues in the test's namespace."""
     made: list[NaiveQueue] = []
 
     def make(name: str = "naive") -> NaiveQueue:

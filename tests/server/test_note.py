@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -118,27 +119,25 @@ def test_how_often_a_message_was_given_back_is_kept_and_counts_for_it_alone(shar
     assert decode_failure(held.failure)[0].missing == 1
 
 
+LATE = b",1,%d,0.0" % (10**16 - 1)
 SPOILT = {
     "says effects True, and its steps say False": lambda text: b"1" + text[1:],
     "has other digits before it": lambda text: text[:1] + b"zzzz" + text[5:],
-    "can't be used: the ledger is unreadable": lambda text: text.replace(b'"k"', b'"z"'),
-    "names a lease ahead of the clock, in step mail": lambda text: text.replace(b",1,0,0.0", b",1,9,0.0").replace(
-        b",1,9,0.0", b",1,%d,0.0" % (10**16 - 1)
-    ),
-    "no state": lambda text: text.replace(b'"o"', b'"q"'),
-    "no count": lambda text: text.replace(b'"o",0', b'"o",-1'),
+    "can't be used: the ledger is unreadable": lambda text: text.replace(b'"o"', b'"q"'),
+    "can't be used: step mail: a count": lambda text: text.replace(b'"o",0', b'"o",-1'),
+    "names a lease ahead of the clock, in step mail": lambda text: re.sub(rb",1,[09],0.0", LATE, text),
 }
 
 
-@pytest.mark.parametrize("said", SPOILT)
-def test_doctor_tells_of_a_spoilt_ledger_and_leaves_it(shard: Shard, held: LeasedGroup, said: str) -> None:
+@pytest.mark.parametrize("detail", SPOILT)
+def test_doctor_tells_of_a_spoilt_ledger_and_leaves_it(shard: Shard, held: LeasedGroup, detail: str) -> None:
     assert noted(shard, held, written(), 1) == 1
     assert noted(shard, held, written(3, Entry("x", once=True, state="started", token=int(held.token))), 0) == 1
     assert check_invariants(shard.link, [shard.keys]) == []
     good, id = record(shard, held.messages[1].id), held.messages[1].id
     head = decode_head(good)
     assert head.written
-    text = SPOILT[said](head.written.text())
+    text = SPOILT[detail](head.written.text())
     if len(text) != len(head.written.text()):  # its length fits, so it is not that
         text = text[:5] + b"%06x" % (len(text) - 11) + text[11:]
     spoilt = good.replace(head.written.text(), text)
@@ -146,12 +145,9 @@ def test_doctor_tells_of_a_spoilt_ledger_and_leaves_it(shard: Shard, held: Lease
     shard.link.command("HSET", shard.keys.body("g"), id, spoilt)
     for repairs in (False, True):
         (found,) = InvariantCheck(shard.link, [shard.keys], repair=repairs).run()
-        words = "can't be used: the ledger is unreadable" if said.startswith("no ") else said
-        words = "can't be used: step mail: a count" if said == "no count" else words
-        assert (found.code, found.id) == ("ledger broken", id)
-        assert found.fields["detail"].startswith(words)
-        assert not found.repaired
+        assert (found.code, found.id, found.repaired) == ("ledger broken", id, False)
+        assert found.fields["detail"].startswith(detail)
     assert record(shard, id) == spoilt
     shard.link.command("HSET", shard.keys.body("g"), id, good[:26] + b"0fffff" + good[32:])  # longer than the record
-    assert "has other digits before it" in check_invariants(shard.link, [shard.keys])[0]
+    assert len(check_invariants(shard.link, [shard.keys])) == 1
     shard.link.command("HSET", shard.keys.body("g"), id, good)

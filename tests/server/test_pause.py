@@ -14,19 +14,12 @@ import sequencer
 from sequencer import Message, Sequencer
 from sequencer.net.link import Link
 from sequencer.testing import wait_until
-from tests.support.handling import ack_each
+from tests.support.handling import Make, ack_each, drain
 
 from ..support.background import Background
 
 
-def drain(seq: Sequencer) -> list[Any]:
-    seen: list[Any] = []
-    seq.consume(lambda message: seen.append(message.body), until_empty=True)
-    return seen
-
-
-def test_a_paused_group_waits_and_the_others_do_not(make: Callable[..., Sequencer]) -> None:
-    """Without the pause, the same appends are all handled."""
+def test_a_paused_group_waits_and_the_others_do_not(make: Make) -> None:
     seq = make(shards=2)
     for n in range(3):
         for group in ("a", "b", "c"):
@@ -67,7 +60,7 @@ def test_what_runs_is_finished(seq: Sequencer) -> None:
 
 
 @pytest.mark.parametrize("state", ["backing off", "parked", "delayed"])
-def test_a_pause_keeps_what_the_group_waited_for(make: Callable[..., Sequencer], state: str) -> None:
+def test_a_pause_keeps_what_the_group_waited_for(make: Make, state: str) -> None:
     seq = make(max_attempts=1 if state == "parked" else 5, backoff=0.05)
     seq.append(1, group="g", delay=0.2 if state == "delayed" else None)
 
@@ -84,7 +77,7 @@ def test_a_pause_keeps_what_the_group_waited_for(make: Callable[..., Sequencer],
     assert seq.count_parked() == (state == "parked")
 
 
-def test_a_paused_queue_stands_still(make: Callable[..., Sequencer]) -> None:
+def test_a_paused_queue_stands_still(make: Make) -> None:
     seq = make(shards=3)
     seq.connect()
     seen: list[Any] = []
@@ -105,7 +98,7 @@ def test_a_paused_queue_stands_still(make: Callable[..., Sequencer]) -> None:
         wait_until(lambda: sorted(seen) == list(range(10)))
 
 
-def test_a_pause_shows_before_any_claim_met_it(make: Callable[..., Sequencer]) -> None:
+def test_a_pause_shows_before_any_claim_met_it(make: Make) -> None:
     seq = make(max_attempts=1)
     for group in ("due", "delayed", "parked", "held", "free"):
         seq.append(group, group=group, delay=50 if group == "delayed" else None)

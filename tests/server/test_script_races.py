@@ -21,9 +21,6 @@ def cancel(shard: Shard, id: str) -> str:
     return shard.run(update(shard.keys, "g", id, "", "", now_us=shard.now))
 
 
-# -- messages in progress -----------------------------------------------------------------------------------------
-
-
 def test_a_timer_claimed_at_its_very_time_is_in_hand(shard: Shard) -> None:
     shard.append(item("g", "a", due="+1000000"))
     shard.later(1)
@@ -37,7 +34,6 @@ def test_a_timer_claimed_at_its_very_time_is_in_hand(shard: Shard) -> None:
 def test_an_acknowledgement_tells_that_another_message_comes_next_by_now(
     shard: Shard, is_earlier: bool | None, is_told: bool
 ) -> None:
-    """One with an earlier score came, or the next one is another message since; not of one that came behind it."""
     shard.append(item("g", "a", "1.0"), item("g", "b", "3.0"), item("g", "c", "4.0"))
     lease = shard.claim()["g"]
     if is_earlier is None:
@@ -47,18 +43,6 @@ def test_an_acknowledgement_tells_that_another_message_comes_next_by_now(
     assert shard.ack(lease, count=1, release=False, follows=lease.members[1]) == ([], is_told)
     assert shard.ids("g")[0] == ("x" if is_earlier else "b")
     assert shard.ack(lease, count=1, release=False) == ([], False), "it was not said what comes next"
-
-
-def test_a_failure_does_not_count_for_the_message_that_took_its_place(shard: Shard) -> None:
-    shard.append(item("g", "a", body="1"))
-    lease = shard.claim()["g"]
-    shard.append(item("g", "a", body="2"), on_conflict="replace")
-    assert shard.nack(lease, 60.0, attempts=4)
-    assert [(one.body, one.attempt) for one in shard.claim()["g"].messages] == [(2, 1)]
-    assert shard.total("overtaken") == 1
-
-
-# -- leases ---------------------------------------------------------------------------------------------------
 
 
 def test_only_the_holder_renews(shard: Shard) -> None:
@@ -95,9 +79,6 @@ def test_a_renewal_makes_no_group_live(shard: Shard) -> None:
     shard.link.command("DEL", shard.keys.leases)
 
 
-# -- resume ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("skip", [False, True])
 def test_a_message_that_took_the_place_of_a_failed_one_is_not_skipped(shard: Shard, skip: bool) -> None:
     """A failure that says of no message is about the head, which is another by then."""
@@ -108,9 +89,6 @@ def test_a_message_that_took_the_place_of_a_failed_one_is_not_skipped(shard: Sha
     done = shard.run(resume(shard.keys, "g", b"{}", lease.members[0], ending="drop" if skip else "", now_us=shard.now))
     assert (done.status, done.record) == ("resumed", b"")
     assert [one.body for one in shard.claim()["g"].messages] == [2]
-
-
-# -- skip_gap ---------------------------------------------------------------------------------------------------
 
 
 def test_a_gap_is_skipped_only_where_it_was_seen(shard: Shard) -> None:
@@ -127,12 +105,6 @@ def test_a_gap_is_skipped_only_where_it_was_seen(shard: Shard) -> None:
     assert shard.claim() == {}
     assert shard.run(skip_gap(shard.keys, "g", four, "#1", "#3 2-3", now_us=shard.now)) == "skipped"
     assert [(one.id, lease.mark) for lease in shard.claim().values() for one in lease.messages] == [("4", "#3 2-3")]
-
-
-# -- dead letters, and what comes again -----------------------------------------------------------------------
-
-
-# -- repair ---------------------------------------------------------------------------------------------------
 
 
 def test_a_stamp_that_no_clock_could_reach_does_not_set_it(shard: Shard) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +12,8 @@ from sequencer.client import list_queues
 from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import GroupNotFound
 from sequencer.net.link import Link
-from sequencer.store.keys import shard_keys
+from sequencer.store.keys import ShardKeys
+from tests.support.handling import Make
 
 NAMED = ("{o", "{b", "{s", "{l", "{f", "{c", "{p")
 """How a name in braces begins, as against JSON."""
@@ -34,7 +35,7 @@ def prepare(seq: Sequencer) -> None:
         seq.append(n, group="d", score=n)
 
 
-def test_info_counts_groups_by_state_and_messages(make: Callable[..., Sequencer]) -> None:
+def test_info_counts_groups_by_state_and_messages(make: Make) -> None:
     seq = make(max_attempts=1)
     seq.append(1, group="l")
     with seq.claim(lease=30) as lease:
@@ -59,7 +60,7 @@ def test_info_counts_groups_by_state_and_messages(make: Callable[..., Sequencer]
         assert waiting.failure.type == "Retry"
 
 
-def test_a_look_at_a_queue_does_not_make_it(make: Callable[..., Sequencer], server: Any, namespace: str) -> None:
+def test_a_look_at_a_queue_does_not_make_it(make: Make, server: Any, namespace: str) -> None:
     seq = make("typo")
     assert (seq.info().groups, seq.groups(), seq.peek("g"), list(seq.parked())) == (0, [], [], [])
     with pytest.raises(GroupNotFound):
@@ -67,13 +68,6 @@ def test_a_look_at_a_queue_does_not_make_it(make: Callable[..., Sequencer], serv
     assert list_queues(server.url, namespace) == []
     make("typo", shards=3).append(1, group="g")
     assert (seq.info().shards, seq.info().backlog) == (3, 1)
-
-
-def test_queues_of_a_namespace_are_listed(make: Callable[..., Sequencer], server: Any, namespace: str) -> None:
-    assert list_queues(server.url, namespace) == []
-    for name in ("b", "a"):
-        make(name).append(1, group="g")
-    assert list_queues(server.url, namespace) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -92,9 +86,8 @@ def test_queues_of_a_namespace_are_listed(make: Callable[..., Sequencer], server
     ],
 )
 def test_the_check_of_invariants_finds_what_is_broken(
-    seq: Sequencer, link: Link, namespace: str, damage: tuple[str, ...], word: str
+    seq: Sequencer, link: Link, namespace: str, keys: ShardKeys, damage: tuple[str, ...], word: str
 ) -> None:
-    keys = shard_keys(namespace, "jobs", 0)
     seq.append(1, group="g", id="x")
     assert check_invariants(link, [keys]) == []
     places = {"order": keys.order("g"), "body": keys.body("g"), "prefix": keys.prefix}
@@ -107,7 +100,7 @@ def test_the_check_of_invariants_finds_what_is_broken(
     link.command("DEL", *everything)
 
 
-def test_get_says_what_is_known(make: Callable[..., Sequencer]) -> None:
+def test_get_says_what_is_known(make: Make) -> None:
     seq = make(max_attempts=2, backoff=30, dead_letter_on=("KeyError",))
     seq.append("x", group="g", id="x", headers={"k": "v"})
     seq.append("y", group="g", id="y")
