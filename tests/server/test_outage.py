@@ -100,11 +100,15 @@ def test_a_probe_is_one_message_of_a_group_without_a_failure(shard: Shard) -> No
     assert probe_us(shard) == shard.now + 5 * SECOND
 
 
-def test_the_handler_may_say_when_it_is_tried_again(shard: Shard) -> None:
+def test_the_handler_says_when_it_is_probed_and_an_operator_has_it_probed_at_once(shard: Shard) -> None:
     held_shard(shard)
     shard.later(1.0)
     fail(shard, probe(shard), after_s=30.0)
     assert probe_us(shard) == shard.now + 30 * SECOND
+    assert not shard.claimed().groups
+    assert end(shard, "probe").status == "probing"
+    assert shard.hints() == [""]
+    probe(shard)
 
 
 def test_an_outage_is_ended_once_and_by_one_of_its_probes(shard: Shard) -> None:
@@ -114,7 +118,9 @@ def test_an_outage_is_ended_once_and_by_one_of_its_probes(shard: Shard) -> None:
     slow = probe(shard)
     shard.later(6.0)
     assert probe(shard).token != slow.token, "its lease is over"
+    assert shard.hints() == []
     ended = end(shard, "close", slow.token)
+    assert shard.hints(), "another consumer looks at once"
     assert (ended.status, ended.lasted_s, ended.probes) == ("closed", 7.0, 0)
     assert end(shard, "close", slow.token).status == "none"
     assert shard.link.command("EXISTS", shard.keys.outage) == 0

@@ -271,9 +271,6 @@ def test_the_time_limit_begins_anew_behind_each_inline_step(seq: Sequencer) -> N
     assert failed.type == "HandlerTimeout"
 
 
-# -- steps that take long --------------------------------------------------------------------------------------------
-
-
 def test_leases_are_renewed_while_steps_run(seq: Sequencer) -> None:
     ran: Counter[str] = Counter()
     pause = threading.Event()
