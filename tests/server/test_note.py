@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -120,7 +121,7 @@ def test_how_often_a_message_was_given_back_is_kept_and_counts_for_it_alone(shar
 
 
 LATE = b",1,%d,0.0" % (10**16 - 1)
-SPOILT = {
+SPOILT: dict[str, Callable[[bytes], bytes]] = {
     "says effects True, and its steps say False": lambda text: b"1" + text[1:],
     "has other digits before it": lambda text: text[:1] + b"zzzz" + text[5:],
     "can't be used: the ledger is unreadable": lambda text: text.replace(b'"o"', b'"q"'),
