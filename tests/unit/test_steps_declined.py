@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sequencer.errors import ConfigurationError, Park, Retry, SetAside
+from sequencer.errors import ConfigurationError, Park, SetAside
 from sequencer.testing import MemoryQueue
 
 START_IS_NOTED = 2
@@ -17,15 +17,11 @@ class CardDeclined(Exception):
     pass
 
 
-class Unclear(Exception):
-    pass
-
-
 def bank(*answers: Any, check: Any = None, **settings: Any) -> Any:
     """A queue with one message, whose step `charge` raises these in turn, and then returns "paid"."""
     seq, left = MemoryQueue("gifts", **{"max_attempts": 2, "backoff": 1.0} | settings), list(answers)
 
-    @seq.step(once=True, declined=(CardDeclined,), never_retry=(Unclear,))
+    @seq.step(once=True, declined=(CardDeclined,))
     def charge(message: Any) -> str:
         if left:
             raise left.pop(0)
@@ -47,7 +43,6 @@ def failure_of(done: Any) -> str:
     [
         (Park("look"), {}, False),
         (SetAside("no card"), {}, True),
-        (CardDeclined("no money"), {}, False),
         (CardDeclined("no money"), {"on_failure": "dead_letter"}, True),
     ],
 )
@@ -67,26 +62,11 @@ def test_a_step_that_says_that_nothing_happened_is_no_question_and_runs_again_wh
     assert len(seq.drain().handled) == 1
 
 
-def test_an_error_that_only_gives_the_step_up_is_a_question() -> None:
-    assert failure_of(bank(Unclear()).drain()) == "StepUnknown"
-    assert failure_of(bank(CardDeclined(), park_on=[CardDeclined]).drain()).endswith("CardDeclined")
-
-
 def test_declined_is_for_once_steps_and_stands_in_one_list() -> None:
     seq: Any = MemoryQueue("gifts")
     for options in ({}, {"once": True, "never_retry": (CardDeclined,)}):
         with pytest.raises(ConfigurationError):
             seq.step(name="charge", declined=(CardDeclined,), **options)(lambda message: None)
-
-
-@pytest.mark.parametrize("errors", [(Unclear(),), (Retry("busy"), ValueError())])
-@pytest.mark.parametrize("found", ["paid", None])
-def test_a_check_is_asked_after_the_last_attempt(errors: Any, found: Any) -> None:
-    done = bank(*errors, check=lambda message: found).drain()
-    assert [run.is_check for run in done.steps] == [False] * len(errors) + [True]
-    assert bool(done.handled) is (found is not None)
-    if found is None:
-        assert failure_of(done) == "StepFailed", "nothing happened, and no attempt is left"
 
 
 @pytest.mark.parametrize("found", ["paid", None])

@@ -7,16 +7,10 @@ from typing import Any
 
 import pytest
 
-from sequencer.errors import (
-    Outage,
-    Retry,
-    StepUnknown,
-    StopConsuming,
-)
+from sequencer.errors import Outage, Retry, StopConsuming
 from sequencer.store.ledger import decode_ledger
 from sequencer.store.record import decode_head
 from sequencer.testing import MemoryQueue
-from sequencer.testing.memory_queue import Drained
 
 
 class Bank:
@@ -53,10 +47,6 @@ def gifts(bank: Bank, **settings: Any) -> Any:
     return seq
 
 
-def names(done: Drained) -> list[str]:
-    return [run.step for run in done.steps]
-
-
 def ledger_of(seq: Any, group: tuple[str, ...] = ("ann",)) -> Any:
     with seq._net.link() as link:
         record = link.command("HGET", f"{{sequencer:gifts:0}}:body:{':'.join(group)}", "g7")
@@ -64,22 +54,14 @@ def ledger_of(seq: Any, group: tuple[str, ...] = ("ann",)) -> Any:
     return None if written is None else decode_ledger(written.ledger)
 
 
-def test_each_step_runs_once_in_its_order_and_the_message_is_gone() -> None:
-    bank = Bank()
-    done = gifts(bank).drain()
-    assert names(done) == ["charge", "points", "notify"]
-    assert [message.id for message in done.handled] == ["g7"]
-    assert done.steps[0].key.startswith("gifts/ann/g7/")
-    assert done.steps[0].key.endswith("/charge")
-
-
 def test_what_failed_is_tried_again_and_what_is_done_is_not() -> None:
     bank = Bank(points=[ValueError("no"), ValueError("no")])
-    seq = gifts(bank)
-    done = seq.drain()
-    assert bank.ran == {"charge": 1, "points": 3, "notify": 1}
-    assert len(done.handled) == 1
+    done = gifts(bank).drain()
+    assert [run.step for run in done.steps] == ["charge", "points", "notify", "points", "points"]
+    assert [message.id for message in done.handled] == ["g7"]
     assert [str(error) for _, error in done.failed] == ["no", "no"]
+    assert done.steps[0].key.startswith("gifts/ann/g7/")
+    assert done.steps[0].key.endswith("/charge")
 
 
 # -- once ----------------------------------------------------------------------------------------------------------
@@ -93,33 +75,8 @@ def test_a_step_of_which_nobody_knows_the_end_is_a_question() -> None:
     assert bank.ran == {"charge": 1, "notify": 1}, "the others of the pass go on, but for what comes after it"
     (group,) = done.parked
     assert group.failure.type == "StepUnknown"
-    assert "step charge began at 2027-01-15 08:00:00 UTC" in group.failure.message
-    commands = "gifts ann --id g7 --done charge --attempt 1; if it did not: sequencer resume gifts ann --id g7 --again "
-    assert commands in group.failure.message
     entries = {entry.name: entry.state for entry in ledger_of(seq).entries}
     assert entries == {"charge": "started", "points": "open", "notify": "done"}
-
-
-def test_a_once_step_that_raised_is_a_question_too_with_its_error_as_the_cause() -> None:
-    seq = gifts(Bank(charge=[ValueError("declined")]))
-    ((_, error),) = seq.drain().failed
-    assert isinstance(error, StepUnknown)
-    assert "step charge failed at 2027-01-15 08:00:00 UTC (ValueError: declined)" in str(error)
-    assert isinstance(error.__cause__, ValueError)
-
-
-def test_a_question_becomes_a_dead_letter_where_the_queue_says_so() -> None:
-    seq = gifts(Bank(charge=[ValueError("declined")]), on_unresolved="dead_letter")
-    (letter,) = seq.drain().dead
-    assert "sequencer dead redrive gifts ann --id g7 --done charge" in letter.error.message
-
-
-def test_a_retry_by_hand_says_that_nothing_happened() -> None:
-    bank = Bank(charge=[Retry("busy", after=5)])
-    seq = gifts(bank)
-    done = seq.drain()
-    assert bank.ran == {"charge": 2, "points": 1, "notify": 1}
-    assert len(done.handled) == 1
 
 
 @pytest.mark.parametrize(("found", "ran"), [({"key": "p9"}, 1), (None, 2)])
@@ -144,24 +101,6 @@ def test_a_check_answers_without_a_person(found: Any, ran: int) -> None:
     assert len(set(keys)) == 1
     assert [(run.step, run.is_check) for run in done.steps] == [("charge", True), ("charge", False)][:ran]
     assert len(done.handled) == 1
-
-
-@pytest.mark.parametrize("failing", ["charge", "points", ""])
-def test_a_step_after_several_waits_for_all_of_them(failing: str) -> None:
-    seq: Any = MemoryQueue("gifts", max_attempts=1)
-    results = list[Any]()
-
-    def run(message: Any, step: Any) -> Any:
-        if step.name == failing:
-            raise ValueError("no")
-        return step.name
-
-    charge = seq.step(name="charge")(run)
-    seq.step(name="points", order=2)(run)
-    seq.step(name="mail", order=3, after=[charge, "points"])(lambda message, step: results.append(step.results))
-    seq.append({}, "ann")
-    assert len(seq.drain().handled) == (not failing)
-    assert results == ([] if failing else [{"charge": "charge", "points": "points"}])
 
 
 # -- what becomes of the message --------------------------------------------------------------------------------------
@@ -195,12 +134,11 @@ def test_an_optional_step_holds_nothing_back_and_its_failure_is_told() -> None:
     seq.observe(told.append)
     assert len(seq.drain().handled) == 1
     assert [event.name for event in told] == ["step failed", "finished with failures"]
-    failed = {name: told[0].fields[name] for name in ("id", "step", "attempt", "attempts", "error", "is_check")}
-    assert failed == {"id": "g7", "step": "notify", "attempt": 1, "attempts": 1, "error": "no", "is_check": False}
+    assert [told[0].fields[name] for name in ("id", "step", "attempt", "is_check")] == ["g7", "notify", 1, False]
     assert told[1].fields["steps"] == {"notify": "ValueError: no"}
 
 
-@pytest.mark.parametrize(("option", "ran"), [({"retry_on": [OSError]}, 1), ({"never_retry": [ValueError]}, 1), ({}, 3)])
+@pytest.mark.parametrize(("option", "ran"), [({"retry_on": [OSError]}, 1), ({"never_retry": [ValueError]}, 1)])
 def test_errors_that_are_not_tried_again_give_the_step_up(option: Any, ran: int) -> None:
     bank, seq = Bank(points=[ValueError("no")] * 3), MemoryQueue("gifts", max_attempts=3)
     seq.step(name="points", **option)(lambda message: bank("points"))
@@ -209,18 +147,8 @@ def test_errors_that_are_not_tried_again_give_the_step_up(option: Any, ran: int)
     assert bank.ran["points"] == ran
 
 
-def test_an_outage_costs_no_try() -> None:
-    bank, seq = Bank(points=[Outage("away"), *[ConnectionError("away")] * 3]), MemoryQueue("gifts", max_attempts=1)
-    seq.step(name="points")(lambda message: bank("points"))
-    seq.append({}, "ann", id="g7")
-    assert len(seq.drain().handled) == 1
-    assert bank.ran["points"] == 5
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("error", "once"), [(ConnectionError("away"), False), (Outage("away"), False), (Outage("away"), True)]
-)
+@pytest.mark.parametrize(("error", "once"), [(ConnectionError("away"), False), (Outage("away"), True)])
 def test_a_long_outage_parks_nothing(error: Exception, once: bool) -> None:
     """However often two groups are tried: while the shard handles nothing, it is no trouble of their own."""
     bank, seq = Bank(points=[error] * 60), MemoryQueue("gifts", max_attempts=2)
@@ -258,20 +186,6 @@ def test_what_one_group_alone_needs_is_no_outage_for_ever(is_check: bool) -> Non
     assert ran["bob"] == 40
 
 
-def test_what_an_optional_step_needs_is_no_outage() -> None:
-    """It is tried once, and neither its group nor the queue waits until its mail server is back."""
-    bank, seq = Bank(mail=[ConnectionError("away")] * 9), MemoryQueue("gifts")
-    seq.step(name="mail", optional=True)(lambda message: bank("mail"))
-    seq.append({}, "ann", id="g7")
-    done = seq.drain()
-    assert (len(done.handled), done.failed, bank.ran["mail"]) == (1, [], 1)
-
-
-def test_an_outage_in_a_once_step_is_a_question() -> None:
-    seq = gifts(Bank(charge=[ConnectionError("away")]))
-    assert isinstance(seq.drain().failed[0][1], StepUnknown)
-
-
 def test_progress_gives_the_message_its_leases_anew() -> None:
     """Each step takes longer than its lease, and its process ends: seven steps end with three attempts."""
     seq, ran = MemoryQueue("gifts", max_attempts=2), Counter[str]()
@@ -290,21 +204,3 @@ def test_progress_gives_the_message_its_leases_anew() -> None:
         seq.advance(20)
     assert len(seq.drain().handled) == 1
     assert ran == {"s0": 1, "s1": 2, "s2": 2, "s3": 2, "s4": 2}
-
-
-def test_a_step_that_ends_its_process_is_found() -> None:
-    seq: Any = MemoryQueue("gifts", max_attempts=2)
-    ran = Counter[str]()
-
-    def points(message: Any) -> None:
-        ran["points"] += 1
-        raise KeyboardInterrupt
-
-    seq.step(points)
-    seq.append({}, "ann", id="g7")
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            seq.drain()
-        seq.advance(20)
-    assert seq.drain().parked[0].failure.type == "LeaseExpired"
-    assert ran["points"] == 2

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from ..support.examples import examples
 from ..support.steps_model.actions import UNCONFIRMED, Ack, Call, Check, Facts, Nack, Raised, Release, Returned
 from ..support.steps_model.cases import CASES, Case, Played, plain, played
-from ..support.steps_model.declared import App, Step, registration_errors
+from ..support.steps_model.declared import App, Step
 from ..support.steps_model.ledger import Entry, Ledger
 
 CHARGE, POINTS, MAIL = Step("charge", 10, once=True), Step("points", 20), Step("mail", 100, optional=True)
@@ -93,10 +93,8 @@ PASSES = [
     (case(ASKS, POINTS, calls={"charge": FAILS, "points": Raised("park")}),
      "note, call charge, note, call points, nack park ?charge"),
     (case(ASKS, ledger=FAILED, checks={"charge": Raised("outage")}), "check charge, nack after 1"),
-    (
-        case(ASKS, ledger=FAILED, checks={"charge": Raised("outage")}, facts={"outages": 9}),
-        "check charge, nack after 2",
-    ),
+    (case(ASKS, ledger=FAILED, checks={"charge": Raised("outage")}, facts={"outages": 9}),
+     "check charge, nack after 2"),
     # after
     (case(Step("points", 1, after="charge"), CHARGE), "note, call charge, note, call points, finished"),
     (case(CHARGE, AFTER, calls={"charge": FAILS}), "note, call charge, nack park ?charge"),
@@ -205,22 +203,6 @@ def test_an_optional_step_waits_for_what_a_person_may_answer() -> None:
 def test_what_lost_its_result_parks_until_a_person_gives_it() -> None:
     lost = Ledger(1, (Entry("points", state="done", attempts=1, error="result"),))
     assert words(played(case(POINTS, Z, ledger=lost))) == "nack park"
-
-
-@pytest.mark.parametrize(
-    ("steps", "sentence"),
-    [
-        ((POINTS, POINTS), "there are two steps points"),
-        ((Step("a", after="b"),), "step a is after b, which is no step"),
-        ((Step("a", after="b"), Step("b", after="a")), "step a comes after itself"),
-        ((Step("a", after="a"),), "step a comes after itself"),
-        ((Step("b"), Step("c", after="a"), Step("a", after="b c")), "step c comes after itself"),
-        ((Step("a", after="mail"), MAIL), "step a is required and comes after mail, which is optional"),
-        (tuple(Step(f"s{number}") for number in range(65)), "there are 65 steps, and at most 64 are allowed"),
-    ],
-)
-def test_what_is_refused_at_registration(steps: tuple[Step, ...], sentence: str) -> None:
-    assert registration_errors(steps)[0] == sentence
 
 
 # -- for every case --------------------------------------------------------------------------------------------------

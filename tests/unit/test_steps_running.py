@@ -30,15 +30,9 @@ def test_it_says_since_when_a_message_runs_who_has_it_and_its_steps_so_far() -> 
     seq.append({}, "ann", id="g7")
     seq.drain()
     first, second, again = seen["charge 1"], seen["points 1"], seen["points 2"]
-    assert (first.state, first.status, first.consumer, first.attempts, first.steps) == (
-        "leased",
-        "running",
-        "memory",
-        0,
-        None,
-    )
+    assert (first.state, first.status, first.consumer) == ("leased", "running", "memory")
+    assert (first.attempts, first.steps) == (0, None)
     assert first.began_at == pytest.approx(began[0], abs=0.01), "when its group was claimed"
-    assert second.began_at == pytest.approx(began[0], abs=0.01)
     assert second.steps is not None
     assert second.steps.said == "charge done, points open, mail open"
     assert (again.attempts, again.steps and again.steps.said) == (1, "charge done, points failed, mail done")

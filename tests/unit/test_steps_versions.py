@@ -22,14 +22,6 @@ def events(**settings: Any) -> tuple[MemoryQueue, list[str]]:
     return seq, ran
 
 
-def test_a_message_has_the_steps_of_its_kind() -> None:
-    seq, ran = events()
-    seq.append({"order": 7, "id": "e1", "meta": {"code": "paid"}})
-    seq.append({"order": 7, "id": "e2", "meta": {"code": "sent"}})
-    assert len(seq.drain()) == 2
-    assert ran == ["invoice", "points", "mail"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("on_unknown", "parked", "dead"), [("park", 1, 0), ("dead_letter", 0, 1), ("drop", 0, 0)])
 @pytest.mark.parametrize("meta", [{"code": "refund"}, {"code": True}, {}, None])
@@ -44,15 +36,6 @@ def test_an_unknown_kind_waits_for_another_version_and_then_ends(
     assert (len(done.parked), len(done.dead)) == (parked, dead)
     assert [type(error) for _, error in done.failed] == [StepMissing]
     assert not done.handled
-
-
-def test_that_it_waits_is_told_once_after_30_s(caplog: pytest.LogCaptureFixture) -> None:
-    seq, _ = events(missing_wait=300)
-    seq.append({"order": 7, "id": "e1", "meta": {"code": "refund"}})
-    seq.drain()
-    said = [record.getMessage() for record in caplog.records]
-    assert [line.partition(": group=")[0] for line in said] == ["events: step missing", "events: group parked"]
-    assert "no step is declared for kind 'refund'; this version has paid, sent" in said[0]
 
 
 def second_version(seq: MemoryQueue, *names: str, **options: Any) -> Any:
@@ -182,13 +165,6 @@ def test_a_handler_that_runs_what_was_declared_finishes() -> None:
     ran = inline_version(seq, "points", "mail")
     assert len(seq.drain().handled) == 1
     assert ran == ["points", "mail"]
-
-
-def test_what_is_retired_is_not_missed_by_a_handler() -> None:
-    seq = half_done()
-    ran = inline_version(seq, "points", retired=("mail",))
-    assert len(seq.drain().handled) == 1
-    assert ran == ["points"]
 
 
 def test_what_a_handler_ran_and_runs_no_more_is_not_missed(caplog: pytest.LogCaptureFixture) -> None:
