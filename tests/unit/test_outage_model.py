@@ -63,14 +63,10 @@ def test_an_outage_of_90_s_parks_nothing_and_costs_no_attempt(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_consumers_that_die_change_nothing_of_that(seed: int) -> None:
+def test_consumers_that_die_change_nothing_of_that_and_few_groups_go_on_as_soon(seed: int) -> None:
     seen = all_fail(OutageShard(), seed, deaths=0.02)
     assert (seen.parked, seen.attempts) == (0, 0)
     assert seen.back_s < 6.0
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_few_groups_go_on_as_soon(seed: int) -> None:
     assert all_fail(OutageShard(), seed, groups=3).back_s < 6.0
 
 

@@ -45,20 +45,19 @@ def outgoing(held: Held, **when: Any) -> Sending:
     return sending
 
 
-@pytest.mark.parametrize("how", ["told again", "came back", "sent twice by the network"])
-def test_of_what_was_sent_twice_a_refusal_is_no_lost_lease(how: str) -> None:
+@pytest.mark.parametrize("is_put_back", [False, True])
+def test_of_what_was_sent_twice_a_refusal_is_no_lost_lease(is_put_back: bool) -> None:
     """Its first attempt was carried out, and ended the lease."""
     shard, held = holding()
     finish(held, 2)
     held.settle()
-    sending, is_repeat = outgoing(held), how == "sent twice by the network"
+    sending = outgoing(held)
     run(shard, sending)
-    if how == "came back":
+    if is_put_back:
         sending.source.posted()
         sending.source.put_back(sending)
-    if not is_repeat:
-        sending = outgoing(held)
-    held.answered(sending, run(shard, sending), 0.0, is_repeat=is_repeat)
+    sending = outgoing(held)
+    held.answered(sending, run(shard, sending), 0.0)
     assert not shard.orders
     assert held.lost == 0
     assert held.outgoing() is None
@@ -121,19 +120,6 @@ def test_the_lease_of_a_stuck_handler_is_renewed_once_more_and_its_end_is_an_att
     assert {group: lease[16] for group, lease in shard.leases.items()} == {"a": "1"}
     held.running_since = 70.0
     assert held.outgoing(now=101.0), "the next handler is none that hangs"
-
-
-def test_a_group_that_was_given_back_is_not_renewed() -> None:
-    shard, held = holding()
-    shard.run(append(KEYS, [Item("b", "i", "1.0", b"[1]")]))
-    other = shard.run(claim(KEYS, "q", "me", 60.0, ClaimLimits())).groups
-    held.take(0, [*[group.leased for group in held.groups], *other], 0.0, 0.0)
-    finish(held)
-    held.settle()
-    sending = outgoing(held, now=20.0)
-    held.answered(sending, run(shard, sending), 20.0)
-    assert list(shard.orders) == ["a"]
-    assert held.lost == 0
 
 
 def test_an_acknowledgement_of_several_numbers_passes_each() -> None:

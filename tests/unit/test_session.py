@@ -24,16 +24,8 @@ KEYS = [shard_keys("n", "q", shard) for shard in range(2)]
 REGISTRY, INDEX = registry_key("n", "q"), index_key("n")
 
 
-def words(net: ListedNet) -> list[str]:
-    return [str(one[0]) for one in net.asked]
-
-
-class Refused(ServerNotUsable):
-    pass
-
-
-def denied(right: str) -> Refused:
-    return Refused(f"User x has no permissions to run the '{right}' command")
+def denied(right: str) -> ServerNotUsable:
+    return ServerNotUsable(f"User x has no permissions to run the '{right}' command")
 
 
 # -- first use --------------------------------------------------------------------------------------------------
@@ -115,21 +107,22 @@ def test_what_is_missing_is_told_by_role_and_the_connection_is_fit_for_others() 
 
 
 def test_a_key_that_may_not_be_touched_is_told_as_its_pattern() -> None:
-    net = ListedNet(OPENED, {"EVAL": Refused("No permissions to access a key")})
+    net = ListedNet(OPENED, {"EVAL": ServerNotUsable("No permissions to access a key")})
     assert run(missing_rights(net, ("append",), "n", "q", KEYS)) == {"append": ["~n:queues", "~{n:q:*"]}
 
 
-@pytest.mark.parametrize("opened", [[denied("multi"), denied("exec"), denied("multi")]])
-def test_without_multi_nothing_more_is_asked_since_it_would_be_done(opened: list[Any]) -> None:
-    net = ListedNet(opened)
-    assert run(missing_rights(net, ("append",), "n", "q", KEYS)) == {"append": ["+exec", "+multi"]}
-    assert words(net)[-2:] == ["give up", "shared"]
-
-
-def test_without_discard_the_connection_is_given_up() -> None:
-    net = ListedNet(OPENED, {"DISCARD": denied("discard")})
-    assert run(missing_rights(net, ("append",), "n", "q", KEYS)) == {"append": ["+discard"]}
-    assert words(net)[-2:] == ["give up", "shared"]
+@pytest.mark.parametrize(
+    ("answers", "lacks"),
+    [
+        ([[denied("multi"), denied("exec"), denied("multi")]], ["+exec", "+multi"]),
+        ([OPENED, {"DISCARD": denied("discard")}], ["+discard"]),
+    ],
+)
+def test_without_multi_or_discard_the_connection_is_given_up(answers: list[Any], lacks: list[str]) -> None:
+    """Nothing more is asked, since it would be done."""
+    net = ListedNet(*answers)
+    assert run(missing_rights(net, ("append",), "n", "q", KEYS)) == {"append": lacks}
+    assert [str(one[0]) for one in net.asked][-2:] == ["give up", "shared"]
 
 
 def test_a_right_that_is_missing_is_asked_for_again_and_named() -> None:
@@ -145,13 +138,9 @@ def test_a_right_that_is_missing_is_asked_for_again_and_named() -> None:
 # -- a new connection -------------------------------------------------------------------------------------------
 
 
-def test_a_client_that_never_used_the_queue_asks_for_the_server_only() -> None:
-    _, net, seq = made()
-    assert looked(net, seq) == ["INFO"]
-
-
 def test_a_server_that_knows_the_queue_is_only_asked() -> None:
     _, net, seq = made(shards=2)
+    assert looked(net, seq) == ["INFO"], "the queue was never used"
     run(seq.shards(register=True))
     assert looked(net, seq) == ["INFO", "HGETALL", "HGET", "HMGET", "HMGET"]
 
@@ -173,7 +162,5 @@ def test_a_server_is_checked_with_each_look_and_one_without_info_is_not() -> Non
 
 
 def test_the_queues_of_a_namespace_come_by_name() -> None:
-    found = [b"b", b"p3", b"a", b"p2", b"c", b"foreign", b"d", b"\xff"]
+    found = [b"b", b"p3", b"a", b"p2", b"c", b"foreign", b"d", b"\xff", b"\xff", b"p1", b"we ird", b"p1"]
     assert run(queue_names(ListedNet([found]), "n")) == ["a", "b"]
-    odd = [b"\xff", b"p1", b"we ird", b"p1", b"a", b"p2"]
-    assert run(queue_names(ListedNet([odd]), "n")) == ["a"], "what is no name"

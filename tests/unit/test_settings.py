@@ -248,38 +248,23 @@ def test_an_app_keeps_what_the_service_does_not_name(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("kind", "settings"),
     [
-        {"app": "a:b", "exec": "true"},
-        {"pass_redis": True},
-        {"until_empty": True, "until_idle": True},
+        (ServiceOptions, {"app": "a:b", "exec": "true"}),
+        (ServiceOptions, {"pass_redis": True}),
+        (ServiceOptions, {"until_empty": True, "until_idle": True}),
+        (ClaimLimits, {"messages": 0}),
+        (ClaimLimits, {"groups": True}),
+        (QueueOptions, {"queue": "a b"}),
+        (QueueOptions, {"queue": "q", "policy": {"dedup_cap": 0}}),
     ],
 )
-def test_options_that_exclude_each_other_are_refused(settings: dict[str, Any]) -> None:
+def test_options_that_do_not_fit_are_refused(kind: Any, settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
-        ServiceOptions(**settings)
+        kind(**settings)
 
 
-@pytest.mark.parametrize("limits", [(0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1001, 1), (True, 1, 1)])
-def test_bad_claim_limits_are_refused(limits: tuple[int, int, int]) -> None:
-    with pytest.raises(ConfigurationError):
-        ClaimLimits(*limits)
-
-
-@pytest.mark.parametrize("settings", [{"queue": "a b"}, {"namespace": ""}, {"policy": {"dedup_cap": 0}}])
-def test_an_option_of_the_queue_itself_is_checked(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError):
-        QueueOptions(**{"queue": "q", **settings})
-
-
-@pytest.mark.parametrize("module", ["sequencer.errors.", ""])
-def test_the_error_of_a_command_can_be_named(module: str) -> None:
-    options = Sequencer("q", dead_letter_on=[f"{module}CommandFailed"]).options
-    assert decide(options, 1, CommandFailed("no"), 0.5) == Decision(None, "dead")
-    assert decide(options, 1, ValueError("no"), 0.5).delay_s is not None
-
-
-@pytest.mark.parametrize("error", [LeaseExpired, Undecodable])
+@pytest.mark.parametrize("error", [LeaseExpired, Undecodable, CommandFailed])
 def test_what_no_handler_raised_can_be_named(error: type[Exception]) -> None:
     for name in (f"sequencer.errors.{error.__name__}", error.__name__, error):
         options = Sequencer("q", park_on=[name], on_failure="drop").options

