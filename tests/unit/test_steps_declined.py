@@ -69,19 +69,6 @@ def test_declined_is_for_once_steps_and_stands_in_one_list() -> None:
             seq.step(name="charge", declined=(CardDeclined,), **options)(lambda message: None)
 
 
-@pytest.mark.parametrize("found", ["paid", None])
-def test_a_check_is_asked_after_the_last_death(found: Any) -> None:
-    seq = bank(check=lambda message: found, max_attempts=1)
-    with pytest.raises(AssertionError):
-        seq.drain(max_effects=START_IS_NOTED)
-    assert seq.steps("ann").steps[0].state == "started"
-    done = seq.drain()
-    assert [run.is_check for run in done.steps] == [True]
-    assert bool(done.handled) is (found is not None)
-    if found is None:
-        assert failure_of(done) == "LeaseExpired"
-
-
 def test_a_check_that_ends_its_process_too_is_asked_about() -> None:
     seq = bank(check=lambda message: "paid", max_attempts=1)
     for _ in range(2):

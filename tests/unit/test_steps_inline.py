@@ -141,21 +141,6 @@ def test_what_is_refused_in_a_run() -> None:
     assert len(shop(ship).drain().handled) == 1
 
 
-def test_the_code_may_take_another_branch_when_it_is_tried_again() -> None:
-    """What it no longer calls stays in the ledger, and is no failure."""
-    ran, attempts = Ran(), list[int]()
-
-    def ship(message: Any, steps: Any) -> None:
-        attempts.append(1)
-        if len(attempts) == 1:
-            steps.run("old", ran.does("old"))
-            raise ValueError("no")
-        steps.run("new", ran.does("new"))
-
-    assert len(shop(ship).drain().handled) == 1
-    assert ran == ["old", "new"]
-
-
 def test_a_handler_is_what_takes_one_message_or_a_message_and_its_steps() -> None:
     seq = MemoryQueue("shop")
     with pytest.raises(ConfigurationError, match="nor with two, the message and its steps"):

@@ -20,6 +20,7 @@ Z, AFTER = Step("z", 30), replace(POINTS, after="charge")
 GIFT = replace(CHARGE, optional=True)
 ASKS = replace(CHARGE, has_check=True)
 FAILS = Raised("error")
+LOST = Ledger(1, (Entry("points", state="done", attempts=1, error="result"),))
 STARTED = Ledger(1, (Entry("charge", once=True, state="started", token=1),))
 FAILED = Ledger(1, (Entry("charge", once=True, state="failed", attempts=1, token=1),))
 
@@ -59,6 +60,9 @@ PASSES = [
     (case(replace(CHARGE, attempts=1), calls={"charge": Raised("retry", 7)}), "note, call charge, nack park"),
     (case(CHARGE, calls={"charge": Raised("outage")}), "note, call charge, nack park ?charge"),
     (case(CHARGE, calls={"charge": Raised("outage by hand", 2)}), "note, call charge, nack after 2"),
+    # once in this version or in the one before it
+    (case(replace(CHARGE, once=False), ledger=FAILED), "nack park ?charge"),
+    (case(CHARGE, ledger=Ledger(1, (Entry("charge", state="failed", attempts=1),))), "nack park ?charge"),
     # nothing happened
     (case(CHARGE, POINTS, calls={"charge": Raised("park")}), "note, call charge, nack park"),
     (case(CHARGE, POINTS, calls={"charge": Raised("set aside")}), "note, call charge, nack dead"),
@@ -120,6 +124,7 @@ PASSES = [
     (case(CHARGE, POINTS, ledger=STARTED, calls={"points": Raised("set aside")}), "call points, nack park ?charge"),
     (case(POINTS, Z, calls={"points": Raised("park")}), "call points, nack park"),
     (case(POINTS, Z, calls={"points": Raised("result")}), "call points, nack park"),
+    (case(POINTS, Z, ledger=LOST), "nack park"),
     (case(MAIL, calls={"mail": Raised("result")}), "call mail, finished with failures"),
     (case(MAIL, Step("z", 200), calls={"mail": Raised("result")}),
      "call mail, note, call z, finished with failures"),
@@ -179,12 +184,6 @@ def test_a_kind_that_this_version_lacks() -> None:
     assert words(played(replace(waited, ledger=again))) == "nack park", "what took effect once is not dropped"
 
 
-@pytest.mark.parametrize("is_once_now", [True, False])
-def test_a_step_is_once_if_either_version_says_so(is_once_now: bool) -> None:
-    entry = Entry("charge", once=not is_once_now, state="failed", attempts=1)
-    assert words(played(case(replace(CHARGE, once=is_once_now), ledger=Ledger(1, (entry,))))) == "nack park ?charge"
-
-
 def test_results_and_keys_go_from_step_to_step() -> None:
     again = Ledger(7, (Entry("charge", once=True, turn=2),))
     calls = {"charge": Returned({"payment": "p9"})}
@@ -198,11 +197,6 @@ def test_an_optional_step_waits_for_what_a_person_may_answer() -> None:
     end = played(case(CHARGE, replace(MAIL, after="charge"), ledger=STARTED)).end
     assert isinstance(end, Nack)
     assert [entry.state for entry in end.ledger.entries] == ["started", "open"]
-
-
-def test_what_lost_its_result_parks_until_a_person_gives_it() -> None:
-    lost = Ledger(1, (Entry("points", state="done", attempts=1, error="result"),))
-    assert words(played(case(POINTS, Z, ledger=lost))) == "nack park"
 
 
 # -- for every case --------------------------------------------------------------------------------------------------

@@ -54,21 +54,3 @@ def test_a_step_that_runs_once_says_when_it_began() -> None:
         (step,) = info.steps.steps
         assert (step.state, step.at, info.steps.questions) == ("started", pytest.approx(began, abs=0.01), ())
         assert said == "charge started"
-
-
-def test_one_that_waits_or_is_dead_says_how_often_its_steps_were_tried() -> None:
-    seq = MemoryQueue("gifts", max_attempts=3, on_failure="dead_letter")
-    seq.step(name="points")(lambda message: 1 / 0)
-    seq.append({}, "ann", id="g7")
-    tried: list[Any] = []
-
-    @seq.observe
-    def observe(event: Any) -> None:
-        if event.name == "message failed":
-            tried.append((seq.get("ann", "g7").attempts, seq.groups()[0].attempts))  # type: ignore[union-attr]
-
-    seq.drain()
-    info = seq.get("ann", "g7")
-    assert info is not None
-    assert (info.state, info.attempts, info.steps and info.steps.said) == ("dead", 3, "points failed")
-    assert tried == [(0, 0), (1, 1)]

@@ -163,43 +163,6 @@ def test_a_dead_letter_keeps_its_question_and_comes_back_with_the_answer() -> No
     assert ran[-1] == ("g7", {"payment": "p9"})
 
 
-def test_steps_that_are_done_stay_done_over_death_and_return() -> None:
-    seq, ran = gifts(on_failure="dead_letter")
-
-    @seq.step(order=40)
-    def ship(message: Any) -> None:
-        ran.append((message.id, "ship"))
-        if seq.now < 1_800_003_600:
-            raise ValueError("no truck")
-
-    seq.append({"couple": "ann", "gift": "g7"})
-    assert len(seq.drain().dead) == 1
-    seq.advance(3600)
-    assert seq.redrive(everything=True).redriven == 1
-    assert [message.id for message in seq.drain().handled] == ["g7"]
-    assert [said for _, said in ran].count("ship") == 3
-    assert sum(str(said).endswith("/charge") for _, said in ran) == 1
-
-
-@pytest.mark.parametrize("once", [False, True])
-def test_an_optional_step_whose_result_can_not_be_kept_holds_nothing_back(once: bool) -> None:
-    """It took effect, so it is done and does not run again; what comes after it gets no result."""
-    told, ran, seq = list[Any](), list[Any](), MemoryQueue("gifts")
-    seq.observe(told.append)
-
-    @seq.step(optional=True, once=once)
-    def mail(message: Any) -> object:
-        ran.append("mail")
-        return object()
-
-    seq.step(name="log", optional=True, after="mail")(lambda message, step: ran.append(step.result))
-    seq.step(name="points", order=2)(lambda message: ran.append("points"))
-    seq.append({}, "ann", id="g7")
-    done = seq.drain()
-    assert (len(done.handled), done.failed, ran) == (1, [], ["mail", None, "points"])
-    assert [event.name for event in told] == ["finished with failures"]
-
-
 @pytest.mark.parametrize("late", [{"again": ["charge"]}, {"done": {"charge": None}}])
 def test_an_answer_for_an_attempt_before_the_last_one_is_refused(late: Any) -> None:
     """Two operators see one question; the step runs between their answers, and is a question again."""

