@@ -66,9 +66,6 @@ def test_consumers_that_die_change_nothing_of_that_and_few_groups_go_on_as_soon(
     assert all_fail(OutageShard(), seed, groups=3).back_s < 6.0
 
 
-# -- one bad group among healthy ones ----------------------------------------------------------------------------
-
-
 def one_bad(shard: OutageShard, seed: int) -> tuple[float, int]:
     """On a quiet queue: the longest time that a message of another group waited, and how many groups were parked."""
     walk = Walk(shard, lambda group, _: group == "bad", seed)
@@ -87,9 +84,6 @@ def test_a_bad_group_is_parked_by_policy_and_holds_nobody(seed: int) -> None:
 
 def test_without_the_three_groups_one_bad_group_holds_the_others() -> None:
     assert max(one_bad(OneGroupIsEnough(), seed)[0] for seed in SEEDS) > 1.0
-
-
-# -- a bad group among those that failed in the outage -------------------------------------------------------------
 
 
 def bad_first(shard: OutageShard, seed: int) -> Seen:
@@ -119,9 +113,6 @@ def test_where_a_probe_keeps_its_place_the_shard_stands_for_one_bad_group() -> N
     assert max(bad_first(ProbeKeepsItsPlace(), seed).back_s for seed in SEEDS) > 60.0
 
 
-# -- a consumer that dies with its probe --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_consumer_that_dies_before_it_ends_the_outage_delays_that_by_a_lease(seed: int) -> None:
     """Its probe was handled; the next one is given when its lease would be over."""
@@ -136,9 +127,6 @@ def test_where_the_word_of_a_dead_consumer_is_waited_for_the_shard_stands_for_ev
     for shard, seed in zip(shards, SEEDS, strict=True):
         all_fail(shard, seed, dies_at_close=True)
     assert any(shard.probe_at is not None for shard in shards)
-
-
-# -- a dependency that comes and goes, and one that fails some ------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -71,9 +71,6 @@ def test_one_try_that_may_have_been_carried_out_makes_all_later_ones_repeats() -
     assert failure.maybe_sent
 
 
-# -- one round trip ---------------------------------------------------------------------------------------------
-
-
 def exchanged(round_trip: RoundTrip, *answers: list[Any]) -> tuple[list[list[Any]], list[Any]]:
     """What is sent in each round trip, and the values in the end."""
     sent, rest = [round_trip.commands()], list(answers)

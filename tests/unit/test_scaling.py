@@ -38,9 +38,6 @@ def hot(messages: int) -> list[Arrival]:
     return [(1.0 + 1e-6 * n, "hot", 0.5) for n in range(messages)]
 
 
-# -- random looks -------------------------------------------------------------------------------------------------
-
-
 class RandomWalk:
     """A scaler asked by looks at random, of a pool that does what it says. Raises AssertionError."""
 
@@ -111,9 +108,6 @@ def test_random_walks_keep_every_rule() -> None:
         RandomWalk(seed).run()
 
 
-# -- loads as they come -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_a_load_of_five_and_a_half_erlang_changes_direction_seldom(seed: int) -> None:
     walk = PoolLoad(Scaler(1, 12, 1.0), visits(seed)).run(4 * HOUR_S)
@@ -146,8 +140,6 @@ def test_without_work_there_is_none_and_the_first_group_starts_one_at_once() -> 
     assert walk.changes == [(602.0, 1), (904.0, -1), (5002.0, 1), (6004.0, -1)]
     assert max(walk.waits) < 3
 
-
-# -- single rules -------------------------------------------------------------------------------------------------
 
 WAITING = PoolSnapshot(now=0.0, due=9, waits_s=5.0, processes=4)
 
@@ -186,9 +178,6 @@ def test_a_pool_gives_back_what_is_above_its_least_where_the_host_has_too_many()
     crowded = [replace(WAITING, now=now, due=9, processes=5, leaving=0, room=-1) for now in (0.0, 10.0, 12.0, 20.0)]
     assert decide(crowded, Scaler(1, 12, 1.0)) == [0, -1, 0, -1]
     assert decide(crowded, Scaler(5, 12, 1.0)) == [0, 0, 0, 0]
-
-
-# -- controls --------------------------------------------------------------------------------------------------------
 
 
 def by_backlog(snapshot: Callable[[], int]) -> Any:

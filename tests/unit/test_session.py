@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sequencer.doctor.rights import missing_rights
-from sequencer.errors import ConfigurationError, DataError, ServerNotUsable, ServerUnavailable
+from sequencer.errors import DataError, ServerNotUsable, ServerUnavailable
 from sequencer.queue.registry.index import queue_names
 from sequencer.queue.session import Session
 from sequencer.settings.policy import Policy
@@ -26,9 +26,6 @@ REGISTRY, INDEX = registry_key("n", "q"), index_key("n")
 
 def denied(right: str) -> ServerNotUsable:
     return ServerNotUsable(f"User x has no permissions to run the '{right}' command")
-
-
-# -- first use --------------------------------------------------------------------------------------------------
 
 
 def test_the_first_use_registers_and_the_next_asks_nothing() -> None:
@@ -58,31 +55,16 @@ def test_a_mere_look_writes_nothing_and_is_remembered_only_of_a_queue_that_is_th
     assert net.asked == []
 
 
-@pytest.mark.parametrize("table", ["", "0 0", " ".join(map(str, range(2000)))])
-def test_a_table_that_can_not_be_is_said(table: str) -> None:
-    server, _, _ = made()
-    connected(server)
-    server.hashes[REGISTRY]["table"] = table
-    with pytest.raises(DataError, match="no client of ours wrote"):
-        run(session(ModelNet(server)).shards())
-
-
-def test_another_number_of_shards_is_refused() -> None:
-    server, _, _ = made()
-    connected(server, shards=3)
-    with pytest.raises(ConfigurationError, match="has 3 shards since its first use, shards=2 was asked"):
-        run(session(ModelNet(server), shards=2).shards())
-
-
 def test_a_policy_that_others_wrote_is_foreign_data() -> None:
     server, _, _ = made()
     seq = connected(server)
     server.hashes[KEYS[0].policy]["dedup_us"] = "soon"
     with pytest.raises(DataError, match="no client of ours wrote"):
         run(seq.fresh_policy())
-    server.hashes[REGISTRY]["policy"] = '{"dedup_us": "soon"}'
-    with pytest.raises(DataError, match="no client of ours wrote"):
-        run(session(ModelNet(server)).shards())
+    for name, value in (("policy", '{"dedup_us": "soon"}'), ("table", ""), ("table", "0 0")):
+        server.hashes[REGISTRY][name] = value
+        with pytest.raises(DataError, match="no client of ours wrote"):
+            run(session(ModelNet(server)).shards())
 
 
 def test_the_policy_of_now_is_what_a_lost_server_gets_again() -> None:
@@ -94,9 +76,6 @@ def test_the_policy_of_now_is_what_a_lost_server_gets_again() -> None:
     server.clocks.clear()
     run(seq.find_generation(net.one))
     assert server.hashes[KEYS[0].policy]["on_late"] == "drop"
-
-
-# -- rights -----------------------------------------------------------------------------------------------------
 
 
 def test_what_is_missing_is_told_by_role_and_the_connection_is_fit_for_others() -> None:
@@ -133,9 +112,6 @@ def test_a_right_that_is_missing_is_asked_for_again_and_named() -> None:
     run(seq.allow("append"))
     run(seq.allow("consume"))
     assert net.answers == []
-
-
-# -- a new connection -------------------------------------------------------------------------------------------
 
 
 def test_a_server_that_knows_the_queue_is_only_asked() -> None:

@@ -100,9 +100,6 @@ def wrong(one: Option) -> list[Any]:
     return [1, "", b"x"]
 
 
-# -- of every option ------------------------------------------------------------------------------------------------
-
-
 def test_the_keywords_are_the_options() -> None:
     for settings, known in ((QueueSettings, OF_QUEUE), (ConsumerSettings, OF_CONSUMER)):
         assert set(typing.get_type_hints(settings)) == {*known}
@@ -177,9 +174,6 @@ def test_an_unknown_option_is_refused_with_the_nearest(make: Any) -> None:
             make("orders", **{name: 3})
 
 
-# -- of one that is new -----------------------------------------------------------------------------------------------
-
-
 def test_an_option_that_is_declared_has_every_face() -> None:
     new: Any = option(seconds(1, 60), 5.0, "How long it naps.", ("consume", "run"), has_variable=True)
     made: Any = make_dataclass("Nap", [("nap_s", float, new)], frozen=True, namespace={"__post_init__": read_options})
@@ -205,9 +199,6 @@ def test_an_option_that_is_declared_has_every_face() -> None:
         made(nap_s=61)
 
 
-# -- of a policy ------------------------------------------------------------------------------------------------------
-
-
 def test_a_policy_comes_back_from_the_server() -> None:
     odd = Policy(dedup_window=0.25, dedup_cap=7, watermark_window=2.5, watermark_cap=8, sequence=True, on_gap="skip")
     for policy in (Policy(), odd, Policy(on_late="drop", reorder_window=1.5, gap_timeout=0.1)):
@@ -217,9 +208,6 @@ def test_a_policy_comes_back_from_the_server() -> None:
     assert "dead_us" not in Policy().stored()
     assert Policy(dead_window=5).stored()["dead_us"] == "5000000"
     assert Policy().stored({"dead_us": "5000000"})["dead_us"] == "0", "it was set once"
-
-
-# -- of a program under a service -------------------------------------------------------------------------------------
 
 
 def test_a_consumer_process_gets_the_settings_as_they_are() -> None:

@@ -67,6 +67,8 @@ REFUSED: list[tuple[Any, str]] = [
     (steps({"attempts": 0}), "step mail: attempts=0 must be"),
     (steps({"once": "yes"}), "step mail: once='yes' must be"),
     (steps({"after": 3}), "step mail: after=3 must be"),
+    (steps({"declined": [ValueError]}), "declined"),
+    (steps({"once": True, "declined": [ValueError], "never_retry": [ValueError]}), "ValueError stands in"),
     (
         steps({"retry_on": [ValueError], "never_retry": ["ValueError"]}),
         "ValueError stands in retry_on and in never_retry",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sequencer.errors import ConfigurationError, Park, SetAside
+from sequencer.errors import Park, SetAside
 from sequencer.testing import MemoryQueue
 
 START_IS_NOTED = 2
@@ -60,13 +60,6 @@ def test_a_step_that_says_that_nothing_happened_is_no_question_and_runs_again_wh
     else:
         seq.resume("ann")
     assert len(seq.drain().handled) == 1
-
-
-def test_declined_is_for_once_steps_and_stands_in_one_list() -> None:
-    seq: Any = MemoryQueue("gifts")
-    for options in ({}, {"once": True, "never_retry": (CardDeclined,)}):
-        with pytest.raises(ConfigurationError):
-            seq.step(name="charge", declined=(CardDeclined,), **options)(lambda message: None)
 
 
 def test_a_check_that_ends_its_process_too_is_asked_about() -> None:

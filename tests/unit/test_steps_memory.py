@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from sequencer.errors import Outage, Retry, StopConsuming
+from sequencer.errors import AnswerNeeded, Outage, Retry, StepResultInvalid, StopConsuming
 from sequencer.store.ledger import decode_ledger
 from sequencer.store.record import decode_head
 from sequencer.testing import MemoryQueue
@@ -64,9 +65,6 @@ def test_what_failed_is_tried_again_and_what_is_done_is_not() -> None:
     assert done.steps[0].key.endswith("/charge")
 
 
-# -- once ----------------------------------------------------------------------------------------------------------
-
-
 def test_a_step_of_which_nobody_knows_the_end_is_a_question() -> None:
     bank = Bank(charge=[StopConsuming()])
     seq = gifts(bank)
@@ -101,9 +99,6 @@ def test_a_check_answers_without_a_person(found: Any, ran: int) -> None:
     assert len(set(keys)) == 1
     assert [(run.step, run.is_check) for run in done.steps] == [("charge", True), ("charge", False)][:ran]
     assert len(done.handled) == 1
-
-
-# -- what becomes of the message --------------------------------------------------------------------------------------
 
 
 def test_what_has_no_attempts_left_parks_and_is_tried_anew_once_it_is_resumed() -> None:
@@ -204,3 +199,57 @@ def test_progress_gives_the_message_its_leases_anew() -> None:
         seq.advance(20)
     assert len(seq.drain().handled) == 1
     assert ran == {"s0": 1, "s1": 2, "s2": 2, "s3": 2, "s4": 2}
+
+
+def results_of_two_runs() -> list[Any]:
+    """What a step gets of the one before it, which returned a tuple, in the first run and in the one behind it."""
+    seen: list[Any] = []
+    seq = MemoryQueue("gifts")
+    first = seq.step(name="first")(lambda message: (1, 2))
+
+    @seq.step(order=2, after=first)
+    def second(message: Any, step: Any) -> None:
+        seen.append((step.result, dict(step.results), step.attempt))
+        if step.attempt == 1:
+            raise ValueError("no")
+
+    seq.append({}, "ann", id="g7")
+    seq.drain()
+    return seen
+
+
+RESULTS = [([1, 2], {"first": [1, 2]}, 1), ([1, 2], {"first": [1, 2]}, 2)]
+
+
+def test_results_are_what_json_makes_of_them_also_in_the_first_run() -> None:
+    assert results_of_two_runs() == RESULTS
+
+
+def test_a_raw_result_in_the_first_run_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sequencer.drain.steps.passes.kept_result", lambda result: result)
+    assert results_of_two_runs() == [((1, 2), {"first": (1, 2)}, 1), RESULTS[1]]
+
+
+@pytest.mark.parametrize(
+    "result", [Decimal("1.10"), "x" * 1_000_000, float("nan")], ids=["a decimal", "1 MB", "not a number"]
+)
+def test_a_result_that_can_not_be_kept_repeats_nothing(result: Any) -> None:
+    ran: list[str] = []
+    seq = MemoryQueue("gifts")
+
+    @seq.step
+    def points(message: Any) -> Any:
+        ran.append("points")
+        return result
+
+    seq.step(name="mail", order=2)(lambda message: ran.append("mail"))
+    seq.append({}, "ann", id="g7")
+    done = seq.drain()
+    ((_, error),) = done.failed
+    assert isinstance(error, StepResultInvalid)
+    with pytest.raises(AnswerNeeded):
+        seq.resume("ann")
+    assert ran == ["points"], "the step took effect"
+    seq.resume("ann", done={"points": None})
+    assert len(seq.drain().handled) == 1
+    assert ran == ["points", "mail"]

@@ -199,9 +199,6 @@ def test_an_optional_step_waits_for_what_a_person_may_answer() -> None:
     assert [entry.state for entry in end.ledger.entries] == ["started", "open"]
 
 
-# -- for every case --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @settings(max_examples=examples(400))
 @given(CASES)

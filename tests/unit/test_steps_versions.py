@@ -12,8 +12,6 @@ from sequencer.errors import StepMissing, StopConsuming
 from sequencer.store.record import FLAG_AT, decode_head
 from sequencer.testing import MemoryQueue
 
-# -- kinds, and other versions ---------------------------------------------------------------------------------------
-
 
 def events(**settings: Any) -> tuple[MemoryQueue, list[str]]:
     seq, ran = MemoryQueue("events", group_by=["order"], id_by="id", kind_by="meta.code", **settings), []
@@ -131,9 +129,6 @@ def test_a_ledger_that_no_client_of_this_version_wrote_parks(ledger: bytes, said
     assert said in done.parked[0].failure.message
 
 
-# -- declared steps, and a version whose handler makes its steps as it goes ---------------------------------------
-
-
 def inline_version(seq: MemoryQueue, *names: str, **options: Any) -> list[str]:
     """Another version of the program, whose handler runs these steps."""
     ran: list[str] = []
@@ -182,9 +177,6 @@ def test_what_a_handler_ran_and_runs_no_more_is_not_missed(caplog: pytest.LogCap
     assert [*told["steps"]] == ["old"]
 
 
-# -- a step that was optional ------------------------------------------------------------------------------------------
-
-
 def test_a_required_step_behind_one_that_was_given_up_says_what_it_waits_for() -> None:
     seq = MemoryQueue("gifts", max_attempts=1)
     seq.step(name="mail", order=2, optional=True)(lambda message: 1 / 0)
@@ -200,9 +192,6 @@ def test_a_required_step_behind_one_that_was_given_up_says_what_it_waits_for() -
     assert "step points comes after mail, which was given up while it was optional" in done.parked[0].failure.message
     seq.resume("ann", again=["mail"])
     assert len(seq.drain().handled) == 1
-
-
-# -- a message that nobody handles -------------------------------------------------------------------------------------
 
 
 def test_a_message_of_an_unknown_kind_is_not_dropped_once_steps_of_it_took_effect() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from sequencer import Message
 from sequencer.consume.time_limit import IGNORED_S, REPEAT_S, TimeIsUp, TimeLimit
-from sequencer.errors import ConfigurationError, HandlerTimeout
+from sequencer.errors import ConfigurationError
 from sequencer.testing import wait_until
 
 from ..support.limited import heard as heard
@@ -24,8 +23,6 @@ pytestmark = pytest.mark.usefixtures("heard")
 LIMIT_S = 5.0
 FIRST = Message("m1", ("g",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
 
-
-# -- many tiny handlers -------------------------------------------------------------------------------------------
 
 TINY_S = 0.0005
 
@@ -48,9 +45,6 @@ class Beside:
     def __exit__(self, *_: object) -> None:
         self.is_over = True
         self._thread.join()
-
-
-# -- when it looks ------------------------------------------------------------------------------------------------
 
 
 class Counting(TimeLimit):
@@ -86,9 +80,6 @@ def test_it_is_interrupted_when_it_is_late_again_until_that_took_effect_and_told
     assert raises_at is None or len(limit.sent) <= raises_at
     assert len(stuck) == bool(limit.sent and now >= limit.sent[0] + IGNORED_S)
     assert all(one >= limit.sent[0] + IGNORED_S for one in stuck)
-
-
-# -- what it leaves behind ----------------------------------------------------------------------------------------
 
 
 def test_a_program_that_has_the_signal_is_told_at_the_start() -> None:

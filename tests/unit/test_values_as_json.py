@@ -20,10 +20,10 @@ SHOWN = {
     "headers": {"h": "1"},
     "attempt": 1,
     "token": 5,
-} | {**{"appended_at": 0.5, "queue": "orders", "stamp": 9, "late": False, "redriven": False}}
+} | {"appended_at": 0.5, "queue": "orders", "stamp": 9, "late": False, "redriven": False}
 FAILURE = Failure("m", "ValueError", "no", "", 1, 0.5, "me")
 FAILED = {"id": "m", "type": "ValueError", "message": "no", "traceback": "", "attempt": 1, "at": 0.5, "owner": "me"} | {
-    **{"outages": 0, "missing": 0, "missing_since": 0.0, "log": []}
+    "outages": 0, "missing": 0, "missing_since": 0.0, "log": []
 }
 
 

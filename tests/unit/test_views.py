@@ -50,9 +50,6 @@ def heads(*failures: bytes | None) -> list[list[Any]]:
     ]
 
 
-# -- groups ----------------------------------------------------------------------------------------------------
-
-
 def test_each_state_of_a_group_is_shown() -> None:
     failure = encode_failure(Failure("m", "Error", "no", "", 1, 0.0, "h"), "")
     session = session_of(
@@ -133,9 +130,6 @@ def test_what_others_wrote_is_an_error_of_ours(answers: list[Any]) -> None:
         run(groups(session_of(*answers)))
 
 
-# -- one group -------------------------------------------------------------------------------------------------
-
-
 def test_the_first_messages_are_shown_and_whether_they_are_late() -> None:
     members = [STAMP + b"m1", b"5", STAMP + b"m2", b"7", STAMP + b"m3", b"8"]
     session = session_of(seen(mark="6"), [members], [[RECORD, RECORD, None]])  # m3 went meanwhile
@@ -151,9 +145,6 @@ def test_a_group_is_explained_by_the_policy_that_the_server_has_now() -> None:
     session = session_of(later, policy=Policy(), fresh=Policy(sequence=True, gap_timeout=1000.0))
     assert run(explain(session, "g")).reason == "gap"
     assert run(policy(session)).sequence
-
-
-# -- the whole queue -------------------------------------------------------------------------------------------
 
 
 def counted(
