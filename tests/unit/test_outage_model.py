@@ -1,4 +1,4 @@
-"""The rules by which an outage holds a shard back, in walks of virtual time; a control without a rule turns them red."""
+"""The rules by which an outage holds a shard back, in walks of virtual time, each with its control."""
 
 from __future__ import annotations
 

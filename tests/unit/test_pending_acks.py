@@ -16,8 +16,6 @@ from sequencer.store.item import Item
 from sequencer.store.keys import shard_keys
 from tests.support.model.shard import ModelShard
 
-from ..support.handling import failed
-
 KEYS = shard_keys("n", "q", 0)
 
 
@@ -72,16 +70,6 @@ def test_a_group_that_is_only_given_back_is_not_lost() -> None:
     sending = outgoing(held)
     held.answered(sending, run(shard, sending), 61.0)
     assert held.lost == 0
-
-
-def test_of_a_group_that_was_lost_meanwhile_a_failure_is_not_told() -> None:
-    shard, held = holding()
-    shard.leases.clear()
-    renewal = outgoing(held, now=20.0)
-    held.answered(renewal, run(shard, renewal), 20.0)
-    assert held.lost == 1
-    held.fail(held.groups[0], failed(held.groups[0], 1.0))
-    assert held.outgoing() is None
 
 
 def test_a_lease_is_renewed_at_each_third_of_its_time_counted_from_before_it_was_asked_for() -> None:

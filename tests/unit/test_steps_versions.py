@@ -192,23 +192,3 @@ def test_a_required_step_behind_one_that_was_given_up_says_what_it_waits_for() -
     assert "step points comes after mail, which was given up while it was optional" in done.parked[0].failure.message
     seq.resume("ann", again=["mail"])
     assert len(seq.drain().handled) == 1
-
-
-def test_a_message_of_an_unknown_kind_is_not_dropped_once_steps_of_it_took_effect() -> None:
-    seq, ran = events(on_unknown="drop", missing_wait=60)
-    for n, kind in enumerate(("paid", "paid")):
-        seq.append({"order": n, "id": f"e{n}", "meta": {"code": kind}})
-
-    @seq.step("paid", once=True, order=9)
-    def charge(message: Any) -> None:
-        if message.id == "e0":
-            raise ValueError("declined")
-
-    seq.drain()
-    seq.resume(0, again=["charge"])
-    seq._steps.kinds = {"sent": seq._steps.kinds["sent"]}
-    (parked,) = seq.drain().parked
-    assert parked.failure is not None
-    assert "no step is declared for kind 'paid'" in parked.failure.message
-    assert "it is parked and not dropped, as steps of it took effect" in parked.failure.message
-    assert ran == ["invoice", "points"] * 2

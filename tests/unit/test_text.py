@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import subprocess
 import unicodedata
 
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from sequencer import Message
 from sequencer.processes.handlers.printing import message_line
 from sequencer.store.group import decode_group, encode_group
-from sequencer.texts.commands import command
 from sequencer.texts.words import json_line, many, named, of_limit, plain, quoted
 
 PARTS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), min_size=1, max_size=12)
@@ -46,15 +44,6 @@ def test_a_group_that_is_shown_is_taken_back(groups: list[list[str]]) -> None:
         is_marked = any(part.startswith("-") for part in group)
         assert (words[0] == "--") == is_marked, "else it would be an option"
         assert list(decode_group(encode_group(words[1:] if is_marked else words))) == group
-
-
-@given(GROUPS)
-def test_without_control_characters_every_shell_reads_it(group: list[str]) -> None:
-    printable = ["".join(one for one in part if plain(one) == one) or "x" for part in group]
-    assert shlex.split(command("explain", "jobs", *printable))[2:] in (
-        ["jobs", *printable],
-        ["--", "jobs", *printable],
-    )
 
 
 @given(st.text())

@@ -124,10 +124,17 @@ def test_a_wrong_argument_asks_nothing_of_the_server(operation: Any, given: list
     assert not session.net.asked
 
 
-@pytest.mark.parametrize("answers", [[[b"x"]], [TIME, [[b"x", []]]], [TIME, NO_LEASES, NONE, [[b"g", b"soon"]]]])
-def test_what_others_wrote_is_an_error_of_ours(answers: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("operation", "answers"),
+    [
+        (groups, [[b"x"]]),
+        (groups, [TIME, NO_LEASES, NONE, [[b"g", b"soon"]]]),
+        *((info, [TIME, [0, 0, 0, 0, stats, 0, [None] * 3, [None] * 3, None, 0]]) for stats in ([b"a", b"x"], [b"a"])),
+    ],
+)
+def test_what_others_wrote_is_an_error_of_ours(operation: Any, answers: list[Any]) -> None:
     with pytest.raises(DataError, match="server listed holds what no client of ours wrote"):
-        run(groups(session_of(*answers)))
+        run(operation(session_of(*answers)))
 
 
 def test_the_first_messages_are_shown_and_whether_they_are_late() -> None:
@@ -202,10 +209,3 @@ def test_rates_come_from_two_looks_by_the_clock_of_the_net() -> None:
     third = run(info(session))
     assert (first.append_rate, second.append_rate, second.handle_rate) == (None, 5.0, 2.5)
     assert (third.append_rate, third.handle_rate) == (0.0, 0.0), "totals went back: the server lost data"
-
-
-@pytest.mark.parametrize("stats", [[b"appended", b"x"], [b"\xff", b"1"], [b"appended"]])
-def test_totals_that_others_wrote_are_an_error_of_ours(stats: list[bytes]) -> None:
-    session = session_of(TIME, [0, 0, 0, 0, stats, 0, [None, None, None], [None, None, None], None, 0])
-    with pytest.raises(DataError, match="server listed holds what no client of ours wrote"):
-        run(info(session))

@@ -83,17 +83,6 @@ def test_the_end_waits_until_its_supervisor_goes_on(reports: Reports) -> None:
     assert ends == [("state", COUNTS, None), ("exit", None, 0)]
 
 
-def test_the_end_waits_for_no_supervisor_that_is_gone(reports: Reports) -> None:
-    fill(reports)
-    nobody_reads = os.dup(reports.write_fd)
-    reports.close()
-    reports.__init__()  # type: ignore[misc]
-    made = worker(reports)
-    made._config = WorkerConfig(queue="q", report_fd=nobody_reads)
-    assert made.report_end(0) == 0
-    os.close(nobody_reads)
-
-
 def test_a_report_fits_into_one_write() -> None:
     """The pipe is shared: a longer line might be mixed with another's."""
     event = {"event": "exit", "status": 0, "threads": ["\U0001f600" * 50] * 20}
