@@ -44,6 +44,7 @@ def test_a_batch_never_leaves_its_limits(batches: list[tuple[int, float, bool]])
     size = BatchSize(ClaimLimits())
     for handled, elapsed_s, is_alone in batches:
         limits = size.next_limits(None)
+        assert size.next_limits(3).messages == min(3, limits.messages), "no more than may still be handled"
         assert 1 <= limits.groups <= 100
         assert limits.groups <= limits.messages <= 500
         size.learn(min(handled, max(limits.messages, size.alone)), elapsed_s, is_alone=is_alone)
@@ -85,11 +86,6 @@ def test_the_next_batch_is_claimed_at_once_only_where_handlers_are_quick_or_the_
     assert size.claims_after_s() == 0.0, "it is over sooner than a claim should set out before its end"
     size.learn(1, 0.2)
     assert size.claims_after_s() is None
-
-
-def test_a_batch_takes_no_more_than_the_consumer_may_still_handle() -> None:
-    size = BatchSize(ClaimLimits(), messages=512)
-    assert size.next_limits(3).messages == 3
 
 
 def test_what_follows_from_a_failure() -> None:

@@ -89,11 +89,6 @@ def test_what_is_wrong_is_one_sentence_without_a_secret(table: Any, said: str) -
     assert "7313" not in text
 
 
-def test_a_name_is_of_letters_digits_and_a_few_signs() -> None:
-    with pytest.raises(ConfigurationError, match="target 'a b' must be 1 to 128 characters"):
-        read_target("a b", GOOD[0])
-
-
 def test_without_apprise_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"not installed: pip install apprise$"):
