@@ -147,3 +147,14 @@ def test_a_handler_is_what_takes_one_message_or_a_message_and_its_steps() -> Non
         seq.handler(lambda message, steps, session: None)  # type: ignore[type-var]
     with pytest.raises(HandlerNotFound):
         seq.handler(3)  # type: ignore[type-var]
+
+
+def test_a_check_is_asked_after_the_last_attempt() -> None:
+    seq, fails = MemoryQueue("shop", max_attempts=1), [ValueError("no answer")]
+
+    @seq.handler
+    def ship(message: Any, steps: Any) -> None:
+        steps.run("charge", Ran().does("charge", fails=fails), once=True, check=lambda key: "paid")
+
+    seq.append({}, "ann")
+    assert len(seq.drain().handled) == 1

@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
-from sequencer.errors import AnswerNeeded, Outage, Retry, StepResultInvalid, StopConsuming
+from sequencer.errors import AnswerNeeded, Outage, Park, Retry, SetAside, StepResultInvalid, StopConsuming
 from sequencer.testing import MemoryQueue
+
+
+class CardDeclined(Exception):
+    pass
 
 
 class Bank:
@@ -30,7 +34,7 @@ class Bank:
 def gifts(bank: Bank, **settings: Any) -> Any:
     seq = MemoryQueue("gifts", group_by=["couple"], id_by="gift", max_attempts=3, **settings)
 
-    @seq.step(order=10, once=True)
+    @seq.step(order=10, once=True, declined=(CardDeclined,))
     def charge(message: Any, step: Any) -> Any:
         return bank("charge", {"key": step.key, "attempt": step.attempt})
 
@@ -90,6 +94,42 @@ def test_a_check_answers_without_a_person(found: Any, ran: int) -> None:
     assert len(set(keys)) == 1
     assert [(run.step, run.is_check) for run in done.steps] == [("charge", True), ("charge", False)][:ran]
     assert len(done.handled) == 1
+
+
+def test_a_check_that_ends_its_process_too_is_asked_about() -> None:
+    seq: Any = MemoryQueue("gifts", max_attempts=1)
+    seq.step(name="charge", once=True)(lambda message: None).check(lambda message: "paid")
+    seq.append({}, "ann")
+    for _ in range(2):
+        with pytest.raises(AssertionError):
+            seq.drain(max_effects=2)  # the claim, and the note of the start or of what the check is asked
+        seq.advance(60)
+    done = seq.drain()
+    assert not done.steps
+    assert done.parked[0].failure.type == "StepUnknown"
+
+
+@pytest.mark.parametrize(
+    ("error", "settings", "is_dead"),
+    [
+        (Park("look"), {}, False),
+        (SetAside("no card"), {}, True),
+        (CardDeclined("no money"), {"on_failure": "dead_letter"}, True),
+    ],
+)
+def test_a_step_that_says_that_nothing_happened_is_no_question_and_runs_again_when_asked_to(
+    error: Exception, settings: Any, is_dead: bool
+) -> None:
+    seq = gifts(Bank(charge=[error]), **settings)
+    done = seq.drain()
+    assert [run.step for run in done.steps] == ["charge"]
+    assert bool(done.dead) is is_dead
+    assert seq.steps("ann", "g7").questions == ()
+    if is_dead:
+        seq.redrive(everything=True)
+    else:
+        seq.resume("ann")
+    assert len(seq.drain().handled) == 1
 
 
 def test_what_has_no_attempts_left_parks_and_is_tried_anew_once_it_is_resumed() -> None:
