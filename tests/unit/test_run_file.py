@@ -134,7 +134,7 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         ("[tool.sequencer.queues.orders]\n", "tables begin with tool.sequencer in pyproject.toml alone"),
         ("[alerts]\npark = 1\n" + ORDERS, "alerts: there is no 'park'; did you mean 'parked'?"),
         ("[alerts]\nto = ['opps']\n" + OPS + ORDERS, "alerts: to: there is no target 'opps'; did you mean 'ops'?"),
-        ("[alerts]\nto = []\n" + OPS + ORDERS, "targets.ops: nothing is"),
+        ("[alerts]\nto = ['ops']\n" + OPS + OPS.replace("ops", "night") + ORDERS, "targets.night: nothing is"),
         (ORDERS + "alerts = { lag = 'soon' }\n", "queues.orders.alerts: lag='soon'"),
         ("[targets.ops]\ntype = 'feishoo'\n" + ORDERS, "targets.ops: "),
         (ORDERS + "leese = '1s'\n", "queues.orders: there is no 'leese'; did you mean 'lease'?"),
@@ -150,7 +150,10 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         (ORDERS + "n = 4\n[queues.mails]\nexec='true'\nn = 61\n", "max_processes=64 is too low: the queues need 65"),
         ("check_every = '1ms'\n" + ORDERS, "check_every='1ms'"),
         ("redis = 'redis://:secret@host/0'\n" + ORDERS, "redis has a password in it; put it into a variable"),
-        ("redis = 'redis://[::1'\n" + ORDERS, "redis: server URL 'redis://***' can't be read; check port, path and"),
+        (
+            "redis = 'redis://:secret@[::1'\n" + ORDERS,
+            "redis: server URL 'redis://***' can't be read; check port, path and",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:

@@ -68,7 +68,10 @@ REFUSED: list[tuple[Any, str]] = [
     (steps({"once": "yes"}), "step mail: once='yes' must be"),
     (steps({"after": 3}), "step mail: after=3 must be"),
     (steps({"declined": [ValueError]}), "declined"),
-    (steps({"once": True, "declined": [ValueError], "never_retry": [ValueError]}), "ValueError stands in"),
+    (
+        steps({"once": True, "declined": [ValueError], "never_retry": [ValueError]}),
+        "ValueError is in declined and in another list",
+    ),
     (
         steps({"retry_on": [ValueError], "never_retry": ["ValueError"]}),
         "ValueError stands in retry_on and in never_retry",
