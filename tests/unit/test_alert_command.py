@@ -83,12 +83,6 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_one_that_can_no_longer_be_run_is_told(tmp_path: Path) -> None:
-    target = command(tmp_path, "true")
-    (tmp_path / "page").unlink()
-    assert failure_of(target) == "its command can't be run: No such file or directory"
-
-
 def test_process_1_of_a_container_does_not_take_its_exit_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

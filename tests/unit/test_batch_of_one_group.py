@@ -8,19 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.calls.claim import Claimed
 from sequencer.calls.operate import pause
 from sequencer.drain.batch import BatchSize
 from sequencer.settings.options import ClaimLimits, ConsumerOptions
-from sequencer.settings.pace import BATCH_S, FLUSH_S, LONGEST_S
+from sequencer.settings.pace import FLUSH_S, LONGEST_S
 from sequencer.values.message import Message
 from tests.support.lone_consumer import KEYS, Drained
 
 
-@pytest.mark.parametrize(
-    ("handler_s", "longest"),
-    [(0.001, 100), (0.002, 50), (0.0022, 45), (0.003, 33), (0.005, 20), (0.02, 5), (0.05, 2), (0.06, 1), (1.0, 1)],
-)
+@pytest.mark.parametrize(("handler_s", "longest"), [(0.001, 100), (0.0022, 45), (0.02, 5), (0.06, 1), (1.0, 1)])
 def test_a_group_that_is_due_alone_gives_more_at_once_where_that_takes_no_longer_than_it_may(
     handler_s: float, longest: int
 ) -> None:
@@ -46,38 +42,6 @@ def test_it_ends_once_something_else_is_due() -> None:
     began = one.batches[-1][-1][1]
     assert 20 < len(one.batches[-2]) < 30
     assert 0 < began - came[0] <= FLUSH_S + 2 * one.handler_s + 1e-6
-
-
-def test_where_something_is_often_due_no_more_is_read_than_usual() -> None:
-    """What is read and not handled is read in vain."""
-    one, told = Drained(0.001), list[int]()
-    one.append("a", 0, 900)
-
-    def often() -> bool:
-        if len(one.batches) > len(told) and len(one.batches[-1]) == 3:
-            told.append(len(one.batches))
-            one.append("b", len(told), 1)
-        return len(told) > 30
-
-    one.run(often)
-    of_a = [len(batch) for batch in one.batches[-20:-1] if batch[0][0] == "a"]
-    assert len(of_a) > 5
-    assert set(one.claimed[-19:-1]) <= set(range(round(BATCH_S * 1000) + 1)), "1 ms each"
-
-
-def test_it_is_not_shorter_than_others_for_that() -> None:
-    one = Drained(0.001)
-    one.append("a", 0, 900)
-    came: list[int] = []
-
-    def early() -> bool:
-        if one.batches and len(one.batches[-1]) == 1 and len(one.batches) > 12 and not came:
-            came.append(len(one.batches))
-            one.append("b", 0, 1)
-        return bool(came) and len(one.batches) > came[0]
-
-    one.run(early)
-    assert BATCH_S <= one.lengths_s()[came[0] - 1] <= BATCH_S + FLUSH_S + 2 * one.handler_s
 
 
 def test_a_consumer_with_a_number_left_takes_no_more_than_that() -> None:
@@ -246,13 +210,3 @@ def test_a_long_batch_has_no_more_messages_than_fit_twice_those_before_and_the_l
         assert size.alone == 0 or is_alone
         assert size.alone <= min(2 * asked, limit)
         assert handled == 0 or size.alone * elapsed_s / handled <= LONGEST_S * (1 + 1e-9)
-
-
-@given(st.integers(1, 50), st.floats(0.0001, 3.0), st.booleans())
-def test_a_batch_that_is_no_longer_than_others_ends_as_they_do(handled: int, elapsed_s: float, has_more: bool) -> None:
-    size = BatchSize(ClaimLimits())
-    size.learn(handled, elapsed_s)
-    end = size.end_of(Claimed([], has_more=has_more), 100.0)
-    assert not end.asks
-    assert end.latest_s == 100.0 + LONGEST_S
-    assert end.told_s == (float("inf") if has_more else 100.0 + BATCH_S)

@@ -40,15 +40,6 @@ def test_it_is_another_name_and_none_of_a_series(name: str, known: list[str]) ->
         assert near == ""
 
 
-@given(st.text("abo-", min_size=1), st.sampled_from("abo"), st.booleans())
-def test_a_letter_more_or_less_at_the_end_is_a_typo_and_what_is_more_is_another_name(
-    name: str, letter: str, is_longer: bool
-) -> None:
-    names = (name, name + letter) if is_longer else (name + letter, name)
-    assert near_name(names[0], [names[1]]) == names[1]
-    assert near_name(name, [f"{name}{letter}o"]) == near_name(f"{name}{letter}o", [name]) == ""
-
-
 @given(NAMES, st.lists(NAMES, unique=True))
 def test_all_typos_are_near_and_the_order_of_the_names_says_nothing(name: str, known: list[str]) -> None:
     near = near_names(name, known)

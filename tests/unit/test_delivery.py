@@ -1,4 +1,4 @@
-"""A webhook and robots against a receiver that is well, ill, slow, or lies; no secret shows."""
+"""A webhook, robots and apprise against a receiver that is well, ill, slow, or lies; no secret shows."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import shutil
 import socket
 import ssl
 import subprocess
+import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import apprise  # noqa: F401 - loaded before any test, as none counts the time of that
 import pytest
 
 from sequencer.processes.alerts.notice import DeliveryFailed, Notice
-from sequencer.processes.alerts.targets import CODE, Robot, RobotKind, Webhook, split_url
+from sequencer.processes.alerts.targets import CODE, ByApprise, Robot, RobotKind, Webhook, nothing_logged, split_url
 from sequencer.testing import wait_until
 
 from ..support.hook_server import HookServer, Mode, hook_server
@@ -58,11 +62,6 @@ def test_user_and_password_of_a_url_become_a_header() -> None:
         Webhook(name="ops", url=split_url(url), timeout_s=LONG_S).send(NOTICE)
     (request,) = server.requests
     assert (request.path, request.headers["authorization"]) == ("/", "Basic YW5uOnBAc3M=")
-
-
-def test_a_status_of_success_is_enough_for_a_webhook() -> None:
-    with hook_server("lie") as server:
-        webhook(server).send(NOTICE)
 
 
 @pytest.mark.parametrize("kind", CODE)
@@ -159,3 +158,78 @@ def test_a_certificate_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         target.send(NOTICE)
     assert server.requests[0].headers["idempotency-key"] == NOTICE.key
+
+
+# -- apprise, by its JSON webhook ----------------------------------------------------------------------------------
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
+"""A module of Python that apprise imports, before 3.13."""
+
+
+def by_apprise(server: HookServer, timeout_s: float = LONG_S) -> ByApprise:
+    url = f"json://ann:{CANARY}@{server.place}/{CANARY}"
+    return ByApprise(name="ops", url=url, timeout_s=timeout_s)
+
+
+def sent(**changes: Any) -> dict[str, Any]:
+    with hook_server() as server:
+        by_apprise(server).send(notice(**changes))
+    (request,) = server.requests
+    return dict(request.json())
+
+
+def test_title_and_lines_are_sent_with_the_type_of_the_notice() -> None:
+    title, *lines = NOTICE.lines
+    said = sent()
+    assert (said["title"], said["message"].splitlines(), said["type"]) == (title, lines, "failure")
+    assert [sent(what=what)["type"] for what in ("resolved", "test")] == ["success", "info"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["500", "close", "hang"])
+def test_what_apprise_says_is_believed_and_what_it_logs_is_dropped(
+    mode: Mode, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with hook_server(mode) as server:
+        target = by_apprise(server, SHORT_S if mode == "hang" else LONG_S)
+        with pytest.raises(DeliveryFailed, match=r"^apprise says that it was not taken$"):
+            target.send(NOTICE)
+        wait_until(lambda: server.requests, LONG_S, "it came")
+    for shown in (repr(target), caplog.text, *capfd.readouterr()):
+        assert CANARY not in shown
+
+
+def test_a_url_that_apprise_does_not_take_is_told_without_it(caplog: pytest.LogCaptureFixture) -> None:
+    for url in (f"nonsense://{CANARY}", f"slack://{CANARY}"):
+        with pytest.raises(DeliveryFailed, match=r"^apprise does not take its url") as caught:
+            ByApprise(name="ops", url=url, timeout_s=LONG_S).send(NOTICE)
+        assert CANARY not in f"{caught.value}{caplog.text}"
+
+
+def test_an_incident_of_pagerduty_is_opened_and_resolved_by_one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    posted: list[dict[str, Any]] = []
+
+    def post(url: str, data: str, **_: object) -> SimpleNamespace:
+        posted.append(json.loads(data))
+        return SimpleNamespace(status_code=202, content=b"")
+
+    monkeypatch.setattr("requests.post", post)
+    target = ByApprise(name="ops", url=f"pagerduty://{CANARY}@{CANARY}", timeout_s=LONG_S)
+    for told in (NOTICE, notice(what="news"), notice(what="resolved"), notice(incident="b")):
+        target.send(told)
+    assert [one["event_action"] for one in posted] == ["trigger", "trigger", "resolve", "trigger"]
+    first, *same, other = [one["dedup_key"] for one in posted]
+    assert same == [first, first] != [other, other]
+
+
+def test_what_other_threads_log_meanwhile_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("urllib3.connectionpool")
+    with nothing_logged():
+        log.warning("mine %s", CANARY)
+        other = threading.Thread(target=log.warning, args=("theirs",))
+        other.start()
+        other.join()
+    log.warning("after")
+    assert caplog.messages == ["theirs", "after"]

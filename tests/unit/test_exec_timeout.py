@@ -57,11 +57,6 @@ def test_one_that_takes_too_long_is_ended_and_what_it_said_is_kept() -> None:
 
 
 @pytest.mark.slow
-def test_one_that_cleans_up_may_do_so() -> None:
-    assert run("trap 'echo cleaned up >&2; exit 0' TERM; while :; do sleep 0.05; done").endswith("cleaned up")
-
-
-@pytest.mark.slow
 def test_one_that_ignores_it_is_killed_with_all_that_it_started(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -80,8 +75,3 @@ def test_a_child_that_ignores_it_is_killed_when_the_shell_has_ended(
     run(f"(trap '' TERM; exec sleep 600) & echo $! > {tmp_path}/child; sleep 600; true")
     child = int((tmp_path / "child").read_text())
     wait_until(lambda: not is_there(child), 10.0)
-
-
-@pytest.mark.slow
-def test_one_that_reads_nothing_and_closes_its_standard_error_is_ended_too() -> None:
-    run("exec 2>&- <&-; sleep 600")

@@ -47,13 +47,6 @@ def test_two_messages_out_of_order_are_caught(a: int, b: int) -> None:
     assert verdict.is_clean() == (a == b)
 
 
-def test_equal_scores_are_ordered_by_stamp() -> None:
-    records = [record._replace(score=1.0) for record in history(1, 2)]
-    assert check_history(expected(records), records).is_clean()
-    swapped = [records[0]._replace(stamp=2000), records[1]]
-    assert check_history(expected(swapped), swapped).order_violations == 1
-
-
 def test_a_loss_an_invention_and_a_duplicate_are_caught() -> None:
     records = history(2, 3)
     wanted = expected(records)

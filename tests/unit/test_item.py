@@ -10,14 +10,12 @@ import pytest
 from sequencer import Sequencer
 from sequencer.errors import BatchRefused, InvalidMessage, InvalidScore, ServerUnavailable
 from sequencer.settings.options import QueueOptions
-from sequencer.store.group import encode_group
-from sequencer.store.item import Item, ItemMaker
+from sequencer.store.item import ItemMaker
 
 NOWHERE = "redis://127.0.0.1:1"
 BAD: list[dict[str, Any]] = [
     {"body": 1, "group": []},
     {"body": float("nan"), "group": "g"},
-    {"body": 1, "group": ""},
     {"body": 1, "group": "g", "id": ""},
     {"body": 1, "group": "g", "score": float("inf")},
     {"body": 1, "group": "g", "headers": {"a": b"b"}},
@@ -60,11 +58,3 @@ def test_the_number_of_a_sequence_is_its_id_unless_one_is_given(given: dict[str,
         else:
             with pytest.raises(expected):
                 make(True)
-
-
-@pytest.mark.parametrize("name", ["id", "group", "score", "at"])
-def test_a_mapping_of_arguments_is_no_body_whatever_the_fields_of_the_queue_are_called(name: str) -> None:
-    maker = ItemMaker(QueueOptions(queue="q", group_by=(name,), id_by="id"))
-    item = maker.make_of({"group": "g", "id": "1", "score": 7, "at": 9, "body": {"x": 2}}, is_sequence=False)
-    assert item == Item(encode_group("g"), "1", "7.0", b'[{"x":2}]', "9000000", b"")
-    assert maker.make_of({name: "b", "id": "1", "x": 2}, is_sequence=False).envelope.startswith(b'[{"')

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from typing import Any
 
 import pytest
 
-from sequencer import Sequencer
-from sequencer.net.blocking import blocking, finish
+from sequencer.net.blocking import finish
 from sequencer.queue.operate import pause, unpause
 
 from ..support.listed_net import ListedNet, ListedSession, run
@@ -26,26 +24,9 @@ def test_a_pause_of_all_shards_is_one_round_trip_and_says_whether_anything_chang
     assert session.allowed == ["operate", "operate"]
 
 
-def test_a_face_shows_the_parameters_and_the_text_of_its_operation() -> None:
-    assert str(inspect.signature(Sequencer.pause)) == "(self, group: 'Group | None' = None) -> 'bool'"
-    assert inspect.getdoc(Sequencer.pause) == inspect.getdoc(pause)
-
-
 def test_an_operation_that_waits_for_anything_but_its_net_is_found() -> None:
     async def wrong(_session: Any) -> None:
         await asyncio.sleep(0)
 
     with pytest.raises(RuntimeError, match=r"operation .*wrong waits for something that is not its net"):
         finish(wrong(None))
-
-
-def test_a_blocking_face_raises_what_its_operation_raises() -> None:
-    async def failing(_session: Any, text: str) -> None:
-        raise KeyError(text)
-
-    class Face:
-        _session = None
-        fails = blocking(failing)
-
-    with pytest.raises(KeyError, match="why"):
-        Face().fails("why")

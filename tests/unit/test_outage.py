@@ -185,10 +185,3 @@ def test_one_that_fails_where_nothing_else_is_handled_waits_and_is_not_parked() 
     done = queue.drain(Bank(queue, 3600.0).handle)
     assert not done.parked
     assert len(done.failed) > 50
-
-
-def test_a_failure_that_never_ends_is_said_with_its_reason() -> None:
-    queue = MemoryQueue("orders")
-    queue.append("x", group="only")
-    with pytest.raises(AssertionError, match=r"an outage \(ConnectionError, TimeoutError\) costs no attempt"):
-        queue.drain(Bank(queue, 1e9).handle, max_effects=500)
