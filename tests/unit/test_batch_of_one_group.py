@@ -106,37 +106,36 @@ def test_a_group_with_slow_handlers_needs_about_one_script_a_message() -> None:
     assert set(one.held_back) == {0}, "each is acknowledged before the next one begins"
 
 
-def test_what_becomes_due_beside_slow_handlers_waits_for_the_one_that_runs_only() -> None:
-    one = Watched(beside=in_a_long_batch(lambda one: one.append("b", 0, 1)))
-    one.append("a", 0, 400)
-    one.run(lambda: "b0" in one.handled)
-    *_, last, _ = one.batches
-    assert len(last) == 4
-    assert one.batches[-1] == [("b", last[-1][1] + SLOW_S)]
+def hold(one: Watched, group: str) -> None:
+    one.shard.run(pause(KEYS, group, True))
+    one.handler_s = 3.0
 
 
-def test_an_earlier_score_is_handled_next_though_others_of_its_group_are_in_hand() -> None:
-    """As where each message is claimed by itself."""
-    one = Watched(beside=in_a_long_batch(lambda one: one.append("a", 0, 1)))
+@pytest.mark.parametrize(
+    ("act", "following"),
+    [
+        (lambda one: one.append("b", 0, 1), ["b0"]),
+        (lambda one: one.append("a", 0, 1), ["a0"]),
+        (lambda one: hold(one, "a"), []),
+        (lambda one: hold(one, ""), []),
+        (lambda one: one.shard.leases.clear(), None),
+    ],
+    ids=["another group is due", "an earlier score", "the group is paused", "the queue is paused", "the lease is lost"],
+)
+def test_a_long_batch_ends_behind_the_handler_that_runs(act: Any, following: list[str] | None) -> None:
+    begun: list[tuple[int, int, float]] = []
+
+    def beside(one: Watched) -> None:
+        begun.append((len(one.batches), len(one.handled), one.now_s))
+        act(one)
+
+    one = Watched(beside=in_a_long_batch(beside))
     one.append("a", 1, 400)
-    one.run(lambda: "a0" in one.handled)
-    assert len(one.batches[-2]) == 4
-
-
-@pytest.mark.parametrize("group", ["a", ""])
-def test_a_pause_waits_no_longer_than_a_batch_may_take_whatever_handlers_take_by_then(group: str) -> None:
-    paused_at: list[float] = []
-
-    def hold(one: Watched) -> None:
-        paused_at.append(one.now_s)
-        one.shard.run(pause(KEYS, group, True))
-        one.handler_s = 3.0
-
-    one = Watched(beside=in_a_long_batch(hold))
-    one.append("a", 0, 400)
-    one.run(lambda: bool(paused_at) and one.now_s > paused_at[0] + 60)
-    assert len(one.batches[-1]) == 4
-    assert one.batches[-1][-1][1] == paused_at[0]
+    one.run(lambda: bool(begun) and (len(one.handled) > begun[0][1] or one.now_s > begun[0][2] + 60))
+    number, handled, _ = begun[0]
+    assert len(one.batches[number - 1]) == 4
+    assert following in (None, one.handled[handled:])
+    assert one.held.lost == (following is None)
 
 
 def test_a_stop_ends_a_long_batch_and_gives_the_rest_back() -> None:
@@ -165,13 +164,6 @@ def test_a_failure_in_a_long_batch_gives_the_rest_back_behind_it() -> None:
     one.run(lambda: len(one.batches) > 1 and one.handled.count(getattr(one, "bad", "")) == 2)
     first, second = (index for index, name in enumerate(one.handled) if name == one.bad)
     assert second == first + 1, "nothing behind it was begun"
-
-
-def test_a_lease_found_lost_by_an_acknowledgement_ends_a_long_batch() -> None:
-    one = Watched(beside=in_a_long_batch(lambda one: one.shard.leases.clear()))
-    one.append("a", 0, 400)
-    one.run(lambda: one.held.lost == 1 and not one.held.groups)
-    assert len(one.batches[-1]) == 4
 
 
 @pytest.mark.parametrize("groups", ["ab", "abcdefghijklmnopqrstuvwxyz"])

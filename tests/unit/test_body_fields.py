@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.errors import ConfigurationError, DataError, InvalidGroup, InvalidId, InvalidMessage, InvalidScore
+from sequencer import Sequencer
+from sequencer.errors import (
+    BatchRefused,
+    ConfigurationError,
+    DataError,
+    InvalidGroup,
+    InvalidId,
+    InvalidMessage,
+    InvalidScore,
+    ServerUnavailable,
+)
 from sequencer.queue.session import Session
 from sequencer.settings.body_fields import BODY_FIELDS, BodyFields, merge_fields, read_fields, write_fields
 from sequencer.settings.options import QueueOptions
@@ -84,22 +95,6 @@ def test_arguments_go_where_they_have_not_the_fields_of_a_body() -> None:
             make.make_of(wrong, is_sequence=False)
 
 
-def test_before_the_queue_was_asked_only_what_is_wrong_in_any_case_is_refused() -> None:
-    make = maker()
-    for unknown in ({"user": 1}, {"body": 1}, {"body": 1, "group": "g", "user": 1}):
-        assert make.check_of(unknown)
-    assert make.check({"user": 1}, None, None, None, None)
-    assert not make.check({"user": 1}, "g", None, None, None)
-    assert not make.check_of({"body": 1, "group": "g"})
-    for wrong in ("text", {"body": 1, "group": []}, {"user": float("nan")}):
-        with pytest.raises(InvalidMessage):
-            make.check_of(wrong)
-    with pytest.raises(InvalidGroup, match="no group given"):
-        make.check(1, None, None, None, None)
-    with pytest.raises(InvalidGroup, match="no field 'user'"):
-        maker(group_by=("user",)).check_of({"n": 1})
-
-
 # -- what is remembered -------------------------------------------------------------------------------------------
 
 
@@ -165,3 +160,54 @@ def test_a_server_that_lost_its_data_gets_the_fields_again() -> None:
     assert json.loads(server.hashes[shard_keys("n", "q", 0).policy][BODY_FIELDS]) == {"id_by": "n"}
     other = connected(server)
     assert other.items.fields == BodyFields(id_by="n")
+
+
+# -- what needs no server ------------------------------------------------------------------------------------------
+
+
+NOWHERE = "redis://127.0.0.1:1"
+BAD: list[dict[str, Any]] = [
+    {"body": 1, "group": []},
+    {"body": float("nan"), "group": "g"},
+    {"body": 1, "group": "g", "id": ""},
+    {"body": 1, "group": "g", "score": float("inf")},
+    {"body": 1, "group": "g", "headers": {"a": b"b"}},
+    {"body": 1, "group": "g", "delay": -1},
+]
+
+
+@pytest.mark.parametrize("fields", BAD, ids=str)
+def test_what_breaks_a_rule_is_said_where_no_server_is(fields: dict[str, Any]) -> None:
+    with Sequencer("q", NOWHERE) as seq:
+        with pytest.raises(InvalidMessage):
+            seq.append(**{"group": None, **fields})
+        with pytest.raises(BatchRefused):
+            seq.append_many([fields])
+        assert seq.append_many([]).appended == 0
+        with pytest.raises(ServerUnavailable):
+            seq.append(1, group="g")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"score": 7}, "7"),
+        ({"score": 7, "id": "own"}, "own"),
+        ({}, InvalidScore),
+        ({"score": 7.5}, InvalidScore),
+        ({"score": -1}, InvalidScore),
+    ],
+)
+def test_the_number_of_a_sequence_is_its_id_unless_one_is_given(given: dict[str, Any], expected: Any) -> None:
+    maker = ItemMaker(QueueOptions(queue="q"))
+    ways: list[Callable[[bool], Any]] = [
+        lambda is_sequence: maker.make(1, "g", given.get("id"), given.get("score"), None, is_sequence=is_sequence),
+        lambda is_sequence: maker.make_of({"body": 1, "group": "g", **given}, is_sequence=is_sequence),
+    ]
+    for make in ways:
+        assert make(False).id != "7"
+        if isinstance(expected, str):
+            assert make(True).id == expected
+        else:
+            with pytest.raises(expected):
+                make(True)

@@ -17,12 +17,9 @@ NAMES = st.text("abo-1", min_size=1, max_size=6)
     ("name", "known", "near"),
     [
         ("jbos", ["jobs", "orders"], "jobs"),
-        ("ordrs", ["jobs", "orders"], "orders"),
         ("tenant-12", ["tenant-11", "tenants"], ""),
-        ("bank", ["bankplain"], ""),
         ("shoop", ["stop", "shop"], "shop"),
         ("orders-eu", ["orders-us"], ""),
-        ("payment", ["payments"], "payments"),
         ("payment", ["paymnet", "payments"], "payments"),
         ("bank", ["bank2"], ""),
     ],

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sequencer import Outage, Retry
 from sequencer.errors import ConfigurationError, InvalidTime, WrongSignal
-from sequencer.processes.master.run_file import read_file
 from sequencer.settings.options import consumer_options, queue_options
 from sequencer.store.envelope import encode_due
 from sequencer.values.durations import seconds
@@ -62,18 +59,3 @@ def test_so_do_consumers_messages_and_signals() -> None:
     assert (Retry("why", after="5m").after, Outage("why", after=timedelta(seconds=3)).after) == (300.0, 3.0)
     with pytest.raises(WrongSignal, match=r"Retry\(after='5x'\)"):
         Retry("why", after="5x")
-
-
-@pytest.mark.parametrize("write", [lambda text: f'"{text}"', lambda text: str(int(seconds(text)))])
-def test_so_does_the_file_of_run(tmp_path: Path, write: Callable[[str], str]) -> None:
-    path = tmp_path / "sequencer.toml"
-    path.write_text(
-        f"run_for = {write('1h')}\n[alerts]\nlag = {write('5m')}\n"
-        f"[targets.t]\ntype = 'command'\nexec = 'true'\ntimeout = {write('3s')}\n"
-        f"[queues.q]\nexec = 'true'\nlease = {write('1m')}\nbackoff = {write('2s')}\n"
-    )
-    plan = read_file(path, redis="unix:///nowhere")
-    (pool,) = plan.pools
-    assert pool.alerts
-    assert (plan.run_for_s, plan.targets[0].timeout_s, pool.alerts.limits.lag) == (3600.0, 3.0, 300.0)
-    assert (pool.config.lease_s, pool.config.settings["backoff"]) == (60.0, 2.0)

@@ -195,35 +195,27 @@ def test_that_nobody_consumes() -> None:
     )
 
 
-@given(
-    visible=st.sampled_from([None, 0.0, NOW - 1.0, LATER, PAUSED, INF]),
-    lease=st.sampled_from([b"", LEASE]),
-    failure=st.sampled_from([b"", FAILURE, b"\xff not JSON", b'{"type": "Broken", "message": "x"}']),
-    paused=st.tuples(st.booleans(), st.booleans()),
-    sizes=st.sampled_from([(0, 0), (2, 2), (2, 1), (0, 3), (-1, 2), (2, -1)]),
-    record=st.sampled_from([b"", SOUND.head_record, DELAYED, b"rubbish"]),
-    mark=st.sampled_from(["", "#", "#5", "#6 2-3"]),
-    policy=st.sampled_from([Policy(), Policy(reorder_window=6.0), GAP, SKIP]),
+FACTS = st.fixed_dictionaries(
+    {
+        "visible_us": st.sampled_from([None, 0.0, NOW - 1.0, LATER, PAUSED, INF]),
+        "lease": st.sampled_from([b"", LEASE]),
+        "failure": st.sampled_from([b"", FAILURE, b"\xff not JSON", b'{"type": "Broken", "message": "x"}']),
+        "is_paused": st.booleans(),
+        "is_queue_paused": st.booleans(),
+        "head_record": st.sampled_from([b"", SOUND.head_record, DELAYED, b"rubbish"]),
+        "mark": st.sampled_from(["", "#", "#5", "#6 2-3"]),
+    }
 )
-def test_any_facts_get_a_sentence(
-    visible: float | None,
-    lease: bytes,
-    failure: bytes,
-    paused: tuple[bool, bool],
-    sizes: tuple[int, int],
-    record: bytes,
-    mark: str,
-    policy: Policy,
-) -> None:
-    facts = SOUND._replace(visible_us=visible, lease=lease, failure=failure, is_paused=paused[0])
-    facts = facts._replace(
-        is_queue_paused=paused[1],
-        order_size=sizes[0],
-        body_size=sizes[1],
-        head=MEMBER if sizes[0] > 0 else "",
-        head_record=record if sizes[0] > 0 else b"",
-        mark=mark if policy.sequence else "",
-    )
+SIZES = st.sampled_from([(0, 0), (2, 2), (2, 1), (0, 3), (-1, 2), (2, -1)])
+
+
+@given(FACTS, SIZES, st.sampled_from([Policy(), Policy(reorder_window=6.0), GAP, SKIP]))
+def test_any_facts_get_a_sentence(changes: dict[str, Any], sizes: tuple[int, int], policy: Policy) -> None:
+    facts = SOUND._replace(**changes, order_size=sizes[0], body_size=sizes[1])
+    if sizes[0] <= 0:
+        facts = facts._replace(head="", head_record=b"")
+    if not policy.sequence:
+        facts = facts._replace(mark="")
     said = explanation("g", facts, policy, OPTIONS)
     assert said.text.startswith("group g ")
     assert "\n" not in said.text

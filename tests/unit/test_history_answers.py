@@ -279,16 +279,6 @@ def test_an_end_comes_back(
     assert len(value) < 700 + len(kind.encode())
 
 
-@given(st.integers(1, 9999), US, st.floats(0, 1e13), st.floats(0, 1e11))
-def test_a_plain_end_comes_back_in_few_bytes(attempts: int, stamp: int, waited: float, took: float) -> None:
-    value = handled(attempts, stamp, stamp + waited, stamp + waited + took, "host:4711:0a1b2c").encode()
-    ending = decode_ending(value)
-    assert (ending.outcome, ending.attempts, ending.consumer) == ("finished", attempts, "host:4711:0a1b2c")
-    assert (ending.kind, ending.note, ending.appended_ms) == ("", "", stamp // 1000)
-    assert ending.began_ms == int(stamp + waited) // 1000
-    assert len(value) <= 64
-
-
 RUN = st.tuples(st.integers(1, 3), st.integers(0, 5000), st.sampled_from([0.0, 1e-5, 0.4e-3, 2e-3, 3.0]))
 
 

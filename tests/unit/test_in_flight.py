@@ -14,7 +14,7 @@ from sequencer.drain.effects import Ahead, SettleAndClaim
 from sequencer.drain.held import Held
 from sequencer.errors import DataError, ServerUnavailable
 from sequencer.settings.options import ClaimLimits
-from sequencer.settings.pace import AHEAD_BYTES, AHEAD_S, ANSWER_S, OVERDUE_S, RELEASE_S
+from sequencer.settings.pace import AHEAD_S, OVERDUE_S, RELEASE_S
 from sequencer.store.item import Item
 from tests.support.model.shard import ModelShard
 from tests.support.shard_link import KEYS, ONE, Link, OneLink
@@ -122,28 +122,6 @@ def test_of_two_acknowledgements_of_a_group_the_second_is_not_carried_out_alone(
     pair.collect_all()
     assert list(shard.orders) == ["b"]
     assert pair.held.lost == 0
-
-
-@pytest.mark.parametrize("length", [3, 300, 400])
-def test_the_next_claim_goes_behind_a_short_answer_and_not_behind_a_long_one(
-    length: int,
-) -> None:
-    """Messages of up to 400 bytes, 21 of head and 40 beside it, are claimed ahead in what a server sends at once."""
-    envelope = b"[" + b"1" * (length - 2) + b"]"
-    shard = ModelShard()
-    shard.run(append(KEYS, [Item(name, "i", "2.0", envelope) for name in "cdefghij"]))
-    link: Any = Link(shard)
-    one = OneLink(link)
-    limits = ClaimLimits(2, 500, 1_000_000)
-    for _ in range(2):  # what is small is known from the claim before
-        one.settle_and_claim(SettleAndClaim(0, limits))
-    one.ahead(Ahead(0, limits))
-    link.is_slow = True
-    claimed = one.settle_and_claim(SettleAndClaim(0, limits, ahead=True))
-    assert claimed
-    assert link.waited == [ANSWER_S if length == 400 else 0.0]
-    assert link.sizes == ["1000000" if length == 400 else str(AHEAD_BYTES)] * 2
-    assert len(link.posted) == 1, "the next claim was posted before this one was answered"
 
 
 def test_a_claim_that_sets_out_takes_nothing_past_an_unanswered_acknowledgement(

@@ -179,23 +179,6 @@ def test_what_is_skipped_is_kept_or_becomes_a_dead_letter(dead_letter: bool, end
     assert session.net.asked[-1][2] == ending
 
 
-@pytest.mark.parametrize(
-    ("dead_letter", "line"),
-    [(False, "sequencer unskip q g --id m1 --namespace n"), (True, "sequencer dead redrive q g --id m1 --namespace n")],
-)
-def test_an_unknown_skip_names_the_command_that_puts_the_message_back(dead_letter: bool, line: str) -> None:
-    lost = ServerUnavailable("gone")
-    lost.maybe_sent = True
-    session = session_of(seen(**failed()), lost)
-    with pytest.raises(OutcomeUnknown) as unknown:
-        run(skip(session, "g", dead_letter=dead_letter))
-    assert str(unknown.value).endswith(line)
-    assert unknown.value.id == "m1"
-    session = session_of(seen(**failed()), ServerUnavailable("gone"))
-    with pytest.raises(ServerUnavailable):
-        run(skip(session, "g"))
-
-
 def test_no_other_message_is_skipped_than_the_one_that_was_seen() -> None:
     session = session_of(seen(**failed()), reply("changed"), seen(**failed(M2)))
     with pytest.raises(GroupBusy):
@@ -203,11 +186,15 @@ def test_no_other_message_is_skipped_than_the_one_that_was_seen() -> None:
     assert asked(session).count("resume") == 1
 
 
-@pytest.mark.parametrize("status", ["changed", "due", "missing"])
+@pytest.mark.parametrize("status", ["changed", "due", "missing", "lost"])
 def test_whether_a_message_was_skipped_is_unknown_when_the_answer_is_lost(status: Any) -> None:
-    session = session_of(seen(**failed()), Answer(Resumed(status, "", b""), is_repeat=True))
+    lost = ServerUnavailable("gone")
+    lost.maybe_sent = True
+    answer = lost if status == "lost" else Answer(Resumed(status, "", b""), is_repeat=True)
     with refused(OutcomeUnknown, "skip_unknown", id="m1"):
-        run(skip(session, "g"))
+        run(skip(session_of(seen(**failed()), answer), "g"))
+    with pytest.raises(ServerUnavailable):
+        run(skip(session_of(seen(**failed()), ServerUnavailable("never sent")), "g"))
 
 
 @pytest.mark.parametrize(("score", "mark"), [(b"7", "#7 6-6"), (None, "")])
@@ -222,23 +209,16 @@ def test_the_missing_numbers_of_a_sequence_are_skipped() -> None:
     session = session_of(seen(mark="#4"), b"skipped", policy=SEQUENCE)
     assert run(skip(session, "g")) == Gap(("g",), 5, 6)
     assert session.net.asked[-1][1:5] == ("g", M1, "#4", "#6 5-6")
-
-
-def test_a_gap_is_looked_at_again_when_the_group_changed() -> None:
     session = session_of(seen(mark="#4"), b"changed", seen(mark="#4", head=M2), b"skipped", policy=SEQUENCE)
-    assert run(skip(session, "g")) == Gap(("g",), 5, 6)
+    assert run(skip(session, "g")) == Gap(("g",), 5, 6), "it is looked at again"
+    with refused(OutcomeUnknown, "outcome_unknown", what="numbers 5 to 6 were stepped over"):
+        run(skip(session_of(seen(mark="#4"), Answer("changed", is_repeat=True), policy=SEQUENCE), "g"))
 
 
 @pytest.mark.parametrize("then", [{"mark": "#5"}, {"mark": "#6"}, {"mark": "#4", "head_score": "6"}])
 def test_no_other_gap_is_skipped_than_the_one_that_was_seen(then: dict[str, Any]) -> None:
     session = session_of(seen(mark="#4"), b"changed", seen(**then), policy=SEQUENCE)
     with refused(GroupBusy, "group_changed"):
-        run(skip(session, "g"))
-
-
-def test_whether_a_gap_was_skipped_is_unknown_when_the_answer_is_lost() -> None:
-    session = session_of(seen(mark="#4"), Answer("changed", is_repeat=True), policy=SEQUENCE)
-    with refused(OutcomeUnknown, "outcome_unknown", what="numbers 5 to 6 were stepped over"):
         run(skip(session, "g"))
 
 
