@@ -19,8 +19,8 @@ from sequencer.values.history import HistoryInfo
 from sequencer.values.views import QueueInfo, QueueSnapshot
 
 LOOK = QueueSnapshot("orders", due=0, waits_s=0.0, parked=0, dead=0, is_paused=False, has_outage=False)
-COUNTS = ("backlog", "groups", "due", "leased", "waiting", "parked", "paused", "dead")
-INFO: Any = QueueInfo(  # type: ignore[call-arg]
+COUNTS: dict[str, Any] = dict.fromkeys(("backlog", "groups", "due", "leased", "waiting", "parked", "paused", "dead"), 0)
+INFO = QueueInfo(
     "orders",
     "shop",
     shards=1,
@@ -30,7 +30,7 @@ INFO: Any = QueueInfo(  # type: ignore[call-arg]
     totals={},
     append_rate=None,
     handle_rate=None,
-    **dict.fromkeys(COUNTS, 0),
+    **COUNTS,
 )
 
 

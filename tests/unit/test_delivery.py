@@ -36,7 +36,7 @@ from ..support.hook_server import HookServer, Mode, hook_server
 from ..support.notices import NOTICE, notice
 
 CANARY = "canary-7f3a"
-SHORT_S, LONG_S = 0.3, 30.0
+SHORT_S, LONG_S = 0.5, 30.0
 """The time limit of a target: where the receiver does not answer, and where it does."""
 
 

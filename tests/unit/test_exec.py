@@ -22,6 +22,7 @@ from sequencer.testing import wait_until
 
 NO_MORE = not hasattr(signal, "SIGRTMIN")
 LARGE = Message("a-1", ("a",), 1.0, {"text": "x" * 2**20}, {}, 1, 1, 0.0, "q", 1)
+SMALL = LARGE._replace(body={})
 
 
 @pytest.fixture(params=["with a descriptor", "without", "refused"], autouse=True)
@@ -93,7 +94,7 @@ def test_all_it_says_is_passed_on_but_only_its_end_is_kept(tmp_path: Path) -> No
     command = f"yes | head -c {many} >&2; echo sorry >&2; yes '' | head -c 9000 >&2; exit 3"
     tracemalloc.start()
     with errors_to(errors), pytest.raises(CommandFailed) as raised:
-        ExecHandler(command)(LARGE._replace(body={}))
+        ExecHandler(command)(SMALL)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert errors.stat().st_size == many + len("sorry\n") + 9000
@@ -191,7 +192,7 @@ LIMIT_S = 0.3
 def timed_out(command: str) -> str:
     """What it failed with."""
     with pytest.raises(HandlerTimeout) as caught:
-        ExecHandler(command, timeout_s=LIMIT_S)(LARGE)
+        ExecHandler(command, timeout_s=LIMIT_S)(SMALL)
     return str(caught.value)
 
 
@@ -204,9 +205,9 @@ def is_there(pid: int) -> bool:
 
 @pytest.mark.slow
 def test_one_that_is_done_in_time_is_left_alone() -> None:
-    ExecHandler("true", timeout_s=LIMIT_S)(LARGE)
+    ExecHandler("true", timeout_s=LIMIT_S)(SMALL)
     with pytest.raises(CommandFailed, match=r"exit status 3: sorry$"):
-        ExecHandler("echo sorry >&2; exit 3", timeout_s=30.0)(LARGE)
+        ExecHandler("echo sorry >&2; exit 3", timeout_s=30.0)(SMALL)
 
 
 @pytest.mark.slow

@@ -163,10 +163,7 @@ WORDED: dict[str, tuple[dict[str, Any], str]] = {
         {"is_paused": True, "visible_us": INF, "failure": FAILURE},
         "group g is paused; after that, it is parked on m1 after 3 failed attempts (ValueError: no)",
     ),
-    "broken": (
-        {"body_size": 1},
-        "group g is broken: its order holds 2 messages and its body 1",
-    ),
+    "broken": ({"body_size": 1}, "group g is broken: its order holds 2 messages and its body 1"),
 }
 
 

@@ -62,8 +62,7 @@ def test_a_line_of_text() -> None:
     made = record("orders: server back: after 2.0 s")
     line = TextFormatter().format(made)
     assert re.fullmatch(
-        rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d{{3}} WARNING sequencer\[{os.getpid()}\] orders: server back: .*",
-        line,
+        rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d{{3}} WARNING sequencer\[{os.getpid()}\] orders: server back: .*", line
     )
     assert "WARNING shop.db[" in TextFormatter().format(record(name="shop.db"))
     assert "WARNING sequencer[" in TextFormatter().format(record(name="sequencer.supervisor"))

@@ -30,8 +30,7 @@ def test_what_a_person_reads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
-    [(-5, "0 ms"), (119.4, "119 s"), (150, "2 min"), (12_000, "3 h 20 min"), (187_200, "2 d 4 h")],
+    ("seconds", "said"), [(-5, "0 ms"), (119.4, "119 s"), (150, "2 min"), (12_000, "3 h 20 min"), (187_200, "2 d 4 h")]
 )
 def test_resolved_says_how_long_it_lasted(seconds: float, said: str) -> None:
     line = notice(what="resolved", at=OPENED + seconds, value=None, limit=None).lines[2]

@@ -222,7 +222,7 @@ def test_no_other_gap_is_skipped_than_the_one_that_was_seen(then: dict[str, Any]
         run(skip(session, "g"))
 
 
-# -- get, cancel and reschedule ------------------------------------------------------------------------------------
+# -- cancel and reschedule -----------------------------------------------------------------------------------------
 
 
 RECORD = facts().head_record

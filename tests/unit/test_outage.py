@@ -12,15 +12,7 @@ from hypothesis import strategies as st
 from sequencer import Message, Park, Retry, SetAside
 from sequencer.calls.outage import Waits
 from sequencer.drain.outcome import Decision, decide, failed_with
-from sequencer.errors import (
-    ConfigurationError,
-    HandlerTimeout,
-    LeaseExpired,
-    Outage,
-    TooLate,
-    Undecodable,
-    WrongSignal,
-)
+from sequencer.errors import ConfigurationError, HandlerTimeout, LeaseExpired, Outage, TooLate, Undecodable, WrongSignal
 from sequencer.settings.error_names import is_named
 from sequencer.settings.options import QueueOptions, queue_options
 from sequencer.testing import MemoryQueue
