@@ -10,10 +10,8 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, NamedTuple
 
-Mode = Literal["ok", "500", "hang", "drip", "lie", "redirect", "close"]
+Mode = Literal["ok", "500", "hang", "redirect", "close"]
 SUCCESS = {"code": 0, "errcode": 0, "status": "success", "msg": "ok"}
-REFUSAL = {"code": 19021, "msg": "sign match fail", "errcode": 310000, "errmsg": "sign not match", "status": "invalid"}
-DRIP_S = 0.01
 """From byte to byte: far below each time limit of the tests."""
 
 
@@ -73,17 +71,10 @@ def _handler(server: HookServer) -> type[BaseHTTPRequestHandler]:
                     self._say(server.status, server.said)
                 case "500":
                     self._say(500, b"<html>sorry</html>")
-                case "lie":
-                    self._say(server.status, json.dumps(REFUSAL).encode())
                 case "redirect":
                     self._say(302, b"", Location=server.url("/elsewhere"))
                 case "hang":
                     server.stopped.wait()
-                case "drip":
-                    for byte in b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + b" " * 1000:
-                        if server.stopped.wait(DRIP_S):
-                            return
-                        self.wfile.write(bytes([byte]))
 
         def _say(self, status: int, body: bytes, **headers: str) -> None:
             self.send_response(status)
@@ -100,7 +91,7 @@ def _handler(server: HookServer) -> type[BaseHTTPRequestHandler]:
 
 @contextmanager
 def hook_server(mode: Mode = "ok", *, status: int = 200, tls: ssl.SSLContext | None = None) -> Iterator[HookServer]:
-    """A server for the time of a test. `status`: of its success, and of its lie."""
+    """A server for the time of a test. `status`: of its success."""
     server = HookServer(mode, status, tls)
     try:
         yield server
