@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, NamedTuple
 
-Mode = Literal["ok", "500", "hang", "redirect", "close"]
+Mode = Literal["ok", "500", "hang", "lie", "redirect", "close"]
+REFUSAL = {"code": 19021, "msg": "sign match fail", "errcode": 310000, "errmsg": "sign not match", "status": "invalid"}
 SUCCESS = {"code": 0, "errcode": 0, "status": "success", "msg": "ok"}
-"""From byte to byte: far below each time limit of the tests."""
 
 
 class HookRequest(NamedTuple):
@@ -71,6 +71,8 @@ def _handler(server: HookServer) -> type[BaseHTTPRequestHandler]:
                     self._say(server.status, server.said)
                 case "500":
                     self._say(500, b"<html>sorry</html>")
+                case "lie":
+                    self._say(server.status, json.dumps(REFUSAL).encode())
                 case "redirect":
                     self._say(302, b"", Location=server.url("/elsewhere"))
                 case "hang":
@@ -91,7 +93,7 @@ def _handler(server: HookServer) -> type[BaseHTTPRequestHandler]:
 
 @contextmanager
 def hook_server(mode: Mode = "ok", *, status: int = 200, tls: ssl.SSLContext | None = None) -> Iterator[HookServer]:
-    """A server for the time of a test. `status`: of its success."""
+    """A server for the time of a test. `status`: of its success, and of its lie."""
     server = HookServer(mode, status, tls)
     try:
         yield server
