@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from sequencer import Sequencer
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 from sequencer.store.record import decode_head
 from sequencer.testing import wait_until
+from tests.support.handling import Make
 from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.background import Background
 from ..support.changed_script import changed_script
 
 CHECK = "if not held or sub(held, 1, 16) ~= token then return 0 end"
-Make = Callable[..., Sequencer]
 
 
 def ran_beside_a_late_note(

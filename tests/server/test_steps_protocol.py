@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sequencer import Sequencer, calls
+from sequencer import calls
 from sequencer.calls.call import Call
 from sequencer.errors import Park, SequencerError
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 from sequencer.store.registration import PROTOCOL
 from tests.support.every_script import run_every_script
+from tests.support.handling import Make
 
 from ..support.changed_script import changed_script
 
@@ -31,7 +31,7 @@ def dump(link: Link, namespace: str) -> dict[bytes, Any]:
     return {name: link.command("DUMP", name) for name in sorted(link.command("KEYS", f"*{namespace}:*"))}
 
 
-def refused(make: Callable[..., Sequencer], link: Link, namespace: str) -> set[str]:
+def refused(make: Make, link: Link, namespace: str) -> set[str]:
     """Which scripts refuse a program of another protocol; nothing is written.
 
     There are a parked message and a dead letter, each with a step that is done.
@@ -70,16 +70,12 @@ def refused(make: Callable[..., Sequencer], link: Link, namespace: str) -> set[s
     return found
 
 
-def test_a_client_of_another_protocol_is_refused_in_every_script(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
+def test_a_client_of_another_protocol_is_refused_in_every_script(make: Make, link: Link, namespace: str) -> None:
     everything = {path.stem for path in LUA.glob("*.lua")}
     assert refused(make, link, namespace) == everything - WITHOUT_GENERATION - BY_TOKEN
 
 
-def test_a_redrive_that_does_not_compare_it_is_found(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
+def test_a_redrive_that_does_not_compare_it_is_found(make: Make, link: Link, namespace: str) -> None:
     with (
         changed_script("redrive", "if there ~= generation then", "if false then"),
         pytest.raises(AssertionError, match="redrive answers"),
