@@ -81,7 +81,7 @@ def proxy(server: EmbeddedServer) -> Iterator[FaultProxy]:
 
 @pytest.fixture
 def keys(namespace: str) -> ShardKeys:
-    """Of the first shard of the queue `jobs`."""
+    """Those of the only shard of the queue `jobs`."""
     return shard_keys(namespace, "jobs", 0)
 
 
