@@ -13,7 +13,7 @@ from sequencer.errors import IdConflict, NotParked, NumberTaken
 from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys
 from sequencer.testing import wait_until
-from tests.support.handling import Make
+from tests.support.handling import Make, drain_once
 
 from ..support.background import Background
 
@@ -29,21 +29,11 @@ def drain(seq: Sequencer) -> list[Any]:
     return seen
 
 
-def claim_all(seq: Sequencer) -> list[int]:
-    """One round of claims: what may be handled just now."""
-    seen = []
-    with seq.claim() as lease:
-        for message in lease:
-            seen.append(message.body)
-            lease.ack(message)
-    return seen
-
-
 def test_the_next_number_waits_for_the_one_that_is_missing(make: Make) -> None:
     seq, plain = make("numbers", sequence=True), make("plain")
     for queue in (seq, plain):
         put(queue, *range(1, 6), 7)
-        assert claim_all(queue) == ([1, 2, 3, 4, 5] if queue is seq else [1, 2, 3, 4, 5, 7])
+        assert drain_once(queue) == ([1, 2, 3, 4, 5] if queue is seq else [1, 2, 3, 4, 5, 7])
         put(queue, 6)
     assert drain(plain) == [(6, "late")]
     assert drain(seq) == [6, 7]
@@ -52,7 +42,7 @@ def test_the_next_number_waits_for_the_one_that_is_missing(make: Make) -> None:
 def test_numbers_in_any_order_are_handled_in_theirs(make: Make) -> None:
     seq = make(sequence=True, shards=2)
     put(seq, 3, 2)
-    assert claim_all(seq) == []
+    assert drain_once(seq) == []
     seen: list[tuple[str, int]] = []
     with Background(seq, lambda message: seen.append((message.group[0], message.body))):
         put(seq, 9, 1, 5, 7, 6, 4, 8)
@@ -70,9 +60,9 @@ def test_a_gap_survives_crashes_and_restarts(make: Make, link: Link, keys: Shard
     lease.ack(next(messages))
     assert next(messages).body == 2
     link.command("ZADD", keys.schedule, "XX", "1", "g")  # ... and the process is gone, with 2 in its hands
-    assert claim_all(seq) == [2]
+    assert drain_once(seq) == [2]
     link.command("SCRIPT", "FLUSH")
-    assert claim_all(make()) == []
+    assert drain_once(make()) == []
     assert seq.explain("g").reason == "gap"
     put(seq, 3)
     assert drain(seq) == [3, 4]
@@ -82,7 +72,7 @@ def test_a_gap_survives_crashes_and_restarts(make: Make, link: Link, keys: Shard
 def test_a_gap_ends_after_its_timeout(make: Make, on_gap: Any, handled: list[int]) -> None:
     seq = make(sequence=True, gap_timeout=0.2, on_gap=on_gap)
     put(seq, 1, 4, 5)
-    assert claim_all(seq) == [1]
+    assert drain_once(seq) == [1]
     explained = seq.explain("g")
     assert explained.fields.items() >= {"first": 2, "last": 3, "number": 4}.items()
     assert explained.moves_in_s is not None
@@ -103,7 +93,7 @@ def test_a_gap_ends_after_its_timeout(make: Make, on_gap: Any, handled: list[int
 def test_skip_steps_over_what_is_missing(make: Make) -> None:
     seq = make(sequence=True)
     put(seq, 1, 2, 6)
-    assert claim_all(seq) == [1, 2]
+    assert drain_once(seq) == [1, 2]
     with pytest.raises(NotParked, match="waits for a missing number"):
         seq.resume("g")
     assert seq.skip("g") == Gap(("g",), 3, 5)
@@ -117,7 +107,7 @@ def test_skip_steps_over_what_is_missing(make: Make) -> None:
     put(seq, 9)
     seq.pause("g")
     assert seq.skip("g") == Gap(("g",), 8, 8), "before any timeout, and in a paused group"
-    assert claim_all(seq) == []
+    assert drain_once(seq) == []
     seq.unpause("g")
     assert drain(seq) == [9]
 

@@ -26,8 +26,6 @@ def test_many_shards_share_one_queue(make: Make) -> None:
     assert len(seen) == 40
     assert all(bodies == sorted(bodies) for bodies in seen.values())
     assert sum(map(len, seen.values())) == 2000
-    with pytest.raises(ConfigurationError, match="4 shards"):
-        make("wide", shards=2).connect()
     assert make("wide").append(1, group="x").duplicate is False
 
 
@@ -46,12 +44,7 @@ def test_a_chunk_with_a_conflict_is_not_stored_in_any_shard(make: Make) -> None:
 def test_a_wrong_number_of_shards_is_said_every_time(make: Make) -> None:
     make("wide", shards=4).append(1, group="g")
     wrong = make("wide", shards=2)
-    calls: tuple[Callable[[], object], ...] = (
-        partial(wrong.append, 1, group="g"),
-        wrong.info,
-        wrong.claim,
-        wrong.connect,
-    )
+    calls: list[Callable[[], object]] = [partial(wrong.append, 1, group="g"), wrong.info, wrong.claim, wrong.connect]
     for call in calls:
         with pytest.raises(ConfigurationError, match="4 shards"):
             call()

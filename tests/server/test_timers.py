@@ -21,18 +21,13 @@ from tests.support.handling import Make, drain
 from ..support.background import Background
 
 
-def lateness(message: Message) -> float:
-    """Seconds since its time, which is its score, by the clock of the same machine."""
-    return time.time() - message.score
-
-
 def changes(seq: Sequencer, id: str) -> list[Callable[[], object]]:
     return [partial(seq.cancel, "g", id), partial(seq.reschedule, "g", id, delay=1)]
 
 
 def note_lateness(late: list[float], message: Message) -> None:
-    if message.body == "later":
-        late.append(lateness(message))
+    if message.body == "later":  # its time is its score, by the clock of the same machine
+        late.append(time.time() - message.score)
 
 
 def test_a_delayed_message_is_not_handled_before_its_time(make: Make) -> None:
