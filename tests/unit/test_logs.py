@@ -69,7 +69,7 @@ def test_a_line_of_text() -> None:
 
 
 def test_a_line_of_json() -> None:
-    fields = {"event": "group parked", "queue": "orders", "group": ["a", "b"], "attempt": 5}
+    fields: dict[str, Any] = {"event": "group parked", "queue": "orders", "group": ["a", "b"], "attempt": 5}
     made = record("orders: x", **fields)
     line = json.loads(JsonFormatter().format(made))
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d", line.pop("time"))
