@@ -36,7 +36,10 @@ def test_one_that_a_signal_for_all_ended_is_no_failure(
         ExecHandler(command, stop=stop)(MESSAGE)
 
 
-@pytest.mark.parametrize("command", [*SAME, "kill -KILL $$", "exit 3", "exit 15", "exit 137"])
+OTHERS = ["kill -KILL $$", "exit 3", "exit 15", "exit 137"]
+
+
+@pytest.mark.parametrize("command", [*SAME, *OTHERS])
 @pytest.mark.parametrize("kind", ["long ago", "none", "no stop can be told"])
 def test_one_that_ended_so_without_a_stop_failed(monkeypatch: pytest.MonkeyPatch, command: str, kind: str) -> None:
     monkeypatch.setattr(exec, "STOP_S", 0.05 if kind == "none" else 600.0)
@@ -45,7 +48,7 @@ def test_one_that_ended_so_without_a_stop_failed(monkeypatch: pytest.MonkeyPatch
         ExecHandler(command, stop=stop)(MESSAGE)
 
 
-@pytest.mark.parametrize("command", ["kill -KILL $$", "exit 3", "exit 15", "exit 137"])
+@pytest.mark.parametrize("command", OTHERS)
 def test_one_that_ended_in_another_way_failed_beside_a_stop_too(command: str) -> None:
     with pytest.raises(CommandFailed):
         ExecHandler(command, stop=stopped(0.0))(MESSAGE)
@@ -81,19 +84,8 @@ def test_later_that_is_a_failure_of_the_message(tmp_path: Path, first: int, stat
 @pytest.mark.parametrize(
     "command",
     [
-        *(
-            "true",
-            " /bin/sh -c :",
-            "cd /; nosuch",
-            "A=1 B=x/y:z ls",
-            "A=1 B=",
-            "! true",
-            "{ nosuch; }",
-            "if nosuch; then",
-        ),
-        *("f() { :; }; f", "f () { :; }; f", "ls|nosuch", "ls>/dev/null", ">/dev/null nosuch", "2>&1 ls", "(nosuch)"),
-        *("'nosuch'", '"nosuch"', "$NOSUCH", "`nosuch`", "no*such", "~/nosuch", "no\\such", "# nosuch", "[ 1 ]"),
-        *("A='1 2' nosuch", "PATH=/elsewhere nosuch", "\nls\nnosuch", "ls&"),
+        *("true", " /bin/sh -c :", "cd /; nosuch", "A=1 B=x/y:z ls", "! true", "if nosuch; then", "f() { :; }; f"),
+        *("ls|nosuch", ">/dev/null nosuch", "(nosuch)", "'nosuch'", "$NOSUCH", "no*such", "PATH=/elsewhere nosuch"),
     ],
 )
 def test_a_first_word_that_is_or_may_be_a_command_passes(command: str) -> None:
@@ -103,22 +95,10 @@ def test_a_first_word_that_is_or_may_be_a_command_passes(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("nosuch", " nosuch x", "A=1 nosuch", "nosuch; ls", "nosuch|ls", "nosuch&", "nosuch>x", "\n nosuch\nls", "}{"),
-        *("/bin/nosuch", "./nosuch", "--version", "{ls;}", "!ls"),
+        *("nosuch", " nosuch x", "A=1 nosuch", "nosuch; ls", "nosuch|ls", "nosuch>x", "/bin/nosuch", "--version"),
+        *("", "\n\t", "cat\0"),
     ],
 )
 def test_a_first_word_that_is_no_command_is_refused(command: str) -> None:
-    with pytest.raises(HandlerNotFound, match=r"^there is no command '.*', the first word of '"):
-        check_command(command)
-
-
-@pytest.mark.parametrize("command", ["", " ", "\n\t", "cat\0"])
-def test_a_command_that_no_shell_can_run_is_refused(command: str) -> None:
     with pytest.raises(HandlerNotFound):
         check_command(command)
-
-
-def test_no_shell_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exec, "SHELL", "/nosuch/sh")
-    with pytest.raises(HandlerNotFound, match="/nosuch/sh: No such file"):
-        check_command("true")
