@@ -24,11 +24,11 @@ class Result:
     """What one fault test found. It passed when it was not skipped and `problems` is empty."""
 
     name: str
-    """As in the command: model, simulate, crash, steps, chaos, server, input, security, signals."""
+    """As in the command."""
     command: str
     """What repeats the whole of it."""
     runs: int = 0
-    """Runs, seeds, kill points passed, or inputs: what `unit` says."""
+    """Runs, seeds, or kill points passed: what `unit` says."""
     unit: str = "runs"
     seeds: str = ""
     """First and last seed, like "0..199"."""
