@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import import_module
 from inspect import signature
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -29,7 +28,6 @@ from sequencer.server import EmbeddedServer
 from .report import Result, Scale, bound
 
 PARTS = {
-    "model": "the lease protocol in a model checker (spin): exhaustive searches, and mutants that must fail",
     "simulate": "one seeded scheduler in virtual time: the real client and consumer code, and the real scripts",
     "crash": "real processes, killed, stopped and cut off at every step, at its first, second ... passage",
     "chaos": "producers, consumers and an operator behind a proxy that loses, delays and lies; --only is a policy",
@@ -56,7 +54,6 @@ def main(
     backward: Annotated[bool, option("simulate: the clock is also set back.", "--backward")] = False,
     steps: Annotated[bool, option("simulate: the messages of each seed have steps.", "--steps")] = False,
     trace: Annotated[bool, option("simulate: show what happened, step by step.", "--trace")] = False,
-    keep: Annotated[Path | None, option("model: where to leave the search programs and trails.")] = None,
     point: Annotated[str | None, option("crash: only this point, like ack:sent.")] = None,
     passage: Annotated[int | None, option("crash: at which passage of it.", min=1)] = None,
     kind: Annotated[str | None, option("crash: kill, stop, 'reply lost' or 'request lost'.")] = None,
@@ -71,7 +68,7 @@ def main(
         raise typer.BadParameter(f"choose from {', '.join(PARTS)}; and a scale: {', '.join(SCALES)}")
     options = {
         "seed": seed, "seconds": seconds, "only": only, "first": first, "backward": backward, "steps": steps,
-        "trace": trace, "keep": keep, "point": point, "passage": passage, "kind": kind, "variant": variant,
+        "trace": trace, "point": point, "passage": passage, "kind": kind, "variant": variant,
     }  # fmt: skip
     try:
         result = run_one(part, scale, **options)  # type: ignore[arg-type]

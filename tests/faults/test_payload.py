@@ -1,4 +1,4 @@
-"""A payload shows in no error, log or view but those that print messages. Passwords: tests/process/test_passwords.py."""
+"""A payload shows in no error, log or view but those that print messages. Passwords: process/test_passwords.py."""
 
 from __future__ import annotations
 

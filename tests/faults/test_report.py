@@ -33,7 +33,7 @@ def test_nothing_is_hidden() -> None:
     ("result", "status"),
     [
         (made(), command.FINE),
-        (made(skipped="no spin"), command.FINE),
+        (made(skipped="no server"), command.FINE),
         (made(problems=["lost"]), command.FOUND),
     ],
 )
@@ -54,7 +54,7 @@ def test_one_that_breaks_down_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> N
     assert result.command == "python -m tests.faults chaos --scale ci --seed 3"
 
 
-@pytest.mark.parametrize("words", ["chaos --only x", "crash --point x", "model --scale x", "x", "server --point x"])
+@pytest.mark.parametrize("words", ["chaos --only x", "crash --point x", "crash --scale x", "x", "server --point x"])
 def test_wrong_use_is_said(words: str) -> None:
     ended = CliRunner().invoke(command.app, words.split())
     assert ended.exit_code == command.WRONG_USE, ended.output

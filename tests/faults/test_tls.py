@@ -1,4 +1,4 @@
-"""TLS with certificates, which openssl makes for this run: what is right works, and what is wrong is refused at once."""
+"""TLS with certificates of openssl, made for this run: what is right works, and what is wrong is refused at once."""
 
 from __future__ import annotations
 
