@@ -87,7 +87,7 @@ def test_nothing_begins_before_its_preexec_time(work: Any) -> None:
 
 
 def test_the_masters_look_tells_of_a_backlog(work: Any) -> None:
-    seen = work.mails.look()
+    seen = work.mails.snapshot()
     assert work.look(seen) is None
     assert work.look(replace(seen, due=1001)) == "1001 business keys wait"
 

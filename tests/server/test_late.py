@@ -193,7 +193,7 @@ def test_nothing_is_handled_before_its_window_is_over(make: Callable[..., Sequen
         ({"on_late": "drop", "watermark_window": 0}, "on_late='drop' needs a watermark_window above 0"),
         ({"sequence": True, "reorder_window": 2}, "reorder_window=2 with sequence=True"),
         ({"sequence": True, "on_late": "drop"}, "on_late='drop' with sequence=True"),
-        ({"sequence": "yes"}, "sequence='yes' must be True or False"),
+        ({"sequence": "yes"}, "sequence='yes' must be true or false"),
         ({"gap_timeout": -1}, "gap_timeout=-1 must be"),
         ({"on_gap": "wait"}, "on_gap='wait' must be one of park, skip"),
     ],

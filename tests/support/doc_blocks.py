@@ -71,7 +71,7 @@ def timeless(line: str) -> str:
     """A line without times, rates, process ids and addresses, and with one space where a table has several."""
     line = re.sub(r"\b(rediss?|unix)://[^\s;,]+", "...", line)
     line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d([,.]\d+)?|(?<=sequencer\[)\d+|\b\d{10}\.\d+", "...", line)
-    line = re.sub(r"\d+(\.\d+)? (m?s|min|h)\b|\b\d{16}\b", "... s", line)
+    line = re.sub(r"[+-]?\d+(\.\d+)? (m?s|min|h)\b|\b\d{16}\b", "... s", line)
     return " ".join(re.sub(r"\d+(?=/s\b)", "...", line).split())
 
 

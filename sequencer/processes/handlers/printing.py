@@ -1,7 +1,7 @@
 """Print mode: each message as one whole line on standard output, before it is acknowledged.
 
-Consumers that share a pipe lock it for each line, since a pipe takes long lines in pieces. The lock of a process that is
-killed is gone with it; one that stands still with it is killed by its supervisor.
+Consumers that share a pipe lock it for each line, since a pipe takes long lines in pieces. The lock ends with a process
+that is killed; one that stands still with it is killed by its supervisor.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class OutputFailed(StopConsuming):
 
 
 class Printer:
-    """Prints messages. `after_torn`: a consumer before was killed, maybe in the middle of a line: that is ended first."""
+    """Prints messages. `after_torn`: a consumer before was killed, maybe in the middle of a line, which is ended."""
 
     def __init__(self, output_fd: int = 1, *, after_torn: bool = False) -> None:
         self._output_fd, self._is_after_torn = output_fd, after_torn
