@@ -205,7 +205,7 @@ def _missing(fields: Fields) -> str:
 
 def _group_parked(fields: Fields) -> str:
     if "number" in fields:
-        return f"{_missing(fields)} and did not arrive in time; parked until it arrives"
+        return f"{_missing(fields)} and did not arrive in time"
     return _facts(fields)
 
 
@@ -569,7 +569,7 @@ EVENTS: Mapping[str, Kind] = {
         WARNING,
         "a group of a sequence waits for a number that is missing",
         (*_GROUP, "id", *_GAP, "until"),
-        lambda fields: f"{_missing(fields)}; waiting for it until {moment(fields['until'])}",
+        lambda fields: f"{_missing(fields)}; waiting until {moment(fields['until'])}",
         _of_gap,
     ),
     "group broken": Kind(
