@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..report import Result, Scale
+from ..report import Result, Scale, totals
 from .seed import Played, play_seed, stage_set
 
 SEEDS: dict[Scale, int] = {"smoke": 20, "ci": 175, "nightly": 10_000}
@@ -101,7 +101,6 @@ def result_of(played: list[Played], words: str, began_s: float, backward: bool, 
         expected += STEPS_EXPECTED if any(one.play.steps for one in played) else ()
         expected += PLAIN_EXPECTED if not all(one.play.steps for one in played) else ()
         problems += [f"fault that never took effect: {kind}" for kind in expected if not faults[kind]]
-    judged = [one.judgement for one in played]
     more, elapsed_s = len(problems) - MAX_PROBLEMS, time.monotonic() - began_s
     return Result(
         name="simulate",
@@ -109,16 +108,11 @@ def result_of(played: list[Played], words: str, began_s: float, backward: bool, 
         runs=len(played),
         unit="seeds",
         seeds=f"{played[0].play.seed}..{played[-1].play.seed}" if played else "",
-        messages=sum(one.messages for one in judged),
-        losses=sum(one.losses for one in judged),
-        order_violations=sum(one.disorder for one in judged),
-        duplicates=sum(one.duplicates for one in judged),
-        duplicates_allowed=sum(one.duplicates_allowed for one in judged),
-        recovery_s=tuple(one.recovery_s for one in judged if one.recovery_s is not None),
         faults=dict(sorted(faults.items())),
         figures=_figures(played),
         problems=problems[:MAX_PROBLEMS] + ([f"... and {more} more problems"] if more > 0 else []),
         seconds=round(elapsed_s, 1),
+        **totals(one.judgement for one in played),
     )
 
 
