@@ -39,15 +39,15 @@ def search(inputs: Any, check: Callable[[Any], bool], at_night: int) -> None:
 
 
 def test_an_append_is_whole_or_leaves_nothing(made: Bench) -> None:
-    search(calls.appends(), lambda value: calls.check_appends(value, made), 2000)
+    search(calls.appends(), lambda value: calls.check_appends(value, made), 1000)
 
 
 def test_a_command_line_ends_with_a_code_and_a_sentence(made: Bench) -> None:
-    search(cli.lines(), lambda value: cli.check_line(value, made), 1000)
+    search(cli.lines(), lambda value: cli.check_line(value, made), 500)
 
 
 def test_records_changed_by_others_raise_our_own_errors(made: Bench) -> None:
-    search(records.changes(), lambda value: records.check_records(value, made), 300)
+    search(records.changes(), lambda value: records.check_records(value, made), 150)
 
 
 def test_every_command_is_tried() -> None:

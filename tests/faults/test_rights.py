@@ -143,7 +143,7 @@ def test_without_the_check_groups_are_half_written(users: Users, monkeypatch: py
         return {role: [] for role in roles}
 
     monkeypatch.setattr(sequencer.queue.session, "missing_rights", nothing)
-    assert sum(take_each_away(users, role).changed for role in ("append", "consume")) > 10  # type: ignore[arg-type]
+    assert sum(take_each_away(users, role).changed for role in ("append", "consume")) > 10
 
 
 def test_a_right_that_is_granted_later_is_found(users: Users) -> None:

@@ -54,8 +54,8 @@ def certificates() -> Iterator[Path]:
 
 def tls_host(directory: Path, certificates: Path, binary: str, name: str, clients: str) -> tuple[Host, int]:
     port = free_port()
-    words = ("--tls-port", str(port), "--tls-cert-file", f"{certificates}/{name}.pem", "--tls-auth-clients", clients)
-    words = (*words, "--tls-key-file", f"{certificates}/{name}.key", "--tls-ca-cert-file", f"{certificates}/ca.pem")
+    words = ["--tls-port", str(port), "--tls-cert-file", f"{certificates}/{name}.pem", "--tls-auth-clients", clients]
+    words += ["--tls-key-file", f"{certificates}/{name}.key", "--tls-ca-cert-file", f"{certificates}/ca.pem"]
     return Host(directory, *words, binary=binary), port
 
 

@@ -122,7 +122,7 @@ def judge(code: int, out: str, err: str) -> None:
     """A code from 0 to 5, no traceback, an error in one line, and nothing that moves a terminal's cursor."""
     assert "Traceback (most recent call last)" not in out + err, err
     assert code in CODES, err
-    assert err.strip() or code not in (2, 3), "an error without a word"
+    assert err.strip() or "Usage: " in out or code not in (2, 3), "an error without a word"
     errors = [text for text in err.splitlines() if text.startswith("error: ")]
     assert len(errors) <= 1, err
     assert not errors or err.rstrip("\n").endswith(errors[0]), "an error of more than one line"
