@@ -21,7 +21,7 @@ from .found import Found
 from .host import Host, running, workplace
 from .load import Load, Spec, wait
 
-RECOVER_S = 10.0
+RECOVER_S, START_S = 10.0, 30.0
 SETTLE_S = 0.5
 """After a server came back with less than it had: until every consumer has been told that its lease is gone."""
 
@@ -105,7 +105,7 @@ def under_kills(directory: Path, mode: Mode, kills: int, seed: int) -> tuple[Jud
         sizes = Sizes(host)
         try:
             load.start()
-            began = wait(lambda: load.count("ended") >= 50, RECOVER_S)
+            began = wait(lambda: load.count("ended") >= 50, START_S)
             for _ in range(kills):
                 time.sleep(mode.cut_s + chance.uniform(0.1, 0.5))
                 kill_once(host, load, mode, sizes)
