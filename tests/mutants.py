@@ -20,7 +20,10 @@ ROOT = Path(__file__).resolve().parents[1]
 KILLED = 0.8
 LIMIT_S = 120.0
 TARGETS: dict[str, tuple[str, str]] = {
-    "sequencer/drain/outcome.py": ("", "tests/unit/test_outcome.py tests/unit/test_admission.py"),
+    "sequencer/drain/outcome.py": (
+        "decide _counted waits has_expired answered",
+        "tests/unit/test_outcome.py tests/unit/test_admission.py",
+    ),
     "sequencer/drain/protocol.py": ("_handle_group", "tests/unit/test_effects.py tests/unit/test_drain.py"),
     "sequencer/store/watermark.py": ("", "tests/unit/test_watermark.py"),
     "sequencer/lua/ack.lua": ("", "tests/server/test_claim.py tests/server/test_late.py"),

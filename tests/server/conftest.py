@@ -17,7 +17,7 @@ from sequencer.errors import SequencerError
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.server import find_binary
-from sequencer.store.keys import shard_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.testing import wait_until
 from tests.support.proxy.fault_proxy import FaultProxy
 
@@ -77,6 +77,12 @@ def proxy(server: EmbeddedServer) -> Iterator[FaultProxy]:
     yield proxy
     proxy.close()
     shutil.rmtree(directory)
+
+
+@pytest.fixture
+def keys(namespace: str) -> ShardKeys:
+    """Those of the only shard of the queue `jobs`."""
+    return shard_keys(namespace, "jobs", 0)
 
 
 @pytest.fixture

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from sequencer import Message, Sequencer, list_queues
+from sequencer import Message, Sequencer
 from sequencer.doctor.diagnose import MAX_SHOWN, diagnose, is_healthy
 from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
 from sequencer.store.keys import index_key, registry_key, shard_keys
 
-from .test_doctor_memory import stand_in_for_redis_cli
+from ..support.redis_cli import run_line
 
 KEYS = shard_keys("sequencer", "q", 0)
 
@@ -60,26 +57,6 @@ def test_a_group_that_is_parked_for_another_message_stays_so(admin: Link) -> Non
         assert [(info.head_id, info.failure and info.failure.type) for info in seq.parked()] == [("bad", "ValueError")]
 
 
-@pytest.mark.parametrize(("score", "is_said"), [(7, True), (None, False)])
-def test_a_dead_letter_says_that_its_score_was_lost(
-    admin: Link, seq: Sequencer, score: int | None, is_said: bool
-) -> None:
-    seq.append(1, "g", score=score)
-    admin.command("DEL", KEYS.order("g"))
-    fixed(seq)
-    (letter,) = seq.dead()
-    said = "its group had no place for it in its order; its score was lost with that, and its arrival stands in for it"
-    assert (letter.error.message == said) == is_said
-
-
-def test_the_doctor_lists_again_what_is_missing_from_the_index(admin: Link, seq: Sequencer) -> None:
-    seq.append(1, "g")
-    admin.command("DEL", index_key("sequencer"))
-    assert list_queues(admin.endpoint.url) == []
-    diagnose(admin.endpoint, "sequencer", repair=True)
-    assert list_queues(admin.endpoint.url) == ["q"]
-
-
 @pytest.mark.parametrize("lost", ["all but messages", "all but the clock", "all but the index"])
 def test_what_a_list_shows_can_be_deleted(admin: Link, seq: Sequencer, lost: str) -> None:
     seq.append(1, "g")
@@ -98,26 +75,19 @@ def test_what_a_list_shows_can_be_deleted(admin: Link, seq: Sequencer, lost: str
             other.delete()
 
 
-@pytest.mark.parametrize("shards", [1, 3])
-def test_what_the_doctor_says_of_a_queue_without_registration_brings_it_back(
-    admin: Link, tmp_path: Path, shards: int
-) -> None:
-    with Sequencer("q", str(admin.endpoint.url), shards=shards) as seq:
+def test_what_the_doctor_says_of_a_queue_without_registration_brings_it_back(admin: Link, tmp_path: Path) -> None:
+    with Sequencer("q", str(admin.endpoint.url), shards=3) as seq:
         seq.append_many({"body": n, "group": f"g{n}"} for n in range(20))
         seq.consume(lambda _: None, max_messages=3)
-        policies = [shard_keys("sequencer", "q", shard).policy for shard in range(shards)]
+        policies = [shard_keys("sequencer", "q", shard).policy for shard in range(3)]
     admin.command("DEL", registry_key("sequencer", "q"), *policies, index_key("sequencer"))
     diagnose(admin.endpoint, "sequencer", repair=True)
     (told,) = [one for one in diagnose(admin.endpoint, "sequencer") if one.code == "unregistered"]
-    line = told.commands["register"]
-    place = {"SEQUENCER_REDIS": str(admin.endpoint.url), "PATH": f"{tmp_path}:{sysconfig.get_path('scripts')}"}
-    stand_in_for_redis_cli(tmp_path, str(admin.endpoint.url))
-    place = {**os.environ, **place}
-    done = subprocess.run(["/bin/sh", "-c", line], env=place, capture_output=True, text=True, check=False)
+    done = run_line(told.commands["register"], tmp_path, str(admin.endpoint.url))
     assert "problem" not in done.stdout, done.stdout + done.stderr
     with Sequencer("q", str(admin.endpoint.url)) as seq:
         assert seq.consume(lambda _: None, until_empty=True).handled == 17
-        assert seq.info().shards == shards
+        assert seq.info().shards == 3
 
 
 def test_a_full_server_is_said_to_take_no_repair(admin: Link, seq: Sequencer) -> None:

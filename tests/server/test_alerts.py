@@ -95,14 +95,6 @@ def test_telling_by_the_message_alone_is_found(watching: Watching) -> None:
         parks_again(watching)
 
 
-def test_many_are_counted_and_ten_are_named(watching: Watching) -> None:
-    watching.fail(Park("x"), *[f"g{number}" for number in range(230)])
-    watching.look(watching.watcher())
-    (one,) = watching.targets[1].took
-    assert (one.value, len(one.items), one.more) == (230.0, 10, 220)
-    assert news(watching) == []
-
-
 def test_dead_letters_are_told_by_name_once(watching: Watching) -> None:
     chat, watcher = watching.targets[0], watching.watcher()
     watching.fail(SetAside("bad"), "ann", "bob")
@@ -150,14 +142,6 @@ def test_a_clock_that_is_set_back_makes_no_head_younger_and_no_history_shorter(
     assert (info.lag_s, info.history.reaches_s) == (1200.0, 12 * 3600 + 1200.0)
 
 
-def test_three_who_watch_tell_it_once(watching: Watching) -> None:
-    watchers = [watching.watcher() for _ in range(3)]
-    watching.fail(Park("x"), "ann")
-    for one in watchers * 2:
-        watching.look(one)
-    assert [target.whats() for target in watching.targets] == [["open"], ["open"]]
-
-
 def test_a_target_that_takes_nothing_delays_nobody(watching: Watching) -> None:
     chat, mail = watching.targets
     chat.refuses = True
@@ -167,17 +151,6 @@ def test_a_target_that_takes_nothing_delays_nobody(watching: Watching) -> None:
     assert (chat.whats(), mail.whats()) == ([], ["open"])
     assert [one.fields["target"] for one in watching.events if one.name == "alert not sent"] == ["chat"]
     assert [to.messages for to in watching.seq.alerts()[0].told] == [0, 1]
-
-
-def test_a_backlog_is_told_at_the_next_look(watching: Watching) -> None:
-    """To count costs two commands a group: each minute, and where enough messages came to reach the limit."""
-    chat, watcher = watching.targets[0], watching.watcher(backlog=5)
-    watching.seq.append_many([{"group": ["ann"], "body": 1}] * 3)
-    watching.look(watcher)
-    assert chat.took == []
-    watching.seq.append_many([{"group": ["bob"], "body": 1}] * 2)
-    watching.look(watcher)
-    assert [(one.kind, one.what, one.value) for one in chat.took] == [("backlog", "open", 5.0)]
 
 
 def test_parked_groups_are_told_by_type_of_error_and_not_as_a_lag_too(make: MakeSequencer) -> None:

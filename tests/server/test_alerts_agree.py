@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sequencer import calls
 from sequencer.calls.alerts import AlertTimes, Condition, Grant
 from sequencer.net.link import Link
-from sequencer.store.keys import ShardKeys, shard_keys
+from sequencer.store.keys import ShardKeys
 
 from ..support.alert_record import AGAIN, GAP, HOLD, SETTLE, STALE, Incidents, Offer, Record
 from ..support.changed_script import changed_script
@@ -85,11 +85,6 @@ def _plain(record: dict[str, Any]) -> tuple[Any, ...]:
     return int(record["opened"]), int(record["limit"]), quiet, resolved, told
 
 
-@pytest.fixture
-def keys(namespace: str) -> ShardKeys:
-    return shard_keys(namespace, "jobs", 0)
-
-
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEP, min_size=15, max_size=40))
 def test_the_script_does_what_the_rules_say(link: Link, keys: ShardKeys, steps: list[Any]) -> None:
@@ -120,7 +115,7 @@ def goes_back(link: Link, keys: ShardKeys, back_s: int) -> list[tuple[str, str, 
     return told
 
 
-@pytest.mark.parametrize("back_s", [0, 40, 3600, 86_400 * 365])
+@pytest.mark.parametrize("back_s", [40, 86_400 * 365])
 def test_a_clock_that_goes_back_ends_no_incident_and_tells_nothing_again(
     link: Link, keys: ShardKeys, back_s: int
 ) -> None:
@@ -156,13 +151,17 @@ def is_repeated_once(link: Link, keys: ShardKeys) -> None:
 
 
 class Masters:
-    """Three masters look at one condition, each two seconds; what they got the right for is sent a second later."""
+    """Three masters look at one condition, each two seconds; what they got the right for is sent a second later. A
+    target drops a message whose key it knows.
+    """
 
     def __init__(self, link: Link, keys: ShardKeys) -> None:
         self.link, self.keys, self.now = link, keys, NOW_US
         self.took: Counter[tuple[str, str, int, int]] = Counter()
         """How often each message came to a target: target, what, opened, number."""
         self.waiting: list[tuple[Grant, str]] = []
+        self.last = dict[str, str]()
+        """What each target believes."""
 
     def run(self, verdict: str, seconds: int, ends: Iterator[str]) -> None:
         """`ends`: what becomes of each sending: "ok", "refused", "dies before", "dies after"."""
@@ -179,53 +178,12 @@ class Masters:
 
     def _send(self, one: Grant, end: str) -> None:
         if end in ("ok", "dies after"):
-            self.took[one.target, one.what, one.opened_us, one.number] += 1
+            key = (one.target, one.what, one.opened_us, one.number)
+            if key not in self.took:
+                self.last[one.target] = "resolved" if one.what == "resolved" else "open"
+            self.took[key] += 1
         if end == "ok":
             self.link.run_one(calls.alert_sent(self.keys, one, now_us=self.now))
-
-
-def incident_is_told(link: Link, keys: ShardKeys, ends: list[str]) -> None:
-    """One that lasts 200 s, six times a hold, with these ends of sending; then all goes well."""
-    link.command("DEL", keys.alerts)
-    masters = Masters(link, keys)
-    left = iter(ends)
-    masters.run("open", 200, left)
-    masters.run("close", 140, left)
-    said = Counter[tuple[str, str]]()
-    for (target, what, _, _), times in masters.took.items():
-        said[target, what] += times
-        assert times == 1 or "dies after" in ends, "told twice, and nobody died"
-        assert times <= 1 + ends.count("dies after")
-    for target in TARGETS:
-        assert said[target, "resolved"] >= 1
-        assert said[target, "open"] >= 1
-        assert said[target, "open"] + said[target, "resolved"] <= 2 + ends.count("dies after")
-    assert link.command("EXISTS", keys.alerts) == 0
-
-
-ENDS = st.lists(st.sampled_from(["ok", "refused", "dies before", "dies after"]), max_size=5)
-
-
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(ends=ENDS)
-def test_each_incident_is_told_whoever_dies(link: Link, keys: ShardKeys, ends: list[str]) -> None:
-    incident_is_told(link, keys, ends)
-
-
-class Believes(Masters):
-    """Masters, and what each target believes: it drops a message whose key it knows, as a receiver should."""
-
-    def __init__(self, link: Link, keys: ShardKeys) -> None:
-        super().__init__(link, keys)
-        self.known = set[tuple[str, str, int, int]]()
-        self.last = dict[str, str]()
-
-    def _send(self, one: Grant, end: str) -> None:
-        super()._send(one, end)
-        key = (one.target, one.what, one.opened_us, one.number)
-        if end in ("ok", "dies after") and key not in self.known:
-            self.known.add(key)
-            self.last[one.target] = "resolved" if one.what == "resolved" else "open"
 
 
 def each_target_believes_what_holds(
@@ -233,46 +191,54 @@ def each_target_believes_what_holds(
 ) -> None:
     """A condition that comes and goes while answers are lost; then all goes well for longer than a hold."""
     link.command("DEL", keys.alerts)
-    masters, left = Believes(link, keys), iter(ends)
+    masters, left = Masters(link, keys), iter(ends)
     for verdict, seconds in phases:
         masters.run(verdict, seconds, left)
     masters.run("open", 2 * HOLD, iter(()))
     assert masters.last == dict.fromkeys(TARGETS, "open")
     masters.run("close", 2 * HOLD, iter(()))
     assert masters.last == dict.fromkeys(TARGETS, "resolved")
+    assert max(masters.took.values()) <= 1 + ends.count("dies after"), "told twice, and nobody died"
     assert link.command("EXISTS", keys.alerts) == 0
 
 
 PHASES = st.lists(st.tuples(st.sampled_from(["open", "close"]), st.sampled_from([2, 6, 14, 40])), max_size=8)
+FLAPS = [("open", 4), ("close", 40), ("open", 40)]
 LOST = [("open", 4), ("close", 10)]
 """It was over, and came back within the hold; the answers to all three messages were lost."""
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(phases=LOST, ends=["ok"] * 2 + ["dies after"] * 2)
-@example(phases=[("open", 4), ("close", 40), ("open", 40)], ends=["dies after"] * 6)
-@given(phases=PHASES, ends=st.lists(st.sampled_from(["ok", "refused", "dies after", "dies after"]), max_size=20))
-def test_each_target_believes_what_holds_whichever_answer_is_lost(
+@example(phases=FLAPS, ends=["dies after"] * 6)
+@given(phases=PHASES, ends=st.lists(st.sampled_from(["ok", "refused", "dies before", "dies after"]), max_size=20))
+def test_each_target_believes_what_holds_whoever_dies_and_whichever_answer_is_lost(
     link: Link, keys: ShardKeys, phases: list[tuple[str, int]], ends: list[str]
 ) -> None:
     each_target_believes_what_holds(link, keys, phases, ends)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "phases", "ends"),
-    [
-        ("to.said = 'resolving'", "", LOST, ["ok"] * 2 + ["dies after"] * 2),
-        (
-            "to.n = fmt('%d', tonumber(to.n) + 1)",
-            "",
-            [("open", 4), ("close", 40), ("open", 40)],
-            ["dies after"] * 6,
-        ),
-    ],
-)
-def test_an_unanswered_message_taken_for_unsent_is_found(
-    link: Link, keys: ShardKeys, old: str, new: str, phases: list[tuple[str, int]], ends: list[str]
-) -> None:
+CONTROLS = {
+    "an unanswered end taken for unsent": ("to.said = 'resolving'", "", LOST, ["ok"] * 2 + ["dies after"] * 2),
+    "an unanswered message taken for unsent": (
+        "to.n = fmt('%d', tonumber(to.n) + 1)",
+        "",
+        FLAPS,
+        ["dies after"] * 6,
+    ),
+    "no hold: each master tells": ("if what and (tonumber(to.hold) or 0) <= now then", "if what then", LOST, []),
+    "told before it is sent: lost": (
+        "to.hold = fmt('%.0f', now + hold)",
+        "to.said = what == 'resolved' and 'resolved' or 'open'",
+        FLAPS[:1],
+        ["dies before"] * 4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_a_broken_rule_is_found(link: Link, keys: ShardKeys, name: str) -> None:
+    old, new, phases, ends = CONTROLS[name]
     with changed_script("alert", old, new), pytest.raises(AssertionError):
         each_target_believes_what_holds(link, keys, phases, ends)
     link.command("DEL", keys.alerts)
@@ -303,23 +269,4 @@ def test_of_two_watchers_with_two_limits_the_lower_decides(link: Link, keys: Sha
     link.run_one(calls.alert(keys, left, ["chat"], ONCE, now_us=now))
     (over,) = link.run_one(calls.alert(keys, left, ["chat"], ONCE, now_us=now + 2 * SECOND))
     assert (over.what, over.limit) == ("resolved", "9"), "nobody looks with the lower limit any more"
-    link.command("DEL", keys.alerts)
-
-
-CONTROLS = {
-    "no hold: each master tells": ("alert", "if what and (tonumber(to.hold) or 0) <= now then", "if what then", []),
-    "told before it is sent: lost": (
-        "alert",
-        "to.hold = fmt('%.0f', now + hold)",
-        "to.said = what == 'resolved' and 'resolved' or 'open'",
-        ["dies before"] * 4,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", CONTROLS)
-def test_a_broken_hold_is_found(link: Link, keys: ShardKeys, name: str) -> None:
-    script, old, new, ends = CONTROLS[name]
-    with changed_script(script, old, new), pytest.raises(AssertionError):
-        incident_is_told(link, keys, ends)
     link.command("DEL", keys.alerts)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,6 +17,7 @@ from sequencer.processes.alerts.watcher import WatchedQueue, Watcher
 from sequencer.queue.alerts import pending_news
 from sequencer.store.keys import ShardKeys, shard_keys
 
+from ..support.command_counts import commands_of
 from ..support.watching import MakeSequencer, Watching
 
 END_HOLDS = """
@@ -148,20 +148,8 @@ def test_who_could_not_be_told_hears_in_one_message_what_it_was(
     assert link.command("EXISTS", keys.alerts) == 0
 
 
-def commands_of(link: Link, act: Callable[[], object]) -> int:
-    """What the server carries out meanwhile, with what scripts call."""
-
-    def count() -> int:
-        text = link.command("INFO", "commandstats").decode()
-        return sum(int(one) for one in re.findall(r":calls=(\d+)", text))
-
-    before, own = count(), count()
-    act()
-    return count() - own - (own - before)
-
-
 def test_an_idle_queue_with_many_parked_groups_costs_next_to_nothing(
-    watching: Watching, link: Link, keys: ShardKeys, record_property: Callable[[str, object], None]
+    watching: Watching, link: Link, keys: ShardKeys
 ) -> None:
     """Before what ended was counted first, each look went through 2,000 groups a target."""
     watching.seq.append({}, "one")
@@ -169,9 +157,7 @@ def test_an_idle_queue_with_many_parked_groups_costs_next_to_nothing(
     try:
         watcher = watching.watcher()
         watching.look(watcher)
-        costs = [commands_of(link, lambda: watching.look(watcher)) for _ in range(8)]
-        record_property("commands of a look", costs)
-        print(f"commands of a look while all that is parked is gone through, and then: {costs}")
+        costs = [commands_of(link, lambda: watching.look(watcher)).total() for _ in range(8)]
         assert costs[0] > 100, "it looks at all of them after it told"
         assert max(costs[-2:]) <= 40
         link.command("ZADD", keys.schedule, "inf", "z")

@@ -11,25 +11,26 @@ import pytest
 import redis
 
 from sequencer import EmbeddedServer, Sequencer
+from sequencer.doctor.invariants import check_invariants
+from sequencer.doctor.rights import commands_of
 from sequencer.errors import (
     BatchRefused,
     ConfigurationError,
-    DataError,
     IdConflict,
     InvalidGroup,
-    InvalidMessage,
     OutcomeUnknown,
     QueueFull,
+    ServerNotUsable,
     ServerUnavailable,
 )
 from sequencer.net.link import Link
 from sequencer.settings.body_fields import BodyFields
 from sequencer.store.keys import shard_keys
-from sequencer.testing import wait_until
-from sequencer.testing.wire import Wire, wired
 from tests.support.proxy.fault_proxy import FaultProxy
 
 from .conftest import command
+
+KEYS = shard_keys("sequencer", "q", 0)
 
 
 def test_a_message_is_stored_with_what_was_given(seq: Sequencer) -> None:
@@ -73,32 +74,6 @@ def test_the_same_id_with_other_content_is_a_conflict(seq: Sequencer, other: dic
     assert (message.body, message.score, message.headers) == (1, 3.0, {})
 
 
-def test_an_id_is_known_per_group(make: Callable[..., Sequencer]) -> None:
-    seq = make(dedup_window=0)
-    seq.append(1, group="g", id="x")
-    assert not seq.append(2, group="h", id="x").duplicate
-    seq.consume(lambda message: None, until_empty=True)
-    assert not seq.append(3, group="g", id="x").duplicate, "without a window, only while it is pending"
-
-
-def test_group_id_and_score_come_out_of_the_body(make: Callable[..., Sequencer]) -> None:
-    seq = make(group_by=("user_id", "order_id"), id_by="reqId", score_by="q_time")
-    seq.append({"user_id": 1, "order_id": "b", "reqId": "r", "q_time": 12.5})
-    (message,) = seq.peek([1, "b"])
-    assert (message.id, message.score) == ("r", 12.5)
-    assert seq.append({"user_id": 1}, group="own", id="i", score=1).id == "i"
-
-
-@pytest.mark.parametrize(
-    "body", [{"user_id": 1}, {"user_id": 1, "order_id": None, "reqId": 1, "q_time": 1}, [1], "x", None]
-)
-def test_a_body_without_its_fields_is_refused(make: Callable[..., Sequencer], body: Any) -> None:
-    seq = make(group_by=("user_id", "order_id"), id_by="reqId", score_by="q_time")
-    with pytest.raises(InvalidMessage, match="field"):
-        seq.append(body)
-    assert seq.info().backlog == 0
-
-
 def test_fields_are_remembered_with_the_queue(make: Callable[..., Sequencer], link: Link) -> None:
     """Who names none takes them at the first append, at its first round trip for many, and on a pipeline."""
     body = {"user": {"id": 7}, "event": "e1", "at": "2026-11-23T10:00:00+01:00"}
@@ -123,24 +98,6 @@ def test_without_fields_a_message_without_a_group_makes_no_queue(make: Callable[
     assert link.command("KEYS", "*") == []
 
 
-def test_an_append_costs_the_same_round_trips_with_remembered_fields(make: Callable[..., Sequencer]) -> None:
-    sent: list[int] = []
-
-    class Counting(Wire):
-        def sending(self, commands: list[Any]) -> list[Any]:
-            sent.append(len(commands))
-            return commands
-
-    make(group_by=("user",)).append({"user": 1})
-    plain = make("other")
-    plain.append(1, group="g")
-    client = make(redis=wired(plain.endpoint, Counting))
-    client.append({"user": 2})
-    before = len(sent)
-    client.append({"user": 3})
-    assert len(sent) - before == 1
-
-
 def test_an_append_joins_the_callers_transaction(seq: Sequencer, server: EmbeddedServer, namespace: str) -> None:
     with redis.Redis.from_url(server.url) as client:
         with client.pipeline(transaction=True) as pipeline:
@@ -159,14 +116,6 @@ def test_an_append_joins_the_callers_transaction(seq: Sequencer, server: Embedde
             seq.append(2, group="g", id="x", replace=True, pipeline=pipeline)
             pipeline.execute()
         assert [message.body for message in seq.peek("g")] == [2]
-        with client.pipeline(transaction=True) as pipeline:
-            pipeline.watch(f"{namespace}:own")
-            client.set(f"{namespace}:own", "2")
-            pipeline.multi()
-            seq.append(3, group="g", id="y", pipeline=pipeline)
-            with pytest.raises(redis.WatchError):
-                pipeline.execute()
-    assert [message.body for message in seq.peek("g")] == [2]
 
 
 def test_flushed_scripts_are_sent_again(seq: Sequencer, link: Link) -> None:
@@ -201,31 +150,6 @@ def test_a_full_server_refuses_producers_and_lets_consumers_drain(start_server: 
         assert seq.append(1, group="late").duplicate is False
 
 
-@pytest.mark.parametrize("kind", ["order", "body", "schedule", "dispatch", "stats"])
-def test_a_foreign_key_in_the_way_is_an_error_and_nothing_is_half_written(
-    seq: Sequencer, link: Link, namespace: str, kind: str
-) -> None:
-    keys = shard_keys(namespace, "jobs", 0)
-    seq.append(1, group="other")
-    seq.consume(lambda message: None, until_empty=True)
-    name = {"order": keys.order("g"), "body": keys.body("g")}.get(kind) or getattr(keys, kind)
-    link.command("DEL", name)
-    link.command("SET", name, "foreign")
-    before = {key for key in link.command("KEYS", "*") if key.startswith(b"{" + namespace.encode())}
-    with pytest.raises(DataError, match="another type"):
-        seq.append(1, group="g", id="x")
-    with pytest.raises(DataError):
-        seq.append_many([{"body": n, "group": g} for n in range(3) for g in ("f", "g")])
-    assert {key for key in link.command("KEYS", "*") if key.startswith(b"{" + namespace.encode())} == before
-    link.command("DEL", name)
-    assert seq.append(1, group="g", id="x").duplicate is False
-
-
-def test_an_unreachable_server_is_said_before_anything_is_sent() -> None:
-    with Sequencer("q", "redis://127.0.0.1:1") as seq, pytest.raises(ServerUnavailable, match=r"127\.0\.0\.1:1"):
-        seq.append(1, group="g")
-
-
 def test_an_unknown_outcome_is_said_with_the_id(make: Callable[..., Sequencer], proxy: FaultProxy) -> None:
     seq, other = make(redis=proxy.url), make(redis=proxy.url)
     seq.append(1, group="g", id="first")
@@ -247,20 +171,6 @@ def test_an_unknown_outcome_is_said_with_the_id(make: Callable[..., Sequencer], 
     assert seq.info().backlog == 5
 
 
-def test_a_reply_lost_once_is_not_noticed(make: Callable[..., Sequencer], proxy: FaultProxy) -> None:
-    seq = make(redis=proxy.url)
-    seq.append(1, group="g")
-    proxy.add("reply lost", times=None)
-    done: list[Any] = []
-    thread = threading.Thread(target=lambda: done.append(seq.append(2, group="g")))
-    thread.start()
-    wait_until(lambda: proxy.effects["reply lost"], what="a reply to be lost")
-    proxy.clear()
-    thread.join()
-    assert done[0].duplicate, "the repeat found the message of the first attempt"
-    assert [message.body for message in seq.peek("g")] == [1, 2]
-
-
 def test_threads_share_a_client(seq: Sequencer) -> None:
     def produce(thread: int) -> None:
         for n in range(100):
@@ -275,13 +185,83 @@ def test_threads_share_a_client(seq: Sequencer) -> None:
     assert [message.body for message in seq.peek(3, limit=100)] == list(range(100))
 
 
-def test_nothing_connects_before_it_is_needed() -> None:
-    seq = Sequencer("q", "redis://127.0.0.1:1")
-    assert "127.0.0.1:1" in repr(seq)
-    seq.close()
+# -- one message alone: its rights, its keys, and what its receipt says -----------------------------------------
 
 
-def test_an_error_names_a_group_as_explain_takes_it(seq: Sequencer) -> None:
-    seq.append(1, group=["a b", 7], id="x")
-    with pytest.raises(IdConflict, match=r"^id 'x' of group 'a b' 7 is already pending"):
-        seq.append(2, group=["a b", 7], id="x")
+def user_url(admin: Link, *rules: str) -> str:
+    admin.command("ACL", "SETUSER", "app", "on", "nopass", "resetkeys", "~*", "+@all", *rules)
+    return f"{admin.endpoint.url}?username=app&password=x"
+
+
+def dumps(admin: Link) -> dict[bytes, Any]:
+    return {key: admin.command("DUMP", key) for key in admin.command("KEYS", "*")}
+
+
+@pytest.mark.parametrize(("group", "id"), [("g", "third"), ("new", "third"), ("g", "second")])
+def test_a_right_that_goes_away_leaves_nothing_half_written(admin: Link, group: str, id: str) -> None:
+    refused = set()
+    for right in sorted(commands_of("append")):
+        admin.command("FLUSHALL")
+        with Sequencer("q", user_url(admin)) as seq:
+            seq.append(1, "g", id="first")
+            seq.consume(lambda _: None, until_empty=True)
+            seq.append(2, "g", id="second")
+            before = dumps(admin)
+            admin.command("ACL", "SETUSER", "app", f"-{right.lower()}")
+            try:
+                seq.append(2, group, id=id)
+            except ServerNotUsable:
+                refused.add(right)
+                assert dumps(admin) == before, right
+            assert check_invariants(admin, [KEYS]) == [], right
+    assert {"SET", "HSETNX", "ZADD", "HDEL", "RPUSH", "HINCRBY", "GET", "HMGET", "ZSCORE"} <= refused
+    assert ("ZREM" in refused) == (id == "second"), "what this way does not need is not asked for"
+
+
+@pytest.mark.parametrize("name", ["schedule", "clock", "dispatch", "stats"])
+def test_a_key_that_may_not_be_written_any_more_stops_it_before_it_writes(admin: Link, name: str) -> None:
+    with Sequencer("q", user_url(admin)) as seq:
+        seq.append(1, "other")
+        seq.consume(lambda _: None, until_empty=True)
+        kept = [f"~{key}" for key in (KEYS.order("*"), KEYS.body("*"), KEYS.policy, KEYS.memory, KEYS.leases)]
+        kept += [f"~{getattr(KEYS, one)}" for one in ("schedule", "clock", "dispatch", "stats") if one != name]
+        before = dumps(admin)
+        admin.command("ACL", "SETUSER", "app", "resetkeys", *kept, "~sequencer:queues", f"~{KEYS.seen}*")
+        with pytest.raises(ServerNotUsable, match="lacks the right to a key"):
+            seq.append(1, "g")
+        assert dumps(admin) == before
+        user_url(admin)
+        assert not seq.append(1, "g").duplicate
+
+
+def test_a_pipeline_of_another_encoding_gets_the_same_names(start_server: Callable[..., str]) -> None:
+    path = start_server()
+    client = redis.Redis(unix_socket_path=path, encoding="latin-1")
+    with Sequencer("q", f"unix://{path}") as seq, client.pipeline() as pipeline:
+        seq.append(1, group="é", id="ü", score=1)
+        seq.append(2, group="é", id="ö", score=2, pipeline=pipeline)
+        assert all(isinstance(word, bytes | int) for word in pipeline.command_stack[0][0])
+        pipeline.execute()
+        assert seq.append(2, group="é", id="ö", score=2).duplicate
+        seen: list[tuple[Any, ...]] = []
+        seq.consume(lambda message: seen.append((message.group, message.id)), until_empty=True)
+        assert seen == [(("é",), "ü"), (("é",), "ö")]
+    client.close()
+
+
+def test_a_receipt_tells_the_backlog_where_it_is_asked(make: Callable[..., Sequencer]) -> None:
+    seq = make(on_late="dead_letter")
+    assert seq.append(1, "g", id="1", score=1).backlog is None
+    assert seq.append(2, "g", id="2", score=2, backlog=True).backlog == 2
+    again = seq.append(2, "g", id="2", score=2, backlog=True)
+    assert (again.duplicate, again.backlog) == (True, 2)
+    assert seq.append(3, "g", id="3", score=3, delay=60, backlog=True).backlog == 3
+    assert seq.append(4, "g", id="3", score=3, delay=60, replace=True, backlog=True).backlog == 3
+    assert seq.append(1, "other", id="1", backlog=True).backlog == 1
+    with seq.claim(group="g") as lease:
+        for message in lease:
+            lease.ack(message)
+    handled = seq.append(1, "g", id="1", backlog=True)
+    assert (handled.outcome, handled.stamp, handled.backlog) == ("duplicate", None, 1)
+    late = seq.append(0, "g", id="0", score=0, backlog=True)
+    assert (late.outcome, late.backlog) == ("dead_letter", 1)

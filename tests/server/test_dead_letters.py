@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from sequencer import Message, Park, Sequencer, SetAside, calls
-from sequencer.errors import ConfigurationError, MessageNotFound
+from sequencer import Message, Park, Sequencer
+from sequencer.errors import MessageNotFound
 from sequencer.net.link import Link
-from sequencer.store.keys import shard_keys
-from tests.support.proxy.fault_proxy import FaultProxy
+from sequencer.store.keys import ShardKeys
 
 
 class NoStockError(ValueError):
@@ -97,18 +96,11 @@ def test_an_exception_type_decides_at_once(make: Callable[..., Sequencer], names
         assert bool(seq.parked()) == (state == "parked")
 
 
-def test_a_handler_may_set_a_message_aside(seq: Sequencer) -> None:
-    fill(seq)
-    seen = run(seq, lambda message: SetAside("broken order") if message.id == "g1" else None)
-    assert [name for name, _ in seen] == ["g0", "g2", "g3"]
-    assert [(dead.attempts, dead.error.message) for dead in seq.dead()] == [(1, "broken order")]
-
-
 @pytest.mark.parametrize(("on_failure", "state"), [("park", "parked"), ("dead_letter", "dead"), ("drop", "handled")])
 def test_a_message_at_which_consumers_die_ends_by_the_same_policy(
-    make: Callable[..., Sequencer], link: Link, namespace: str, on_failure: Any, state: str
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys, on_failure: Any, state: str
 ) -> None:
-    seq, keys = make(max_attempts=2, on_failure=on_failure), shard_keys(namespace, "jobs", 0)
+    seq = make(max_attempts=2, on_failure=on_failure)
     fill(seq, count=2)
     for _ in range(2):
         assert next(iter(seq.claim(lease=30))).id == "g0"  # ... and the process is gone
@@ -123,9 +115,7 @@ def test_a_message_at_which_consumers_die_ends_by_the_same_policy(
 
 
 def test_redriven_messages_go_before_everything_behind_them(make: Callable[..., Sequencer]) -> None:
-    """Back in its place in a parked group: same id, score and stamp, with fresh attempts. A plain append of the same
-    content, as other queues redrive, comes last.
-    """
+    """Back in its place in a parked group: same id, score and stamp, with fresh attempts."""
     seq = make(max_attempts=1, on_failure="park", dead_letter_on=("ValueError",))
     fill(seq)
     errors = {"g0": ValueError("set aside"), "g1": ValueError("set aside"), "g2": Park("stop")}
@@ -142,14 +132,6 @@ def test_redriven_messages_go_before_everything_behind_them(make: Callable[..., 
     seq.resume("g")
     assert [name for name, _ in run(seq, lambda message: None)] == ["g0", "g1", "g2", "g3"]
     assert seq.dead() == []
-
-    plain = make("plain", max_attempts=1, on_failure="dead_letter", dedup_window=0)
-    fill(plain)
-    run(plain, lambda message: ValueError() if message.id == "g0" else Park() if message.id == "g1" else None)
-    (dead,) = plain.dead()
-    plain.append(dead.message.body, group="g", id=dead.message.id)
-    assert [message.id for message in plain.peek("g")] == ["g1", "g2", "g3", "g0"], "what redrive is for"
-    plain.purge(everything=True)
 
 
 def test_a_redriven_message_is_late_and_no_policy_gives_it_up_again(make: Callable[..., Sequencer]) -> None:
@@ -186,90 +168,8 @@ def test_redrive_chooses_by_group_id_and_error_and_says_how_many(make: Callable[
     assert sorted(name for name, _ in run(seq, lambda message: None)) == ["a1", "b0", "b1", "b2", "b3", "c1"]
 
 
-def test_a_dead_letter_whose_id_is_pending_again_stays(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1, on_failure="dead_letter", dedup_window=0)
-    seq.append("old", group="g", id="x")
-    run(seq, lambda message: ValueError())
-    seq.append("new", group="g", id="x")
-    done = seq.redrive("g")
-    assert (done.redriven, done.pending) == (0, 1)
-    assert [message.body for message in seq.peek("g")] == ["new"]
-    assert [dead.message.body for dead in seq.dead()] == ["old"]
-    seq.purge(id="x")
-
-
-def test_redriving_is_rate_limited(make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every pause that is asked for, by a clock that only these pauses move, adds up to what the rate says."""
-    seq = make(max_attempts=1, on_failure="dead_letter")
-    fill(seq, count=30)
-    run(seq, lambda message: ValueError())
-    now, calls = [100.0], [0]
-
-    def sleep(seconds: float) -> None:
-        calls[0] += 1
-        now[0] += seconds
-
-    monkeypatch.setattr("sequencer.net.blocking.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("sequencer.net.blocking.time.sleep", sleep)
-    assert seq.redrive(everything=True, rate=20).redriven == 30
-    assert calls[0] > 5
-    assert now[0] - 100 == pytest.approx(28 / 20), "30 messages by twos: the last two leave after 28 / 20 s"
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda seq: seq.redrive(),
-        lambda seq: seq.purge(),
-        lambda seq: seq.redrive("g", everything=True),
-        lambda seq: seq.redrive("g", rate=0),
-        lambda seq: seq.redrive("g", rate=float("nan")),
-        lambda seq: seq.dead(limit=0),
-    ],
-)
-def test_wrong_choices_are_refused(seq: Sequencer, call: Callable[[Sequencer], Any]) -> None:
-    with pytest.raises(ConfigurationError, match=r"give group, id or error to choose|rate=|limit="):
-        call(seq)
-
-
 def test_an_unknown_dead_letter_is_said(seq: Sequencer) -> None:
     for call in (seq.redrive, seq.purge):
         with pytest.raises(MessageNotFound, match="'nobody'"):
             call(id="nobody")
     assert seq.info().totals["redriven"] == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"on_failure": "explode"}, "on_failure='explode' must be one of park, dead_letter, drop"),
-        ({"park_on": "ValueError"}, "park_on='ValueError' must be a sequence"),
-        ({"park_on": (3,)}, "park_on: 3 must be an exception class"),
-        ({"dead_letter_on": ("no such name",)}, "dead_letter_on: 'no such name' must be"),
-        ({"dead_letter_on": (ValueError,), "park_on": ("ValueError",)}, "ValueError stands in park_on and in dead"),
-    ],
-)
-def test_unknown_policies_are_refused(make: Callable[..., Sequencer], options: Any, words: str) -> None:
-    with pytest.raises(ConfigurationError, match=words.replace("(", r"\(")):
-        make(**options)
-
-
-def test_a_redrive_whose_answer_is_lost_is_done_once(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seq = make(max_attempts=1, on_failure="dead_letter")
-    fill(seq)
-    run(seq, lambda message: ValueError())
-    other = make(redis=proxy.url)
-    other.connect()
-    redrive = calls.redrive
-
-    def break_and_redrive(*args: Any, **kwargs: Any) -> Any:
-        proxy.add("reply lost")
-        return redrive(*args, **kwargs)
-
-    monkeypatch.setattr(calls, "redrive", break_and_redrive)
-    assert other.redrive(everything=True).redriven == 4
-    assert proxy.effects["reply lost"] == 1
-    assert [message.id for message in seq.peek("g")] == ["g0", "g1", "g2", "g3"]
-    assert run(seq, lambda message: None) == [(f"g{n}", 1) for n in range(4)]

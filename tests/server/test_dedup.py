@@ -10,7 +10,7 @@ import pytest
 from sequencer import Message, Sequencer
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
-from sequencer.store.keys import shard_keys
+from sequencer.store.keys import ShardKeys
 from sequencer.testing import MemoryQueue
 
 
@@ -31,9 +31,9 @@ def age(link: Link, key: str, name: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("window", [0, 60])
 def test_an_id_stays_known_after_its_message_is_handled(
-    make: Callable[..., Sequencer], link: Link, namespace: str, window: float
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys, window: float
 ) -> None:
-    seq, keys = make(dedup_window=window), shard_keys(namespace, "jobs", 0)
+    seq = make(dedup_window=window)
     seq.append("first", group="g", id="x", score=1)
     assert drain(seq) == [("first", False)]
     again = seq.append("first", group="g", id="x", score=1)

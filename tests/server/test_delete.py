@@ -104,18 +104,6 @@ def test_a_queue_of_another_protocol_is_refused_before_anything_is_written(admin
         admin.command("DEL", *before)
 
 
-def test_while_a_queue_is_being_deleted_its_clients_wait_and_then_say_so(admin: Link) -> None:
-    with client(admin) as seq:
-        seq.append(1, "g")
-        generation = f"-1.{10**17}"
-        admin.command("HSET", REGISTRY, "generation", generation)
-        policy = shard_keys("sequencer", "q", 0).policy
-        admin.command("HSET", policy, "generation", generation, "packed", f"{generation} 1 0 0 handle 0 0 0")
-        with pytest.raises(ServerNotUsable, match="is being deleted"):
-            seq.append(2, "g")
-        seq.delete()
-
-
 # -- the model ------------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from sequencer.calls.operate import pause, redrive, resume, update, wake
@@ -99,29 +101,32 @@ def test_a_claim_that_leaves_a_due_group_says_so_and_names_one(shard: Shard) -> 
     assert shard.hints() == []
 
 
-@pytest.mark.parametrize("way", ["one", "several", "later", "redrive", "resume", "wake"])
+def put_back(shard: Shard) -> None:
+    (letter,) = shard.link.command("ZRANGE", shard.keys.dead, 0, -1)
+    assert shard.run(redrive(shard.keys, [letter.decode()], now_us=shard.now)) == ["redriven"]
+
+
+FAILURE = b'{"member":""}'
+WAYS: dict[str, Callable[[Shard], object]] = {
+    "one": lambda shard: shard.append(item("g", "c")),
+    "several": lambda shard: shard.append(item("g", "c"), item("g", "d")),
+    "later": lambda shard: shard.append(item("g", "c", due="+10")),
+    "redrive": put_back,
+    "resume": lambda shard: shard.run(resume(shard.keys, "g", FAILURE, "", now_us=shard.now)),
+    "wake": lambda shard: shard.run(wake(shard.keys, "g", now_us=shard.now)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_paused_group_is_neither_woken_nor_named(shard: Shard, way: str) -> None:
     """A claim would only put it aside again."""
     shard.append(item("g", "a"))
     shard.nack(shard.claim()["g"], None, ending="dead")
     shard.append(item("g", "b"))
-    failure = b'{"member":""}'
     if way == "resume":
-        shard.nack(shard.claim()["g"], 0.0, failure=failure)
+        shard.nack(shard.claim()["g"], 0.0, failure=FAILURE)
     shard.run(pause(shard.keys, "g", True, now_us=shard.now))
     assert shard.claim() == {}
     assert shard.visible("g") == PAUSED
-    if way == "one":
-        shard.append(item("g", "c"))
-    elif way == "several":
-        shard.append(item("g", "c"), item("g", "d"))
-    elif way == "later":
-        shard.append(item("g", "c", due="+10"))
-    elif way == "redrive":
-        (letter,) = shard.link.command("ZRANGE", shard.keys.dead, 0, -1)
-        assert shard.run(redrive(shard.keys, [letter.decode()], now_us=shard.now)) == ["redriven"]
-    elif way == "resume":
-        assert shard.run(resume(shard.keys, "g", failure, "", now_us=shard.now)).status == "resumed"
-    else:
-        assert shard.run(wake(shard.keys, "g", now_us=shard.now)) == "paused"
+    WAYS[way](shard)
     assert (shard.visible("g"), shard.hints()) == (PAUSED, [])

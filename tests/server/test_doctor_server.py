@@ -1,28 +1,28 @@
-"""What doctor says of a server: whether it may be used, what a crash may lose, missing rights, clocks."""
+"""What doctor says of a server: whether it may be used, what a crash may lose, rights, clocks, a full memory."""
 
 from __future__ import annotations
 
 import re
-import threading
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import sequencer
-from sequencer import Sequencer, SequencerError
+from sequencer import Finding, Sequencer
 from sequencer.doctor.diagnose import diagnose, is_healthy
 from sequencer.doctor.rights import SCRATCH, plain_commands
-from sequencer.doctor.server import server_findings
-from sequencer.errors import ServerUnavailable
+from sequencer.doctor.server import memory_findings, parse_info, server_findings
+from sequencer.errors import QueueFull
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
-from sequencer.testing import wait_until
-from sequencer.texts.findings import Finding
 
+from ..support.redis_cli import stand_in_for_redis_cli
 from .conftest import command
 
 
@@ -54,17 +54,15 @@ CONFIG = {"appendfsync": "everysec", "save": "", "min-replicas-to-write": "0"}
 @pytest.mark.parametrize(
     ("info", "config", "ahead_s", "code"),
     [
-        ({}, {}, 0.0, "version"),
         ({"valkey_version": "9.1.2"}, {}, 0.0, "version"),
         ({"redis_version": "6.2.16"}, {}, 0.0, "too old"),
         ({"cluster_enabled": "1"}, {}, 0.0, "cluster"),
         ({"role": "slave"}, {}, 0.0, "replica"),
         ({"loading": "1"}, {}, 0.0, "loading"),
-        ({"maxmemory": "9"}, {}, 0.0, "no eviction"),
-        ({"maxmemory": "90", "used_memory": "45"}, {}, 0.0, "memory"),
         ({"maxmemory": "90", "used_memory": "81"}, {}, 0.0, "memory nearly full"),
         ({"maxmemory": "90", "used_memory": "90"}, {}, 0.0, "memory full"),
-        ({}, {"appendfsync": None}, 0.0, "append-only file"),
+        ({}, {"appendfsync": "always"}, 0.0, "append-only file"),
+        ({}, {"appendfsync": "no"}, 0.0, "append-only file without fsync"),
         ({"aof_enabled": "0"}, {"save": None}, 0.0, "snapshots"),
         ({"aof_last_write_status": "err"}, {}, 0.0, "disk write failed"),
         ({"connected_slaves": "2"}, {}, 0.0, "replicas may lag"),
@@ -88,25 +86,6 @@ def test_a_server_that_hides_info_is_said() -> None:
     assert finding.code == "info denied"
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "setting"),
-    [
-        (("--appendonly", "yes", "--appendfsync", "always"), "append-only file", "always"),
-        (("--appendonly", "yes", "--appendfsync", "everysec"), "append-only file", "everysec"),
-        (("--appendonly", "yes", "--appendfsync", "no"), "append-only file without fsync", "no"),
-        (("--save", "60 1"), "snapshots", "60 1"),
-        ((), "snapshots", ""),
-    ],
-)
-def test_what_a_crash_may_lose_follows_from_the_settings(
-    start_server: Callable[..., str], options: tuple[str, ...], code: str, setting: str
-) -> None:
-    path = start_server(*options)
-    command(path, "PING")
-    (finding,) = looked_at(path)["persistence"]
-    assert (finding.code, *finding.fields.values()) == (code, setting)
-
-
 def test_each_missing_right_is_named(start_server: Callable[..., str]) -> None:
     path = start_server()
     keys = shard_keys("sequencer", "jobs", SCRATCH)
@@ -126,7 +105,7 @@ def test_each_missing_right_is_named(start_server: Callable[..., str]) -> None:
     assert command(path, "KEYS", "*", default=True) is True, "nothing is left behind"
 
 
-def test_a_full_server_and_a_clock_set_back_are_said(start_server: Callable[..., str]) -> None:
+def test_a_clock_set_back_is_said_and_a_full_server_is_examined(start_server: Callable[..., str]) -> None:
     path = start_server()
     with Sequencer("jobs", f"unix://{path}") as seq:
         seq.append(1, group="g", id="a")
@@ -138,10 +117,7 @@ def test_a_full_server_and_a_clock_set_back_are_said(start_server: Callable[...,
         assert 59 < clock[1].fields["ahead_s"] <= 60
         command(path, "CONFIG", "SET", "maxmemory", "1")
         full = looked_at(path)
-        assert [one.level for one in full["rights"]] == ["ok"]
-        [memory] = full["memory"]
-        assert (memory.code, is_healthy([memory])) == ("memory full", False)
-        assert [one.level for one in full["invariants"]] == ["ok"]
+        assert {one.level for check in ("rights", "invariants") for one in full[check]} == {"ok"}
 
 
 def test_every_command_of_a_script_is_tried(link: Link, namespace: str) -> None:
@@ -183,72 +159,87 @@ def test_a_dispatch_list_of_another_type_is_deleted(make: Callable[..., Sequence
     assert seq.consume(lambda message: None, until_empty=True).handled == 1
 
 
-@pytest.fixture
-def busy(start_server: Callable[..., str]) -> Iterator[str]:
-    """A server that is stuck in a script, with a queue on it."""
+def of_once(seq: Sequencer) -> Iterator[Finding]:
+    return (one for one in seq.doctor() if one.code.startswith("once "))
+
+
+@pytest.mark.parametrize("on_unresolved", ["dead_letter", "park"])
+def test_it_knows_of_steps_that_run_once_by_what_waits(start_server: Callable[..., str], on_unresolved: Any) -> None:
+    path = start_server()
+    with Sequencer("gifts", f"unix://{path}", on_unresolved=on_unresolved) as seq:
+        seq.append(1, group="g", id="a")
+        assert list(of_once(seq)) == [], "none has begun"
+
+        @seq.step(once=True)
+        def charge(message: Any) -> None:
+            raise ValueError("declined")
+
+        seq.consume(until_empty=True)
+        (found,) = of_once(seq)
+        assert (found.code, found.fields["queue"]) == ("once without append-only file", "gifts")
+        assert found.commands["fix"].endswith(" CONFIG SET appendonly yes")
+        command(path, "CONFIG", "SET", "appendonly", "yes")
+        (found,) = of_once(seq)
+        assert found.code == "once with fsync each second"
+        for fsync, codes in (("no", ["once without fsync"]), ("always", [])):
+            command(path, "CONFIG", "SET", "appendfsync", fsync)
+            assert [one.code for one in of_once(seq)] == codes
+
+
+@pytest.mark.parametrize(
+    ("used", "refusals", "code"),
+    [
+        ("97", "count=1204", "memory full"),
+        ("94", "count=7", "memory nearly full"),
+        ("45", "count=7", "memory refused"),
+        ("97", "", "memory nearly full"),
+        ("45", "odd", "memory"),
+    ],
+)
+def test_a_server_that_has_refused_commands_says_how_many(used: str, refusals: str, code: str) -> None:
+    """`INFO errorstats`, which a bare INFO has too, counts them."""
+    info = {"maxmemory": "100", "used_memory": used} | ({"errorstat_OOM": refusals} if refusals else {})
+    [finding] = memory_findings(info, "redis-cli")
+    assert finding.code == code
+    assert finding.fields["refused"] == int(refusals.removeprefix("count=") or 0 if refusals != "odd" else 0)
+
+
+def test_an_append_that_was_refused_is_a_problem_while_there_is_hardly_room(start_server: Callable[..., str]) -> None:
     path = start_server()
     with Sequencer("jobs", f"unix://{path}") as seq:
         seq.append(1, group="g")
-    command(path, "CONFIG", "SET", "busy-reply-threshold", "20")
-
-    def spin() -> None:
-        with suppress(SequencerError):
-            Link(Endpoint.from_url(f"unix://{path}")).command("EVAL", "while true do end", 0)
-
-    thread = threading.Thread(target=spin)
-    thread.start()
-    with Sequencer("jobs", f"unix://{path}") as seq:
-        wait_until(lambda: _is_refused(seq))
-    yield path
-    command(path, "SCRIPT", "KILL")
-    thread.join(10)
-
-
-def _is_refused(seq: Sequencer) -> bool:
-    try:
-        seq.info()
-    except ServerUnavailable:
-        return True
-    return False
+        command(path, "SETRANGE", "filling", "20000000", "x")
+        command(path, "CONFIG", "SET", "maxmemory", "1")
+        with pytest.raises(QueueFull):
+            seq.append(2, group="g")
+        said = command(path, "INFO", "memory")
+        assert isinstance(said, bytes)
+        used = int(parse_info(said.decode())["used_memory"])
+        command(path, "CONFIG", "SET", "maxmemory", str(int(used * 1.03)))
+        seq.append(2, group="g")
+        [memory] = looked_at(path)["memory"]
+        assert (memory.code, memory.fields["refused"], is_healthy([memory])) == ("memory full", 1, False)
+        assert "CONFIG SET maxmemory " in memory.commands["fix"]
+        command(path, "CONFIG", "SET", "maxmemory", "100mb")
+        [memory] = looked_at(path)["memory"]
+        assert memory.code == "memory refused"
+        assert memory.commands["reset"].endswith("CONFIG RESETSTAT")
+        command(path, "CONFIG", "RESETSTAT")
+        assert [one.level for one in looked_at(path)["memory"]] == ["ok"]
 
 
-def test_a_busy_server_is_neither_sound_nor_without_rights(busy: str) -> None:
-    with pytest.raises(ServerUnavailable, match="it is busy with a long script; try again"):
-        looked_at(busy)
-    with Sequencer("jobs", f"unix://{busy}") as seq:
-        for call in (lambda: seq.append(1, group="g"), lambda: seq.consume(lambda message: None), seq.doctor):
-            with pytest.raises(ServerUnavailable, match="it is busy"):
-                call()
-
-
-FOREIGN = {
-    "a policy": ("HSET", "policy", "dedup_us", "abc"),
-    "a policy that is no text": ("HSET", "policy", "on_late", b"\xff\xfe"),
-    "a policy out of range": ("HSET", "policy", "mark_us", "-5"),
-    "a total": ("HSET", "stats", "appended", "zz"),
-    "a total that is no text": ("HSET", "stats", "appended", b"\xff"),
-    "a time": ("HSET", "memory", "seen:began", "zz", "seen:last", "zz"),
-}
-
-
-@pytest.mark.parametrize("words", FOREIGN.values(), ids=FOREIGN)
-def test_what_an_error_says_that_doctor_knows_doctor_tells(
-    make: Callable[..., Sequencer], link: Link, namespace: str, words: tuple[Any, ...]
+@pytest.mark.parametrize("has_program", [True, False])
+def test_the_line_that_makes_room_can_be_run(
+    start_server: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_program: bool
 ) -> None:
-    seq, keys = make(), shard_keys(namespace, "jobs", 0)
-    seq.append(1, group="g", id="a")
-    seq.consume(lambda message: None, until_empty=True)
-    name, key, *rest = words
-    place = getattr(keys, key)
-    kept = link.command("HGETALL", place)
-    link.command(name, place, *rest)
-    is_registered = key == "policy"  # what is registered is brought by a repair
-    for repair in (False,) if is_registered else (False, True):
-        finding = [one for one in diagnose(link.endpoint, namespace, "jobs", repair=repair) if one.level != "ok"][-1]
-        assert (finding.code, finding.fields["key"]) == ("unreadable", place)
-    if is_registered:
-        assert is_healthy(diagnose(link.endpoint, namespace, "jobs", repair=True))
-    else:
-        link.command("DEL", place)
-        link.command("HSET", place, *kept)
-    assert [one.code for one in diagnose(link.endpoint, namespace, "jobs") if one.level == "problem"] == []
+    path = start_server()
+    command(path, "CONFIG", "SET", "maxmemory", "1")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/nowhere")
+    if has_program:
+        stand_in_for_redis_cli(tmp_path, f"unix://{path}")
+    [memory] = looked_at(path)["memory"]
+    line = memory.commands["fix"]
+    assert line.startswith(f"redis-cli -s {path} CONFIG " if has_program else shlex.quote(sys.executable))
+    subprocess.run(["/bin/sh", "-c", line], check=True, capture_output=True)
+    [memory] = looked_at(path)["memory"]
+    assert memory.code == "memory refused", "doctor itself was refused"

@@ -4,10 +4,6 @@ lies there.
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sysconfig
 from pathlib import Path
 
 import pytest
@@ -19,19 +15,9 @@ from sequencer.store.group import encode_group
 from sequencer.store.keys import registry_key, shard_keys, shard_of
 from sequencer.texts.commands import name_server
 
+from ..support.command_counts import command_counts
 from ..support.own_server import client
-from .test_doctor_memory import stand_in_for_redis_cli
-
-
-def test_the_doctor_tells_of_shards_that_are_not_registered(admin: Link) -> None:
-    with client(admin, shards=4) as seq:
-        for n in range(20):
-            seq.append(n, f"g{n}")
-        admin.command("HSET", registry_key("sequencer", "q"), "table", "0")
-    with client(admin) as seq:
-        told = [one for one in seq.doctor() if one.code == "unknown shard"]
-    assert [one.fields["shard"] for one in told] == [1, 2, 3]
-    assert all(len(one.commands) == 2 for one in told), "to keep it, and to delete it"
+from ..support.redis_cli import run_line
 
 
 def test_a_policy_that_was_changed_by_hand_is_told_with_the_command_of_that_server(admin: Link) -> None:
@@ -76,9 +62,7 @@ def test_all_names_are_read_a_few_times_however_many_shards_they_seem_to_be_of(
             admin.command("DEL", registry_key("sequencer", "q"), shard_keys("sequencer", "q", 0).policy)
         admin.command("CONFIG", "RESETSTAT")
         told = diagnose(admin.endpoint, "sequencer", "q")
-        scans = re.search(rb"cmdstat_scan:calls=(\d+)", admin.command("INFO", "commandstats"))
-        assert scans
-        assert int(scans[1]) < 10, "one page, a few times"
+        assert 0 < command_counts(admin)["scan"] < 10, "one page, a few times"
     found = [one.fields for one in told if one.code == "unknown shard"]
     assert [one["shard"] for one in found] == [700, 900] * is_registered
     assert all((one["messages"], one["groups"], one["dead"]) == (1, 1, 0) for one in found)
@@ -99,10 +83,7 @@ def test_what_the_doctor_says_of_such_a_shard_can_be_run(admin: Link, tmp_path: 
         (told,) = [one for one in seq.doctor() if one.code == "unknown shard"]
     assert told.fields["messages"] == sum(len(before[group]) for group in shard)
     line = told.commands["keep" if way == "keep" else "delete"]
-    stand_in_for_redis_cli(tmp_path, str(admin.endpoint.url))
-    path = os.pathsep.join([str(tmp_path), sysconfig.get_path("scripts"), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "SEQUENCER_REDIS": str(admin.endpoint.url)}
-    done = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, check=False)
+    done = run_line(line, tmp_path, str(admin.endpoint.url))
     assert (done.returncode, "error" in done.stderr) == (0, False)
     with client(admin) as seq, Sequencer("q-shard-1", str(admin.endpoint.url)) as saved:
         left = [one for one in seq.doctor() if one.code == "unknown shard"]

@@ -12,11 +12,10 @@ from sequencer import Message, Sequencer, calls
 from sequencer.calls.settle import Nack, Note
 from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.errors import AnswerRefused, BatchRefused, EffectsSaved, GroupBusy
-from sequencer.net.blocking import finish
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
-from sequencer.store.failure import digest_of, encode_failure
-from sequencer.store.keys import ShardKeys, shard_keys
+from sequencer.store.failure import encode_failure
+from sequencer.store.keys import ShardKeys
 from sequencer.store.ledger import Entry, Ledger, Written, decode_ledger, encode_ledger
 from sequencer.store.record import DeadLetterContent, decode_head
 from sequencer.testing.wire import Wire, Words, name_of, wired
@@ -29,11 +28,6 @@ LEDGER = Ledger(7, (CHARGE, Entry("points")))
 @pytest.fixture
 def seq(make: Callable[..., Sequencer]) -> Sequencer:
     return make(max_attempts=1)
-
-
-@pytest.fixture
-def keys(namespace: str) -> ShardKeys:
-    return shard_keys(namespace, "jobs", 0)
 
 
 def note(seq: Sequencer, keys: ShardKeys, link: Link, ledger: Ledger = LEDGER, *, release: bool = True) -> None:
@@ -175,24 +169,6 @@ def test_an_answer_is_not_given_to_what_nobody_saw(
     assert (found.entries[0].state, found.entries[0].turn) == ("failed", 2)
 
 
-def test_of_two_persons_at_one_letter_the_second_one_is_refused(
-    seq: Sequencer, keys: ShardKeys, link: Link, make: Callable[..., Sequencer]
-) -> None:
-    """Their answer was to another failure."""
-    seq.append(1, "g", id="m1")
-    park(keys, link)
-    seq.skip("g", dead_letter=True)
-    (letter,) = seq.dead()
-    seen = digest_of(DeadLetterContent.parse(link.command("HGET", keys.letters, letter.letter)).failure)
-    other = make(max_attempts=1)
-    assert other.redrive("g").redriven == 1
-    park(keys, link)
-    other.skip("g", dead_letter=True)
-    answer = seq._session.net.ask(calls.redrive(keys, [letter.letter], digests=[seen], written=Written(b"{}", 9, True)))
-    assert finish(answer).value == ["changed"]
-    assert len(seq.dead()) == 1
-
-
 @pytest.mark.parametrize("delay", [0, 50])
 def test_a_reschedule_keeps_the_stamp_of_the_keys_unless_the_message_was_in_nobodys_hand(
     seq: Sequencer, keys: ShardKeys, link: Link, delay: float
@@ -236,30 +212,6 @@ def test_doctor_reads_the_ledgers_of_dead_letters_and_of_what_was_skipped_last(
             assert "can't be used: the ledger is unreadable" in found.fields["detail"]
             assert not found.repaired
         link.command("HSET", key, letter, kept)
-
-
-def test_a_letter_that_is_not_listed_is_told_of_once(seq: Sequencer, keys: ShardKeys, link: Link) -> None:
-    seq.append(1, "g", id="m1")
-    note(seq, keys, link)
-    park(keys, link)
-    seq.skip("g", dead_letter=True)
-    (letter,) = seq.dead()
-    kept = link.command("HGET", keys.letters, letter.letter)
-    spoilt = kept.replace(b'{"k":', b'{"z":')
-    link.command("HSET", keys.letters, letter.letter, spoilt, "0000000000000001g\nother", spoilt)
-    texts = check_invariants(link, [keys])
-    assert [text.count("is unreadable") for text in texts] == [1, 0, 1]
-    assert "is not in the list" in texts[1]
-    link.command("HDEL", keys.letters, "0000000000000001g\nother")
-    link.command("HSET", keys.letters, letter.letter, kept)
-
-
-def test_an_answer_for_a_group_in_hand_says_who_holds_it(seq: Sequencer, keys: ShardKeys, link: Link) -> None:
-    seq.append(1, "g", id="m1")
-    note(seq, keys, link, release=False)
-    with pytest.raises(GroupBusy, match=r"group g is held by me for "):
-        seq.resume("g", done={"charge": 1})
-    assert kept_ledger(keys, link) == LEDGER
 
 
 def test_steps_of_a_group_are_those_of_the_message_that_failed(seq: Sequencer, keys: ShardKeys, link: Link) -> None:

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from sequencer import EmbeddedServer, Message, Sequencer, SetAside, StopConsuming
-from sequencer.consume.emitter import LINES, WINDOW_S
+from sequencer import EmbeddedServer, Message, Sequencer, SetAside
 from sequencer.consume.renewer import Renewer
 from sequencer.consume.threads import Consumer
-from sequencer.errors import DataError, OutcomeUnknown, ServerUnavailable
+from sequencer.errors import DataError
 from sequencer.net.link import Link
-from sequencer.store.keys import shard_keys
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.testing import wait_until
 from sequencer.texts.events import Event
 from tests.support.proxy.fault_proxy import FaultProxy
@@ -115,20 +114,6 @@ def test_the_commands_of_a_dead_letter_show_it_and_put_it_back(
     assert seq._emitter.counts.dead == 1
 
 
-def test_many_groups_that_park_are_few_lines_whose_counts_add_up(make: Callable[..., Sequencer], records: Any) -> None:
-    seq, groups = make(max_attempts=1), 2_000
-    seq.append_many([{"body": 1, "group": n} for n in range(groups)])
-    seen: list[Event] = []
-    seq.observe(seen.append)
-    summary = seq.consume(fail, until_empty=True)
-    parked = records("group parked")
-    lines = [one for one in parked if not hasattr(one, "suppressed")]
-    assert len(lines) + sum(one.suppressed for one in parked if hasattr(one, "suppressed")) == groups
-    took_s = parked[-1].created - parked[0].created
-    assert len(parked) <= (took_s / WINDOW_S + 2) * (LINES + 1)
-    assert seq._emitter.counts.parked == groups == summary.failed == len(seen)
-
-
 def test_a_gap_is_told_when_it_begins_and_when_it_parks_its_group(
     make: Callable[..., Sequencer], records: Any, shell: Callable[[str], str]
 ) -> None:
@@ -169,20 +154,10 @@ def test_groups_that_a_claim_ahead_parked_are_told_also_when_the_consumer_stops_
     assert len(seen) == seq.count_parked() < 200
 
 
-def test_an_append_behind_a_gap_does_not_tell_it_again(make: Callable[..., Sequencer], records: Any) -> None:
-    seq = make(sequence=True)
-    seq.append(1, group="g", score=2)
-    for number in range(3, 9):
-        with seq.claim() as lease:
-            assert not lease
-        seq.append(1, group="g", score=number)
-    assert len(records("gap wait")) == 1
-
-
 def test_a_broken_group_is_named(
-    make: Callable[..., Sequencer], link: Link, namespace: str, records: Any, shell: Callable[[str], str]
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys, records: Any, shell: Callable[[str], str]
 ) -> None:
-    seq, keys = make(), shard_keys(namespace, "jobs", 0)
+    seq = make()
     seen: list[Event] = []
     seq.observe(seen.append)
     for group in ("good", "bad"):
@@ -206,19 +181,6 @@ def test_a_broken_group_is_named(
     link.command("HDEL", keys.failures, "bad")
 
 
-def test_a_lease_that_ran_out_names_whose_it_was(
-    make: Callable[..., Sequencer], link: Link, namespace: str, records: Any
-) -> None:
-    seq, keys = make(), shard_keys(namespace, "jobs", 0)
-    seq.append(1, group="g")
-    lost = seq.claim()
-    link.command("ZADD", keys.schedule, "XX", "1", "g")
-    seq.consume(lambda message: None, until_empty=True)
-    (expired,) = records("lease expired")
-    assert (expired.levelname, expired.expired_owner, expired.group) == ("WARNING", lost.owner, ["g"])
-    assert expired.owner != lost.owner
-
-
 def test_an_outage_is_said_once_and_its_end(
     make: Callable[..., Sequencer], proxy: FaultProxy, records: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -240,20 +202,6 @@ def test_an_outage_is_said_once_and_its_end(
         "WARNING",
     )
     assert abs(back.away_s - (back.created - lost.created)) < 0.5
-
-
-def test_stopping_is_no_failure(make: Callable[..., Sequencer], records: Any) -> None:
-    def handler(message: Message) -> None:
-        raise StopConsuming
-
-    seq = make()
-    seen: list[Event] = []
-    seq.observe(seen.append)
-    seq.append(1, group="g")
-    seq.consume(handler, until_empty=True)
-    assert seen == []
-    assert records("message failed") == []
-    assert seq._emitter.counts.failed == 0
 
 
 def test_what_goes_wrong_beside_a_handler_is_told_and_tried_again(
@@ -293,71 +241,10 @@ def test_groups_that_can_not_be_given_back_are_told(
     link.command("ZADD", shard_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
 
 
-def test_a_failure_that_can_not_be_recorded_hides_no_error_of_the_caller(
-    make: Callable[..., Sequencer], proxy: FaultProxy, records: Any, link: Link, namespace: str
-) -> None:
-    make().append(1, group="g")
-    with pytest.raises((NoStock, ServerUnavailable, OutcomeUnknown)), make(redis=proxy.url).claim() as lease:
-        for _ in lease:
-            proxy.add("request reset", times=None)
-            raise NoStock
-    (said,) = records("failure not recorded")
-    assert (said.levelname, said.group) == ("WARNING", ["g"])
-    link.command("ZADD", shard_keys(namespace, "jobs", 0).schedule, "XX", "1", "g")
-
-
-def test_a_number_that_is_delayed_itself_is_no_gap(
-    make: Callable[..., Sequencer], link: Link, namespace: str, records: Any
-) -> None:
-    """Of `behind`, the second message waits for a number; that says nothing of the group looked at next."""
-    seq, keys = make(sequence=True, gap_timeout=5), shard_keys(namespace, "jobs", 0)
-    seq.append(1, group="delayed past the gap", score=3, delay=60)
-    for number in (1, 3):
-        seq.append(1, group="behind", score=number)
-    seq.append(1, group="only delayed", score=1, delay=60)
-    for at, group in enumerate(keys_of(link, keys.schedule, "delayed past", "behind", "only"), 1):
-        link.command("ZADD", keys.schedule, "XX", at, group)
-    with seq.claim(groups=10) as lease:
-        assert [message.group for message in lease] == [("behind",)]
-    assert records("gap wait") == []
-
-
-def keys_of(link: Link, schedule: str, *names: str) -> list[bytes]:
-    """The groups in the schedule whose names begin so."""
-    groups = link.command("ZRANGE", schedule, 0, -1)
-    return [next(group for group in groups if group.startswith(name.encode()[:6])) for name in names]
-
-
-def test_an_outage_beside_a_handler_is_told_while_that_runs(
-    make: Callable[..., Sequencer], proxy: FaultProxy, records: Any
-) -> None:
-    make().append(1, group="g")
-
-    def handler(message: Message) -> None:
-        proxy.add("request reset", times=None)
-        wait_until(lambda: records("server lost") and proxy.effects["request reset"] >= 5)
-        proxy.clear()
-        in_time.append(wait_until(lambda: records("server back")))
-
-    in_time: list[Any] = []
-    make(redis=proxy.url).consume(handler, lease=0.3, max_messages=1)
-    assert in_time
-    assert len(records("server lost")) == len(records("server back")) == 1
-
-
-def test_a_consumer_that_stops_without_its_server_does_not_say_that_it_is_back(
-    make: Callable[..., Sequencer], proxy: FaultProxy, records: Any
-) -> None:
-    with Background(make(redis=proxy.url), fail):
-        proxy.add("request reset", times=None)
-        wait_until(lambda: records("server lost"))
-    assert records("server back") == []
-
-
 def test_a_lease_that_is_lost_beside_a_handler_is_told_while_that_runs(
-    make: Callable[..., Sequencer], link: Link, namespace: str, records: Any
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys, records: Any
 ) -> None:
-    seq, keys = make(), shard_keys(namespace, "jobs", 0)
+    seq = make()
     seq.append(1, group="g")
 
     def handler(message: Message) -> None:
@@ -368,26 +255,3 @@ def test_a_lease_that_is_lost_beside_a_handler_is_told_while_that_runs(
     assert seq.consume(handler, lease=0.3, max_messages=1).lost == 1
     assert in_time
     link.command("HDEL", keys.leases, "g")
-
-
-def test_the_line_that_counts_comes_also_when_the_storm_is_over(make: Callable[..., Sequencer], records: Any) -> None:
-    seq = make(max_attempts=1)
-
-    def is_counted() -> bool:
-        return any(hasattr(one, "suppressed") for one in records("group parked"))
-
-    with Background(seq, fail):
-        seq.append_many([{"body": 1, "group": n} for n in range(50)])
-        wait_until(is_counted)
-    loop = make("loop", max_attempts=1)
-    loop.append_many([{"body": 1, "group": n} for n in range(50)])
-    with loop.claim(groups=50) as lease:
-        for message in lease:
-            lease.dead_letter(message)
-    assert not any(hasattr(one, "suppressed") for one in records("dead letter"))
-
-    def is_counted_in_the_loop() -> bool:
-        loop.claim().release()
-        return any(hasattr(one, "suppressed") for one in records("dead letter"))
-
-    wait_until(is_counted_in_the_loop)

@@ -16,7 +16,7 @@ from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import ServerError, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import ShardKeys, shard_keys
+from sequencer.store.keys import ShardKeys
 from sequencer.testing.wire import Wire, wired
 
 STAMP = b"0000000000000001"
@@ -32,11 +32,6 @@ class Liar(Wire):
     def received(self, reply: Any) -> Any:
         self._seen[0] += 1
         return self._at.get(self._seen[0], lambda same: same)(reply)
-
-
-@pytest.fixture
-def keys(namespace: str) -> ShardKeys:
-    return shard_keys(namespace, "jobs", 0)
 
 
 def lose(_: Any) -> Any:
@@ -58,21 +53,6 @@ def test_a_connection_lost_while_connecting_makes_no_empty_queue(
             refused += 1
         assert client.info().backlog == 1, f"reply {position} lost"
     assert refused > 3
-
-
-def test_a_message_with_a_foreign_id_fails_like_any_other(
-    make: Callable[..., Sequencer], link: Link, keys: ShardKeys
-) -> None:
-    seq = make(backoff=0.0, max_attempts=1)
-    seq.append(1, ["g"], id="a")
-    link.command("ZADD", keys.order("g"), "-1", STAMP + b"\xff")
-    link.command("HSET", keys.body("g"), b"\xff", STAMP + b"00000[1]")
-
-    def fail(_: Any) -> None:
-        raise ValueError("no")
-
-    assert seq.consume(fail, until_empty=True).failed == 1
-    assert [info.head_id for info in seq.parked()] == ["\udcff"]
 
 
 @pytest.mark.parametrize("score", ["inf", "-inf"])
@@ -110,53 +90,6 @@ def test_an_unreadable_clock_changes_nothing_and_is_repaired(
     seq.doctor(repair=True)
     seq.append(2, ["g"], id="b")
     assert seq.consume(lambda message: None, until_empty=True).handled == 2
-
-
-def test_an_unreadable_clock_of_an_empty_shard_is_repaired(seq: Sequencer, link: Link, keys: ShardKeys) -> None:
-    seq.append(1, ["g"])
-    seq.consume(lambda message: None, until_empty=True)
-    link.command("SET", keys.clock, "x")
-    seq.doctor(repair=True)
-    assert seq.append(1, ["g"]).stamp
-
-
-@pytest.mark.parametrize("look", ["info", "groups", "doctor"])
-def test_a_name_that_is_not_utf8_can_be_looked_at(seq: Sequencer, link: Link, keys: ShardKeys, look: str) -> None:
-    seq.append(1, ["g"])
-    link.command("ZADD", keys.schedule, 1, b"\xff")
-    assert getattr(seq, look)()
-    link.command("ZREM", keys.schedule, b"\xff")
-
-
-@pytest.mark.parametrize(
-    ("write", "look"),
-    [
-        (("HSET", "stats", "appended", "x"), Sequencer.info),
-        (("HSET", "stats", b"\xff", "1"), Sequencer.info),
-        (("HSET", "policy", "dedup_us", "x"), Sequencer.peek),
-        (("HSET", "policy", b"\xff", "1"), Sequencer.peek),
-        (("HSET", "leases", "g", "x"), Sequencer.get),
-        (("ZADD", "schedule", "1e18", "g"), Sequencer.explain),
-    ],
-)
-def test_what_others_wrote_is_an_error_of_ours_or_a_sentence(
-    seq: Sequencer,
-    make: Callable[..., Sequencer],
-    link: Link,
-    keys: ShardKeys,
-    write: tuple[Any, ...],
-    look: Callable[..., Any],
-) -> None:
-    seq.append(1, ["g"], id="a")
-    command, key, *rest = write
-    link.command(command, getattr(keys, key), *rest)
-    arguments = {"get": ("g", "a"), "peek": ("g",), "explain": ("g",)}.get(look.__name__, ())
-    try:
-        assert look(make(), *arguments)
-    except ServerError as error:
-        assert "no client of ours wrote" in str(error)  # noqa: PT017
-    link.command("DEL", keys.stats, keys.policy, keys.leases)
-    link.command("ZADD", keys.schedule, 1, "g")
 
 
 TOTALS = ("appended", "handled", "failed", "parked", "dead", "late", "skipped", "redriven", "cancelled", "purged")
@@ -226,27 +159,6 @@ def test_a_time_that_others_wrote_ends_no_acknowledgement_half_way(
     assert seq.append(9, "g", id="z", score=-1).outcome == "dropped"
 
 
-def test_the_number_of_a_sequence_that_others_wrote_is_told(
-    make: Callable[..., Sequencer], link: Link, keys: ShardKeys
-) -> None:
-    seq = make(sequence=True)
-    seq.append_many({"body": n, "group": "g", "id": str(n), "score": n} for n in (1, 2, 3))
-    with seq.claim(messages=1) as lease:
-        for message in lease:
-            lease.ack(message)
-    assert link.command("HGETALL", keys.numbers) == [b"g", b"#1"]
-    for mark, is_ours in (("#1", True), ("#9 2-3 5-5", True), ("zz", False), ("1", False), ("#9 2-", False)):
-        link.command("HSET", keys.numbers, "g", mark)
-        told = [(one.code, one.fields["value"]) for one in seq.doctor() if one.level == "problem"]
-        assert told == ([] if is_ours else [("watermark unreadable", mark)])
-    link.command("HSET", keys.numbers, "g", "zz")
-    with pytest.raises(ServerError):
-        seq.append(4, "g", id="4", score=4)
-    link.command("HSET", keys.numbers, "g", "#1")
-    assert seq.append(4, "g", id="4", score=4).stamp
-    assert seq.consume(lambda message: None, until_empty=True).handled == 3
-
-
 def test_bytes_that_are_no_protocol_are_a_lost_connection(make: Callable[..., Sequencer], seq: Sequencer) -> None:
     def garble(_: Any) -> Any:
         raise redis.InvalidResponse("Protocol Error: b'x'")
@@ -257,41 +169,3 @@ def test_bytes_that_are_no_protocol_are_a_lost_connection(make: Callable[..., Se
     with pytest.raises(ServerUnavailable, match="not of its protocol"):
         client.connect()
     assert isinstance(client.endpoint, Endpoint)
-
-
-def test_a_lease_that_others_wrote_hides_no_message(seq: Sequencer, link: Link, keys: ShardKeys) -> None:
-    seq.append(1, group="g", id="a")
-    with seq.claim():
-        before = link.command("HGET", keys.leases, "g")
-        link.command("HSET", keys.leases, "g", b"{/\xb4A")
-        found = seq.get("g", "a")
-        assert found is not None
-        assert found.state == "behind"
-        link.command("HSET", keys.leases, "g", before)
-
-
-@pytest.mark.parametrize("answer", [[1, 2, 3], None])
-def test_a_foreign_answer_to_a_look_at_paused_groups_is_an_error_of_ours(
-    make: Callable[..., Sequencer], seq: Sequencer, answer: Any
-) -> None:
-    seq.append(1, group="g")
-    seq.pause("g")
-    client = make(redis=wired(seq.endpoint, lambda inner: Foreign(inner, answer)))
-    with pytest.raises(ServerError):
-        client.paused_groups()
-    seq.unpause("g")
-
-
-class Foreign(Wire):
-    """Answers SMEMBERS with something else."""
-
-    def __init__(self, inner: Any, answer: Any) -> None:
-        super().__init__(inner)
-        self._answer, self._is_asked = answer, False
-
-    def sending(self, commands: list[Any]) -> list[Any]:
-        self._is_asked = commands[0][0] == "SMEMBERS"
-        return commands
-
-    def received(self, reply: Any) -> Any:
-        return self._answer if self._is_asked else reply

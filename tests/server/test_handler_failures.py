@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from sequencer import Message, Park, Retry, Sequencer
+from sequencer import Message, Sequencer
 from sequencer.errors import DataError, GroupBusy, GroupNotFound, NotParked
 from sequencer.net.link import Link
-from sequencer.store.keys import shard_keys
+from sequencer.store.keys import ShardKeys
 
 
 def test_a_failed_head_holds_its_group_back_and_no_other(seq: Sequencer) -> None:
@@ -55,26 +55,6 @@ def test_after_its_last_attempt_a_group_is_parked_and_can_be_resumed(
     assert seen == [(0, 1), (1, 1), (2, 1)], "resumed with fresh attempts"
 
 
-def test_skip_removes_the_failed_head_and_hands_it_over(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1)
-    for n in (5, 6):
-        seq.append({"n": n}, group="a", score=n, headers={"h": "v"})
-
-    def fail(message: Message) -> None:
-        raise ValueError("no")
-
-    seq.consume(fail, until_empty=True)
-    seq.append({"n": 1}, group="a", score=1)
-    removed = seq.skip("a")
-    assert isinstance(removed, Message)
-    assert (removed.body, removed.headers, removed.score) == ({"n": 5}, {"h": "v"}, 5.0), (
-        "the failed one, not the new head"
-    )
-    seen: list[int] = []
-    seq.consume(lambda m: seen.append(m.body["n"]), until_empty=True)
-    assert seen == [1, 6]
-
-
 def test_resume_and_skip_say_why_not(seq: Sequencer) -> None:
     with pytest.raises(GroupNotFound, match="group nobody has"):
         seq.resume("nobody")
@@ -89,27 +69,9 @@ def test_resume_and_skip_say_why_not(seq: Sequencer) -> None:
             seq.resume("g")
 
 
-def test_a_handler_may_ask_for_a_retry_or_a_park(seq: Sequencer) -> None:
-    seq.append("retry", group="a")
-    seq.append("park", group="b")
-    attempts: list[int] = []
-
-    def handler(message: Message) -> None:
-        if message.body == "park":
-            raise Park("needs a person")
-        attempts.append(message.attempt)
-        if message.attempt == 1:
-            raise Retry(after=0.05)
-
-    assert seq.consume(handler, until_empty=True).failed == 2
-    assert attempts == [1, 2]
-    (parked,) = seq.parked()
-    assert parked.failure is not None
-    assert (parked.failure.type, parked.failure.message) == ("Park", "needs a person")
-
-
-def test_a_body_that_can_not_be_decoded_parks_its_group_and_is_kept(seq: Sequencer, link: Link, namespace: str) -> None:
-    keys = shard_keys(namespace, "jobs", 0)
+def test_a_body_that_can_not_be_decoded_parks_its_group_and_is_kept(
+    seq: Sequencer, link: Link, keys: ShardKeys
+) -> None:
     for n in range(3):
         seq.append(n, group="g", id=f"m{n}", score=n)
     record = link.command("HGET", keys.body("g"), "m1")
@@ -128,47 +90,10 @@ def test_a_body_that_can_not_be_decoded_parks_its_group_and_is_kept(seq: Sequenc
     assert seen == [0, 2]
 
 
-def test_a_group_of_a_wrong_type_is_parked_and_others_go_on(seq: Sequencer, link: Link, namespace: str) -> None:
-    keys = shard_keys(namespace, "jobs", 0)
-    seq.append(1, group="bad")
-    seq.append(2, group="good")
-    saved = link.command("DUMP", keys.order("bad"))
-    link.command("SET", keys.order("bad"), "foreign")
-    seen: list[int] = []
-    seq.consume(lambda m: seen.append(m.body), until_empty=True)
-    assert seen == [2]
-    assert link.command("ZSCORE", keys.schedule, "bad") == b"inf"
-    link.command("RESTORE", keys.order("bad"), 0, saved, "REPLACE")
-    (parked,) = seq.parked()
-    assert parked.failure is not None
-    assert parked.failure.type == "Broken"
-    assert seq.resume("bad")
-    seq.consume(lambda m: seen.append(m.body), until_empty=True)
-    assert seen == [2, 1]
-
-
-def test_a_message_at_which_consumers_die_is_parked(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, keys = make(max_attempts=3), shard_keys(namespace, "jobs", 0)
-    for group in ("innocent", "poison"):
-        seq.append(1, group=group)
-    for _ in range(3):
-        seq.claim(groups=2, lease=30)  # ... and the process is gone
-        for info in seq.groups("leased"):
-            link.command("ZADD", keys.schedule, "XX", "1", info.group[0])
-    seen: list[tuple[str, int]] = []
-    seq.consume(lambda m: seen.append((m.group[0], m.attempt)), until_empty=True)
-    parked = {info.group[0]: info for info in seq.parked()}
-    assert len(parked) + len(seen) == 2
-    for info in parked.values():
-        assert info.failure is not None
-        assert info.failure.type == "LeaseExpired"
-    assert all(attempt <= 3 for _, attempt in seen)
-
-
 def test_a_crash_counts_against_the_message_that_was_held_alone(
-    make: Callable[..., Sequencer], link: Link, namespace: str
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys
 ) -> None:
-    seq, keys = make(max_attempts=1), shard_keys(namespace, "jobs", 0)
+    seq = make(max_attempts=1)
     for group in "abc":
         seq.append(1, group=group)
     seq.claim(groups=3, lease=30)  # ... and the process is gone
@@ -186,9 +111,8 @@ def test_a_crash_counts_against_the_message_that_was_held_alone(
 
 @pytest.mark.parametrize("name", ["seen", "marks", "memory", "dead", "letters"])
 def test_a_key_of_another_type_stops_a_script_before_its_first_write(
-    make: Callable[..., Sequencer], link: Link, namespace: str, name: str
+    make: Callable[..., Sequencer], link: Link, keys: ShardKeys, name: str
 ) -> None:
-    keys = shard_keys(namespace, "jobs", 0)
     seq = make(dead_letter_on=("KeyError",), on_late="dead_letter")
     seq.append(1, group="g", id="x")
     with seq.claim() as lease:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
@@ -17,7 +15,6 @@ import pytest
 from sequencer import Message, Sequencer
 from sequencer.consume import time_limit
 from sequencer.consume.threads import Consumer
-from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
@@ -71,23 +68,6 @@ def test_it_is_interrupted_and_its_message_failed(
         "WARNING",
         "ERROR",
     ]
-
-
-def test_one_that_puts_things_in_order_has_the_time_for_it(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1)
-    seq.append(1, group="g")
-    cleaned: list[float] = []
-
-    def handle(message: Message) -> None:
-        try:
-            waits(message)
-        finally:
-            until = time.monotonic() + LIMIT_S
-            wait_until(lambda: time.monotonic() > until, PATIENCE_S)
-            cleaned.append(until)
-
-    assert seq.consume(handle, until_empty=True, handler_timeout=LIMIT_S).failed == 1
-    assert len(cleaned) == 1
 
 
 class Stubborn:
@@ -165,31 +145,6 @@ def test_one_that_ignores_it_is_told_once_and_the_end_of_its_lease_is_an_attempt
     assert summary.lost == 1, "what it finished is not acknowledged"
 
 
-def test_a_supervisor_is_asked_to_end_it(make: Callable[..., Sequencer], stubborn: Stubborn) -> None:
-    seq = make("q")
-    seq.append(1, group="stuck")
-    asked: list[Message] = []
-
-    def on_start(consumer: Consumer) -> None:
-        consumer.on_stuck(asked.append)
-
-    options: dict[str, Any] = {"lease": 2.0, "handler_timeout": LIMIT_S, "on_start": on_start, "until_empty": True}
-    beside(lambda: wait_until(lambda: asked, PATIENCE_S), stubborn, lambda: seq.consume(stubborn, **options))
-    assert [message.group for message in asked] == [("stuck",)]
-    assert seq.info().backlog == 0, "it ended before its lease did"
-
-
-def test_a_program_that_handles_the_signal_itself_is_refused(seq: Sequencer) -> None:
-    seq.append(1, group="g")
-    old = signal.signal(signal.SIGUSR2, lambda *_: None)
-    try:
-        with pytest.raises(ConfigurationError, match="this program handles SIGUSR2"):
-            seq.consume(lambda message: None, until_empty=True, handler_timeout=1.0)
-        assert seq.consume(lambda message: None, until_empty=True).handled == 1, "without a limit it is the program's"
-    finally:
-        signal.signal(signal.SIGUSR2, old)
-
-
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_an_interrupt_at_any_line_of_its_start_leaves_no_renewer_behind(make: Callable[..., Sequencer]) -> None:
@@ -239,12 +194,7 @@ def test_a_message_that_hangs_past_the_age_of_its_consumer_has_failed(
         consumers[0].hang()
         consumers[0].interrupt()
 
-    if kind == "handler":
-        seq.handler(lambda message: hangs())
-    elif kind == "step":
-        seq.step(name="s")(hangs)
-    else:
-        seq.handler(lambda message, steps: steps.run("s", hangs))
+    seq.handler((lambda message: hangs()) if kind == "handler" else lambda message, steps: steps.run("s", hangs))
     seq.append(1, group="g")
     assert seq.consume(on_start=consumers.append).reason == "stopped"
     (parked,) = seq.parked()

@@ -11,12 +11,12 @@ import pytest
 from sequencer import Message, Sequencer
 from sequencer.calls.settle import Ack, ack
 from sequencer.doctor.invariants import InvariantCheck
-from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
 from sequencer.settings.policy import DAY_S, Policy
-from sequencer.store.keys import shard_keys
+from sequencer.store.keys import ShardKeys
 from sequencer.testing.wire import Wire, wired
 
+from ..support.command_counts import commands_of
 from ..support.history_recorder import Recorder, handled_by
 from ..support.shard import Shard, item
 
@@ -84,27 +84,6 @@ def test_a_lease_of_ones_own_writes_it_too(make: MakeSequencer) -> None:
     assert found["c"].consumer == lease.owner == found["a"].consumer
 
 
-def test_a_consumer_that_runs_follows_at_its_next_look(make: MakeSequencer) -> None:
-    """What it wrote before is not there; a policy that is turned off ends it at once, as the server says it."""
-    seq = make()
-    seq.append({}, group="g", id="before")
-    handled: list[str] = []
-    seq.consume(lambda message: handled.append(message.id), until_empty=True)
-    make(history_window=60).connect()
-    seq.append({}, group="g", id="unseen")
-    seq.consume(lambda message: handled.append(message.id), until_empty=True)
-    other = make()
-    other.append({}, group="g", id="seen")
-    other.consume(lambda message: handled.append(message.id), until_empty=True)
-    make(history_window=0).connect()
-    other.append({}, group="g", id="off")
-    other.consume(lambda message: handled.append(message.id), until_empty=True)
-    told = [info.id for info in other.history()]
-    assert "seen" in told
-    assert not {"before", "off"} & {*told}
-    assert len(handled) == 4
-
-
 def test_find_looks_through_all_groups_and_shards(make: MakeSequencer) -> None:
     seq = make(shards=3, history_window=DAY_S, max_attempts=1, on_failure="dead_letter", dedup_window=0)
     odd = "a*[b]?\\\nc"
@@ -158,22 +137,6 @@ def test_find_finds_a_message_that_ends_while_it_looks(make: MakeSequencer, *, f
         worker.consume(handle, until_empty=True)
 
 
-def calls_of(link: Link, act: Callable[[], object]) -> dict[str, int]:
-    """Commands that the server ran meanwhile, in scripts too."""
-
-    def counts() -> dict[str, int]:
-        lines = link.command("INFO", "commandstats").decode().splitlines()
-        words = [line.partition(":") for line in lines if line.startswith("cmdstat_") and "eval" not in line]
-        return {name[8:]: int(rest.partition("calls=")[2].partition(",")[0]) for name, _, rest in words}
-
-    before = counts()
-    act()
-    after = counts()
-    return {name: count - before.get(name, 0) for name, count in after.items() if count != before.get(name, 0)} | {
-        "info": 0
-    }
-
-
 def batch(shard: Shard, policy: Policy, *texts: str) -> Callable[[], None]:
     shard.rules(policy)
     shard.later(0.001)
@@ -184,49 +147,23 @@ def batch(shard: Shard, policy: Policy, *texts: str) -> Callable[[], None]:
 
 
 def test_off_costs_no_key_no_command_and_no_byte(shard: Shard) -> None:
-    plain = calls_of(shard.link, batch(shard, Policy(dedup_window=0)))
+    plain = commands_of(shard.link, batch(shard, Policy(dedup_window=0)))
     assert not [key for key in shard.link.command("KEYS", shard.keys.prefix + "*") if b"histor" in key]
     assert shard.link.command("HGET", shard.keys.memory, "history:open") is None
-    assert not {*shard.link.command("HKEYS", shard.keys.policy)} & {
-        b"history_us",
-        b"history_cap",
-        b"dead_us",
-        b"dead_cap",
-    }
+    unset = {b"history_us", b"history_cap", b"dead_us", b"dead_cap"}
+    assert not {*shard.link.command("HKEYS", shard.keys.policy)} & unset
     on = Policy(history_window=60, dedup_window=0)
-    first = calls_of(shard.link, batch(shard, on, "f1 1 1 1\nme", "f1 1 1 1\nme"))
-    later = calls_of(shard.link, batch(shard, on, "f1 1 1 1\nme", "f1 1 1 1\nme"))
-    assert {name: count - plain.get(name, 0) for name, count in later.items() if count != plain.get(name, 0)} == {
-        "hmget": 2,
-        "hlen": 1,
-        "hset": 1,
-    }
-    assert sum(first.values()) - sum(plain.values()) < 12
+    first = commands_of(shard.link, batch(shard, on, "f1 1 1 1\nme", "f1 1 1 1\nme"))
+    later = commands_of(shard.link, batch(shard, on, "f1 1 1 1\nme", "f1 1 1 1\nme"))
+    assert (later - plain, plain - later) == ({"hmget": 2, "hlen": 1, "hset": 1}, {})
+    assert first.total() - plain.total() < 12
     shard.link.command("HSET", shard.keys.policy, "history_us", "0")
-    assert calls_of(shard.link, batch(shard, Policy(dedup_window=0))) == plain
+    assert commands_of(shard.link, batch(shard, Policy(dedup_window=0))) == plain
     assert len(ack(shard.keys, [Ack("g", "0" * 16, ["m"], True)]).args) == 5, "as it was before there was a history"
 
 
-def test_a_plain_queue_sends_what_it_sent(make: MakeSequencer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The arguments of each acknowledgement, with a history and without."""
-    sent: dict[str, list[int]] = {}
-
-    def counted(keys: Any, *given: Any, **more: Any) -> Any:
-        call = ack(keys, *given, **more)
-        sent.setdefault(keys.prefix.split(":")[1], []).append(len(call.args))
-        return call
-
-    monkeypatch.setattr("sequencer.drain.pending_acks.ack", counted)
-    for name, window in (("off", 0.0), ("on", 60.0)):
-        seq = make(name, history_window=window)
-        seq.append_many({"body": n, "group": "g", "id": n} for n in range(20))
-        seq.consume(lambda message: None, until_empty=True)
-    assert {*sent["off"]} == {5}
-    assert {*sent["on"]} == {6}
-
-
-def test_doctor_knows_the_buckets(make: MakeSequencer, link: Link, namespace: str) -> None:
-    seq, keys = make(history_window=DAY_S), shard_keys(namespace, "jobs", 0)
+def test_doctor_knows_the_buckets(make: MakeSequencer, link: Link, keys: ShardKeys) -> None:
+    seq = make(history_window=DAY_S)
     seq.append({}, group="g", id="a")
     seq.consume(lambda message: None, until_empty=True)
     assert [one for one in seq.doctor() if one.level == "problem"] == []
@@ -243,11 +180,8 @@ def test_doctor_knows_the_buckets(make: MakeSequencer, link: Link, namespace: st
     assert not [key for key in link.command("KEYS", keys.prefix + "*") if b"histor" in key]
 
 
-def test_sweep_of_a_queue_deletes_old_dead_letters(make: MakeSequencer, link: Link, namespace: str) -> None:
-    seq, keys = (
-        make(dead_window=3600, on_failure="dead_letter", max_attempts=1, shards=2),
-        shard_keys(namespace, "jobs", 0),
-    )
+def test_sweep_of_a_queue_deletes_old_dead_letters(make: MakeSequencer, link: Link, keys: ShardKeys) -> None:
+    seq = make(dead_window=3600, on_failure="dead_letter", max_attempts=1, shards=2)
     for n in range(6):
         seq.append({}, group=["g", n], id=str(n))
 
@@ -262,11 +196,3 @@ def test_sweep_of_a_queue_deletes_old_dead_letters(make: MakeSequencer, link: Li
     assert seq.sweep().dead == len(old) > 0
     assert seq.count_dead() == 6 - len(old)
     assert seq.info().totals["swept"] == len(old)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"history_window": -1}, {"history_cap": 3}, {"dead_window": "x"}, {"dead_cap": -1}, {"history_cap": 1.5}]
-)
-def test_a_policy_out_of_range_is_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError):
-        Policy(**wrong)

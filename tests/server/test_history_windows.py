@@ -214,12 +214,6 @@ def test_a_bucket_is_a_hash_table_from_its_first_message_on(shard: Shard) -> Non
     assert shard.link.command("OBJECT", "ENCODING", bucket) == b"hashtable"
 
 
-def test_a_batch_of_many_is_whole(shard: Shard) -> None:
-    shard.rules(Policy(history_window=DAY_S))
-    end(shard, *[str(n) for n in range(1000)])
-    assert len(kept(shard)) == 1000
-
-
 @pytest.mark.parametrize(
     ("ended", "wanted"),
     [

@@ -35,14 +35,12 @@ def close_idle(link: Link) -> None:
     "use",
     [
         Sequencer.info,
-        Sequencer.snapshot,
         lambda seq: seq.append("y", group="b"),
         lambda seq: seq.append_many([{"body": "y", "group": "b"}]),
-        lambda seq: list(seq.parked()),
         lambda seq: seq.pause(["a"]),
         lambda seq: seq.claim().release(),
     ],
-    ids=["info", "look", "append", "append_many", "parked", "pause", "claim"],
+    ids=["info", "append", "append_many", "pause", "claim"],
 )
 def test_a_connection_that_was_closed_meanwhile_is_replaced(
     seq: Sequencer, link: Link, monkeypatch: pytest.MonkeyPatch, use: Callable[[Sequencer], Any], later_s: float

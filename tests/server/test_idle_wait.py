@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,17 +11,19 @@ import pytest
 
 from sequencer import EmbeddedServer, Message, Sequencer, calls
 from sequencer.consume import threads as consumer_module
-from sequencer.errors import DataError, ServerUnavailable
+from sequencer.errors import ServerUnavailable
 from sequencer.net import wait as waiter_module
 from sequencer.net.endpoint import Endpoint
-from sequencer.net.link import Link
+from sequencer.net.link import REFRESH_EVERY_S, Link
 from sequencer.net.wait import Waiter
 from sequencer.settings.options import ClaimLimits
+from sequencer.settings.pace import IDLE_S
 from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.testing import wait_until
 from sequencer.testing.wire import Wire, name_of, wired
 
 from ..support.background import Background
+from ..support.link_clock import stopped_clock
 
 
 @pytest.fixture
@@ -51,29 +54,6 @@ def claim_of(keys: ShardKeys) -> calls.Call[Any]:
     return calls.claim(keys, "q", "w", 5.0, ClaimLimits(10, 10, 10**6))
 
 
-def test_a_hint_brings_its_message_along(seq: Sequencer, keys: ShardKeys, waiter: Waiter, link: Link) -> None:
-    brought: list[Any] = []
-    thread = threading.Thread(target=lambda: brought.append(waiter.wait(10.0, lambda: False, claim_of(keys))))
-    thread.start()
-    wait_until(lambda: is_blocked(link), what="the waiter blocks")
-    seq.append("x", group="a", id="1")
-    thread.join(10)
-    (group,) = brought[0].groups
-    assert [message.id for message in group.messages] == ["1"]
-
-
-def test_a_wait_that_ends_by_itself_claims_too_and_finds_nothing(keys: ShardKeys, waiter: Waiter) -> None:
-    claimed = waiter.wait(0.02, lambda: False, claim_of(keys))
-    assert claimed is not None
-    assert claimed.groups == []
-    assert claimed.is_empty
-
-
-def test_a_wait_without_a_claim_brings_nothing(waiter: Waiter) -> None:
-    assert waiter.wait(0.02, lambda: False) is None
-    assert waiter.wait(0.0, lambda: False) is None
-
-
 def test_a_script_that_the_server_lost_is_left_to_the_next_claim(
     seq: Sequencer, keys: ShardKeys, waiter: Waiter, other: Link
 ) -> None:
@@ -85,14 +65,6 @@ def test_a_script_that_the_server_lost_is_left_to_the_next_claim(
     claimed = waiter.wait(5.0, lambda: False, claim_of(keys))
     assert claimed is not None
     assert len(claimed.groups) == 1
-
-
-def test_a_refused_wait_is_told_and_takes_nothing(keys: ShardKeys, waiter: Waiter, other: Link) -> None:
-    other.command("DEL", keys.dispatch)
-    other.command("SET", keys.dispatch, "x")
-    with pytest.raises(DataError, match="WRONGTYPE"):
-        waiter.wait(1.0, lambda: False, claim_of(keys))
-    other.command("DEL", keys.dispatch)
 
 
 class Watched(Wire):
@@ -280,3 +252,32 @@ def test_what_a_waiting_consumer_claims_with_is_not_left_silent(
         assert ["BLPOP", "claim"] in seen
         seq.append("x", group="a")
         wait_until(lambda: begun)
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_an_idle_consumer_costs_half_a_command_a_second(
+    make: Callable[..., Sequencer], seq: Sequencer, link: Link, monkeypatch: pytest.MonkeyPatch, shards: int
+) -> None:
+    """Two whole waits, and the look of each minute: managed servers are paid by the command."""
+    clock, seen = stopped_clock(monkeypatch), list[tuple[float, str]]()
+
+    class Counted(Wire):
+        def sending(self, commands: list[Any]) -> list[Any]:
+            seen.extend((time.monotonic(), str(words[0])) for words in commands)
+            return commands
+
+    def waits() -> list[int]:
+        return [at for at, (_, name) in enumerate(seen) if name == "BLPOP"]
+
+    client = make(redis=wired(seq.endpoint, Counted), shards=shards)
+    with Background(client, lambda message: None):
+        wait_until(lambda: is_blocked(link), what="it waits")
+        known = len(waits())
+        wait_until(lambda: len(waits()) > known, what="it waits for the second time")
+        clock.now += REFRESH_EVERY_S + 1
+        wait_until(lambda: len(waits()) > known + 1, what="it waits for the third time, behind a look")
+        first, second, third = waits()[known - 1 : known + 2]
+    per_wait, with_look = second - first, third - second
+    assert (per_wait, seen[second][0] - seen[first][0] > 0.95 * IDLE_S) == (1 + shards, True)
+    rate = per_wait / IDLE_S + (with_look - per_wait) / REFRESH_EVERY_S
+    assert rate <= 0.5 + 0.2 * (shards - 1), "commands a second"

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 import threading
-from collections.abc import Callable
 from itertools import combinations
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sequencer import EmbeddedServer, Message, Sequencer, StopConsuming
+from sequencer import Message, Sequencer, StopConsuming
 from sequencer.calls.claim import claim
-from sequencer.calls.settle import Ack, ack
 from sequencer.calls.source import script_source
+from sequencer.consume.stop import Stop
 from sequencer.drain.held import Held
-from sequencer.errors import OutcomeUnknown, ServerUnavailable
-from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.settings.options import ClaimLimits
-from sequencer.store.keys import shard_keys
+from sequencer.settings.options import ClaimLimits, ConsumerOptions
+from sequencer.store.keys import ShardKeys
 from sequencer.testing import wait_until
+from tests.support.handling import Make
 from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.background import Background
 from ..support.handling import ctrl_c, failed
 
 
-def test_a_lease_is_renewed_while_a_handler_runs(make: Callable[..., Sequencer]) -> None:
+def test_a_lease_is_renewed_while_a_handler_runs(make: Make) -> None:
     seq, release = make(), threading.Event()
     seq.append(1, group="g")
     begun = threading.Event()
@@ -72,7 +68,7 @@ def test_what_was_finished_is_acknowledged_while_the_next_handler_runs(seq: Sequ
         background.thread.join(10)
 
 
-def test_groups_not_begun_are_given_back_when_a_handler_is_slow(make: Callable[..., Sequencer]) -> None:
+def test_groups_not_begun_are_given_back_when_a_handler_is_slow(make: Make) -> None:
     slow, release, begun = make(), threading.Event(), threading.Event()
     for n in range(200):
         slow.append("quick", group=n)
@@ -92,9 +88,9 @@ def test_groups_not_begun_are_given_back_when_a_handler_is_slow(make: Callable[.
 
 
 def test_a_consumer_that_lost_its_lease_does_not_acknowledge(
-    make: Callable[..., Sequencer], link: Link, namespace: str, caplog: pytest.LogCaptureFixture
+    make: Make, link: Link, keys: ShardKeys, caplog: pytest.LogCaptureFixture
 ) -> None:
-    seq, keys = make(), shard_keys(namespace, "jobs", 0)
+    seq = make()
     seq.append(1, group="g", id="x")
     release, begun = threading.Event(), threading.Event()
 
@@ -118,7 +114,7 @@ def test_a_consumer_that_lost_its_lease_does_not_acknowledge(
     assert seq.peek("g") == []
 
 
-def test_stop_finishes_the_message_in_hand_and_releases_the_rest(make: Callable[..., Sequencer]) -> None:
+def test_stop_finishes_the_message_in_hand_and_releases_the_rest(make: Make) -> None:
     seq, begun, release = make(), threading.Event(), threading.Event()
     for n in range(10):
         seq.append(n, group="g", score=n)
@@ -158,7 +154,7 @@ def test_ctrl_c_in_a_handler_of_a_program_that_hears_it_by_itself_releases_every
     assert [info.state for info in seq.groups()] == ["due"]
 
 
-def test_a_lost_reply_costs_a_lease_and_nothing_else(make: Callable[..., Sequencer], proxy: FaultProxy) -> None:
+def test_a_lost_reply_costs_a_lease_and_nothing_else(make: Make, proxy: FaultProxy) -> None:
     producer, seq = make(), make(redis=proxy.url)
     producer.append_many({"body": n, "group": n % 5, "score": n} for n in range(50))
     seen: list[int] = []
@@ -178,32 +174,11 @@ def test_a_lost_reply_costs_a_lease_and_nothing_else(make: Callable[..., Sequenc
         assert first == sorted(first)
 
 
-def test_a_server_that_restarts_is_waited_for() -> None:
-    directory = Path(tempfile.mkdtemp(prefix="sqs-"))
-    server, seen = EmbeddedServer(directory), []
-    server.start()
-    with Sequencer("q", server.url) as seq, Sequencer("q", server.url) as producer:
-        with Background(seq, lambda m: seen.append(m.body), lease=1):
-            producer.append(1, group="g")
-            wait_until(lambda: seen == [1], what="the first message")
-            server.stop()
-            wait_until(lambda: not server.status().is_running, what="the server's end")
-            with pytest.raises((ServerUnavailable, OutcomeUnknown)):
-                producer.append(2, group="g")
-            server.start()
-            producer.append(3, group="g")
-            wait_until(lambda: seen == [1, 3], timeout_s=20, what="the message after the restart")
-        assert producer.info().backlog == 0
-    server.stop()
-    shutil.rmtree(directory)
-
-
 @pytest.mark.parametrize("cached", [subset for n in range(3) for subset in combinations(("ack", "nack"), n)])
 def test_a_failure_ends_no_lease_that_an_acknowledgement_needs_whatever_scripts_the_server_knows(
-    seq: Sequencer, link: Link, namespace: str, cached: tuple[str, ...]
+    seq: Sequencer, link: Link, keys: ShardKeys, cached: tuple[str, ...]
 ) -> None:
     """A nack that comes before its ack, whose script was lost, is refused, and both are told again."""
-    keys = shard_keys(namespace, "jobs", 0)
     for n in range(3):
         seq.append(n, group="g", score=n)
     held = Held([keys], lease_s=30)
@@ -235,7 +210,7 @@ class BrokenText(Exception):
     "error",
     [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit(), BrokenText(), BaseException("x")],
 )
-def test_whatever_ends_a_handler_is_its_failure(make: Callable[..., Sequencer], error: BaseException) -> None:
+def test_whatever_ends_a_handler_is_its_failure(make: Make, error: BaseException) -> None:
     seq = make(max_attempts=2, backoff=0.01)
     seq.append(1, group="bad")
     seq.append(2, group="good")
@@ -251,17 +226,32 @@ def test_whatever_ends_a_handler_is_its_failure(make: Callable[..., Sequencer], 
     assert parked.failure.type == type(error).__name__
 
 
-def test_a_new_connection_brings_its_scripts_along(seq: Sequencer, server: EmbeddedServer, namespace: str) -> None:
-    """A server that was restarted lacks them: an ack sent again alone would run after the claim of its batch."""
-    keys = shard_keys(namespace, "jobs", 0)
-    for n in range(2):
-        seq.append(n, group="g", score=n)
-    link = Link(Endpoint.from_url(server.url))
-    (group,) = link.run_one(claim(keys, "jobs", "me", 30, ClaimLimits())).groups
-    link.command("SCRIPT", "FLUSH")
-    link.close()
-    release = ack(keys, [Ack("g", group.token, group.members[:1], True)])
-    _, claimed = link.run([release, claim(keys, "jobs", "me", 30, ClaimLimits())])
-    assert [message.body for group in claimed.groups for message in group.messages] == [1]
-    link.run([ack(keys, [Ack("g", claimed.groups[0].token, [], True)])])
-    link.close()
+def test_stage_2_just_before_a_handler_begins_is_not_lost(seq: Sequencer) -> None:
+    begun: list[Any] = []
+    seq.append("x", group="g", id="1")
+    consumer = seq.consumer(begun.append, ConsumerOptions())
+    consumer.on_first = consumer.interrupt  # in a signal handler, where the drain has asked for the handler already
+    summary = consumer.run()
+    assert (summary.reason, summary.handled, summary.failed) == ("stopped", 0, 0)
+    assert begun == []
+    (message,) = seq.peek(["g"])
+    assert message.attempt == 1, "released uncounted"
+
+
+def test_a_stage_does_not_go_back() -> None:
+    """A signal that means stage 1 may be noted by one thread while another notes stage 2."""
+    stop = Stop()
+    stop.request(2)
+    stop.request(1)
+    assert stop.stage == 2
+
+    class Late(int):
+        def __gt__(self, other: object) -> bool:  # the other thread comes just then
+            raced.request(2)
+            return isinstance(other, int) and int(self) > int(other)
+
+        __lt__ = __le__ = __ge__ = __gt__
+
+    raced = Stop()
+    raced.request(Late(1))
+    assert raced.stage == 2

@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from redis._parsers import _RESP2Parser
 
-from sequencer import Gap, Message, Sequencer, calls
-from sequencer.drain.effects import Exchange
-from sequencer.drain.inflight import InFlight
+from sequencer import Gap, Sequencer, calls
 from sequencer.errors import MessageNotFound, OutcomeUnknown, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
-from sequencer.store.keys import shard_keys
+from sequencer.store.keys import ShardKeys
 from sequencer.testing import wait_until
 from sequencer.testing.wire import wired
+from tests.support.handling import Make, drain, fail
 from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.background import Background
 
 
-def drain(seq: Sequencer) -> list[Any]:
-    seen: list[Any] = []
-    seq.consume(lambda message: seen.append(message.body), until_empty=True)
-    return seen
-
-
-def fail(_: Message) -> None:
-    raise ValueError("no")
-
-
 def losing(monkeypatch: pytest.MonkeyPatch, proxy: FaultProxy, name: str) -> None:
-    """Lose the answer to the next call of this script, not those before it."""
     original = getattr(calls, name)
 
     def make(*args: Any, **kwargs: Any) -> Any:
@@ -45,38 +31,49 @@ def losing(monkeypatch: pytest.MonkeyPatch, proxy: FaultProxy, name: str) -> Non
     monkeypatch.setattr(calls, name, make)
 
 
-def test_a_skip_whose_answer_is_lost_removes_one_message(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_repeat_finds_done_is_done(make: Make, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     seq, other = make(max_attempts=1), make(redis=proxy.url)
-    for n in (1, 2, 3):
+    for n in range(3):
         seq.append(n, group="g", id=f"m{n}")
-    with Background(seq, fail):
-        wait_until(seq.parked)
-        losing(monkeypatch, proxy, "resume")
-        with pytest.raises(OutcomeUnknown, match="whether message 'm1' was skipped is unknown"):
-            other.skip("g")
-        wait_until(lambda: [info.head_id for info in seq.parked()] == ["m2"])
-    assert [message.id for message in seq.peek("g")] == ["m2", "m3"]
+    seq.consume(fail, until_empty=True)
+    losing(monkeypatch, proxy, "resume")
+    assert other.resume("g") is True
+    assert other.resume("g") is False, "it was due already"
+    seq.consume(fail, until_empty=True)
+    seq.skip("g")
+    losing(monkeypatch, proxy, "redrive")
+    assert other.unskip("g").id == "m0"
+    with pytest.raises(MessageNotFound):
+        other.unskip("g")
+    losing(monkeypatch, proxy, "update")
+    other.cancel("g", "m0")
+    with pytest.raises(MessageNotFound):
+        other.cancel("g", "m0")
+    seq.reschedule("g", "m1", delay=50)
+    losing(monkeypatch, proxy, "update")
+    other.reschedule("g", "m1", delay=0)
+    seq.consume(fail, until_empty=True)
+    seq.skip("g", dead_letter=True)
+    losing(monkeypatch, proxy, "purge")
+    assert other.purge(everything=True) == 1
+    assert other.purge(everything=True) == 0
+    assert len(seq.peek("g")) == 1
 
 
 @pytest.mark.parametrize("dead_letter", [False, True])
 def test_a_skip_whose_answer_is_lost_does_not_destroy_the_only_copy(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch, dead_letter: bool
+    make: Make, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch, dead_letter: bool
 ) -> None:
-    """The error names the command that puts it back, into its own place."""
     seq, other = make(max_attempts=1), make(redis=proxy.url)
     seq.append({"n": 1}, group="g", id="m1", score=1, headers={"h": "1"})
     seq.append(2, group="g", id="m2", score=2)
     seq.consume(fail, until_empty=True)
     losing(monkeypatch, proxy, "resume")
-    with pytest.raises(OutcomeUnknown) as unknown:
+    with pytest.raises(OutcomeUnknown):
         other.skip("g", dead_letter=dead_letter)
     if dead_letter:
-        assert "sequencer dead redrive jobs g --id m1 --namespace" in str(unknown.value)
         assert seq.redrive("g", id="m1").redriven == 1
     else:
-        assert "sequencer unskip jobs g --id m1 --namespace" in str(unknown.value)
         assert seq.unskip("g", id="m1").id == "m1"
     first, second = seq.peek("g")
     assert (first.id, first.body, first.headers, first.score, first.attempt) == ("m1", {"n": 1}, {"h": "1"}, 1.0, 1)
@@ -84,66 +81,8 @@ def test_a_skip_whose_answer_is_lost_does_not_destroy_the_only_copy(
     assert second.id == "m2"
 
 
-def test_an_unskip_whose_answer_is_lost_is_done(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seq, other = make(max_attempts=1), make(redis=proxy.url)
-    seq.append(1, group="g", id="m1")
-    seq.consume(fail, until_empty=True)
-    seq.skip("g")
-    other.connect()
-    losing(monkeypatch, proxy, "redrive")
-    assert other.unskip("g").id == "m1"
-    assert drain(seq) == [1]
-    with pytest.raises(MessageNotFound, match="no skipped message of group"):
-        other.unskip("g")
-
-
-def test_a_purge_whose_answer_is_lost_is_said_to_be_done(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seq, other = make(max_attempts=1, on_failure="dead_letter"), make(redis=proxy.url)
-    for n in range(3):
-        seq.append(n, group="g", id=f"m{n}")
-    seq.consume(fail, until_empty=True)
-    other.connect()
-    losing(monkeypatch, proxy, "purge")
-    assert other.purge(id="m1") == 1
-    losing(monkeypatch, proxy, "purge")
-    assert other.purge(everything=True) == 2
-    assert seq.dead() == []
-    assert other.purge(everything=True) == 0
-
-
-def test_a_resume_whose_answer_is_lost_is_said_to_be_done(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The repeated call finds the group due."""
-    seq, other = make(max_attempts=1), make(redis=proxy.url)
-    seq.append(1, group="g")
-    seq.consume(fail, until_empty=True)
-    assert seq.parked()
-    losing(monkeypatch, proxy, "resume")
-    assert other.resume("g") is True
-    assert other.resume("g") is False, "it was due already"
-    assert drain(seq) == [1]
-
-
-def test_a_cancel_whose_answer_is_lost_is_done(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The repeated call finds no message."""
-    seq, other = make(), make(redis=proxy.url)
-    seq.append(1, group="g", id="x")
-    losing(monkeypatch, proxy, "update")
-    other.cancel("g", "x")
-    assert seq.peek("g") == []
-    with pytest.raises(MessageNotFound):
-        other.cancel("g", "x")
-
-
 def test_a_step_whose_answer_is_lost_steps_over_one_gap(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+    make: Make, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seq, other = make(sequence=True), make(redis=proxy.url)
     for n in (2, 4):
@@ -151,7 +90,7 @@ def test_a_step_whose_answer_is_lost_steps_over_one_gap(
     seen: list[int] = []
     with Background(seq, lambda message: seen.append(message.body)):
         losing(monkeypatch, proxy, "skip_gap")
-        with pytest.raises(OutcomeUnknown, match="numbers 1 to 1 were stepped over"):
+        with pytest.raises(OutcomeUnknown):
             other.skip("g")
         wait_until(lambda: seen == [2])
         assert seq.explain("g").fields.items() >= {"first": 3, "last": 3, "number": 4}.items()
@@ -159,7 +98,7 @@ def test_a_step_whose_answer_is_lost_steps_over_one_gap(
     assert drain(seq) == [4]
 
 
-def test_a_replacing_append_is_not_repeated(make: Callable[..., Sequencer], proxy: FaultProxy, namespace: str) -> None:
+def test_a_replacing_append_is_not_repeated(make: Make, proxy: FaultProxy, namespace: str) -> None:
     """The first attempt may have fired meanwhile; what is not known is said."""
     seq, other = make(), make(redis=proxy.url)
     other.append("warm", group="w")
@@ -167,35 +106,15 @@ def test_a_replacing_append_is_not_repeated(make: Callable[..., Sequencer], prox
     with Background(seq, lambda message: seen.append(message.body)):
         wait_until(lambda: seen == ["warm"])
         proxy.add("reply lost")
-        with pytest.raises(OutcomeUnknown, match=r"'timer' was stored .*see get\(\)") as unknown:
+        with pytest.raises(OutcomeUnknown) as unknown:
             other.append("x", group="g", id="timer", replace=True)
         assert unknown.value.id == "timer"
         wait_until(lambda: seen == ["warm", "x"])
     assert drain(seq) == []
 
 
-def test_a_reschedule_whose_answer_is_lost_is_done_or_said_to_be_unknown(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seq, other = make(), make(redis=proxy.url)
-    seq.append("t", group="g", id="t", delay=50)
-    other.connect()
-    losing(monkeypatch, proxy, "update")
-    other.reschedule("g", "t", delay=0.05)
-    assert drain(seq) == ["t"]
-    seq.append("u", group="g", id="u", delay=50)
-    seen: list[Any] = []
-    with Background(seq, lambda message: seen.append(message.body)):
-        losing(monkeypatch, proxy, "update")
-        with pytest.raises(OutcomeUnknown, match="message 'u' was given its new time"):
-            other.reschedule("g", "u", delay=0)
-        wait_until(lambda: seen == ["u"])
-
-
-def test_a_claim_whose_answer_is_lost_drops_no_message(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
-    seq, keys = make(max_attempts=1, on_failure="drop"), shard_keys(namespace, "jobs", 0)
+def test_a_claim_whose_answer_is_lost_drops_no_message(make: Make, link: Link, keys: ShardKeys) -> None:
+    seq = make(max_attempts=1, on_failure="drop")
     seq.append("x", group="g")
     seq.claim(lease=30)  # its answer never came: no handler began
     link.command("ZADD", keys.schedule, "XX", "1", "g")
@@ -204,10 +123,10 @@ def test_a_claim_whose_answer_is_lost_drops_no_message(
 
 @pytest.mark.parametrize("sequence", [False, True])
 def test_an_acknowledgement_that_comes_once_more_sets_no_watermark_back(
-    make: Callable[..., Sequencer], link: Link, namespace: str, sequence: bool
+    make: Make, link: Link, keys: ShardKeys, sequence: bool
 ) -> None:
     """It was long on its way, was repeated, and the next message was acknowledged under the same lease."""
-    seq, keys = make(sequence=sequence), shard_keys(namespace, "jobs", 0)
+    seq = make(sequence=sequence)
     seq.append_many([{"body": None, "group": "g", "score": score} for score in (1, 2, 3)])
     limits = ClaimLimits(1, 2, 10**6)
     (held,) = link.run_one(calls.claim(keys, "jobs", "c", 60, limits)).groups
@@ -221,24 +140,9 @@ def test_an_acknowledgement_that_comes_once_more_sets_no_watermark_back(
     assert link.command("HGET", key, "g") == (b"#2" if sequence else b"2.0")
 
 
-def test_a_message_that_was_replaced_while_it_was_handled_counts_for_the_watermark(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
-    """Its acknowledgement removes nothing then, and is no repeat."""
-    seq = make()
-    seq.append("first", group="g", score=1)
-    drain(seq)
-    seq.append("old", group="g", id="a", score=5)
-    with seq.claim() as lease:
-        (message,) = lease
-        seq.append("new", group="g", id="a", score=6, replace=True)
-        lease.ack(message)
-        assert float(link.command("HGET", shard_keys(namespace, "jobs", 0).marks, "g")) == 5
-
-
 @pytest.mark.parametrize("parser", ["driver's own choice", "python"])
 def test_a_connection_that_is_lost_before_its_answer_is_told_of_as_such(
-    seq: Sequencer, link: Link, namespace: str, parser: str
+    seq: Sequencer, link: Link, keys: ShardKeys, parser: str
 ) -> None:
     """Whatever parser the driver has: the one in Python has nothing left to read with after an error."""
 
@@ -250,7 +154,7 @@ def test_a_connection_that_is_lost_before_its_answer_is_told_of_as_such(
 
     mine = Link(wired(seq.endpoint, make))
     number = mine.command("CLIENT", "ID")
-    mine.post([], behind=("BLPOP", shard_keys(namespace, "jobs", 0).dispatch, "20"))
+    mine.post([], behind=("BLPOP", keys.dispatch, "20"))
     assert not mine.is_answered(0)
     link.command("CLIENT", "KILL", "ID", number)
     wait_until(lambda: mine.is_answered(0))
@@ -258,25 +162,3 @@ def test_a_connection_that_is_lost_before_its_answer_is_told_of_as_such(
         mine.collect([])
     assert mine.command("PING") == b"PONG"
     mine.close()
-
-
-def test_a_lease_is_kept_whatever_goes_wrong_once(
-    make: Callable[..., Sequencer], seq: Sequencer, link: Link, namespace: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original, failed, go_on = InFlight.on_tick, threading.Event(), threading.Event()
-
-    def on_tick(in_flight: InFlight, now: float) -> Exchange[None]:
-        if not failed.is_set():
-            failed.set()
-            raise AttributeError("odd")
-        yield from original(in_flight, now)
-
-    monkeypatch.setattr(InFlight, "on_tick", on_tick)
-    seq.append(1, group="g")
-    keys = shard_keys(namespace, "jobs", 0)
-    with Background(seq, lambda message: go_on.wait(20), lease=0.6) as consumer:
-        assert failed.wait(10)
-        visible = link.command("ZSCORE", keys.schedule, "g")
-        wait_until(lambda: link.command("ZSCORE", keys.schedule, "g") > visible, what="the lease is renewed")
-        go_on.set()
-    assert (consumer.summary.handled, consumer.summary.lost) == (1, 0)

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from sequencer import Message, Sequencer
+from sequencer import Message, Sequencer, calls
 from sequencer.net.link import Link
-from sequencer.store.keys import shard_keys
+from sequencer.store.keys import ShardKeys
+from tests.support.handling import Make
 from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.changed_script import changed_script
 from .test_lost_answers import losing
-from .test_operate_races import before
+
+
+def before(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], Any]) -> None:
+    """Do this once, between the next look and the call of this script that follows it."""
+    original = getattr(calls, name)
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(calls, name, original)
+        act()
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(calls, name, make)
 
 
 class Timeout(Exception):
@@ -40,7 +51,7 @@ def names(seq: Sequencer) -> list[str]:
 
 
 @pytest.mark.parametrize("shards", [1, 3])
-def test_all_parked_groups_go_on(make: Callable[..., Sequencer], shards: int) -> None:
+def test_all_parked_groups_go_on(make: Make, shards: int) -> None:
     seq = make(max_attempts=1, shards=shards)
     park(seq, 130)
     asked = seq.resume_many(everything=True, dry_run=True)
@@ -53,15 +64,6 @@ def test_all_parked_groups_go_on(make: Callable[..., Sequencer], shards: int) ->
     seq.consume(lambda message: seen.append(message.attempt), until_empty=True)
     assert seen == [1] * 260, "with fresh attempts"
     assert seq.resume_many(everything=True).chosen == 0, "a rerun has nothing left to do"
-
-
-def test_some_are_chosen_by_error_or_time(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1)
-    park(seq)
-    assert seq.resume_many(error="Time*: no m?", since=timedelta(hours=1)).done == 4
-    assert names(seq) == ["1", "2", "4", "5", "7", "8"]
-    assert seq.resume_many(since=0.0).chosen == 0
-    assert seq.resume_many(since=3600).done == 6
 
 
 def fails_again(seq: Sequencer, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int, list[str]]:
@@ -80,23 +82,18 @@ def fails_again(seq: Sequencer, monkeypatch: pytest.MonkeyPatch) -> tuple[int, i
     return done.done, done.changed, names(seq)
 
 
-def test_a_fresh_failure_between_look_and_act_is_left_alone(
-    make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fresh_failure_between_look_and_act_is_left_alone(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     seq = make(max_attempts=1)
     assert fails_again(seq, monkeypatch) == (3, 2, ["1"])
     assert seq.explain(["g", 1]).reason == "parked"
 
 
-def test_a_control_that_compares_no_hash_is_noticed(
-    make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_control_that_compares_no_hash_is_noticed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     with changed_script("resume", "found ~= digest", "false"):
         assert fails_again(make(max_attempts=1), monkeypatch) == (4, 1, [])
 
 
-def test_a_run_ends_though_everything_fails_again_at_once(make: Callable[..., Sequencer]) -> None:
-    """While the dependency is down; each group is resumed once."""
+def test_a_run_ends_though_everything_fails_again_at_once(make: Make) -> None:
     seq = make(max_attempts=1)
     park(seq, 30)
     again: list[int] = []
@@ -108,7 +105,7 @@ def test_a_run_ends_though_everything_fails_again_at_once(make: Callable[..., Se
     assert (done.done, sum(again), seq.count_parked()) == (30, 30, 30)
 
 
-def test_groups_at_a_gap_are_counted_and_left(make: Callable[..., Sequencer]) -> None:
+def test_groups_at_a_gap_are_counted_and_left(make: Make) -> None:
     seq = make(sequence=True, gap_timeout=0.01, max_attempts=1)
     seq.append(1, group="failed", score=1, id="f1")
     seq.append(2, group="failed", score=2, id="f2")
@@ -125,7 +122,7 @@ def test_groups_at_a_gap_are_counted_and_left(make: Callable[..., Sequencer]) ->
     assert [letter.message.id for letter in seq.dead()] == ["f1"]
 
 
-def test_skipped_heads_become_dead_letters_or_are_gone(make: Callable[..., Sequencer]) -> None:
+def test_skipped_heads_become_dead_letters_or_are_gone(make: Make) -> None:
     seq = make(max_attempts=1)
     park(seq)
     done = seq.skip_many(error="Timeout")
@@ -140,24 +137,8 @@ def test_skipped_heads_become_dead_letters_or_are_gone(make: Callable[..., Seque
     assert sorted(seen) == sorted([(n, "m1") for n in "0123456789"] + [(n, "m0") for n in "0369"])
 
 
-def test_a_skipped_id_stays_known(make: Callable[..., Sequencer]) -> None:
+def test_an_idle_consumer_is_woken(make: Make, link: Link, keys: ShardKeys) -> None:
     seq = make(max_attempts=1)
-    park(seq, 1)
-    seq.skip_many(everything=True)
-    assert seq.append("slow", group=["g", 0], id="m0", score=0).duplicate
-
-
-def test_a_resumed_group_that_is_paused_stays_so(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1)
-    park(seq, 2)
-    seq.pause(["g", 0])
-    assert seq.resume_many(everything=True).done == 2
-    assert seq.consume(lambda message: None, until_empty=True).handled == 2
-    assert [info.state for info in seq.groups()] == ["paused"]
-
-
-def test_an_idle_consumer_is_woken(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, keys = make(max_attempts=1), shard_keys(namespace, "jobs", 0)
     park(seq, 3)
     assert link.command("LLEN", keys.dispatch) == 0
     seq.resume_many(everything=True)
@@ -165,7 +146,7 @@ def test_an_idle_consumer_is_woken(make: Callable[..., Sequencer], link: Link, n
 
 
 def test_an_answer_that_is_lost_is_counted_as_done(
-    make: Callable[..., Sequencer], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+    make: Make, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seq, other = make(max_attempts=1), make(redis=proxy.url)
     park(seq, 3)
@@ -178,10 +159,8 @@ def test_an_answer_that_is_lost_is_counted_as_done(
     assert len(seq.dead()) == 3, "once each"
 
 
-def test_a_group_that_others_spoiled_keeps_none_of_the_others(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
-    seq, keys = make(max_attempts=1), shard_keys(namespace, "jobs", 0)
+def test_a_group_that_others_spoiled_keeps_none_of_the_others(make: Make, link: Link, keys: ShardKeys) -> None:
+    seq = make(max_attempts=1)
     park(seq, 3)
     link.command("DEL", keys.order("g:1"))
     link.command("SET", keys.order("g:1"), "x")
@@ -192,19 +171,7 @@ def test_a_group_that_others_spoiled_keeps_none_of_the_others(
     link.command("HDEL", keys.failures, "g:1")
 
 
-def test_all_that_are_parked_are_listed_page_by_page(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1, shards=2)
-    park(seq, 1100)
-    found = seq.parked()
-    assert found
-    assert sorted(int(info.group[1]) for info in found) == list(range(1100))
-    assert not found
-    with pytest.raises(TypeError):
-        len(seq.parked())  # type: ignore[arg-type]  # it has no length
-    assert len(list(seq.parked(limit=7))) == 7
-
-
-def test_parked_groups_may_go_on_while_they_are_listed(make: Callable[..., Sequencer]) -> None:
+def test_parked_groups_may_go_on_while_they_are_listed(make: Make) -> None:
     """And end: read by their places alone, others would be passed over."""
     seq = make(max_attempts=1)
     park(seq, 1200)

@@ -15,7 +15,6 @@ from ..support.shard import Shard, item
 
 
 def handle(shard: Shard, *ids: str) -> None:
-    """Each by a call of its own."""
     for id in ids:
         assert shard.append(item("g", id)) == ["stored"]
         shard.handle("g")

@@ -15,7 +15,7 @@ from sequencer.calls.append import append
 from sequencer.calls.call import Call
 from sequencer.calls.claim import Claimed, claim
 from sequencer.calls.operate import ParkedGroup, Resumed, pause, redrive, resume, resume_many, update
-from sequencer.calls.settle import Ack, Nack, Nacked, Note, ack, nack, note, renew
+from sequencer.calls.settle import Ack, Nack, Note, ack, nack, note, renew
 from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import SequencerError
 from sequencer.net.endpoint import Endpoint
@@ -31,7 +31,7 @@ from sequencer.store.watermark import advance
 from ..support.examples import examples
 from ..support.model.shard import ModelShard
 from ..support.model.state import Refused
-from ..support.shard import Shard, item, policy_words
+from ..support.shard import policy_words
 
 GROUPS = ("a", "b", "c:1")
 GROUP = st.sampled_from(GROUPS)
@@ -254,21 +254,6 @@ def with_lease(both: Both, lease: Any, kind: str, args: list[Any]) -> None:
         both.run(lambda now: note(keys, entry_w))
     else:
         both.run(lambda now: renew(keys, [(lease.key, lease.token)], 1.0, now_us=now))
-
-
-def test_a_nack_waits_for_the_acknowledgement_in_front_of_it(shard: Shard) -> None:
-    """It ends the lease: where that ack was refused, what was handled would be handled again."""
-    shard.append(item("g", "a"), item("g", "b"), item("g", "c"))
-    held = shard.claim()["g"]
-    entry = Nack("g", held.token, held.members[1], 1, 1.0, b"{}", before=held.members[0])
-    for _ in range(2):
-        assert shard.run(nack(shard.keys, entry, now_us=shard.now)) == Nacked(False, is_behind=True)
-        assert shard.link.command("HGET", shard.keys.failures, "g") is None
-    shard.ack(held, count=1, release=False)
-    assert shard.run(nack(shard.keys, entry, now_us=shard.now)) == Nacked(True)
-    assert shard.run(nack(shard.keys, entry, now_us=shard.now)) == Nacked(False), "it was carried out before"
-    shard.later(2)
-    assert shard.claim()["g"].members == held.members[1:]
 
 
 def test_a_repeated_call_changes_nothing_more(link: Link, namespace: str) -> None:

@@ -11,12 +11,12 @@ from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.calls.net_protocol import Command
 from sequencer.doctor.diagnose import is_healthy
 from sequencer.doctor.leases import NO_CONSUMERS_S, find_no_consumers
-from sequencer.doctor.rights import acl_rules, needed
+from sequencer.doctor.rights import acl_rules
 from sequencer.errors import SequencerError
 from sequencer.net.link import ConnectionAlone, Link, finish
-from sequencer.store.keys import shard_keys
-from sequencer.testing import wait_until
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.texts.findings import Finding
+from tests.support.handling import Make
 
 
 def wait_for(link: Link, namespace: str, seconds: float, *groups: str) -> None:
@@ -42,12 +42,10 @@ def test_where_a_consumer_was_killed_all_three_say_so(seq: Sequencer, link: Link
     assert (info.no_consumers.groups, round(info.no_consumers.waits_s), info.no_consumers.connections) == (3, 90, 0)
     assert info.no_consumers.last_owner == lease.owner
     assert (said.reason, said.moves_in_s) == ("no consumers", None)
-    assert said.text.startswith("group 1 is due for 90.")
     (found,) = told(seq)
     assert (found.fields["groups"], found.fields["last_owner"]) == (3, lease.owner)
     line = f"sequencer consume jobs --app MODULE:NAME --namespace {namespace}"
     assert found.commands == {"consume": line}
-    assert said.text.endswith(line)
 
 
 def test_nothing_is_said_before_ten_seconds(seq: Sequencer, link: Link, namespace: str) -> None:
@@ -56,9 +54,7 @@ def test_nothing_is_said_before_ten_seconds(seq: Sequencer, link: Link, namespac
     assert (seq.info().no_consumers, seq.explain("g").reason, told(seq)) == (None, "due", [])
 
 
-def test_who_holds_a_group_of_any_shard_serves_them_all(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
+def test_who_holds_a_group_of_any_shard_serves_them_all(make: Make, link: Link, namespace: str) -> None:
     seq = make(shards=2)
     seq.append_many({"body": n, "group": n} for n in range(8))
     with seq.claim(lease=30):
@@ -125,12 +121,6 @@ def test_a_user_with_few_rights_is_told_nothing_wrong(
         link.command("ACL", "DELUSER", "few")
 
 
-def test_the_rights_that_show_who_consumes_are_printed_and_not_demanded() -> None:
-    assert "+client|setname" in acl_rules("n", "consume")
-    assert {"+client|list", "+client|setname"} < set(acl_rules("n", "admin"))
-    assert "CLIENT|SETNAME" not in needed("consume")
-
-
 class BetweenTwoCommands:
     """A connection that looks between a consumer's release and its next claim, at the first look only."""
 
@@ -152,27 +142,21 @@ class BetweenTwoCommands:
         self._alone.give_up()
 
 
-def test_a_consumer_between_two_claims_is_seen_by_a_second_look(seq: Sequencer, link: Link, namespace: str) -> None:
+def test_a_consumer_between_two_claims_is_seen_by_a_second_look(
+    seq: Sequencer, link: Link, namespace: str, keys: ShardKeys
+) -> None:
     seq.append_many({"body": n, "group": n % 2} for n in range(4))
     wait_for(link, namespace, 60, "0", "1")
-    keys, alone = [shard_keys(namespace, "jobs", 0)], ConnectionAlone(link.connection(), "s")
+    alone = ConnectionAlone(link.connection(), "s")
 
     def handle_one() -> None:  # and release all, before the second look
         seq.consume(lambda _: None, max_messages=1)
         wait_for(link, namespace, 60, "0", "1")
 
-    assert finish(find_no_consumers(alone, keys, namespace, "jobs")) is not None
+    assert finish(find_no_consumers(alone, [keys], namespace, "jobs")) is not None
     between: Any = BetweenTwoCommands(alone, handle_one)
-    assert finish(find_no_consumers(between, keys, namespace, "jobs")) is None
+    assert finish(find_no_consumers(between, [keys], namespace, "jobs")) is None
     leases: list[Any] = []
     between = BetweenTwoCommands(alone, lambda: leases.append(seq.claim()))
-    assert finish(find_no_consumers(between, keys, namespace, "jobs")) is None
+    assert finish(find_no_consumers(between, [keys], namespace, "jobs")) is None
     leases[0].release()
-
-
-def test_it_is_over_when_a_consumer_comes(seq: Sequencer, link: Link, namespace: str) -> None:
-    seq.append(1, group="g")
-    wait_for(link, namespace, 60, "g")
-    assert seq.info().no_consumers is not None
-    seq.consume(lambda _: None, until_empty=True)
-    wait_until(lambda: seq.info().no_consumers is None, what="nothing is due")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from sequencer.calls.settle import Nack, Nacked, Note, nack, note
 from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.store.failure import decode_failure, encode_failure
 from sequencer.store.keys import PAUSED
-from sequencer.store.ledger import Entry, Ledger, Written, decode_ledger, encode_ledger
+from sequencer.store.ledger import Entry, Ledger, Written, encode_ledger
 from sequencer.store.record import decode_head
 from sequencer.values.message import Failure
 
@@ -39,35 +41,6 @@ def record(shard: Shard, id: str = "a") -> bytes:
 def held(shard: Shard) -> LeasedGroup:
     shard.append(item("g", "a", body='"x"'), item("g", "b", "5.0"), item("g", "c", due="+0"))
     return shard.claim()["g"]
-
-
-def test_a_note_is_in_the_record_and_the_message_stays_as_it_was(shard: Shard, held: LeasedGroup) -> None:
-    before = [record(shard, id) for id in "abc"]
-    for at, id in enumerate(message.id for message in held.messages):
-        assert noted(shard, held, written(1, Entry(id, once=True, state="started", token=3)), at) == 1
-    after = [record(shard, id) for id in "abc"]
-    assert [kept[20:21] for kept in before] == [b"A", b"0", b"T"]
-    assert [kept[20:21] for kept in after] == [b"a", b"o", b"t"]
-    shard.ack(held, count=0)
-    again = shard.claim()["g"]
-    assert [message._replace(token=0) for message in again.messages] == [
-        message._replace(token=0) for message in held.messages
-    ]
-    assert again.scores == held.scores or [*map(float, again.scores)] == [*map(float, held.scores)]
-    ledgers = [decode_ledger(one.ledger).entries[0] for one in again.ledgers if one]
-    assert [entry.name for entry in ledgers] == [message.id for message in again.messages]
-    assert {one.has_effects for one in again.ledgers if one} == {True}
-    shard.ack(again)
-    assert shard.link.command("EXISTS", shard.keys.body("g")) == 0
-
-
-def test_a_plain_claim_has_no_ledgers(shard: Shard, held: LeasedGroup) -> None:
-    assert held.ledgers == ()
-    assert noted(shard, held, written(), 1) == 1
-    shard.ack(held, count=0)
-    assert [one is not None for one in shard.claim()["g"].ledgers] == [
-        one.id == held.messages[1].id for one in held.messages
-    ]
 
 
 @pytest.mark.parametrize("is_paused", [False, True])
@@ -119,42 +92,6 @@ def test_what_a_person_does_to_a_paused_group_ends_the_lease_that_ran_out(
     assert shard.visible("g") == PAUSED
 
 
-def test_a_note_needs_the_lease_the_message_and_the_ack_before_it(shard: Shard, held: LeasedGroup) -> None:
-    first, second, _ = held.members
-    stale = LeasedGroup("g", ("g",), "0" * 16, "", held.messages, held.members, held.scores, "", "handle")
-    assert noted(shard, stale, written()) == 0
-    assert noted(shard, held, written(), 1, before=first) == -2
-    assert [decode_head(record(shard, id)).written for id in "abc"] == [None, None, None]
-    shard.ack(held, count=1, release=False)
-    assert noted(shard, held, written(), 1, before=first) == 1
-    assert noted(shard, held, written(), 0) == -1
-    shard.append(item("g", second[16:], body="2"), on_conflict="replace")
-    assert noted(shard, held, written(2), 1) == -1
-
-
-def test_a_late_repeat_of_a_note_undoes_nothing(shard: Shard, held: LeasedGroup) -> None:
-    for serial in (0xFFFE, 0xFFFF, 0, 1):
-        assert noted(shard, held, written(serial, Entry(f"s{serial}"))) == 1
-    for serial in (0xFFFE, 0xFFFF, 0, 1):
-        assert noted(shard, held, written(serial, Entry("late", state="done")), progressed=True) == 1
-    head = decode_head(record(shard, held.messages[0].id))
-    assert head.written == written(1, Entry("s1"))
-
-
-def test_attempts_begin_anew_where_a_step_became_done(shard: Shard, held: LeasedGroup) -> None:
-    shard.ack(held, count=0)
-    shard.later(1)
-    for _ in range(2):  # two leases that end without an answer
-        shard.claim()
-        shard.later(6)
-    again = shard.claim()["g"]
-    assert again.messages[0].attempt == 3
-    assert noted(shard, again, written()) == 1
-    assert decode_head(record(shard, again.messages[0].id)).attempts == 2
-    assert noted(shard, again, written(2), progressed=True) == 1
-    assert decode_head(record(shard, again.messages[0].id)).attempts == 0
-
-
 def failing(shard: Shard, held: LeasedGroup, delay_s: float | None = 1.0, **words: Any) -> Nacked:
     failure = Failure(held.messages[0].id, "E", "no", "", 1, 1.0, "me")
     told = encode_failure(failure, held.members[0])
@@ -162,48 +99,6 @@ def failing(shard: Shard, held: LeasedGroup, delay_s: float | None = 1.0, **word
     return shard.run(
         nack(shard.keys, Nack("g", held.token, held.members[0], 9, delay_s, told, **words), now_us=shard.now)
     )
-
-
-def bumped(shard: Shard) -> LeasedGroup:
-    """With two leases that ended without an answer."""
-    shard.append(item("g", "a"))
-    for _ in range(3):
-        held = shard.claim()["g"]
-        shard.later(6)
-    return held
-
-
-@pytest.mark.parametrize(
-    ("delay_s", "words", "attempts"),
-    [
-        (1.0, {}, 2),
-        (1.0, {"has_progressed": True}, 0),
-        (None, {"ending": "park"}, 0),
-        (None, {"ending": "dead"}, 0),
-        (1.0, {"written": None}, 9),
-        (None, {"written": None, "ending": "park"}, 9),
-        (1.0, {"written": None, "is_missing": True}, 2),
-    ],
-)
-def test_a_nack_with_a_ledger_counts_leases_that_ended_without_an_answer(
-    shard: Shard, delay_s: float | None, words: dict[str, Any], attempts: int
-) -> None:
-    held = bumped(shard)
-    assert failing(shard, held, delay_s, **words).is_valid
-    found = record(shard)
-    if words.get("ending") == "dead":
-        (_, kept) = shard.link.command("HGETALL", shard.keys.letters)
-        found = kept.split(b"\n", 2)[2]
-    head = decode_head(found)
-    assert head.attempts == attempts
-    assert head.written == words.get("written", written())
-    assert found[head.size :] == b"[1]"
-
-
-def test_a_nack_whose_ledger_is_old_leaves_the_one_that_is_there(shard: Shard, held: LeasedGroup) -> None:
-    assert noted(shard, held, written(5, Entry("new"))) == 1
-    failing(shard, held, written=written(5, Entry("old")))
-    assert decode_head(record(shard, held.messages[0].id)).written == written(5, Entry("new"))
 
 
 def test_how_often_a_message_was_given_back_is_kept_and_counts_for_it_alone(shard: Shard) -> None:
@@ -225,41 +120,25 @@ def test_how_often_a_message_was_given_back_is_kept_and_counts_for_it_alone(shar
     assert decode_failure(held.failure)[0].missing == 1
 
 
-def test_a_claim_hands_over_failures_only_where_it_is_asked(shard: Shard) -> None:
-    shard.append(item("g", "a"), item("h", "a"))
-    held = shard.claim()
-    failing(shard, held["g"], 0.0, written=None)
-    shard.ack(held["h"], count=0)
-    shard.later(1)
-    assert {group.key: group.failure for group in shard.claimed().groups} == {"g": b"", "h": b""}
-    shard.later(6)
-    groups = shard.claimed(with_failures=True).groups + shard.claimed(with_failures=True).groups
-    assert {group.key: decode_failure(group.failure)[0].type for group in groups} == {"g": "E", "h": "Broken"}, (
-        "that of h is empty"
-    )
-
-
-SPOILT = {
+LATE = b",1,%d,0.0" % (10**16 - 1)
+SPOILT: dict[str, Callable[[bytes], bytes]] = {
     "says effects True, and its steps say False": lambda text: b"1" + text[1:],
     "has other digits before it": lambda text: text[:1] + b"zzzz" + text[5:],
-    "can't be used: the ledger is unreadable": lambda text: text.replace(b'"k"', b'"z"'),
-    "names a lease ahead of the clock, in step mail": lambda text: text.replace(b",1,0,0.0", b",1,9,0.0").replace(
-        b",1,9,0.0", b",1,%d,0.0" % (10**16 - 1)
-    ),
-    "no state": lambda text: text.replace(b'"o"', b'"q"'),
-    "no count": lambda text: text.replace(b'"o",0', b'"o",-1'),
+    "can't be used: the ledger is unreadable": lambda text: text.replace(b'"o"', b'"q"'),
+    "can't be used: step mail: a count": lambda text: text.replace(b'"o",0', b'"o",-1'),
+    "names a lease ahead of the clock, in step mail": lambda text: re.sub(rb",1,[09],0.0", LATE, text),
 }
 
 
-@pytest.mark.parametrize("said", SPOILT)
-def test_doctor_tells_of_a_spoilt_ledger_and_leaves_it(shard: Shard, held: LeasedGroup, said: str) -> None:
+@pytest.mark.parametrize("detail", SPOILT)
+def test_doctor_tells_of_a_spoilt_ledger_and_leaves_it(shard: Shard, held: LeasedGroup, detail: str) -> None:
     assert noted(shard, held, written(), 1) == 1
     assert noted(shard, held, written(3, Entry("x", once=True, state="started", token=int(held.token))), 0) == 1
     assert check_invariants(shard.link, [shard.keys]) == []
     good, id = record(shard, held.messages[1].id), held.messages[1].id
     head = decode_head(good)
     assert head.written
-    text = SPOILT[said](head.written.text())
+    text = SPOILT[detail](head.written.text())
     if len(text) != len(head.written.text()):  # its length fits, so it is not that
         text = text[:5] + b"%06x" % (len(text) - 11) + text[11:]
     spoilt = good.replace(head.written.text(), text)
@@ -267,12 +146,9 @@ def test_doctor_tells_of_a_spoilt_ledger_and_leaves_it(shard: Shard, held: Lease
     shard.link.command("HSET", shard.keys.body("g"), id, spoilt)
     for repairs in (False, True):
         (found,) = InvariantCheck(shard.link, [shard.keys], repair=repairs).run()
-        words = "can't be used: the ledger is unreadable" if said.startswith("no ") else said
-        words = "can't be used: step mail: a count" if said == "no count" else words
-        assert (found.code, found.id) == ("ledger broken", id)
-        assert found.fields["detail"].startswith(words)
-        assert not found.repaired
+        assert (found.code, found.id, found.repaired) == ("ledger broken", id, False)
+        assert found.fields["detail"].startswith(detail)
     assert record(shard, id) == spoilt
     shard.link.command("HSET", shard.keys.body("g"), id, good[:26] + b"0fffff" + good[32:])  # longer than the record
-    assert "has other digits before it" in check_invariants(shard.link, [shard.keys])[0]
+    assert len(check_invariants(shard.link, [shard.keys])) == 1
     shard.link.command("HSET", shard.keys.body("g"), id, good)

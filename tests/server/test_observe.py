@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,14 @@ import sentry_sdk
 from sentry_sdk.integrations.logging import LoggingIntegration, ignore_logger, unignore_logger
 from sentry_sdk.transport import Transport
 
-from sequencer import Message, Park, Sequencer, StopConsuming
+from sequencer import Message, Sequencer, StopConsuming
 from sequencer.consume.emitter import ConsumerEvents
 from sequencer.drain.outcome import Failed
 from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
 from sequencer.testing import MemoryQueue, wait_until
 from sequencer.texts.events import Event
+from tests.support.handling import Make
 
 
 class NoStock(Exception):
@@ -44,13 +45,11 @@ def check_observers_come_first(seq: Sequencer, looking: Sequencer) -> None:
     assert seen == [("message failed", "leased", True), ("group parked", "leased", True)]
 
 
-def test_an_observer_is_told_before_the_server(make: Callable[..., Sequencer]) -> None:
+def test_an_observer_is_told_before_the_server(make: Make) -> None:
     check_observers_come_first(make(max_attempts=2, backoff=0.01), make())
 
 
-def test_a_control_that_tells_observers_behind_the_nack_is_seen(
-    make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_control_that_tells_observers_behind_the_nack_is_seen(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting: list[tuple[ConsumerEvents, Failed]] = []
     now, run = ConsumerEvents.failed, Link.run
 
@@ -70,44 +69,7 @@ def test_a_control_that_tells_observers_behind_the_nack_is_seen(
         check_observers_come_first(make(max_attempts=2, backoff=0.01), make())
 
 
-def test_the_error_is_the_one_that_was_raised(make: Callable[..., Sequencer]) -> None:
-    seq, raised, seen = make(max_attempts=1), Park("a person has to look"), list[Event]()
-    seq.observe(seen.append)
-
-    def handler(message: Message) -> None:
-        raise raised
-
-    seq.append(1, group=["a", 1], id="m")
-    seq.consume(handler, until_empty=True)
-    (event,) = seen
-    assert event.error is raised
-    assert (event.name, event.queue, event.fields["group"], event.fields["id"]) == (
-        "group parked",
-        "jobs",
-        ["a", "1"],
-        "m",
-    )
-
-
-def test_an_observer_that_raises_changes_nothing(
-    make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture
-) -> None:
-    seq = make(max_attempts=2, backoff=0.01)
-
-    @seq.observe
-    def observer(event: Event) -> None:
-        raise RuntimeError("no network")
-
-    for group in "abc":
-        seq.append(1, group=group)
-    assert seq.consume(fail, until_empty=True).failed == 6
-    assert seq.count_parked() == 3
-    said = [one for one in caplog.records if getattr(one, "event", "") == "observer failed"]
-    assert len(said) == 1
-    assert (vars(said[0])["error_type"], vars(said[0])["error"]) == ("RuntimeError", "no network")
-
-
-def test_an_observer_may_end_the_consumer(make: Callable[..., Sequencer]) -> None:
+def test_an_observer_may_end_the_consumer(make: Make) -> None:
     seq = make(max_attempts=1)
 
     @seq.observe
@@ -121,7 +83,7 @@ def test_an_observer_may_end_the_consumer(make: Callable[..., Sequencer]) -> Non
     assert seq.count_parked() == 1, "what it was told of is done"
 
 
-def test_a_loop_of_ones_own_tells_the_same(make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_loop_of_ones_own_tells_the_same(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     seq, seen = make(max_attempts=3, backoff=0.0), list[Event]()
     seq.observe(seen.append)
     seq.append(1, group="g", id="m")
@@ -144,7 +106,7 @@ def test_a_loop_of_ones_own_tells_the_same(make: Callable[..., Sequencer], caplo
     assert seq._emitter.counts.failed == 3
 
 
-def test_many_short_claims_share_one_limit(make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture) -> None:
+def test_many_short_claims_share_one_limit(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     seq = make(max_attempts=1)
     seq.append_many([{"body": 1, "group": n} for n in range(60)])
     for _ in range(60):
@@ -155,14 +117,6 @@ def test_many_short_claims_share_one_limit(make: Callable[..., Sequencer], caplo
     said = [one for one in caplog.records if getattr(one, "event", "") == "group parked"]
     assert sum(getattr(one, "suppressed", 1) for one in said) == 60
     assert any(hasattr(one, "suppressed") for one in said)
-
-
-def test_a_claim_loop_is_told_of_gaps_too(make: Callable[..., Sequencer], caplog: pytest.LogCaptureFixture) -> None:
-    seq, seen = make(sequence=True, gap_timeout=0), list[Event]()
-    seq.observe(seen.append)
-    seq.append(1, group="g", score=3)
-    assert not seq.claim()
-    assert [(one.name, one.error, one.fields["number"]) for one in seen] == [("group parked", None, 3)]
 
 
 def test_a_memory_queue_tells_observers() -> None:
@@ -181,21 +135,17 @@ def test_a_memory_queue_tells_observers() -> None:
     assert queue._emitter.counts.failed == len(done.failed) == 2
 
 
-@pytest.mark.parametrize("wrong", [None, "name", 7])
-def test_what_can_not_be_called_is_refused(seq: Sequencer, wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="is not a plain function"):
+async def coroutine(event: Event) -> None:
+    return
+
+
+@pytest.mark.parametrize("wrong", [None, "name", coroutine])
+def test_what_is_no_plain_function_is_refused(seq: Sequencer, wrong: Any) -> None:
+    with pytest.raises(ConfigurationError):
         seq.observe(wrong)
 
 
-def test_a_coroutine_function_is_refused(seq: Sequencer) -> None:
-    async def observer(event: Event) -> None:
-        return
-
-    with pytest.raises(ConfigurationError, match="is not a plain function"):
-        seq.observe(observer)
-
-
-def test_leases_are_kept_while_an_observer_takes_its_time(make: Callable[..., Sequencer]) -> None:
+def test_leases_are_kept_while_an_observer_takes_its_time(make: Make) -> None:
     seq = make(max_attempts=1)
 
     @seq.observe
@@ -253,9 +203,7 @@ def to_sentry(event: Event) -> None:
     names["to_sentry"](event)
 
 
-def test_each_parked_group_arrives_at_sentry_once_with_its_traceback(
-    make: Callable[..., Sequencer], sentry: Collector
-) -> None:
+def test_each_parked_group_arrives_at_sentry_once_with_its_traceback(make: Make, sentry: Collector) -> None:
     seq = make(max_attempts=2, backoff=0.01)
     seq.observe(to_sentry)
     for number in range(20):
@@ -270,7 +218,7 @@ def test_each_parked_group_arrives_at_sentry_once_with_its_traceback(
         assert error["stacktrace"]["frames"][-1]["function"] == "fail"
 
 
-def test_a_gap_arrives_at_sentry_as_a_message(make: Callable[..., Sequencer], sentry: Collector) -> None:
+def test_a_gap_arrives_at_sentry_as_a_message(make: Make, sentry: Collector) -> None:
     seq = make(sequence=True, gap_timeout=0)
     seq.observe(to_sentry)
     seq.append(1, group="g", score=2)

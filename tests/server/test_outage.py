@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from sequencer import Sequencer
+from sequencer import Message, Sequencer
 from sequencer.calls.claim import LeasedGroup
 from sequencer.calls.outage import Ended, Waits, outage
 from sequencer.calls.settle import Nack, Nacked, nack
 from sequencer.doctor.invariants import InvariantCheck, check_invariants
+from sequencer.errors import Outage
+from sequencer.testing import wait_until
+from sequencer.texts.events import Event
+from tests.support.handling import Make
 
-from ..support.shard import MUCH, SECOND, Shard, item
+from ..support.shard import SECOND, Shard, item
 
 GROUPS = ("a", "b", "c", "d", "e", "f")
 
@@ -95,23 +100,15 @@ def test_a_probe_is_one_message_of_a_group_without_a_failure(shard: Shard) -> No
     assert probe_us(shard) == shard.now + 5 * SECOND
 
 
-def test_the_handler_may_say_when_it_is_tried_again(shard: Shard) -> None:
+def test_the_handler_says_when_it_is_probed_and_an_operator_has_it_probed_at_once(shard: Shard) -> None:
     held_shard(shard)
     shard.later(1.0)
     fail(shard, probe(shard), after_s=30.0)
     assert probe_us(shard) == shard.now + 30 * SECOND
-
-
-def test_a_probe_that_fails_otherwise_frees_the_next_and_its_consumer_ends_the_outage(shard: Shard) -> None:
-    held_shard(shard)
-    shard.later(1.0)
-    lease = probe(shard)
-    done = fail(shard, lease, "")
-    assert done.held
-    assert done.held.probe_s == 0.0
-    assert end(shard, "close", lease.token).status == "closed"
-    assert shard.hints(), "another consumer looks at once"
-    assert len(shard.claim(MUCH)) >= 4
+    assert not shard.claimed().groups
+    assert end(shard, "probe").status == "probing"
+    assert shard.hints() == [""]
+    probe(shard)
 
 
 def test_an_outage_is_ended_once_and_by_one_of_its_probes(shard: Shard) -> None:
@@ -121,35 +118,18 @@ def test_an_outage_is_ended_once_and_by_one_of_its_probes(shard: Shard) -> None:
     slow = probe(shard)
     shard.later(6.0)
     assert probe(shard).token != slow.token, "its lease is over"
+    assert shard.hints() == []
     ended = end(shard, "close", slow.token)
+    assert shard.hints(), "another consumer looks at once"
     assert (ended.status, ended.lasted_s, ended.probes) == ("closed", 7.0, 0)
     assert end(shard, "close", slow.token).status == "none"
     assert shard.link.command("EXISTS", shard.keys.outage) == 0
 
 
-def test_a_probe_that_was_not_tried_is_given_back(shard: Shard) -> None:
-    held_shard(shard)
-    shard.later(1.0)
-    lease = probe(shard)
-    assert end(shard, "probe", "0" * 16).status == "other"
-    assert end(shard, "probe", lease.token).status == "probing"
-    assert probe_us(shard) == shard.now
-
-
-def test_a_person_has_it_probed_at_once(shard: Shard) -> None:
-    assert end(shard, "probe").status == "none"
-    held_shard(shard)
-    shard.later(0.6)
-    assert not shard.claimed().groups
-    assert end(shard, "probe").status == "probing"
-    assert shard.hints() == [""]
-    probe(shard)
-
-
 # -- what is told --------------------------------------------------------------------------------------------------
 
 
-def test_a_group_a_queue_and_the_doctor_say_what_holds_them(make: Callable[..., Sequencer], shard: Shard) -> None:
+def test_a_group_a_queue_and_the_doctor_say_what_holds_them(make: Make, shard: Shard) -> None:
     seq = make("q")
     seq.connect()
     shard.now = time.time_ns() // 1000
@@ -190,3 +170,88 @@ def test_half_of_an_outage_is_found_and_fixed(shard: Shard, half: str) -> None:
     assert not check_invariants(shard.link, [shard.keys])
     shard.later(1.0)
     assert not any(one.is_probe for one in shard.claimed().groups)
+
+
+# -- what consumers do -----------------------------------------------------------------------------------------------
+
+
+class Shop:
+    """Handlers that need a bank, which is away until someone opens it."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.error = error or ConnectionRefusedError("the bank is closed")
+        self.is_open = False
+        self.calls = 0
+        self.attempts: list[int] = []
+
+    def handle(self, message: Message) -> None:
+        if not self.is_open:
+            self.calls += 1
+            raise self.error
+        self.attempts.append(message.attempt)
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[..., list[threading.Thread]]]:
+    """Starts consumers in threads until the queue is empty."""
+    consumers: list[Any] = []
+    threads: list[threading.Thread] = []
+
+    def start(seq: Sequencer, handler: Any, count: int = 2, **options: Any) -> list[threading.Thread]:
+        for _ in range(count):
+            given = {"until_empty": True, "on_start": consumers.append, **options}
+            threads.append(threading.Thread(target=seq.consume, args=(handler,), kwargs=given))
+            threads[-1].start()
+        return threads
+
+    yield start
+    for consumer in consumers:
+        consumer.stop()
+    for thread in threads:
+        thread.join(30.0)
+
+
+@pytest.mark.parametrize("error", [None, Outage("closed")])
+def test_consumers_hold_back_until_what_they_need_is_there(seq: Sequencer, run: Any, error: BaseException) -> None:
+    events: list[Event] = []
+    seq.observe(events.append)
+    seq.append_many({"group": str(number % 60), "body": number} for number in range(180))
+    shop = Shop(error)
+    threads = run(seq, shop.handle)
+    wait_until(lambda: seq.info().outage, what="the outage")
+    assert shop.calls <= 12
+    assert {one.state for one in seq.groups()} <= {"due", "waiting", "leased"}
+    shop.is_open = True
+    wait_until(lambda: not any(thread.is_alive() for thread in threads), 20.0, "the end")
+    assert shop.attempts == [1] * 180
+    info = seq.info()
+    assert (info.backlog, info.parked, info.totals["outages"]) == (0, 0, 1)
+    names = [one.name for one in events if one.name.startswith("outage")]
+    assert names == ["outage began", "outage ended"]
+    failed = next(one for one in events if one.name == "message failed")
+    assert failed.fields["outage"] is True
+
+
+def test_a_loop_of_ones_own_probes_and_ends_an_outage(make: Make) -> None:
+    seq = make(backoff=0.0)
+    seq.append_many({"group": str(number), "body": 1} for number in range(6))
+
+    def fail_one() -> None:
+        with seq.claim() as lease:
+            for message in lease:
+                lease.nack(message, ConnectionError("refused"))
+
+    for _ in range(5):
+        fail_one()
+    assert seq.info().outage
+    assert not seq.claim()
+    seq.probe_outage()
+    with seq.claim() as lease:
+        assert len(lease) == 1
+    assert (found := seq.info().outage)
+    assert found.next_probe_s == 0.0, "released untried"
+    with seq.claim(messages=9, groups=9) as lease:
+        (message,) = lease
+        lease.ack(message)
+    assert seq.info().outage is None
+    seq.consume(lambda _: None, until_empty=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -13,24 +11,15 @@ from typing import Any
 import pytest
 
 import sequencer
-from sequencer import EmbeddedServer, Message, Sequencer
+from sequencer import Message, Sequencer
 from sequencer.net.link import Link
-from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
-from sequencer.texts.commands import command
-from tests.support.handling import ack_each
+from tests.support.handling import Make, ack_each, drain
 
 from ..support.background import Background
 
 
-def drain(seq: Sequencer) -> list[Any]:
-    seen: list[Any] = []
-    seq.consume(lambda message: seen.append(message.body), until_empty=True)
-    return seen
-
-
-def test_a_paused_group_waits_and_the_others_do_not(make: Callable[..., Sequencer]) -> None:
-    """Without the pause, the same appends are all handled."""
+def test_a_paused_group_waits_and_the_others_do_not(make: Make) -> None:
     seq = make(shards=2)
     for n in range(3):
         for group in ("a", "b", "c"):
@@ -71,7 +60,7 @@ def test_what_runs_is_finished(seq: Sequencer) -> None:
 
 
 @pytest.mark.parametrize("state", ["backing off", "parked", "delayed"])
-def test_a_pause_keeps_what_the_group_waited_for(make: Callable[..., Sequencer], state: str) -> None:
+def test_a_pause_keeps_what_the_group_waited_for(make: Make, state: str) -> None:
     seq = make(max_attempts=1 if state == "parked" else 5, backoff=0.05)
     seq.append(1, group="g", delay=0.2 if state == "delayed" else None)
 
@@ -88,7 +77,7 @@ def test_a_pause_keeps_what_the_group_waited_for(make: Callable[..., Sequencer],
     assert seq.count_parked() == (state == "parked")
 
 
-def test_a_paused_queue_stands_still(make: Callable[..., Sequencer]) -> None:
+def test_a_paused_queue_stands_still(make: Make) -> None:
     seq = make(shards=3)
     seq.connect()
     seen: list[Any] = []
@@ -109,25 +98,7 @@ def test_a_paused_queue_stands_still(make: Callable[..., Sequencer]) -> None:
         wait_until(lambda: sorted(seen) == list(range(10)))
 
 
-def test_a_pause_survives_a_restart_of_the_server(link: Link) -> None:
-    directory = Path(tempfile.mkdtemp(prefix="sqt-"))
-    with EmbeddedServer(directory) as server:
-        with Sequencer("jobs", server.url) as seq:
-            seq.pause("g")
-            seq.append(1, group="g")
-            seq.append(2, group="h")
-            assert drain(seq) == [2]
-        server.stop()
-        server.start()
-        with Sequencer("jobs", server.url) as seq:
-            assert drain(seq) == []
-            assert seq.paused_groups() == [("g",)]
-            seq.unpause("g")
-            assert drain(seq) == [1]
-    shutil.rmtree(directory)
-
-
-def test_a_pause_shows_before_any_claim_met_it(make: Callable[..., Sequencer]) -> None:
+def test_a_pause_shows_before_any_claim_met_it(make: Make) -> None:
     seq = make(max_attempts=1)
     for group in ("due", "delayed", "parked", "held", "free"):
         seq.append(group, group=group, delay=50 if group == "delayed" else None)
@@ -152,41 +123,6 @@ def test_a_pause_shows_before_any_claim_met_it(make: Callable[..., Sequencer]) -
         assert states == {**paused, "held": "leased", "free": "waiting"}
         assert sorted(one.group[0] for one in seq.groups("paused")) == ["delayed", "due", "parked"]
         assert [one.group[0] for one in seq.groups("waiting")] == ["free"]
-
-
-def test_explain_says_what_a_paused_group_waits_for_besides(make: Callable[..., Sequencer]) -> None:
-    seq = make(max_attempts=1)
-
-    def fail(_: Message) -> None:
-        raise ValueError("no stock")
-
-    seq.append(1, group="g", id="x")
-    seq.consume(fail, max_messages=1)
-    seq.pause("g")
-    explained = seq.explain("g")
-    assert (explained.reason, explained.then and explained.then.reason) == ("paused", "parked")
-    assert explained.commands == {"unpause": command("unpause", "jobs", "g", namespace=seq.options.namespace)}
-    seq.pause("nobody")
-    nobody = seq.explain("nobody")
-    assert (nobody.reason, nobody.then and nobody.then.reason) == ("paused", "nothing")
-    seq.unpause("g")
-    seq.pause()
-    explained = seq.explain("g")
-    assert (explained.reason, explained.then and explained.then.reason) == ("queue paused", "parked")
-
-
-def test_a_pause_that_reached_some_shards_only_is_completed_and_said_to_change_something(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
-    """Its client died between the shards."""
-    seq = make(shards=3)
-    seq.connect()
-    link.command("HSET", shard_keys(namespace, "jobs", 0).policy, "paused", "1")
-    assert seq.pause() is True
-    assert seq.pause() is False
-    link.command("HDEL", shard_keys(namespace, "jobs", 0).policy, "paused")
-    assert seq.unpause() is True
-    assert seq.unpause() is False
 
 
 def test_a_look_is_exact_and_asks_for_no_paused_group_by_name(seq: Sequencer, link: Link) -> None:

@@ -6,28 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import redis
 
-from sequencer import Gap, Message, Sequencer, SetAside
-from sequencer.calls.register import adopt
-from sequencer.errors import BatchRefused, ConfigurationError, DataError, IdConflict, ServerUnavailable
+from sequencer import EmbeddedServer, Message, Sequencer, SetAside
+from sequencer.errors import BatchRefused, ConfigurationError, DataError, IdConflict
 from sequencer.net.link import Link
 from sequencer.queue.registry import generation_search
-from sequencer.store.keys import shard_keys
+from sequencer.store.keys import ShardKeys
 from sequencer.testing import wait_until
-from tests.support.handling import ack_each, drain_once
+from tests.support.handling import Make, ack_each, drain, drain_once, fail
 
 from ..support.background import Background
 from .conftest import command
-
-
-def drain(seq: Sequencer) -> list[Any]:
-    seen: list[Any] = []
-    seq.consume(lambda message: seen.append(message.body), until_empty=True)
-    return seen
-
-
-def fail(_: Message) -> None:
-    raise ValueError("no")
 
 
 def after_look(monkeypatch: pytest.MonkeyPatch, others: list[Sequencer]) -> None:
@@ -43,11 +33,8 @@ def after_look(monkeypatch: pytest.MonkeyPatch, others: list[Sequencer]) -> None
     monkeypatch.setattr(generation_search, "look_at", slow)
 
 
-# -- races ------------------------------------------------------------------------------------------------------
-
-
 def test_two_clients_at_the_first_use_do_not_undo_each_others_policy(
-    make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One reads that there is no policy, the other sets its own, the first one writes the defaults."""
     others = [make(sequence=True, gap_timeout=7)]
@@ -70,9 +57,7 @@ def test_two_clients_at_the_first_use_do_not_undo_each_others_policy(
         ({"sequence": True, "gap_timeout": 0}, {"on_gap": "skip"}, 5),
     ],
 )
-def test_a_changed_rule_reaches_groups_that_were_put_off(
-    make: Callable[..., Sequencer], before: Any, after: Any, score: int
-) -> None:
+def test_a_changed_rule_reaches_groups_that_were_put_off(make: Make, before: Any, after: Any, score: int) -> None:
     seq = make(**before)
     seen: list[Any] = []
     for n in range(450):
@@ -84,7 +69,7 @@ def test_a_changed_rule_reaches_groups_that_were_put_off(
         wait_until(lambda: len(seen) == 450)
 
 
-def test_many_groups_parked_at_gaps_are_looked_at_once_each(make: Callable[..., Sequencer]) -> None:
+def test_many_groups_parked_at_gaps_are_looked_at_once_each(make: Make) -> None:
     """Consumers park them again as fast as they are woken: that must end."""
     seq = make(sequence=True, gap_timeout=0)
     seq.append_many({"group": n, "body": n, "score": 2} for n in range(300))
@@ -96,7 +81,7 @@ def test_many_groups_parked_at_gaps_are_looked_at_once_each(make: Callable[..., 
 
 
 def test_two_policies_that_exclude_each_other_are_never_both_stored(
-    make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     after_look(monkeypatch, [make(sequence=True)])
     with pytest.raises(ConfigurationError, match="reorder_window=5 with sequence=True"):
@@ -104,43 +89,7 @@ def test_two_policies_that_exclude_each_other_are_never_both_stored(
     assert (make().policy.sequence, make().policy.reorder_window) == (True, 0)
 
 
-def test_a_change_whose_client_died_reaches_groups_that_were_put_off(
-    make: Callable[..., Sequencer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bring = generation_search.GenerationSearch._bring_to_shards
-
-    async def dies(self: Any, there: Any) -> bool:
-        """Registered, and in the shards; but nobody is left to look at the groups."""
-        await self._ask([adopt(self._keys(tag), there) for tag in there.tags])
-        raise ServerUnavailable("it was killed")
-
-    seq = make(reorder_window=600)
-    seq.append(1, group="g")
-    assert drain_once(seq) == []
-    monkeypatch.setattr(generation_search.GenerationSearch, "_bring_to_shards", dies)
-    with pytest.raises(ServerUnavailable):
-        make(reorder_window=0).connect()
-    assert drain_once(seq) == []
-    monkeypatch.setattr(generation_search.GenerationSearch, "_bring_to_shards", bring)
-    make().connect()  # whoever comes next does it
-    assert drain_once(seq) == [1]
-
-
-def test_a_look_before_the_queue_was_made_is_not_remembered(make: Callable[..., Sequencer]) -> None:
-    looker = make()
-    assert looker.info().backlog == 0
-    seq = make(sequence=True)
-    seq.append(1, group="g", score=1)
-    seq.append(3, group="g", score=3)
-    assert drain_once(seq) == [1]
-    assert looker.skip("g") == Gap(("g",), 2, 2)
-    assert drain(seq) == [3]
-
-
-# -- rare states ------------------------------------------------------------------------------------------------
-
-
-def test_a_replaced_head_does_not_hold_back_what_is_due_behind_it(make: Callable[..., Sequencer]) -> None:
+def test_a_replaced_head_does_not_hold_back_what_is_due_behind_it(make: Make) -> None:
     seq = make(max_attempts=1)
     seq.append("a", group="g", id="a", score=1)
     seq.append("b", group="g", id="b", score=2)
@@ -158,7 +107,7 @@ def test_a_replaced_head_does_not_hold_back_what_is_due_behind_it(make: Callable
     assert drain(seq) == ["i"]
 
 
-def test_replace_keeps_the_rules_of_score(make: Callable[..., Sequencer]) -> None:
+def test_replace_keeps_the_rules_of_score(make: Make) -> None:
     seq = make("numbers", sequence=True)
     for n in (1, 2):
         seq.append(n, group="g", score=n, id=f"m{n}")
@@ -170,21 +119,8 @@ def test_replace_keeps_the_rules_of_score(make: Callable[..., Sequencer]) -> Non
     assert drain(seq) == [1, "two"]
 
 
-def test_more_gaps_than_are_told_apart_lose_no_message(make: Callable[..., Sequencer]) -> None:
-    seq = make(sequence=True, on_gap="skip", gap_timeout=0, dedup_window=0)
-    for n in range(2, 82, 2):
-        seq.append(n, group="g", score=n)
-    assert drain(seq) == list(range(2, 82, 2))
-    for n in (1, 3, 41, 79):
-        assert seq.append(n, group="g", score=n).outcome == "stored"
-    assert drain(seq) == [1, 3, 41, 79]
-    assert seq.append(80, group="g", score=80).duplicate
-
-
-def test_a_group_with_messages_keeps_its_number_whatever_the_cap(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
-    seq, keys = make(sequence=True, watermark_cap=2), shard_keys(namespace, "jobs", 0)
+def test_a_group_with_messages_keeps_its_number_whatever_the_cap(make: Make, link: Link, keys: ShardKeys) -> None:
+    seq = make(sequence=True, watermark_cap=2)
     seq.append(1, group="live", score=1)
     assert drain(seq) == [1]
     for score, way in ((2, "waits"), (3, "is cancelled")):
@@ -203,16 +139,8 @@ def test_a_group_with_messages_keeps_its_number_whatever_the_cap(
     )
 
 
-def test_a_chunk_over_shards_is_stored_as_a_whole(make: Callable[..., Sequencer]) -> None:
-    seq = make(sequence=True, shards=4)
-    items = [{"group": n, "body": n, "score": 1, "id": "x"} for n in range(8)]
-    with pytest.raises(BatchRefused) as refused:
-        seq.append_many([*items, {"group": 3, "body": 3, "score": 1, "id": "another"}])
-    assert (refused.value.stored, seq.info().backlog) == (0, 0)
-
-
-def test_a_damaged_group_is_left_as_it_is(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, keys = make(max_attempts=1), shard_keys(namespace, "jobs", 0)
+def test_a_damaged_group_is_left_as_it_is(make: Make, link: Link, keys: ShardKeys) -> None:
+    seq = make(max_attempts=1)
     seq.append(1, group="g", id="x", delay=50)
     seq.append(2, group="h", id="y")
 
@@ -239,16 +167,6 @@ def test_a_damaged_group_is_left_as_it_is(make: Callable[..., Sequencer], link: 
     assert sorted(drain(seq)) == [1, 2]
 
 
-def test_a_lost_generation_stops_nobody(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, keys = make(dedup_cap=1, watermark_cap=1), shard_keys(namespace, "jobs", 0)
-    seq.append(1, group="g")
-    assert drain(seq) == [1]
-    link.command("DEL", keys.seen, keys.marks)
-    link.command("HINCRBY", keys.memory, "seen:began", -(10**9))
-    seq.append(2, group="g")
-    assert drain(seq) == [2]
-
-
 def test_a_full_server_lets_failing_handlers_drain_it(start_server: Callable[..., str], namespace: str) -> None:
     """Redis refuses a whole MULTI at its maxmemory; dead letters and acknowledgements must get through."""
     path = start_server()
@@ -266,3 +184,85 @@ def test_a_full_server_lets_failing_handlers_drain_it(start_server: Callable[...
         seq.consume(handler, until_empty=True)
         assert len(seen) == 30
         assert seq.info().dead == 10
+
+
+def test_a_redriven_number_does_not_go_ahead_of_the_sequence(make: Make, link: Link, keys: ShardKeys) -> None:
+    seq = make(sequence=True, dead_letter_on=("ValueError",), dedup_window=0)
+    for n in (1, 2, 3):
+        seq.append(n, group="g", score=n)
+
+    def handler(message: Message) -> None:
+        if message.body == 3:
+            raise ValueError("no")
+
+    seq.consume(handler, until_empty=True)
+    link.command("DEL", keys.marks)  # the group is forgotten
+    seq.redrive("g")
+    for n in (1, 4):
+        seq.append(n, group="g", score=n)
+    assert drain_once(seq) == [1, 3]
+    assert drain_once(seq) == [], "4 waits for 2 and 3, as for a group of which nothing else is known"
+
+
+def test_a_redriven_number_keeps_its_group_known(make: Make, link: Link, keys: ShardKeys) -> None:
+    seq = make(sequence=True, dead_letter_on=("ValueError",), dedup_window=0)
+    for n in (1, 2, 3):
+        seq.append(n, group="g", score=n)
+
+    def handler(message: Message) -> None:
+        if message.body == 2 and not message.redriven:
+            raise ValueError("no")
+
+    seq.consume(handler, until_empty=True)
+    seq.redrive("g")
+    link.command("DEL", keys.marks)  # the window is over while it waits
+    assert seq.append(1, group="g", score=1).duplicate
+    seq.append(4, group="g", score=4)
+    assert drain(seq) == [2, 4]
+
+
+def test_a_refused_replace_in_a_transaction_is_an_error(make: Make, server: EmbeddedServer) -> None:
+    seq = make(sequence=True)
+    for n in (1, 2):
+        seq.append(n, group="g", score=n, id=f"m{n}")
+    with redis.Redis.from_url(server.url) as client, client.pipeline() as pipeline:
+        seq.append("new", group="g", score=1, id="m2", replace=True, pipeline=pipeline)
+        with pytest.raises(redis.ResponseError, match="IDCONFLICT"):
+            pipeline.execute()
+        seq.append("new", group="g", score=2, id="m2", replace=True, pipeline=pipeline)
+        pipeline.execute()
+    assert drain(seq) == [1, "new"]
+
+
+def test_a_replace_that_can_not_be_finished_is_not_begun(make: Make, link: Link, keys: ShardKeys) -> None:
+    seq = make()
+    seq.append("old", group="a", id="x")
+    link.command("SET", keys.order("b"), "foreign")
+    items = [{"group": "a", "body": "new", "id": "x"}, {"group": "b", "body": 1}]
+    for on_refused in ("skip", "stop"):
+        with pytest.raises(DataError):
+            seq.append_many(items, replace=True, on_refused=on_refused)
+    assert [message.body for message in seq.peek("a")] == ["old"]
+    link.command("DEL", keys.order("b"))
+    numbers = make("numbers", sequence=True)
+    with pytest.raises(BatchRefused):
+        numbers.append_many([{"group": "g", "body": i, "score": 1, "id": i} for i in "ab"], replace=True)
+    assert numbers.info().backlog == 0
+
+
+@pytest.mark.parametrize("name", ["dispatch", "failures", "stats"])
+def test_an_ack_checks_every_key_before_it_removes(make: Make, link: Link, keys: ShardKeys, name: str) -> None:
+    seq = make(sequence=True)
+    for n in (1, 2):
+        seq.append(n, group="g", score=n)
+    with seq.claim() as lease:
+        message = next(iter(lease))
+        link.command("DEL", getattr(keys, name))
+        link.command("SET", getattr(keys, name), "foreign")
+        acts: tuple[Callable[[], object], ...] = (lambda: lease.ack(message), lambda: lease.nack(message, "no"))
+        for act in acts:
+            with pytest.raises(DataError):
+                act()
+        link.command("DEL", getattr(keys, name))
+        assert len(seq.peek("g")) == 2
+    assert drain(seq) == [1, 2]

@@ -16,7 +16,6 @@ from sequencer.store.record import decode_head
 from ..support.examples import examples
 
 SETTINGS = settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
-DIGITS = st.integers(0, 9).map(str)
 HEX = st.text("0123456789abcdefABCDEFx -+", max_size=6)
 
 

@@ -1,21 +1,24 @@
-"""What the server refuses is said as it is: neither an unknown outcome nor another error stands in for it.
-
-Found by `python -m tests.faults chaos`.
+"""What the server refuses is said as it is: neither an unknown outcome nor another error stands in for it; and which
+server a client takes.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from redis.connection import DefaultParser
 
+import sequencer
 from sequencer import EmbeddedServer, Sequencer, SequencerError
-from sequencer.errors import OutcomeUnknown, QueueFull, ServerNotUsable, ServerUnavailable
+from sequencer.errors import ConfigurationError, OutcomeUnknown, QueueFull, ServerNotUsable, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.refusals import translate
+from tests.support.handling import Make
 from tests.support.proxy.fault_proxy import FaultProxy
 
 from .conftest import command
@@ -49,7 +52,7 @@ def test_a_full_server_refuses_a_batch_over_shards_with_queue_full(
     ],
 )
 def test_a_refusal_is_no_unknown_outcome(
-    make: Callable[..., Sequencer], server: EmbeddedServer, name: str, kind: type[SequencerError], shards: int
+    make: Make, server: EmbeddedServer, name: str, kind: type[SequencerError], shards: int
 ) -> None:
     with FaultProxy(server.url) as proxy:
         seq = make(redis=proxy.url, shards=shards)
@@ -60,9 +63,7 @@ def test_a_refusal_is_no_unknown_outcome(
     assert make().info().backlog == 1
 
 
-def test_a_refusal_after_a_lost_reply_is_an_unknown_outcome(
-    make: Callable[..., Sequencer], server: EmbeddedServer
-) -> None:
+def test_a_refusal_after_a_lost_reply_is_an_unknown_outcome(make: Make, server: EmbeddedServer) -> None:
     with FaultProxy(server.url) as proxy:
         seq = make(redis=proxy.url)
         seq.append(0, group="a")
@@ -94,3 +95,37 @@ def test_a_url_may_give_its_own_timeouts() -> None:
     assert (connection.socket_timeout, connection.socket_connect_timeout) == (0.25, 0.25)
     both = Endpoint.from_url("redis://127.0.0.1:1?socket_timeout=0.25&socket_connect_timeout=2").make()
     assert (both.socket_timeout, both.socket_connect_timeout) == (0.25, 2.0)
+
+
+@pytest.mark.parametrize("policy", ["volatile-lru", "volatile-ttl"])
+def test_a_server_that_evicts_only_keys_with_a_time_to_live_is_taken_and_loses_nothing(
+    start_server: Callable[..., str], policy: str
+) -> None:
+    path = start_server("--maxmemory", "8mb", "--maxmemory-policy", policy)
+    with redis.Redis(unix_socket_path=path) as others, Sequencer("q", f"unix://{path}") as seq:
+        for n in range(20):
+            others.set(f"cache:{n}", "x" * 10_000, ex=3600)
+        stored = 0
+        with pytest.raises(QueueFull):
+            for n in range(10_000):
+                seq.append("x" * 10_000, group=n % 7, id=n)
+                stored += 1
+        assert others.keys("cache:*") == []
+        assert seq.consume(lambda message: None, until_empty=True).handled == stored > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("SEQUENCER_REDIS", ""), ("SEQUENCER_REDIS", " "), ("SEQUENCER_EMBEDDED", "never"), ("SEQUENCER_EMBEDDED", "")],
+)
+def test_the_embedded_server_is_not_taken_by_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("SEQUENCER_HOME", str(home))
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError, match=name):
+        Sequencer("q").connect()
+    with pytest.raises(ConfigurationError, match=name):
+        sequencer.list_queues()
+    assert not home.exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
 
 import pytest
 import redis
@@ -12,36 +11,14 @@ from sequencer import Sequencer, list_queues
 from sequencer.doctor.diagnose import diagnose
 from sequencer.doctor.rights import acl_rules
 from sequencer.errors import DataError
-from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import index_key, registry_key, shard_keys
-from sequencer.testing import wait_until
+from tests.support.handling import Make
 
-from ..support.background import Background
 from ..support.link_clock import LinkClock, stopped_clock
 from ..support.own_server import client
 
 REGISTRY, INDEX = registry_key("sequencer", "q"), index_key("sequencer")
-
-
-@pytest.fixture
-def path(start_server: Callable[..., str]) -> str:
-    return start_server()
-
-
-@pytest.fixture
-def admin(path: str) -> Iterator[Link]:
-    """The way to a server of the test's own."""
-    link = Link(Endpoint.from_url(f"unix://{path}"))
-    yield link
-    link.close()
-
-
-def shards_of(admin: Link) -> int:
-    return len((admin.command("HGET", REGISTRY, "table") or b"").split())
-
-
-# -- lost under connected clients: no connection is cut -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("lost", ["everything", "policies", "policies and registry"])
@@ -65,32 +42,6 @@ def test_the_next_append_notices(admin: Link, lost: str, caplog: pytest.LogCaptu
     assert ("queue restored" in caplog.text) == (lost != "policies")
 
 
-def test_a_running_consumer_notices_too(admin: Link) -> None:
-    seen: list[str] = []
-    with client(admin, shards=3) as old:
-        old.append(0, "g0", id="first")
-        with Background(old, lambda message: seen.append(message.id)):
-            wait_until(lambda: seen == ["first"])
-            admin.command("FLUSHALL")
-            wait_until(lambda: shards_of(admin) == 3, what="its next claim registered the queue again")
-            with client(admin) as new:
-                for n in range(9):
-                    new.append(n, f"g{n}", id=f"m{n}")
-            wait_until(lambda: len(seen) == 10)
-
-
-def test_others_who_registered_it_anew_are_left_alone(admin: Link) -> None:
-    with client(admin, shards=4) as old:
-        old.append(0, "g0")
-        admin.command("FLUSHALL")
-        with client(admin) as new:
-            new.append(1, "g1")
-        with pytest.raises(DataError, match=r"had 4 shards, and now .* says 1.*start this program again"):
-            old.append(2, "g2")
-        with client(admin) as new:
-            assert new.info().backlog == 1
-
-
 def test_a_shard_that_an_evicting_server_forgot_gets_only_its_own_messages_again(admin: Link) -> None:
     """Of a chunk over shards, only what was refused is sent again: nothing passes for a duplicate."""
     with client(admin, shards=2) as seq:
@@ -98,9 +49,6 @@ def test_a_shard_that_an_evicting_server_forgot_gets_only_its_own_messages_again
         admin.command("DEL", shard_keys("sequencer", "q", 1).policy)
         receipt = seq.append_many({"body": n, "group": f"g{n}", "id": f"m{n}"} for n in range(40))
         assert (receipt.appended, receipt.duplicates) == (40, 0)
-
-
-# -- once a minute ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -138,9 +86,6 @@ def test_a_policy_of_others_is_taken_over_and_not_set_back(admin: Link, clock: L
         assert first.policy.on_late == "refuse"
 
 
-# -- rights -------------------------------------------------------------------------------------------------------
-
-
 def test_a_producer_of_one_queue_neither_reroutes_others_nor_stops_their_views(admin: Link, clock: LinkClock) -> None:
     admin.command("ACL", "SETUSER", "a", "on", ">a", "resetchannels", *acl_rules("sequencer", "append", "a"))
     with client(admin, shards=2) as seq:
@@ -165,19 +110,6 @@ def test_a_producer_of_one_queue_neither_reroutes_others_nor_stops_their_views(a
         assert seq.info().backlog == 18
 
 
-def test_a_producer_of_one_queue_is_told_of_a_typo_though_it_may_not_read_how_much_others_are_used(
-    admin: Link, caplog: pytest.LogCaptureFixture
-) -> None:
-    for name in ("jobs", "jos"):
-        with Sequencer(name, str(admin.endpoint.url)) as other:
-            other.append(1, "g")
-    caplog.clear()
-    admin.command("ACL", "SETUSER", "a", "on", ">a", "resetchannels", *acl_rules("sequencer", "append", "jbos"))
-    with redis.Redis.from_url(f"{admin.endpoint.url}?username=a&password=a") as few, Sequencer("jbos", few) as seq:
-        seq.append(1, "g")
-    assert [(record.event, record.near) for record in caplog.records] == [("queue created", "jos")]  # type: ignore[attr-defined]
-
-
 def test_a_foreign_value_in_the_index_hides_one_name_and_doctor_names_it(admin: Link) -> None:
     with client(admin) as seq, Sequencer("other", str(admin.endpoint.url)) as other:
         seq.append(1, "g")
@@ -191,35 +123,28 @@ def test_a_foreign_value_in_the_index_hides_one_name_and_doctor_names_it(admin: 
         assert list_queues(admin.endpoint.url) == ["other", "q"]
 
 
-def test_an_index_of_another_type_stops_lists_alone_and_says_what_fixes_it(
-    admin: Link, caplog: pytest.LogCaptureFixture
-) -> None:
-    fix = f"redis-cli DEL {INDEX}; queues in use are back in it within a minute, all others by: sequencer doctor --r"
+def test_an_index_of_another_type_stops_lists_alone(admin: Link) -> None:
     with client(admin) as seq, Sequencer("gone", str(admin.endpoint.url)) as other:
         seq.append(1, "g")
         other.append(1, "g")
         admin.commands([("DEL", INDEX), ("SET", INDEX, "x")])
-        with pytest.raises(DataError, match=fix):
+        with pytest.raises(DataError):
             list_queues(admin.endpoint.url)
         for queue in ("q", None):
-            found = [one.text for one in diagnose(admin.endpoint, "sequencer", queue) if one.level == "problem"]
-            assert [fix in text for text in found] == [True], found
+            found = [one for one in diagnose(admin.endpoint, "sequencer", queue) if one.level == "problem"]
+            assert len(found) == 1
             diagnose(admin.endpoint, "sequencer", queue, repair=True)
         other.delete()
-        assert "queue gone: can't be taken out of" in caplog.text
     with client(admin) as late:
         late.append(2, "g")
         assert late.consume(lambda message: None, until_empty=True).handled == 2
-        assert caplog.text.count(fix) == len(caplog.records) > 1
         admin.command("DEL", INDEX)
         diagnose(admin.endpoint, "sequencer", repair=True)
         assert list_queues(admin.endpoint.url) == ["q"]
         assert admin.command("HGET", INDEX, "q") == b"p3", "as a client writes it"
 
 
-def test_what_is_no_name_stops_no_list_and_doctor_names_it(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
+def test_what_is_no_name_stops_no_list_and_doctor_names_it(make: Make, link: Link, namespace: str) -> None:
     seq = make()
     seq.append({}, "g")
     link.command("HSET", index_key(namespace), "we ird", "3")

@@ -12,7 +12,7 @@ from typing import Any
 import fakeredis
 import pytest
 
-from sequencer import Sequencer
+from sequencer import Event, Sequencer
 from sequencer.errors import (
     BatchRefused,
     ConfigurationError,
@@ -24,8 +24,10 @@ from sequencer.errors import (
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.testing.wire import Wire, name_of, wired
+from tests.support.handling import Make
 
 from .conftest import command
+from .test_steps import ledger_of
 
 GONE: dict[str, Any] = {"wait_replicas": 1, "wait_timeout": 0.01}
 
@@ -65,14 +67,6 @@ def test_what_is_refused_is_not_said_to_be_stored(url: str, shards: int) -> None
         assert caught.value.stored == 0
         assert [one.index for one in seq.append_many([clash], on_refused="skip").refused] == [0]
         assert seq.info().backlog == 1
-
-
-def test_a_late_message_that_is_dropped_is_not_said_to_be_stored(url: str) -> None:
-    with Sequencer("q", url, on_late="drop") as seq:
-        seq.append(1, "g", id="a", score=10)
-        seq.consume(lambda message: None, until_empty=True)
-    with Sequencer("q", url, **GONE) as seq:
-        assert seq.append(1, "g", id="b", score=5).outcome == "dropped"
 
 
 @pytest.mark.parametrize("count", [1, 8])
@@ -118,7 +112,6 @@ def test_a_user_who_may_not_wait_is_refused_before_anything_is_stored(start_serv
 
 
 def test_threads_of_one_client_are_told_apart(url: str) -> None:
-    """Each append is told of its own WAIT, not of another's."""
     told: list[str] = []
 
     def append(id: str) -> None:
@@ -176,3 +169,97 @@ def test_what_is_only_looked_for_waits_for_no_replica(url: str) -> None:
         assert seq.append_many({"body": n, "group": n, "id": n} for n in range(20)).appended == 20
     assert seen.count("append") > 4, "it was looked for first"
     assert seen.count("WAIT") == 1
+
+
+# -- the start of a once step ----------------------------------------------------------------------------------------
+
+Declare = Callable[[Sequencer, list[str]], None]
+ALONE: dict[str, Any] = {"wait_replicas": 1, "wait_timeout": 0.01, "backoff": 0.01, "max_attempts": 2}
+
+
+def declared(client: Sequencer, ran: list[str]) -> None:
+    client.step(name="charge", once=True)(lambda message: ran.append("charge"))
+    client.step(name="mail", order=2)(lambda message: ran.append("mail"))
+
+
+def inline(client: Sequencer, ran: list[str]) -> None:
+    @client.handler
+    def handle(message: Any, steps: Any) -> None:
+        steps.run("mail", ran.append, "mail")
+        steps.run("charge", ran.append, "charge", once=True)
+
+
+def consume_until(client: Sequencer, failures: int) -> list[Event]:
+    """Until so many passes failed."""
+    told: list[Event] = []
+    consumers: list[Any] = []
+
+    @client.observe
+    def observe(event: Event) -> None:
+        told.append(event)
+        if len(told) == failures:
+            consumers[0].stop()
+
+    assert client.consume(on_start=consumers.append).reason == "stopped"
+    return told
+
+
+def waits(seen: list[str]) -> list[str]:
+    """Notes and waits for replicas, since the first claim."""
+    return [name for name in seen[seen.index("claim") :] if name in ("note", "WAIT")]
+
+
+@pytest.mark.parametrize("declare", [declared, inline])
+def test_a_step_whose_start_no_replica_confirms_is_not_called(
+    make: Make, seq: Sequencer, link: Link, declare: Declare
+) -> None:
+    seq.append(1, group="g", id="m")
+    client, ran = make(**ALONE), list[str]()
+    declare(client, ran)
+    told = consume_until(client, 3)
+    assert ran == ["mail"], "other steps need no replica"
+    assert {event.name for event in told} == {"message failed"}
+    assert "step charge was not called: the replica did not confirm its start within 0.01 s" in told[0].text
+    charge = ledger_of(link, seq).get("charge")
+    assert charge is not None
+    assert (charge.state, charge.attempts) == ("open", 0), "nobody is asked, and nothing is counted"
+    (group,) = seq.groups()
+    assert group.state != "parked"
+    seq.resume("g")
+    after = make(backoff=0.01)
+    declare(after, ran)
+    after.consume(until_empty=True)
+    assert ran == ["mail", "charge"]
+
+
+@pytest.mark.parametrize("declare", [declared, inline])
+def test_a_step_whose_start_is_confirmed_is_called(make: Make, link: Link, declare: Declare) -> None:
+    link.command("SET", one := "{sequencer-test}:one", "\x01")
+    seen: list[str] = []
+    endpoint = wired(make().endpoint, lambda inner: OneReplica(inner, seen, one))
+    client, ran = make(redis=endpoint, **ALONE), list[str]()
+    declare(client, ran)
+    client.append(1, group="g", id="m")
+    seen.clear()
+    client.consume(until_empty=True)
+    link.command("DEL", one)
+    assert sorted(ran) == ["charge", "mail"]
+    assert waits(seen).count("WAIT") == 1, "the start alone waits"
+
+
+def test_a_start_that_was_sent_twice_is_written_again_before_replicas_are_asked(
+    make: Make, proxy: Any, link: Link
+) -> None:
+    """By another connection than that of the first attempt, WAIT says nothing of it."""
+    link.command("SET", one := "{sequencer-test}:one", "\x01")
+    seen: list[str] = []
+    endpoint = wired(Endpoint.from_url(proxy.url), lambda inner: OneReplica(inner, seen, one))
+    client, ran = make(redis=endpoint, **ALONE), list[str]()
+    client.step(name="charge", once=True)(lambda message: ran.append("charge"))
+    client.append(1, group="g", id="m")
+    seen.clear()
+    proxy.add("reply lost", on=("note",))
+    client.consume(until_empty=True)
+    link.command("DEL", one)
+    assert ran == ["charge"]
+    assert waits(seen) == [*["note", "WAIT"] * 3, "note"], "a lost try, its repeat, the one that counts; the end"

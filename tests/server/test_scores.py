@@ -30,11 +30,6 @@ GROUPS = ["a", "b", "c"]
 PLACED = st.lists(st.tuples(st.sampled_from(GROUPS), st.sampled_from([*KINDS, *["arrival"] * 10])), max_size=80)
 
 
-@pytest.fixture
-def keys(namespace: str) -> ShardKeys:
-    return shard_keys(namespace, "jobs", 0)
-
-
 def order(link: Link, keys: ShardKeys, group: str) -> list[tuple[str, float]]:
     """The group as the server holds it: ids and scores."""
     words = link.command("ZRANGE", keys.order(group), 0, -1, "WITHSCORES")

@@ -5,15 +5,12 @@ Each changes what its caller saw, or nothing.
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from sequencer.calls.examine import repair
-from sequencer.calls.operate import pause, redrive, resume, skip_gap, update
+from sequencer.calls.operate import resume, skip_gap, update
 from sequencer.calls.settle import renew
 from sequencer.settings.policy import Policy
-from sequencer.store.keys import PAUSED
 
 from ..support.shard import SECOND, Shard, item
 
@@ -22,9 +19,6 @@ NUMBERS = Policy(sequence=True, gap_timeout=10)
 
 def cancel(shard: Shard, id: str) -> str:
     return shard.run(update(shard.keys, "g", id, "", "", now_us=shard.now))
-
-
-# -- messages in progress -----------------------------------------------------------------------------------------
 
 
 def test_a_timer_claimed_at_its_very_time_is_in_hand(shard: Shard) -> None:
@@ -40,7 +34,6 @@ def test_a_timer_claimed_at_its_very_time_is_in_hand(shard: Shard) -> None:
 def test_an_acknowledgement_tells_that_another_message_comes_next_by_now(
     shard: Shard, is_earlier: bool | None, is_told: bool
 ) -> None:
-    """One with an earlier score came, or the next one is another message since; not of one that came behind it."""
     shard.append(item("g", "a", "1.0"), item("g", "b", "3.0"), item("g", "c", "4.0"))
     lease = shard.claim()["g"]
     if is_earlier is None:
@@ -50,35 +43,6 @@ def test_an_acknowledgement_tells_that_another_message_comes_next_by_now(
     assert shard.ack(lease, count=1, release=False, follows=lease.members[1]) == ([], is_told)
     assert shard.ids("g")[0] == ("x" if is_earlier else "b")
     assert shard.ack(lease, count=1, release=False) == ([], False), "it was not said what comes next"
-
-
-def test_a_timer_of_a_later_time_is_in_nobodys_hand(shard: Shard) -> None:
-    shard.append(item("g", "a"), item("g", "timer", due="+1000000"))
-    assert [one.id for one in shard.claim()["g"].messages] == ["a"]
-    assert cancel(shard, "a") == "leased"
-    assert cancel(shard, "timer") == "done"
-    assert shard.ids("g") == ["a"]
-
-
-def test_a_failure_does_not_count_for_the_message_that_took_its_place(shard: Shard) -> None:
-    shard.append(item("g", "a", body="1"))
-    lease = shard.claim()["g"]
-    shard.append(item("g", "a", body="2"), on_conflict="replace")
-    assert shard.nack(lease, 60.0, attempts=4)
-    assert [(one.body, one.attempt) for one in shard.claim()["g"].messages] == [(2, 1)]
-    assert shard.total("overtaken") == 1
-
-
-def test_a_failure_without_its_message_goes_with_the_last_message(shard: Shard) -> None:
-    shard.append(item("g", "a"))
-    shard.nack(shard.claim()["g"], 60.0, failure=b"{}")
-    assert cancel(shard, "a") == "done"
-    assert shard.link.command("HGETALL", shard.keys.failures) == []
-    shard.append(item("g", "a"))
-    assert list(shard.claim()) == ["g"]
-
-
-# -- leases ---------------------------------------------------------------------------------------------------
 
 
 def test_only_the_holder_renews(shard: Shard) -> None:
@@ -115,9 +79,6 @@ def test_a_renewal_makes_no_group_live(shard: Shard) -> None:
     shard.link.command("DEL", shard.keys.leases)
 
 
-# -- resume ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("skip", [False, True])
 def test_a_message_that_took_the_place_of_a_failed_one_is_not_skipped(shard: Shard, skip: bool) -> None:
     """A failure that says of no message is about the head, which is another by then."""
@@ -128,19 +89,6 @@ def test_a_message_that_took_the_place_of_a_failed_one_is_not_skipped(shard: Sha
     done = shard.run(resume(shard.keys, "g", b"{}", lease.members[0], ending="drop" if skip else "", now_us=shard.now))
     assert (done.status, done.record) == ("resumed", b"")
     assert [one.body for one in shard.claim()["g"].messages] == [2]
-
-
-def test_there_is_nothing_to_skip_where_none_has_failed(shard: Shard) -> None:
-    shard.rules(NUMBERS)
-    shard.append(item("g", "2", "2"))
-    shard.later(10)
-    assert shard.claim() == {}
-    for status in ("unfailed", "unfailed"):
-        assert shard.run(resume(shard.keys, "g", b"", "", ending="drop", now_us=shard.now)).status == status
-        assert shard.visible("g") == math.inf
-
-
-# -- skip_gap ---------------------------------------------------------------------------------------------------
 
 
 def test_a_gap_is_skipped_only_where_it_was_seen(shard: Shard) -> None:
@@ -157,38 +105,6 @@ def test_a_gap_is_skipped_only_where_it_was_seen(shard: Shard) -> None:
     assert shard.claim() == {}
     assert shard.run(skip_gap(shard.keys, "g", four, "#1", "#3 2-3", now_us=shard.now)) == "skipped"
     assert [(one.id, lease.mark) for lease in shard.claim().values() for one in lease.messages] == [("4", "#3 2-3")]
-
-
-def test_a_skipped_gap_leaves_a_paused_group_where_it_is(shard: Shard) -> None:
-    shard.rules(NUMBERS)
-    shard.append(item("g", "2", "2"))
-    shard.run(pause(shard.keys, "g", True, now_us=shard.now))
-    assert shard.claim() == {}
-    (member,) = [m.decode() for m in shard.link.command("ZRANGE", shard.keys.order("g"), 0, -1)]
-    assert shard.run(skip_gap(shard.keys, "g", member, "", "#1 1-1", now_us=shard.now)) == "skipped"
-    assert (shard.visible("g"), shard.hints()) == (PAUSED, [])
-    shard.run(pause(shard.keys, "g", False, now_us=shard.now))
-    assert list(shard.claim()) == ["g"]
-
-
-# -- dead letters, and what comes again -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("score", ["", "7"], ids=["its time is its score", "a score of its own"])
-def test_a_timer_comes_back_from_the_dead_letters_with_its_body(shard: Shard, score: str) -> None:
-    timer = item("g", "a", score, '"body"', due=str(shard.now + SECOND))
-    shard.append(timer)
-    shard.later(1)
-    lease = shard.claim()["g"]
-    shard.nack(lease, None, ending="dead")
-    (letter,) = shard.link.command("ZRANGE", shard.keys.dead, 0, -1)
-    assert shard.run(redrive(shard.keys, [letter.decode()], now_us=shard.now)) == ["redriven"]
-    assert shard.append(timer) == ["duplicate"], "its time is past, and no part of it any more"
-    (message,) = shard.claim()["g"].messages
-    assert (message.body, message.score, message.redriven) == ("body", lease.messages[0].score, True)
-
-
-# -- repair ---------------------------------------------------------------------------------------------------
 
 
 def test_a_stamp_that_no_clock_could_reach_does_not_set_it(shard: Shard) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import redis
 
 from sequencer import EmbeddedServer, Gap, Message, Sequencer
-from sequencer.errors import BatchRefused, IdConflict, InvalidScore, NotParked, NumberTaken
+from sequencer.errors import IdConflict, NotParked, NumberTaken
 from sequencer.net.link import Link
-from sequencer.store.keys import shard_keys
+from sequencer.store.keys import ShardKeys
 from sequencer.testing import wait_until
+from tests.support.handling import Make, drain_once
 
 from ..support.background import Background
 
@@ -29,31 +29,20 @@ def drain(seq: Sequencer) -> list[Any]:
     return seen
 
 
-def claim_all(seq: Sequencer) -> list[int]:
-    """One round of claims: what may be handled just now."""
-    seen = []
-    with seq.claim() as lease:
-        for message in lease:
-            seen.append(message.body)
-            lease.ack(message)
-    return seen
-
-
-def test_the_next_number_waits_for_the_one_that_is_missing(make: Callable[..., Sequencer]) -> None:
-    """Without the policy the same appends are handled as 5, 7, 6."""
+def test_the_next_number_waits_for_the_one_that_is_missing(make: Make) -> None:
     seq, plain = make("numbers", sequence=True), make("plain")
     for queue in (seq, plain):
         put(queue, *range(1, 6), 7)
-        assert claim_all(queue) == ([1, 2, 3, 4, 5] if queue is seq else [1, 2, 3, 4, 5, 7])
+        assert drain_once(queue) == ([1, 2, 3, 4, 5] if queue is seq else [1, 2, 3, 4, 5, 7])
         put(queue, 6)
     assert drain(plain) == [(6, "late")]
     assert drain(seq) == [6, 7]
 
 
-def test_numbers_in_any_order_are_handled_in_theirs(make: Callable[..., Sequencer]) -> None:
+def test_numbers_in_any_order_are_handled_in_theirs(make: Make) -> None:
     seq = make(sequence=True, shards=2)
     put(seq, 3, 2)
-    assert claim_all(seq) == []
+    assert drain_once(seq) == []
     seen: list[tuple[str, int]] = []
     with Background(seq, lambda message: seen.append((message.group[0], message.body))):
         put(seq, 9, 1, 5, 7, 6, 4, 8)
@@ -63,27 +52,27 @@ def test_numbers_in_any_order_are_handled_in_theirs(make: Callable[..., Sequence
     assert [number for group, number in seen if group != "g"] == [0, 1, 2]
 
 
-def test_a_gap_survives_crashes_and_restarts(make: Callable[..., Sequencer], link: Link, namespace: str) -> None:
-    seq, keys = make(sequence=True), shard_keys(namespace, "jobs", 0)
+def test_a_gap_survives_crashes_and_restarts(make: Make, link: Link, keys: ShardKeys) -> None:
+    seq = make(sequence=True)
     put(seq, 1, 2, 4)
     lease = seq.claim(lease=30)
     messages = iter(lease)
     lease.ack(next(messages))
     assert next(messages).body == 2
     link.command("ZADD", keys.schedule, "XX", "1", "g")  # ... and the process is gone, with 2 in its hands
-    assert claim_all(seq) == [2]
+    assert drain_once(seq) == [2]
     link.command("SCRIPT", "FLUSH")
-    assert claim_all(make()) == []
+    assert drain_once(make()) == []
     assert seq.explain("g").reason == "gap"
     put(seq, 3)
     assert drain(seq) == [3, 4]
 
 
 @pytest.mark.parametrize(("on_gap", "handled"), [("park", []), ("skip", [4, 5])])
-def test_a_gap_ends_after_its_timeout(make: Callable[..., Sequencer], on_gap: Any, handled: list[int]) -> None:
+def test_a_gap_ends_after_its_timeout(make: Make, on_gap: Any, handled: list[int]) -> None:
     seq = make(sequence=True, gap_timeout=0.2, on_gap=on_gap)
     put(seq, 1, 4, 5)
-    assert claim_all(seq) == [1]
+    assert drain_once(seq) == [1]
     explained = seq.explain("g")
     assert explained.fields.items() >= {"first": 2, "last": 3, "number": 4}.items()
     assert explained.moves_in_s is not None
@@ -101,10 +90,10 @@ def test_a_gap_ends_after_its_timeout(make: Callable[..., Sequencer], on_gap: An
         assert seq.append(3, group="g", score=3, id="another").duplicate
 
 
-def test_skip_steps_over_what_is_missing(make: Callable[..., Sequencer]) -> None:
+def test_skip_steps_over_what_is_missing(make: Make) -> None:
     seq = make(sequence=True)
     put(seq, 1, 2, 6)
-    assert claim_all(seq) == [1, 2]
+    assert drain_once(seq) == [1, 2]
     with pytest.raises(NotParked, match="waits for a missing number"):
         seq.resume("g")
     assert seq.skip("g") == Gap(("g",), 3, 5)
@@ -118,13 +107,13 @@ def test_skip_steps_over_what_is_missing(make: Callable[..., Sequencer]) -> None
     put(seq, 9)
     seq.pause("g")
     assert seq.skip("g") == Gap(("g",), 8, 8), "before any timeout, and in a paused group"
-    assert claim_all(seq) == []
+    assert drain_once(seq) == []
     seq.unpause("g")
     assert drain(seq) == [9]
 
 
 def test_a_number_handled_is_a_duplicate_for_as_long_as_the_group_is_known(
-    make: Callable[..., Sequencer], link: Link, namespace: str
+    make: Make, link: Link, keys: ShardKeys
 ) -> None:
     seq = make(sequence=True, dedup_window=0)
     put(seq, 1, 2)
@@ -133,12 +122,12 @@ def test_a_number_handled_is_a_duplicate_for_as_long_as_the_group_is_known(
         assert seq.append("again", group="g", score=number, id=f"other {number}").duplicate
     assert seq.append_many([{"group": "g", "body": n, "score": n} for n in (2, 3)]).duplicates == 1
     assert drain(seq) == [3]
-    link.command("HDEL", shard_keys(namespace, "jobs", 0).marks, "g")
+    link.command("HDEL", keys.marks, "g")
     assert seq.append("again", group="g", score=1).duplicate is False, "a group that was forgotten begins again"
     assert drain(seq) == ["again"]
 
 
-def test_the_number_is_the_id_unless_one_is_given(make: Callable[..., Sequencer], server: EmbeddedServer) -> None:
+def test_the_number_is_the_id_unless_one_is_given(make: Make, server: EmbeddedServer) -> None:
     seq = make(sequence=True)
     assert seq.append("x", group="g", score=5).id == "5"
     assert seq.append("x", group="g", score=5.0).duplicate
@@ -153,21 +142,8 @@ def test_the_number_is_the_id_unless_one_is_given(make: Callable[..., Sequencer]
     assert [message.id for message in seq.peek("g")] == ["5"]
 
 
-@pytest.mark.parametrize("score", [None, 1.5, -1])
-def test_what_is_no_number_is_refused(make: Callable[..., Sequencer], score: Any) -> None:
-    seq = make(sequence=True)
-    with pytest.raises(InvalidScore, match="sequence=True"):
-        seq.append(1, group="g", score=score)
-    with pytest.raises(InvalidScore, match="sequence=True"):
-        make(score_by="n").append({"n": score or 0.5}, group="g")
-    with pytest.raises(InvalidScore, match="a number stays what it is"):
-        seq.reschedule("g", "1", delay=1, score=2)
-    assert seq.info().totals["appended"] == 0
-
-
 @pytest.mark.parametrize("on_failure", ["park", "dead_letter", "drop"])
-def test_a_number_given_up_counts_as_passed(make: Callable[..., Sequencer], on_failure: Any) -> None:
-    """A poisoned message must not become a gap; redriven, it is handled though its number has passed."""
+def test_a_number_given_up_counts_as_passed(make: Make, on_failure: Any) -> None:
     seq = make(sequence=True, max_attempts=1, on_failure=on_failure)
     put(seq, 1, 2, 3)
     seen: list[int] = []
@@ -192,47 +168,3 @@ def test_a_number_given_up_counts_as_passed(make: Callable[..., Sequencer], on_f
     put(seq, 4)
     seq.consume(handler, until_empty=True)
     assert seen[-1] == 4
-
-
-def test_a_changed_rule_reaches_groups_that_are_parked_at_a_gap(make: Callable[..., Sequencer]) -> None:
-    seq = make(sequence=True, gap_timeout=0)
-    put(seq, 2)
-    assert drain(seq) == []
-    assert seq.count_parked() == 1
-    make(on_gap="skip").connect()
-    assert drain(seq) == [2]
-    make(on_gap="park").connect()
-    put(seq, 4)
-    assert drain(seq) == []
-    make(gap_timeout=100).connect()
-    assert claim_all(seq) == []
-    explained = seq.explain("g")
-    assert explained.reason == "gap"
-    assert explained.moves_in_s is not None
-    assert seq.skip("g") == Gap(("g",), 3, 3)
-    assert drain(seq) == [4]
-
-
-def test_a_redriven_number_does_not_wait_for_what_was_forgotten(
-    make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
-    seq = make(sequence=True, dead_letter_on=("ValueError",))
-    put(seq, 1, 2)
-
-    def fail(message: Message) -> None:
-        if message.body == 2:
-            raise ValueError
-
-    seq.consume(fail, until_empty=True)
-    link.command("DEL", shard_keys(namespace, "jobs", 0).marks)
-    assert seq.redrive("g").redriven == 1
-    assert seq.explain("g").reason == "due"
-    assert claim_all(seq) == [2]
-
-
-def test_a_number_under_two_ids_in_a_chunk_that_replaces_stores_nothing(make: Callable[..., Sequencer]) -> None:
-    seq = make(sequence=True)
-    with pytest.raises(BatchRefused) as refused:
-        seq.append_many([{"group": "g", "body": n, "score": 1, "id": f"m{n}"} for n in range(2)], replace=True)
-    assert ([one.index for one in refused.value.refused], refused.value.stored) == ([1], 0)
-    assert seq.peek("g") == []

@@ -1,7 +1,9 @@
-"""Steps on a real server, with the threads of a real consumer: round trips, lost answers, lost leases, stops."""
+"""Steps on a real server, with the threads of a real consumer: round trips, lost answers, stops, time."""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +17,8 @@ from sequencer.store.keys import shard_keys
 from sequencer.store.ledger import Ledger, decode_ledger
 from sequencer.store.record import decode_head
 from sequencer.testing.wire import Wire, name_of, wired
+from tests.support.handling import Make
 from tests.support.proxy.fault_proxy import FaultProxy
-
-Make = Callable[..., Sequencer]
 
 
 class Spy(Wire):
@@ -141,52 +142,6 @@ def test_an_acknowledgement_that_is_refused_alone_lets_no_note_go_first(
     assert seq.info().backlog == 0
 
 
-def test_a_step_that_outlives_its_lease_is_not_acknowledged(make: Make, seq: Sequencer, link: Link) -> None:
-    """Another consumer has the group: the note of the first one is refused, and no next step of it begins."""
-    ran: list[tuple[str, int]] = []
-
-    def step(message: Any, call: Any) -> None:
-        ran.append((call.name, message.token))
-        if len(ran) == 1:
-            keys = shard_keys(seq.options.namespace, "jobs", 0)
-            link.command("ZADD", keys.schedule, 0, "g")  # as if the lease had run out
-            with make().claim() as other:
-                (message,) = list(other)
-                assert message.attempt == 2
-
-    for order, name in enumerate("ab"):
-        seq.step(name=name, order=order)(step)
-    seq.append(1, group="g", id="m")
-    summary = seq.consume(until_empty=True)
-    assert [name for name, _ in ran] == ["a", "a", "b"]
-    assert ran[0][1] < ran[1][1]
-    assert summary.lost == 1
-
-
-def test_a_message_that_is_gone_ends_its_pass(
-    make: Make, seq: Sequencer, link: Link, caplog: pytest.LogCaptureFixture
-) -> None:
-    ran: list[str] = []
-    keys = shard_keys(seq.options.namespace, "jobs", 0)
-
-    def step(message: Any, call: Any) -> str:
-        ran.append(f"{message.id} {call.name}")
-        if message.id == "m0":  # by hand: cancel and replace refuse a message that is in progress
-            link.command("HDEL", f"{keys.prefix}body:g", "m0")
-            link.command("ZREM", f"{keys.prefix}order:g", f"{message.stamp:016d}m0")
-        return "paid"
-
-    for order, name in enumerate("ab"):
-        seq.step(name=name, order=order)(step)
-    for n in range(2):
-        seq.append(n, group="g", id=f"m{n}")
-    seq.consume(until_empty=True)
-    assert ran == ["m0 a", "m1 a", "m1 b"]
-    (gone,) = [record.getMessage() for record in caplog.records if "message removed" in record.getMessage()]
-    assert '"a","a","d",1,1,1,0' in gone
-    assert '"paid"' in gone
-
-
 # -- stops -----------------------------------------------------------------------------------------------------------
 
 
@@ -257,3 +212,118 @@ def test_an_interruption_that_comes_in_a_note_cuts_no_note(
     assert seq.consume(on_start=on_start).reason == "stopped"
     assert ran == ["once_a"]
     assert [entry.state for entry in ledger_of(link, seq).entries] == ["done", "open"]
+
+
+# -- steps that a handler makes as it goes ---------------------------------------------------------------------------
+
+
+def test_an_inline_step_is_noted_before_the_next_one_begins(make: Make, seq: Sequencer) -> None:
+    client, sent = spied(make, seq)
+    seq.append(1, group="g", id="m")
+
+    def ship(message: Any, steps: Any) -> None:
+        for name in "abc":
+            steps.run(name, int)
+
+    client.consume(ship, until_empty=True)
+    assert counted(sent)["note"] == 2
+    assert seq.info().backlog == 0
+
+
+@pytest.mark.parametrize("how", ["stop", "interrupt"])
+def test_a_stop_ends_an_inline_handler_between_two_steps(make: Make, seq: Sequencer, link: Link, how: str) -> None:
+    consumers, on_start = consuming(seq)
+    ran: list[str] = []
+
+    def stopping() -> None:
+        ran.append("b")
+        getattr(consumers[-1], how)()
+
+    def ship(message: Any, steps: Any) -> None:
+        steps.run("a", ran.append, "a", once=True)
+        try:
+            steps.run("b", stopping)
+            ran.append("not reached" if how == "interrupt" else "code")
+        finally:
+            steps.run("c", ran.append, "c")
+
+    seq.append(1, group="g", id="m")
+    assert seq.consume(ship, on_start=on_start).reason == "stopped"
+    assert ran == (["a", "b", "code"] if how == "stop" else ["a", "b"])
+    states = {entry.name: entry.state for entry in ledger_of(link, seq).entries}
+    assert states == {"a": "done", "b": "done" if how == "stop" else "open"}
+
+
+def test_the_time_limit_begins_anew_behind_each_inline_step(seq: Sequencer) -> None:
+    pause = threading.Event()
+    ran: list[str] = []
+
+    def ship(message: Any, steps: Any) -> None:
+        for name in "abc":
+            steps.run(name, pause.wait, 0.3)
+            ran.append(name)
+        pause.wait(30)
+
+    seq.append(1, group="g", id="m")
+    seq.consume(ship, until_empty=True, handler_timeout=0.5, max_messages=1)
+    assert ran == ["a", "b", "c"]
+    (failed,) = [one.failure for one in seq.groups() if one.failure]
+    assert failed.type == "HandlerTimeout"
+
+
+def test_leases_are_renewed_while_steps_run(seq: Sequencer) -> None:
+    ran: Counter[str] = Counter()
+    pause = threading.Event()
+
+    def step(message: Any, call: Any) -> None:
+        ran[call.name] += 1
+        pause.wait(0.7)
+
+    for order, name in enumerate("ab"):
+        seq.step(name=name, order=order)(step)
+    seq.append(1, group="g", id="m")
+    seq.consume(until_empty=True, lease=0.5)
+    assert ran == {"a": 1, "b": 1}
+
+
+def test_the_time_limit_counts_for_each_step(seq: Sequencer) -> None:
+    def waiting(seconds: float) -> Callable[[Any], bool]:
+        return lambda message: bool(threading.Event().wait(seconds))
+
+    seq.step(name="a", order=1)(waiting(0.3))
+    seq.step(name="b", order=2)(waiting(0.3))
+    seq.step(name="late", order=3, once=True)(waiting(30))
+    seq.append(1, group="g", id="m")
+    seq.consume(until_empty=True, handler_timeout=0.5)
+    (parked,) = seq.parked()
+    assert parked.failure is not None
+    assert "step late failed at" in parked.failure.message
+    assert "HandlerTimeout: it ran longer than 0.5 s" in parked.failure.message
+
+
+@pytest.mark.parametrize("is_inline", [False, True])
+def test_time_in_steps_is_time_in_handlers(seq: Sequencer, is_inline: bool) -> None:
+    """`run --status` and the scaler know by that how busy a consumer is."""
+    taken: list[float] = []
+
+    def step(*_: Any) -> None:
+        began = time.monotonic()
+        threading.Event().wait(0.05)
+        taken.append(time.monotonic() - began)
+
+    def handler(message: Any, steps: Any) -> None:
+        for name in ("a", "b"):
+            step()
+            steps.run(name, step)
+
+    if is_inline:
+        seq.handler(handler)
+    else:
+        for name in ("a", "b"):
+            seq.step(name=name)(step)
+    seq.append(1, group="g")
+    seq.append(2, group="h")
+    consumers: list[Consumer] = []
+    began = time.monotonic()
+    seq.consume(until_empty=True, on_start=consumers.append)
+    assert sum(taken) <= consumers[0].handlers_s <= time.monotonic() - began

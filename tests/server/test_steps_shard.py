@@ -141,45 +141,12 @@ TRACES: dict[type[Shard], list[Any]] = {
 MISSING, ACK, REDRIVE = nacked(verdict="missing"), ("ack", True), ("redrive", "a", None, False)
 LATER = ("append", "a", 1, 9000, True)
 LONG: list[list[Any]] = [
-    [
-        CLAIM,
-        nacked(verdict="missing"),
-        CLAIM,
-        nacked(verdict="missing"),
-        CLAIM,
-        nacked(verdict="outage"),
-        CLAIM,
-        nacked(),
-    ],
-    [
-        CLAIM,
-        CLAIM,
-        noted(STARTED),
-        nacked("park"),
-        ("resume", OPEN, True),
-        ("resume", OPEN, False),
-        CLAIM,
-        ("ack", True),
-    ],
-    [
-        CLAIM,
-        CLAIM,
-        nacked("park", entries=STARTED),
-        ("skip", True),
-        ("skip", False),
-        ("redrive", "a", None, False),
-        CLAIM,
-    ],
+    [CLAIM, MISSING, CLAIM, MISSING, CLAIM, nacked(verdict="outage"), CLAIM, nacked()],
+    [CLAIM, CLAIM, noted(STARTED), nacked("park"), ("resume", OPEN, True), ("resume", OPEN, False), CLAIM, ACK],
+    [CLAIM, CLAIM, nacked("park", entries=STARTED), ("skip", True), ("skip", False), REDRIVE, CLAIM],
     [CLAIM, nacked("dead", entries=STARTED), ("redrive", "a", STARTED, False), CLAIM, noted(OPEN), ("again", -1)],
     [CLAIM, ("ack", False), nacked(behind=True), ("reschedule", "b", 0), ("reschedule", "b", 3000), CLAIM],
-    [
-        ("append", "a", 1, 9000, True),
-        ("reschedule", "a", 3000),
-        CLAIM,
-        noted(OPEN),
-        ("release",),
-        ("reschedule", "a", 0),
-    ],
+    [LATER, ("reschedule", "a", 3000), CLAIM, noted(OPEN), ("release",), ("reschedule", "a", 0)],
 ]
 
 

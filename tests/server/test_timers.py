@@ -14,21 +14,11 @@ import redis
 from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.errors import IdConflict, InvalidMessage, InvalidScore, InvalidTime, MessageBusy, MessageNotFound
 from sequencer.net.link import Link
-from sequencer.store.keys import shard_keys
+from sequencer.store.keys import ShardKeys
 from sequencer.testing import wait_until
+from tests.support.handling import Make, drain
 
 from ..support.background import Background
-
-
-def drain(seq: Sequencer) -> list[Any]:
-    seen: list[Any] = []
-    seq.consume(lambda message: seen.append(message.body), until_empty=True)
-    return seen
-
-
-def lateness(message: Message) -> float:
-    """Seconds since its time, which is its score, by the clock of the same machine."""
-    return time.time() - message.score
 
 
 def changes(seq: Sequencer, id: str) -> list[Callable[[], object]]:
@@ -36,12 +26,11 @@ def changes(seq: Sequencer, id: str) -> list[Callable[[], object]]:
 
 
 def note_lateness(late: list[float], message: Message) -> None:
-    if message.body == "later":
-        late.append(lateness(message))
+    if message.body == "later":  # its time is its score, by the clock of the same machine
+        late.append(time.time() - message.score)
 
 
-def test_a_delayed_message_is_not_handled_before_its_time(make: Callable[..., Sequencer]) -> None:
-    """The same message without a delay is handled at once."""
+def test_a_delayed_message_is_not_handled_before_its_time(make: Make) -> None:
     seq = make()
     for option in ("delay", "timedelta", "at"):
         ways: dict[str, dict[str, Any]] = {
@@ -89,8 +78,7 @@ def test_a_delayed_head_with_a_score_of_its_own_holds_those_behind_it(seq: Seque
     assert drain(seq) == ["head", "ready"]
 
 
-def test_timers_fire_on_time_and_once_while_consumers_wait(make: Callable[..., Sequencer]) -> None:
-    """Idle consumers learn of a new timer at once, and know when the next one is due."""
+def test_timers_fire_on_time_and_once_while_consumers_wait(make: Make) -> None:
     seq = make(shards=2)
     fired: list[Message] = []
     with Background(seq, fired.append), Background(make(), fired.append):
@@ -102,9 +90,7 @@ def test_timers_fire_on_time_and_once_while_consumers_wait(make: Callable[..., S
     assert max(abs(place - message.body) for place, message in enumerate(fired)) <= 10
 
 
-def test_timers_that_came_due_while_nobody_ran_all_fire(
-    make: Callable[..., Sequencer], server: EmbeddedServer, namespace: str
-) -> None:
+def test_timers_that_came_due_while_nobody_ran_all_fire(make: Make, server: EmbeddedServer, namespace: str) -> None:
     """Timers made of key-expiry events lose exactly those: the event is published once, to whoever listens then."""
     seq = make()
     with redis.Redis.from_url(server.url) as client:
@@ -130,18 +116,7 @@ def test_timers_that_came_due_while_nobody_ran_all_fire(
     assert drain(seq) == []
 
 
-def test_a_timer_survives_the_consumer_that_waited_for_it(make: Callable[..., Sequencer]) -> None:
-    seq = make()
-    first: list[Any] = []
-    with Background(seq, first.append):
-        seq.append("t", group="g", delay=0.4)
-        wait_until(lambda: seq.explain("g").reason == "delayed")
-    assert first == []
-    assert drain(make()) == ["t"]
-
-
-def test_a_timer_is_set_again(make: Callable[..., Sequencer]) -> None:
-    """With replace, content, time and place are new; without, other content is a conflict."""
+def test_a_timer_is_set_again(make: Make) -> None:
     seq = make()
     seq.append("old", group="g", id="t", delay=0.2)
     with pytest.raises(IdConflict):
@@ -162,7 +137,7 @@ def test_a_timer_is_set_again(make: Callable[..., Sequencer]) -> None:
     assert drain(seq) == ["again"], "after it fired too, though its id is known"
 
 
-def test_a_timer_set_again_while_it_fires_fires_again(make: Callable[..., Sequencer]) -> None:
+def test_a_timer_set_again_while_it_fires_fires_again(make: Make) -> None:
     seq = make()
     for outcome in ("ack", "fail", "park"):
         seq.append("first", group="g", id=f"t {outcome}")
@@ -181,7 +156,7 @@ def test_a_timer_set_again_while_it_fires_fires_again(make: Callable[..., Sequen
     assert seq.info().totals["overtaken"] == 2
 
 
-def test_a_parked_timer_that_is_set_again_lets_its_group_go_on(make: Callable[..., Sequencer]) -> None:
+def test_a_parked_timer_that_is_set_again_lets_its_group_go_on(make: Make) -> None:
     seq = make(max_attempts=1)
     for way in ("replace", "reschedule", "cancel"):
         seq.append("bad", group="g", id=f"t {way}")
@@ -221,18 +196,11 @@ def test_reschedule_moves_a_message_and_cancel_removes_it(seq: Sequencer) -> Non
     assert seq.get("g", "a") is None, "a cancelled id is free"
 
 
-def test_cancelling_the_last_message_leaves_nothing(seq: Sequencer, link: Link, namespace: str) -> None:
-    seq.append("a", group="g", id="a", delay=50)
-    seq.cancel("g", "a")
-    assert seq.groups() == []
-    assert link.command("KEYS", "*order*") == []
-
-
 def test_what_a_consumer_may_have_in_hand_stays_as_it_is(seq: Sequencer) -> None:
     seq.append("held", group="g", id="held", score=1)
     with seq.claim():
         for change in changes(seq, "held"):
-            with pytest.raises(MessageBusy, match="'held' may be with"):
+            with pytest.raises(MessageBusy):
                 change()
         seq.append("new", group="g", id="new", score=2)
         seq.append("delayed", group="g", id="delayed", delay=30)
@@ -243,48 +211,29 @@ def test_what_a_consumer_may_have_in_hand_stays_as_it_is(seq: Sequencer) -> None
     assert drain(seq) == ["held", "delayed"]
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"delay": -1}, "delay=-1 must be a number of seconds, or"),
-        ({"delay": float("nan")}, "delay=nan must be"),
-        ({"delay": "1x"}, "delay='1x' must be"),
-        ({"delay": True}, "delay=True must be"),
-        ({"at": datetime(2030, 1, 1)}, "has no time zone"),
-        ({"at": -5}, "at=-5 must be seconds since 1970"),
-        ({"at": 1e18}, "must be seconds since 1970, at most 8000000000"),
-        ({"at": 1, "delay": 1}, "delay=1 and at=1 are both given"),
-    ],
-)
-def test_times_that_can_not_be_are_refused(
-    seq: Sequencer, link: Link, namespace: str, options: Any, words: str
-) -> None:
-    with pytest.raises(InvalidTime, match=words):
+WRONG_DELAYS: list[Any] = [-1, float("nan"), "1x", True]
+WRONG_TIMES: list[Any] = [datetime(2030, 1, 1), -5, 1e18]
+WRONG = [{"delay": one} for one in WRONG_DELAYS] + [{"at": one} for one in WRONG_TIMES] + [{"at": 1, "delay": 1}]
+
+
+@pytest.mark.parametrize("options", WRONG)
+def test_times_that_can_not_be_are_refused(seq: Sequencer, link: Link, keys: ShardKeys, options: Any) -> None:
+    with pytest.raises(InvalidTime):
         seq.append(1, group="g", **options)
-    with pytest.raises(InvalidMessage, match=words):
+    with pytest.raises(InvalidMessage):
         seq.reschedule("g", "x", **options)
-    assert link.command("KEYS", shard_keys(namespace, "jobs", 0).prefix + "*") in ([], [b"policy"])
-    with pytest.raises(InvalidTime, match="no time given"):
+    assert link.command("KEYS", keys.prefix + "*") in ([], [b"policy"])
+    with pytest.raises(InvalidTime):
         seq.reschedule("g", "x")
     for change in changes(seq, "x"):
-        with pytest.raises(MessageNotFound, match=r"message 'x' of group g is not pending in queue 'jobs'"):
+        with pytest.raises(MessageNotFound):
             change()
-
-
-def test_many_carry_their_own_times(make: Callable[..., Sequencer]) -> None:
-    seq = make(shards=3)
-    items: list[dict[str, Any]] = [{"group": n, "body": n, "id": n, "delay": 0.1 if n % 2 else 0} for n in range(10)]
-    assert seq.append_many(items).appended == 10
-    assert seq.append_many(items).duplicates == 10
-    assert seq.append_many([{**item, "delay": 0} for item in items], replace=True).appended == 10
-    assert seq.info().due == 10
-    assert sorted(drain(seq)) == list(range(10))
 
 
 @pytest.mark.parametrize("way", ["append", "append_many", "pipeline"])
 @pytest.mark.parametrize("per_second", [1, 1_000, 1_000_000])
 def test_in_a_queue_with_score_by_a_timer_is_scored_by_its_time(
-    make: Callable[..., Sequencer], server: EmbeddedServer, per_second: int, way: str
+    make: Make, server: EmbeddedServer, per_second: int, way: str
 ) -> None:
     """Its body's older timestamp would hold back what comes meanwhile, and so would a time in another unit."""
     seq, other = make(group_by="o", id_by="id", score_by="ts"), make()
@@ -309,7 +258,7 @@ def test_in_a_queue_with_score_by_a_timer_is_scored_by_its_time(
     assert seq.peek([1])[-1].score == pytest.approx((now + 70) * per_second, abs=1e-5 * per_second)
 
 
-def test_where_score_by_names_no_time_a_timer_needs_a_score(make: Callable[..., Sequencer]) -> None:
+def test_where_score_by_names_no_time_a_timer_needs_a_score(make: Make) -> None:
     seq = make(group_by="o", score_by="n")
     seq.append({"o": 1, "n": 1})
     for body in ({"o": 1, "n": 2}, {"o": 1}):

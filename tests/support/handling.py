@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from typing import Any
 
-from sequencer import Lease, Sequencer
+from sequencer import Lease, Message, Sequencer
 from sequencer.drain.held_group import HeldGroup
 from sequencer.drain.outcome import Decision, Failed
 from sequencer.values.message import Failure
+
+Make = Callable[..., Sequencer]
+"""The fixture that makes clients of the test's namespace."""
 
 
 def failed(group: HeldGroup, delay_s: float | None = None) -> Failed:
@@ -16,6 +20,18 @@ def failed(group: HeldGroup, delay_s: float | None = None) -> Failed:
     message = group.leased.messages[group.done]
     failure = Failure(message.id, "ValueError", "no", "", message.attempt, 0.0, "me")
     return Failed(message, ValueError("no"), Decision(delay_s), failure)
+
+
+def fail(_: Message) -> None:
+    """A handler that always fails."""
+    raise ValueError("no")
+
+
+def drain(seq: Sequencer) -> list[Any]:
+    """Handle all that there is. Returns the bodies."""
+    seen: list[Any] = []
+    seq.consume(lambda message: seen.append(message.body), until_empty=True)
+    return seen
 
 
 def ack_each(lease: Lease) -> list[Any]:

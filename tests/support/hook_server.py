@@ -10,11 +10,9 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, NamedTuple
 
-Mode = Literal["ok", "500", "hang", "drip", "lie", "redirect", "close"]
-SUCCESS = {"code": 0, "errcode": 0, "status": "success", "msg": "ok"}
+Mode = Literal["ok", "500", "hang", "lie", "redirect", "close"]
 REFUSAL = {"code": 19021, "msg": "sign match fail", "errcode": 310000, "errmsg": "sign not match", "status": "invalid"}
-DRIP_S = 0.01
-"""From byte to byte: far below each time limit of the tests."""
+SUCCESS = {"code": 0, "errcode": 0, "status": "success", "msg": "ok"}
 
 
 class HookRequest(NamedTuple):
@@ -79,11 +77,6 @@ def _handler(server: HookServer) -> type[BaseHTTPRequestHandler]:
                     self._say(302, b"", Location=server.url("/elsewhere"))
                 case "hang":
                     server.stopped.wait()
-                case "drip":
-                    for byte in b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + b" " * 1000:
-                        if server.stopped.wait(DRIP_S):
-                            return
-                        self.wfile.write(bytes([byte]))
 
         def _say(self, status: int, body: bytes, **headers: str) -> None:
             self.send_response(status)

@@ -14,7 +14,6 @@ from sequencer.drain.inflight import InFlight
 from sequencer.drain.protocol import drain
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ConsumerOptions, QueueOptions
-from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
 from sequencer.store.keys import shard_keys
 from sequencer.values.message import ConsumeSummary, Message
@@ -47,10 +46,8 @@ class Drained:
     Tests make another one of it by what they override: an answer that is late or lost, something that comes between.
     """
 
-    def __init__(
-        self, handler_s: float, options: ConsumerOptions | None = None, *, policy: Policy | None = None
-    ) -> None:
-        self.shard, self.now_s, self.handler_s = ModelShard(policy), 1000.0, handler_s
+    def __init__(self, handler_s: float, options: ConsumerOptions | None = None) -> None:
+        self.shard, self.now_s, self.handler_s = ModelShard(), 1000.0, handler_s
         self.options = options or ConsumerOptions()
         self.control = Control()
         self.link: Any = _LinkNow(self)

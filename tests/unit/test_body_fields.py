@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.errors import ConfigurationError, DataError, InvalidGroup, InvalidId, InvalidMessage, InvalidScore
+from sequencer import Sequencer
+from sequencer.errors import (
+    BatchRefused,
+    ConfigurationError,
+    DataError,
+    InvalidGroup,
+    InvalidId,
+    InvalidMessage,
+    InvalidScore,
+    ServerUnavailable,
+)
 from sequencer.queue.session import Session
 from sequencer.settings.body_fields import BODY_FIELDS, BodyFields, merge_fields, read_fields, write_fields
 from sequencer.settings.options import QueueOptions
@@ -58,7 +68,6 @@ def test_a_dotted_path_leads_to_the_field_that_its_parts_name(body: dict[str, An
         ({"user": {"name": "ann"}}, "body has no field 'user.id', which group_by names; 'user' has ['name']"),
         ({"user": 7}, "body has no field 'user.id', which group_by names; 'user' is int"),
         ({"id": 7}, "body has no field 'user.id', which group_by names; it has ['id']"),
-        ({"user": {"id": None}}, "field 'user.id' of the body, which group_by names, is null; give it a value"),
         ({"user.id": None}, "field 'user.id' of the body, which group_by names, is null; give it a value"),
     ],
 )
@@ -66,15 +75,6 @@ def test_a_field_that_is_not_there_is_said_with_what_is(body: Any, said: str) ->
     with pytest.raises(InvalidGroup) as caught:
         maker(group_by=("user.id",)).make_of(body, is_sequence=False)
     assert str(caught.value) == said
-
-
-def test_fields_of_fields_make_group_id_and_score() -> None:
-    some = UUID(int=7)
-    make = maker(group_by=("user.id", "order"), id_by="event.id", score_by="event.at")
-    item = make.make_of(
-        {"user": {"id": 1}, "order": 2, "event": {"id": some, "at": "1970-01-01T00:00:05Z"}}, is_sequence=False
-    )
-    assert (item.group, item.id, item.score) == ("1:2", str(some), "5.0")
 
 
 def test_a_time_is_no_number_of_a_sequence() -> None:
@@ -93,22 +93,6 @@ def test_arguments_go_where_they_have_not_the_fields_of_a_body() -> None:
     for wrong in ({"body": 1}, {"group": 1, "body": 1, "other": 1}, {"n": 1}):
         with pytest.raises(InvalidGroup, match="no field 'user', which group_by names"):
             make.make_of(wrong, is_sequence=False)
-
-
-def test_before_the_queue_was_asked_only_what_is_wrong_in_any_case_is_refused() -> None:
-    make = maker()
-    for unknown in ({"user": 1}, {"body": 1}, {"body": 1, "group": "g", "user": 1}):
-        assert make.check_of(unknown)
-    assert make.check({"user": 1}, None, None, None, None)
-    assert not make.check({"user": 1}, "g", None, None, None)
-    assert not make.check_of({"body": 1, "group": "g"})
-    for wrong in ("text", {"body": 1, "group": []}, {"user": float("nan")}):
-        with pytest.raises(InvalidMessage):
-            make.check_of(wrong)
-    with pytest.raises(InvalidGroup, match="no group given"):
-        make.check(1, None, None, None, None)
-    with pytest.raises(InvalidGroup, match="no field 'user'"):
-        maker(group_by=("user",)).check_of({"n": 1})
 
 
 # -- what is remembered -------------------------------------------------------------------------------------------
@@ -144,10 +128,8 @@ def test_what_no_client_of_ours_wrote_is_said(foreign: str) -> None:
     if foreign:
         with pytest.raises(ValueError, match=r".+"):
             read_fields(foreign)
-    net = ListedNet([b"1"], [foreign.encode()])
-    seq = Session(QueueOptions(queue="q"), net)
+    seq = Session(QueueOptions(queue="q"), ListedNet([foreign.encode()]))
     seq._shards, seq._is_known = [shard_keys("sequencer", "q", 0)], True
-    net.answers.pop(0)
     if foreign:
         with pytest.raises(DataError):
             run(seq.fresh_fields())
@@ -162,13 +144,8 @@ def test_who_names_none_takes_what_the_queue_has_and_another_value_is_refused() 
     other._net, other._session = queue._net, Session(other.options, queue._net)
     assert run(other._session.shards("append"))
     assert other._session.items.fields == queue.fields == BodyFields(("user.id",), "n")
-    for options, said in (
-        ({"group_by": ("user",)}, r"has group_by=\('user.id',\) since its first use, group_by=\('user',\) was asked"),
-        ({"id_by": "id"}, "has id_by='n' since its first use, id_by='id' was asked; leave id_by out"),
-    ):
-        session = Session(QueueOptions(queue="orders", **options), queue._net)
-        with pytest.raises(ConfigurationError, match=said):
-            run(session.shards(register=True))
+    with pytest.raises(ConfigurationError, match="has id_by='n' since its first use, id_by='id' was asked"):
+        run(Session(QueueOptions(queue="orders", id_by="id"), queue._net).shards(register=True))
     more = Session(QueueOptions(queue="orders", score_by="at"), queue._net)
     run(more.shards(register=True))
     assert queue.fields == more.items.fields == BodyFields(("user.id",), "n", "at")
@@ -183,3 +160,54 @@ def test_a_server_that_lost_its_data_gets_the_fields_again() -> None:
     assert json.loads(server.hashes[shard_keys("n", "q", 0).policy][BODY_FIELDS]) == {"id_by": "n"}
     other = connected(server)
     assert other.items.fields == BodyFields(id_by="n")
+
+
+# -- what needs no server ------------------------------------------------------------------------------------------
+
+
+NOWHERE = "redis://127.0.0.1:1"
+BAD: list[dict[str, Any]] = [
+    {"body": 1, "group": []},
+    {"body": float("nan"), "group": "g"},
+    {"body": 1, "group": "g", "id": ""},
+    {"body": 1, "group": "g", "score": float("inf")},
+    {"body": 1, "group": "g", "headers": {"a": b"b"}},
+    {"body": 1, "group": "g", "delay": -1},
+]
+
+
+@pytest.mark.parametrize("fields", BAD, ids=str)
+def test_what_breaks_a_rule_is_said_where_no_server_is(fields: dict[str, Any]) -> None:
+    with Sequencer("q", NOWHERE) as seq:
+        with pytest.raises(InvalidMessage):
+            seq.append(**{"group": None, **fields})
+        with pytest.raises(BatchRefused):
+            seq.append_many([fields])
+        assert seq.append_many([]).appended == 0
+        with pytest.raises(ServerUnavailable):
+            seq.append(1, group="g")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"score": 7}, "7"),
+        ({"score": 7, "id": "own"}, "own"),
+        ({}, InvalidScore),
+        ({"score": 7.5}, InvalidScore),
+        ({"score": -1}, InvalidScore),
+    ],
+)
+def test_the_number_of_a_sequence_is_its_id_unless_one_is_given(given: dict[str, Any], expected: Any) -> None:
+    maker = ItemMaker(QueueOptions(queue="q"))
+    ways: list[Callable[[bool], Any]] = [
+        lambda is_sequence: maker.make(1, "g", given.get("id"), given.get("score"), None, is_sequence=is_sequence),
+        lambda is_sequence: maker.make_of({"body": 1, "group": "g", **given}, is_sequence=is_sequence),
+    ]
+    for make in ways:
+        assert make(False).id != "7"
+        if isinstance(expected, str):
+            assert make(True).id == expected
+        else:
+            with pytest.raises(expected):
+                make(True)

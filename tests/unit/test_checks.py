@@ -17,12 +17,9 @@ NAMES = st.text("abo-1", min_size=1, max_size=6)
     ("name", "known", "near"),
     [
         ("jbos", ["jobs", "orders"], "jobs"),
-        ("ordrs", ["jobs", "orders"], "orders"),
         ("tenant-12", ["tenant-11", "tenants"], ""),
-        ("bank", ["bankplain"], ""),
         ("shoop", ["stop", "shop"], "shop"),
         ("orders-eu", ["orders-us"], ""),
-        ("payment", ["payments"], "payments"),
         ("payment", ["paymnet", "payments"], "payments"),
         ("bank", ["bank2"], ""),
     ],
@@ -38,15 +35,6 @@ def test_it_is_another_name_and_none_of_a_series(name: str, known: list[str]) ->
     kinds = {re.sub("1", "", other) for other in known if other != name}
     if re.sub("1", "", name) in kinds:
         assert near == ""
-
-
-@given(st.text("abo-", min_size=1), st.sampled_from("abo"), st.booleans())
-def test_a_letter_more_or_less_at_the_end_is_a_typo_and_what_is_more_is_another_name(
-    name: str, letter: str, is_longer: bool
-) -> None:
-    names = (name, name + letter) if is_longer else (name + letter, name)
-    assert near_name(names[0], [names[1]]) == names[1]
-    assert near_name(name, [f"{name}{letter}o"]) == near_name(f"{name}{letter}o", [name]) == ""
 
 
 @given(NAMES, st.lists(NAMES, unique=True))

@@ -64,17 +64,3 @@ def test_a_line_that_is_no_json_says_why_and_at_which_column_of_its_own(value: A
     said = str(caught.value)
     if found := re.search(r", at column (\d+);", said):
         assert 1 <= int(found[1]) <= len(whole[:cut].decode("utf-8", "replace"))
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        (b'{"a": \n', "unexpected end of data, at column 5"),
-        (b'{"a":1} x\n', "unexpected content after document, at column 9"),
-        (b"x\r\n", "unexpected character, expected a JSON value, at column 1"),
-        (b'"\xff"\n', "str is not valid UTF-8: surrogates not allowed"),
-    ],
-)
-def test_what_is_no_json_names_its_column(line: bytes, said: str) -> None:
-    with pytest.raises(ValueError, match=f"^not JSON: {said}"):
-        parse(line, is_envelope=True)

@@ -32,13 +32,6 @@ def test_it_names_the_place_and_asks_for_a_password(url: str, said: str) -> None
     assert "geheim" not in server_command(url, "", "python")
 
 
-def test_without_such_a_program_python_sends_it() -> None:
-    line = server_command("valkeys://shop:geheim@host/1", "", "/usr/bin/python3")
-    assert line.startswith("/usr/bin/python3 -c 'import redis, sys; ")
-    assert line.endswith(" rediss://shop@host/1")
-    assert "getpass" in line
-
-
 def test_lines_name_the_server_that_the_call_named() -> None:
     assert server_named() == ""
     name_server("redis://10.0.0.7/2")
@@ -89,8 +82,3 @@ def test_no_line_names_a_server_with_its_password(url: str) -> None:
         )
     finally:
         name_server("")
-
-
-def test_a_word_that_looks_like_an_option_stands_behind_two_dashes() -> None:
-    assert command("explain", "q", "-x", namespace="n") == "sequencer explain --namespace n -- q -x"
-    assert id_option("-x") == ["--id=-x"]

@@ -1,26 +1,42 @@
-"""A webhook and robots against a receiver that is well, ill, slow, or lies; no secret shows."""
+"""Targets of alerts: a webhook, robots, apprise and a command; what they are sent, failures, and no secret shows."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import socket
 import ssl
 import subprocess
+import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import apprise  # noqa: F401 - loaded before any test, as none counts the time of that
 import pytest
 
-from sequencer.processes.alerts.notice import DeliveryFailed, Notice
-from sequencer.processes.alerts.targets import CODE, Robot, RobotKind, Webhook, split_url
+from sequencer.processes.alerts.notice import DeliveryFailed
+from sequencer.processes.alerts.targets import (
+    CODE,
+    ByApprise,
+    Command,
+    Robot,
+    RobotKind,
+    Webhook,
+    nothing_logged,
+    split_url,
+    words_of,
+)
+from sequencer.processes.consumer_process import AWAITED_LOCK, reap_orphans
 from sequencer.testing import wait_until
 
 from ..support.hook_server import HookServer, Mode, hook_server
 from ..support.notices import NOTICE, notice
 
 CANARY = "canary-7f3a"
-SHORT_S, LONG_S = 0.3, 30.0
+SHORT_S, LONG_S = 0.5, 30.0
 """The time limit of a target: where the receiver does not answer, and where it does."""
 
 
@@ -35,9 +51,9 @@ def robot(server: HookServer, kind: RobotKind, timeout_s: float = LONG_S) -> Rob
     return Robot(name="ops", kind=kind, url=url, secret=secret, timeout_s=timeout_s)
 
 
-def failure_of(target: Webhook, told: Notice = NOTICE) -> str:
+def failure_of(target: Webhook | Command) -> str:
     with pytest.raises(DeliveryFailed) as caught:
-        target.send(told)
+        target.send(NOTICE)
     return str(caught.value)
 
 
@@ -58,11 +74,6 @@ def test_user_and_password_of_a_url_become_a_header() -> None:
         Webhook(name="ops", url=split_url(url), timeout_s=LONG_S).send(NOTICE)
     (request,) = server.requests
     assert (request.path, request.headers["authorization"]) == ("/", "Basic YW5uOnBAc3M=")
-
-
-def test_a_status_of_success_is_enough_for_a_webhook() -> None:
-    with hook_server("lie") as server:
-        webhook(server).send(NOTICE)
 
 
 @pytest.mark.parametrize("kind", CODE)
@@ -159,3 +170,169 @@ def test_a_certificate_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         target.send(NOTICE)
     assert server.requests[0].headers["idempotency-key"] == NOTICE.key
+
+
+# -- apprise, by its JSON webhook ----------------------------------------------------------------------------------
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
+"""A module of Python that apprise imports, before 3.13."""
+
+
+def by_apprise(server: HookServer, timeout_s: float = LONG_S) -> ByApprise:
+    url = f"json://ann:{CANARY}@{server.place}/{CANARY}"
+    return ByApprise(name="ops", url=url, timeout_s=timeout_s)
+
+
+def sent(**changes: Any) -> dict[str, Any]:
+    with hook_server() as server:
+        by_apprise(server).send(notice(**changes))
+    (request,) = server.requests
+    return dict(request.json())
+
+
+def test_title_and_lines_are_sent_with_the_type_of_the_notice() -> None:
+    title, *lines = NOTICE.lines
+    said = sent()
+    assert (said["title"], said["message"].splitlines(), said["type"]) == (title, lines, "failure")
+    assert [sent(what=what)["type"] for what in ("resolved", "test")] == ["success", "info"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["500", "close", "hang"])
+def test_what_apprise_says_is_believed_and_what_it_logs_is_dropped(
+    mode: Mode, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with hook_server(mode) as server:
+        target = by_apprise(server, SHORT_S if mode == "hang" else LONG_S)
+        with pytest.raises(DeliveryFailed, match=r"^apprise says that it was not taken$"):
+            target.send(NOTICE)
+        wait_until(lambda: server.requests, LONG_S, "it came")
+    for shown in (repr(target), caplog.text, *capfd.readouterr()):
+        assert CANARY not in shown
+
+
+def test_a_url_that_apprise_does_not_take_is_told_without_it(caplog: pytest.LogCaptureFixture) -> None:
+    for url in (f"nonsense://{CANARY}", f"slack://{CANARY}"):
+        with pytest.raises(DeliveryFailed, match=r"^apprise does not take its url") as caught:
+            ByApprise(name="ops", url=url, timeout_s=LONG_S).send(NOTICE)
+        assert CANARY not in f"{caught.value}{caplog.text}"
+
+
+def test_an_incident_of_pagerduty_is_opened_and_resolved_by_one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    posted: list[dict[str, Any]] = []
+
+    def post(url: str, data: str, **_: object) -> SimpleNamespace:
+        posted.append(json.loads(data))
+        return SimpleNamespace(status_code=202, content=b"")
+
+    monkeypatch.setattr("requests.post", post)
+    target = ByApprise(name="ops", url=f"pagerduty://{CANARY}@{CANARY}", timeout_s=LONG_S)
+    for told in (NOTICE, notice(what="news"), notice(what="resolved"), notice(incident="b")):
+        target.send(told)
+    assert [one["event_action"] for one in posted] == ["trigger", "trigger", "resolve", "trigger"]
+    first, *same, other = [one["dedup_key"] for one in posted]
+    assert same == [first, first] != [other, other]
+
+
+def test_what_other_threads_log_meanwhile_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("urllib3.connectionpool")
+    with nothing_logged():
+        log.warning("mine %s", CANARY)
+        other = threading.Thread(target=log.warning, args=("theirs",))
+        other.start()
+        other.join()
+    log.warning("after")
+    assert caplog.messages == ["theirs", "after"]
+
+
+# -- a command -----------------------------------------------------------------------------------------------------
+
+
+def command(directory: Path, script: str, *, hidden: tuple[str, ...] = (), timeout_s: float = LONG_S) -> Command:
+    (directory / "page").write_text(f"#!/bin/sh\n{script}\n")
+    (directory / "page").chmod(0o755)
+    words = words_of("./page 'to me'", directory)
+    return Command(name="ops", words=words, directory=directory, hidden=frozenset(hidden), timeout_s=timeout_s)
+
+
+def test_it_gets_the_notice_and_runs_beside_the_file(tmp_path: Path) -> None:
+    command(tmp_path, 'cat > got; echo "$1|$SEQUENCER_ALERT_KEY|$SEQUENCER_ALERT_WHAT" > words').send(NOTICE)
+    assert json.loads((tmp_path / "got").read_bytes()) == NOTICE.as_json()
+    assert (tmp_path / "words").read_text() == f"to me|{NOTICE.key}|open\n"
+
+
+def test_its_environment_has_names_of_the_alert_and_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SEQUENCER_REDIS", "FEISHU_URL", "PAGER_OPTION"):
+        monkeypatch.setenv(name, "canary-7f3a")
+    command(tmp_path, "env > variables", hidden=("FEISHU_URL",)).send(NOTICE)
+    given = dict(line.split("=", 1) for line in (tmp_path / "variables").read_text().splitlines() if "=" in line)
+    assert {name for name, value in given.items() if "canary-7f3a" in value} == {"PAGER_OPTION"}
+    assert {name: value for name, value in given.items() if name.startswith("SEQUENCER_")} == {
+        "SEQUENCER_ALERT_KEY": NOTICE.key,
+        "SEQUENCER_ALERT_INCIDENT": NOTICE.incident,
+        "SEQUENCER_ALERT_WHAT": "open",
+        "SEQUENCER_ALERT_QUEUE": "orders",
+        "SEQUENCER_ALERT_KIND": "parked",
+    }
+
+
+@pytest.mark.parametrize(("script", "said"), [("exit 3", "exit status 3"), ("kill -9 $$", "signal SIGKILL")])
+def test_another_end_than_success_is_told(
+    tmp_path: Path, script: str, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert failure_of(command(tmp_path, f"echo why >&2; {script}")) == f"its command ended with {said}"
+    assert capfd.readouterr().err == "why\n"
+
+
+def test_it_need_not_read_what_it_gets(tmp_path: Path) -> None:
+    command(tmp_path, "exec <&-").send(notice(text="x" * 2**20))
+
+
+@pytest.mark.slow
+def test_it_is_killed_with_what_it_started_when_its_time_is_over(tmp_path: Path) -> None:
+    script = "sleep 300 & echo $! > child.new; mv child.new child; wait"
+    target = command(tmp_path, script, timeout_s=2.0)
+    assert failure_of(target) == "its command was killed, since it ran for 2 s"
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not is_running(child), LONG_S, "what it started is killed too")
+
+
+def is_running(pid: int) -> bool:
+    """A zombie, whose parent has not looked yet, is not."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def test_process_1_of_a_container_does_not_take_its_exit_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else Popen would say 0: nobody would be told, and it would count as told."""
+
+    class Reaped(subprocess.Popen[bytes]):
+        def communicate(self, *given: Any) -> Any:
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            reap_orphans([])
+            return super().communicate(*given)
+
+    monkeypatch.setattr(subprocess, "Popen", Reaped)
+    assert failure_of(command(tmp_path, "exit 3")) == "its command ended with exit status 3"
+
+
+def test_nothing_is_reaped_while_one_is_being_started() -> None:
+    with AWAITED_LOCK, subprocess.Popen(["sh", "-c", "exit 3"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        reap_orphans([])
+    assert process.returncode == 3
+
+
+def test_nothing_is_left_open(tmp_path: Path) -> None:
+    target = command(tmp_path, "cat > got")
+    target.send(NOTICE)
+    before = sorted(os.listdir("/dev/fd"))
+    for _ in range(3):
+        target.send(NOTICE)
+    assert sorted(os.listdir("/dev/fd")) == before

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
 import sequencer.drain.protocol
-from sequencer.calls.claim import Claimed, claim
+from sequencer.calls.claim import claim
 from sequencer.calls.settle import Ack, ack
 from sequencer.drain.batch import BatchSize
-from sequencer.drain.effects import Ahead, Flush, SettleAndClaim, Wait
+from sequencer.drain.effects import Flush, SettleAndClaim, Wait
 from sequencer.drain.held import Held
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ClaimLimits, ConsumerOptions
-from sequencer.settings.pace import BATCH_S, ENDING_S, FLUSH_S
+from sequencer.settings.pace import ENDING_S, FLUSH_S
 from sequencer.store.keys import shard_keys
 from sequencer.values.message import Message
 from tests.support.lone_consumer import KEYS, Drained
@@ -155,53 +154,6 @@ def test_a_consumer_that_stops_attempts_three_times_to_say_what_it_did() -> None
 # -- how far a batch goes -------------------------------------------------------------------------------------------
 
 
-class Taking(Drained):
-    """Takes all groups that are due; another one comes in its first handler."""
-
-    def handle(self, message: Message) -> BaseException | None:
-        if self.groups() == [[]]:
-            self.append("z", 0, 1)
-        return super().handle(message)
-
-    def settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
-        takes_all: Any = None
-        return super().settle_and_claim(replace(effect, alone=takes_all))
-
-
-def test_of_each_group_in_hand_the_first_message_is_handled_though_others_wait() -> None:
-    one = Taking(BATCH_S + 0.001, UNTIL_EMPTY)
-    for group in "abc":
-        one.append(group, 0, 2)
-    one.to_the_end()
-    assert one.groups()[0] == ["a", "b", "c"]
-
-
-def test_a_batch_that_left_others_due_is_handled_as_it_was_claimed() -> None:
-    """It was made short enough for that; what is read and not handled is read in vain."""
-    one = Drained(BATCH_S / 2 - 0.0005, UNTIL_EMPTY)
-    for group in "ab":
-        one.append(group, 0, 8)
-    one.run(lambda: len(one.batches) > 1)
-    assert one.groups()[0] == ["a"] * one.claimed[0]
-    assert one.claimed[0] * one.handler_s > BATCH_S + one.handler_s
-
-
-class Late(Drained):
-    """Hears the answer to what it flushes with the next claim only."""
-
-    def hear(self) -> None:
-        self.link.is_slow = True
-
-
-def test_what_was_due_before_a_claim_does_not_cut_its_batch() -> None:
-    one = Late(BATCH_S / 4, UNTIL_EMPTY)
-    one.append("b", 0, 1)
-    one.now_s += 1
-    one.append("a", 0, 8)
-    one.to_the_end()
-    assert one.groups() == [["b"], ["a"] * 8]
-
-
 class Undecided(Held):
     """The renewer is always just giving groups back: whether one is open shows under the lock."""
 
@@ -219,29 +171,6 @@ def test_a_group_that_the_renewer_left_is_handled() -> None:
 
 
 # -- looking and waiting --------------------------------------------------------------------------------------------
-
-
-class Pipelined(Drained):
-    """Has the next claim answered while a batch is handled."""
-
-    def settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
-        self.link.is_slow = True
-        claimed = super().settle_and_claim(effect)
-        if effect.ahead:
-            self.do(self.in_flight.ahead(Ahead(0, effect.limits)))
-        return claimed
-
-    def hear(self) -> None:
-        """Only with the next exchange."""
-
-
-def test_a_claim_ahead_that_took_nothing_is_followed_by_one_of_now() -> None:
-    """Its consumer's own group was in progress then, and is due again since."""
-    one = Pipelined(0.0001, UNTIL_EMPTY)
-    one.append("a", 0, 300)
-    assert one.to_the_end().handled == 300
-    assert any(isinstance(effect, SettleAndClaim) and effect.ahead for effect in one.asked)
-    assert not any(isinstance(effect, Wait) for effect in one.asked)
 
 
 class Beside(Drained):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import uuid
-from datetime import UTC, datetime, timedelta, timezone
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -84,23 +85,9 @@ def test_foreign_bytes_are_an_error_or_an_envelope_but_never_a_crash(data: bytes
         assert message.attempt == 3
 
 
-def test_a_message_without_a_record_can_still_be_shown() -> None:
-    assert raw_message("1795170870982084x", "1", b"", ("g",), 1, "q").attempt == 1
-
-
 @pytest.mark.parametrize("score", [0, 1, -1, 2**53, -(2**53), 1.5, 1e-300, 1263372025.0, 0.1 + 0.2])
 def test_a_score_reads_back_as_the_same_double(score: float) -> None:
     assert float(encode_score(score)) == score
-
-
-def test_minus_zero_is_zero() -> None:
-    assert encode_score(-0.0) == encode_score(0) == "0.0"
-
-
-def test_an_aware_datetime_is_its_seconds() -> None:
-    moment = datetime(2026, 1, 2, 3, 4, 5, 250_000, tzinfo=UTC)
-    assert float(encode_score(moment)) == moment.timestamp()
-    assert encode_score(moment) == encode_score(moment.astimezone(timezone(timedelta(hours=2))))
 
 
 @given(st.datetimes(timezones=ZONES), st.sampled_from(["T", " "]))
@@ -122,41 +109,20 @@ def test_scores_of_times_are_ordered_as_the_times(first: datetime, then: datetim
 
 
 @pytest.mark.parametrize(
-    ("score", "word"),
+    "score",
     [
-        (math.nan, "finite"),
-        (math.inf, "finite"),
-        (-math.inf, "finite"),
-        (True, "bool"),
-        ("7", "neither a number nor ISO 8601 text"),
-        ("", "neither a number nor ISO 8601 text"),
-        ("2026-01-02", "time zone"),
-        (None, "NoneType"),
-        (2**53 + 1, "2\\*\\*53"),
-        (1_763_000_000_000_000_000, "nanoseconds"),
-        (1e300, "2\\*\\*53"),
-        (10**400, "2\\*\\*53"),
-        (datetime(2026, 1, 1), "time zone"),
+        *(math.nan, math.inf, -math.inf, True, "7", "", "2026-01-02", None, 2**53 + 1, 1e300, 10**400),
+        *(datetime(2026, 1, 1), 1_763_000_000_000_000_000),
     ],
 )
-def test_a_bad_score_is_refused_with_its_reason(score: Any, word: str) -> None:
-    with pytest.raises(InvalidScore, match=word):
+def test_a_bad_score_is_refused(score: Any) -> None:
+    with pytest.raises(InvalidScore):
         encode_score(score)
 
 
-@pytest.mark.parametrize(
-    ("message_id", "word"),
-    [
-        ("", "empty"),
-        (None, "NoneType"),
-        (True, "bool"),
-        (1.5, "float"),
-        ("x" * 257, "257 bytes"),
-        ("\udcff", "surrogate"),
-    ],
-)
-def test_a_bad_id_is_refused_with_its_reason(message_id: Any, word: str) -> None:
-    with pytest.raises(InvalidId, match=word):
+@pytest.mark.parametrize("message_id", ["", None, True, 1.5, "x" * 257, "\udcff"])
+def test_a_bad_id_is_refused(message_id: Any) -> None:
+    with pytest.raises(InvalidId):
         encode_id(message_id)
 
 
@@ -167,22 +133,14 @@ def test_ids_may_be_numbers_uuids_and_up_to_256_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "word"),
+    "body",
     [
-        (math.nan, "NaN"),
-        ({"a": [1, {"b": math.inf}]}, "NaN or infinity"),
-        ({"a": None, "b": (1.0, -math.inf)}, "NaN or infinity"),
-        ({1: 2}, "str"),
-        (object(), "JSON"),
-        ({"a"}, "JSON"),
-        (b"bytes", "JSON"),
-        (2**64, "JSON"),
-        ("\ud800", "JSON"),
-        ("x" * MIB, "max_body_bytes"),
+        *(math.nan, {"a": [1, {"b": math.inf}]}, {"a": None, "b": (1.0, -math.inf)}, {1: 2}, object(), {"a"}, b"bytes"),
+        *(2**64, "\ud800", "x" * MIB),
     ],
 )
-def test_a_bad_body_is_refused_with_its_reason(body: Any, word: str) -> None:
-    with pytest.raises(InvalidBody, match=word):
+def test_a_bad_body_is_refused(body: Any) -> None:
+    with pytest.raises(InvalidBody):
         encode_envelope(body, None, MIB)
 
 
@@ -207,30 +165,10 @@ def test_a_time_is_rounded_and_lies_below_what_scripts_take_for_a_pause() -> Non
         encode_time(MAX_TIME_S + 1)
 
 
-def test_a_body_that_contains_itself_is_refused() -> None:
-    body: list[Any] = []
-    body.append(body)
-    with pytest.raises(InvalidBody, match="JSON"):
-        encode_envelope(body, None, MIB)
-
-
 @pytest.mark.parametrize("headers", [{"a": 1}, {1: "a"}, ["a"], "a", {"a": None}])
 def test_bad_headers_are_refused(headers: Any) -> None:
     with pytest.raises(InvalidBody, match="headers must map str to str"):
         encode_envelope({}, headers, MIB)
-
-
-def test_null_in_a_body_is_fine() -> None:
-    assert decode_envelope(encode_envelope({"null": None, "text": "null"}, None, MIB))[0] == {
-        "null": None,
-        "text": "null",
-    }
-
-
-def test_what_json_writes_of_dates_and_uuids_is_accepted() -> None:
-    some = uuid.UUID(int=1)
-    body, _ = decode_envelope(encode_envelope({"at": datetime(2026, 1, 1, tzinfo=UTC), "id": some}, None, MIB))
-    assert body == {"at": "2026-01-01T00:00:00+00:00", "id": str(some)}
 
 
 def test_a_failure_comes_back_and_its_texts_are_cut_to_8_kib_at_the_front() -> None:
@@ -239,14 +177,7 @@ def test_a_failure_comes_back_and_its_texts_are_cut_to_8_kib_at_the_front() -> N
     assert member == "1795170870982084id"
     assert len(found.traceback) == 8192
     assert found.traceback.endswith("cause")
-    assert (found.id, found.type, found.message, found.attempt, found.at, found.owner) == (
-        "id",
-        "ValueError",
-        "no",
-        3,
-        1.5,
-        "me",
-    )
+    assert found == replace(failure, traceback=found.traceback)
 
 
 @pytest.mark.parametrize("record", [b"", b"\xff", b"[]", b"7", b'{"attempt": "x"}'])

@@ -19,7 +19,6 @@ from sequencer.errors import (
     Park,
     Retry,
     ServerUnavailable,
-    SetAside,
     StepUnknown,
     StopConsuming,
     TooLate,
@@ -40,8 +39,6 @@ QUEUE = QueueOptions(queue="orders", backoff_s=1.0, backoff_cap_s=1.0)
 
 
 class Unspeakable(Exception):
-    """Can't say what it is."""
-
     def __str__(self) -> str:
         raise RuntimeError("no")
 
@@ -89,13 +86,6 @@ def test_fields_are_plain_values_and_fit_into_one_write_to_a_pipe() -> None:
     dropped = Failed(whole, error, Decision(None, "drop"), describe(error, whole, "me", 1.0, 3), steps=steps)
     for long in (told(error, one=whole), event_of(QUEUE, "me", dropped)):
         assert len(json.dumps(dict(long.fields))) < 4000
-
-
-def test_commands_name_the_namespace_and_end_the_line() -> None:
-    one = told(SetAside("bad"), namespace="shop")
-    show, retry = (f"sequencer dead {name} orders 1002 77 --id evt-1 --namespace shop" for name in ("show", "redrive"))
-    assert one.commands == {"inspect": show, "retry": retry}
-    assert one.line == f"{one.text}; inspect: {show} / retry: {retry}"
 
 
 @pytest.mark.parametrize(
@@ -153,12 +143,6 @@ def test_a_step_that_nobody_knows_the_end_of_names_both_answers_once(cause: Base
 
 def test_an_error_that_can_not_say_what_it_is_is_told_all_the_same() -> None:
     assert told(Unspeakable()).fields["error"] == "its text could not be read: RuntimeError"
-
-
-def test_a_long_text_is_cut() -> None:
-    one = told(ValueError("x" * 10_000 + "end"))
-    assert len(one.text) < 700
-    assert one.fields["error"].endswith("xxx...")
 
 
 TEXT = st.text(max_size=20)

@@ -6,7 +6,6 @@ import socket
 import time
 import tracemalloc
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,16 @@ from typing import Any
 import pytest
 
 from sequencer import Message
-from sequencer.errors import CommandFailed
+from sequencer.errors import CommandFailed, HandlerTimeout
+from sequencer.processes.handlers import exec as exec_
 from sequencer.processes.handlers import pipes
 from sequencer.processes.handlers.exec import ExecHandler
 from sequencer.processes.handlers.printing import message_line
+from sequencer.testing import wait_until
 
 NO_MORE = not hasattr(signal, "SIGRTMIN")
-PATIENCE_S = 30.0
 LARGE = Message("a-1", ("a",), 1.0, {"text": "x" * 2**20}, {}, 1, 1, 0.0, "q", 1)
+SMALL = LARGE._replace(body={})
 
 
 @pytest.fixture(params=["with a descriptor", "without", "refused"], autouse=True)
@@ -44,11 +45,6 @@ def open_descriptors() -> list[str]:
 def test_it_is_given_the_whole_line_by_a_pipe(tmp_path: Path) -> None:
     ExecHandler(f"test -p /dev/stdin && cat > {tmp_path}/got")(LARGE)
     assert (tmp_path / "got").read_bytes() == message_line(LARGE)
-
-
-def test_it_can_be_run_in_another_thread() -> None:
-    with ThreadPoolExecutor(1) as pool, pytest.raises(CommandFailed, match=r"exit status 3: sorry$"):
-        pool.submit(ExecHandler("echo sorry >&2; exit 3"), LARGE).result()
 
 
 @pytest.mark.parametrize("command", ["true", "exec <&-; true", "head -c 10 > /dev/null"])
@@ -92,21 +88,13 @@ def errors_to(path: Path) -> Iterator[None]:
         yield
 
 
-def test_what_it_says_is_passed_on_as_it_comes(tmp_path: Path) -> None:
-    errors = tmp_path / "errors"
-    looks = f"for _ in $(seq 500); do grep -q first {errors} && exit 0; sleep 0.01; done; exit 1"
-    with errors_to(errors):
-        ExecHandler(f"echo first >&2; {looks}")(LARGE)
-    assert errors.read_text() == "first\n"
-
-
 @pytest.mark.slow
 def test_all_it_says_is_passed_on_but_only_its_end_is_kept(tmp_path: Path) -> None:
     errors, many = tmp_path / "errors", 30_000_000
     command = f"yes | head -c {many} >&2; echo sorry >&2; yes '' | head -c 9000 >&2; exit 3"
     tracemalloc.start()
     with errors_to(errors), pytest.raises(CommandFailed) as raised:
-        ExecHandler(command)(LARGE._replace(body={}))
+        ExecHandler(command)(SMALL)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert errors.stat().st_size == many + len("sorry\n") + 9000
@@ -140,39 +128,31 @@ def test_after_the_end_of_what_it_says_or_a_signal_it_is_waited_for(command: str
 @contextmanager
 def unwilling(kind: str) -> Iterator[Any]:
     """A standard error that takes nothing."""
-    if kind == "none":
-        yield None
-        return
     read, write = os.pipe()
     if kind == "full disk":
         os.dup2(os.open("/dev/full", os.O_WRONLY), write)
     if kind == "no reader":
         os.close(read)
-    if kind in ("nobody reads", "not blocking"):
+    if kind == "nobody reads":
         os.set_blocking(write, False)
         with suppress(BlockingIOError):
             while True:
                 os.write(write, bytes(1000))
-        os.set_blocking(write, kind == "nobody reads")
+        os.set_blocking(write, True)
     with os.fdopen(write, "wb", buffering=0) as file:
-        if kind == "closed":
-            file.close()
         yield file
     if kind != "no reader":
         os.close(read)
 
 
-KINDS = ["none", "closed", "full disk", "no reader", "nobody reads", "not blocking"]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["full disk", "no reader", "nobody reads"])
 def test_one_that_succeeded_did_so_also_when_nobody_takes_what_it_says(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     if kind == "full disk" and not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full")
-    monkeypatch.setattr(pipes, "STALLED_S", 0.1 if kind in ("nobody reads", "not blocking") else 600.0)
+    monkeypatch.setattr(pipes, "STALLED_S", 0.1 if kind == "nobody reads" else 600.0)
     with unwilling(kind) as file:
         with redirect_stderr(file):
             handle = ExecHandler("yes | head -c 300000 >&2")
@@ -181,34 +161,6 @@ def test_one_that_succeeded_did_so_also_when_nobody_takes_what_it_says(
         handle(LARGE)
         with pytest.raises(CommandFailed, match=r"exit status 3: sorry$"):
             failing(LARGE)
-
-
-@pytest.mark.slow
-def test_a_reader_that_stood_still_gets_what_comes_once_it_reads_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(pipes, "STALLED_S", 0.2)
-    handle_says = tmp_path / "says"
-    read, write = os.pipe()
-    with os.fdopen(read, "rb", buffering=0) as reader, os.fdopen(write, "w") as file, redirect_stderr(file):
-        handle = ExecHandler(f"cat {handle_says} >&2")
-        handle_says.write_bytes(b"y" * 300_000)
-        os.write(write, b"others" * 1000)
-        began = time.monotonic()
-        handle(LARGE)
-        assert time.monotonic() - began >= 0.2, "it was waited for"
-        monkeypatch.setattr(pipes, "STALLED_S", 600.0)
-        handle(LARGE)  # once is enough
-        taken = len(reader.read(2**20))
-        assert 4096 < taken < 300_000
-        handle_says.write_text("again")
-        handle(LARGE)
-        assert reader.read(2**20) == b"again"
-        monkeypatch.setattr(pipes, "STALLED_S", 0.2)
-        handle_says.write_bytes(b"z" * 300_000)
-        began = time.monotonic()
-        handle(LARGE)
-        assert time.monotonic() - began >= 0.2, "and it is waited for again"
 
 
 @pytest.mark.parametrize("command", ["true", "exit 3"])
@@ -229,3 +181,63 @@ def test_the_supervisor_is_told_of_its_group_while_it_runs(tmp_path: Path, comma
         ExecHandler(f"{waits}; {command}", report=report)(LARGE)
     pid = int((tmp_path / "pid").read_text())
     assert told == [{"event": "command", "pgid": pid}, {"event": "command", "pgid": None}]
+
+
+# -- longer than its limit -----------------------------------------------------------------------------------------
+
+
+LIMIT_S = 0.3
+
+
+def timed_out(command: str) -> str:
+    """What it failed with."""
+    with pytest.raises(HandlerTimeout) as caught:
+        ExecHandler(command, timeout_s=LIMIT_S)(SMALL)
+    return str(caught.value)
+
+
+def is_there(pid: int) -> bool:
+    """Whether the process runs; one that has ended and that nobody waits for does not."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+@pytest.mark.slow
+def test_one_that_is_done_in_time_is_left_alone() -> None:
+    ExecHandler("true", timeout_s=LIMIT_S)(SMALL)
+    with pytest.raises(CommandFailed, match=r"exit status 3: sorry$"):
+        ExecHandler("echo sorry >&2; exit 3", timeout_s=30.0)(SMALL)
+
+
+@pytest.mark.slow
+def test_one_that_takes_too_long_is_ended_and_what_it_said_is_kept() -> None:
+    began = time.monotonic()
+    said = timed_out("echo connecting >&2; sleep 600")
+    assert said == (
+        "'echo connecting >&2; sleep 600' ran longer than 0.3 s (handler_timeout), and SIGTERM ended it: connecting"
+    )
+    assert LIMIT_S <= time.monotonic() - began < exec_.ENDING_S
+
+
+@pytest.mark.slow
+def test_one_that_ignores_it_is_killed_with_all_that_it_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(exec_, "ENDING_S", 0.3)
+    said = timed_out(
+        f"trap '' TERM; sleep 600 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/shell; wait; sleep 600"
+    )
+    assert "and SIGKILL, 0.3 s after SIGTERM, ended it" in said
+    pids = [int((tmp_path / name).read_text()) for name in ("child", "shell")]
+    wait_until(lambda: not any(map(is_there, pids)), 10.0)
+
+
+@pytest.mark.slow
+def test_a_child_that_ignores_it_is_killed_when_the_shell_has_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(exec_, "ENDING_S", 0.3)
+    timed_out(f"(trap '' TERM; exec sleep 600) & echo $! > {tmp_path}/child; sleep 600; true")
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not is_there(child), 10.0)

@@ -81,19 +81,8 @@ def test_later_that_is_a_failure_of_the_message(tmp_path: Path, first: int, stat
 @pytest.mark.parametrize(
     "command",
     [
-        *(
-            "true",
-            " /bin/sh -c :",
-            "cd /; nosuch",
-            "A=1 B=x/y:z ls",
-            "A=1 B=",
-            "! true",
-            "{ nosuch; }",
-            "if nosuch; then",
-        ),
-        *("f() { :; }; f", "f () { :; }; f", "ls|nosuch", "ls>/dev/null", ">/dev/null nosuch", "2>&1 ls", "(nosuch)"),
-        *("'nosuch'", '"nosuch"', "$NOSUCH", "`nosuch`", "no*such", "~/nosuch", "no\\such", "# nosuch", "[ 1 ]"),
-        *("A='1 2' nosuch", "PATH=/elsewhere nosuch", "\nls\nnosuch", "ls&"),
+        *("true", " /bin/sh -c :", "cd /; nosuch", "A=1 B=x/y:z ls", "! true", "if nosuch; then", "f() { :; }; f"),
+        *("ls|nosuch", ">/dev/null nosuch", "(nosuch)", "'nosuch'", "$NOSUCH", "no*such", "PATH=/elsewhere nosuch"),
     ],
 )
 def test_a_first_word_that_is_or_may_be_a_command_passes(command: str) -> None:
@@ -103,22 +92,10 @@ def test_a_first_word_that_is_or_may_be_a_command_passes(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("nosuch", " nosuch x", "A=1 nosuch", "nosuch; ls", "nosuch|ls", "nosuch&", "nosuch>x", "\n nosuch\nls", "}{"),
-        *("/bin/nosuch", "./nosuch", "--version", "{ls;}", "!ls"),
+        *("nosuch", " nosuch x", "A=1 nosuch", "nosuch; ls", "nosuch|ls", "nosuch>x", "/bin/nosuch", "--version"),
+        *("", "\n\t", "cat\0"),
     ],
 )
 def test_a_first_word_that_is_no_command_is_refused(command: str) -> None:
-    with pytest.raises(HandlerNotFound, match=r"^there is no command '.*', the first word of '"):
-        check_command(command)
-
-
-@pytest.mark.parametrize("command", ["", " ", "\n\t", "cat\0"])
-def test_a_command_that_no_shell_can_run_is_refused(command: str) -> None:
     with pytest.raises(HandlerNotFound):
         check_command(command)
-
-
-def test_no_shell_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exec, "SHELL", "/nosuch/sh")
-    with pytest.raises(HandlerNotFound, match="/nosuch/sh: No such file"):
-        check_command("true")

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from sequencer.errors import DataError, ServerNotUsable, ServerUnavailable
-from sequencer.queue.registry.generation_search import wake_deferred_groups
 from sequencer.store.keys import index_key, registry_key, shard_keys
 from sequencer.store.registration import plain_tags
 
-from ..support.listed_net import ListedNet, run
+from ..support.listed_net import run
 from ..support.model.clients import ModelNet, connected, looked, made, session
 
 KEYS = [shard_keys("n", "q", shard) for shard in range(2)]
@@ -59,16 +58,6 @@ def test_a_new_queue_is_told_once_with_a_name_like_its_own(
     found = record.levelno, record.event, record.queue, record.near  # type: ignore[attr-defined]
     assert found == (level, "queue created", "q", near)
     assert getattr(record, "delete", "") == ("sequencer delete q --namespace n" if near else "")
-
-
-def test_the_names_of_all_are_read_only_where_a_queue_is_made_in_the_same_round_trip() -> None:
-    server, net, seq = made()
-    run(seq.shards(register=True))
-    at = net.one.asked.index(("HSET", INDEX, "q", "p3"))
-    assert net.one.asked[at + 1] == ("HGETALL", INDEX)
-    other = ModelNet(server)
-    run(session(other).shards(register=True))
-    assert ("HGETALL", INDEX) not in other.one.asked
 
 
 def test_a_registry_that_was_lost_is_made_again_from_the_first_shard(caplog: pytest.LogCaptureFixture) -> None:
@@ -120,15 +109,6 @@ def test_an_older_registry_gets_what_is_newer_again() -> None:
 
 
 # -- the policy -------------------------------------------------------------------------------------------------
-
-
-def test_a_policy_that_is_as_asked_is_only_looked_at(caplog: pytest.LogCaptureFixture) -> None:
-    server, _, _ = made()
-    connected(server, on_late="drop")
-    before = {key: dict(fields) for key, fields in server.hashes.items()}
-    with caplog.at_level(logging.WARNING, "sequencer"):
-        connected(server, on_late="drop")
-    assert (server.hashes, caplog.messages) == (before, [])
 
 
 def test_a_change_is_told_and_is_the_next_version(caplog: pytest.LogCaptureFixture) -> None:
@@ -186,20 +166,6 @@ def test_an_index_that_can_not_be_written_is_told_and_no_more(caplog: pytest.Log
     with caplog.at_level(logging.WARNING, "sequencer"):
         assert run(seq.shards(register=True)) == KEYS[:1]
     assert "queue q: can't be written into n:queues (it is a string); see doctor" in caplog.text
-
-
-def test_groups_that_were_put_off_are_woken_page_by_page_each_once() -> None:
-    page = [b"a", b"9e6", b"b", b"1", b"c", b"inf"]
-    net = ListedNet([[b"5", b"0"]], [[b"7", page]], [[b"0", [b"a", b"9e6"]]], [b"woken", b"leased"], [[b"none", []]])
-
-    async def wake() -> None:
-        async with net.alone() as alone:
-            await wake_deferred_groups(alone, KEYS[0], "1.5", "1.5 1")
-
-    run(wake())
-    woken = [words for words in net.asked if words[0] == "EVAL"]
-    assert [words[-3:] for words in woken[:2]] == [("a", "", "1.5"), ("c", "", "1.5")]
-    assert woken[2][-3] == "woken 1.5 1"
 
 
 def test_a_registration_that_waits_for_a_deletion_is_given_up() -> None:

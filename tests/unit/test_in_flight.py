@@ -9,15 +9,13 @@ import pytest
 
 from sequencer.calls.append import append
 from sequencer.calls.call import UNDONE
-from sequencer.calls.claim import Claimed, LeasedGroup, claim
-from sequencer.calls.settle import Acked
+from sequencer.calls.claim import claim
 from sequencer.drain.effects import Ahead, SettleAndClaim
 from sequencer.drain.held import Held
 from sequencer.errors import DataError, ServerUnavailable
 from sequencer.settings.options import ClaimLimits
-from sequencer.settings.pace import AHEAD_BYTES, AHEAD_S, ANSWER_S, OVERDUE_S, RELEASE_S
+from sequencer.settings.pace import AHEAD_S, OVERDUE_S, RELEASE_S
 from sequencer.store.item import Item
-from sequencer.store.keys import shard_keys
 from tests.support.model.shard import ModelShard
 from tests.support.shard_link import KEYS, ONE, Link, OneLink
 
@@ -126,39 +124,6 @@ def test_of_two_acknowledgements_of_a_group_the_second_is_not_carried_out_alone(
     assert pair.held.lost == 0
 
 
-def test_the_answer_to_an_acknowledgement_is_not_waited_for_before_the_next(link: Any, pair: OneLink) -> None:
-    link.is_slow = True
-    pair.send_due()
-    assert len(link.posted) == 2, "the claim and the acknowledgement"
-    pair.send_due()
-    assert len(link.posted) == 2, "there was nothing to send"
-    handle_next(pair)
-    pair.send_due()
-    assert len(link.posted) == 1, "what tells of the same groups waited for those before"
-
-
-@pytest.mark.parametrize("length", [3, 300, 400])
-def test_the_next_claim_goes_behind_a_short_answer_and_not_behind_a_long_one(
-    length: int,
-) -> None:
-    """Messages of up to 400 bytes, 21 of head and 40 beside it, are claimed ahead in what a server sends at once."""
-    envelope = b"[" + b"1" * (length - 2) + b"]"
-    shard = ModelShard()
-    shard.run(append(KEYS, [Item(name, "i", "2.0", envelope) for name in "cdefghij"]))
-    link: Any = Link(shard)
-    one = OneLink(link)
-    limits = ClaimLimits(2, 500, 1_000_000)
-    for _ in range(2):  # what is small is known from the claim before
-        one.settle_and_claim(SettleAndClaim(0, limits))
-    one.ahead(Ahead(0, limits))
-    link.is_slow = True
-    claimed = one.settle_and_claim(SettleAndClaim(0, limits, ahead=True))
-    assert claimed
-    assert link.waited == [ANSWER_S if length == 400 else 0.0]
-    assert link.sizes == ["1000000" if length == 400 else str(AHEAD_BYTES)] * 2
-    assert len(link.posted) == 1, "the next claim was posted before this one was answered"
-
-
 def test_a_claim_that_sets_out_takes_nothing_past_an_unanswered_acknowledgement(
     shard: ModelShard, link: Any, pair: OneLink
 ) -> None:
@@ -180,16 +145,6 @@ def test_a_claim_that_sets_out_takes_nothing_past_an_unanswered_acknowledgement(
     pair.settle_and_claim(SettleAndClaim(None))
     pair.settle_and_claim(SettleAndClaim(None))
     assert [member[16:] for member in shard.members("a")] == ["k", "l"], "the one before them was handled"
-
-
-def test_of_two_claims_on_their_way_both_are_given_back(shard: ModelShard, link: Any, one: OneLink) -> None:
-    shard.run(append(KEYS, [Item("c", "i", "9.0", b"[1]")]))
-    one.do(one.in_flight._post(None, Ahead(0, ONE)))
-    assert len(shard.leases) == 3
-    one.collect_all()
-    one.in_flight._release_answered()
-    one.settle_and_claim(SettleAndClaim(None))
-    assert not shard.leases
 
 
 def test_an_answer_that_never_comes_is_found_out_beside_a_long_handler(link: Any, pair: OneLink) -> None:
@@ -273,36 +228,6 @@ def test_an_interrupt_between_two_effects_gives_up_all_that_is_in_flight(shard: 
     assert list(shard.orders) == ["b"], "the acknowledgement was told again"
 
 
-def test_what_waits_for_a_shard_that_is_not_in_hand_goes_with_the_next_claim() -> None:
-    """To the keys of its own shard, each with a hint unless that shard is claimed from."""
-    keys = [shard_keys("n", "q", number) for number in range(3)]
-    link: Any = Noting()
-    one = OneLink(link, Held(keys, 60.0))
-    leased = LeasedGroup("g", ("g",), "9" * 16, "", [], [], [], "", "handle")
-    for pending_acks in one.held.shard_acks[1:]:
-        pending_acks.release([leased])
-    one.settle_and_claim(SettleAndClaim(2, ONE))
-    assert [(call.script, call.keys[0]) for call in link.calls] == [
-        ("ack", keys[1].schedule),
-        ("ack", keys[2].schedule),
-        ("claim", keys[2].schedule),
-    ]
-    assert not any(one.held.shard_acks)
-
-
-class Noting:
-    """Keeps the calls."""
-
-    is_repeat = False
-
-    def run(self, calls: Any) -> list[Any]:
-        self.calls = list(calls)
-        return [Claimed([]) if call.script == "claim" else Acked([], False) for call in calls]
-
-    def parsed(self, calls: Any, replies: list[Any]) -> list[Any]:
-        return replies
-
-
 # -- a claim ahead ----------------------------------------------------------------------------------------------------
 
 
@@ -341,15 +266,6 @@ def test_an_empty_claim_ahead_is_forgotten(shard: ModelShard, link: Any, begun: 
     claimed = begun.settle_and_claim(SettleAndClaim(0, ONE))
     assert claimed
     assert [group.key for group in claimed.groups] == ["c"]
-
-
-def test_a_claim_that_was_planned_does_not_set_out_after_an_exchange(link: Any, begun: OneLink) -> None:
-    """It was to bring what follows the batch that is over now."""
-    begun.settle_and_claim(SettleAndClaim(0, ONE))
-    begun.ahead(Ahead(0, ONE, 0.01))
-    begun.settle_and_claim(SettleAndClaim(0, ONE))
-    begun.on_tick(time.monotonic() + 1.0)
-    assert begun.ahead_since is None
 
 
 def test_the_lease_of_what_was_claimed_ahead_is_counted_from_before_its_claim_was_sent(
@@ -431,27 +347,3 @@ def test_a_failure_whose_acknowledgement_in_front_was_refused_is_told_behind_it(
     assert shard.failures.keys() == {"a"}
     assert not shard.leases
     assert one.held.refusals == []
-
-
-class Twice(Link):
-    """Sends again what may be repeated, as if the first answer had been lost."""
-
-    is_repeat = True
-
-    def run(self, calls: Any) -> list[Any]:
-        for call in calls:
-            if call.repeatable:
-                self.shard.run(call)
-        return super().run(calls)
-
-
-def test_what_the_network_sent_twice_is_no_lost_lease(shard: ModelShard) -> None:
-    link: Any = Twice(shard)
-    held = Held([KEYS], 60.0)
-    one = OneLink(link, held)
-    one.settle_and_claim(SettleAndClaim(0, ONE))
-    held.begin(0)
-    held.finish(held.groups[0], 0.0, 0.0)
-    one.settle_and_claim(SettleAndClaim(None))
-    assert list(shard.orders) == ["b"]
-    assert held.lost == 0

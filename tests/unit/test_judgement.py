@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer import Message
-from sequencer.testing import Event, Judgement, Recorder, judge, read_events
+from sequencer.cli.demo.run import explained_duplicates
+from sequencer.testing import Event, Handled, Recorder, check_history, judge, read_events, wait_until
 
 
 @dataclass
@@ -81,20 +82,16 @@ def legal(seed: int, steps: int = 40, fates: tuple[str, ...] = FATES) -> Legal:
     return history
 
 
-def verdict(events: list[Event], **options: Any) -> Judgement:
-    return judge(events, **options)
-
-
 @given(st.integers(0, 2**32))
 def test_legal_histories_are_clean(seed: int) -> None:
-    found = verdict(legal(seed).events, recover_s=10**6)
+    found = judge(legal(seed).events, recover_s=10**6)
     assert found.is_clean, found.cases
     assert found.duplicates <= found.duplicates_allowed
 
 
 @given(st.integers(0, 2**32))
 def test_without_faults_no_duplicate_is_allowed(seed: int) -> None:
-    found = verdict(legal(seed, fates=("ok", "fails")).events)
+    found = judge(legal(seed, fates=("ok", "fails")).events)
     assert (found.duplicates, found.duplicates_allowed) == (0, 0)
     assert found.is_clean, found.cases
 
@@ -109,11 +106,11 @@ def test_what_is_broken_turns_it_red(seed: int, data: st.DataObject) -> None:
     begun = next(e for e in history.events if e.what == "begun" and e[3:5] == run[3:5])
     others = [event for event in history.events if event not in (run, begun)]
 
-    assert verdict(others).losses == 1
+    assert judge(others).losses == 1
     never_appended = [event for event in history.events if event.what not in ("appending", "appended")]
-    assert verdict(never_appended).inventions == len(runs)
+    assert judge(never_appended).inventions == len(runs)
     again = [begun._replace(at=history.now + 1), run._replace(at=history.now + 2)]
-    found = verdict([*history.events, *again])
+    found = judge([*history.events, *again])
     assert (found.unexplained, found.duplicates) == (1, 1)
     assert found.tokens_back == (begun.token != max(e.token for e in runs if e.group == run.group))
 
@@ -131,10 +128,6 @@ def pair(**second: Any) -> list[Event]:
     return events
 
 
-def test_in_order_is_clean() -> None:
-    assert verdict(pair()).is_clean
-
-
 @pytest.mark.parametrize(
     ("second", "kind"),
     [
@@ -147,49 +140,50 @@ def test_in_order_is_clean() -> None:
     ],
 )
 def test_each_kind_of_disorder(second: dict[str, Any], kind: str) -> None:
-    found = verdict(pair(**second))
+    found = judge(pair(**second))
     assert getattr(found, kind) >= 1, found
     assert not found.is_clean
 
 
 def test_one_that_came_after_the_lease_is_late_not_out_of_order() -> None:
+    assert judge(pair()).is_clean
     events = pair(at=0.2)
-    assert verdict([event._replace(stamp=99) if event.id == "m1" else event for event in events]).is_clean
-    assert verdict([e._replace(redriven=True) if e.id == "m1" else e for e in events]).order_violations == 0
+    assert judge([event._replace(stamp=99) if event.id == "m1" else event for event in events]).is_clean
+    assert judge([e._replace(redriven=True) if e.id == "m1" else e for e in events]).order_violations == 0
 
 
 def test_an_overlap_is_excused_by_a_fault_of_the_older_process_only() -> None:
     events = pair(at=1.2, who="d", token=21)
     fault = Event("fault", 1.1, "c", kind="stop", until=1.3)
-    assert verdict([*events, fault]).overlaps == 0
-    assert verdict([*events, fault._replace(who="d")]).overlaps == 1
-    assert verdict([*events, fault._replace(at=0.1, until=0.2)]).overlaps == 1
-    assert verdict([*events, fault._replace(who="")]).overlaps == 0
+    assert judge([*events, fault]).overlaps == 0
+    assert judge([*events, fault._replace(who="d")]).overlaps == 1
+    assert judge([*events, fault._replace(at=0.1, until=0.2)]).overlaps == 1
+    assert judge([*events, fault._replace(who="")]).overlaps == 0
 
 
 def test_a_duplicate_is_explained_only_near_the_fault() -> None:
     events = pair()
     again = [event._replace(at=event.at + 8, who="d", token=30) for event in events if event.what in ("begun", "ended")]
     kill = Event("fault", 2.55, "c", kind="kill")
-    found = verdict([*events, *again, kill])
+    found = judge([*events, *again, kill])
     assert (found.duplicates, found.unexplained, found.duplicates_allowed) == (2, 1, 1)
-    assert verdict([*events, *again, kill._replace(at=9.0)]).unexplained == 2
+    assert judge([*events, *again, kill._replace(at=9.0)]).unexplained == 2
 
 
 def test_recovery_and_honesty() -> None:
     events = [*pair(), Event("healed", 3.0), Event("drained", 5.0)]
-    assert verdict(events, recover_s=2.5).is_clean
-    assert verdict(events, recover_s=2.5).recovery_s == 2.0
-    assert not verdict(events, recover_s=1.5).is_clean
-    assert not verdict(events[:-1], recover_s=2.5).is_clean
-    found = verdict([*events, Event("fault", 3.5, "x", kind="kill")], expected=("kill", "stop"))
+    assert judge(events, recover_s=2.5).is_clean
+    assert judge(events, recover_s=2.5).recovery_s == 2.0
+    assert not judge(events, recover_s=1.5).is_clean
+    assert not judge(events[:-1], recover_s=2.5).is_clean
+    found = judge([*events, Event("fault", 3.5, "x", kind="kill")], expected=("kill", "stop"))
     assert (list(found.missing), found.is_clean, found.effects["kill"]) == (["stop"], False, 1)
 
 
 def test_what_remains_is_not_lost() -> None:
     events = [event for event in pair() if event.id != "m2" or event.what.startswith("append")]
-    assert verdict(events).losses == 1
-    assert verdict(events, remaining=[("g", "m2")]).is_clean
+    assert judge(events).losses == 1
+    assert judge(events, remaining=[("g", "m2")]).is_clean
 
 
 def test_a_recorder_writes_what_a_handler_did(tmp_path: Path) -> None:
@@ -231,54 +225,164 @@ def ran(who: str, name: str, token: int, at: float, stamp: int, score: float = 1
 def test_the_score_that_orders_is_the_one_of_the_producer() -> None:
     events = appended("x", 0, 10, 2.0) + appended("m", 1, 11, 1.0)
     handled = ran("c", "x", 20, 2, 10, 0.0) + ran("c", "m", 20, 4, 11, 0.0)
-    assert any(case.startswith("altered") for case in verdict(events + handled).cases)
-    assert verdict(events + ran("c", "m", 20, 2, 11, 1.0) + ran("c", "x", 20, 4, 10, 2.0)).is_clean
+    assert any(case.startswith("altered") for case in judge(events + handled).cases)
+    assert judge(events + ran("c", "m", 20, 2, 11, 1.0) + ran("c", "x", 20, 4, 10, 2.0)).is_clean
 
 
 def test_a_newer_run_does_not_hide_what_a_stale_holder_began() -> None:
     """Under its old token one begins x before m, which lies before it; the newer lease then does both in order."""
     events = appended("m", 0, 10, 2.0) + appended("x", 0, 11, 9.0) + [Event("fault", 1.0, "a", kind="stop", until=5.0)]
     newer = ran("b", "m", 30, 4.0, 10, 2.0) + ran("b", "x", 30, 4.2, 11, 9.0)
-    assert verdict(events + newer).is_clean
-    assert verdict(events + newer + ran("a", "x", 20, 3.0, 11, 9.0)).order_violations == 1
+    assert judge(events + newer).is_clean
+    assert judge(events + newer + ran("a", "x", 20, 3.0, 11, 9.0)).order_violations == 1
 
 
 @pytest.mark.parametrize(("at", "kind"), [(100.5, "overlaps"), (102.0, "tokens_back")])
 def test_a_fault_before_the_lease_excuses_nothing(at: float, kind: str) -> None:
     """One lost a reply long ago; since then it was at work here, under a newer token."""
-    events = [
-        Event("fault", 0.0, "a", kind="reply lost", until=0.01),
-        *appended("w", 0.1, 1),
-        *ran("a", "w", 5, 0.2, 1),
-    ]
+    fault = Event("fault", 0.0, "a", kind="reply lost", until=0.01)
+    events = [fault, *appended("w", 0.1, 1), *ran("a", "w", 5, 0.2, 1)]
     events += appended("m", 90, 10) + appended("n", 90, 11)
     newer = ran("b", "m", 30, 100.45, 10)
     events += [newer[0], newer[1]._replace(at=101.0), *ran("a", "n", 20, at, 11)]
-    assert getattr(verdict(events), kind) == 1
-    assert getattr(verdict([*events, Event("fault", 100.4, "a", kind="stop", until=103.0)]), kind) == 0
+    assert getattr(judge(events), kind) == 1
+    assert getattr(judge([*events, Event("fault", 100.4, "a", kind="stop", until=103.0)]), kind) == 0
 
 
 def test_drained_before_healed_is_no_recovery() -> None:
     events = [*pair(), Event("drained", 3.0), Event("healed", 90.0)]
-    assert not verdict(events, recover_s=2.0).is_clean
+    assert not judge(events, recover_s=2.0).is_clean
 
 
 def test_an_empty_history_shows_nothing() -> None:
-    assert verdict([]).is_clean, "nothing was asked for"
+    assert judge([]).is_clean, "nothing was asked for"
     drained = [Event("healed", 1.0), Event("drained", 1.1)]
-    assert verdict(drained, recover_s=2.0).cases == ["nothing: no message was stored, so nothing was shown"]
-    assert not verdict([Event("fault", 1.0, kind="kill")], expected=["kill"]).is_clean
+    assert judge(drained, recover_s=2.0).cases == ["nothing: no message was stored, so nothing was shown"]
+    assert not judge([Event("fault", 1.0, kind="kill")], expected=["kill"]).is_clean
 
 
 def test_nothing_behind_a_waiting_message_may_have_begun() -> None:
     events = appended("m", 0, 10) + appended("x", 0, 11) + ran("a", "m", 20, 1.0, 10, how="failed")
     overtaken = events + ran("a", "x", 20, 1.2, 11)
-    assert verdict(events, pending=[("g", "m"), ("g", "x")]).is_clean
-    assert verdict(overtaken, pending=[("g", "m")]).order_violations == 1
-    assert verdict(overtaken, remaining=[("g", "m")]).is_clean, "given up: the group goes on"
+    assert judge(events, pending=[("g", "m"), ("g", "x")]).is_clean
+    assert judge(overtaken, pending=[("g", "m")]).order_violations == 1
+    assert judge(overtaken, remaining=[("g", "m")]).is_clean, "given up: the group goes on"
 
 
-def test_what_waits_was_not_handled_unless_a_fault_kept_its_acknowledgement() -> None:
-    events = appended("m", 0, 10) + ran("a", "m", 20, 1.0, 10)
-    assert verdict(events, pending=[("g", "m")]).order_violations == 1
-    assert verdict([*events, Event("fault", 1.11, "a", kind="kill")], pending=[("g", "m")]).is_clean
+# -- what is there at the end: in the queue, or among the dead letters ---------------------------------------------
+
+M, X = ("g", "m"), ("g", "x")
+STORED = [*appended("m", 0.1, 11), *appended("x", 0.2, 12)]
+"""x lies behind m."""
+HANDLED = ran("a", "m", 20, 1.0, 11)
+KILL = Event("fault", 1.12, "a", kind="kill")
+"""Between the end of that run and its acknowledgement."""
+
+
+def test_a_newer_lease_may_not_pass_a_message_that_waits() -> None:
+    """Handled, but for its acknowledgement; its next lease has to begin with it again."""
+    assert judge([*STORED, *HANDLED, KILL, *ran("b", "x", 30, 5.0, 12)], pending=[M]).order_violations == 1
+    again = [*STORED, *HANDLED, KILL, ran("b", "m", 30, 5.0, 11)[0]]
+    assert judge(again, pending=[M, X]).is_clean
+
+
+def test_the_lease_under_which_it_was_handled_may_pass_it() -> None:
+    begun = ran("a", "x", 20, 1.11, 12)[0]
+    assert judge([*STORED, *HANDLED, begun, KILL._replace(at=1.18)], pending=[M, X]).is_clean
+
+
+@pytest.mark.parametrize("where", ["pending", "dead"])
+def test_what_nobody_appended_is_an_invention_wherever_it_is(where: str) -> None:
+    events = [*STORED, *HANDLED, *ran("a", "x", 20, 1.2, 12)]
+    assert judge(events).is_clean
+    assert judge(events, **{where: [("g", "z")]}).inventions == 1  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("where", ["pending", "dead"])
+def test_what_is_still_there_was_not_handled_unless_a_fault_kept_its_acknowledgement(where: str) -> None:
+    assert judge(STORED, dead=[M, X]).is_clean, "given up: not lost"
+    assert judge([*appended("m", 0.1, 11), *HANDLED], **{where: [M]}).order_violations == 1  # type: ignore[arg-type]
+    assert judge([*appended("m", 0.1, 11), *HANDLED, KILL], **{where: [M]}).is_clean  # type: ignore[arg-type]
+
+
+def test_a_fault_before_the_message_was_appended_explains_nothing() -> None:
+    """b stood still in a time when there was nothing to lease; later it begins under an older token than c's."""
+    early = Event("fault", 0.0, "b", kind="stop", until=0.05)
+    newer, older = ran("c", "m", 30, 1.0, 11), ran("b", "x", 20, 1.05, 12)
+    verdict = judge([early, *STORED, *newer, *older])
+    assert (verdict.overlaps, verdict.tokens_back) == (1, 1)
+    verdict = judge([early._replace(until=9.0), *STORED, *newer, *older])
+    assert (verdict.overlaps, verdict.tokens_back) == (0, 0)
+
+
+# -- the checker of what handlers saw ------------------------------------------------------------------------------
+
+
+def history(groups: int, length: int) -> list[Handled]:
+    """A clean history: each group's messages one after another, groups interleaved."""
+    return [
+        Handled(f"g{g}", f"{g}-{n}", float(n), 1000 + n, 10 + n, n + g / 100, n + g / 100 + 0.5, "c")
+        for n in range(length)
+        for g in range(groups)
+    ]
+
+
+def expected(records: list[Handled]) -> set[tuple[str, str]]:
+    return {(record.group, record.id) for record in records}
+
+
+@given(st.integers(1, 4), st.integers(1, 6), st.randoms())
+def test_a_clean_history_is_clean_in_whatever_order_it_is_read(groups: int, length: int, chance: random.Random) -> None:
+    records = history(groups, length)
+    wanted = expected(records)
+    chance.shuffle(records)
+    verdict = check_history(wanted, records)
+    assert verdict.is_clean()
+    assert verdict.messages == groups * length
+
+
+@given(st.integers(0, 3), st.integers(0, 3))
+def test_two_messages_out_of_order_are_caught(a: int, b: int) -> None:
+    records = history(1, 4)
+    records[a], records[b] = (
+        records[a]._replace(started=records[b].started, ended=records[b].ended),
+        records[b]._replace(started=records[a].started, ended=records[a].ended),
+    )
+    verdict = check_history(expected(records), records)
+    assert (verdict.order_violations > 0) == (a != b)
+    assert verdict.is_clean() == (a == b)
+
+
+def test_a_loss_an_invention_and_a_duplicate_are_caught() -> None:
+    records = history(2, 3)
+    wanted = expected(records)
+    assert check_history(wanted, records[1:]).losses == 1
+    assert check_history(wanted - {("g0", "0-0")}, records).inventions == 1
+    again = [*records, records[0]._replace(token=99, started=100, ended=101)]
+    verdict = check_history(wanted, again)
+    assert (verdict.duplicates, verdict.order_violations) == (1, 0)
+    assert not verdict.is_clean()
+    assert verdict.is_clean(allowed_duplicates=1)
+
+
+def test_two_handlers_at_once_and_a_token_that_goes_back_are_caught() -> None:
+    first, second, third = history(1, 3)
+    wanted = expected([first, second, third])
+    early = second._replace(started=first.ended - 0.1)
+    assert check_history(wanted, [first, early, third]).overlaps == 1
+    assert check_history(wanted, [first, second, third._replace(token=1)]).order_violations == 1
+
+
+def test_the_demo_explains_only_the_last_messages_of_the_killed_consumer() -> None:
+    killed = [Handled("g", str(n), n, n, 1, n * 0.05, n * 0.05 + 0.001, "7") for n in range(10)]
+    again = [record._replace(consumer="8", token=2) for record in killed[-1:]]
+    assert explained_duplicates(killed + again, "7") == 1
+    early = [killed[0]._replace(consumer="8", token=2)]
+    assert explained_duplicates(killed + early, "7") == 0
+
+
+def test_wait_until_returns_what_it_waited_for_and_fails_with_the_last_value() -> None:
+    values = iter([0, 0, 7])
+    assert wait_until(lambda: next(values)) == 7
+    with pytest.raises(AssertionError, match=r"the moon.*last: 0"):
+        wait_until(lambda: 0, timeout_s=0.01, what="the moon")

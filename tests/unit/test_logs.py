@@ -22,7 +22,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import sequencer.processes.logs
-from sequencer.consume.emitter import EventEmitter
 from sequencer.processes.logs import (
     MAX_WAITING_LINES,
     BackgroundHandler,
@@ -33,7 +32,6 @@ from sequencer.processes.logs import (
 )
 from sequencer.store.failure import TRACEBACK_BYTES
 from sequencer.testing import wait_until
-from sequencer.texts.events import event
 
 RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
@@ -64,8 +62,7 @@ def test_a_line_of_text() -> None:
     made = record("orders: server back: after 2.0 s")
     line = TextFormatter().format(made)
     assert re.fullmatch(
-        rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d{{3}} WARNING sequencer\[{os.getpid()}\] orders: server back: .*",
-        line,
+        rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d{{3}} WARNING sequencer\[{os.getpid()}\] orders: server back: .*", line
     )
     assert "WARNING shop.db[" in TextFormatter().format(record(name="shop.db"))
     assert "WARNING sequencer[" in TextFormatter().format(record(name="sequencer.supervisor"))
@@ -113,12 +110,6 @@ def test_values_that_are_no_json_become_text(value: Any) -> None:
     line.encode()
 
 
-def test_a_foreign_field_does_not_hide_ours() -> None:
-    line = json.loads(JsonFormatter().format(record("x", pid="fake", time="fake", level="fake")))
-    assert (line["pid"], line["level"]) == (os.getpid(), "WARNING")
-    assert line["time"] != "fake"
-
-
 @given(st.text(max_size=30), st.text(max_size=30))
 @example("\x85\u2028\u202e", "\x9b2J\u2066")
 def test_no_control_character_is_written_raw(text: str, value: str) -> None:
@@ -143,9 +134,7 @@ def output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StderrHa
     made = StderrHandler()
     made.setFormatter(TextFormatter())
     with open(tmp_path / "err", "w") as stream:
-        monkeypatch.setattr(
-            sequencer.processes.logs, "sys", SimpleNamespace(stderr=stream)
-        )  # pytest sets its own for each phase
+        monkeypatch.setattr(sequencer.processes.logs, "sys", SimpleNamespace(stderr=stream))
         yield made
 
 
@@ -154,52 +143,28 @@ def said(tmp_path: Path) -> list[str]:
     return [line.partition("] ")[2] or line for line in lines]
 
 
-class FullDisk:
-    """`os.write` on a disk that is full while `is_full`; `room` bytes of the first line that fails still fit."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int = errno.ENOSPC) -> None:
-        self.is_full, self.room, self._write, self._number = True, 0, os.write, number
-        monkeypatch.setattr(os, "write", self.write)
-
-    def write(self, fd: int, data: Any) -> int:
-        if not self.is_full:
-            return self._write(fd, data)
-        if self.room:
-            fits, self.room = bytes(data)[: self.room], 0
-            return self._write(fd, fits)
-        raise OSError(self._number, os.strerror(self._number))
-
-
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EAGAIN])
 def test_lines_that_can_not_be_written_are_counted_and_said_with_the_next(
-    output: StderrHandler,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    number: int,
+    output: StderrHandler, tmp_path: Path, capfd: pytest.CaptureFixture[str], number: int
 ) -> None:
-    disk = FullDisk(monkeypatch, number)
-    for _ in range(3):
-        output.handle(record("lost"))
-    disk.is_full = False
+    """The first of them is torn: 30 bytes of it still fit."""
+    real, room = os.write, [30]
+
+    def write(fd: int, data: Any) -> int:
+        if room:
+            return real(fd, bytes(data)[: room.pop()])
+        raise OSError(number, os.strerror(number))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "write", write)
+        for _ in range(3):
+            output.handle(record("lost"))
     output.handle(record("one"))
     output.handle(record("two"))
-    lost, *lines = said(tmp_path)
+    torn, lost, *lines = said(tmp_path)
+    assert len(torn) == 30
     assert (lost.startswith("lines lost: 3 "), os.strerror(number) in lost, lines) == (True, True, ["one", "two"])
     assert capfd.readouterr().err == "", "and no traceback of logging's own"
-
-
-def test_a_torn_line_is_ended_before_the_next(
-    output: StderrHandler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    disk = FullDisk(monkeypatch)
-    disk.room = 30
-    output.handle(record("torn"))
-    disk.is_full = False
-    output.handle(record("whole"))
-    lines = (tmp_path / "err").read_text().splitlines()
-    assert len(lines[0]) == 30
-    assert [line.partition("] ")[2] for line in lines[1:]][-1] == "whole"
 
 
 def test_without_a_standard_error_nothing_is_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -248,30 +213,8 @@ def test_it_may_be_set_up_again_and_leaves_what_the_process_set_up() -> None:
     twice = configured(("ERROR", "json"), ("WARNING", "text"), code="logging.getLogger('shop').warning('x')")
     assert len(twice) == 1
     assert twice[0].endswith("x")
-    own = "import logging; logging.basicConfig(format='own %(message)s')\n"
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            f"{own}from sequencer.processes.logs import configure\nconfigure('INFO', 'json')\nlogging.warning('x')",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == "own x\n"
-
-
-def test_an_event_as_a_process_writes_it(output: StderrHandler, tmp_path: Path) -> None:
-    logger = logging.getLogger("sequencer.of_the_test")
-    logger.addHandler(output)
-    logger.propagate = False
-    output.setFormatter(JsonFormatter())
-    EventEmitter("orders", log=logger).emit(event("server back", "orders", owner="me", away_s=1.0))
-    logger.removeHandler(output)
-    line = json.loads((tmp_path / "err").read_text())
-    assert (line["event"], line["queue"], line["owner"], line["away_s"]) == ("server back", "orders", "me", 1.0)
-    assert line["message"].startswith("orders: server back: ")
+    own = "logging.basicConfig(format='own %(message)s')\nconfigure('INFO', 'json')\nlogging.warning('x')"
+    assert configured(code=own) == ["own x"]
 
 
 # -- in the background ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""resume and skip of many groups, over a net that answers from a list: pages, rates, changes, lost answers."""
+"""Operations on many groups and on dead letters, over a net that answers from a list: pages, rates, lost answers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.calls.net_protocol import Answer
-from sequencer.errors import ConfigurationError, DataError
+from sequencer.errors import ConfigurationError, DataError, MessageNotFound
+from sequencer.queue.dead_letters import listed
+from sequencer.queue.dead_letters.listed import count_dead, dead
+from sequencer.queue.dead_letters.redrive import purge, redrive
 from sequencer.queue.groups import parked as parked_module
 from sequencer.queue.groups.many import resume_many, skip_many
-from sequencer.queue.groups.parked import parked, parked_names
+from sequencer.queue.groups.parked import parked_names
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import digest_of, encode_failure
 from sequencer.store.keys import shard_keys
@@ -23,6 +26,7 @@ from sequencer.values.message import Failure
 from sequencer.values.views import ManySummary
 
 from ..support.listed_net import ListedNet, ListedSession, run
+from ..support.refused import refused
 
 TIME = [b"1700000000", b"0"]
 MEMBER = "1700000000000000m1"
@@ -40,7 +44,7 @@ def shard(*failures: bytes | None) -> list[Any]:
 
 
 def session_of(*answers: Any, shards: int = 1, policy: Policy | None = None) -> Any:
-    return ListedSession(ListedNet(*answers), shards=shards, policy=policy)
+    return ListedSession(ListedNet(*answers, now=50.0), shards=shards, policy=policy)
 
 
 def sent(session: Any) -> list[list[Any]]:
@@ -81,20 +85,6 @@ def test_those_are_chosen_whose_failure_fits() -> None:
         assert done.others == others
 
 
-def test_where_none_fits_the_others_are_counted_by_error_the_most_frequent_first() -> None:
-    session = session_of(*shard(failure("KeyError"), failure(), None, failure()))
-    done = run(resume_many(session, error="Nope"))
-    assert done == ManySummary(0, 0, 0, 0, {}, others={"ValueError": 2, "KeyError": 1})
-    assert list(done.others) == ["ValueError", "KeyError"]
-    assert sent(session) == []
-
-
-def test_a_dry_run_asks_only() -> None:
-    session = session_of(*shard(failure(), None, failure()))
-    assert run(skip_many(session, everything=True, dry_run=True)) == ManySummary(2, 0, 0, 1, {"ValueError": 2}, True)
-    assert {words[0] for words in session.net.asked} == {"TIME", "ZCARD", "ZCOUNT", "ZRANGE", "HMGET"}
-
-
 @pytest.mark.parametrize(
     ("operation", "options", "words"),
     [
@@ -102,16 +92,19 @@ def test_a_dry_run_asks_only() -> None:
         (skip_many, {"error": "x", "everything": True}, "skip_many: give error or since"),
         (resume_many, {"error": 7}, "error=7 must be text"),
         (resume_many, {"since": "10x"}, "since='10x' must be a number of seconds, or text like"),
-        (resume_many, {"since": -1}, "since=-1 must be"),
-        (resume_many, {"everything": True, "rate": 0}, "rate=0 must be"),
         (skip_many, {"everything": True, "rate": math.nan}, "rate=nan must be"),
+        (redrive, {}, "redrive: give group, id or error to choose some"),
+        (purge, {"group": "g", "everything": True}, "purge: give group, id or error"),
+        (redrive, {"everything": True, "rate": 0}, "rate=0 must be"),
+        (dead, {"limit": 0}, "limit=0 must be"),
+        (count_dead, {"error": 7}, "error=7 must be text"),
     ],
 )
 def test_a_wrong_choice_asks_nothing_of_the_server(operation: Any, options: dict[str, Any], words: str) -> None:
     session = session_of()
     with pytest.raises(ConfigurationError, match=words):
         run(operation(session, **options))
-    assert session.net.asked == []
+    assert (session.net.asked, session.allowed) == ([], [])
 
 
 def test_no_more_than_the_rate_go_on_in_a_second_and_progress_is_told() -> None:
@@ -121,12 +114,6 @@ def test_no_more_than_the_rate_go_on_in_a_second_and_progress_is_told() -> None:
     run(resume_many(session, everything=True, rate=200, on_progress=lambda *numbers: told.append(numbers)))
     assert [words for words in session.net.asked if words[0] == "sleep"] == [("sleep", pytest.approx(0.1))] * 2
     assert told == [(20, 50), (40, 50), (50, 50)]
-
-
-def test_the_rate_holds_over_all_shards() -> None:
-    session = session_of(*shard(failure()), *shard(failure()), went("+"), went("+"), shards=2)
-    assert run(resume_many(session, everything=True, rate=1)).done == 2
-    assert [words for words in session.net.asked if words[0] == "sleep"] == [("sleep", pytest.approx(1.0))]
 
 
 def test_after_a_lost_answer_a_group_that_is_not_parked_went_with_the_first_try() -> None:
@@ -224,6 +211,77 @@ def test_a_failure_at_another_time_has_another_digest(traceback: str, at: float,
     assert len(digest_of(one).encode("utf-8", "surrogateescape")) < 410
 
 
-def test_a_wrong_limit_is_said_at_once() -> None:
-    with pytest.raises(ConfigurationError, match="limit=0 must be"):
-        parked(session_of(), limit=0)
+# -- dead letters --------------------------------------------------------------------------------------------------
+
+
+STAMP = "1700000000000000"
+
+
+def name(id: str, group: str = "g") -> str:
+    return f"{STAMP}{group}\n{id}"
+
+
+def kept(score: float = 7, error: str = "ValueError") -> bytes:
+    failure = encode_failure(Failure("x", error, "no stock", "", 1, 0.0, "host"), "")
+    return b"%g\n%b\n%b0001A[1]" % (score, failure, STAMP.encode())
+
+
+def names(*ids: str) -> list[bytes]:
+    return [word for n, id in enumerate(ids) for word in (name(id).encode(), str(n * 1e6).encode())]
+
+
+def test_they_are_read_by_pages_and_shards_and_shown_by_their_deaths(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listed, "NAMES_PAGE", 2)
+    monkeypatch.setattr(listed, "PAGE", 2)
+    one = [[names("a", "b")], [names("c")], [[kept(), None]], [[kept()]]]  # b went while they were read
+    two = [[[name("z").encode(), b"500000"]], [[kept()]]]
+    session = session_of(*one, *two, shards=2)
+    assert [(letter.message.id, letter.died_at) for letter in run(dead(session, limit=9))] == [
+        ("a", 0.0),
+        ("c", 0.0),
+        ("z", 0.5),
+    ]
+    assert [words[2:4] for words in session.net.asked if words[0] == "ZRANGE"] == [(0, 1), (2, 3), (0, 1)]
+    assert [len(words) - 2 for words in session.net.asked if words[0] == "HMGET"] == [2, 1, 1]
+    assert not session.net.answers
+
+
+@pytest.mark.parametrize(
+    ("error", "count"), [("ValueError", 1), ("Value*", 1), ("KeyError: no*", 1), ("no stock", 0), ("*no st?ck", 2)]
+)
+def test_an_error_is_a_type_or_a_pattern_for_type_and_message(error: str, count: int) -> None:
+    session = session_of([names("a", "b")], [[kept(), kept(error="KeyError")]])
+    assert run(count_dead(session, error=error)) == count
+
+
+def test_the_first_of_a_group_goes_back_first_and_parked_groups_are_named() -> None:
+    session = session_of([names("a", "b", "c")], [[kept(3), kept(1), kept(2)]], b"+=+", [b"inf"])
+    done = run(redrive(session, everything=True))
+    assert (done.redriven, done.pending, done.parked) == (2, 1, [("g",)])
+    ((_, _, letters, _, _),) = [words for words in session.net.asked if words[0] == "redrive"]
+    assert [letters.index(b"\\n" + id) for id in (b"b", b"c", b"a")] == sorted(
+        letters.index(b"\\n" + id) for id in (b"a", b"b", b"c")
+    )
+    assert session.allowed == ["operate"]
+
+
+def test_after_a_lost_answer_a_letter_that_is_gone_went_with_the_first_try() -> None:
+    session = session_of([names("a", "b")], [[kept(), kept()]], Answer(["missing", "pending"], is_repeat=True), [b"1"])
+    done = run(redrive(session, everything=True))
+    assert (done.redriven, done.pending, done.parked) == (1, 1, [])
+
+
+def test_a_letter_that_another_put_back_meanwhile_does_not_count() -> None:
+    session = session_of([names("a", "b")], [[kept(), kept()]], b"-+", [b"1"])
+    assert run(redrive(session, everything=True)).redriven == 1
+    session = session_of([names("a")], [[kept()]], b"-")
+    with refused(MessageNotFound, "dead_letter_not_found", id="a", queue="q"):
+        run(redrive(session, id="a"))
+
+
+def test_a_purge_counts_what_was_there() -> None:
+    session = session_of([names("a", "b")], [[kept(), kept()]], 1)
+    assert run(purge(session, everything=True)) == 1
+    assert session.allowed == ["operate"]
+    with refused(MessageNotFound, "dead_letter_not_found", id="a"):
+        run(purge(session_of([names("a")], [[kept()]], 0), id="a"))

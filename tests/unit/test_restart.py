@@ -71,14 +71,6 @@ def test_a_rule_that_counts_these_deaths_too_ends_the_service_with_nothing_parke
     assert ended_at < LEASE_S, "no lease has expired by then"
 
 
-def test_an_application_that_cannot_start_makes_its_place_stand() -> None:
-    worker = OnePlace(RestartPolicy())
-    delays = [worker.after_death(0.2, has_begun=False) for _ in range(5)]
-    assert delays[-1] is None
-    assert all(delay is not None and delay > 0 for delay in delays[:-1])
-    assert sorted(delays[:-1], key=float) == delays[:-1]  # type: ignore[arg-type]
-
-
 @given(st.lists(st.tuples(st.floats(0, 200), st.booleans()), max_size=40))
 def test_a_place_stands_only_after_deaths_at_startup_in_a_row(lives: list[tuple[float, bool]]) -> None:
     policy, row = RestartPolicy(), 0

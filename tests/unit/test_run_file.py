@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -71,18 +70,11 @@ def test_everything_that_it_may_say(tmp_path: Path) -> None:
     assert (config.app, config.lease_s, config.grace_s, config.max_age_s) == ("shop.orders:seq", 30.0, 25.0, 3600.0)
     assert (config.max_messages, config.handler_timeout_s, config.is_pooled) == (1_000_000, 60.0, True)
     assert config.settings == {"outage": ("ConnectionError", "shop.errors.Away"), "history_window": 3 * 86_400.0}
-    assert (orders.env, orders.cwd, orders.check) == (
-        {"TZ": "UTC", "TOKEN": "t0ken"},
-        str(tmp_path / "code"),
-        "shop.ops:look",
-    )
+    assert orders.env == {"TZ": "UTC", "TOKEN": "t0ken"}
+    assert (orders.cwd, orders.check) == (str(tmp_path / "code"), "shop.ops:look")
     assert (mails.n, mails.most, mails.config.exec, mails.config.pass_redis) == (0, 1, "bin/send-mail", True)
-    assert mails.config.settings == {
-        "max_attempts": 3,
-        "backoff": 2.0,
-        "on_failure": "dead_letter",
-        "park_on": ("CommandFailed",),
-    }
+    settings = {"max_attempts": 3, "backoff": 2.0, "on_failure": "dead_letter", "park_on": ("CommandFailed",)}
+    assert mails.config.settings == settings
 
 
 def test_alerts_of_all_queues_and_of_one(tmp_path: Path) -> None:
@@ -140,23 +132,12 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         ("[queues]\norders = 1\n", "queues.orders must be a table"),
         ("[queues.'or ders']\napp = 'a:b'\n", "queues.or ders: queue 'or ders'"),
         ("[tool.sequencer.queues.orders]\n", "tables begin with tool.sequencer in pyproject.toml alone"),
-        ("[queues.orders]\napp = a:b\n", "it is not TOML: Invalid value"),
-        (ORDERS + "n = 1\nn = 2\n", "it is not TOML: Cannot overwrite a value"),
-        ("alerts = 1\n" + ORDERS, "alerts must be a table"),
         ("[alerts]\npark = 1\n" + ORDERS, "alerts: there is no 'park'; did you mean 'parked'?"),
-        ("[alerts]\nfailing = 1.5\n" + ORDERS, "alerts: failing=1.5"),
         ("[alerts]\nto = ['opps']\n" + OPS + ORDERS, "alerts: to: there is no target 'opps'; did you mean 'ops'?"),
-        (
-            "[alerts]\nto = ['ops']\n" + OPS + OPS.replace("ops", "night") + ORDERS,
-            "targets.night: nothing is",
-        ),
+        ("[alerts]\nto = ['ops']\n" + OPS + OPS.replace("ops", "night") + ORDERS, "targets.night: nothing is"),
         (ORDERS + "alerts = { lag = 'soon' }\n", "queues.orders.alerts: lag='soon'"),
-        (ORDERS + "alerts = 1\n", "queues.orders.alerts must be a table"),
         ("[targets.ops]\ntype = 'feishoo'\n" + ORDERS, "targets.ops: "),
-        ("[targets.'o ps']\n" + ORDERS, "targets.o ps: target 'o ps'"),
         (ORDERS + "leese = '1s'\n", "queues.orders: there is no 'leese'; did you mean 'lease'?"),
-        (ORDERS + "lease = '1ms'\n", "queues.orders: lease='1ms'"),
-        (ORDERS + "n = -1\n", "queues.orders: n=-1"),
         (ORDERS + "n = 4\nmax = 3\n", "queues.orders: max=3"),
         (ORDERS + "exec = 'true'\n", "queues.orders: give app or exec"),
         ("[queues.orders]\n", "queues.orders: give app = "),
@@ -164,50 +145,32 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         (ORDERS + "hang_after = '1m'\n", "queues.orders: hang_after is counted from max_age"),
         (ORDERS + "cwd = 'none'\n", "queues.orders: cwd='none' is not a directory: "),
         (ORDERS + "env = { A = 'secret', B = 1 }\n", "queues.orders: env must be"),
-        (ORDERS + "env = { 'A=B' = 'x' }\n", "queues.orders: env: 'A=B'"),
-        (ORDERS + 'env = { A = "x\\u0000" }\n', "queues.orders: env: the value of 'A' has a NUL"),
         (ORDERS + "env = { A = 'env:NONE' }\n", "queues.orders: env.A: the variable NONE is not set"),
-        (ORDERS + "env = { A = 'env:' }\n", "queues.orders: env.A names no variable, as in env:NAME"),
         (ORDERS + "sequence = true\nreorder_window = 1\n", "queues.orders: reorder_window=1"),
         (ORDERS + "n = 4\n[queues.mails]\nexec='true'\nn = 61\n", "max_processes=64 is too low: the queues need 65"),
         ("check_every = '1ms'\n" + ORDERS, "check_every='1ms'"),
         ("redis = 'redis://:secret@host/0'\n" + ORDERS, "redis has a password in it; put it into a variable"),
-        ("redis = ''\n" + ORDERS, "redis must be the URL of a server"),
-        ("redis = 'redis://[::1'\n" + ORDERS, "redis: server URL 'redis://***' can't be read; check port, path and"),
-        ("redis = 'localhost:6379'\n" + ORDERS, "redis: server URL '***' must begin with redis://, rediss://, unix://"),
-        ("redis = 'env:NO_REDIS'\n" + ORDERS, "redis: the variable NO_REDIS is not set"),
-        ("namespace = 'a b'\n" + ORDERS, "namespace 'a b'"),
+        (
+            "redis = 'redis://:secret@[::1'\n" + ORDERS,
+            "redis: server URL 'redis://***' can't be read; check port, path and",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    """Also where another server is asked for."""
     path = write(tmp_path, text)
-    with pytest.raises(ConfigurationError) as caught:
-        read_file(path)
-    assert str(caught.value).startswith(f"{path}: {said}")
-    assert "secret" not in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_url_that_can_not_be_read_is_refused_though_another_server_is_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="redis: server URL 'redis://\\*\\*\\*' can't be read") as refused:
-        read_file(write(tmp_path, "redis = 'redis://:secret@[::1'\n" + ORDERS), redis="redis://here/0")
-    assert "secret" not in str(refused.value)
-
-
-def test_a_password_is_refused_though_another_server_is_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="redis has a password in it"):
-        read_file(write(tmp_path, "redis = 'redis://:secret@host/0'\n" + ORDERS), redis="redis://here/0")
-
-
-@pytest.mark.parametrize("text", ["", "[tool.sequencer]\napp = 'a:b'\n", "[tool]\nsequencer = 1\n", "tool = 1\n"])
-def test_a_project_without_queues_is_told_what_is_missing(tmp_path: Path, text: str) -> None:
-    path = write(tmp_path, text, "pyproject.toml")
-    with pytest.raises(ConfigurationError, match=r"it has no \[tool.sequencer.queues.NAME\]"):
-        read_file(path)
+    for redis in (None, "redis://here/0"):
+        with pytest.raises(ConfigurationError) as caught:
+            read_file(path, redis=redis)
+        assert str(caught.value).startswith(f"{path}: {said}")
+        assert "secret" not in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="it can't be read: No such file or directory"):
+    with pytest.raises(ConfigurationError, match=r"it has no \[tool.sequencer.queues.NAME\]"):
+        read_file(write(tmp_path, "[tool.sequencer]\napp = 'a:b'\n", "pyproject.toml"))
+    with pytest.raises(ConfigurationError, match="it can't be read"):
         read_file(tmp_path / "none.toml")
     with pytest.raises(ConfigurationError, match=r"there is no sequencer.toml or pyproject.toml in .*; write one"):
         find_file(None, Path("/"))
@@ -215,7 +178,8 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 def test_a_file_whose_values_are_of_any_kind_is_told_by_a_sentence(tmp_path: Path) -> None:
     """Each word, with values of every kind: an error of ours, and no other."""
-    kinds: list[Any] = ["true", "1", "1.5", "'x'", "''", "[]", "[1]", "{ a = 1 }", "1979-05-27", "inf", "'9e99'"]
+    kinds = ["true", "1", "1.5", "'x'", "''", "[]", "[1]", "{ a = 1 }", "1979-05-27", "inf", "'9e99'"]
+    kinds += ['"a\\u0000b"', f'"{"d" * 5000}"', "9" * 5000, "[" * 3000 + "]" * 3000]
     names = ("app", "exec", "n", "max", "wait", "lease", "max_age", "max_messages", "outage", "env", "cwd", "audit")
     told = []
     for name in names:
@@ -226,23 +190,7 @@ def test_a_file_whose_values_are_of_any_kind_is_told_by_a_sentence(tmp_path: Pat
             except ConfigurationError as error:
                 told.append(str(error))
     assert len(told) > 60
-    assert not [text for text in told if "\n" in text]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        'cwd = "a\\u0000b"',
-        f'cwd = "{"d" * 5000}"',
-        f"max = {'9' * 5000}",
-        f"env = {'[' * 3000}{']' * 3000}",
-    ],
-    ids=["NUL", "long path", "long number", "deep"],
-)
-def test_what_no_parser_and_no_system_takes_is_told_by_a_sentence(tmp_path: Path, line: str) -> None:
-    with pytest.raises(ConfigurationError) as found:
-        read_file(write(tmp_path, f"{ORDERS}{line}\n"))
-    assert len(str(found.value)) < 1000
+    assert not [text for text in told if "\n" in text or len(text) > 1000]
 
 
 def test_queues_without_consumers_of_their_own_need_room_for_one(tmp_path: Path) -> None:

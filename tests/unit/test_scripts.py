@@ -8,8 +8,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import sequencer.calls as calls
 from sequencer.calls.call import Call
 from sequencer.calls.settle import Ack, Nack, Note
@@ -78,78 +76,67 @@ def declared(name: str, kind: str) -> dict[int, str]:
     return {int(n): word for n, word in re.findall(rf"{kind}\[(\d+)\] (\w+)", header(name))}
 
 
-def test_every_script_has_an_example_here() -> None:
-    assert sorted(EXAMPLES) == NAMES
-
-
-def test_every_script_is_exported_and_belongs_to_a_role() -> None:
+def test_every_script_has_an_example_here_is_exported_and_belongs_to_a_role() -> None:
     """An admin may run all; `repair` is for nobody else."""
+    assert sorted(EXAMPLES) == NAMES
     assert {*NAMES} < {*calls.__all__}
     of_roles = {name for names in _SCRIPTS.values() for name in names}
     assert {*NAMES} - of_roles == {"repair"}
     assert of_roles <= {*NAMES}
     assert {command for name in NAMES for command in commands_in(script_source(name))} <= needed("admin")
+    assert [name for name, call in EXAMPLES.items() if not call.repeatable] == ["claim"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_header_and_caller_agree_on_the_keys(name: str) -> None:
-    """Most name the schedule alone, and make the other keys of it (parts/keys)."""
-    call, keys = EXAMPLES[name], declared(name, "KEYS") or {1: "schedule"}
-    assert sorted(keys) == list(range(1, len(call.keys) + 1))
-    for position, word in keys.items():
-        wanted = REGISTRY if word == "registry" else getattr(KEYS, word)
-        assert call.keys[position - 1] == wanted, f"KEYS[{position}] of {name} is {word}"
+def test_header_and_caller_agree() -> None:
+    """Most name the schedule alone, and make the other keys of it (parts/keys). The time comes last where the header
+    does not name it; four need none.
+    """
+    for name, call in EXAMPLES.items():
+        assert header(name).startswith(f"-- {name}: ")
+        assert "-- RETURN" in header(name), name
+        keys, args = declared(name, "KEYS") or {1: "schedule"}, declared(name, "ARGV")
+        assert sorted(keys) == list(range(1, len(call.keys) + 1)), name
+        for position, word in keys.items():
+            wanted = REGISTRY if word == "registry" else getattr(KEYS, word)
+            assert call.keys[position - 1] == wanted, f"KEYS[{position}] of {name} is {word}"
+        by_name = {word: position for position, word in args.items()}
+        now = by_name.get("now_us", len(args) + 1) if name != "note" else 0
+        assert sorted({*args, now} - {0}) == list(range(1, len(call.args) + 1)), name
+        assert not now or call.args[now - 1] == ("" if name in ("find", "pending_news", "told") else "1"), name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_header_and_caller_agree_on_the_arguments(name: str) -> None:
-    """The time comes last where the header does not name it (parts/keys); four need none."""
-    call, args = EXAMPLES[name], declared(name, "ARGV")
-    by_name = {word: position for position, word in args.items()}
-    now = by_name.get("now_us", len(args) + 1) if name != "note" else 0
-    assert sorted({*args, now} - {0}) == list(range(1, len(call.args) + 1))
-    assert not now or call.args[now - 1] == ("" if name in ("find", "pending_news", "told") else "1")
+def test_the_clock_of_each_script_can_be_set() -> None:
+    """Its place among the arguments is read from the header, which is not sent."""
+    for name in {*NAMES} - {"note"}:
+        words = ("EVAL", script_source(name), 0, *[""] * 20)
+        assert at_time(words, 7).count("7") == 1, name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_keys_and_arguments_get_names_once_at_the_top(name: str) -> None:
-    code = [line for line in own_source(name).splitlines() if not line.startswith("--")]
-    uses = [i for i, line in enumerate(code) if re.search(r"\b(KEYS|ARGV)\[", line) and "ARGV[4 + i]" not in line]
-    assert uses == list(range(len(uses))), f"{name}: KEYS or ARGV used below the first lines"
+def test_keys_and_arguments_get_names_once_at_the_top() -> None:
+    for name in NAMES:
+        code = [line for line in own_source(name).splitlines() if not line.startswith("--")]
+        uses = [i for i, line in enumerate(code) if re.search(r"\b(KEYS|ARGV)\[", line) and "ARGV[4 + i]" not in line]
+        assert uses == list(range(len(uses))), f"{name}: KEYS or ARGV used below the first lines"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_script_says_what_it_returns(name: str) -> None:
-    assert "-- RETURN" in header(name)
-    assert header(name).startswith(f"-- {name}: ")
+def test_each_file_stays_within_its_budget() -> None:
+    for name in NAMES + PARTS:
+        lines = own_source(name).splitlines()
+        code = [line for line in lines if line.strip() and not line.lstrip().startswith("--")]
+        assert len(code) <= (PART_LINES if name in PARTS else SCRIPT_LINES), name
+        assert max(map(len, lines)) <= WIDTH, name
+        assert ";" not in re.sub(r"'[^'\n]*'|--.*", "", own_source(name)), f"{name}: one statement a line"
+    assert max(len(script_source(name).splitlines()) for name in NAMES) <= ASSEMBLED_LINES
 
 
-@pytest.mark.parametrize("name", NAMES + PARTS)
-def test_a_file_stays_within_its_budget(name: str) -> None:
-    lines = own_source(name).splitlines()
-    code = [line for line in lines if line.strip() and not line.lstrip().startswith("--")]
-    assert len(code) <= (PART_LINES if name in PARTS else SCRIPT_LINES)
-    assert max(map(len, lines)) <= WIDTH
-    assert ";" not in re.sub(r"'[^'\n]*'|--.*", "", own_source(name)), "one statement a line"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_script_with_its_parts_stays_within_its_budget(name: str) -> None:
-    assert len(script_source(name).splitlines()) <= ASSEMBLED_LINES
-
-
-@pytest.mark.parametrize("name", [name for name in PARTS if name not in ("parts/rights", "parts/generation")])
-def test_a_part_is_functions_and_values(name: str) -> None:
-    text = own_source(name)
-    at_the_margin = [line for line in text.splitlines() if re.match(r"[^\s-]", line)]
-    assert all(re.match(r"local function \w+\(|local [\w, ]+ = |end$|}$", line) for line in at_the_margin)
-    assert header(name).startswith(f"-- {Path(name).name}: ")
-
-
-def test_each_part_is_used() -> None:
+def test_each_part_is_used_and_is_functions_and_values() -> None:
     texts = [own_source(name) for name in NAMES + PARTS]
     wanted = {name for text in texts for name in re.findall(r"^--\+ (.+)$", text, re.MULTILINE)}
     assert wanted | {"rights"} == {name.removeprefix("parts/") for name in PARTS}
+    for name in {*PARTS} - {"parts/rights", "parts/generation"}:
+        at_the_margin = [line for line in own_source(name).splitlines() if re.match(r"[^\s-]", line)]
+        assert all(re.match(r"local function \w+\(|local [\w, ]+ = |end$|}$", line) for line in at_the_margin), name
+        assert header(name).startswith(f"-- {Path(name).name}: ")
 
 
 READS = {
@@ -169,65 +156,44 @@ NO_GENERATION = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_each_script_compares_the_generation_before_it_writes_or_answers(name: str) -> None:
+def test_each_script_compares_the_generation_before_it_writes_or_answers() -> None:
     """But for these. What it was asked behind all other arguments is what the net puts there."""
-    text = script_source(name)
-    asks = text.find("redis.error_reply('GENERATION '")
-    assert (asks >= 0) == (name not in NO_GENERATION)
-    behind = text[text.find("local generation = ARGV[#ARGV]") : asks]
-    assert commands_in(behind) <= READS
-    before = re.sub(r"call\('HDEL', leases, ''\)", "", text[: max(0, asks)])
-    assert commands_in(before) <= READS
-    own = own_source(name).partition("if not ends" if name in PACKED else "--+ generation\n")[0]
-    assert not re.search(r"^\s*(if .* then )?return\b", own, re.MULTILINE) or name in NO_GENERATION
+    for name in NAMES:
+        text = script_source(name)
+        asks = text.find("redis.error_reply('GENERATION '")
+        assert (asks >= 0) == (name not in NO_GENERATION), name
+        behind = text[text.find("local generation = ARGV[#ARGV]") : asks]
+        assert commands_in(behind) <= READS, name
+        before = re.sub(r"call\('HDEL', leases, ''\)", "", text[: max(0, asks)])
+        assert commands_in(before) <= READS, name
+        own = own_source(name).partition("if not ends" if name in PACKED else "--+ generation\n")[0]
+        assert not re.search(r"^\s*(if .* then )?return\b", own, re.MULTILINE) or name in NO_GENERATION, name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_rights_are_asked_for_before_the_first_write(name: str) -> None:
-    lines = [line.strip() for line in script_source(name).splitlines() if line and not line.startswith("--")]
-    begins = [at for at, line in enumerate(lines) if line == ASKS]
-    assert begins
-    assert "--+" not in script_source(name)
-    assert commands_in("\n".join(lines[: begins[0]])) <= READS, "what stands before the first question only reads"
-    for begin, end in zip(begins, [*begins[1:], None], strict=True):
-        question, behind = lines[begin + 1], "\n".join(lines[begin + 2 : end])
-        assert question.startswith("if may then lacks = not may(")
-        asked = re.findall(r"may\('([A-Z]+)', key, key\)", question)
-        assert asked == sorted(commands_in(behind) - {"TIME"}), "each once, and no other"
+def test_rights_are_asked_for_before_the_first_write() -> None:
+    for name in NAMES:
+        lines = [line.strip() for line in script_source(name).splitlines() if line and not line.startswith("--")]
+        begins = [at for at, line in enumerate(lines) if line == ASKS]
+        assert begins, name
+        assert "--+" not in script_source(name), name
+        assert commands_in("\n".join(lines[: begins[0]])) <= READS, f"{name}: before the first question it only reads"
+        for begin, end in zip(begins, [*begins[1:], None], strict=True):
+            question, behind = lines[begin + 1], "\n".join(lines[begin + 2 : end])
+            assert question.startswith("if may then lacks = not may("), name
+            asked = re.findall(r"may\('([A-Z]+)', key, key\)", question)
+            assert asked == sorted(commands_in(behind) - {"TIME"}), f"{name}: each once, and no other"
 
 
-def test_a_command_that_comes_behind_is_asked_for() -> None:
-    """append.lua ends early where one message is alone, and asks for less there."""
-    first, second = script_source("append").split(ASKS)[1:]
-    assert "may('RPUSH'" in first
-    assert "may('ZREM'" not in first
-    assert "may('ZREM'" in second
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_first_write_is_right_at_maxmemory(name: str) -> None:
+def test_the_first_write_is_right_at_maxmemory() -> None:
     """append's first write must be one that a full server refuses; everybody else's, one that it allows."""
-    code = own_source(name)
-    writes = re.findall(r"\bcall\('(HDEL|SET|DEL|ZADD|HSET|HSETNX|RPUSH|ZREM|HINCRBY|LTRIM|SADD|SREM)'", code)
-    refused = ("append", "redrive", "rerun")
-    assert writes[:1] == ([] if name in ("inspect", "find", "pending_news") else ["SET" if name in refused else "HDEL"])
-
-
-def test_only_a_claim_is_never_repeated() -> None:
-    assert [name for name, call in EXAMPLES.items() if not call.repeatable] == ["claim"]
+    refused, none = ("append", "redrive", "rerun"), ("inspect", "find", "pending_news")
+    write = re.compile(r"\bcall\('(HDEL|SET|DEL|ZADD|HSET|HSETNX|RPUSH|ZREM|HINCRBY|LTRIM|SADD|SREM)'")
+    for name in NAMES:
+        first = [] if name in none else ["SET" if name in refused else "HDEL"]
+        assert write.findall(own_source(name))[:1] == first, name
 
 
 def test_a_key_is_built_in_one_file_only() -> None:
-    package = LUA.parent
-    for path in package.rglob("*.py"):
-        if path.name not in ("keys.py",):
-            text = path.read_text(encoding="utf-8")
-            assert not re.search(r"[\"'](order|body|schedule|dispatch|leases|clock):", text), path
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "note"])
-def test_the_clock_of_each_script_can_be_set(name: str) -> None:
-    """Its place among the arguments is read from the header, which is not sent."""
-    words = ("EVAL", script_source(name), 0, *[""] * 20)
-    assert at_time(words, 7).count("7") == 1
+    for path in {*LUA.parent.rglob("*.py")} - {LUA.parent / "store" / "keys.py"}:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"[\"'](order|body|schedule|dispatch|leases|clock):", text), path

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sequencer.doctor.rights import missing_rights
-from sequencer.errors import ConfigurationError, DataError, ServerNotUsable, ServerUnavailable
+from sequencer.errors import DataError, ServerNotUsable, ServerUnavailable
 from sequencer.queue.registry.index import queue_names
 from sequencer.queue.session import Session
 from sequencer.settings.policy import Policy
@@ -24,19 +24,8 @@ KEYS = [shard_keys("n", "q", shard) for shard in range(2)]
 REGISTRY, INDEX = registry_key("n", "q"), index_key("n")
 
 
-def words(net: ListedNet) -> list[str]:
-    return [str(one[0]) for one in net.asked]
-
-
-class Refused(ServerNotUsable):
-    pass
-
-
-def denied(right: str) -> Refused:
-    return Refused(f"User x has no permissions to run the '{right}' command")
-
-
-# -- first use --------------------------------------------------------------------------------------------------
+def denied(right: str) -> ServerNotUsable:
+    return ServerNotUsable(f"User x has no permissions to run the '{right}' command")
 
 
 def test_the_first_use_registers_and_the_next_asks_nothing() -> None:
@@ -66,31 +55,16 @@ def test_a_mere_look_writes_nothing_and_is_remembered_only_of_a_queue_that_is_th
     assert net.asked == []
 
 
-@pytest.mark.parametrize("table", ["", "0 0", " ".join(map(str, range(2000)))])
-def test_a_table_that_can_not_be_is_said(table: str) -> None:
-    server, _, _ = made()
-    connected(server)
-    server.hashes[REGISTRY]["table"] = table
-    with pytest.raises(DataError, match="no client of ours wrote"):
-        run(session(ModelNet(server)).shards())
-
-
-def test_another_number_of_shards_is_refused() -> None:
-    server, _, _ = made()
-    connected(server, shards=3)
-    with pytest.raises(ConfigurationError, match="has 3 shards since its first use, shards=2 was asked"):
-        run(session(ModelNet(server), shards=2).shards())
-
-
 def test_a_policy_that_others_wrote_is_foreign_data() -> None:
     server, _, _ = made()
     seq = connected(server)
     server.hashes[KEYS[0].policy]["dedup_us"] = "soon"
     with pytest.raises(DataError, match="no client of ours wrote"):
         run(seq.fresh_policy())
-    server.hashes[REGISTRY]["policy"] = '{"dedup_us": "soon"}'
-    with pytest.raises(DataError, match="no client of ours wrote"):
-        run(session(ModelNet(server)).shards())
+    for name, value in (("policy", '{"dedup_us": "soon"}'), ("table", ""), ("table", "0 0")):
+        server.hashes[REGISTRY][name] = value
+        with pytest.raises(DataError, match="no client of ours wrote"):
+            run(session(ModelNet(server)).shards())
 
 
 def test_the_policy_of_now_is_what_a_lost_server_gets_again() -> None:
@@ -104,9 +78,6 @@ def test_the_policy_of_now_is_what_a_lost_server_gets_again() -> None:
     assert server.hashes[KEYS[0].policy]["on_late"] == "drop"
 
 
-# -- rights -----------------------------------------------------------------------------------------------------
-
-
 def test_what_is_missing_is_told_by_role_and_the_connection_is_fit_for_others() -> None:
     net = ListedNet(OPENED, {"ZADD": denied("zadd"), "BLPOP": denied("blpop")})
     missing = run(missing_rights(net, ("append", "consume"), "n", "q", KEYS))
@@ -115,21 +86,22 @@ def test_what_is_missing_is_told_by_role_and_the_connection_is_fit_for_others() 
 
 
 def test_a_key_that_may_not_be_touched_is_told_as_its_pattern() -> None:
-    net = ListedNet(OPENED, {"EVAL": Refused("No permissions to access a key")})
+    net = ListedNet(OPENED, {"EVAL": ServerNotUsable("No permissions to access a key")})
     assert run(missing_rights(net, ("append",), "n", "q", KEYS)) == {"append": ["~n:queues", "~{n:q:*"]}
 
 
-@pytest.mark.parametrize("opened", [[denied("multi"), denied("exec"), denied("multi")]])
-def test_without_multi_nothing_more_is_asked_since_it_would_be_done(opened: list[Any]) -> None:
-    net = ListedNet(opened)
-    assert run(missing_rights(net, ("append",), "n", "q", KEYS)) == {"append": ["+exec", "+multi"]}
-    assert words(net)[-2:] == ["give up", "shared"]
-
-
-def test_without_discard_the_connection_is_given_up() -> None:
-    net = ListedNet(OPENED, {"DISCARD": denied("discard")})
-    assert run(missing_rights(net, ("append",), "n", "q", KEYS)) == {"append": ["+discard"]}
-    assert words(net)[-2:] == ["give up", "shared"]
+@pytest.mark.parametrize(
+    ("answers", "lacks"),
+    [
+        ([[denied("multi"), denied("exec"), denied("multi")]], ["+exec", "+multi"]),
+        ([OPENED, {"DISCARD": denied("discard")}], ["+discard"]),
+    ],
+)
+def test_without_multi_or_discard_the_connection_is_given_up(answers: list[Any], lacks: list[str]) -> None:
+    """Nothing more is asked, since it would be done."""
+    net = ListedNet(*answers)
+    assert run(missing_rights(net, ("append",), "n", "q", KEYS)) == {"append": lacks}
+    assert [str(one[0]) for one in net.asked][-2:] == ["give up", "shared"]
 
 
 def test_a_right_that_is_missing_is_asked_for_again_and_named() -> None:
@@ -142,16 +114,9 @@ def test_a_right_that_is_missing_is_asked_for_again_and_named() -> None:
     assert net.answers == []
 
 
-# -- a new connection -------------------------------------------------------------------------------------------
-
-
-def test_a_client_that_never_used_the_queue_asks_for_the_server_only() -> None:
-    _, net, seq = made()
-    assert looked(net, seq) == ["INFO"]
-
-
 def test_a_server_that_knows_the_queue_is_only_asked() -> None:
     _, net, seq = made(shards=2)
+    assert looked(net, seq) == ["INFO"], "the queue was never used"
     run(seq.shards(register=True))
     assert looked(net, seq) == ["INFO", "HGETALL", "HGET", "HMGET", "HMGET"]
 
@@ -173,7 +138,5 @@ def test_a_server_is_checked_with_each_look_and_one_without_info_is_not() -> Non
 
 
 def test_the_queues_of_a_namespace_come_by_name() -> None:
-    found = [b"b", b"p3", b"a", b"p2", b"c", b"foreign", b"d", b"\xff"]
+    found = [b"b", b"p3", b"a", b"p2", b"c", b"foreign", b"d", b"\xff", b"\xff", b"p1", b"we ird", b"p1"]
     assert run(queue_names(ListedNet([found]), "n")) == ["a", "b"]
-    odd = [b"\xff", b"p1", b"we ird", b"p1", b"a", b"p2"]
-    assert run(queue_names(ListedNet([odd]), "n")) == ["a"], "what is no name"

@@ -100,9 +100,6 @@ def wrong(one: Option) -> list[Any]:
     return [1, "", b"x"]
 
 
-# -- of every option ------------------------------------------------------------------------------------------------
-
-
 def test_the_keywords_are_the_options() -> None:
     for settings, known in ((QueueSettings, OF_QUEUE), (ConsumerSettings, OF_CONSUMER)):
         assert set(typing.get_type_hints(settings)) == {*known}
@@ -177,9 +174,6 @@ def test_an_unknown_option_is_refused_with_the_nearest(make: Any) -> None:
             make("orders", **{name: 3})
 
 
-# -- of one that is new -----------------------------------------------------------------------------------------------
-
-
 def test_an_option_that_is_declared_has_every_face() -> None:
     new: Any = option(seconds(1, 60), 5.0, "How long it naps.", ("consume", "run"), has_variable=True)
     made: Any = make_dataclass("Nap", [("nap_s", float, new)], frozen=True, namespace={"__post_init__": read_options})
@@ -205,9 +199,6 @@ def test_an_option_that_is_declared_has_every_face() -> None:
         made(nap_s=61)
 
 
-# -- of a policy ------------------------------------------------------------------------------------------------------
-
-
 def test_a_policy_comes_back_from_the_server() -> None:
     odd = Policy(dedup_window=0.25, dedup_cap=7, watermark_window=2.5, watermark_cap=8, sequence=True, on_gap="skip")
     for policy in (Policy(), odd, Policy(on_late="drop", reorder_window=1.5, gap_timeout=0.1)):
@@ -217,9 +208,6 @@ def test_a_policy_comes_back_from_the_server() -> None:
     assert "dead_us" not in Policy().stored()
     assert Policy(dead_window=5).stored()["dead_us"] == "5000000"
     assert Policy().stored({"dead_us": "5000000"})["dead_us"] == "0", "it was set once"
-
-
-# -- of a program under a service -------------------------------------------------------------------------------------
 
 
 def test_a_consumer_process_gets_the_settings_as_they_are() -> None:
@@ -248,38 +236,23 @@ def test_an_app_keeps_what_the_service_does_not_name(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("kind", "settings"),
     [
-        {"app": "a:b", "exec": "true"},
-        {"pass_redis": True},
-        {"until_empty": True, "until_idle": True},
+        (ServiceOptions, {"app": "a:b", "exec": "true"}),
+        (ServiceOptions, {"pass_redis": True}),
+        (ServiceOptions, {"until_empty": True, "until_idle": True}),
+        (ClaimLimits, {"messages": 0}),
+        (ClaimLimits, {"groups": True}),
+        (QueueOptions, {"queue": "a b"}),
+        (QueueOptions, {"queue": "q", "policy": {"dedup_cap": 0}}),
     ],
 )
-def test_options_that_exclude_each_other_are_refused(settings: dict[str, Any]) -> None:
+def test_options_that_do_not_fit_are_refused(kind: Any, settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
-        ServiceOptions(**settings)
+        kind(**settings)
 
 
-@pytest.mark.parametrize("limits", [(0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1001, 1), (True, 1, 1)])
-def test_bad_claim_limits_are_refused(limits: tuple[int, int, int]) -> None:
-    with pytest.raises(ConfigurationError):
-        ClaimLimits(*limits)
-
-
-@pytest.mark.parametrize("settings", [{"queue": "a b"}, {"namespace": ""}, {"policy": {"dedup_cap": 0}}])
-def test_an_option_of_the_queue_itself_is_checked(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError):
-        QueueOptions(**{"queue": "q", **settings})
-
-
-@pytest.mark.parametrize("module", ["sequencer.errors.", ""])
-def test_the_error_of_a_command_can_be_named(module: str) -> None:
-    options = Sequencer("q", dead_letter_on=[f"{module}CommandFailed"]).options
-    assert decide(options, 1, CommandFailed("no"), 0.5) == Decision(None, "dead")
-    assert decide(options, 1, ValueError("no"), 0.5).delay_s is not None
-
-
-@pytest.mark.parametrize("error", [LeaseExpired, Undecodable])
+@pytest.mark.parametrize("error", [LeaseExpired, Undecodable, CommandFailed])
 def test_what_no_handler_raised_can_be_named(error: type[Exception]) -> None:
     for name in (f"sequencer.errors.{error.__name__}", error.__name__, error):
         options = Sequencer("q", park_on=[name], on_failure="drop").options

@@ -1,16 +1,20 @@
-"""The shape of the tree: few rooms, each with its rule."""
+"""The shape of the tree: few rooms, each with its rule; and the references in docs/ are what is declared."""
 
 from __future__ import annotations
 
 import ast
 import re
+import runpy
 import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from sequencer.settings.options import QueueOptions
+
 ROOT = Path(__file__).parents[2]
+REFERENCE = runpy.run_path(str(ROOT / ".ci" / "reference.py"))
 PRODUCT = ("sequencer", "cli")
 MOST_ENTRIES = 17
 
@@ -78,3 +82,15 @@ def test_each_folder_of_the_package_is_in_the_wheel() -> None:
     dotted = {folder.replace("/", ".") for folder in folders}
     inside = {name if name.startswith("sequencer") else f"sequencer.{name}" for name in dotted}
     assert inside - {"sequencer.cli.start"} | {"sequencer_start"} == set(packages_listed)
+
+
+def test_the_reference_has_every_option_as_it_is_declared() -> None:
+    text = REFERENCE["reference"]()
+    assert all(f"| `{name}` |" in text for name in ("max_attempts", "dedup_window", "handler_timeout", "n", "parked"))
+    assert QueueOptions.__dataclass_fields__["on_failure"].metadata["option"]["help"] in text
+
+
+@pytest.mark.parametrize("page", REFERENCE["PAGES"])
+def test_a_page_has_what_is_declared(page: str) -> None:
+    text = (ROOT / page).read_text()
+    assert REFERENCE["written"](text, REFERENCE["PAGES"][page]()) == text, "run: python .ci/reference.py"

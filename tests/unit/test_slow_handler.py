@@ -59,12 +59,7 @@ def test_a_stop_names_what_it_waits_for(watched: Fixture) -> None:
     watched.stop.at = 30.5
     for second in range(31, 80):
         watched.on_tick(float(second))
-    assert watched.told == [
-        (36.0, "m1", 36.0, True),
-        (42.0, "m1", 42.0, True),
-        (54.0, "m1", 54.0, True),
-        (78.0, "m1", 78.0, True),
-    ]
+    assert watched.told == [(seconds, "m1", seconds, True) for seconds in (36.0, 42.0, 54.0, 78.0)]
 
 
 @given(st.lists(st.floats(0.01, LONG_S - 3), max_size=50), st.floats(0.1, 2.0))

@@ -41,42 +41,28 @@ def said(seen: GroupFacts) -> tuple[str, str, str]:
     return state, explanation("g", seen, Policy(), QueueOptions(queue="q")).reason, message_state(seen)[0]
 
 
-@pytest.mark.parametrize(
-    ("seen", "states"),
-    [
-        (facts(PAST), ("due", "due", "due")),
-        (facts(PAST, LEASE), ("due", "due", "due")),
-        (facts(LATER, LEASE), ("leased", "leased", "leased")),
-        (facts(LATER, failure=FAILURE), ("waiting", "backoff", "waiting")),
-        (facts(INF, failure=FAILURE), ("parked", "parked", "parked")),
-        (facts(PAST, paused=True), ("paused", "paused", "paused")),
-        (facts(PAUSED, paused=True), ("paused", "paused", "paused")),
-    ],
-)
+ONE = [
+    (facts(PAST), ("due", "due", "due")),
+    (facts(PAST, LEASE), ("due", "due", "due")),
+    (facts(LATER, LEASE), ("leased", "leased", "leased")),
+    (facts(LATER, failure=FAILURE), ("waiting", "backoff", "waiting")),
+    (facts(INF, failure=FAILURE), ("parked", "parked", "parked")),
+    (facts(PAST, paused=True), ("paused", "paused", "paused")),
+    (facts(PAUSED, paused=True), ("paused", "paused", "paused")),
+]
+TWO = [
+    (facts(INF, failure=FAILURE, paused=True), ("paused", "paused", "parked")),
+    (facts(INF, failure=FAILURE, queue_paused=True), ("parked", "queue paused", "parked")),
+    (facts(PAST, queue_paused=True), ("due", "queue paused", "paused")),
+    (facts(LATER, LEASE, paused=True), ("leased", "leased", "leased")),
+    (facts(LATER, LEASE, queue_paused=True), ("leased", "leased", "leased")),
+    (facts(LATER), ("waiting", "due", "waiting")),
+]
+"""Parked and paused, deferred by no rule: each says one of the two."""
+
+
+@pytest.mark.parametrize(("seen", "states"), ONE + TWO)
 def test_a_group_that_is_one_thing_has_one_state_for_all(seen: GroupFacts, states: tuple[str, str, str]) -> None:
-    assert said(seen) == states
-
-
-@pytest.mark.parametrize(
-    ("seen", "states"),
-    [
-        (facts(INF, failure=FAILURE, paused=True), ("paused", "paused", "parked")),
-        (facts(INF, failure=FAILURE, queue_paused=True), ("parked", "queue paused", "parked")),
-        (facts(PAST, queue_paused=True), ("due", "queue paused", "paused")),
-        (facts(LATER, LEASE, paused=True), ("leased", "leased", "leased")),
-        (facts(LATER, LEASE, queue_paused=True), ("leased", "leased", "leased")),
-        (facts(LATER), ("waiting", "due", "waiting")),
-    ],
-    ids=[
-        "parked and paused",
-        "parked, queue",
-        "due, queue",
-        "leased and paused",
-        "leased, queue",
-        "deferred by no rule",
-    ],
-)
-def test_of_a_group_that_is_two_things_each_says_one(seen: GroupFacts, states: tuple[str, str, str]) -> None:
     assert said(seen) == states
 
 

@@ -29,47 +29,46 @@ ELSEWHERE = {"again brings a new key", "a message of an unknown kind is not drop
 RULES = [name for name, control in CONTROLS.items() if control.rules is not Rules and name not in ELSEWHERE]
 """Those that a case shows."""
 DROP = Facts(token=9, given_up_as="drop")
+
+
+def rare(*steps: Step, entries: tuple[Entry, ...] = (), retired: frozenset[str] = frozenset(), **given: Any) -> Case:
+    ledger = ModelLedger(1, entries) if entries else None
+    return Case(App({"": steps}, retired=retired, max_attempts=1), DROP, ledger, **given)
+
+
+CHARGE = Step("charge", once=True)
 RARE = {
-    "a Retry in a once step counts an attempt": Case(
-        App({"": (Step("charge", once=True), Step("mail"))}, max_attempts=1), DROP, calls={"charge": Raised("retry")}
-    ),
-    "a check that raises counts an attempt": Case(
-        App({"": (Step("charge"), Step("label", once=True, has_check=True), Step("points"))}, max_attempts=1),
-        DROP,
-        ModelLedger(1, (Entry("charge", state="done", attempts=1), Entry("label", True, state="started", token=1))),
+    "a Retry in a once step counts an attempt": rare(CHARGE, Step("mail"), calls={"charge": Raised("retry")}),
+    "a check that raises counts an attempt": rare(
+        Step("charge"),
+        Step("label", once=True, has_check=True),
+        Step("points"),
+        entries=(Entry("charge", state="done", attempts=1), Entry("label", True, state="started", token=1)),
         checks={"label": Raised()},
     ),
-    "a step behind one that a person may answer waits": Case(
-        App({"": (Step("label"), Step("charge", after="label", optional=True))}, max_attempts=1),
-        DROP,
-        ModelLedger(1, (Entry("label", True, state="started", token=1),)),
+    "a step behind one that a person may answer waits": rare(
+        Step("label"),
+        Step("charge", after="label", optional=True),
+        entries=(Entry("label", True, state="started", token=1),),
     ),
-    "a step behind one that is left is left too": Case(
-        App(
-            {"": (Step("label", optional=True), Step("points", once=True, after="label", optional=True), Step("mail"))},
-            max_attempts=1,
-        ),
-        DROP,
+    "a step behind one that is left is left too": rare(
+        Step("label", optional=True),
+        Step("points", once=True, after="label", optional=True),
+        Step("mail"),
         calls={"label": Raised()},
     ),
-    "a step whose start replicas did not confirm is not called": Case(
-        App({"": (Step("charge", once=True), Step("points"))}, max_attempts=1), DROP, answers=(2,)
+    "a step whose start replicas did not confirm is not called": rare(CHARGE, Step("points"), answers=(2,)),
+    "an automatic step that raised is failed, counted or not": rare(
+        Step("charge"), Step("label"), calls={"label": Raised("outage")}
     ),
-    "an automatic step that raised is failed, counted or not": Case(
-        App({"": (Step("charge"), Step("label"))}, max_attempts=1), DROP, calls={"label": Raised("outage")}
+    "an optional step without its result holds nothing back": rare(
+        Step("charge"), Step("label", optional=True), calls={"label": Raised("result")}
     ),
-    "an optional step without its result holds nothing back": Case(
-        App({"": (Step("charge"), Step("label", optional=True))}, max_attempts=1),
-        DROP,
-        calls={"label": Raised("result")},
+    "fresh attempts are written by the nack that parks or buries": rare(
+        Step("charge"), Step("label"), calls={"label": Raised()}
     ),
-    "fresh attempts are written by the nack that parks or buries": Case(
-        App({"": (Step("charge"), Step("label"))}, max_attempts=1), DROP, calls={"label": Raised()}
-    ),
-    "retired covers automatic steps only": Case(
-        App({"": (Step("points"),)}, retired=frozenset({"charge"}), max_attempts=1),
-        DROP,
-        ModelLedger(1, (Entry("charge", True, state="started", token=1),)),
+    "retired covers automatic steps only": rare(
+        Step("points"), retired=frozenset({"charge"}), entries=(Entry("charge", True, state="started", token=1),)
     ),
 }
 """A search took seconds for each: what it found, and shrank."""

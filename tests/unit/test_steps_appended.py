@@ -48,12 +48,6 @@ def test_each_append_gives_its_steps_keys_of_their_own() -> None:
     assert len(keys) == 2
 
 
-def test_a_plain_handler_runs_nonetheless() -> None:
-    seq = MemoryQueue("gifts")
-    seq.append({}, "ann", done=PAID)
-    assert len(seq.drain(lambda message: None)) == 1
-
-
 @pytest.mark.parametrize(
     "done", [["charge"], {"": 1}, {"(handler)": 1}, {"charge": object()}, {"charge": "x" * 20_000}]
 )

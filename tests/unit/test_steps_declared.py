@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from sequencer import Message, Sequencer
 from sequencer.drain.steps.declared import Step
-from sequencer.errors import ConfigurationError, HandlerNotFound
+from sequencer.errors import ConfigurationError
 
 
 def queue(**settings: Any) -> Sequencer:
@@ -27,56 +26,19 @@ def mail(message: Message) -> None: ...
 async def wait(message: Message) -> None: ...
 
 
-def lines(message: Message) -> Iterator[int]:
-    yield 1
+def steps(*options: dict[str, Any], function: Any = mail) -> Any:
+    """Registers a step with each of these."""
+
+    def register(seq: Sequencer) -> None:
+        for given in options:
+            seq.step(given.get("kind", ""), **{name: one for name, one in given.items() if name != "kind"})(function)
+
+    return register
 
 
-def three(message: Message, step: Any, session: object) -> None: ...
-
-
-def two_of_one_name(seq: Sequencer) -> None:
-    seq.step(mail)
-    seq.step(order=2)(mail)
-
-
-def two_of_one_kind(seq: Sequencer) -> None:
-    seq.step("paid")(mail)
-    seq.step("paid", order=2)(mail)
-
-
-def circle(seq: Sequencer) -> None:
-    seq.step(name="a", after="b")(mail)
-    seq.step(name="b", after="a")(mail)
-
-
-def behind_optional(seq: Sequencer) -> None:
-    seq.step(name="a", after="b")(mail)
-    seq.step(name="b", optional=True)(mail)
-
-
-def behind_nothing(seq: Sequencer) -> None:
-    seq.step(after="charged")(mail)
-    seq.step(charge)
-    assert seq.registered_handler
-
-
-def too_many(seq: Sequencer) -> None:
-    for number in range(65):
-        seq.step(name=f"s{number}")(mail)
-
-
-def handler_then_step(seq: Sequencer) -> None:
+def handler_and_step(seq: Sequencer) -> None:
     seq.handler(mail)
     seq.step(charge)
-
-
-def step_then_handler(seq: Sequencer) -> None:
-    seq.step(charge)
-    seq.handler(mail)
-
-
-def check_of_automatic(seq: Sequencer) -> None:
-    seq.step(mail).check(mail)
 
 
 def two_checks(seq: Sequencer) -> None:
@@ -85,56 +47,62 @@ def two_checks(seq: Sequencer) -> None:
     step.check(charge)
 
 
-def odd_check(seq: Sequencer) -> None:
-    seq.step(once=True)(charge).check(wait)
-
-
 REFUSED: list[tuple[Any, str]] = [
-    (two_of_one_name, "there are two steps mail; give one of them another name: @seq.step(name='...')"),
-    (circle, "step a comes after itself"),
-    (lambda seq: seq.step(after="mail")(mail), "step mail comes after itself"),
-    (behind_optional, "step a is required and comes after b, which is optional; make both of them optional"),
-    (behind_nothing, "step mail is after charged, which is no step; there are charge, mail"),
-    (too_many, "step s64 is one too many: at most 64 are allowed"),
-    (lambda seq: seq.step(wait), "wait is a coroutine function; this client calls plain functions only"),
-    (lambda seq: seq.step(lines), "lines is a generator function"),
-    (lambda seq: seq.step(three), "can't be called with the message, nor with the message and the step"),
-    (lambda seq: seq.step("paid")(mail), "step mail is for kind 'paid', and the queue has no kind_by; name the field"),
-    (handler_then_step, "a queue has a handler or steps, not both: charge and a handler were registered"),
-    (step_then_handler, "a queue has a handler or steps, not both: charge and a handler were registered"),
-    (check_of_automatic, "step mail is not once, so it needs no check; add once=True, or leave it"),
+    (steps({}, {"order": 2}), "there are two steps mail"),
+    (steps({"name": "a", "after": "b"}, {"name": "b", "after": "a"}), "step a comes after itself"),
+    (steps({"after": "mail"}), "step mail comes after itself"),
+    (steps({"name": "a", "after": "b"}, {"name": "b", "optional": True}), "step a is required and comes after b"),
+    (steps({"after": "charged"}, {"name": "charge"}), "step mail is after charged, which is no step"),
+    (steps(*({"name": f"s{number}"} for number in range(65))), "step s64 is one too many"),
+    (steps({}, function=wait), "wait is a coroutine function"),
+    (steps({}, function=lambda: None), "can't be called with the message"),
+    (steps({"kind": "paid"}), "the queue has no kind_by"),
+    (handler_and_step, "a queue has a handler or steps, not both"),
+    (lambda seq: seq.step(mail).check(mail), "step mail is not once"),
     (two_checks, "step charge has a check already"),
-    (odd_check, "check of step charge tests.unit.test_steps_declared.wait is a coroutine function"),
-    (lambda seq: seq.step(name="")(mail), "step name '' must be 1 to 100 printable characters"),
-    (lambda seq: seq.step(name="a\n")(mail), "step name 'a\\n' must be"),
-    (lambda seq: seq.step(name="(handler)")(mail), "(handler) stands for the code around the steps"),
-    (lambda seq: seq.step(order="first")(mail), "step mail: order='first' must be a whole number"),
-    (lambda seq: seq.step(attempts=0)(mail), "step mail: attempts=0 must be a whole number from 1 to 9999"),
-    (lambda seq: seq.step(once="yes")(mail), "step mail: once='yes' must be True or False"),
-    (lambda seq: seq.step(after=3)(mail), "step mail: after=3 must be the name of a step, or a list of names"),
-    (lambda seq: seq.step(retry_on=ValueError)(mail), "retry_on=<class 'ValueError'> must be a sequence"),
+    (lambda seq: seq.step(once=True)(charge).check(wait), "check of step charge"),
+    (steps({"name": "a\n"}), "step name 'a\\n' must be"),
+    (steps({"name": "(handler)"}), "(handler) stands for the code around the steps"),
+    (steps({"order": "first"}), "step mail: order='first' must be"),
+    (steps({"attempts": 0}), "step mail: attempts=0 must be"),
+    (steps({"once": "yes"}), "step mail: once='yes' must be"),
+    (steps({"after": 3}), "step mail: after=3 must be"),
+    (steps({"declined": [ValueError]}), "declined"),
     (
-        lambda seq: seq.step(retry_on=[ValueError], never_retry=["ValueError"])(mail),
-        "step mail: ValueError stands in retry_on and in never_retry; leave it in one",
+        steps({"once": True, "declined": [ValueError], "never_retry": [ValueError]}),
+        "ValueError is in declined and in another list",
+    ),
+    (
+        steps({"retry_on": [ValueError], "never_retry": ["ValueError"]}),
+        "ValueError stands in retry_on and in never_retry",
     ),
 ]
 
 
 @pytest.mark.parametrize(("register", "said"), REFUSED, ids=range(len(REFUSED)))
 def test_what_is_refused_is_said_in_one_sentence(register: Any, said: str) -> None:
+    seq = queue()
     with pytest.raises(ConfigurationError, match=re.escape(said)) as refused:
-        register(queue())
+        assert register(seq) or seq.registered_handler
     assert "\n" not in str(refused.value)
 
 
 def test_with_kinds_names_are_unique_within_one() -> None:
     seq = queue(kind_by="code")
-    seq.step("paid")(mail)
-    seq.step("sent")(mail)
+    steps({"kind": "paid"}, {"kind": "sent"})(seq)
     with pytest.raises(ConfigurationError, match="there are two steps mail of kind paid"):
-        two_of_one_kind(queue(kind_by="code"))
-    with pytest.raises(ConfigurationError, match=r"step mail names no kind, and the queue has kind_by='code'"):
+        steps({"kind": "paid"})(seq)
+    with pytest.raises(ConfigurationError, match="step mail names no kind"):
         seq.step(mail)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"on_unknown": "wait"}, {"on_unresolved": "drop"}, {"kind_by": ""}, {"retired": "mail"}, {"missing_wait": -1}],
+)
+def test_options_are_checked(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(settings))):
+        queue(**settings)
 
 
 def test_a_step_is_registered_with_parentheses_and_without() -> None:
@@ -155,23 +123,3 @@ def test_steps_keep_the_order_of_their_registration() -> None:
         seq.step(name=name, order=order)(mail)
     steps: Any = seq.registered_handler
     assert [step.name for step in steps.ordered("")] == ["b", "c", "a"]
-
-
-def test_what_is_no_function_is_said() -> None:
-    with pytest.raises(HandlerNotFound, match="step 3 is not callable"):
-        queue().step(order=1)(3)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"on_unknown": "wait"}, "on_unknown='wait' must be one of park, dead_letter, drop"),
-        ({"on_unresolved": "drop"}, "on_unresolved='drop' must be one of park, dead_letter"),
-        ({"kind_by": ""}, "kind_by='' must be the name of a body field"),
-        ({"retired": "mail"}, "retired='mail' must be a list of names of steps"),
-        ({"missing_wait": -1}, "missing_wait=-1 must be a number of seconds"),
-    ],
-)
-def test_options_are_checked(settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigurationError, match=re.escape(said.replace("missing_wait_s", "missing_wait"))):
-        queue(**settings)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from ..support.examples import examples
 from ..support.steps_model.actions import UNCONFIRMED, Ack, Call, Check, Facts, Nack, Raised, Release, Returned
 from ..support.steps_model.cases import CASES, Case, Played, plain, played
-from ..support.steps_model.declared import App, Step, registration_errors
+from ..support.steps_model.declared import App, Step
 from ..support.steps_model.ledger import Entry, Ledger
 
 CHARGE, POINTS, MAIL = Step("charge", 10, once=True), Step("points", 20), Step("mail", 100, optional=True)
@@ -20,6 +20,7 @@ Z, AFTER = Step("z", 30), replace(POINTS, after="charge")
 GIFT = replace(CHARGE, optional=True)
 ASKS = replace(CHARGE, has_check=True)
 FAILS = Raised("error")
+LOST = Ledger(1, (Entry("points", state="done", attempts=1, error="result"),))
 STARTED = Ledger(1, (Entry("charge", once=True, state="started", token=1),))
 FAILED = Ledger(1, (Entry("charge", once=True, state="failed", attempts=1, token=1),))
 
@@ -59,6 +60,9 @@ PASSES = [
     (case(replace(CHARGE, attempts=1), calls={"charge": Raised("retry", 7)}), "note, call charge, nack park"),
     (case(CHARGE, calls={"charge": Raised("outage")}), "note, call charge, nack park ?charge"),
     (case(CHARGE, calls={"charge": Raised("outage by hand", 2)}), "note, call charge, nack after 2"),
+    # once in this version or in the one before it
+    (case(replace(CHARGE, once=False), ledger=FAILED), "nack park ?charge"),
+    (case(CHARGE, ledger=Ledger(1, (Entry("charge", state="failed", attempts=1),))), "nack park ?charge"),
     # nothing happened
     (case(CHARGE, POINTS, calls={"charge": Raised("park")}), "note, call charge, nack park"),
     (case(CHARGE, POINTS, calls={"charge": Raised("set aside")}), "note, call charge, nack dead"),
@@ -93,10 +97,8 @@ PASSES = [
     (case(ASKS, POINTS, calls={"charge": FAILS, "points": Raised("park")}),
      "note, call charge, note, call points, nack park ?charge"),
     (case(ASKS, ledger=FAILED, checks={"charge": Raised("outage")}), "check charge, nack after 1"),
-    (
-        case(ASKS, ledger=FAILED, checks={"charge": Raised("outage")}, facts={"outages": 9}),
-        "check charge, nack after 2",
-    ),
+    (case(ASKS, ledger=FAILED, checks={"charge": Raised("outage")}, facts={"outages": 9}),
+     "check charge, nack after 2"),
     # after
     (case(Step("points", 1, after="charge"), CHARGE), "note, call charge, note, call points, finished"),
     (case(CHARGE, AFTER, calls={"charge": FAILS}), "note, call charge, nack park ?charge"),
@@ -122,6 +124,7 @@ PASSES = [
     (case(CHARGE, POINTS, ledger=STARTED, calls={"points": Raised("set aside")}), "call points, nack park ?charge"),
     (case(POINTS, Z, calls={"points": Raised("park")}), "call points, nack park"),
     (case(POINTS, Z, calls={"points": Raised("result")}), "call points, nack park"),
+    (case(POINTS, Z, ledger=LOST), "nack park"),
     (case(MAIL, calls={"mail": Raised("result")}), "call mail, finished with failures"),
     (case(MAIL, Step("z", 200), calls={"mail": Raised("result")}),
      "call mail, note, call z, finished with failures"),
@@ -181,12 +184,6 @@ def test_a_kind_that_this_version_lacks() -> None:
     assert words(played(replace(waited, ledger=again))) == "nack park", "what took effect once is not dropped"
 
 
-@pytest.mark.parametrize("is_once_now", [True, False])
-def test_a_step_is_once_if_either_version_says_so(is_once_now: bool) -> None:
-    entry = Entry("charge", once=not is_once_now, state="failed", attempts=1)
-    assert words(played(case(replace(CHARGE, once=is_once_now), ledger=Ledger(1, (entry,))))) == "nack park ?charge"
-
-
 def test_results_and_keys_go_from_step_to_step() -> None:
     again = Ledger(7, (Entry("charge", once=True, turn=2),))
     calls = {"charge": Returned({"payment": "p9"})}
@@ -200,30 +197,6 @@ def test_an_optional_step_waits_for_what_a_person_may_answer() -> None:
     end = played(case(CHARGE, replace(MAIL, after="charge"), ledger=STARTED)).end
     assert isinstance(end, Nack)
     assert [entry.state for entry in end.ledger.entries] == ["started", "open"]
-
-
-def test_what_lost_its_result_parks_until_a_person_gives_it() -> None:
-    lost = Ledger(1, (Entry("points", state="done", attempts=1, error="result"),))
-    assert words(played(case(POINTS, Z, ledger=lost))) == "nack park"
-
-
-@pytest.mark.parametrize(
-    ("steps", "sentence"),
-    [
-        ((POINTS, POINTS), "there are two steps points"),
-        ((Step("a", after="b"),), "step a is after b, which is no step"),
-        ((Step("a", after="b"), Step("b", after="a")), "step a comes after itself"),
-        ((Step("a", after="a"),), "step a comes after itself"),
-        ((Step("b"), Step("c", after="a"), Step("a", after="b c")), "step c comes after itself"),
-        ((Step("a", after="mail"), MAIL), "step a is required and comes after mail, which is optional"),
-        (tuple(Step(f"s{number}") for number in range(65)), "there are 65 steps, and at most 64 are allowed"),
-    ],
-)
-def test_what_is_refused_at_registration(steps: tuple[Step, ...], sentence: str) -> None:
-    assert registration_errors(steps)[0] == sentence
-
-
-# -- for every case --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

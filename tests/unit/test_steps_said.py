@@ -49,42 +49,17 @@ def test_steps_are_seen_with_what_became_of_them() -> None:
     assert found is not None
     assert (found.id, found.group, found.is_dead, found.questions) == ("g7", ("ann",), False, ("charge",))
     seen = [(one.name, one.state, one.once, one.optional) for one in found.steps]
-    assert seen == [
-        ("charge", "failed", True, False),
-        ("points", "open", False, False),
-        ("notify", "left", False, True),
-    ]
+    expected = [("charge", "failed", True, False), ("points", "open", False, False), ("notify", "left", False, True)]
+    assert seen == expected
     charge = found.steps[0]
     assert charge.error == "ConnectionResetError: no answer from the bank"
     assert charge.key.endswith("/charge")
     assert charge.at == pytest.approx(seq.now, abs=60)
     assert [one.error for one in found.failures] == [charge.error, "ValueError: no address"]
-
-
-def test_the_cause_of_a_question_is_what_its_step_raised() -> None:
-    seq, _ = gifts()
-    seq.append({"couple": "ann", "gift": "g7", "fails": True})
-    ((_, error),) = [one for one in seq.drain().failed if type(one[1]).__name__ == "StepUnknown"]
-    assert isinstance(error.__cause__, ConnectionResetError)
-
-
-def test_of_what_has_no_steps_yet_and_of_what_is_not_there() -> None:
-    seq, _ = asked()
-    behind, nothing = seq.steps("ann", "g8"), seq.steps("ann", "g9")
+    behind = seq.steps("ann", "g8")
     assert behind is not None
     assert (behind.steps, behind.questions, behind.unreadable) == ((), (), "")
-    assert nothing is None
-    assert seq.steps("bob") is None
-
-
-def test_an_open_question_is_not_resumed_without_an_answer() -> None:
-    seq, ran = asked()
-    with refused(AnswerNeeded, "answer_needed", id="g7") as caught:
-        seq.resume("ann")
-    assert "sequencer resume gifts ann --id g7 --done charge" in str(caught.value)
-    assert "sequencer resume gifts ann --id g7 --again charge" in str(caught.value)
-    assert seq.count_parked() == 1
-    assert len(ran) == 1
+    assert (seq.steps("ann", "g9"), seq.steps("bob")) == (None, None)
 
 
 def test_an_answer_for_one_message_is_not_taken_for_the_next() -> None:
@@ -101,17 +76,6 @@ def test_an_answer_for_one_message_is_not_taken_for_the_next() -> None:
     assert found is not None
     assert (found.id, found.questions) == ("g8", ("charge",))
     assert [id for id, _ in ran] == ["g7", "g7", "g8"]
-
-
-def test_explain_asks_with_both_commands_and_names_no_other() -> None:
-    seq, _ = asked()
-    found = seq.explain("ann")
-    assert found.reason == "unresolved step"
-    assert found.fields["message"].startswith("step charge failed at ")
-    assert found.text.endswith(
-        "--done charge --attempt 1; if it did not: sequencer resume gifts ann --id g7 --again charge --attempt 1"
-    )
-    assert "sequencer skip" not in found.text
 
 
 def test_done_is_never_called_again_and_its_result_is_handed_on() -> None:
@@ -134,24 +98,10 @@ def test_results_that_leave_no_room_for_what_comes_are_refused() -> None:
     seq.append({}, "ann", id="g7")
     seq.drain()
     results = dict.fromkeys("abc", "x" * 16_300)
-    with pytest.raises(AnswerRefused, match="the results of all steps together are over 49152 bytes"):
+    with pytest.raises(AnswerRefused):
         seq.resume("ann", done=results | {"d": "x" * 1_000})
     assert seq.resume("ann", done=results | {"d": None, "c": "x" * 15_000})
     assert len(seq.drain().handled) == 1
-
-
-def test_what_may_be_running_just_now_is_no_question() -> None:
-    seq, asked = MemoryQueue("gifts"), list[Any]()
-
-    @seq.step(once=True)
-    def charge(message: Any) -> None:
-        found = seq.steps("ann")
-        assert found is not None
-        asked.append((found.steps[0].state, found.questions))
-
-    seq.append({}, "ann", id="g7")
-    seq.drain()
-    assert asked == [("started", ())]
 
 
 def test_again_runs_it_under_another_key() -> None:
@@ -162,29 +112,21 @@ def test_again_runs_it_under_another_key() -> None:
     assert second == f"{first}#2"
 
 
-def test_a_step_that_shall_not_run_is_said_to_be_done() -> None:
-    seq, ran = asked()
-    seq.resume("ann", done={"charge": None, "points": None})
-    seq.drain()
-    assert [id for id, _ in ran].count("g7") == 1
-
-
 @pytest.mark.parametrize(
-    ("said", "error", "text"),
+    ("said", "error"),
     [
-        ({"done": {"notify": 1}}, AnswerNeeded, "did charge take effect?"),
-        ({"done": {"refund": 1}}, AnswerRefused, "the message has no step refund; it has charge, notify, points"),
-        ({"again": ["points"], "done": {"charge": 1}}, AnswerRefused, "step points is open, and runs again by itself"),
-        ({"done": {"charge": object()}}, Exception, "a result given in done can't be kept"),
-        ({"done": {"charge": 1}, "by": "a\nb"}, ConfigurationError, "by='a\\nb' must be 1 to 100 printable"),
+        ({}, AnswerNeeded),
+        ({"done": {"notify": 1}}, AnswerNeeded),
+        ({"done": {"refund": 1}}, AnswerRefused),
+        ({"again": ["points"], "done": {"charge": 1}}, AnswerRefused),
+        ({"done": {"charge": 1}, "by": "a\nb"}, ConfigurationError),
     ],
 )
-def test_what_does_not_fit_is_refused_and_changes_nothing(said: Any, error: Any, text: str) -> None:
+def test_what_does_not_fit_is_refused_and_changes_nothing(said: Any, error: Any) -> None:
     seq, _ = asked()
     before = seq.steps("ann")
-    with pytest.raises(error) as refused:
+    with pytest.raises(error):
         seq.resume("ann", **said)
-    assert str(refused.value).startswith(text)
     assert seq.steps("ann") == before
     assert seq.count_parked() == 1
 
@@ -219,66 +161,6 @@ def test_a_dead_letter_keeps_its_question_and_comes_back_with_the_answer() -> No
     assert seq.redrive(id="g7", done={"charge": {"payment": "p9"}}).redriven == 1
     assert [message.id for message in seq.drain().handled] == ["g7"]
     assert ran[-1] == ("g7", {"payment": "p9"})
-
-
-def test_steps_that_are_done_stay_done_over_death_and_return() -> None:
-    seq, ran = gifts(on_failure="dead_letter")
-
-    @seq.step(order=40)
-    def ship(message: Any) -> None:
-        ran.append((message.id, "ship"))
-        if seq.now < 1_800_003_600:
-            raise ValueError("no truck")
-
-    seq.append({"couple": "ann", "gift": "g7"})
-    assert len(seq.drain().dead) == 1
-    seq.advance(3600)
-    assert seq.redrive(everything=True).redriven == 1
-    assert [message.id for message in seq.drain().handled] == ["g7"]
-    assert [said for _, said in ran].count("ship") == 3
-    assert sum(str(said).endswith("/charge") for _, said in ran) == 1
-
-
-def test_a_result_that_could_not_be_kept_is_asked_for() -> None:
-    seq, ran = MemoryQueue("gifts", group_by=["couple"], id_by="gift"), list[str]()
-
-    @seq.step
-    def charge(message: Any) -> Any:
-        ran.append(message.id)
-        return {1, 2}
-
-    seq.append({"couple": "ann", "gift": "g7"})
-    seq.drain()
-    found = seq.explain("ann")
-    assert found.reason == "unresolved step"
-    assert found.text.endswith("--done charge --result null")
-    with refused(AnswerNeeded, "answer_needed", id="g7"):
-        seq.resume("ann")
-    assert seq.resume_many(everything=True).asked == 1
-    seq.resume("ann", done={"charge": [1, 2]})
-    assert len(seq.drain().handled) == 1
-    assert ran == ["g7"]
-
-
-@pytest.mark.parametrize("once", [False, True])
-def test_an_optional_step_whose_result_can_not_be_kept_holds_nothing_back(once: bool) -> None:
-    """It took effect, so it is done and does not run again; what comes after it gets no result."""
-    told, ran, seq = list[Any](), list[Any](), MemoryQueue("gifts")
-    seq.observe(told.append)
-
-    @seq.step(optional=True, once=once)
-    def mail(message: Any) -> object:
-        ran.append("mail")
-        return object()
-
-    seq.step(name="log", optional=True, after="mail")(lambda message, step: ran.append(step.result))
-    seq.step(name="points", order=2)(lambda message: ran.append("points"))
-    seq.append({}, "ann", id="g7")
-    done = seq.drain()
-    assert (len(done.handled), done.failed, ran) == (1, [], ["mail", None, "points"])
-    assert [event.name for event in told] == ["finished with failures"]
-    (said,) = told[0].fields["steps"].values()
-    assert said.startswith("done, but its result can't be kept: the result can't be written as JSON")
 
 
 @pytest.mark.parametrize("late", [{"again": ["charge"]}, {"done": {"charge": None}}])

@@ -15,8 +15,6 @@ from .test_events import told
     ("totals", "said"),
     [
         (Totals(failed=3, parked=3, dead=1), "3 failed attempts, groups parked 3 times, 1 dead letter"),
-        (Totals(failed=1, parked=1), "1 failed attempt, 1 parked group"),
-        (Totals(parked=1_200), "groups parked 1,200 times"),
         (Totals(failed=12, outages=9, parked=1), "12 failed attempts (9 by an outage), 1 parked group"),
         (Totals(), "no failures"),
     ],

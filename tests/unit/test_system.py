@@ -3,17 +3,15 @@
 import subprocess
 import sys
 
+import pytest
 
-def test_windows_is_refused_in_one_sentence() -> None:
-    program = "import sys; sys.platform = 'win32'; import sequencer"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+@pytest.mark.parametrize(
+    ("program", "begins"),
+    [("import sequencer", "ImportError: "), ("import sequencer_start; sequencer_start.main()", "error: ")],
+)
+def test_windows_is_refused_in_one_sentence(program: str, begins: str) -> None:
+    words = [sys.executable, "-c", f"import sys; sys.platform = 'win32'; {program}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("ImportError: sequencer runs on Linux and macOS; on Windows, run it")
-
-
-def test_the_command_says_the_same_sentence() -> None:
-    program = "import sys; sys.platform = 'win32'; import sequencer_start; sequencer_start.main()"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: sequencer runs on Linux and macOS; on Windows, run it")
-    assert done.stderr.count("\n") == 1
+    assert done.stderr.splitlines()[-1].startswith(f"{begins}sequencer runs on Linux and macOS; on Windows, run it")

@@ -18,7 +18,6 @@ VARIABLES = {
     "SECRET": f"{CANARY}-secret",
     "MAIL": f"mailto://ann:{CANARY}@example.com",
     "OF_WECOM": f"wecombot://{CANARY}",
-    "FTP": f"ftp://{CANARY}/x",
     "SPACE": f"https://hooks.example/{CANARY} x",
     "NEWLINE": f"{CANARY}\n",
     "EMPTY": "",
@@ -58,31 +57,23 @@ def test_every_type_is_read_and_shows_no_secret() -> None:
         ({}, "it has no type; there are: webhook, command, feishu, "),
         ({"type": "feischu"}, "there is no type 'feischu'; did you mean 'feishu'?"),
         ({"type": "webhook", "uri": CANARY}, "there is no 'uri'; did you mean 'url'?"),
-        ({"type": "webhook", "url": [CANARY]}, "url must be text"),
         ({"type": "feishu", "secret": 7313}, "secret must be text"),
-        ({"type": "webhook", **URL, "timeout": [5]}, "timeout=[5] must be a number of seconds, or text like"),
         ({"type": "webhook", **URL, "timeout": "9s"}, "timeout='9s' must be a duration from 0.1 to 8 s"),
         ({"type": "webhook"}, 'it has no url; put that into a variable, and write url = "env:NAME"'),
         ({"type": "webhook", "url": "env:NONE"}, "url: the variable NONE is not set"),
         ({"type": "webhook", "url": f"env:{CANARY} x"}, "url names no variable, as in env:NAME"),
         ({"type": "webhook", "url": "env:EMPTY"}, "url: the variable EMPTY is empty, "),
         ({"type": "webhook", "url": f"https://ann:{CANARY}@a.example/"}, "put url into a variable"),
-        ({"type": "webhook", "url": f"https://a.example/?key={CANARY}"}, "put url into a variable"),
         ({"type": "webhook", "url": "a.example/hook"}, "url must begin with https://HOST or http://HOST"),
-        ({"type": "webhook", "url": "env:FTP"}, "url must begin with https://HOST or http://HOST"),
         ({"type": "webhook", "url": "env:PORT"}, "url must begin with https://HOST or http://HOST"),
         ({"type": "webhook", "url": "env:SPACE"}, "and have no spaces"),
         ({"type": "webhook", **URL, **SECRET}, "secret is nothing that type 'webhook' takes; leave it out"),
         ({"type": "feishu", **URL, "secret": CANARY}, "put secret into a variable"),
         ({"type": "feishu", **URL, "secret": "env:NEWLINE"}, "or begins or ends with a space"),
-        ({"type": "webhook", **URL, "exec": "true"}, "exec is nothing that type 'webhook' takes; leave it out"),
         ({"type": "feishu", "url": "https://open.feishu.cn/hook/1"}, "put url into a variable"),
-        ({"type": "wecom", **URL, **SECRET}, "secret is nothing that type 'wecom' takes; leave it out"),
-        ({"type": "command", **URL}, "url is nothing that type 'command' takes; leave it out"),
         ({"type": "command"}, "exec is empty; give the command that tells people"),
         ({"type": "command", "exec": "say 'it"}, "exec can't be split into words: no closing quotation"),
         ({"type": "command", "exec": "no-such-pager me"}, "exec: there is no command 'no-such-pager' that can be run"),
-        ({"type": "command", "exec": "./README.md"}, "exec: there is no command './README.md' that can be run"),
         ({"type": "apprise", "url": "env:SECRET"}, "beginning with its service's name and ://"),
         ({"type": "apprise", "url": "env:OF_WECOM"}, 'does not see whether this robot refuses; write type = "wecom"'),
     ],
@@ -96,11 +87,6 @@ def test_what_is_wrong_is_one_sentence_without_a_secret(table: Any, said: str) -
     assert "\n" not in text
     assert CANARY not in text
     assert "7313" not in text
-
-
-def test_a_name_is_of_letters_digits_and_a_few_signs() -> None:
-    with pytest.raises(ConfigurationError, match="target 'a b' must be 1 to 128 characters"):
-        read_target("a b", GOOD[0])
 
 
 def test_without_apprise_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from sequencer import Message
 from sequencer.consume.time_limit import IGNORED_S, REPEAT_S, TimeIsUp, TimeLimit
-from sequencer.errors import ConfigurationError, HandlerTimeout
+from sequencer.errors import ConfigurationError
 from sequencer.testing import wait_until
 
 from ..support.limited import heard as heard
@@ -24,8 +23,6 @@ pytestmark = pytest.mark.usefixtures("heard")
 LIMIT_S = 5.0
 FIRST = Message("m1", ("g",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
 
-
-# -- many tiny handlers -------------------------------------------------------------------------------------------
 
 TINY_S = 0.0005
 
@@ -48,39 +45,6 @@ class Beside:
     def __exit__(self, *_: object) -> None:
         self.is_over = True
         self._thread.join()
-
-
-def run_tiny(limit: TimeLimit, count: int) -> tuple[int, int]:
-    """Handlers that take about the limit: how many ended and how many were interrupted. Each of those was late."""
-    took: list[float] = []
-
-    def handle(message: Message) -> None:
-        began = time.monotonic()
-        while time.monotonic() - began < TINY_S * (0.5 + len(took) % 16 / 12):
-            pass
-
-    switch_s = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        with Beside(limit):
-            answers = perform(limit, handle, [FIRST] * count, took)
-            time.sleep(0)  # what is on its way comes into a consumer that goes on
-    finally:
-        sys.setswitchinterval(switch_s)
-    wrong = [answer for answer in answers if answer is not None and not isinstance(answer, HandlerTimeout)]
-    assert wrong == []
-    cut = [number for number, answer in enumerate(answers) if answer is not None]
-    assert [took[number] for number in cut if took[number] < TINY_S] == [], "interrupted before its time"
-    return count - len(cut), len(cut)
-
-
-@pytest.mark.slow
-def test_many_tiny_handlers_with_a_tiny_limit() -> None:
-    ended, cut = run_tiny(TimeLimit(TINY_S), 4_000)
-    assert min(ended, cut) > 100
-
-
-# -- when it looks ------------------------------------------------------------------------------------------------
 
 
 class Counting(TimeLimit):
@@ -116,17 +80,6 @@ def test_it_is_interrupted_when_it_is_late_again_until_that_took_effect_and_told
     assert raises_at is None or len(limit.sent) <= raises_at
     assert len(stuck) == bool(limit.sent and now >= limit.sent[0] + IGNORED_S)
     assert all(one >= limit.sent[0] + IGNORED_S for one in stuck)
-
-
-def test_a_handler_that_ended_in_time_is_left_alone() -> None:
-    limit = Counting()
-    for since, now in ((0.0, 4.5), (4.0, 8.9), (None, 20.0), (19.0, 23.0)):
-        limit._since = since
-        assert not limit.at(now)
-    assert limit.sent == []
-
-
-# -- what it leaves behind ----------------------------------------------------------------------------------------
 
 
 def test_a_program_that_has_the_signal_is_told_at_the_start() -> None:

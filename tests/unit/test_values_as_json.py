@@ -12,7 +12,7 @@ from sequencer.values.views import as_json
 
 BODY = {"n": [1, {"deep": [2]}]}
 MESSAGE = Message("m", ("7", "eu"), 1.0, BODY, {"h": "1"}, 1, 5, 0.5, "orders", 9)
-SHOWN = {
+SHOWN: dict[str, object] = {
     "id": "m",
     "group": ["7", "eu"],
     "score": 1.0,
@@ -20,19 +20,19 @@ SHOWN = {
     "headers": {"h": "1"},
     "attempt": 1,
     "token": 5,
-    "appended_at": 0.5,
-    "queue": "orders",
-    "stamp": 9,
-    "late": False,
-    "redriven": False,
 }
+SHOWN |= {"appended_at": 0.5, "queue": "orders", "stamp": 9, "late": False, "redriven": False}
 FAILURE = Failure("m", "ValueError", "no", "", 1, 0.5, "me")
-FAILED = {"id": "m", "type": "ValueError", "message": "no", "traceback": "", "attempt": 1, "at": 0.5, "owner": "me"} | {
-    "outages": 0,
-    "missing": 0,
-    "missing_since": 0.0,
-    "log": [],
+FAILED: dict[str, object] = {
+    "id": "m",
+    "type": "ValueError",
+    "message": "no",
+    "traceback": "",
+    "attempt": 1,
+    "at": 0.5,
+    "owner": "me",
 }
+FAILED |= {"outages": 0, "missing": 0, "missing_since": 0.0, "log": []}
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,6 @@ FAILED = {"id": "m", "type": "ValueError", "message": "no", "traceback": "", "at
         ),
         (Gap(("7",), 1, 2), {"group": ["7"], "first": 1, "last": 2}),
         (Receipt("m", None, True), {"id": "m", "stamp": None, "duplicate": True, "outcome": None, "backlog": None}),
-        ({"changed": True}, {"changed": True}),
     ],
 )
 def test_each_value_becomes_what_json_can_hold(value: object, wanted: object) -> None:

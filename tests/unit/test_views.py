@@ -11,7 +11,7 @@ from sequencer.errors import ConfigurationError, DataError, ServerNotUsable
 from sequencer.queue import counts, views
 from sequencer.queue.counts import info
 from sequencer.queue.groups.parked import parked
-from sequencer.queue.views import explain, groups, paused_groups, peek, policy
+from sequencer.queue.views import explain, groups, peek, policy
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure
 from sequencer.store.keys import PAUSED
@@ -50,9 +50,6 @@ def heads(*failures: bytes | None) -> list[list[Any]]:
     ]
 
 
-# -- groups ----------------------------------------------------------------------------------------------------
-
-
 def test_each_state_of_a_group_is_shown() -> None:
     failure = encode_failure(Failure("m", "Error", "no", "", 1, 0.0, "h"), "")
     session = session_of(
@@ -82,10 +79,8 @@ def test_each_state_of_a_group_is_shown() -> None:
 @pytest.mark.parametrize(
     ("state", "bounds"),
     [
-        (None, ("-inf", "inf")),
         ("due", ("-inf", NOW)),
         ("leased", (f"({NOW}", "(9000000000000000")),
-        ("waiting", (f"({NOW}", "(9000000000000000")),
         ("parked", ("inf", "inf")),
         ("paused", ("-inf", "inf")),
     ],
@@ -107,12 +102,6 @@ def test_groups_are_read_by_pages_until_there_are_enough(monkeypatch: pytest.Mon
     assert not session.net.answers
 
 
-def test_a_group_that_ends_while_it_is_read_has_no_head() -> None:
-    session = session_of(TIME, NO_LEASES, NONE, schedule(a=1.0), [[None], 0, []], [None])
-    (group,) = run(groups(session))
-    assert (group.backlog, group.lag_s, group.head_id, group.head_score, group.attempts) == (0, None, None, None, 0)
-
-
 def test_parked_groups_of_all_shards() -> None:
     shard = [TIME, NO_LEASES, [[b"c"]], [1, 1]]
     one, other = schedule(a=math.inf), schedule(b=math.inf, c=math.inf)
@@ -122,10 +111,6 @@ def test_parked_groups_of_all_shards() -> None:
         return [(group.group, group.state) async for group in parked(session)]
 
     assert run(found()) == [(("a",), "parked"), (("b",), "parked")], "a paused one is paused"
-
-
-def test_paused_groups_of_all_shards_are_named_in_order() -> None:
-    assert run(paused_groups(session_of([[b"b", b"a:1"]], [[b"\xff"]], shards=2))) == [("a", "1"), ("b",), ("\udcff",)]
 
 
 @pytest.mark.parametrize(
@@ -139,24 +124,25 @@ def test_a_wrong_argument_asks_nothing_of_the_server(operation: Any, given: list
     assert not session.net.asked
 
 
-@pytest.mark.parametrize("answers", [[[b"x"]], [TIME, [[b"x", []]]], [TIME, NO_LEASES, NONE, [[b"g", b"soon"]]]])
-def test_what_others_wrote_is_an_error_of_ours(answers: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("operation", "answers"),
+    [
+        (groups, [[b"x"]]),
+        (groups, [TIME, NO_LEASES, NONE, [[b"g", b"soon"]]]),
+        *((info, [TIME, [0, 0, 0, 0, stats, 0, [None] * 3, [None] * 3, None, 0]]) for stats in ([b"a", b"x"], [b"a"])),
+    ],
+)
+def test_what_others_wrote_is_an_error_of_ours(operation: Any, answers: list[Any]) -> None:
     with pytest.raises(DataError, match="server listed holds what no client of ours wrote"):
-        run(groups(session_of(*answers)))
-
-
-# -- one group -------------------------------------------------------------------------------------------------
+        run(operation(session_of(*answers)))
 
 
 def test_the_first_messages_are_shown_and_whether_they_are_late() -> None:
     members = [STAMP + b"m1", b"5", STAMP + b"m2", b"7", STAMP + b"m3", b"8"]
     session = session_of(seen(mark="6"), [members], [[RECORD, RECORD, None]])  # m3 went meanwhile
     found = run(peek(session, "g", limit=3))
-    assert [(message.id, message.score, message.late) for message in found] == [
-        ("m1", 5.0, True),
-        ("m2", 7.0, False),
-        ("m3", 8.0, False),
-    ]
+    shown = [(message.id, message.score, message.late) for message in found]
+    assert shown == [("m1", 5.0, True), ("m2", 7.0, False), ("m3", 8.0, False)]
     assert [words[-2:] for words in asked(session, "ZRANGE")] == [(2, "WITHSCORES")]
     assert run(peek(session_of(seen(), NONE), "g")) == []
 
@@ -166,9 +152,6 @@ def test_a_group_is_explained_by_the_policy_that_the_server_has_now() -> None:
     session = session_of(later, policy=Policy(), fresh=Policy(sequence=True, gap_timeout=1000.0))
     assert run(explain(session, "g")).reason == "gap"
     assert run(policy(session)).sequence
-
-
-# -- the whole queue -------------------------------------------------------------------------------------------
 
 
 def counted(
@@ -211,10 +194,8 @@ def test_a_large_queue_is_estimated_from_a_spread_sample(monkeypatch: pytest.Mon
     page = [[[b"a", b"5", b"b", b"6"]], [3, [STAMP + b"m"], 1, [STAMP + b"m"]]]
     session = session_of(TIME, counted(20, 20), NO_LEASES, *page, *page, HIDDEN)
     found = run(info(session))
-    assert [words[2:] for words in asked(session, "ZRANGE") if words[2:] != (0, 0)] == [
-        (0, 1, "WITHSCORES"),
-        (10, 11, "WITHSCORES"),
-    ]
+    ranges = [words[2:] for words in asked(session, "ZRANGE") if words[2:] != (0, 0)]
+    assert ranges == [(0, 1, "WITHSCORES"), (10, 11, "WITHSCORES")]
     assert (found.backlog, found.is_estimate) == (40, True)
 
 
@@ -228,16 +209,3 @@ def test_rates_come_from_two_looks_by_the_clock_of_the_net() -> None:
     third = run(info(session))
     assert (first.append_rate, second.append_rate, second.handle_rate) == (None, 5.0, 2.5)
     assert (third.append_rate, third.handle_rate) == (0.0, 0.0), "totals went back: the server lost data"
-
-
-def test_two_looks_at_one_moment_have_no_rate() -> None:
-    looks = [[TIME, counted(), NO_LEASES] for _ in range(2)]
-    session = session_of(*looks[0], *looks[1])
-    assert [run(info(session)).append_rate for _ in range(2)] == [None, None]
-
-
-@pytest.mark.parametrize("stats", [[b"appended", b"x"], [b"\xff", b"1"], [b"appended"]])
-def test_totals_that_others_wrote_are_an_error_of_ours(stats: list[bytes]) -> None:
-    session = session_of(TIME, [0, 0, 0, 0, stats, 0, [None, None, None], [None, None, None], None, 0])
-    with pytest.raises(DataError, match="server listed holds what no client of ours wrote"):
-        run(info(session))

@@ -1,8 +1,9 @@
-"""resume and skip over a net that answers from a list: what changes between look and act, and lost answers."""
+"""Operations on groups and messages over a net that answers from a list: races between look and act, lost answers."""
 
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import Any
 
 import orjson
@@ -16,6 +17,9 @@ from sequencer.errors import (
     GroupBusy,
     GroupNotFound,
     IdConflict,
+    InvalidScore,
+    InvalidTime,
+    MessageBusy,
     MessageNotFound,
     NotParked,
     OutcomeUnknown,
@@ -23,6 +27,8 @@ from sequencer.errors import (
     ServerUnavailable,
 )
 from sequencer.queue.groups.head import ATTEMPTS, resume, skip, unskip
+from sequencer.queue.history.known import get
+from sequencer.queue.operate import cancel, reschedule
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import digest_of, encode_failure
 from sequencer.values.message import Failure
@@ -68,10 +74,6 @@ def test_a_parked_group_is_resumed_with_the_failure_that_was_seen() -> None:
     assert not session.net.answers
 
 
-def test_a_group_that_is_due_already_is_said_to_be_so() -> None:
-    assert run(resume(session_of(seen(), seen(), reply("due")), "g")) is False
-
-
 def test_a_group_that_a_rule_put_off_which_holds_no_more_is_woken() -> None:
     session = session_of(seen(visible_us=NOW_US + 5e6), b"woken", policy=Policy(reorder_window=9), fresh=Policy())
     assert run(resume(session, "g")) is True
@@ -110,23 +112,12 @@ def test_who_holds_a_group_is_named_and_for_how_long() -> None:
 
 @pytest.mark.parametrize(
     ("status", "error", "code"),
-    [
-        ("missing", GroupNotFound, "group_not_found"),
-        ("leased", GroupBusy, "group_busy"),
-        ("unfailed", NotParked, "no_failed_head"),
-    ],
+    [("missing", GroupNotFound, "group_not_found"), ("unfailed", NotParked, "no_failed_head"), ("due", None, "")],
 )
-def test_why_a_group_is_not_resumed_is_said(status: str, error: type[SequencerError], code: str) -> None:
-    with refused(error, code, queue="q", group=("g",)):
-        run(resume(session_of(seen(), seen(), reply(status)), "g"))
-
-
-def test_a_group_that_waits_for_a_number_is_not_resumed() -> None:
-    """Not even where the queue became a sequence after this client connected."""
-    session = session_of(seen(visible_us=NOW_US + 5e6), policy=Policy(), fresh=SEQUENCE)
-    with refused(NotParked, "number_missing", group=("g",)):
-        run(resume(session, "g"))
-    assert len(session.net.asked) == 1
+def test_why_a_group_is_not_resumed_is_told(status: str, error: type[SequencerError] | None, code: str) -> None:
+    session = session_of(seen(), seen(), reply(status))
+    with refused(error, code, queue="q", group=("g",)) if error else nullcontext():
+        assert run(resume(session, "g")) is False
 
 
 def test_a_watermark_that_others_wrote_is_an_error_of_ours() -> None:
@@ -167,23 +158,18 @@ def test_why_nothing_is_put_back_is_said(answers: Any, options: Any, error: type
 # -- skip ------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_skipped_is_returned() -> None:
-    session = session_of(seen(**failed()), reply("resumed", "7", f"{M1[:16]}0001A[{{}}]"))
-    message: Any = run(skip(session, "g"))
-    assert (message.id, message.score, message.body, message.attempt) == ("m1", 7.0, {}, 2)
-
-
 def test_only_the_message_is_skipped_that_is_named() -> None:
     session = session_of(seen(**failed()), reply("resumed", "7", f"{M1[:16]}0001A[{{}}]"))
     message: Any = run(skip(session, "g", id="m1"))
-    assert message.id == "m1"
+    assert (message.id, message.score, message.body, message.attempt) == ("m1", 7.0, {}, 2)
     session = session_of(seen(**failed(M2)))
     with refused(NotParked, "other_head", head="m2", id="m1"):
         run(skip(session, "g", id="m1"))
     assert asked(session) == ["inspect"]
-    session = session_of(seen(mark="#4"), policy=SEQUENCE)
     with refused(NotParked, "number_missing", id="m1"):
-        run(skip(session, "g", id="m1"))
+        run(skip(session_of(seen(mark="#4"), policy=SEQUENCE), "g", id="m1"))
+    with refused(NotParked, "number_missing", group=("g",)):
+        run(resume(session_of(seen(visible_us=NOW_US + 5e6), policy=Policy(), fresh=SEQUENCE), "g"))
 
 
 @pytest.mark.parametrize(("dead_letter", "ending"), [(False, "drop"), (True, "dead")])
@@ -193,23 +179,6 @@ def test_what_is_skipped_is_kept_or_becomes_a_dead_letter(dead_letter: bool, end
     assert session.net.asked[-1][2] == ending
 
 
-@pytest.mark.parametrize(
-    ("dead_letter", "line"),
-    [(False, "sequencer unskip q g --id m1 --namespace n"), (True, "sequencer dead redrive q g --id m1 --namespace n")],
-)
-def test_an_unknown_skip_names_the_command_that_puts_the_message_back(dead_letter: bool, line: str) -> None:
-    lost = ServerUnavailable("gone")
-    lost.maybe_sent = True
-    session = session_of(seen(**failed()), lost)
-    with pytest.raises(OutcomeUnknown) as unknown:
-        run(skip(session, "g", dead_letter=dead_letter))
-    assert str(unknown.value).endswith(line)
-    assert unknown.value.id == "m1"
-    session = session_of(seen(**failed()), ServerUnavailable("gone"))
-    with pytest.raises(ServerUnavailable):
-        run(skip(session, "g"))
-
-
 def test_no_other_message_is_skipped_than_the_one_that_was_seen() -> None:
     session = session_of(seen(**failed()), reply("changed"), seen(**failed(M2)))
     with pytest.raises(GroupBusy):
@@ -217,17 +186,15 @@ def test_no_other_message_is_skipped_than_the_one_that_was_seen() -> None:
     assert asked(session).count("resume") == 1
 
 
-@pytest.mark.parametrize("status", ["changed", "due", "missing"])
+@pytest.mark.parametrize("status", ["changed", "due", "missing", "lost"])
 def test_whether_a_message_was_skipped_is_unknown_when_the_answer_is_lost(status: Any) -> None:
-    session = session_of(seen(**failed()), Answer(Resumed(status, "", b""), is_repeat=True))
+    lost = ServerUnavailable("gone")
+    lost.maybe_sent = True
+    answer = lost if status == "lost" else Answer(Resumed(status, "", b""), is_repeat=True)
     with refused(OutcomeUnknown, "skip_unknown", id="m1"):
-        run(skip(session, "g"))
-
-
-def test_a_failure_that_names_no_message_is_about_the_head() -> None:
-    session = session_of(seen(**failed("")), reply("resumed", "7", f"{M1[:16]}0001A[1]"))
-    message: Any = run(skip(session, "g"))
-    assert message.id == "m1"
+        run(skip(session_of(seen(**failed()), answer), "g"))
+    with pytest.raises(ServerUnavailable):
+        run(skip(session_of(seen(**failed()), ServerUnavailable("never sent")), "g"))
 
 
 @pytest.mark.parametrize(("score", "mark"), [(b"7", "#7 6-6"), (None, "")])
@@ -242,11 +209,10 @@ def test_the_missing_numbers_of_a_sequence_are_skipped() -> None:
     session = session_of(seen(mark="#4"), b"skipped", policy=SEQUENCE)
     assert run(skip(session, "g")) == Gap(("g",), 5, 6)
     assert session.net.asked[-1][1:5] == ("g", M1, "#4", "#6 5-6")
-
-
-def test_a_gap_is_looked_at_again_when_the_group_changed() -> None:
     session = session_of(seen(mark="#4"), b"changed", seen(mark="#4", head=M2), b"skipped", policy=SEQUENCE)
-    assert run(skip(session, "g")) == Gap(("g",), 5, 6)
+    assert run(skip(session, "g")) == Gap(("g",), 5, 6), "it is looked at again"
+    with refused(OutcomeUnknown, "outcome_unknown", what="numbers 5 to 6 were stepped over"):
+        run(skip(session_of(seen(mark="#4"), Answer("changed", is_repeat=True), policy=SEQUENCE), "g"))
 
 
 @pytest.mark.parametrize("then", [{"mark": "#5"}, {"mark": "#6"}, {"mark": "#4", "head_score": "6"}])
@@ -256,14 +222,83 @@ def test_no_other_gap_is_skipped_than_the_one_that_was_seen(then: dict[str, Any]
         run(skip(session, "g"))
 
 
-def test_a_gap_of_a_group_that_a_consumer_took_is_not_skipped() -> None:
-    session = session_of(seen(mark="#4"), b"leased", policy=SEQUENCE)
-    with refused(GroupBusy, "group_changed"):
-        run(skip(session, "g"))
-    assert not session.net.answers
+# -- cancel and reschedule -----------------------------------------------------------------------------------------
 
 
-def test_whether_a_gap_was_skipped_is_unknown_when_the_answer_is_lost() -> None:
-    session = session_of(seen(mark="#4"), Answer("changed", is_repeat=True), policy=SEQUENCE)
-    with refused(OutcomeUnknown, "outcome_unknown", what="numbers 5 to 6 were stepped over"):
-        run(skip(session, "g"))
+RECORD = facts().head_record
+THERE = {"member": M1, "score": "7", "record": RECORD}
+
+
+def test_a_message_is_cancelled() -> None:
+    session = session_of(seen(**THERE), b"done")
+    run(cancel(session, "g", "m1"))
+    assert session.net.asked[-1][1:5] == ("g", "m1", "", "")
+    assert session.allowed == ["operate"]
+
+
+@pytest.mark.parametrize(("status", "error"), [(b"missing", MessageNotFound), (b"leased", MessageBusy)])
+@pytest.mark.parametrize("operation", [cancel, lambda *given: reschedule(*given, delay=5)])
+def test_a_message_that_goes_or_is_taken_behind_the_look_is_said_to(
+    operation: Any, status: bytes, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match="m1"):
+        run(operation(session_of(seen(**THERE), status), "g", "m1"))
+
+
+def test_a_cancel_whose_answer_is_lost_is_done() -> None:
+    run(cancel(session_of(seen(**THERE), Answer("missing", is_repeat=True)), "g", "m1"))
+    with pytest.raises(MessageBusy):
+        run(cancel(session_of(seen(**THERE), Answer("leased", is_repeat=True)), "g", "m1"))
+
+
+@pytest.mark.parametrize("status", ["missing", "leased"])
+def test_a_reschedule_whose_answer_is_lost_is_unknown_where_a_repeat_finds_another_state(status: str) -> None:
+    """The first attempt may have made the message due, and a consumer may have it or have handled it since."""
+    session = session_of(seen(**THERE), Answer(status, is_repeat=True))
+    with refused(OutcomeUnknown, "outcome_unknown"):
+        run(reschedule(session, "g", "m1", delay=0))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [({"delay": 5}, ("due", "+")), ({"at": 9, "score": 3}, ("3.0", "9000000"))]
+)
+def test_a_new_time_keeps_the_score_unless_one_is_given(options: dict[str, Any], words: tuple[str, str]) -> None:
+    session = session_of(seen(**THERE), b"done")
+    run(reschedule(session, "g", "m1", **options))
+    score, due = session.net.asked[-1][3:5]
+    assert (score, due.startswith(words[1])) == (words[0], True)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"), [({}, InvalidTime), ({"delay": -1}, InvalidTime), ({"delay": 1, "score": 3}, InvalidScore)]
+)
+def test_what_breaks_a_rule_is_said_before_anything_is_asked(options: dict[str, Any], error: type[Exception]) -> None:
+    session = session_of(policy=Policy(sequence=True))
+    with pytest.raises(error):
+        run(reschedule(session, "g", "m1", **options))
+    assert not session.net.asked
+
+
+# -- get -------------------------------------------------------------------------------------------------------
+
+
+def test_a_pending_message_is_shown_with_its_state_and_its_failure() -> None:
+    failure = encode_failure(Failure("m1", "Error", "no", "", 1, 0.0, "h"), M1)
+    session = session_of(seen(**THERE, failure=failure, visible_us=math.inf))
+    info: Any = run(get(session, "g", "m1"))
+    assert (info.id, info.group, info.state, info.due_in_s, info.attempts) == ("m1", ("g",), "parked", None, 0)
+    assert (info.error.type, info.message.body) == ("Error", 1)
+
+
+def test_a_message_that_is_not_pending_is_looked_for_among_the_dead() -> None:
+    name = f"{M1[:16]}g\nm1".encode()
+    failure = encode_failure(Failure("m1", "Error", "no", "", 3, 0.0, "h"), "")
+    session = session_of(seen(), [[name, b"5", name + b"x", b"6"]], [[b"7\n" + failure + b"\n" + RECORD]])
+    info: Any = run(get(session, "g", "m1"))
+    assert (info.state, info.error.type, info.message.body) == ("dead", "Error", 1)
+
+
+@pytest.mark.parametrize("is_handled", [True, False])
+def test_of_a_message_that_is_gone_no_more_is_known_than_that(is_handled: bool) -> None:
+    info = run(get(session_of(seen(is_handled=is_handled), [[]]), "g", "m1"))
+    assert (info.state if info else None) == ("handled" if is_handled else None)
