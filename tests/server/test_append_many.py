@@ -79,3 +79,19 @@ def test_each_message_of_a_chunk_keeps_its_own_time(seq: Sequencer, delayed: set
     if rest := 10 - len(delayed):
         assert seq.consume(lambda _: None, max_messages=rest).handled == rest
     assert sorted(m.body for g in range(groups) for m in seq.peek(g, limit=10)) == sorted(delayed)
+
+
+def test_an_error_in_a_later_chunk_does_not_hide_what_became_of_the_one_before(seq: Sequencer) -> None:
+    """The next chunk is made while the server works on this one."""
+
+    class Broken(dict[str, Any]):
+        def __getitem__(self, name: str) -> Any:
+            raise LookupError("mine")
+
+    seq.append("old", group="g", id="x")
+    conflict, broken = {"body": "new", "group": "g", "id": "x"}, Broken(body=1, group="g")
+    with pytest.raises(BatchRefused, match="'x'"):
+        seq.append_many([conflict, broken], chunk=1)
+    with pytest.raises(LookupError, match="mine"):
+        seq.append_many([{"body": 1, "group": "h"}, broken], chunk=1)
+    assert [message.body for message in seq.peek("h")] == [1], "the chunk before it is stored"

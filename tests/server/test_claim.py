@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
+import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -265,3 +269,49 @@ def test_a_consumer_that_stops_gives_back_what_it_claimed_ahead(
     assert done.reason == "stopped"
     assert link.command("HLEN", shard_keys(namespace, "jobs", 0).leases) == 0
     assert seq.consume(lambda message: None, until_empty=True).handled == GROUPS * 5 - done.handled
+
+
+FAR_S = 0.06
+
+
+class Far(Wire):
+    """A server a round trip of FAR_S away; notes when the acknowledgement of each id was sent first."""
+
+    def __init__(self, inner: Any, acked: dict[str, float]) -> None:
+        super().__init__(inner)
+        self._acked, self._due = acked, deque[float]()
+
+    def sending(self, commands: list[Any]) -> list[Any]:
+        for words in commands:
+            self._due.append(time.monotonic() + FAR_S)
+            for entry in json.loads(words[3 + int(words[2])]) if name_of(words) == "ack" else ():
+                for member in entry[5:]:
+                    self._acked.setdefault(member[16:], time.monotonic())
+        return commands
+
+    def read_response(self, *_: Any, **__: Any) -> Any:
+        if self._due:
+            threading.Event().wait(max(0.0, self._due.popleft() - time.monotonic()))
+        return super().read_response()
+
+    def can_read(self, timeout: float = 0) -> bool:
+        left = self._due[0] - time.monotonic() if self._due else 0.0
+        threading.Event().wait(max(0.0, min(timeout, left)))
+        return left <= timeout and super().can_read(timeout)
+
+
+def test_acknowledgements_do_not_wait_for_the_answer_to_a_claim_ahead(
+    make: Callable[..., Sequencer], seq: Sequencer
+) -> None:
+    """A consumer that is killed meanwhile would have a whole batch handled again."""
+    fill(seq)
+    acked: dict[str, float] = {}
+    ended: dict[str, float] = {}
+    client = make(redis=wired(seq.endpoint, lambda inner: Far(inner, acked)))
+
+    def handle(message: Message) -> None:
+        ended[message.id] = time.monotonic()
+
+    assert client.consume(handle, until_empty=True, limits=ClaimLimits(4, 10, 10**6)).handled == GROUPS * 5
+    waits = sorted(acked[name] - ended[name] for name in ended)
+    assert waits[len(waits) // 2] < FAR_S / 2

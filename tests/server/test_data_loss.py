@@ -23,7 +23,9 @@ from sequencer.net.blocking import finish
 from sequencer.net.link import Link
 from sequencer.queue.registry.generation_search import GenerationSearch
 from sequencer.store.keys import registry_key, shard_keys
+from sequencer.testing import wait_until
 
+from ..support.background import Background
 from ..support.own_server import client
 
 
@@ -83,6 +85,19 @@ def test_a_queue_keeps_its_shards_and_policy(admin: Link, caplog: pytest.LogCapt
         new.consume(lambda message: seen.append(message.id), until_empty=True)
         assert new.policy.dedup_window == 5.0
     assert sorted(seen) == sorted(f"m{n}" for n in range(40))
+
+
+def test_a_running_consumer_brings_its_shards_too(admin: Link) -> None:
+    seen: list[str] = []
+    with client(admin, shards=3) as old, client(admin) as new:
+        old.append(0, "g0", id="first")
+        with Background(old, lambda message: seen.append(message.id)):
+            wait_until(lambda: seen == ["first"])
+            lose_everything(admin)
+            wait_until(lambda: shards_of(admin) == 3)
+            for n in range(9):
+                new.append(n, f"g{n}", id=f"m{n}")
+            wait_until(lambda: len(seen) == 10)
 
 
 def test_a_consumer_that_begins_after_the_loss_brings_its_shards(admin: Link) -> None:

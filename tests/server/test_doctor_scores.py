@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from sequencer import Finding, Sequencer
 from sequencer.doctor.diagnose import is_healthy
+from sequencer.doctor.scores import examples_of
 from sequencer.errors import LateMessage
 from sequencer.testing import wait_until
 from sequencer.texts.commands import to_one_unit
@@ -29,6 +31,11 @@ def told(seq: Sequencer) -> list[Finding]:
 def test_a_time_is_in_the_unit_of_its_magnitude(since_1973: float, unit: tuple[float, str]) -> None:
     factor, name = unit
     assert unit_of((1e8 + since_1973) * factor) == name
+
+
+@given(st.lists(st.tuples(st.just("g"), st.floats(0, 0.99e11) | st.integers(0, 99_999_999_999))))
+def test_scores_of_one_unit_are_not_told_whatever_their_ratio(scored: Any) -> None:
+    assert len(examples_of(scored)) < 2
 
 
 def test_each_unit_has_an_example(make: Callable[..., Sequencer], namespace: str) -> None:

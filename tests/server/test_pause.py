@@ -1,4 +1,4 @@
-"""Pausing a group or a queue: from the next claim on, through restarts, seen in the views."""
+"""Pausing a group or a queue: from the next claim on, seen in the views."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import sequencer
 from sequencer import Message, Sequencer
 from sequencer.net.link import Link
 from sequencer.testing import wait_until
-from tests.support.handling import Make, ack_each, drain
+from tests.support.handling import Make, ack_each, drain, fail
 
 from ..support.background import Background
 
@@ -157,3 +157,18 @@ def test_a_pause_passes_through_few_files(seq: Sequencer) -> None:
         finally:
             sys.setprofile(None)
         assert 5 <= len(files) <= 9, sorted(files)
+
+
+def test_explain_says_what_a_paused_group_waits_for_besides(make: Make) -> None:
+    seq = make(max_attempts=1)
+    seq.append(1, group="g", id="x")
+    seq.consume(fail, max_messages=1)
+    seq.pause("g")
+    seq.pause("nobody")
+    for group, then in (("g", "parked"), ("nobody", "nothing")):
+        explained = seq.explain(group)
+        assert (explained.reason, explained.then and explained.then.reason) == ("paused", then)
+    seq.unpause("g")
+    seq.pause()
+    explained = seq.explain("g")
+    assert (explained.reason, explained.then and explained.then.reason) == ("queue paused", "parked")

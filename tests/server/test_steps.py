@@ -327,3 +327,27 @@ def test_time_in_steps_is_time_in_handlers(seq: Sequencer, is_inline: bool) -> N
     began = time.monotonic()
     seq.consume(until_empty=True, on_start=consumers.append)
     assert sum(taken) <= consumers[0].handlers_s <= time.monotonic() - began
+
+
+def test_a_message_that_is_gone_ends_its_pass(
+    make: Make, seq: Sequencer, link: Link, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran: list[str] = []
+    keys = shard_keys(seq.options.namespace, "jobs", 0)
+
+    def step(message: Any, call: Any) -> str:
+        ran.append(f"{message.id} {call.name}")
+        if message.id == "m0":  # by hand: cancel and replace refuse a message that is in progress
+            link.command("HDEL", f"{keys.prefix}body:g", "m0")
+            link.command("ZREM", f"{keys.prefix}order:g", f"{message.stamp:016d}m0")
+        return "paid"
+
+    for order, name in enumerate("ab"):
+        seq.step(name=name, order=order)(step)
+    for n in range(2):
+        seq.append(n, group="g", id=f"m{n}")
+    seq.consume(until_empty=True)
+    assert ran == ["m0 a", "m1 a", "m1 b"]
+    (gone,) = [record.getMessage() for record in caplog.records if "message removed" in record.getMessage()]
+    assert '"a","a","d",1,1,1,0' in gone
+    assert '"paid"' in gone

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -199,15 +198,10 @@ def test_what_breaks_a_rule_is_said_where_no_server_is(fields: dict[str, Any]) -
     ],
 )
 def test_the_number_of_a_sequence_is_its_id_unless_one_is_given(given: dict[str, Any], expected: Any) -> None:
-    maker = ItemMaker(QueueOptions(queue="q"))
-    ways: list[Callable[[bool], Any]] = [
-        lambda is_sequence: maker.make(1, "g", given.get("id"), given.get("score"), None, is_sequence=is_sequence),
-        lambda is_sequence: maker.make_of({"body": 1, "group": "g", **given}, is_sequence=is_sequence),
-    ]
-    for make in ways:
-        assert make(False).id != "7"
-        if isinstance(expected, str):
-            assert make(True).id == expected
-        else:
-            with pytest.raises(expected):
-                make(True)
+    fields = {"body": 1, "group": "g", **given}
+    assert maker().make_of(fields, is_sequence=False).id != "7"
+    if isinstance(expected, str):
+        assert maker().make_of(fields, is_sequence=True).id == expected
+    else:
+        with pytest.raises(expected):
+            maker().make_of(fields, is_sequence=True)

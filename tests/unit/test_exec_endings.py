@@ -36,7 +36,10 @@ def test_one_that_a_signal_for_all_ended_is_no_failure(
         ExecHandler(command, stop=stop)(MESSAGE)
 
 
-@pytest.mark.parametrize("command", [*SAME, "kill -KILL $$", "exit 3", "exit 15", "exit 137"])
+OTHERS = ["kill -KILL $$", "exit 3", "exit 15", "exit 137"]
+
+
+@pytest.mark.parametrize("command", [*SAME, *OTHERS])
 @pytest.mark.parametrize("kind", ["long ago", "none", "no stop can be told"])
 def test_one_that_ended_so_without_a_stop_failed(monkeypatch: pytest.MonkeyPatch, command: str, kind: str) -> None:
     monkeypatch.setattr(exec, "STOP_S", 0.05 if kind == "none" else 600.0)
@@ -45,7 +48,7 @@ def test_one_that_ended_so_without_a_stop_failed(monkeypatch: pytest.MonkeyPatch
         ExecHandler(command, stop=stop)(MESSAGE)
 
 
-@pytest.mark.parametrize("command", ["kill -KILL $$", "exit 3", "exit 15", "exit 137"])
+@pytest.mark.parametrize("command", OTHERS)
 def test_one_that_ended_in_another_way_failed_beside_a_stop_too(command: str) -> None:
     with pytest.raises(CommandFailed):
         ExecHandler(command, stop=stopped(0.0))(MESSAGE)

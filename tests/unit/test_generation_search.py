@@ -10,7 +10,6 @@ import pytest
 
 from sequencer.errors import DataError, ServerNotUsable, ServerUnavailable
 from sequencer.store.keys import index_key, registry_key, shard_keys
-from sequencer.store.registration import plain_tags
 
 from ..support.listed_net import run
 from ..support.model.clients import ModelNet, connected, looked, made, session
@@ -170,14 +169,9 @@ def test_an_index_that_can_not_be_written_is_told_and_no_more(caplog: pytest.Log
 
 def test_a_registration_that_waits_for_a_deletion_is_given_up() -> None:
     server, net, seq = made()
-    other = connected(server)
-    assert other._registration
-    gone = replace(
-        other._registration,
-        is_deleted=True,
-        tags=plain_tags(1),
-        generation_number=other._registration.generation_number + 5,
-    )
+    known = connected(server)._registration
+    assert known
+    gone = replace(known, is_deleted=True, generation_number=known.generation_number + 5)
     server.run(("HSET", REGISTRY, "generation", gone.generation))
     with pytest.raises(ServerNotUsable, match="is being deleted"):
         run(seq.shards(register=True))

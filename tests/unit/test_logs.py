@@ -69,19 +69,12 @@ def test_a_line_of_text() -> None:
 
 
 def test_a_line_of_json() -> None:
-    made = record("orders: x", event="group parked", queue="orders", group=["a", "b"], attempt=5)
+    fields: dict[str, Any] = {"event": "group parked", "queue": "orders", "group": ["a", "b"], "attempt": 5}
+    made = record("orders: x", **fields)
     line = json.loads(JsonFormatter().format(made))
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d", line.pop("time"))
-    assert line == {
-        "level": "WARNING",
-        "logger": "sequencer",
-        "pid": os.getpid(),
-        "event": "group parked",
-        "queue": "orders",
-        "group": ["a", "b"],
-        "attempt": 5,
-        "message": "orders: x",
-    }
+    ours = {"level": "WARNING", "logger": "sequencer", "pid": os.getpid(), "message": "orders: x"}
+    assert line == ours | fields
     foreign = json.loads(JsonFormatter().format(record("GET %s", "/", name="urllib3", status=200)))
     assert (foreign["logger"], foreign["message"], foreign["status"]) == ("urllib3", "GET /", 200)
 
