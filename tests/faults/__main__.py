@@ -9,32 +9,29 @@ import json
 import logging
 import shlex
 import signal
+import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import import_module
 from inspect import signature
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from sequencer.errors import ConfigurationError
+from benchmarks.kit import machine
+from sequencer.errors import ConfigurationError, ServerError
+from sequencer.server import EmbeddedServer
 
-from . import table
-from .report import Result, Scale
+from .report import Result, Scale, bound
 
 PARTS = {
-    "model": "the lease protocol in a model checker (spin): exhaustive searches, and mutants that must fail",
     "simulate": "one seeded scheduler in virtual time: the real client and consumer code, and the real scripts",
     "crash": "real processes, killed, stopped and cut off at every step, at its first, second ... passage",
-    "steps": "real consumers, killed at each point of each step; --only automatic, once or checked",
     "chaos": "producers, consumers and an operator behind a proxy that loses, delays and lies; --only is a policy",
-    "server": "the server's own faults: kill -9, a cut file, full memory, wrong types, lost rights, failover, clock",
-    "input": "odd values, command lines and records, by hypothesis",
-    "security": "least rights, TLS, and secrets that must not show",
+    "server": "the server's own faults: kill -9, a cut file, full memory, lost rights, failover",
     "signals": "the processes around the core: stopped, crashed and starved as operators and machines do it",
 }
 SCALES = ("smoke", "ci", "nightly")
@@ -57,13 +54,11 @@ def main(
     backward: Annotated[bool, option("simulate: the clock is also set back.", "--backward")] = False,
     steps: Annotated[bool, option("simulate: the messages of each seed have steps.", "--steps")] = False,
     trace: Annotated[bool, option("simulate: show what happened, step by step.", "--trace")] = False,
-    keep: Annotated[Path | None, option("model: where to leave the search programs and trails.")] = None,
     point: Annotated[str | None, option("crash: only this point, like ack:sent.")] = None,
     passage: Annotated[int | None, option("crash: at which passage of it.", min=1)] = None,
     kind: Annotated[str | None, option("crash: kill, stop, 'reply lost' or 'request lost'.")] = None,
     variant: Annotated[str | None, option("crash: default or sequence.")] = None,
-    as_json: Annotated[bool, option("Print JSON instead of tables.", "--json")] = False,
-    output: Annotated[Path | None, option("Also write the JSON to this file.")] = None,
+    as_json: Annotated[bool, option("Print JSON.", "--json")] = False,
 ) -> None:
     """Break things on purpose, and judge what came of it. Nothing but the loopback is used."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -73,14 +68,14 @@ def main(
         raise typer.BadParameter(f"choose from {', '.join(PARTS)}; and a scale: {', '.join(SCALES)}")
     options = {
         "seed": seed, "seconds": seconds, "only": only, "first": first, "backward": backward, "steps": steps,
-        "trace": trace, "keep": keep, "point": point, "passage": passage, "kind": kind, "variant": variant,
+        "trace": trace, "point": point, "passage": passage, "kind": kind, "variant": variant,
     }  # fmt: skip
     try:
         result = run_one(part, scale, **options)  # type: ignore[arg-type]
     except (ConfigurationError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(WRONG_USE) from error
-    show(result, scale, as_json, output)
+    show(result, scale, as_json)
     raise typer.Exit(FOUND if result.problems else FINE)
 
 
@@ -106,15 +101,44 @@ def run_one(name: str, scale: Scale, **options: Any) -> Result:
     return replace(result, seconds=time.monotonic() - began)
 
 
-def show(result: Result, scale: str, as_json: bool, output: Path | None) -> None:
-    found = {"scale": scale, **table.origin(), "results": [result.as_json()]}
-    if output:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+def show(result: Result, scale: str, as_json: bool) -> None:
+    found = origin()
     if as_json:
-        print(json.dumps(found))
-    else:
-        table.show(Console(highlight=False, markup=False, soft_wrap=True), [result], found)
+        print(json.dumps({"scale": scale, "machine": found, "results": [result.as_json()]}))
+        return
+    print("\n".join(lines(result)))
+    print("; ".join(f"{name}: {value}" for name, value in found.items()))
+
+
+def lines(result: Result) -> Iterator[str]:
+    """The verdict, then what it rests on."""
+    verdict = f"FAILED ({len(result.problems)})" if result.problems else "left out" if result.skipped else "passed"
+    seeds = f", seeds {result.seeds}" if result.seeds else ""
+    yield f"{result.name}: {verdict}; {result.runs:,} {result.unit}{seeds}; {result.seconds:.0f} s; {result.command}"
+    if result.skipped:
+        yield f"  left out: {result.skipped}"
+    if result.messages:
+        counts = f"{result.losses:,} lost, {result.order_violations:,} out of order"
+        again = f"{result.duplicates:,} handled again, where {result.duplicates_allowed:,} are allowed"
+        most = f"; a rate above 3/N = {bound(result.messages):.1e} is unlikely (95 %)"
+        yield f"  of {result.messages:,} messages {counts}, {again}{most * (not result.losses)}"
+    if result.recovery_s:
+        yield f"  recovery p50 / max: {statistics.median(result.recovery_s):.2f} / {max(result.recovery_s):.2f} s"
+    if result.faults:
+        yield "  took effect: " + ", ".join(f"{kind} {count:,}" for kind, count in sorted(result.faults.items()))
+    for name, value in result.figures.items():
+        yield f"  {name}: {value}"
+    for problem in result.problems:
+        yield f"  PROBLEM: {problem}"
+
+
+def origin() -> dict[str, Any]:
+    """Machine, versions and commit."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="sqf-") as directory, EmbeddedServer(directory) as server:
+            return machine.describe(server.url)
+    except ServerError as error:
+        return {"problem": str(error)}
 
 
 class Ended(BaseException):

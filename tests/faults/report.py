@@ -6,9 +6,11 @@ or handled again against the number that those faults allow, and how long it too
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
+
+from sequencer.testing.judge.judgement import Judgement
 
 Scale = Literal["smoke", "ci", "nightly"]
 """How much: seconds in a test, a part of two minutes in CI, everything."""
@@ -24,11 +26,11 @@ class Result:
     """What one fault test found. It passed when it was not skipped and `problems` is empty."""
 
     name: str
-    """As in the command: model, simulate, crash, steps, chaos, server, input, security, signals."""
+    """As in the command."""
     command: str
     """What repeats the whole of it."""
     runs: int = 0
-    """Runs, seeds, kill points passed, or inputs: what `unit` says."""
+    """Runs, seeds, or kill points passed: what `unit` says."""
     unit: str = "runs"
     seeds: str = ""
     """First and last seed, like "0..199"."""
@@ -57,3 +59,16 @@ class Result:
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "is_passed": self.is_passed, "bound": bound(self.messages or self.runs)}
+
+
+def totals(judged: Iterable[Judgement]) -> dict[str, Any]:
+    """The fields of a result that follow from its histories."""
+    some = list(judged)
+    return {
+        "messages": sum(one.messages for one in some),
+        "losses": sum(one.losses + one.inventions for one in some),
+        "order_violations": sum(one.disorder for one in some),
+        "duplicates": sum(one.duplicates for one in some),
+        "duplicates_allowed": sum(one.duplicates_allowed for one in some),
+        "recovery_s": tuple(one.recovery_s for one in some if one.recovery_s is not None),
+    }

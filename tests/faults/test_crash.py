@@ -8,12 +8,11 @@ import pytest
 
 from sequencer import EmbeddedServer
 from sequencer.calls import source as sources
-from sequencer.testing import wire
+from sequencer.testing import judge, wire
 
 from .crash import fault_test as crash
 from .crash.plan import every_chain, mismatch, named_points, slice_of
 from .crash.points import KINDS, Case
-from .crash.supervisor import SupervisorTrial
 from .crash.trial import Control, Trial
 from .crash.verdict import Outcome
 from .crash.work import LEASE_S, ROLES, Site, handle
@@ -49,23 +48,14 @@ def test_a_killed_consumer_is_succeeded_and_its_death_is_seen(server: EmbeddedSe
     assert outcome.problems == ()
     assert outcome.is_reached
     assert outcome.is_expired, "the lease of the dead one was taken over"
-    assert (outcome.recovery_s or 0) > LEASE_S * 0.9
+    assert (outcome.judged.recovery_s or 0) > LEASE_S * 0.9
 
 
 def test_a_stopped_consumer_cannot_acknowledge(server: EmbeddedServer, tmp_path: Path) -> None:
     outcome = tried(server, tmp_path, Case("default", HANDLER, 1, "stop"))
     assert outcome.problems == ()
     assert outcome.is_refused
-    assert outcome.duplicates >= 1, "both handled that message"
-
-
-def test_a_supervisor_killed_before_it_configured_a_consumer_leaves_nobody(
-    server: EmbeddedServer, tmp_path: Path
-) -> None:
-    case = Case("default", "supervisor.config:before", 2, "kill")
-    outcome = SupervisorTrial(server.url, tmp_path, case).run()
-    assert outcome.problems == ()
-    assert outcome.is_reached
+    assert outcome.judged.duplicates >= 1, "both handled that message"
 
 
 def test_one_case_by_its_command() -> None:
@@ -123,14 +113,14 @@ def test_an_ack_without_a_token_check_is_found(server: EmbeddedServer, tmp_path:
     assert tried(server, tmp_path / "honest", case).problems == ()
     (tmp_path / "broken").mkdir()
     outcome = Trial(server.url, tmp_path / "broken", "default", case, Control(prepare=without_token_check)).run()
-    assert outcome.order_violations > 0, outcome.problems
+    assert outcome.judged.disorder > 0, outcome.problems
 
 
 # -- the plan -------------------------------------------------------------------------------------------------------
 
 
 def test_a_point_that_nobody_passes_or_nobody_knows_is_a_problem() -> None:
-    passages = {point: 1 for point in named_points("default") if not point.startswith("supervisor")}
+    passages = dict.fromkeys(named_points("default"), 1)
     assert mismatch("default", passages) == []
     del passages["consumer.ack:sent"]
     passages["consumer.new:sent"] = 1
@@ -140,7 +130,7 @@ def test_a_point_that_nobody_passes_or_nobody_knows_is_a_problem() -> None:
 def test_a_first_passage_that_never_came_is_a_problem() -> None:
     case = Case("default", "renewer.ack:sent", 1, "kill")
     runner = crash.Runner(None, "", Path())  # type: ignore[arg-type]
-    runner.add([Outcome(case=case, variant="default", is_reached=False, problems=(), passages={})])
+    runner.add([Outcome(case=case, variant="default", is_reached=False, problems=(), passages={}, judged=judge([]))])
     assert runner.problems == [f"renewer.ack:sent was never reached; {case.command}"]
 
 

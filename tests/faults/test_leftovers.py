@@ -14,13 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from sequencer import EmbeddedServer
-from sequencer.processes.pool import Pool
-from sequencer.processes.workers import Worker
 from sequencer.testing import wait_until
 
-from .crash import supervisor as crash_supervisor
-from .crash.points import Case
 from .strays import end_strays, strays
 
 pytestmark = pytest.mark.nightly
@@ -77,15 +72,3 @@ def test_a_process_that_outlives_others_is_found_and_ended() -> None:
         assert end_strays(mark, 0.05) == 1
         assert process.wait(10) == -signal.SIGKILL
     assert end_strays(mark, 0.05) == 0
-
-
-def test_a_supervisor_that_does_not_replace_the_dead_is_found(
-    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def leave_empty(self: object, worker: Worker, *_: object) -> None:
-        worker.is_done = True
-
-    monkeypatch.setattr(Pool, "_after_death", leave_empty)
-    case = Case("default", "supervisor.spawn:before", 99, "kill")  # never reached: all goes its way
-    found = crash_supervisor.SupervisorTrial(server.url, tmp_path, case).run()
-    assert any("does not replace the dead" in problem for problem in found.problems), found.problems

@@ -21,7 +21,7 @@ from sequencer.testing import read_events, wait_until
 from sequencer.testing.judge.history import Recorder
 from tests.support.proxy.fault import KINDS
 from tests.support.proxy.fault_proxy import FaultProxy
-from tests.support.proxy.frames import ERRORS, end_of_reply, read_request
+from tests.support.proxy.frames import ERRORS
 
 pytestmark = pytest.mark.nightly
 
@@ -185,22 +185,6 @@ def test_bytes_pass_unchanged_however_they_are_cut(proxy: FaultProxy, namespace:
         while len(received) < len(expected):
             received += plain.recv(65536)
     assert received == expected
-
-
-def test_frames_end_where_they_should_at_every_cut() -> None:
-    request = b"*3\r\n$7\r\nevalsha\r\n$2\r\n\r\n\r\n$0\r\n\r\n"
-    reply = b"*4\r\n:1\r\n*2\r\n$-1\r\n+a\r\n$4\r\n\r\n\r\n\r\n*-1\r\n"
-    for cut in range(len(request)):
-        assert read_request(request[:cut], 0) is None
-    assert read_request(b"x" + request + b"rest", 1) == (1 + len(request), b"EVALSHA", b"\r\n")
-    for cut in range(len(reply)):
-        assert end_of_reply(reply[:cut], 0) is None
-    assert end_of_reply(b"x" + reply + b"rest", 1) == 1 + len(reply)
-    for wrong in (b"GET x\r\n", b"?\r\n"):
-        with pytest.raises(ValueError, match="is no command"):
-            read_request(wrong, 0)
-    with pytest.raises(ValueError, match="is no reply"):
-        end_of_reply(b"%1\r\n", 0)
 
 
 def test_a_black_hole_swallows_what_waits_and_ends_with_the_connection(

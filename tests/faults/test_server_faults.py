@@ -15,9 +15,8 @@ import sequencer
 from sequencer import Sequencer, SequencerError
 from sequencer.doctor.rights import commands_of
 from sequencer.errors import ConfigurationError
-from sequencer.testing import Event, wait_until
+from sequencer.testing import wait_until
 
-from .server.clock import MISSING, Clock, library, shown, stamps_back
 from .server.cut import cut_write
 from .server.denied import SCRIPTS, Denier, deny_all
 from .server.failover import QUICK, Cluster
@@ -26,7 +25,6 @@ from .server.found import Found
 from .server.full import Filling, Rounds, fill_and_drain
 from .server.host import Host, binaries, free_port, running, workplace
 from .server.kill import ALWAYS, Mode, lost_s, under_kills
-from .server.spoil import loaded
 from .server.writes import HALF, WRITES
 
 pytestmark = pytest.mark.nightly
@@ -108,21 +106,6 @@ def test_messages_that_a_full_server_lost_are_found(host: Host) -> None:
     assert any("messages were lost" in text for text in filling.said.wrong)
 
 
-# -- spoilt -----------------------------------------------------------------------------------------------------
-
-
-def test_what_a_key_of_a_wrong_type_destroyed_is_found_when_nobody_accounts_for_it() -> None:
-    found = Found(seed=1, scale="smoke", case="spoil")
-    with loaded(found) as run:
-        assert found.problems == []
-        run.load.stop("consume")
-        assert wait_until(lambda: run.link.command("EXISTS", run.keys.body("g0")))
-        run.link.command("DEL", run.keys.body("g0"), run.keys.order("g0"))
-        run.load.start(producers=0, consumers=1)
-    assert found.losses > 0
-    assert "was stored, and never handled" in found.problems[-1]
-
-
 # -- rights -------------------------------------------------------------------------------------------------------
 
 
@@ -195,30 +178,6 @@ def _is_appended(seq: Sequencer, body: int) -> bool:
         return False
 
 
-# -- the clock ----------------------------------------------------------------------------------------------------
-
-
-def test_stamps_do_not_go_back_with_the_clock(directory: Path) -> None:
-    if not library():
-        pytest.skip(MISSING)
-    clock = Clock(directory)
-    host = Host(directory / "d", environment=clock.environment)
-    with running(host), host.link() as link, Sequencer("jobs", host.url) as seq:
-        stamps = [seq.append(1, "a").stamp or 0]
-        for offset_s in (3600, 0, -3600):
-            clock.set(offset_s)
-            wait_until(lambda at=offset_s: abs(shown(link) - at) < 5, what="the jump")  # type: ignore[misc]
-            stamps.append(seq.append(1, "a").stamp or 0)
-    assert stamps == sorted(set(stamps))
-    assert stamps[2] - stamps[1] < 3, "set back, the shard's clock goes on from where it was"
-
-
-def test_stamps_that_go_back_are_found() -> None:
-    fields = {"who": "p", "group": "a", "kind": "stored"}
-    events = [Event("appended", at, stamp=stamp, **fields) for at, stamp in ((1.0, 5), (2.0, 6), (3.0, 4))]  # type: ignore[arg-type]
-    assert stamps_back(events) == 1
-
-
 # -- together -----------------------------------------------------------------------------------------------------
 
 
@@ -230,4 +189,4 @@ def test_a_case_is_run_by_its_name() -> None:
     assert result.command == "python -m tests.faults server --scale smoke --only cut --seed 5"
     with pytest.raises(ConfigurationError, match=r"'cuts'; choose from .*kill"):
         run("smoke", only="cuts")
-    assert len(CASES) == 8
+    assert len(CASES) == 5

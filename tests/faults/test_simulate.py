@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from .simulate.fault_test import ENOUGH, EXPECTED, MAX_PROBLEMS, PLAIN_EXPECTED, STEPS_EXPECTED, result_of, run
+from .simulate.fault_test import ENOUGH, EXPECTED, MAX_PROBLEMS, PLAIN_EXPECTED, STEPS_EXPECTED, result_of
 from .simulate.seed import Ground, play_seed, stage_set
-from .simulate.stage import Process, Stage
-from .simulate.virtual import VirtualEvent
 
 pytestmark = pytest.mark.nightly
 
@@ -43,14 +41,6 @@ def test_clock_going_back_only_delays(ground: Ground) -> None:
         assert played.faults["clock backward"]
 
 
-def test_run_says_how_to_repeat(capsys: pytest.CaptureFixture[str]) -> None:
-    result = run("smoke", seed=1, trace=True)
-    assert result.is_passed
-    assert result.runs == 1
-    assert result.command == "python -m tests.faults simulate --seed 1"
-    assert "sends claim" in capsys.readouterr().out
-
-
 def test_many_seeds_without_a_kind_of_fault_fail(ground: Ground) -> None:
     calm = play_seed(ground, 2)
     calm.faults.clear()
@@ -60,23 +50,3 @@ def test_many_seeds_without_a_kind_of_fault_fail(ground: Ground) -> None:
     assert [*result.problems[:-1]] == missing[:MAX_PROBLEMS]
     assert result.problems[-1] == f"... and {len(missing) - MAX_PROBLEMS} more problems"
     assert result_of([calm], "simulate", 0.0, backward=False).is_passed
-
-
-@pytest.mark.parametrize(("timeout_s", "is_told"), [(None, True), (1.0, True), (0.001, False)])
-def test_an_event_that_is_set_and_cleared_at_once_is_told_as_threads_are(
-    timeout_s: float | None, is_told: bool
-) -> None:
-    """The renewer would end, and with it its renewals, where an event without a timeout said that it was not set."""
-    stage, told = Stage(1), list[bool]()
-    event = VirtualEvent(stage)
-    stage.start(Process("a"), lambda: told.append(event.wait(timeout_s)))
-
-    def blink() -> None:
-        stage.sleep(500_000)
-        event.set()
-        event.clear()
-
-    stage.start(Process("b"), blink)
-    stage.sleep(2_000_000)
-    stage.close()
-    assert told == [is_told]

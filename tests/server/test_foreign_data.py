@@ -1,6 +1,6 @@
 """What others wrote into our keys, and answers that are none: errors of ours, parked messages, never a crash.
 
-Found by `python -m tests.faults input`.
+Found by `tests/faults/test_input.py`.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from sequencer.store.keys import ShardKeys, registry_key
 
 Damage = Callable[[Link, ShardKeys], Any]
 FAILURE = '{"member":"","id":"a","type":"ValueError","message":"no","attempt":1,"at":1}'
+LEASE = "00000000000000011me"
 
 
 @dataclass(frozen=True)
@@ -36,161 +37,73 @@ def record(link: Link, keys: ShardKeys, id: str) -> bytes:
     return data
 
 
-def halves(data: bytes) -> tuple[bytes, bytes]:
-    """What is before and behind a record's flag."""
-    return data[:20], data[21:]
-
-
 def drain(seq: Sequencer) -> str:
     seen: list[str] = []
     seq.consume(lambda message: seen.append(message.id), until_empty=True)
     return "".join(seen)
 
 
+def does(*commands: str) -> Damage:
+    """These commands. @NAME stands for a key of the shard or of the group, $ID for the member of a message."""
+
+    def damage(link: Link, keys: ShardKeys) -> Any:
+        def filled(word: str) -> str:
+            if word in ("@order", "@body"):
+                return str(getattr(keys, word[1:])("g"))
+            if word.startswith("$"):
+                return member(link, keys, word[1:])
+            return str(getattr(keys, word[1:])) if word.startswith("@") else word
+
+        return [link.command(*map(filled, command.split(" "))) for command in commands]
+
+    return damage
+
+
+def rewrites(id: str, change: Callable[[bytes], bytes]) -> Damage:
+    """The record of a message in another form."""
+    return lambda link, keys: link.command("HSET", keys.body("g"), id, change(record(link, keys, id)))
+
+
+def renumbers(link: Link, keys: ShardKeys) -> None:
+    """The stamp of b is no number, in record and order."""
+    link.command("HSET", keys.body("g"), "b", b"x" * 16 + record(link, keys, "b")[16:])
+    does("ZREM @order $b", f"ZADD @order 2 {'x' * 16}b")(link, keys)
+
+
+LETTER = "1" * 16 + "g\nz"
 CASES = {
-    "not in the schedule": Case(
-        lambda link, keys: link.command("ZREM", keys.schedule, "g"),
-        "group unscheduled",
-    ),
-    "not in the schedule, the lease is": Case(
-        lambda link, keys: link.commands(
-            [("ZREM", keys.schedule, "g"), ("HSET", keys.leases, "g", "00000000000000011me")]
-        ),
-        "group unscheduled",
-    ),
-    "parked for nothing": Case(
-        lambda link, keys: link.command("ZADD", keys.schedule, "inf", "g"), "parked without reason"
-    ),
-    "paused by nobody": Case(
-        lambda link, keys: link.command("ZADD", keys.schedule, "9e15", "g"), "paused without entry"
-    ),
-    "leased and parked": Case(
-        lambda link, keys: link.commands(
-            [("ZADD", keys.schedule, "inf", "g"), ("HSET", keys.leases, "g", "00000000000000011me")]
-        ),
-        "leased and parked",
-    ),
-    "head without a record": Case(
-        lambda link, keys: link.command("HDEL", keys.body("g"), "a"),
-        "message without record",
-        left="bc",
-    ),
-    "member without a record": Case(
-        lambda link, keys: link.command("HDEL", keys.body("g"), "b"),
-        "message without record",
-        left="ac",
-    ),
-    "record without a member": Case(
-        lambda link, keys: link.command("ZREM", keys.order("g"), member(link, keys, "b")),
-        "record without place",
-        left="ac",
-        dead="b",
-    ),
-    "one of each": Case(
-        lambda link, keys: link.commands(
-            [("ZREM", keys.order("g"), member(link, keys, "b")), ("HDEL", keys.body("g"), "c")]
-        ),
-        "record without place",
-        is_explained=False,  # its sizes agree, and the head is sound
-        left="a",
-        dead="b",
-    ),
-    "no order": Case(
-        lambda link, keys: link.command("DEL", keys.order("g")),
-        "empty group scheduled",
-        left="",
-        dead="abc",
-    ),
-    "no body": Case(lambda link, keys: link.command("DEL", keys.body("g")), "message without record", left=""),
-    "no keys at all": Case(
-        lambda link, keys: link.command("DEL", keys.body("g"), keys.order("g")),
-        "empty group scheduled",
-        left="",
-    ),
-    "a record that denies its score": Case(
-        lambda link, keys: link.command("HSET", keys.body("g"), "b", b"A".join(halves(record(link, keys, "b")))),
-        "score differs",
-        is_explained=False,  # it holds nothing up
-    ),
-    "a record's stamp": Case(
-        lambda link, keys: link.command("HSET", keys.body("g"), "a", b"1" * 16 + record(link, keys, "a")[16:]),
-        "record differs",
-    ),
-    "a record's stamp, and its flag": Case(
-        lambda link, keys: link.command(
-            "HSET", keys.body("g"), "a", b"1" * 16 + b"0000A" + record(link, keys, "a")[21:]
-        ),
-        "record differs",
-    ),
-    "a record's attempts": Case(
-        lambda link, keys: link.command(
-            "HSET", keys.body("g"), "a", record(link, keys, "a")[:16] + b"????" + record(link, keys, "a")[20:]
-        ),
-        "record differs",
-        is_explained=False,
-    ),
+    "not in the schedule": Case(does("ZREM @schedule g"), "group unscheduled"),
+    "not in the schedule, the lease is": Case(does("ZREM @schedule g", f"HSET @leases g {LEASE}"), "group unscheduled"),
+    "parked for nothing": Case(does("ZADD @schedule inf g"), "parked without reason"),
+    "paused by nobody": Case(does("ZADD @schedule 9e15 g"), "paused without entry"),
+    "leased and parked": Case(does("ZADD @schedule inf g", f"HSET @leases g {LEASE}"), "leased and parked"),
+    "head without a record": Case(does("HDEL @body a"), "message without record", left="bc"),
+    "member without a record": Case(does("HDEL @body b"), "message without record", left="ac"),
+    "record without a member": Case(does("ZREM @order $b"), "record without place", left="ac", dead="b"),
+    # Its sizes agree, and the head is sound.
+    "one of each": Case(does("ZREM @order $b", "HDEL @body c"), "record without place", False, left="a", dead="b"),
+    "no order": Case(does("DEL @order"), "empty group scheduled", left="", dead="abc"),
+    "no body": Case(does("DEL @body"), "message without record", left=""),
+    "no keys at all": Case(does("DEL @body @order"), "empty group scheduled", left=""),
+    # It holds nothing up.
+    "a record that denies its score": Case(rewrites("b", lambda r: r[:20] + b"A" + r[21:]), "score differs", False),
+    "a record's stamp": Case(rewrites("a", lambda r: b"1" * 16 + r[16:]), "record differs"),
+    "a record's stamp, and its flag": Case(rewrites("a", lambda r: b"1" * 16 + b"0000A" + r[21:]), "record differs"),
+    "a record's attempts": Case(rewrites("a", lambda r: r[:16] + b"????" + r[20:]), "record differs", False),
     "a record of nothing but rubbish": Case(
-        lambda link, keys: link.command("HSET", keys.body("g"), "b", "rubbish"),
-        "message without record",
-        is_explained=False,
-        left="ac",
-        dead="b",
+        rewrites("b", lambda r: b"rubbish"), "message without record", False, left="ac", dead="b"
     ),
-    "an id twice": Case(
-        lambda link, keys: link.command("ZADD", keys.order("g"), "0", "1" * 16 + "a"),
-        "message without record",
-    ),
-    "a stamp that is no number": Case(
-        lambda link, keys: link.commands(
-            [
-                ("HSET", keys.body("g"), "b", b"x" * 16 + record(link, keys, "b")[16:]),
-                ("ZADD", keys.order("g"), 2, "x" * 16 + "b"),
-                ("ZREM", keys.order("g"), member(link, keys, "b")),
-            ]
-        ),
-        "message without record",
-        is_explained=False,
-        left="ac",
-        dead="b",
-    ),
-    "a clock behind": Case(
-        lambda link, keys: link.command("SET", keys.clock, 1), "stamp ahead of clock", is_explained=False
-    ),
-    "a token ahead": Case(
-        lambda link, keys: link.command("HSET", keys.leases, "g", "89000000000000001me"),
-        "stamp ahead of clock",
-        is_explained=False,
-    ),
-    "a lease that can't be read": Case(
-        lambda link, keys: link.command("HSET", keys.leases, "g", "me"), "lease unreadable"
-    ),
-    "a lease of nobody": Case(
-        lambda link, keys: link.command("HSET", keys.leases, "ghost", "00000000000000011me"),
-        "lease without group",
-        is_explained=False,
-    ),
-    "a failure of nobody": Case(
-        lambda link, keys: link.command("HSET", keys.failures, "ghost", FAILURE),
-        "failure without group",
-        is_explained=False,
-    ),
-    "nobody in the schedule": Case(
-        lambda link, keys: link.command("ZADD", keys.schedule, 1, "ghost"),
-        "empty group scheduled",
-        is_explained=False,
-    ),
-    "a dead letter without content": Case(
-        lambda link, keys: link.command("ZADD", keys.dead, 1, "1" * 16 + "g\nz"),
-        "dead letter without content",
-        is_explained=False,
-    ),
+    "an id twice": Case(does(f"ZADD @order 0 {'1' * 16}a"), "message without record"),
+    "a stamp that is no number": Case(renumbers, "message without record", False, left="ac", dead="b"),
+    "a clock behind": Case(does("SET @clock 1"), "stamp ahead of clock", False),
+    "a token ahead": Case(does("HSET @leases g 89000000000000001me"), "stamp ahead of clock", False),
+    "a lease that can't be read": Case(does("HSET @leases g me"), "lease unreadable"),
+    "a lease of nobody": Case(does(f"HSET @leases ghost {LEASE}"), "lease without group", False),
+    "a failure of nobody": Case(does(f"HSET @failures ghost {FAILURE}"), "failure without group", False),
+    "nobody in the schedule": Case(does("ZADD @schedule 1 ghost"), "empty group scheduled", False),
+    "a dead letter without content": Case(does(f"ZADD @dead 1 {LETTER}"), "dead letter without content", False),
     "a dead letter without place": Case(
-        lambda link, keys: link.command(
-            "HSET", keys.letters, "1" * 16 + "g\nz", b"9.0\n" + FAILURE.encode() + b"\n" + b"1" * 16 + b"00000[9]"
-        ),
-        "dead letter unlisted",
-        is_explained=False,
-        dead="z",
+        does(f"HSET @letters {LETTER} 9.0\n{FAILURE}\n{'1' * 16}00000[9]"), "dead letter unlisted", False, dead="z"
     ),
 }
 

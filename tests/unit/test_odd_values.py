@@ -1,6 +1,6 @@
 """Values that no JSON or Python test list thinks of: each is refused by an error of ours, or comes back as it went in.
 
-Found by `python -m tests.faults input`.
+Found by `tests/faults/test_input.py`.
 """
 
 from __future__ import annotations

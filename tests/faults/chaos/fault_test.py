@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ..report import Result, Scale
+from ..report import Result, Scale, totals
 from .run import Outcome, run_seed
 from .setting import POLICIES
 
@@ -69,14 +69,9 @@ def _result(sums: _Sums, command: str, seconds: float) -> Result:
         runs=len(all_of),
         unit="seeds",
         seeds=f"{min(sums.outcomes)}..{max(sums.outcomes)}",
-        messages=sum(one.messages for one in all_of),
-        losses=sum(one.losses + one.inventions for one in all_of),
-        order_violations=sum(one.disorder for one in all_of),
-        duplicates=sum(one.duplicates for one in all_of),
-        duplicates_allowed=sum(one.duplicates_allowed for one in all_of),
-        recovery_s=tuple(one.recovery_s for one in all_of if one.recovery_s is not None),
         faults=dict(sorted(sums.faults.items())),
         figures={"handler runs that ended well": sum(one.runs for one in all_of)},
         problems=sums.problems,
         seconds=seconds,
+        **totals(all_of),
     )

@@ -24,10 +24,9 @@ from typing import Any, get_args
 from sequencer.errors import ConfigurationError
 from sequencer.server import EmbeddedServer
 
-from ..report import Result, Scale
+from ..report import Result, Scale, totals
 from .plan import Chain, every_chain, mismatch, named_points, slice_of, some
 from .points import KINDS, Case, Kind, kinds_at
-from .supervisor import SupervisorTrial
 from .trial import Trial
 from .verdict import Outcome
 from .work import VARIANTS
@@ -130,10 +129,7 @@ def run_case(url: str, directory: Path, variant: str, case: Case | None) -> Outc
     while True:
         place = directory / f"{variant}-{os.getpid()}-{time.monotonic_ns()}"
         place.mkdir(parents=True)
-        if case and case.role == "supervisor":
-            outcome = SupervisorTrial(url, place, case).run()
-        else:
-            outcome = Trial(url, place, variant, case).run()
+        outcome = Trial(url, place, variant, case).run()
         shutil.rmtree(place, ignore_errors=True)
         is_missed = case is not None and case.passage == 1 and not outcome.is_reached and not outcome.problems
         if not (outcome.is_disturbed or is_missed) or number + 1 == ATTEMPTS:
@@ -214,21 +210,15 @@ class Runner:
     def result(self, command: str) -> Result:
         """What all of it shows."""
         reached = [outcome for outcome in self.outcomes if outcome.is_reached and outcome.case]
-        recovery = tuple(outcome.recovery_s for outcome in reached if outcome.recovery_s is not None)
         return Result(
             name="crash",
             command=command,
             runs=len(reached),
             unit="points passed with a fault",
-            messages=sum(outcome.messages for outcome in self.outcomes),
-            losses=sum(outcome.losses for outcome in self.outcomes),
-            order_violations=sum(outcome.order_violations for outcome in self.outcomes),
-            duplicates=sum(outcome.duplicates for outcome in self.outcomes),
-            duplicates_allowed=sum(outcome.duplicates_allowed for outcome in self.outcomes),
-            recovery_s=recovery,
             faults=dict(Counter(outcome.case.kind for outcome in reached if outcome.case)),
             figures=self._figures(reached),
             problems=tuple(self.problems),
+            **totals(outcome.judged for outcome in self.outcomes),
         )
 
     def _figures(self, reached: list[Outcome]) -> dict[str, object]:

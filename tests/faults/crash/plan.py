@@ -23,16 +23,6 @@ _CALLS: dict[str, str] = {
 }
 _ONLY: dict[str, str] = {"default": "append update", "sequence": "skip_gap"}
 """Calls of the operator that only one variant has."""
-SUPERVISOR = tuple(
-    f"supervisor.{call}:{moment}"
-    for call, moments in (
-        ("spawn", ["before"]),
-        ("config", ["before"]),
-        ("reap", ["before"]),
-        ("replace", MOMENTS[::2]),
-    )
-    for moment in moments
-)
 
 
 def named_points(variant: str) -> list[str]:
@@ -42,8 +32,7 @@ def named_points(variant: str) -> list[str]:
         more = _ONLY[variant] if party == "operator" else ""
         points += [f"{party}.connect:{moment}" for moment in ("before", "after") if party != "renewer"]
         points += [f"{party}.{call}:{moment}" for call in f"{calls} {more}".split() for moment in MOMENTS]
-    points += [f"consumer.handler:{moment}" for moment in ("before", "after", "recorded")]
-    return points + (list(SUPERVISOR) if variant == "default" else [])
+    return points + [f"consumer.handler:{moment}" for moment in ("before", "after", "recorded")]
 
 
 class Chain(NamedTuple):
@@ -66,7 +55,7 @@ connection was lost, sends a failure when the next exchange is late, and a claim
 
 def mismatch(variant: str, passages: Mapping[str, int]) -> list[str]:
     """Where the list of points and what the processes passed differ."""
-    named = {point for point in named_points(variant) if point not in SUPERVISOR}
+    named = set(named_points(variant))
     problems = [
         f"{variant}: no process passes {point}, which the list names" for point in sorted(named - set(passages))
     ]
@@ -98,6 +87,5 @@ def slice_of(seed: int) -> list[Chain]:
 
 def some(first: Collection[Chain], count: int) -> list[Chain]:
     """A few of these, each kind of fault among them."""
-    chains = [chain for chain in first if chain.point not in SUPERVISOR]
-    found = [next(chain for chain in chains if chain.kind == kind) for kind in KINDS]
-    return (found + [chain for chain in chains if chain not in found])[:count]
+    found = [next(chain for chain in first if chain.kind == kind) for kind in KINDS]
+    return (found + [chain for chain in first if chain not in found])[:count]

@@ -60,9 +60,8 @@ class Case:
 
 def kinds_at(point: str) -> tuple[Kind, ...]:
     """The faults that can happen at a point."""
-    party, _, rest = point.partition(".")
-    call, _, moment = rest.partition(":")
-    if call == "handler" or party == "supervisor" or moment == "after":
+    call, _, moment = point.partition(".")[2].partition(":")
+    if call == "handler" or moment == "after":
         return ("kill", "stop")
     return ("kill", "stop", "request lost" if moment == "before" else "reply lost")
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sequencer.testing import Event, judge, read_events
+from sequencer.testing.judge.judgement import Judgement
 
 from .child import Child, read_counts
 from .points import Case
@@ -31,12 +32,7 @@ class Outcome:
     """Whether the fault took effect."""
     problems: tuple[str, ...]
     passages: dict[str, int]
-    messages: int = 0
-    losses: int = 0
-    order_violations: int = 0
-    duplicates: int = 0
-    duplicates_allowed: int = 0
-    recovery_s: float | None = None
+    judged: Judgement
     is_refused: bool = False
     """Whether a stale token was refused."""
     is_expired: bool = False
@@ -84,12 +80,7 @@ def outcome_of(
         is_reached=fault is not None,
         problems=(*found, *verdict.cases),
         passages=_passages(some),
-        messages=verdict.messages,
-        losses=verdict.losses,
-        order_violations=verdict.disorder,
-        duplicates=verdict.duplicates,
-        duplicates_allowed=verdict.duplicates_allowed,
-        recovery_s=verdict.recovery_s,
+        judged=verdict,
         is_refused=victim is not None and "lease lost" in victim.said,
         is_expired=victim is not None and victim.pid in owners,
         is_disturbed=bool(lost or owners - {victim.pid if victim else 0}),

@@ -1,5 +1,1 @@
-"""Odd values, command lines, records and replies."""
-
-from .fault_test import run
-
-__all__ = ["run"]
+"""Odd values, command lines and records."""

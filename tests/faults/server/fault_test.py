@@ -1,4 +1,4 @@
-"""The server's own faults: killed, cut, full, spoilt, without rights, failed over, with a clock that jumps.
+"""The server's own faults: killed, cut, full, without rights, failed over.
 
 Each case is a function of a `server_*` module that fills in a `Found`: `python -m tests.faults server --only kill`.
 A case that needs a program which is not installed says so in the figures.
@@ -13,23 +13,18 @@ from concurrent.futures import ThreadPoolExecutor
 from sequencer.errors import ConfigurationError
 
 from ..report import Result, Scale
-from .clock import clock
 from .cut import cut
 from .denied import denied
 from .failover import failover
 from .found import COMMAND, Found
 from .full import full
 from .host import is_ended
-from .kill import flush, kill
-from .spoil import spoil
+from .kill import kill
 
 SEED = 1
 CASES: Mapping[str, Callable[[Found], None]] = {
     "failover": failover,
     "kill": kill,
-    "spoil": spoil,
-    "clock": clock,
-    "flush": flush,
     "cut": cut,
     "full": full,
     "denied": denied,

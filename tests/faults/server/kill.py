@@ -1,4 +1,4 @@
-"""The server killed under load, by way of keeping data: what was acknowledged and then gone; and scripts flushed.
+"""The server killed under load, by way of keeping data: what was acknowledged and then gone.
 
 `always` must lose nothing. For the others the loss is measured. A process that is killed leaves what it wrote to the
 kernel; a machine that loses power does not. So "power cut" removes from the append-only file what was written in the
@@ -21,7 +21,7 @@ from .found import Found
 from .host import Host, running, workplace
 from .load import Load, Spec, wait
 
-RECOVER_S = 10.0
+RECOVER_S, START_S = 10.0, 30.0
 SETTLE_S = 0.5
 """After a server came back with less than it had: until every consumer has been told that its lease is gone."""
 
@@ -105,7 +105,7 @@ def under_kills(directory: Path, mode: Mode, kills: int, seed: int) -> tuple[Jud
         sizes = Sizes(host)
         try:
             load.start()
-            began = wait(lambda: load.count("ended") >= 50, RECOVER_S)
+            began = wait(lambda: load.count("ended") >= 50, START_S)
             for _ in range(kills):
                 time.sleep(mode.cut_s + chance.uniform(0.1, 0.5))
                 kill_once(host, load, mode, sizes)
@@ -150,48 +150,3 @@ def kill(found: Found) -> None:
             said += f", from at most {lost_s(events):.2f} s before a kill"
         duplicates = f"{judged.duplicates} handled again, where lost acks allow {judged.duplicates_allowed}"
         found.figures[f"killed, {mode.name}"] = f"{said}; {duplicates}"
-
-
-def flush(found: Found) -> None:
-    """SCRIPT FLUSH over and over under load, and one restart: no script is known then, and nothing may be lost."""
-    seconds = {"smoke": 1.0, "ci": 2.0, "nightly": 60.0}[found.scale]
-    with workplace() as directory:
-        host = Host(directory / "d", *ALWAYS.settings)
-        load = Load(directory / "load", Spec(url=host.url, seed=found.seed))
-        with running(host):
-            try:
-                load.start()
-                began = wait(lambda: load.count("ended") >= 20, RECOVER_S)
-                flushes, missing = _flush_for(host, seconds)
-                host.kill()
-                killed = time.monotonic()
-                host.start()
-                host.command("SCRIPT", "FLUSH")
-                load.recorder.note("fault", who="", kind="server killed", at=killed - 0.05, until=time.monotonic())
-                load.recorder.note("healed")
-                time.sleep(SETTLE_S)
-                wrong = load.crashes() + ([] if began else ["the load did not begin"])
-                with host.link() as link:
-                    wrong += [] if load.drain(link) else ["it was not drained"]
-                    found.check(link, [load.keys], "after the drain")
-            finally:
-                load.stop()
-        load.recorder.note("seen", kind="script reloaded") if missing else None
-        found.add(judge(load.events(), recover_s=RECOVER_S, expected=["server killed", "script reloaded"]))
-    for text in wrong:
-        found.problem(text)
-    found.runs += flushes
-    found.faults["scripts flushed"] += flushes
-    found.figures["SCRIPT FLUSH under load"] = f"{flushes} times, {missing} calls met a missing script and reloaded it"
-
-
-def _flush_for(host: Host, seconds: float) -> tuple[int, int]:
-    """How often it was flushed, and how many calls were answered NOSCRIPT."""
-    flushes, until = 0, time.monotonic() + seconds
-    with host.link() as link:
-        while time.monotonic() < until:
-            link.command("SCRIPT", "FLUSH")
-            flushes += 1
-            time.sleep(0.01)
-    said = host.info("errorstats").get("errorstat_NOSCRIPT", "count=0")
-    return flushes, int(said.removeprefix("count="))

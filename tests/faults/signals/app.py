@@ -1,7 +1,7 @@
 """The application of the cases: a message's body says what its handler does, and each step is written down.
 
-It works in the directory of its scene, which is the working directory. SQ_SIGNALS_IMPORT says what its import does:
-"wait" for the gate `import` in a consumer, and "linger", which leaves a thread behind, in the supervisor too.
+It works in the directory of its scene, which is the working directory. With SQ_SIGNALS_IMPORT=linger its import
+leaves a thread behind, in the supervisor too.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from sequencer.testing import wait_until
@@ -56,9 +54,7 @@ def handle(message: Message) -> None:
             note("swallowed", id=message.id)
     if "gate" in body:
         wait_for(body["gate"])
-    if "seconds" in body:
-        time.sleep(body["seconds"])
-    if body.get("die") == "always" or (body.get("die") == "first" and message.attempt == 1):
+    if body.get("die") == "first" and message.attempt == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     if "stranger" in body:  # what outlives the shell that started it belongs to process 1
         subprocess.run(["/bin/sh", "-c", "exec >/dev/null 2>&1; sleep 1000 &"], check=True)
@@ -67,6 +63,3 @@ def handle(message: Message) -> None:
 
 if os.environ.get(IMPORT) == "linger":
     threading.Thread(target=threading.Event().wait, name="lingers").start()
-if os.environ.get(IMPORT) == "wait" and "worker" in (*Path(sys.argv[0]).parts[-2:], Path(sys.argv[0]).stem):
-    note("import")
-    wait_for("import")

@@ -10,18 +10,10 @@ from shutil import which
 from .case import Case, case
 from .processes import children, command_line, has_signal, is_alive, kill
 from .scene import CONTROL_S, LeftOut, Running, Scene
-from .settings import IMPORT
 
 CASES: list[Case] = []
 IGNORING = ("/bin/sh", "-c", "trap '' HUP INT; exec \"$@\"", "sh")
 CONTAINER = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--")
-MOMENTS_S = (0.0, 0.08, 0.16, 0.3)
-"""Of an interrupt, from when our own code began."""
-BEGAN = "import os; open(os.environ['BEGAN'], 'w').close()"
-NEW_ENTRY = ("-P", "-c", f"{BEGAN}; import sys; from sequencer_start import main; sys.exit(main())")
-OLD_ENTRY = ("-P", "-c", f"{BEGAN}; import sys; from sequencer.cli import main; sys.exit(main())")
-LINES = 128
-"""`append` sends so many at once."""
 GRACE_S = 0.5
 
 
@@ -102,21 +94,6 @@ def control_group(scene: Scene) -> None:
     assert scene.is_handled("a-0", "b-0"), "what ran was not finished"
     assert [event["id"] for event in scene.events("begun")].count("a-1") == 0, "something new was begun"
     assert [info.backlog for info in scene.queue.groups()] == [1, 1], "what ran was not acknowledged"
-
-
-@case(CASES)
-def importing(scene: Scene) -> None:
-    """SIGTERM to everybody while a consumer imports its application."""
-    scene.append("a", {})
-    running = scene.consume(environment={IMPORT: "wait"})
-    scene.wait(lambda: scene.events("import"), "the import begins")
-    consumers = running.consumers()
-    scene.signal(signal.SIGTERM, [running.pid, *consumers], "to all, a consumer importing")
-    stopping(scene, running)
-    scene.open("import")
-    scene.expect_end(running, 0)
-    assert "1 dead consumer" not in running.said, "a consumer died of it"
-    assert not scene.events("begun"), "something was begun"
 
 
 @case(CASES, no_grace="not within")

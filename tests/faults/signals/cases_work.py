@@ -6,12 +6,6 @@ import json
 import os
 import select
 import signal
-import sys
-import sysconfig
-from collections import Counter
-from itertools import pairwise
-from pathlib import Path
-from statistics import median
 from typing import Any
 
 from sequencer.client import Sequencer
@@ -19,25 +13,17 @@ from sequencer.client import Sequencer
 from ..server.host import Host
 from ..server.host import running as running_host
 from .case import Case, case
-from .processes import descendants, is_alive
+from .processes import is_alive
 from .scene import CONTROL_S, PATIENCE_S, QUEUE, Running, Scene
 from .settings import IMPORT
 
 CASES: list[Case] = []
-GROUPS = 6
-WAITS = "echo $$ >> begun; while [ ! -e gate ]; do sleep 0.05; done; echo $$ >> done"
 BESIDE = """sleep 1000 & echo "$$ $!" >> begun; while [ ! -e gate ]; do sleep 0.05; done; kill $!"""
 LIMIT = ("--handler-timeout", "0.5")
 LEASE_S = 1.0
 LEASE = ("--lease", str(LEASE_S))
 LARGE = "x" * 300_000
 """More than a pipe holds."""
-LATE_S = 12.0
-"""How long a control is given in which somebody is to be missed for a lease, with looks once a second."""
-GOOD = "from tests.faults.signals.app import handle\n"
-WRONG = "raise ImportError('half written')\n"
-SHARE = 0.9
-"""Of its rate alone a queue keeps at least this, while another crashes."""
 
 
 def _ends(scene: Scene, running: Running, status: int, kind: str) -> None:
@@ -64,19 +50,6 @@ def no_stderr(scene: Scene) -> None:
             scene.faults[f"standard error is {kind}"] += 1
 
 
-@case(CASES)
-def killers(scene: Scene) -> None:
-    """Messages that kill their process each time: all are parked in the end, and the service does not give up."""
-    for number in range(GROUPS):
-        scene.append(f"{number}", {"die": "always"})
-    running = scene.consume(*LEASE, "--max-attempts", "1", "--until-empty", changed=["hurried"])
-    _ends(scene, running, 4, "killers")
-    assert not running.told("service gave up"), "it gave up"
-    states = [info.state for info in scene.queue.groups()]
-    assert states == ["parked"] * GROUPS, f"the groups are {states}"
-    scene.faults["SIGKILL of a consumer by its message"] += len(scene.events("begun"))
-
-
 def _exec(scene: Scene, command: str, *words: str, n: int = 1, stderr: Any = None) -> Running:
     return scene.consume("--exec", command, *words, n=n, app=False, changed=["hurried"], stderr=stderr)
 
@@ -84,19 +57,6 @@ def _exec(scene: Scene, command: str, *words: str, n: int = 1, stderr: Any = Non
 def _lines(scene: Scene, name: str) -> list[str]:
     path = scene.directory / name
     return path.read_text().splitlines() if path.exists() else []
-
-
-@case(CASES)
-def exec_control_group(scene: Scene) -> None:
-    """SIGTERM to supervisor, consumers and commands: the messages are released, uncounted."""
-    for group in ("a", "b"):
-        scene.append(group, {})
-    running = _exec(scene, WAITS, n=2)
-    scene.wait(lambda: len(_lines(scene, "begun")) == 2, "two commands run")
-    scene.signal(signal.SIGTERM, [running.pid, *descendants(running.pid)], "to all, with commands")
-    scene.expect_end(running, 0)
-    assert not _lines(scene, "done"), "a command ended well"
-    assert [scene.attempts(group) for group in ("a", "b")] == [0, 0], "the stop counts as an attempt"
 
 
 @case(CASES, command_outlives="runs beside")
@@ -110,16 +70,6 @@ def exec_killed(scene: Scene) -> None:
     assert not any(map(is_alive, pids)), "the command runs beside its successor"
     scene.open("gate")
     scene.expect_end(running, 0)
-
-
-@case(CASES)
-def exec_daemon(scene: Scene) -> None:
-    """A command leaves a daemon behind that holds our pipe: the group goes on."""
-    scene.append("a", {}, {})
-    running = _exec(scene, "sleep 1000 & echo $! >> done", "--until-empty")
-    scene.expect(lambda: len(_lines(scene, "done")) == 2, "the group goes on", control_s=8.0)
-    scene.expect_end(running, 0)
-    scene.faults["a command that leaves a daemon behind"] += 2
 
 
 @case(CASES, blames_nobody="was not counted")
@@ -176,118 +126,6 @@ def pager(scene: Scene) -> None:
     ids = [json.loads(line)["id"] for line in bytes(printed).splitlines()]
     assert sorted(ids) == [f"{number}-0" for number in range(4)], f"not each line once: {ids}"
     scene.faults["an output that nobody reads"] += 1
-
-
-def run_file(scene: Scene, **queues: str) -> Running:
-    """Start `sequencer run` with a file of these queues; the words of each are split at `;`."""
-    lines = ["check_every = '0.2s'"]
-    for name, words in queues.items():
-        lines += [f"[queues.{name}]", *words.split(";"), *([] if "app" in words else ["app = 'shop:handle'"])]
-    (scene.directory / "sequencer.toml").write_text("\n".join(lines) + "\n")
-    return scene.start("run", changed=["hurried"], environment={"SEQUENCER_HOME": f"{scene.directory}/home"})
-
-
-def write_code(scene: Scene, text: str) -> None:
-    """Of another length each time: bytecode is known by that, and by the second."""
-    number = len(list(scene.directory.glob("code-*")))
-    (scene.directory / f"code-{number}").touch()
-    (scene.directory / "shop.py").write_text(f"{text}#{'x' * number}\n")
-
-
-def pace_of(scene: Scene, group: str, count: int) -> float:
-    """Seconds from one message of this group to the next, in the middle: a pause of the machine is no pace."""
-    at = [event["at"] for event in scene.events("handled") if event["id"].startswith(f"{group}-")]
-    assert len(at) == count
-    return float(median(after - before for before, after in pairwise(at)))
-
-
-@case(CASES)
-def one_queue_crashes(scene: Scene) -> None:
-    """At each message of one queue its consumer dies; another queue's consumers die as they start."""
-    write_code(scene, GOOD)
-    (scene.directory / "gone.py").write_text("import os\nos._exit(7)\n")
-    running = run_file(
-        scene, jobs="n = 1", crash="n = 2; lease = '0.5s'; max_attempts = 100", gone="app = 'gone:handle'"
-    )
-    many = [{"seconds": 0.05}] * 50
-    scene.append("alone", *many)
-    scene.expect(lambda: scene.is_handled("alone-49"), "the others go on")
-    for group in "xyz":
-        scene.append(group, *[{"die": "always"}] * 3, queue="crash")
-    scene.append("beside", *many)
-    scene.expect(lambda: scene.is_handled("beside-49"), "the others go on")
-    scene.expect(lambda: "gone: pool down" in running.said, "the queue without consumers is told")
-    assert running.said.count("gone: pool down") == 1, "it is told more than once"
-    deaths = running.said.count("crash: consumer died")
-    assert deaths > 2, f"only {deaths} consumers died"
-    scene.faults["SIGKILL of a consumer by its message, under run"] += deaths
-    share = pace_of(scene, "alone", 50) / pace_of(scene, "beside", 50)
-    assert share >= SHARE, f"beside the queue that crashes the rate is {share:.2f} of that alone"
-    scene.signal(signal.SIGTERM, [running.pid], "to a master")
-    scene.expect_end(running, 0)
-
-
-@case(CASES)
-def new_code(scene: Scene) -> None:
-    """SIGHUP to everybody under load: with code that does not load, then with code that does."""
-    write_code(scene, GOOD)
-    running = run_file(scene, jobs="n = 2")
-    groups = [f"g{number}" for number in range(8)]
-    for group in groups:
-        scene.append(group, {"gate": "go"}, *[{"seconds": 0.01}] * 19)
-    scene.wait(lambda: len({event["pid"] for event in scene.events("begun")}) == 2, "both consumers have the old code")
-    first = scene.consumers(running, 2)
-    scene.open("go")
-    write_code(scene, WRONG)
-    scene.signal(signal.SIGHUP, [running.pid, *first], "to all, with code that does not load")
-    scene.expect(lambda: f"{QUEUE}: reload failed" in running.said, "the consumers of before go on")
-    scene.append("later", {})
-    scene.expect(lambda: scene.is_handled("later-0"), "the consumers of before go on")
-    assert running.consumers() == first, "the consumers of before were replaced"
-    write_code(scene, GOOD)
-    scene.signal(signal.SIGHUP, [running.pid, *first], "to all, with new code")
-    scene.expect(lambda: not {*first} & {*running.consumers()}, "the new ones take over")
-    scene.append("last", {})
-    scene.expect(lambda: scene.is_handled("last-0", *(f"{group}-19" for group in groups)), "all is handled")
-    counts = Counter(event["id"] for event in scene.events("begun"))
-    assert len(counts) == 162, f"{162 - len(counts)} messages were lost"
-    assert max(counts.values()) == 1, f"begun more than once: {[one for one, count in counts.items() if count > 1]}"
-    scene.signal(signal.SIGTERM, [running.pid], "to a master")
-    scene.expect_end(running, 0)
-
-
-def _environment(worker: Path) -> Path:
-    """A virtual environment of our own that has all that this one has; its interpreter."""
-    python = worker / "bin" / "python"
-    library = worker / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}"
-    for folder in (python.parent, library):
-        folder.mkdir(parents=True)
-    real = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
-    (worker / "pyvenv.cfg").write_text(f"home = {real.parent}\ninclude-system-site-packages = false\n")
-    (library / "site-packages").symlink_to(sysconfig.get_path("purelib"))
-    python.symlink_to(real)
-    return python
-
-
-@case(CASES)
-def no_forks(scene: Scene) -> None:
-    """The interpreter is gone when a consumer dies, as while a deploy exchanges the virtual environment."""
-    python = _environment(scene.directory / "venv")
-    running = scene.consume("--lease", "1", n=2, python=str(python), changed=["hurried"])
-    scene.append("a", {})
-    scene.wait(lambda: scene.is_handled("a-0"), "the consumers work")
-    first = scene.consumers(running, 2)
-    away = python.rename(python.with_name("away"))
-    scene.signal(signal.SIGKILL, first[:1], "of a consumer that can't be replaced")
-    scene.wait(lambda: len(running.consumers()) < 2, "the consumer is gone")
-    scene.append("b", {})
-    scene.expect(lambda: running.told("consumer not started") and scene.is_handled("b-0"), "the other consumer goes on")
-    scene.append("c", {})
-    scene.expect(lambda: scene.is_handled("c-0"), "the other consumer goes on")
-    away.rename(python)
-    scene.wait(lambda: len(running.consumers()) == 2, "it is replaced when that is possible")
-    scene.signal(signal.SIGTERM, [running.pid], "to the supervisor")
-    scene.expect_end(running, 0)
 
 
 @case(CASES)

@@ -73,10 +73,9 @@ class Running:
         """Its exit status; None while it runs."""
         return self.process.poll()
 
-    def consumers(self, pid: int | None = None) -> list[int]:
+    def consumers(self) -> list[int]:
         """Its consumer processes, once each has become an interpreter of its own."""
-        found = children(self.pid if pid is None else pid)
-        return [child for child in found if any(f"-m {name}" in command_line(child) for name in WORKERS)]
+        return [child for child in children(self.pid) if any(f"-m {name}" in command_line(child) for name in WORKERS)]
 
 
 class Scene:
@@ -104,39 +103,6 @@ class Scene:
 
     # -- processes --------------------------------------------------------------------------------------------
 
-    def start(
-        self,
-        *words: str,
-        changed: Sequence[str] = (),
-        before: Sequence[str] = (),
-        python: str = sys.executable,
-        program: Sequence[str] = (),
-        stdin: Any = subprocess.DEVNULL,
-        stdout: Any = None,
-        stderr: Any = None,
-        environment: Mapping[str, str] = NOTHING,
-    ) -> Running:
-        """Start the command in the background; with the control, and with what else of controls.py is to be `changed`.
-
-        `before` stands before its words, as `nohup` does.
-        """
-        changes = [*changed, *([self.control] if self.control else [])]
-        own = {"SEQUENCER_REDIS": self.url, "SEQUENCER_NAMESPACE": self.namespace, MARK: str(self.directory)}
-        own |= {CONTROLS: ",".join(changes)} if changes else {}
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("SEQUENCER_")}
-        out, err = (self.directory / f"{name}-{len(self._running)}" for name in ("out", "err"))
-        with out.open("ab") as to_out, err.open("ab") as to_err:
-            process = subprocess.Popen(
-                [*before, python, *(program or (CHANGED if changes else PROGRAM)), *words],
-                stdin=stdin,
-                stdout=to_out if stdout is None else stdout,
-                stderr=to_err if stderr is None else stderr,
-                cwd=self.directory,
-                env={**kept, **own, **environment},
-            )
-        self._running.append(Running(process, out, err))
-        return self._running[-1]
-
     def consume(
         self,
         *words: str,
@@ -149,10 +115,26 @@ class Scene:
         stderr: Any = None,
         environment: Mapping[str, str] = NOTHING,
     ) -> Running:
-        """Start `sequencer consume`, with the application of the cases if that is wanted."""
+        """Start `sequencer consume` in the background, with the application of the cases if that is wanted; with the
+        control, and with what else of controls.py is to be `changed`. `before` stands before it, as `nohup` does.
+        """
         words = ("consume", QUEUE, "-n", str(n), *(("--app", APP) if app else ()), *words)
-        output = {"stdout": stdout, "stderr": stderr}
-        return self.start(*words, changed=changed, before=before, python=python, environment=environment, **output)
+        changes = [*changed, *([self.control] if self.control else [])]
+        own = {"SEQUENCER_REDIS": self.url, "SEQUENCER_NAMESPACE": self.namespace, MARK: str(self.directory)}
+        own |= {CONTROLS: ",".join(changes)} if changes else {}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("SEQUENCER_")}
+        out, err = (self.directory / f"{name}-{len(self._running)}" for name in ("out", "err"))
+        with out.open("ab") as to_out, err.open("ab") as to_err:
+            process = subprocess.Popen(
+                [*before, python, *(CHANGED if changes else PROGRAM), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=to_out if stdout is None else stdout,
+                stderr=to_err if stderr is None else stderr,
+                cwd=self.directory,
+                env={**kept, **own, **environment},
+            )
+        self._running.append(Running(process, out, err))
+        return self._running[-1]
 
     def keep(self, file: IO[bytes]) -> IO[bytes]:
         """Closed at the end."""
@@ -197,20 +179,19 @@ class Scene:
         said = " / ".join(running.said.splitlines()[-3:])
         assert running.status == status, f"exit status {running.status}, not {status}; it said: {said}"
 
-    def consumers(self, running: Running, count: int, **more: int) -> list[int]:
+    def consumers(self, running: Running, count: int) -> list[int]:
         """Wait until it has so many consumers."""
-        self.wait(lambda: len(running.consumers(**more)) == count, f"{count} consumers")
-        return running.consumers(**more)
+        self.wait(lambda: len(running.consumers()) == count, f"{count} consumers")
+        return running.consumers()
 
     # -- messages ---------------------------------------------------------------------------------------------
 
-    def append(self, group: str, *bodies: dict[str, Any], queue: str = QUEUE) -> None:
+    def append(self, group: str, *bodies: dict[str, Any]) -> None:
         """Append messages with the ids group-0, group-1, ..."""
-        with Sequencer(queue, self.url, namespace=self.namespace) as client:
-            client.append_many(
-                {"group": [group], "id": f"{group}-{number}", "score": number, "body": body}
-                for number, body in enumerate(bodies)
-            )
+        self.queue.append_many(
+            {"group": [group], "id": f"{group}-{number}", "score": number, "body": body}
+            for number, body in enumerate(bodies)
+        )
 
     def open(self, admission: str) -> None:
         """Let those go on that wait for this gate."""
