@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sequencer import EmbeddedServer, Message, Sequencer
@@ -210,6 +210,7 @@ def test_many_problems_are_counted_and_a_limit_is_said(
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damages=st.lists(st.sampled_from(sorted(CASES)), min_size=1, max_size=5))
+@example(damages=["one of each", "a stamp that is no number"])
 def test_any_mixture_of_damage_is_repaired_at_once_and_nothing_sound_is_lost(
     seq: Sequencer, link: Link, keys: ShardKeys, damages: list[str]
 ) -> None:

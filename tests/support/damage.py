@@ -54,7 +54,7 @@ def does(*commands: str) -> Damage:
                 return member(link, keys, word[1:])
             return str(getattr(keys, word[1:])) if word.startswith("@") else word
 
-        return [link.command(*map(filled, command.split(" "))) for command in commands]
+        return [link.command(*[filled(word) for word in command.split(" ")]) for command in commands]
 
     return damage
 
