@@ -91,7 +91,7 @@ def watch(
     """
     plan = read_with_server(find(file), ctx.obj, redis, namespace)
     if not any(pool.alerts for pool in plan.pools):
-        raise ConfigurationError(f"{plan.path}: it has neither [alerts] nor a target, so nobody would be told anything")
+        raise ConfigurationError(f"{plan.path}: it has neither [alerts] nor a target, so nobody would be notified")
     if json and not once:
         raise ConfigurationError("--json says how --once answers; give that too")
     return _watch_once(plan, json) if once else _watch(plan)

@@ -41,7 +41,7 @@ def _said(used: Usage) -> str:
 def delete(client: Sequencer, yes: YesOption = False, dry_run: DryRunOption = False, json: JsonOption = False) -> int:
     """Delete a queue for good, with all that belongs to it.
 
-    Stop its consumers and producers first. One that is connected makes the queue anew, without messages: a producer
+    Stop its consumers and producers first. One that is connected creates it again, without messages: a producer
     with its next append, a consumer with its next claim. A handler that runs is not stopped, and its lease is lost.
     What was broken off is ended by the same command.
     """

@@ -142,7 +142,7 @@ def show_steps(found: MessageSteps, *, err: bool = False) -> None:
         typer.echo(f"{name}: no step has begun", err=err)
         return
     console(err=err).print(steps_table(found.steps))
-    for past in found.failures:  # without their attempts: those count anew after a resume, those of `--attempt` do not
+    for past in found.failures:  # without their attempts: those count again after a resume, those of `--attempt` do not
         typer.echo(f"{moment(past.at)}  {plain(past.error)}", err=err)
 
 

@@ -113,7 +113,7 @@ class Sequencer(Registered):
         finish(self._session.shards(register=True))
 
     def close(self) -> None:
-        """Close the connections. The client may be used again: it then connects anew. A server keeps running."""
+        """Close the connections. The client may be used again: it then connects again. A server keeps running."""
         self._net.close()
         self._emitter.close()
 

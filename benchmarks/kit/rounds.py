@@ -232,7 +232,7 @@ def ratio(pairs: Sequence[tuple[dict[str, float], dict[str, float]]], name: str)
 
 
 def show(found: Mapping[str, float] | None, digits: int = 2) -> str:
-    """`median (min..max)` with so many decimals, or only the one number when all are the same."""
+    """`median (min..max)` with this many decimals, or only the one number when all are the same."""
     if found is None:
         return "-"
     low, middle, high = (f"{found[name]:,.{digits}f}" for name in ("min", "median", "max"))

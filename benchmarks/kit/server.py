@@ -93,7 +93,7 @@ class Gauge:
             time.sleep(POLL_S * 10)  # its timer, ten times a second, goes on with tables that are being resized
 
     def reset_calls(self) -> None:
-        """Begin the server's statistics anew. Raises ServerError."""
+        """Begin the server's statistics again. Raises ServerError."""
         self.link.command("CONFIG", "RESETSTAT")
 
     def calls(self) -> Calls:

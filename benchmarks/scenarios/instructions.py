@@ -140,7 +140,7 @@ class Consumer:
         return sum(len(group.messages) for group in claimed.groups)
 
     def turns(self, count: int) -> int:
-        """So many turns, or all until nothing is left; returns how many messages they were."""
+        """This many turns, or all until nothing is left; returns how many messages they were."""
         done = 0
         for _ in range(count):
             taken = self.turn()

@@ -17,7 +17,7 @@ import redis
 
 ATTEMPTS = 3
 MINE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call(ARGV[2], KEYS[1], ARGV[3]) end return 0"
-"""Prolong or release a lock of one's own: PEXPIRE in so many ms, in 0 to release it."""
+"""Prolong or release a lock of one's own: PEXPIRE in this many ms, in 0 to release it."""
 Handle = Callable[[str, str, dict[str, Any]], None]
 
 

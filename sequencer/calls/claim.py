@@ -173,7 +173,7 @@ def claim(
     """Lease due groups and read their first messages, within the limits; `ahead` of the time when they are needed.
 
     With `alone` it leaves half of the groups that are due, so that other consumers find some, and its own next claim;
-    of a group that is due alone it takes so many messages, if the limits have fewer. `with_failures` brings those of
+    of a group that is due alone it takes this many messages, if the limits have fewer. `with_failures` brings those of
     the groups whose head failed before. `only`: no group but this one, encoded.
     """
     flags = ("1" if ahead else "0", "" if alone is None else str(alone), "1" if with_failures else "0", only)

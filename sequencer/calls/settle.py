@@ -85,10 +85,10 @@ class Nack(NamedTuple):
     """The member whose ack was sent in front of it, in the same flight: it must be gone by then."""
     written: Written | None = None
     """The ledger, of a message that has one: then `attempts` is not used. Leases that ended without an answer are
-    counted there, and begin anew where no attempt follows.
+    counted there, and begin again where no attempt follows.
     """
     has_progressed: bool = False
-    """Whether a step became done since the ledger was written last: so they begin anew too."""
+    """Whether a step became done since the ledger was written last: so they begin again too."""
     is_missing: bool = False
     """Whether this version lacks what the message needs: it is released, and nothing is counted but how often."""
     ended: str = ""
@@ -116,7 +116,7 @@ class Note(NamedTuple):
     """The member whose ack was sent in front of it, in the same flight, or ""."""
     written: Written
     has_progressed: bool
-    """Whether a step became done since the ledger was written last: attempts begin anew."""
+    """Whether a step became done since the ledger was written last: attempts begin again."""
 
 
 ENDINGS = attrgetter("endings")

@@ -24,7 +24,7 @@ GROUP_SIZE = 640
 """In memory the group of the message in progress comes first, its parts with a NUL between two, which no command line
 can hold; what is longer than the room is cut.
 """
-GROUP_IN_HAND, ID_IN_HAND = struct.Struct(f"{GROUP_SIZE}s"), struct.Struct("384s")
+CURRENT_GROUP, CURRENT_ID = struct.Struct(f"{GROUP_SIZE}s"), struct.Struct("384s")
 Memory = mmap.mmap | None
 """Where a supervisor reads which message its consumer began last, or nobody does."""
 
@@ -34,20 +34,20 @@ def owner_name() -> str:
     return owner_text(socket.gethostname(), os.getpid(), random.randrange(16**6))
 
 
-def note_in_hand(memory: Memory, message: Message | None) -> Message | None:
+def remember_current(memory: Memory, message: Message | None) -> Message | None:
     """This message is begun, or none is in progress. A plain handler's is written by `threads.py`, without this
     call.
     """
     if memory is not None:
         if message is not None:
             note_group(memory, message.group)
-        ID_IN_HAND.pack_into(memory, GROUP_SIZE, message.id.encode("utf-8", "surrogateescape") if message else b"")
+        CURRENT_ID.pack_into(memory, GROUP_SIZE, message.id.encode("utf-8", "surrogateescape") if message else b"")
     return message
 
 
 def note_group(memory: mmap.mmap, group: tuple[str, ...]) -> tuple[str, ...]:
     """Its group; the id follows."""
-    GROUP_IN_HAND.pack_into(memory, 0, "\0".join(group).encode("utf-8", "surrogateescape"))
+    CURRENT_GROUP.pack_into(memory, 0, "\0".join(group).encode("utf-8", "surrogateescape"))
     return group
 
 

@@ -68,7 +68,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether it can be called with so many arguments."""
+    """Whether it can be called with this many arguments."""
     signature = _signature(function)
     try:
         return count == 1 if signature is None else bool(signature.bind(*range(count)))

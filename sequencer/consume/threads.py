@@ -33,7 +33,7 @@ from ..store.keys import ShardKeys
 from ..values.message import ConsumeSummary, Message
 from .emitter import ConsumerEvents, EventEmitter
 from .exchange import carry_out
-from .forks import GROUP_SIZE, ID_IN_HAND, Fork, Memory, exit_child, note_group, note_in_hand, owner_name
+from .forks import CURRENT_ID, GROUP_SIZE, Fork, Memory, exit_child, note_group, owner_name, remember_current
 from .interruption import interrupt, is_ctrl_c
 from .registered import Work
 from .renewer import Renewer
@@ -169,7 +169,7 @@ class Consumer:
 
     def _perform(self, effects: Any) -> ConsumeSummary:
         resume, forks, first = effects.send, Fork.count, self.on_first
-        memory, write_id, group = self.memory, ID_IN_HAND.pack_into, None
+        memory, write_id, group = self.memory, CURRENT_ID.pack_into, None
         handler: Any = self._handler
         limit = self._renewer.limit
         if limit is not None:
@@ -233,10 +233,10 @@ class Consumer:
         elif isinstance(effect, asked.Flush):
             self._carry_out(self._in_flight.flush(is_awaited=effect.is_awaited))
         elif isinstance(effect, asked.Run):
-            self._in_progress = note_in_hand(self.memory, effect.message)
+            self._in_progress = remember_current(self.memory, effect.message)
             return self._step_calls.run(effect)
         elif isinstance(effect, asked.RunHandler):
-            self._in_progress = note_in_hand(self.memory, effect.message)
+            self._in_progress = remember_current(self.memory, effect.message)
             return self._step_calls.run_handler(effect)
         elif isinstance(effect, asked.Note):
             code = self._carry_out(self._in_flight.note(effect))
@@ -258,7 +258,7 @@ class Consumer:
 
     def _settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
         self._renewer.rest()
-        note_in_hand(self.memory, None)
+        remember_current(self.memory, None)
         claimed = self._carry_out(self._in_flight.settle_and_claim(effect))
         self._settled_at = time.monotonic()
         self._renewer.tell_refusals()

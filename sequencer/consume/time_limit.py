@@ -81,7 +81,7 @@ class TimeLimit:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Within a limited handler: nothing comes in here, and its time begins anew behind it."""
+        """Within a limited handler: nothing comes in here, and its time begins again behind it."""
         self._since = None
         try:
             yield

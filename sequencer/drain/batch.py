@@ -66,7 +66,7 @@ class BatchSize:
         return max(0.0, min(self.took_s) - LEAD_S) if abs(last_s - before_s) < ALIKE_S else None
 
     def learn(self, handled: int, elapsed_s: float, *, is_alone: bool = False) -> None:
-        """What the batch in progress took, with so many messages, however they ended.
+        """What the batch in progress took, with this many messages, however they ended.
 
         `is_alone`: nothing else was due then or since. Where something often is, a longer batch would be read in vain.
         """

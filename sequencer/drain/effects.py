@@ -6,7 +6,7 @@ Of `protocol.drain`:
     ------                  -------------------                                                   ------
     SettleAndClaim(shard, limits)
                             settle everything held and, unless shard is None, claim from it, in    Claimed, already held
-                            one round trip: so many messages, or `alone` of a group that is due
+                            one round trip: this many messages, or `alone` of a group that is due
                             alone, if that is more. If a claim is on its way, that is what comes;
                             with `ahead` the next one sets out then
     Ahead(shard, limits, after_s)
@@ -21,7 +21,7 @@ Of `protocol.drain`:
     RunHandler(message, handler, effects)
                             call this handler with InlineSteps; what that asks for, by `effects`, Returned, or Raised
                             is done meanwhile
-    Note(group, written)    write the ledger of the group's message in hand into its record,      see InFlight.note
+    Note(group, written)    write the ledger of the group's current message into its record,      see InFlight.note
                             behind the acknowledgements of the group, and wait for the answer;
                             with `wait` (replicas, ms) for theirs, too
     Tell(event)             tell it                                                               None

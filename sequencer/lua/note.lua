@@ -3,7 +3,7 @@
 -- ARGV[1] group       ARGV[2] token (16 digits)   ARGV[3] member
 -- ARGV[4] before      the member whose ack was sent in front of this call, or ""
 -- ARGV[5] ledger      with effects digit, serial and length, as the record keeps it (parts/record)
--- ARGV[6] progressed  "1": a step became done since the last write, so attempts begin anew
+-- ARGV[6] progressed  "1": a step became done since the last write, so attempts begin again
 -- RETURN  1, also where the record has this serial or a later one, and is left as it is; 0 when the
 --         token is not valid; -1 when the message is gone, or another one stands under its id; -2
 --         when the member `before` is still there, as its ack was refused. Nothing was changed then

@@ -130,7 +130,7 @@ class BlockingNet:
             return self._pool
 
     def reconnect_if_closed(self) -> None:
-        """Connect anew if the server has closed the connection since, as it does when it ends.
+        """Connect again if the server has closed the connection since, as it does when it ends.
 
         For one who is about to send over a connection of another's. Asks the socket, without a round trip, where
         nothing was lost. Raises as a new connection does.
@@ -139,7 +139,7 @@ class BlockingNet:
             link.refresh()
 
     def close(self) -> None:
-        """Close the links; the next use connects anew."""
+        """Close the links; the next use connects again."""
         with self._connecting:
             pool, self._pool = self._pool, None
         if pool:

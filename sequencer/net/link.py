@@ -119,7 +119,7 @@ class Link:
             return True
 
     def refresh(self) -> None:
-        """Connect anew if the other end closed the connection, which the socket tells without a round trip."""
+        """Connect again if the other end closed the connection, which the socket tells without a round trip."""
         if self._connection is not None and self._is_closed():
             self.close()
         try:
@@ -398,7 +398,7 @@ class ConnectionAlone:
 
     async def answers(self, commands: Sequence[Command]) -> list[Any]:
         try:
-            if self.is_given_up:  # the driver would connect anew
+            if self.is_given_up:  # the driver would connect again
                 raise redis.ConnectionError("the connection was lost between two commands")
             send(self._connection, commands)
             answers = receive(self._connection, len(commands))
@@ -426,7 +426,7 @@ def finish(operation: Coroutine[Any, Any, T]) -> T:
 
 
 def receive(connection: Connection, count: int) -> list[Any]:
-    """So many answers, errors of the server's among them."""
+    """This many answers, errors of the server's among them."""
     replies: list[Any] = []
     for _ in range(count):
         try:

@@ -36,7 +36,7 @@ async def append_many(
 ) -> BatchReceipt:
     """Add any number of messages, streamed: one round trip for each `chunk`, and each chunk stored as a whole.
 
-    A chunk is so many messages, 1 to 1,000; without a number 200, or fewer where they are of more than 128 groups.
+    A chunk is this many messages, 1 to 1,000; without a number 200, or fewer where they are of more than 128 groups.
     With a number or without, it has at most 1 MiB of groups, ids, bodies and headers, unless one message is larger.
 
     An item is a mapping with the arguments of `append`: `body`, `group`, and as needed `id`, `score`, `headers`,

@@ -175,7 +175,7 @@ class Session:
         self._registration, self.generation = found, found.generation
 
     async def allow(self, role: Role | None) -> None:
-        """Raises ServerNotUsable without the rights for this role, or for any; what is missing is asked for anew."""
+        """Raises ServerNotUsable without the rights for this role, or for any; what is missing is asked for again."""
         if not self._is_allowed(role):
             async with self.net.once():
                 if not self._is_allowed(role):

@@ -30,4 +30,4 @@ class Backoff:
 
 
 RECONNECT = Backoff(base_s=0.1, cap_s=5.0)
-"""A consumer whose server is gone attempts again: soon after a restart, and never more than 5 s late."""
+"""A consumer whose server is gone retries: soon after a restart, and never more than 5 s late."""

@@ -7,7 +7,7 @@ Flags: `A` plain, and its score is its arrival, which its stamp tells too; `0` p
 before its due time; `T` the same, and that time is its score; `R` redriven.
 
 In lower case (`o` for `0`) the flag says that the message has a ledger. Before the envelope stand then an effects digit
-(1: what was done must not be thrown away), 4 hex digits of a serial, 6 of a length, and so many bytes of a ledger. In
+(1: what was done must not be thrown away), 4 hex digits of a serial, 6 of a length, and this many bytes of a ledger. In
 Lua parts/record.lua cuts a record in the same way.
 """
 

@@ -123,7 +123,7 @@ class MemoryQueue(Sequencer):
         """Run the handler (default: what is registered) until nothing is left but parked and paused groups.
 
         Goes through the drain of a real consumer, in this thread; jumps over delays and backoffs. Raises AssertionError
-        when that does not end in so many effects, HandlerNotFound without a handler.
+        when that does not end in this many effects, HandlerNotFound without a handler.
         """
         began_s = self.now
         options["until_empty"] = not options.get("until_idle")

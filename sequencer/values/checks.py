@@ -104,7 +104,7 @@ def seconds_of(name: str, duration: Any, low: float = 0.0, high: float = LONGEST
 
 
 def check_rate(rate: Any, what: str = "messages") -> float:
-    """So many a second. Raises ConfigurationError."""
+    """This many a second. Raises ConfigurationError."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1e6:
         raise ConfigurationError(f"rate={shown(rate)} must be a number of {what} a second, above 0, at most 1000000")
     return float(rate)

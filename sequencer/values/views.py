@@ -41,7 +41,7 @@ class Redriven:
     stayed: tuple[tuple[tuple[str, ...], str], ...] = ()
     """Group and id of those that stay, of all kinds. At most 100."""
     changed: int = 0
-    """Dead letters that stay, because they died anew after they were read."""
+    """Dead letters that stay, because they died again after they were read."""
     asked: int = 0
     """Dead letters that stay, because a person has yet to say how a step of theirs ended."""
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.consume.forks import note_in_hand
+from sequencer.consume.forks import remember_current
 from sequencer.processes.worker.in_progress import InProgress, mapped
 from sequencer.store.group import MAX_GROUP_BYTES
 from sequencer.values.message import Message
@@ -23,9 +23,9 @@ def begun(group: tuple[str, ...], id: str = "m1") -> tuple[dict[str, Any], dict[
     memory = mapped(os.dup(hand.fd))
     try:
         before = hand.begun
-        note_in_hand(memory, Message(id, group, 1.0, None, {}, 1, 5, 0.0, "jobs", 9))
+        remember_current(memory, Message(id, group, 1.0, None, {}, 1, 5, 0.0, "jobs", 9))
         during = hand.begun
-        note_in_hand(memory, None)
+        remember_current(memory, None)
         return before, during, hand.begun
     finally:
         assert memory is not None

@@ -32,7 +32,7 @@ WIDE = ("", "-" * 65)
 BATCH = 100
 SHARD = 0
 HINTS = 100
-"""So many groups of an append are pushed to an empty dispatch list."""
+"""This many groups of an append are pushed to an empty dispatch list."""
 LEASE_US = round(ConsumerOptions().lease_s * 1e6)
 MAX_ENVELOPE = 1 << 20
 Command = tuple[Any, ...]

@@ -14,7 +14,7 @@ that of the smallest size in the same round. Rates: of appending from the first 
 draining from the start of the first handler to the end of the last. The warm-up is of the smallest sizes only.
 
 How long the server is blocked: p99.9 and the longest of all EVALSHA of a phase, as the server itself measured them
-(`INFO latencystats`, Redis 7 or later; CONFIG RESETSTAT begins them anew). A phase of fewer than 1,000 calls has its
+(`INFO latencystats`, Redis 7 or later; CONFIG RESETSTAT begins them again). A phase of fewer than 1,000 calls has its
 longest as p99.9. It is time that passed: where another process takes the server's processor away, that counts too, so
 these figures, unlike processor time, need a machine with nothing else to do.
 

@@ -60,7 +60,7 @@ class CallStep(NamedTuple):
 class WriteLedger(NamedTuple):
     ledger: Ledger
     has_progressed: bool
-    """Whether a step became done since the last write: the leases that end unanswered are then counted anew."""
+    """Whether a step became done since the last write: the leases that end unanswered are then counted again."""
     names: tuple[str, ...] = ()
     """Of the steps that it tells something new of."""
     is_start: bool = False

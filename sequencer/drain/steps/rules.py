@@ -77,7 +77,7 @@ def questions(ledger: Ledger) -> list[Entry]:
 
 
 def fresh(ledger: Ledger) -> Ledger:
-    """Written by each nack that parks or buries: what is not done gets its attempts anew; the log keeps the past."""
+    """Written by each nack that parks or buries: what is not done gets its attempts again; the log keeps the past."""
     entries = tuple(e if e.state in ("done", "left") else replace(e, attempts=0) for e in ledger.entries)
     return replace(ledger, entries=entries)
 

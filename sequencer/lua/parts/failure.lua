@@ -8,7 +8,7 @@ local function failure_of(text)
   return is_read and type(found) == 'table' and found or nil
 end
 
--- The first line of what a failure says, at most so many bytes.
+-- The first line of what a failure says, at most this many bytes.
 local function first_of(failure, most)
   local said = tostring(failure.type or '') .. ': ' .. tostring(failure.message or '')
   local text = said:match('^[^\n]*')

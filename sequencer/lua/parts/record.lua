@@ -1,7 +1,7 @@
 -- record: cuts a record: 16 digits of a stamp, 4 of attempts, a flag, for D and T 16 digits of a
 -- due time in us, then the envelope. With the flag in lower case (`o` for `0`), the ledger stands
 -- before the envelope: an effects digit ("1": what was done must not be thrown away), 4 hex digits
--- of a serial, 6 of a length, and so many bytes, which no script reads. Besides this part,
+-- of a serial, 6 of a length, and this many bytes, which no script reads. Besides this part,
 -- parts/ledger and opens_at, only store/record.py knows it. Returns the flag as if there were no
 -- ledger; the due time or ""; the ledger with the digits before it, "" for none; and where the
 -- envelope begins.

@@ -144,7 +144,7 @@ class Notice:
         return f"{'; '.join([said, *amounts])}. Namespace {self.namespace}, told by {self.host}."
 
     def chat_text(self, most_bytes: int = TEXT_BYTES) -> str:
-        """All lines as one text of at most so many bytes in UTF-8. Where it is cut, it says so."""
+        """All lines as one text of at most this many bytes in UTF-8. Where it is cut, it says so."""
         return _cut(self.lines, most_bytes)
 
     def as_json(self) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def notice_of(
         value=float(grant.value) if grant.value else None,
         limit=float(grant.limit) if grant.limit else None,
         unit=unit_of(kind),
-        text=f"it was over before this could be told: {grant.text}" if grant.is_late else grant.text,
+        text=f"it was over before this could be sent: {grant.text}" if grant.is_late else grant.text,
         errors=tuple((errors or {}).items()),
         items=tuple(_item(head, texts=texts) for head in heads),
         more=max(0, count - len(heads)),
@@ -253,7 +253,7 @@ def test_notice(namespace: str, environment: str, host: str, now: float) -> Noti
         value=None,
         limit=None,
         unit="",
-        text=f"{host} attempts whether you can be told; nothing is wrong",
+        text=f"{host} checks that alerts reach you; nothing is wrong",
     )
 
 

@@ -12,10 +12,10 @@ import tempfile
 from contextlib import suppress
 from typing import Any
 
-from ...consume.forks import GROUP_SIZE, ID_IN_HAND, Memory
+from ...consume.forks import CURRENT_ID, GROUP_SIZE, Memory
 from ...store.replies import text
 
-SIZE = GROUP_SIZE + ID_IN_HAND.size
+SIZE = GROUP_SIZE + CURRENT_ID.size
 
 
 class InProgress:

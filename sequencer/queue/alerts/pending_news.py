@@ -22,7 +22,7 @@ from ...values.message import Failure
 from ..session import Session
 
 NAMED = 10
-"""So many are named in one message; the others are counted."""
+"""This many are named in one message; the others are counted."""
 KEPT_CHARACTERS = 200
 """Of an error that an incident keeps."""
 FORGET_PAGES = 50
@@ -95,7 +95,7 @@ class ShardProgress:
     """How far a shard was looked through for a target."""
 
     first: int = 0
-    """So many parked groups were looked at in this round."""
+    """This many parked groups were looked at in this round."""
     began: Amounts | None = None
     """The amounts at its beginning."""
     is_clean: bool = True
@@ -130,7 +130,7 @@ async def news_of(
     pages: int | None = None,
     known: Mapping[str, Amounts] | None = None,
 ) -> News:
-    """What the target was not told of, from where the last look ended by `progress`, by shard, which is set anew.
+    """What the target was not told of, from where the last look ended by `progress`, by shard, which is set again.
 
     At most `pages` hundreds of parked groups are looked at in each shard; None: all. `known`: `amounts` from before
     this

@@ -43,7 +43,7 @@ async def redrive(
 
     Those that fit all that is given, or all with `everything=True`; `error` is a type, or a pattern with `*` for
     "Type: message". At most `rate` messages a second. One stays a dead letter when a message with its id is pending
-    again, or was handled since, within the queue's `dedup_window`, or when it died anew after it was read here. Steps
+    again, or was handled since, within the queue's `dedup_window`, or when it died again after it was read here. Steps
     that are done stay done.
 
     One with an unresolved `once` step stays, too, unless an operator answers for it: `done`, `again` and `attempts`, as

@@ -53,7 +53,7 @@ async def resume_many(
 ) -> ManySummary:
     """Let many parked groups go on, each with fresh attempts: those that fit all that is given, or everything=True.
 
-    `error` is a type, or a pattern with `*` for "Type: message"; `since`: failed within so many seconds. The groups are
+    `error` is a type, or a pattern with `*` for "Type: message"; `since`: failed within these seconds. The groups are
     read first. One that fails again meanwhile, or that somebody else let go on, is counted and left alone; so is, where
     all are meant, one that waits for a missing number. At most `rate` groups a second, if given. With `dry_run` nothing
     is changed. `on_progress(done, total)` is called now and then. After an error, a rerun goes on.
@@ -158,7 +158,7 @@ class FailureFilter(NamedTuple):
     error: str | None = None
     """A pattern with `*` and `?` for "Type: message", or a type alone."""
     since_s: float | None = None
-    """Only what failed within so many seconds."""
+    """Only what failed within this many seconds."""
 
     @classmethod
     def chosen(cls, error: str | None, since: Duration | None, everything: bool, action: str) -> FailureFilter:

@@ -130,7 +130,7 @@ async def delete_queue(net: Net, alone: Alone, options: QueueOptions) -> int:
     for keys in shards:
         count += await _delete_groups(alone, keys)
     await _delete_rest(alone, options, shards)
-    await remove_from_index(alone, options)  # while nobody can make it anew: else that one would not be listed
+    await remove_from_index(alone, options)  # while nobody can make it again: else that one would not be listed
     await ask(alone, [unregister(registry_key(options.namespace, options.queue), gone)])
     return count
 

@@ -282,7 +282,7 @@ async def ask(alone: Alone, calls: Sequence[Call[Any]], generation: str = "") ->
 
 
 async def wake_deferred_groups(alone: Alone, keys: ShardKeys, generation: str, mark: str) -> None:
-    """Let claims decide anew about groups that were deferred: each of them once; then `again` goes, if it is this mark.
+    """Let claims decide again on groups that were deferred: each of them once; then `again` goes, if it is this mark.
 
     Whoever sees the mark does it: who changed the policy may be gone.
     """

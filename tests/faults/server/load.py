@@ -35,7 +35,7 @@ from .host import go_on
 QUEUE = "jobs"
 NAMESPACE = "faults"
 AGAIN_S = 0.02
-"""How long a process waits before it attempts again what was refused."""
+"""How long a process waits before it retries what was refused."""
 END_S = 20.0
 
 
