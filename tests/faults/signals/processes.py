@@ -30,15 +30,6 @@ def children(pid: int) -> list[int]:
     return sorted(child for child, parent in living() if parent == pid)
 
 
-def descendants(pid: int) -> list[int]:
-    """The living processes below it."""
-    parents = dict(living())
-    found = {pid}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return sorted(found - {pid})
-
-
 def is_alive(pid: int) -> bool:
     """Whether it runs; one that has ended and was not taken note of does not."""
     return any(pid == one for one, _ in living())
