@@ -10,7 +10,7 @@ from contextlib import suppress
 from ..calls.net_protocol import Alone, Command, Net
 from ..doctor.rights import ASKED, Role, lacking, missing_rights
 from ..doctor.server import check_server, eviction_to_come, parse_info, would_evict
-from ..errors import ConfigurationError, ServerNotUsable
+from ..errors import ConfigurationError, SequencerError, ServerNotUsable
 from ..settings.body_fields import BODY_FIELDS, BodyFields, merge_fields, read_fields
 from ..settings.options import QueueOptions
 from ..settings.policy import HistoryKept, Policy, merge_policy
@@ -22,6 +22,10 @@ from ..values.views import QueueInfo
 from .registry.generation_search import GenerationSearch
 
 log = logging.getLogger("sequencer")
+
+
+class QueueGone(SequencerError):
+    """The queue that this client watched was deleted; what has its name by now is another one."""
 
 
 class Session:
@@ -40,7 +44,9 @@ class Session:
         self.consumes = False
         """Whether this client has a consumer: its connections say so by their names, where the user may."""
         self.restores = True
-        """Whether it registers again what it knew and is gone: who only watches must not bring a deleted queue back."""
+        """Whether it registers again what it knew and is gone. Who only watches brings no deleted queue back, and its
+        writes are not repeated for what came in its place: QueueGone.
+        """
         self.last_info: tuple[float, QueueInfo] | None = None
         """What the last `info` found, and when, by the net's clock."""
         self.check_at = 0.0
@@ -290,7 +296,9 @@ class Session:
             self.net, alone, self.options, known=known, registers=registers, restores=self.restores
         )
         found = await search.run()
+        if known and not self.restores and (found is None or found.generation != known.generation):
+            raise QueueGone
         if found:
             self._learn(found)
-        elif known is None or not self.restores:
+        elif known is None:
             self.forget()

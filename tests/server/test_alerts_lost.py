@@ -15,6 +15,7 @@ from sequencer.processes.alerts import watcher as watchers
 from sequencer.processes.alerts.notice import Notice
 from sequencer.processes.alerts.watcher import WatchedQueue, Watcher
 from sequencer.queue.alerts import pending_news
+from sequencer.queue.session import QueueGone
 from sequencer.store.keys import ShardKeys, shard_keys
 
 from ..support.command_counts import commands_of
@@ -114,6 +115,18 @@ def test_who_marks_late_brings_nothing_back(watching: Watching, link: Link, keys
     client.mark_notified("chat", client.news_of("chat", {}), "dead")
     client.mark_notified("chat", late, "dead")
     assert client.news_of("chat", {}) == pending_news.News()
+    client.close()
+
+
+def test_who_marks_after_a_deletion_writes_nothing(watching: Watching, link: Link, keys: ShardKeys) -> None:
+    watching.fail(Park("x"), "ann")
+    client = WatchedQueue("jobs", watching.seq.endpoint.url, namespace=watching.seq.options.namespace)
+    found = client.news_of("chat", {})
+    watching.seq.delete()
+    for _ in range(2):
+        with pytest.raises(QueueGone):
+            client.mark_notified("chat", found, "parked")
+    assert link.command("EXISTS", keys.told) == 0
     client.close()
 
 

@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...calls.alerts import AlertTimes, Grant
@@ -23,6 +24,7 @@ from ...errors import ServerUnavailable
 from ...net.blocking import blocking
 from ...queue.alerts import facts, incidents, pending_news
 from ...queue.alerts.conditions import PendingNews, QueueFacts, conditions, may_open
+from ...queue.session import QueueGone
 from ...texts.events import Event, event
 from ...texts.words import error_text
 from ...values.views import QueueSnapshot
@@ -110,15 +112,17 @@ class Watcher:
         away: ServerAway | None = None,
     ) -> None:
         self._origin, self._every_s, self._emit, self._local = origin, every_s, emit, local
-        self._queues = {
-            name: WatchedQueue(name, url, namespace=origin.namespace, alerts=one) for name, one in alerts.items()
-        }
+        self._url, self._alerts = url, alerts
+        self._queues = {name: self._client(name) for name in alerts}
         self._told = {name: one for name, one in alerts.items() if one is not None}
         self._away = away
         self._senders = {one.name: Sender(one, self._say_failed) for one in targets}
         self._ends = threading.Event()
         self._lost_at: float | None = None
         """When it was told that the server is away; None while it is there."""
+
+    def _client(self, queue: str) -> WatchedQueue:
+        return WatchedQueue(queue, self._url, namespace=self._origin.namespace, alerts=self._alerts[queue])
 
     def start(self) -> None:
         """Watch from now on, in a thread."""
@@ -152,12 +156,16 @@ class Watcher:
 
     def round(self) -> None:
         """Look at each queue once. Raises nothing: what fails is told by an event, once until it is over."""
-        for one in self._queues.values():
+        for name, one in self._queues.items():
             if self._ends.is_set():
                 return
             trouble: Exception | None = None
             try:
                 self._watch(one, time.monotonic())
+            except QueueGone:
+                one.close()
+                self._queues[name] = self._client(name)
+                continue
             except Exception as error:
                 trouble = error
             self._tell_trouble(one, trouble)
@@ -250,9 +258,10 @@ class Watcher:
         errors = one.parked_errors() if grant.kind == "parked" and grant.what != "resolved" else {}
 
         def on_sent() -> None:
-            if news is not None:
-                one.mark_notified(grant.target, news, grant.kind)
-            one.sent(grant)
+            with suppress(QueueGone):
+                if news is not None:
+                    one.mark_notified(grant.target, news, grant.kind)
+                one.sent(grant)
 
         notice = notice_of(self._origin, one.queue, grant, news, errors, texts=one.settings.texts)
         self._send(start_by, notice, grant.target, on_sent)
