@@ -12,14 +12,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ..drain.held import Held
-from ..drain.inflight import InFlight
 from ..errors import ServerUnavailable
 from ..net.link import Link
 from ..settings.backoff import RECONNECT
 from ..settings.pace import TICK_S
 from ..values.message import Message
 from .emitter import ConsumerEvents
-from .exchange import carry_out
+from .in_flight import InFlight
 from .time_limit import TimeLimit
 
 Running = tuple[Message, float]
@@ -106,15 +105,13 @@ class Renewer:
             link = self._link
             may_check, link.may_check = link.may_check, False  # a lease is renewed whatever a look would show
             try:
-                self._send_due(time.monotonic())
+                with self._in_flight.in_one_piece():
+                    self._in_flight.on_tick(time.monotonic())
             finally:
                 link.may_check = may_check
         if is_sending:
             self._events.reached()
         self.tell_refusals()
-
-    def _send_due(self, now: float) -> None:
-        carry_out(self._in_flight.on_tick(now), self._in_flight, self._link)
 
     def _tell_stuck(self, message: Message, since: float) -> None:
         """Once its lease was renewed for the last time: that this process ends must count as an attempt."""

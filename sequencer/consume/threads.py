@@ -15,10 +15,9 @@ from typing import Any, TypeVar
 
 from ..calls.claim import Claimed
 from ..drain import effects as asked
-from ..drain.effects import Control, Exchange, Handle, SettleAndClaim, Wait
+from ..drain.effects import Control, Handle, SettleAndClaim, Wait
 from ..drain.held import Held
 from ..drain.held_group import History
-from ..drain.inflight import InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..drain.steps.declared import InlineHandler, Steps
@@ -32,8 +31,8 @@ from ..settings.policy import HistoryKept
 from ..store.keys import ShardKeys
 from ..values.message import ConsumeSummary, Message
 from .emitter import ConsumerEvents, EventEmitter
-from .exchange import carry_out
 from .forks import CURRENT_ID, GROUP_SIZE, Fork, Memory, exit_child, note_group, owner_name, remember_current
+from .in_flight import InFlight
 from .interruption import interrupt, is_ctrl_c
 from .registered import Work
 from .renewer import Renewer
@@ -75,7 +74,7 @@ class Consumer:
             writer=History(self.owner),
             keeps_history=keeps_history,
         )
-        self._in_flight = InFlight(self._held, queue.queue, self.owner, clock=time.monotonic, read=self._main.parsed)
+        self._in_flight = InFlight(self._held, queue.queue, self.owner, self._main, clock=time.monotonic)
         self._renewer = Renewer(self._held, self._in_flight, self._main, self.events, lambda: self.running)
         self._control = Control()
         self._is_handling = self._is_interrupted = False
@@ -229,9 +228,9 @@ class Consumer:
             with self._renewer.lock:
                 return effect.act()
         elif isinstance(effect, asked.Ahead):
-            self._carry_out(self._in_flight.ahead(effect))
+            self._exchange(self._in_flight.ahead, effect)
         elif isinstance(effect, asked.Flush):
-            self._carry_out(self._in_flight.flush(is_awaited=effect.is_awaited))
+            self._exchange(self._in_flight.flush, effect)
         elif isinstance(effect, asked.Run):
             self._in_progress = remember_current(self.memory, effect.message)
             return self._step_calls.run(effect)
@@ -239,7 +238,7 @@ class Consumer:
             self._in_progress = remember_current(self.memory, effect.message)
             return self._step_calls.run_handler(effect)
         elif isinstance(effect, asked.Note):
-            code = self._carry_out(self._in_flight.note(effect))
+            code = self._exchange(self._in_flight.note, effect)
             self._renewer.tell_refusals()
             return code
         elif isinstance(effect, asked.Tell):
@@ -252,14 +251,14 @@ class Consumer:
                 time.sleep(min(left, STOP_CHECK_S))
         return None
 
-    def _carry_out(self, exchange: Exchange[T]) -> T:
-        with self._renewer.lock:
-            return carry_out(exchange, self._in_flight, self._main)
+    def _exchange(self, do: Callable[[Any], T], effect: Any) -> T:
+        with self._renewer.lock, self._in_flight.in_one_piece():
+            return do(effect)
 
     def _settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
         self._renewer.rest()
         remember_current(self.memory, None)
-        claimed = self._carry_out(self._in_flight.settle_and_claim(effect))
+        claimed = self._exchange(self._in_flight.settle_and_claim, effect)
         self._settled_at = time.monotonic()
         self._renewer.tell_refusals()
         if effect.shard is not None:

@@ -1,6 +1,4 @@
-"""What the consumer's protocol, and what is in flight, ask of their shell: one dataclass for each effect.
-
-Of `protocol.drain`:
+"""What the consumer's protocol asks of its shell: one dataclass for each effect.
 
     effect                  what the shell does                                                   answer
     ------                  -------------------                                                   ------
@@ -37,28 +35,14 @@ Of `protocol.drain`:
     Sleep(seconds)          sleep without asking the server; unless `is_whole`, a stop ends it    None
 
 SettleAndClaim, Ahead, Flush, Note and Wait raise ServerUnavailable into the generator.
-
-Of `inflight.InFlight`; what the link raises goes into the generator:
-
-    effect                  what the shell does                                           answer
-    ------                  -------------------                                           ------
-    SendAndWait(calls)      send these calls and wait for their answers; with `wait`      the results, whether any was
-                            (replicas, ms) for these replicas, too                        sent more than once, and how
-                                                                                          many replicas confirmed them
-    Post(calls)             send these calls and wait for nothing                         None
-    IsAnswered(within_s)    see whether, within that time, Collect would find the         True or False
-                            beginning of an answer, or a lost connection
-    Collect(calls)          take the answer to what was posted first                      raw replies, for `read`
-    Close()                 close the connection                                          None
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from ..calls.call import Call
 from ..settings.options import ClaimLimits, Replicas
 from ..store.ledger import Written
 from ..texts.events import Event
@@ -69,8 +53,6 @@ from .steps.actions import Asked
 from .steps.declared import Function, InlineHandler
 from .steps.inline import InlinePass
 
-T = TypeVar("T")
-Calls = Sequence[Call[Any]]
 Clock = Callable[[], float]
 
 
@@ -156,35 +138,6 @@ Drain = Generator[Effect, Any, ConsumeSummary]
 
 
 Handler = Callable[[Message], Any]
-
-
-@dataclass(slots=True)
-class SendAndWait:
-    calls: Calls
-    wait: Replicas = None
-
-
-@dataclass(slots=True)
-class Post:
-    calls: Calls
-
-
-@dataclass(slots=True)
-class IsAnswered:
-    within_s: float
-
-
-@dataclass(slots=True)
-class Collect:
-    calls: Calls
-
-
-@dataclass(slots=True)
-class Close:
-    pass
-
-
-Exchange = Generator[SendAndWait | Post | IsAnswered | Collect | Close, Any, T]
 
 
 @dataclass(slots=True)

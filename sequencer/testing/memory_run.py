@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..calls.claim import Claimed
 from ..consume.emitter import ConsumerEvents
-from ..consume.exchange import carry_out
+from ..consume.in_flight import InFlight
 from ..consume.registered import Work
 from ..consume.time_limit import TimeIsUp, timed_out
 from ..drain.effects import Control, Flush, Handle, Locked, Note, Run, RunHandler, SettleAndClaim, Sleep, Tell, Wait
 from ..drain.held import Held
 from ..drain.held_group import HeldGroup, History
-from ..drain.inflight import InFlight
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..drain.steps.actions import Raised, Returned
@@ -21,7 +20,6 @@ from ..drain.steps.declared import InlineHandler, Steps
 from ..drain.steps.inline import InlineSteps
 from ..errors import ConfigurationError, StopConsuming
 from ..net.blocking import finish
-from ..net.link import Link
 from ..settings.options import ConsumerOptions
 from ..texts.words import many
 from ..values.message import ConsumeSummary, Message
@@ -86,7 +84,7 @@ class MemoryRun:
         )
         answer: Any = None
         with queue._net.link() as link:
-            in_flight = InFlight(self._held, queue.queue, "memory", clock=lambda: queue.now, read=link.parsed)
+            in_flight = InFlight(self._held, queue.queue, "memory", link, clock=lambda: queue.now)
             try:
                 for _ in range(max_effects):
                     try:
@@ -94,7 +92,7 @@ class MemoryRun:
                     except StopIteration as end:
                         summary: ConsumeSummary = end.value
                         return summary
-                    answer = self._do(effect, in_flight, link)
+                    answer = self._do(effect, in_flight)
                 raise AssertionError(
                     f"queue {queue.queue!r} is not drained after {max_effects} effects: "
                     f"{many(len(self.handled), 'handled message')}, {many(len(self.failed), 'failed run')}; "
@@ -106,17 +104,17 @@ class MemoryRun:
                 link.close()  # what a flush posted may not be answered yet: the next question would get that answer
                 raise
 
-    def _do(self, effect: Any, in_flight: InFlight, link: Link) -> Any:
+    def _do(self, effect: Any, in_flight: InFlight) -> Any:
         if type(effect) is Handle:
             return self._handle(effect.message)
         if type(effect) is Run:
             return self._run_step(effect)
         if type(effect) is RunHandler:
-            return self._run_handler(effect, in_flight, link)
+            return self._run_handler(effect, in_flight)
         if isinstance(effect, Note):
-            return carry_out(in_flight.note(effect), in_flight, link)
+            return in_flight.note(effect)
         if isinstance(effect, SettleAndClaim):
-            return self._told(carry_out(in_flight.settle_and_claim(effect), in_flight, link))
+            return self._told(in_flight.settle_and_claim(effect))
         if isinstance(effect, Failed):
             if effect.steps is not None:
                 self.failed.append((effect.message, effect.error))
@@ -126,7 +124,7 @@ class MemoryRun:
         elif isinstance(effect, Locked):
             return effect.act()
         elif isinstance(effect, Flush):
-            carry_out(in_flight.flush(is_awaited=effect.is_awaited), in_flight, link)
+            in_flight.flush(effect)
         elif isinstance(effect, Wait):
             dues_s, self._dues_s = self._dues_s, []
             self.queue.advance(max(0.0, min(dues_s, default=effect.seconds)) + 1e-6)
@@ -147,7 +145,7 @@ class MemoryRun:
         self.steps.append(StepRun(effect.message, call.name, call.key, effect.is_check, result, error))
         return Returned(result) if error is None else Raised(error)
 
-    def _run_handler(self, effect: RunHandler, in_flight: InFlight, link: Link) -> Returned | Raised:
+    def _run_handler(self, effect: RunHandler, in_flight: InFlight) -> Returned | Raised:
         is_inside = False
 
         def perform(asked: Any) -> Any:
@@ -157,7 +155,7 @@ class MemoryRun:
             effects, answer, is_inside = effect.effects(asked), None, True
             try:
                 while True:
-                    answer = self._do(effects.send(answer), in_flight, link)
+                    answer = self._do(effects.send(answer), in_flight)
             except StopIteration as end:
                 return end.value
             finally:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sequencer import EmbeddedServer, Message, Sequencer, SetAside
-from sequencer.consume.renewer import Renewer
+from sequencer.consume.in_flight import InFlight
 from sequencer.consume.threads import Consumer
 from sequencer.errors import DataError
 from sequencer.net.link import Link
@@ -207,14 +207,14 @@ def test_an_outage_is_said_once_and_its_end(
 def test_what_goes_wrong_beside_a_handler_is_told_and_tried_again(
     make: Callable[..., Sequencer], records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep, failures = Renewer._send_due, [RuntimeError("unforeseen"), DataError("foreign data")]
+    keep, failures = InFlight.on_tick, [RuntimeError("unforeseen"), DataError("foreign data")]
 
-    def broken(self: Renewer, now: float) -> None:
+    def broken(self: InFlight, now: float) -> None:
         if failures:
             raise failures.pop(0)
         keep(self, now)
 
-    monkeypatch.setattr(Renewer, "_send_due", broken)
+    monkeypatch.setattr(InFlight, "on_tick", broken)
     seq = make()
     seq.append(1, group="g")
     seq.consume(lambda message: wait_until(lambda: not failures), until_empty=True)

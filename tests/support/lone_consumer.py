@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from sequencer.calls.append import append
 from sequencer.calls.claim import Claimed
-from sequencer.consume.exchange import carry_out
-from sequencer.drain.effects import Control, Exchange, Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
+from sequencer.consume.in_flight import InFlight
+from sequencer.drain.effects import Control, Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
 from sequencer.drain.held import Held
-from sequencer.drain.inflight import InFlight
 from sequencer.drain.protocol import drain
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ConsumerOptions, QueueOptions
@@ -23,7 +22,6 @@ from .shard_link import Link
 
 KEYS = shard_keys("n", "q", 0)
 STEPS = 20_000
-T = TypeVar("T")
 
 
 class _LinkNow(Link):
@@ -61,7 +59,7 @@ class Drained:
 
     def hold(self, held: Held) -> None:
         self.held = held
-        self.in_flight = InFlight(held, "q", "me", clock=lambda: self.now_s, read=self.link.parsed)
+        self.in_flight = InFlight(held, "q", "me", self.link, clock=lambda: self.now_s)
 
     def append(self, group: str, first: int, count: int) -> None:
         numbers = range(first, first + count)
@@ -112,7 +110,7 @@ class Drained:
         if isinstance(effect, Locked):
             return effect.act()
         if isinstance(effect, Flush):
-            self.do(self.in_flight.flush(is_awaited=effect.is_awaited))
+            self.in_flight.flush(effect)
             self.hear()
         elif isinstance(effect, Wait | Sleep):
             self.now_s += effect.seconds
@@ -121,23 +119,20 @@ class Drained:
     def handle(self, message: Message) -> BaseException | None:
         self.batches[-1].append((message.group[0], self.now_s))
         self.now_s += self.handler_s
-        self.do(self.in_flight.on_tick(self.now_s))
+        self.in_flight.on_tick(self.now_s)
         self.hear()
         return None
-
-    def do(self, exchange: Exchange[T]) -> T:
-        return carry_out(exchange, self.in_flight, self.link)
 
     def on_way_back(self, calls: Any) -> None:
         """The calls were carried out, and their answers are not here yet."""
 
     def hear(self) -> None:
         """The answers to what was posted, soon after it."""
-        self.do(self.in_flight.collect_all())
+        self.in_flight.collect_all()
 
     def settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
         """Settle, and claim."""
-        claimed = self.do(self.in_flight.settle_and_claim(effect))
+        claimed = self.in_flight.settle_and_claim(effect)
         if claimed and claimed.groups:
             self.batches.append([])
             self.claimed.append(sum(len(group.members) for group in claimed.groups))

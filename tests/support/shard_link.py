@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Any, TypeVar
+from typing import Any
 
 from sequencer.calls.call import UNDONE
-from sequencer.calls.claim import Claimed
-from sequencer.consume.exchange import carry_out
-from sequencer.drain.effects import Ahead, Exchange, SettleAndClaim
+from sequencer.consume.in_flight import InFlight
 from sequencer.drain.held import Held
-from sequencer.drain.inflight import InFlight
 from sequencer.errors import SequencerError, ServerUnavailable
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import shard_keys
 
 from .model.shard import ModelShard
 
-T = TypeVar("T")
 KEYS = shard_keys("n", "q", 0)
 ONE = ClaimLimits(1, 1, 1000)
 
@@ -67,34 +63,9 @@ class Link:
         return replies
 
 
-class OneLink:
-    """What is in flight on a link, each of its steps carried out at once."""
+class OneLink(InFlight):
+    """What is in flight on a link."""
 
     def __init__(self, link: Any, held: Held | None = None) -> None:
-        self.link, self.held = link, held or Held([KEYS], 60.0)
-        self.in_flight = InFlight(self.held, "q", "me", clock=time.monotonic, read=link.parsed)
-
-    def do(self, exchange: Exchange[T]) -> T:
-        return carry_out(exchange, self.in_flight, self.link)
-
-    def settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
-        return self.do(self.in_flight.settle_and_claim(effect))
-
-    def ahead(self, effect: Ahead) -> None:
-        self.do(self.in_flight.ahead(effect))
-
-    def send_due(self, now: float = 0.0) -> None:
-        self.do(self.in_flight.send_due(now))
-
-    def on_tick(self, now: float) -> None:
-        self.do(self.in_flight.on_tick(now))
-
-    def collect_all(self) -> None:
-        self.do(self.in_flight.collect_all())
-
-    def release_claim(self) -> None:
-        self.do(self.in_flight.release_claim())
-
-    @property
-    def ahead_since(self) -> float | None:
-        return self.in_flight.ahead_since
+        self.held = held or Held([KEYS], 60.0)
+        super().__init__(self.held, "q", "me", link, clock=time.monotonic)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
 
 from sequencer.calls.claim import Claimed
-from sequencer.consume.exchange import carry_out
+from sequencer.consume.in_flight import InFlight
 from sequencer.drain.effects import (
     Ahead,
     Control,
-    Exchange,
     Flush,
     Handle,
     Locked,
@@ -20,7 +20,6 @@ from sequencer.drain.effects import (
     Wait,
 )
 from sequencer.drain.held import Held
-from sequencer.drain.inflight import InFlight
 from sequencer.drain.outcome import Failed
 from sequencer.drain.protocol import drain
 from sequencer.drain.steps.actions import Raised, Returned
@@ -82,8 +81,8 @@ class SimConsumer:
     def __init__(self, machine: ConsumersMachine, name: str) -> None:
         self.machine, self.name = machine, name
         self.held, self.control = Held([KEYS], OPTIONS.lease_s), Control()
-        self.link: Any = FatefulLink(machine)
-        self.in_flight = InFlight(self.held, "q", name, clock=lambda: machine.now_s, read=self.link.parsed)
+        self.link = cast(Any, FatefulLink(machine))
+        self.in_flight = InFlight(self.held, "q", name, self.link, clock=lambda: machine.now_s)
         self.generator = drain(
             self.held,
             machine.queue,
@@ -119,11 +118,11 @@ class SimConsumer:
         """What needs no turn of its own; nobody is told of a failure here."""
         if isinstance(effect, Locked):
             return effect.act()
-        return self.carry_out(self.in_flight.ahead(effect), "ok") if isinstance(effect, Ahead) else None
+        return self.exchange(self.in_flight.ahead, effect, "ok") if isinstance(effect, Ahead) else None
 
-    def carry_out(self, exchange: Exchange[Any], fate: str) -> Any:
+    def exchange(self, do: Callable[[Any], Any], effect: Any, fate: str) -> Any:
         self.link.fate = fate
-        return carry_out(exchange, self.in_flight, self.link)
+        return do(effect)
 
     def network(self, fate: str) -> None:
         """Do the exchange, flush or wait that is asked for; `fate` may lose the request or the reply."""
@@ -131,11 +130,11 @@ class SimConsumer:
         effect = self.effect
         try:
             if isinstance(effect, SettleAndClaim):
-                answer = self.carry_out(self.in_flight.settle_and_claim(effect), fate)
+                answer = self.exchange(self.in_flight.settle_and_claim, effect, fate)
             elif isinstance(effect, Flush):
-                self.carry_out(self.in_flight.flush(is_awaited=effect.is_awaited), fate)
+                self.exchange(self.in_flight.flush, effect, fate)
             elif isinstance(effect, Note):
-                answer = self.carry_out(self.in_flight.note(effect), fate)
+                answer = self.exchange(self.in_flight.note, effect, fate)
             elif isinstance(effect, Wait) and effect.shard is not None and effect.seconds > 0:
                 answer = self.wait(effect, fate)
         except ServerUnavailable as error:
@@ -155,6 +154,6 @@ class SimConsumer:
     def keep(self, fate: str) -> None:
         """One look of the renewer thread."""
         try:
-            self.carry_out(self.in_flight.on_tick(self.machine.now_s), fate)
+            self.exchange(self.in_flight.on_tick, self.machine.now_s, fate)
         except ServerUnavailable:
             return

@@ -113,11 +113,11 @@ def test_of_two_acknowledgements_of_a_group_the_second_is_not_carried_out_alone(
 ) -> None:
     """Else the group would be released with its first message in it, and that be handled after the second."""
     link.lacks_script, link.is_slow = True, is_slow
-    pair.send_due()
+    pair.send_due(0.0)
     link.lacks_script = False
     handle_next(pair)
     if is_flushed:
-        pair.send_due()
+        pair.send_due(0.0)
     pair.settle_and_claim(SettleAndClaim(0, ONE, ahead=True))
     pair.collect_all()
     assert list(shard.orders) == ["b"]
@@ -138,7 +138,7 @@ def test_a_claim_that_sets_out_takes_nothing_past_an_unanswered_acknowledgement(
     held.finish(group, 0.0, 0.0)
     held.settle()
     link.lacks_script = True
-    pair.send_due()
+    pair.send_due(0.0)
     link.lacks_script = False
     held.fail(group, failed(group, 1.0))
     pair.ahead(Ahead(0, ONE))
@@ -150,13 +150,13 @@ def test_a_claim_that_sets_out_takes_nothing_past_an_unanswered_acknowledgement(
 def test_an_answer_that_never_comes_is_found_out_beside_a_long_handler(link: Any, pair: OneLink) -> None:
     pair.release_claim()
     link.is_slow, link.left = True, 0
-    pair.send_due()
+    pair.send_due(0.0)
     sent_at = time.monotonic()
     pair.on_tick(sent_at + OVERDUE_S / 2)
     with pytest.raises(ServerUnavailable):
         pair.on_tick(sent_at + 2 * OVERDUE_S)
     link.left = -1
-    pair.send_due()
+    pair.send_due(0.0)
     assert len(link.posted) == 1, "it is told again"
 
 
@@ -209,7 +209,7 @@ class Interrupted(Link):
 
 
 @pytest.mark.parametrize("hit", [0, 1])
-def test_an_interrupt_between_two_effects_gives_up_all_that_is_in_flight(shard: ModelShard, hit: int) -> None:
+def test_an_interrupt_in_the_middle_gives_up_all_that_is_in_flight(shard: ModelShard, hit: int) -> None:
     """Else the next answer would be taken for another one; and nobody would tell again what was told."""
     link: Any = Interrupted(shard)
     one = OneLink(link)
@@ -217,10 +217,10 @@ def test_an_interrupt_between_two_effects_gives_up_all_that_is_in_flight(shard: 
     one.ahead(Ahead(0, ONE))
     handle_next(one)
     link.lacks_script = True
-    one.send_due()
+    one.send_due(0.0)
     link.lacks_script = False
     link.hit = hit  # the claim's answer, or the acknowledgement's
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), one.in_one_piece():
         one.collect_all()
     assert link.is_closed
     assert one.ahead_since is None
@@ -335,7 +335,7 @@ def test_a_failure_whose_acknowledgement_in_front_was_refused_is_told_behind_it(
     one.held.fail(one.held.groups[0], failed(one.held.groups[0], 9.0))
     link.refuses = ServerUnavailable("another generation")
     if is_posted:
-        one.send_due()
+        one.send_due(0.0)
         with pytest.raises(ServerUnavailable):
             one.collect_all()
         assert [member[16:] for member in shard.members("a")] == ["i", "j"], "nothing was changed"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from sequencer.calls.claim import LeasedGroup
+from sequencer.consume.in_flight import InFlight
 from sequencer.drain.effects import Control, Note, Run, Sleep
 from sequencer.drain.held import Held
-from sequencer.drain.inflight import InFlight
 from sequencer.drain.steps.actions import AGAIN, UNCONFIRMED, Lost, Returned, Unfinished
 from sequencer.drain.steps.declared import Function, Steps, new_step
 from sequencer.drain.steps.runner import StepRunner
@@ -121,9 +122,7 @@ def test_what_replicas_say_of_a_note(code: int, is_repeat: bool, confirmed: int,
     held = Held([shard_keys("n", "q", 0)], LEASE_S)
     message = Message("m", ("g",), 1.0, {}, {}, 1, 5, 0.0, "q", 9)
     held.take(0, [LeasedGroup("g", ("g",), "5", "", [message], ["m"], ["1"], "", "handle")], 0.0, 0.0)
-    in_flight = InFlight(held, "q", "me", clock=lambda: 0.0, read=lambda calls, replies: replies)
-    exchange = in_flight.note(Note(held.groups[0], Written(b"{}", 1, False), False, (2, 100)))
-    assert next(exchange).wait == (2, 100)  # type: ignore[union-attr]  # it sends and waits
-    with pytest.raises(StopIteration) as end:
-        exchange.send(([code], is_repeat, confirmed))
-    assert end.value.value == said
+    link = Mock(is_repeat=is_repeat, confirmed=confirmed, **{"run.return_value": [code]})
+    in_flight = InFlight(held, "q", "me", link, clock=lambda: 0.0)
+    assert in_flight.note(Note(held.groups[0], Written(b"{}", 1, False), False, (2, 100))) == said
+    assert link.run.call_args.kwargs == {"wait": (2, 100)}

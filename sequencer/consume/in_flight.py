@@ -1,7 +1,4 @@
-"""What is in flight on a consumer's link, and what goes over it next, as generators of effects. Pure.
-
-A shell does on its link what each effect asks, as the second table in `effects` says.
-Where an exception that no generator raised ends one between two effects, the shell calls `lose` and closes the link.
+"""What is in flight on a consumer's link, and what goes over it next.
 
 While more groups are due than one claim takes, the next claim is in flight while a batch is handled: from its start on
 where handlers are quick, so that the server and the handlers work at the same time, else shortly before its end. Its
@@ -11,28 +8,29 @@ answer waits in the connection until the batch is done; its groups are released 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from ..calls.call import UNDONE, Call
 from ..calls.claim import Claimed, Halted, claim
 from ..calls.settle import note
+from ..drain.effects import Ahead, Clock, Flush, Note, SettleAndClaim
+from ..drain.held import Held
+from ..drain.pending_acks import Sending
+from ..drain.steps.actions import AGAIN, UNCONFIRMED
 from ..errors import SequencerError
+from ..net.link import Link
 from ..settings.options import ClaimLimits
 from ..settings.pace import AHEAD_BYTES, AHEAD_S, ANSWER_S, OVERDUE_S, RELEASE_S, SMALL_BYTES
-from .effects import Ahead, Calls, Clock, Close, Collect, Exchange, IsAnswered, Note, Post, SendAndWait, SettleAndClaim
-from .held import Held
-from .pending_acks import Sending
-from .steps.actions import AGAIN, UNCONFIRMED
 
 
 class Posted(NamedTuple):
     """What was posted and is not answered yet. `shard`: where the claim in it looks, None when there is none."""
 
-    calls: Calls
+    calls: list[Call[Any]]
     sending: Sending | None
     shard: int | None
     sent_at: float
@@ -49,15 +47,11 @@ class AnsweredClaim(NamedTuple):
 
 
 class InFlight:
-    """All that goes over a consumer's main link. Methods that return Exchange raise SequencerError."""
+    """All that goes over a consumer's main link. What sends or waits raises SequencerError."""
 
-    def __init__(
-        self, held: Held, queue: str, owner: str, *, clock: Clock, read: Callable[[Calls, list[Any]], list[Any]]
-    ) -> None:
-        """For whom claims are made. `read`: what raw replies say; UNDONE for a script that the server lost, a
-        SequencerError for a refusal.
-        """
-        self._held, self._who, self._clock, self._read = held, (queue, owner, held.lease_s), clock, read
+    def __init__(self, held: Held, queue: str, owner: str, link: Link, *, clock: Clock) -> None:
+        """For whom claims are made, and over which link."""
+        self._held, self._who, self._link, self._clock = held, (queue, owner, held.lease_s), link, clock
         self._in_flight: deque[Posted] = deque()
         self._answered_claim: AnsweredClaim | None = None
         self._planned: tuple[Ahead, float] | None = None
@@ -66,6 +60,20 @@ class InFlight:
         """Of the messages claimed last, on average."""
         self.halted: list[Halted] = []
         """Groups that claims halted; the shell has yet to tell it."""
+
+    @contextmanager
+    def in_one_piece(self) -> Iterator[None]:
+        """Where anything but a SequencerError ends what is done within, as an interrupt may in the middle of it, an
+        answer may be half taken in: the connection is given up.
+        """
+        try:
+            yield
+        except SequencerError:
+            raise
+        except BaseException:
+            self.lose()
+            self._link.close()
+            raise
 
     @property
     def ahead_since(self) -> float | None:
@@ -79,20 +87,13 @@ class InFlight:
         keys = self._held.shards[shard]
         return claim(keys, *self._who, limits, ahead=ahead, alone=alone, with_failures=self._held.with_failures)
 
-    def settle_and_claim(self, effect: SettleAndClaim) -> Exchange[Claimed | None]:
+    def settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
         """Settle everything, and bring the claim that is in flight, else claim now."""
         self._held.settle(everything=True)
         self._planned = None
-        if self.ahead_since is None:
-            if self._in_flight:
-                yield from self.collect_all()
-        elif effect.shard is None:
-            yield from self.release_claim()
-        else:
-            return (yield from self._take_claim(effect))
-        return (yield from self._settle_and_claim_now(effect))
-
-    def _settle_and_claim_now(self, effect: SettleAndClaim) -> Exchange[Claimed | None]:
+        if self.ahead_since is not None and effect.shard is not None:
+            return self._take_claim(effect)
+        self.release_claim()
         held, shard = self._held, effect.shard
         sendings = [acks.sending(held.number, claims_next=shard) for acks in held.shard_acks if acks]
         calls = [call for sending in sendings for call in sending.calls]
@@ -101,11 +102,11 @@ class InFlight:
         if not calls:
             return None
         before = self._clock()
-        results, is_repeat, _ = yield SendAndWait(calls)
+        results = self._link.run(calls)
         answers = iter(results)
         for sending in sendings:
             told = list(islice(answers, len(sending.calls)))
-            held.answered(sending, told, before, is_repeat=is_repeat)
+            held.answered(sending, told, before, is_repeat=self._link.is_repeat)
         if shard is None:
             return None
         claimed: Claimed = results[-1]
@@ -113,7 +114,7 @@ class InFlight:
         held.take(shard, claimed.groups, before, self._clock(), claimed.now_us)
         return claimed
 
-    def _take_claim(self, effect: SettleAndClaim) -> Exchange[Claimed]:
+    def _take_claim(self, effect: SettleAndClaim) -> Claimed:
         """Bring the claim that is in flight; what is to be told is posted, and with `ahead` the next claim behind it.
 
         What was answered is fetched before anything is posted, and read after it: while we read it the server need
@@ -125,14 +126,14 @@ class InFlight:
         try:
             within_s = ANSWER_S if any(posted.is_long for posted in self._in_flight) else 0.0
             while any(map(self._is_about_current_batch, self._in_flight)) or (
-                not (unread or self._answered_claim) and (yield IsAnswered(within_s))
+                not (unread or self._answered_claim) and self._link.is_answered(within_s)
             ):
-                unread = (yield from self._collect_next()) or unread
+                unread = self._collect_next() or unread
             sending = self._held.outgoing(claims_next=effect.shard if effect.ahead else None)
             if sending or effect.ahead:
-                yield from self._post(sending, effect if effect.ahead else None)
+                self._post(sending, effect if effect.ahead else None)
             while not (unread or self._answered_claim):
-                unread = yield from self._collect_next()
+                unread = self._collect_next()
         except BaseException:
             if unread:
                 with suppress(SequencerError):
@@ -140,42 +141,42 @@ class InFlight:
             self._release_answered()  # the server may have lost its data, and with it the lease
             raise
         if unread:
-            yield from self._taken_in(*unread)
+            self._taken_in(*unread)
         answered, self._answered_claim = self._answered_claim, None
         assert answered is not None
         self._held.take(answered.shard, answered.claimed.groups, answered.sent_at, self._clock())
         return answered.claimed
 
-    def ahead(self, effect: Ahead) -> Exchange[None]:
+    def ahead(self, effect: Ahead) -> None:
         """Send a claim, unless one is in flight; or, if its time has not come yet, leave that to `on_tick`."""
         if effect.after_s > 0:
             self._planned = effect, self._clock() + effect.after_s
         elif self.ahead_since is None:  # alone: what is to be told of the groups in progress may have to wait
-            yield from self._post(None, effect)
+            self._post(None, effect)
 
-    def on_tick(self, now: float) -> Exchange[None]:
+    def on_tick(self, now: float) -> None:
         """While a handler runs: send the claim whose time has come, take in what is answered, release what was
         claimed ahead of a handler that takes long, and send what would wait for it.
         """
         if self._planned and now >= self._planned[1]:
             effect, self._planned = self._planned[0], None
-            yield from self.ahead(replace(effect, after_s=0.0))
+            self.ahead(replace(effect, after_s=0.0))
         began, since = self._held.running_since, self.ahead_since
         if began is not None and since is not None and (now - since > AHEAD_S or now - max(began, since) > RELEASE_S):
-            yield from self.release_claim()
+            self.release_claim()
         elif self._in_flight:
-            yield from self.collect_all(is_awaited=now - self._in_flight[0].sent_at > OVERDUE_S)
+            self.collect_all(is_awaited=now - self._in_flight[0].sent_at > OVERDUE_S)
         self._held.settle_late(now)
-        yield from self.send_due(now)
+        self.send_due(now)
 
-    def flush(self, *, is_awaited: bool = False) -> Exchange[None]:
+    def flush(self, effect: Flush) -> None:
         """Between two handlers: send what is finished, and what is due; perhaps wait for all answers."""
         self._held.settle()
-        yield from self.send_due(self._clock())
-        if is_awaited:
-            yield from self.collect_all()
+        self.send_due(self._clock())
+        if effect.is_awaited:
+            self.collect_all()
 
-    def send_due(self, now: float) -> Exchange[None]:
+    def send_due(self, now: float) -> None:
         """Send the pending acks of the shard in progress, and renewals that are due.
 
         Waits for the answers to renewals, and for those to earlier acknowledgements of the groups in progress: of two
@@ -184,20 +185,20 @@ class InFlight:
         if not self._held.has_due(now):
             return
         while any(map(self._is_about_current_batch, self._in_flight)):
-            yield from self._taken_in(*(yield from self._collect()))
+            self._taken_in(*self._collect())
         if sending := self._held.outgoing(now=now):
-            yield from self._post(sending, None)
+            self._post(sending, None)
             if sending.renewals:
-                yield from self.collect_all()
+                self.collect_all()
 
-    def collect_all(self, *, is_awaited: bool = True) -> Exchange[None]:
+    def collect_all(self, *, is_awaited: bool = True) -> None:
         """Take in all answers, or those that are there. A claim that took nothing is forgotten: one of now may."""
-        while self._in_flight and (is_awaited or (yield IsAnswered(0))):
-            yield from self._taken_in(*(yield from self._collect()))
+        while self._in_flight and (is_awaited or self._link.is_answered(0)):
+            self._taken_in(*self._collect())
         if self._answered_claim and not self._answered_claim.claimed.groups:
             self._answered_claim = None
 
-    def note(self, effect: Note) -> Exchange[int]:
+    def note(self, effect: Note) -> int:
         """Write a ledger, behind all that is to be told of its group; the answer of the script, AGAIN, or UNCONFIRMED
         where replicas did not confirm it.
 
@@ -205,26 +206,27 @@ class InFlight:
         names the message before its own, so that nothing hangs on the order in which a server carries them out.
         """
         held, now = self._held, self._clock()
-        yield from self.collect_all()
+        self.collect_all()
         held.settle()
         sending = held.outgoing(now=now)
-        told = list(sending.calls) if sending else []
+        told = sending.calls if sending else []
         entry = effect.group.note(effect.written, has_progressed=effect.has_progressed)
-        results, is_repeat, confirmed = yield SendAndWait([*told, note(held.pending_acks.keys, entry)], effect.wait)
+        waits: Any = {"wait": effect.wait} if effect.wait else {}
+        results = self._link.run([*told, note(held.pending_acks.keys, entry)], **waits)
         if sending:
-            held.answered(sending, results[: len(told)], now, is_repeat=is_repeat)
+            held.answered(sending, results[: len(told)], now, is_repeat=self._link.is_repeat)
         code: int = results[-1]
         if code == 0:
             held.lose(effect.group)
         if code != 1 or not effect.wait:
             return code
-        if is_repeat:  # the first attempt may have written it over another connection, and WAIT speaks of its own only
+        if self._link.is_repeat:  # a first attempt may have written it, and WAIT speaks of its own connection only
             return AGAIN
-        return UNCONFIRMED if confirmed < effect.wait[0] else code
+        return UNCONFIRMED if self._link.confirmed < effect.wait[0] else code
 
-    def release_claim(self) -> Exchange[None]:
+    def release_claim(self) -> None:
         """Let the groups that were claimed ahead go with what is sent next."""
-        yield from self.collect_all()
+        self.collect_all()
         self._release_answered()
 
     def lose(self) -> None:
@@ -249,49 +251,54 @@ class InFlight:
         self._size = claimed.size or self._size
         self.halted += claimed.halted
 
-    def _post(self, sending: Sending | None, ahead: Ahead | SettleAndClaim | None) -> Exchange[None]:
+    def _post(self, sending: Sending | None, ahead: Ahead | SettleAndClaim | None) -> None:
         """Send what is to be told and, behind it, a claim ahead."""
-        calls = list(sending.calls) if sending else []
-        shard, is_long = None, False
+        calls = [*sending.calls] if sending else []
+        shard, is_long = None, self._size > SMALL_BYTES
         if ahead and ahead.shard is not None:
-            shard, limits, is_long = ahead.shard, ahead.limits, self._size > SMALL_BYTES
+            shard, limits = ahead.shard, ahead.limits
             limits = limits if is_long else replace(limits, bytes=min(limits.bytes, AHEAD_BYTES))
             calls.append(self.claim(shard, limits, ahead=True))
         if sending:
             sending.source.posted()
-        self._in_flight.append(Posted(calls, sending, shard, self._clock(), is_long))
+        self._in_flight.append(Posted(calls, sending, shard, self._clock(), is_long and shard is not None))
         try:
-            yield Post(calls)
+            self._link.post(calls)
         except BaseException:
             self.lose()
             raise
 
-    def _collect(self) -> Exchange[tuple[Posted, list[Any]]]:
+    def _collect(self) -> tuple[Posted, list[Any]]:
         """The earliest of what is in flight, with its replies."""
         try:
-            replies = yield Collect(self._in_flight[0].calls)
+            replies = self._link.collect(self._in_flight[0].calls)
         except BaseException:
             self.lose()
             raise
         return self._in_flight.popleft(), replies
 
-    def _collect_next(self) -> Exchange[tuple[Posted, list[Any]] | None]:
+    def _collect_next(self) -> tuple[Posted, list[Any]] | None:
         """Take in the earliest of what is in flight; leave a claim to the caller, unless it tells of these groups."""
-        posted, replies = yield from self._collect()
+        posted, replies = self._collect()
         if posted.shard is not None and not self._is_about_current_batch(posted):
             return posted, replies
-        yield from self._taken_in(posted, replies)
+        self._taken_in(posted, replies)
         return None
 
-    def _taken_in(self, posted: Posted, replies: list[Any]) -> Exchange[None]:
+    def _taken_in(self, posted: Posted, replies: list[Any]) -> None:
+        """Where the server refused something, the rest of its answers is taken in before the connection is closed."""
         if refusal := self._take_in(posted, replies):
-            yield from self._give_up(refusal)
+            with suppress(SequencerError):
+                self.collect_all()
+            self.lose()
+            self._link.close()
+            raise refusal
 
     def _take_in(self, posted: Posted, replies: list[Any]) -> SequencerError | None:
         """What was posted is answered so; returns what the server refused, if it did."""
         sending = posted.sending
         try:
-            results = self._read(posted.calls, replies)
+            results = self._link.parsed(posted.calls, replies)
         except BaseException:
             if sending:
                 sending.source.put_back(sending)
@@ -309,11 +316,3 @@ class InFlight:
             self._note(claimed)
             self._answered_claim = AnsweredClaim(replace(claimed, was_ahead=True), posted.shard, posted.sent_at)
         return refusal
-
-    def _give_up(self, refusal: SequencerError) -> Exchange[NoReturn]:
-        """The server refused something: what else it has answered is taken in before the connection is given up."""
-        with suppress(SequencerError):
-            yield from self.collect_all()
-        self.lose()
-        yield Close()
-        raise refusal
