@@ -155,7 +155,7 @@ class Sequencer(Registered):
         session = self._session
         if (is_sequence := session.known_sequence()) is None:  # what breaks a rule is said without a server
             finish(append.check(session, body, group, id, score, headers, delay, at, done))
-            is_sequence = finish(session.is_sequence())
+            is_sequence = finish(session.policy("append")).sequence
         item = session.items.make(body, group, id, score, headers, delay, at, done, is_sequence=is_sequence)
         if pipeline is not None:
             return self._appender.append_to(pipeline, item, replace=replace)

@@ -1,11 +1,10 @@
-"""One message more: what its append sends, and what became of it."""
+"""One message more: what is checked first, and what became of it. Its append: `net/appender.py`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .. import calls
-from ..calls.call import Call
 from ..errors import (
     EffectsSaved,
     IdConflict,
@@ -19,7 +18,6 @@ from ..errors import (
 from ..settings.options import Replicas
 from ..store.group import decode_group
 from ..store.item import Item
-from ..store.keys import ShardKeys, shard_of
 from ..values.message import Receipt
 from .session import Session
 
@@ -34,30 +32,13 @@ async def check(session: Session, *arguments: Any) -> None:
         session.items.make(*arguments, is_sequence=None)
 
 
-async def append(session: Session, item: Item, *, replace: bool = False, backlog: bool = False) -> Receipt:
-    """Add one checked message.
-
-    Raises IdConflict, NumberTaken, LateMessage, OutcomeUnknown, NotReplicated, ServerError.
-    """
-    shards, wait = await session.shards_to_append(), session.options.wait
-    try:
-        answer = await session.net.ask(call_for(shards, item, replace=replace, backlog=backlog), wait=wait)
-    except ServerUnavailable as error:
-        refuse_unknown(item.id, error, replaces=replace)
-        raise
-    return receipt_of(item, answer.value, answer.confirmed, wait, replace=replace)
-
-
-def call_for(shards: list[ShardKeys], item: Item, *, replace: bool, backlog: bool) -> Call[list[calls.ItemOutcome]]:
-    """What an append of one message sends."""
-    keys = shards[shard_of(item.group, len(shards))]
-    return calls.append(keys, [item], on_conflict="replace" if replace else "none", backlog=backlog)
-
-
 def receipt_of(
     item: Item, outcomes: list[calls.ItemOutcome], confirmed: int, wait: Replicas, *, replace: bool
 ) -> Receipt:
-    """What became of one message, of which this was answered. Raises as `append` does."""
+    """What became of one message, of which this was answered.
+
+    Raises IdConflict, NumberTaken, LateMessage, EffectsSaved, NotReplicated.
+    """
     (one,) = outcomes
     if one.outcome in calls.REFUSALS:
         raise refusal(item, one)

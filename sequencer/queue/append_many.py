@@ -21,8 +21,8 @@ CHUNK, CHUNK_GROUPS = 200, 128
 Larger chunks gain nothing; a message of another group costs three times as much (benchmark `growth`: longest calls).
 """
 CHUNK_BYTES = 1024 * 1024
-"""Bodies, headers, groups and ids of a chunk, whatever its number of messages, unless it is one message. 115 MB in one
-script kept the server busy for 570 ms.
+"""Bodies, headers, groups and ids with which a chunk ends, whatever its number of messages. 115 MB in one script kept
+the server busy for 570 ms.
 """
 
 
@@ -37,14 +37,14 @@ async def append_many(
     """Add any number of messages, streamed: one round trip for each `chunk`, and each chunk stored as a whole.
 
     A chunk is this many messages, 1 to 1,000; without a number 200, or fewer where they are of more than 128 groups.
-    With a number or without, it has at most 1 MiB of groups, ids, bodies and headers, unless one message is larger.
+    With a number or without, it ends with the message with which it has 1 MiB of groups, ids, bodies and headers.
 
     An item is a mapping with the arguments of `append`: `body`, `group`, and as needed `id`, `score`, `headers`,
     `delay`, `at`, `done`; any other item is a body, when the queue has `group_by`. With
     on_refused="stop", a chunk that holds an item which can't be stored is not stored at all, and BatchRefused says
     which and why and how many messages of earlier chunks were stored; with "skip" the others are stored and the
     receipt lists the refused. Of a list or tuple the next chunk is checked while the server stores one; from an
-    iterator no more is taken than is sent, but for one message that was too large for its chunk.
+    iterator no more is taken than is sent.
 
     Raises BatchRefused, OutcomeUnknown, QueueFull, ServerUnavailable; repeating is harmless where items have ids.
     `earlier` of any of them is the receipt of the chunks before the one that failed.
@@ -79,7 +79,7 @@ async def _first_use(session: Session, chunks: Chunks) -> None:
         except InvalidMessage as error:
             chunks.refused.append(Refused(index, error))
         else:
-            await session.is_sequence()
+            await session.shards("append")
             chunks.values = itertools.chain([(index, value)], chunks.values)
             return
 
@@ -107,7 +107,6 @@ class Chunks:
         self.values: Iterator[tuple[int, Any]] = enumerate(items)
         self.refused: list[Refused] = []
         """Before the queue was used for the first time."""
-        self._held: tuple[int, Item] | None = None
         self._ahead: Chunk | None = None
         self._error: Exception | None = None
 
@@ -120,45 +119,30 @@ class Chunks:
 
     def prepare(self) -> None:
         """Make the next chunk; an error of it is raised when it is taken."""
-        if self._is_eager and self._ahead is None:
+        if self._is_eager:
             try:
                 self._ahead = self._make()
             except Exception as error:
                 self._error = error
 
     def _make(self) -> Chunk:
-        refused, self.refused = self.refused, []
-        found, indexes = list[Item](), list[int]()
-        groups, count, held = set[str](), 0, self._held
-        if held is not None:
-            self._held = None
-            indexes.append(held[0])
-            found.append(held[1])
-            groups.add(held[1].group)
-            count = bytes_of(held[1])
+        found, indexes, refused = list[Item](), list[int](), self.refused
+        self.refused, groups, size = [], set[str](), 0
         is_sequence, make_of = self._session.known_sequence(), self._session.items.make_of
-        for index, value in itertools.islice(self.values, self.size - len(found) - len(refused)):
+        for index, value in itertools.islice(self.values, self.size - len(refused)):
             try:
                 item = make_of(value, is_sequence=is_sequence)
             except InvalidMessage as error:
                 refused.append(Refused(index, error))
                 continue
             group, message_id, _, envelope, _, ledger = item
-            count += len(envelope) + len(ledger) + len(group) + len(message_id)  # `bytes_of`, without a call for each
-            if count > CHUNK_BYTES and found:
-                self._held = index, item  # how large it is shows only now; it begins the next chunk
-                break
             indexes.append(index)
             found.append(item)
             groups.add(group)
-            if len(groups) == self._most_groups:
+            size += len(envelope) + len(ledger) + len(group) + len(message_id)
+            if len(groups) == self._most_groups or size >= CHUNK_BYTES:
                 break
         return Chunk(found, indexes, refused)
-
-
-def bytes_of(item: Item) -> int:
-    """What a message counts for in a chunk."""
-    return len(item.envelope) + len(item.ledger) + len(item.group) + len(item.id)
 
 
 class Tally:
@@ -173,28 +157,25 @@ class Tally:
 
     def add(self, chunk: Chunk, outcomes: list[calls.ItemOutcome]) -> None:
         """Count what was sent. Raises BatchRefused."""
-        errors, counts = chunk.errors, self._counts
-        if outcomes:
-            if outcomes.count(outcomes[0]) == len(outcomes):
-                counts[outcomes[0].outcome] += len(outcomes)
-            else:
-                counts.update(one.outcome for one in outcomes)
-            if any(counts[outcome] for outcome in calls.REFUSALS):
-                errors += _refusals(chunk, outcomes)
-                errors.sort(key=lambda one: one.index)
+        counts = Counter(one.outcome for one in outcomes)
+        errors = chunk.errors
+        if not counts.keys().isdisjoint(calls.REFUSALS):
+            found = zip(chunk.indexes, chunk.items, outcomes, strict=True)
+            errors += [Refused(at, refusal(item, one)) for at, item, one in found if one.outcome in calls.REFUSALS]
+            errors.sort(key=lambda one: one.index)
         if errors and self._stops:
-            error = BatchRefused(refused=errors, stored=counts["stored"])
-            error.earlier = _receipt(counts - Counter(one.outcome for one in outcomes), [])
+            error = BatchRefused(refused=errors, stored=self._counts["stored"])
+            error.earlier = self.receipt()
             raise error
+        self._counts += counts
         self._refused += errors
 
     def receipt(self) -> BatchReceipt:
         """What became of all."""
-        return _receipt(self._counts, self._refused)
-
-
-def _receipt(counts: Counter[str], refused: list[Refused]) -> BatchReceipt:
-    return BatchReceipt(counts["stored"], counts["duplicate"], refused, counts["dropped"], counts["dead_letter"])
+        stored, duplicate, dropped, dead = map(
+            self._counts.__getitem__, ("stored", "duplicate", "dropped", "dead_letter")
+        )
+        return BatchReceipt(stored, duplicate, self._refused, dropped, dead)
 
 
 # -- what a chunk stores ----------------------------------------------------------------------------------------
@@ -207,24 +188,21 @@ async def append_chunk(
 
     `meanwhile` is called once they are sent, before their answer is awaited.
     """
-    shards, by_shard = await session.shards_to_append(), dict[ShardKeys, list[int]]()
-    if len(shards) == 1:
-        by_shard[shards[0]] = list(range(len(items)))
-    else:
-        for position, item in enumerate(items):
-            by_shard.setdefault(shards[shard_of(item.group, len(shards))], []).append(position)
-    if on_refused != "stop":
-        return await _send(session, items, by_shard, "replace" if replace else "others", meanwhile)
+    shards, by_shard = await session.shards("append"), dict[ShardKeys, list[int]]()
+    for position, item in enumerate(items):
+        by_shard.setdefault(shards[shard_of(item.group, len(shards))], []).append(position)
+    mode: calls.OnConflict = "replace" if replace else "none" if on_refused == "stop" else "others"
     # A script can't undo what it replaced, and undoes its own shard only: what would be refused is looked for first, in
     # all of them.
-    if replace or len(by_shard) > 1:
-        outcomes = await _send(session, items, by_shard, "replace" if replace else "none", dry_run=True)
+    if on_refused == "stop" and (replace or len(by_shard) > 1):
+        outcomes = await _send(session, items, by_shard, mode, dry_run=True)
         if not replace:
             _mark_conflicts(items, outcomes)
-        _mark_taken(items, outcomes if await session.is_sequence() else [])
+        if (await session.policy()).sequence:
+            _mark_taken(items, outcomes)
         if any(one.outcome in calls.REFUSALS for one in outcomes):
             return [_undone(one) for one in outcomes]
-    return await _send(session, items, by_shard, "replace" if replace else "none", meanwhile)
+    return await _send(session, items, by_shard, mode, meanwhile)
 
 
 async def _send(
@@ -236,10 +214,10 @@ async def _send(
     *,
     dry_run: bool = False,
 ) -> list[calls.ItemOutcome]:
-    parts = [items] if len(by_shard) == 1 else [[items[p] for p in places] for places in by_shard.values()]
+    """The outcomes by the position of their message; "undone" where a refusal undid its shard."""
     todo = [
-        calls.append(keys, part, on_conflict=mode, dry_run=dry_run, with_stamps=False)
-        for keys, part in zip(by_shard, parts, strict=True)
+        calls.append(keys, [items[at] for at in places], on_conflict=mode, dry_run=dry_run, with_stamps=False)
+        for keys, places in by_shard.items()
     ]
     what, wait = f"{items[0].id} to {items[-1].id}", None if dry_run else session.options.wait
     try:
@@ -247,28 +225,14 @@ async def _send(
     except ServerUnavailable as error:
         refuse_unknown(what, error, replaces=mode == "replace")
         raise
-    outcomes = _in_order(by_shard, answer.value, undoes=mode == "none" and not dry_run)
+    by_position: dict[int, calls.ItemOutcome] = {}
+    for places, found in zip(by_shard.values(), answer.value, strict=True):
+        is_undone = mode == "none" and not dry_run and any(one.outcome in calls.REFUSALS for one in set(found))
+        by_position.update(zip(places, map(_undone, found) if is_undone else found, strict=True))
+    outcomes = [by_position[position] for position in range(len(items))]
     if wait and answer.confirmed < wait[0]:
         check_replicas(what, outcomes, answer.confirmed, wait, replaces=mode == "replace")
     return outcomes
-
-
-def _refusals(chunk: Chunk, outcomes: list[calls.ItemOutcome]) -> list[Refused]:
-    found = zip(chunk.indexes, chunk.items, outcomes, strict=True)
-    return [Refused(index, refusal(item, one)) for index, item, one in found if one.outcome in calls.REFUSALS]
-
-
-def _in_order(by_shard: dict[ShardKeys, list[int]], results: list[Any], *, undoes: bool) -> list[calls.ItemOutcome]:
-    """The outcomes of all shards, by the position of their message; "undone" where a refusal undid its shard."""
-    if len(results) == 1 and not any(one.outcome in calls.REFUSALS for one in set(results[0])):
-        only: list[calls.ItemOutcome] = results[0]
-        return only
-    outcomes: dict[int, calls.ItemOutcome] = {}
-    for places, result in zip(by_shard.values(), results, strict=True):
-        is_undone = undoes and any(one.outcome in calls.REFUSALS for one in result)
-        for position, one in zip(places, result, strict=True):
-            outcomes[position] = _undone(one) if is_undone else one
-    return [outcomes[position] for position in range(len(outcomes))]
 
 
 def _undone(one: calls.ItemOutcome) -> calls.ItemOutcome:
@@ -286,10 +250,9 @@ def _mark_conflicts(items: list[Item], outcomes: list[calls.ItemOutcome]) -> Non
 
 
 def _mark_taken(items: list[Item], outcomes: list[calls.ItemOutcome]) -> None:
-    """So is, in a sequence, a number under two ids, or an id with two numbers. Without outcomes: nothing to do."""
-    ids: dict[tuple[str, str], str] = {}
-    numbers: dict[tuple[str, str], str] = {}
-    for position, item in enumerate(items if outcomes else ()):
+    """So is, in a sequence, a number under two ids, or an id with two numbers."""
+    ids, numbers = dict[tuple[str, str], str](), dict[tuple[str, str], str]()
+    for position, item in enumerate(items):
         is_taken = ids.setdefault((item.group, item.score), item.id) != item.id
         if is_taken or numbers.setdefault((item.group, item.id), item.score) != item.score:
             outcomes[position] = outcomes[position]._replace(outcome="taken")

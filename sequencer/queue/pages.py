@@ -1,11 +1,13 @@
-"""Much that is read or changed in small parts, so that the server is never blocked, nor faster than a caller wants."""
+"""What plain commands answer; and much that is read or changed in small parts, so that the server is never blocked, nor
+faster than a caller wants.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from ..calls.net_protocol import Net, Reader
+from ..calls.net_protocol import Command, Net, Reader
 from ..store.keys import ShardKeys
 from ..store.replies import Reading, scanned
 
@@ -13,10 +15,22 @@ T = TypeVar("T")
 Pages = list[tuple[ShardKeys, Sequence[T]]]
 
 
+async def read(net: Reader, of: Callable[..., T], *commands: Command) -> T:
+    """What commands answer, sent in one round trip, as `of` reads it. Raises DataError for what others wrote."""
+    replies = await net.read(commands)
+    with Reading(net.name):
+        return of(*replies)
+
+
+def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """These items, so many at a time."""
+    return (items[at : at + size] for at in range(0, len(items), size))
+
+
 def pages_of(by_shard: Iterable[tuple[ShardKeys, Sequence[T]]], size: int, rate: float | None = None) -> Pages[T]:
     """What goes into one call each: at a given rate at most a tenth of a second's worth."""
     size = size if rate is None else max(1, min(size, int(rate / 10)))
-    return [(keys, some[first : first + size]) for keys, some in by_shard for first in range(0, len(some), size)]
+    return [(keys, some) for keys, items in by_shard for some in batches(items, size)]
 
 
 async def paced(net: Net, pages: Pages[T], rate: float | None) -> AsyncIterator[tuple[ShardKeys, Sequence[T]]]:
@@ -36,7 +50,5 @@ async def scan(
     """What SCAN, HSCAN or ZSCAN finds, page by page. What moves about meanwhile may come twice."""
     cursor: bytes | None = b"0"
     while cursor is not None:
-        (page,) = await net.read([(command, *key, cursor, *options, "COUNT", count)])
-        with Reading(net.name):
-            cursor, words = scanned(page)
+        cursor, words = await read(net, scanned, (command, *key, cursor, *options, "COUNT", count))
         yield words

@@ -5,8 +5,11 @@ back.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
+from ..calls.call import Call
 from ..calls.net_protocol import Alone, Command, Net
 from ..doctor.rights import ASKED, Role, lacking, missing_rights
 from ..doctor.server import check_server, eviction_to_come, parse_info, would_evict
@@ -19,8 +22,10 @@ from ..store.keys import ShardKeys, consumer_name, index_key, registry_key, shar
 from ..store.registration import INDEX_WORD, Registration, of_shard, registered
 from ..store.replies import Reading, field_texts, text
 from ..values.views import QueueInfo
+from .pages import read
 from .registry.generation_search import GenerationSearch
 
+T = TypeVar("T")
 log = logging.getLogger("sequencer")
 
 
@@ -81,6 +86,16 @@ class Session:
         shards = await self.shards(role)
         return shards[shard_of(group, len(shards))]
 
+    async def ask(self, call: Call[T]) -> T:
+        """What a call answers, for one to whom it is the same whether the call was repeated. Raises ServerError."""
+        return (await self.net.ask(call)).value
+
+    async def read_shards(
+        self, of: Callable[..., T], commands: Callable[[ShardKeys], Sequence[Command]], role: Role | None = None
+    ) -> list[T]:
+        """What commands answer for each shard, as `of` reads it. Raises ServerError."""
+        return [await read(self.net, of, *commands(keys)) for keys in await self.shards(role)]
+
     async def policy(self, role: Role | None = None) -> Policy:
         """The queue's policy, as this client found or set it when it connected."""
         await self.shards(role)
@@ -94,11 +109,13 @@ class Session:
 
     async def fresh_policy(self) -> Policy:
         """The policy as the server has it now."""
-        keys = (await self.shards())[0]
-        (reply,) = await self.net.read([("HGETALL", keys.policy)])
-        with Reading(self.net.name):
+
+        def known_in(reply: list[bytes]) -> tuple[Policy, Registration | None]:
             fields = field_texts(reply)
-            policy, shard = merge_policy(self.options.queue, fields, {}), of_shard(fields)
+            return merge_policy(self.options.queue, fields, {}), of_shard(fields)
+
+        keys = (await self.shards())[0]
+        policy, shard = await read(self.net, known_in, ("HGETALL", keys.policy))
         known = self._registration
         if shard and known and shard.generation_number == known.generation_number and shard.version > known.version:
             self._learn(shard)  # a server that loses its data gets this one again
@@ -107,9 +124,11 @@ class Session:
     async def fresh_fields(self) -> BodyFields:
         """The body fields as the server remembers them now."""
         keys = (await self.shards())[0]
-        (stored,) = await self.net.read([("HGET", keys.policy, BODY_FIELDS)])
-        with Reading(self.net.name):
-            return read_fields(stored.decode() if stored else None)
+        return await read(
+            self.net,
+            lambda word: read_fields(word.decode() if word else None),
+            ("HGET", keys.policy, BODY_FIELDS),
+        )
 
     async def take_fields(self) -> None:
         """Take the body fields that the queue remembers, before it is registered: that refuses other values."""
@@ -132,19 +151,9 @@ class Session:
         """The keys of every shard, for one who appends; None before its first append."""
         return self._shards if self._is_registered and "append" in self._roles else None
 
-    async def shards_to_append(self) -> list[ShardKeys]:
-        """The keys of every shard, for one who appends."""
-        shards = self.known_shards()
-        return await self.shards("append") if shards is None else shards
-
     def known_sequence(self) -> bool | None:
         """Whether scores are consecutive numbers in this queue; None before its first append."""
         return self._policy.sequence if self.known_shards() is not None else None
-
-    async def is_sequence(self) -> bool:
-        """Whether scores are consecutive numbers in this queue, for one who appends."""
-        known = self.known_sequence()
-        return (await self.policy("append")).sequence if known is None else known
 
     # -- first use ----------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from sequencer.calls.call import Call
 from sequencer.calls.examine import GroupFacts
 from sequencer.calls.net_protocol import Alone, Answer, Command
 from sequencer.net.blocking import finish
+from sequencer.queue.pages import read
 from sequencer.settings.options import queue_options
 from sequencer.settings.policy import Policy
 from sequencer.store.item import ItemMaker
@@ -153,14 +154,16 @@ class ListedSession:
     async def allow(self, role: str) -> None:
         self.allowed.append(role)
 
-    async def shards_to_append(self) -> list[ShardKeys]:
-        return self.keys
+    async def ask(self, call: Call[T]) -> T:
+        return (await self.net.ask(call)).value
+
+    async def read_shards(
+        self, of: Callable[..., T], commands: Callable[[ShardKeys], Sequence[Command]], role: str | None = None
+    ) -> list[T]:
+        return [await read(self.net, of, *commands(keys)) for keys in await self.shards(role)]
 
     def known_shards(self) -> list[ShardKeys]:
         return self.keys
-
-    async def is_sequence(self) -> bool:
-        return self._policy.sequence
 
     def known_sequence(self) -> bool:
         return self._policy.sequence

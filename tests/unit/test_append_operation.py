@@ -1,11 +1,9 @@
-"""Appending as operations: over a net that answers from a list; and that the flat path of one message is the same."""
+"""Appending over a net that answers from a list."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -18,7 +16,6 @@ from sequencer.calls.append import append as append_call
 from sequencer.calls.net_protocol import Answer
 from sequencer.errors import (
     BatchRefused,
-    DataError,
     IdConflict,
     NotReplicated,
     NumberTaken,
@@ -28,7 +25,6 @@ from sequencer.errors import (
     ServerUnavailable,
 )
 from sequencer.net.appender import Appender
-from sequencer.queue.append import append
 from sequencer.queue.append_many import CHUNK_BYTES, Chunk, Chunks, append_chunk, append_many
 from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
@@ -85,11 +81,11 @@ def test_a_reply_of_another_length_is_not_guessed_at(count: int, reply: bytes, w
         read(reply, count, with_stamps=with_stamps)
 
 
-# -- one message, by both ways ----------------------------------------------------------------------------------
+# -- one message ---------------------------------------------------------------------------------------------
 
 
 class Links:
-    """A blocking net of which the flat path asks one link; it answers from the same list."""
+    """A blocking net of which an append asks one link; it answers from a list."""
 
     def __init__(self, net: ListedNet) -> None:
         self._net = net
@@ -106,64 +102,14 @@ class Links:
         return [answer.value]
 
 
-def outcome_of(way: Callable[[], Any]) -> Any:
-    """The receipt, or all that an error says."""
-    try:
-        return way()
-    except Exception as error:
-        return type(error), str(error), vars(error), type(error.__cause__)
-
-
-def _by_operation(session: Any, replace: bool) -> Receipt:
-    return run(append(session, ITEM, replace=replace))
-
-
-def by_both_ways(answer: Any, *, shards: int, replace: bool, **options: Any) -> tuple[Any, Any]:
-    found = []
-    for way in ("flat", "operation"):
-        net = ListedNet(answer)
-        session: Any = ListedSession(net, shards=shards, **options)
-        links: Any = Links(net)
-        flat = Appender(session, links)
-        ways: dict[str, Callable[[], Any]] = {
-            "flat": partial(flat.append, ITEM, replace=replace),
-            "operation": partial(_by_operation, session, replace),
-        }
-        found.append((outcome_of(ways[way]), net.asked, net.waits))
-    return found[0], found[1]
-
-
 WAITING: dict[str, Any] = {"wait_replicas": 2, "wait_timeout": 0.5}
-EVERY: list[tuple[str, Any]] = [
-    *((f"mark {sign}", f"{sign}".encode() + STAMP) for sign in "+=!#<~x"),
-    ("handled", b"=" + b"0" * 16),
-    ("unsent", lost(maybe_sent=False)),
-    ("maybe sent", lost(maybe_sent=True)),
-    ("full", QueueFull("full")),
-    ("foreign", DataError("wrong type")),
-    *(
-        (f"{count} replicas, {outcome}", Answer(marks(outcome), False, count))
-        for count in (0, 1, 2)
-        for outcome in ("stored", "duplicate", "dropped", "dead_letter", "conflict")
-    ),
-]
-
-
-@pytest.mark.parametrize("replace", [False, True])
-@pytest.mark.parametrize("shards", [1, 3])
-@pytest.mark.parametrize("options", [{}, WAITING], ids=["", "waiting"])
-@pytest.mark.parametrize(("what", "answer"), EVERY, ids=[name for name, _ in EVERY])
-def test_the_flat_path_of_one_message_is_the_same_as_the_operation(
-    what: str, answer: Any, options: Any, shards: int, replace: bool
-) -> None:
-    flat, operation = by_both_ways(answer, shards=shards, replace=replace, **options)
-    assert flat == operation
-    assert flat[2] == ([(2, 500)] if options else [None])
 
 
 def one(answer: Any, *, replace: bool = False, **options: Any) -> Receipt:
-    session: Any = ListedSession(ListedNet(answer), **options)
-    return run(append(session, ITEM, replace=replace))
+    net = ListedNet(answer)
+    session: Any = ListedSession(net, **options)
+    links: Any = Links(net)
+    return Appender(session, links).append(ITEM, replace=replace)
 
 
 def test_what_became_of_one_message() -> None:
@@ -274,12 +220,12 @@ def chunks_of(items: list[Any], size: int, most_groups: int) -> list[Chunk]:
     return found
 
 
-def bytes_of(chunk: Chunk) -> int:
-    return sum(len(item.envelope) + len(item.group) + len(item.id) for item in chunk.items)
+def bytes_of(items: list[Item]) -> int:
+    return sum(len(item.envelope) + len(item.group) + len(item.id) for item in items)
 
 
 @given(DRAWN, st.integers(1, 12), st.integers(1, 4))
-def test_no_chunk_is_larger_than_its_bounds_unless_it_is_one_message(
+def test_a_chunk_ends_with_the_message_that_reaches_a_bound(
     drawn: list[tuple[int, int] | None], size: int, most_groups: int
 ) -> None:
     items = [
@@ -291,7 +237,7 @@ def test_no_chunk_is_larger_than_its_bounds_unless_it_is_one_message(
         chunks = chunks_of(items, size, most_groups)
     for chunk in chunks:
         assert chunk.items or chunk.errors
-        assert bytes_of(chunk) <= BOUND or len(chunk.items) == 1
+        assert bytes_of(chunk.items[:-1]) < BOUND
         assert len(chunk.items) + len(chunk.errors) <= size
         assert len({item.group for item in chunk.items}) <= most_groups
         assert [item.id for item in chunk.items] == [str(index) for index in chunk.indexes]
@@ -307,19 +253,17 @@ def test_a_chunk_ends_only_where_a_bound_says_so(drawn: list[tuple[int, int] | N
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sequencer.queue.append_many, "CHUNK_BYTES", BOUND)
         chunks = chunks_of(items, 12, 12)
-    for chunk, following in pairwise(chunks):
-        first = following.items[0]
-        more = len(first.envelope) + len(first.group) + len(first.id)
-        assert bytes_of(chunk) + more > BOUND or len(chunk.items) == 12
+    for chunk in chunks[:-1]:
+        assert bytes_of(chunk.items) >= BOUND or len(chunk.items) == 12
 
 
-def test_from_an_iterator_one_message_more_is_taken_at_most() -> None:
+def test_from_an_iterator_no_more_is_taken_than_is_sent() -> None:
     large = "x" * (CHUNK_BYTES // 3)
     items = iter([{"group": "g", "body": large, "id": n} for n in range(6)])
     session: Any = ListedSession(ListedNet(), max_body_bytes=CHUNK_BYTES)
     first = Chunks(session, items, 1000).take()
     assert first
-    assert [item.id for item in first.items] == ["0", "1"]
+    assert [item.id for item in first.items] == ["0", "1", "2"]
     assert [next(items)["id"], next(items)["id"]] == [3, 4]
 
 

@@ -39,7 +39,7 @@ def test_the_first_use_registers_and_the_next_asks_nothing() -> None:
     net.one.asked.clear()
     assert run(seq.keys_of("g")) in KEYS
     assert (run(seq.shards("append")), run(seq.policy()), net.asked) == (KEYS, Policy(), [])
-    assert (seq.known_shards(), seq.known_sequence(), run(seq.is_sequence())) == (KEYS, False, False)
+    assert (seq.known_shards(), seq.known_sequence(), run(seq.policy()).sequence) == (KEYS, False, False)
 
 
 def test_a_mere_look_writes_nothing_and_is_remembered_only_of_a_queue_that_is_there() -> None:
