@@ -32,8 +32,6 @@ class Condition(NamedTuple):
     """What is said of it: a sentence, for people."""
     new_to: Sequence[str] = ()
     """Targets for which there is something new to name."""
-    heads: str = ""
-    """What can be named of it, as text: kept for a target that will be told of the end alone."""
 
 
 class AlertTimes(NamedTuple):
@@ -66,8 +64,6 @@ class Grant(NamedTuple):
     text: str
     is_late: bool
     """It is over before the target took a message."""
-    heads: str
-    """Of one that is late: as `Condition` had it; else ""."""
     now_us: int
 
 
@@ -83,7 +79,7 @@ def alert(
 
     A right that was got and not heard of comes again after its hold.
     """
-    words = [(one.kind, one.verdict, one.value, one.limit, one.text, list(one.new_to), one.heads) for one in seen]
+    words = [(one.kind, one.verdict, one.value, one.limit, one.text, list(one.new_to)) for one in seen]
     spans = [round(seconds * SECOND_US) for seconds in times]
     return Call(
         "alert",
@@ -95,10 +91,10 @@ def alert(
 
 def _parse_grants(reply: list[Any]) -> list[Grant]:
     now_us, *words = [word.decode("utf-8", "replace") for word in reply]
-    rows = [words[at : at + 10] for at in range(0, len(words), 10)]
+    rows = [words[at : at + 9] for at in range(0, len(words), 9)]
     return [
-        Grant(kind, what, target, int(opened), int(number), value, limit, text, late == "1", heads, int(now_us))
-        for kind, what, target, opened, number, value, limit, text, late, heads in rows
+        Grant(kind, what, target, int(opened), int(number), value, limit, text, late == "1", int(now_us))
+        for kind, what, target, opened, number, value, limit, text, late in rows
     ]
 
 

@@ -2,8 +2,7 @@
 -- an incident. Of each incident the caller gets the right to tell its targets what is new; nobody
 -- else gets it for some time. `alert_sent` says that it was sent; else another gets the right.
 -- ARGV[1] seen     JSON [[kind, "open" (above its limit), "close" (well below) or "keep", value,
---                  limit, text, [targets for which there is something new to name], heads: what of
---                  it can be named, any text], ...]
+--                  limit, text, [targets for which there is something new to name]], ...]
 -- ARGV[2] targets  JSON [name, ...]
 -- ARGV[3] times    JSON, us: [settle, gap, again, hold, stale]: below its limit for `settle` it is
 --                  over; news come after `gap`; it is told again after `again` (0: never); a right
@@ -12,7 +11,7 @@
 -- RETURN  [now_us, then of each that may be told: kind, "open", "news", "again" or "resolved",
 --         target, us when it opened, how many messages the target took of it, or may have, value,
 --         limit, text when it was last above its limit, "1" if it is over before the target took a
---         message, else "", then heads]
+--         message, else ""]
 local seen, targets, times = cjson.decode(ARGV[1]), cjson.decode(ARGV[2]), cjson.decode(ARGV[3])
 --+ keys
 --+ generation
@@ -57,7 +56,7 @@ local function is_decided_by_another(record, limit)
 end
 
 local function take(one)
-  local kind, verdict, value, limit, text, new_to, heads = unpack(one)
+  local kind, verdict, value, limit, text, new_to = unpack(one)
   local record = kept[kind]
   news[kind] = {}
   for _, target in ipairs(new_to) do
@@ -67,9 +66,6 @@ local function take(one)
   if verdict == 'open' then
     record = record or {opened = now_text, to = {}}
     record.quiet, record.resolved, record.was = nil, nil, text
-    if heads ~= '' then
-      record.heads = heads
-    end
   elseif record and not record.resolved then
     if verdict == 'keep' then
       record.quiet = nil
@@ -110,7 +106,6 @@ local function grant(to, what)
 end
 
 local function offer(kind, record)
-  local is_heard = true
   for _, target in ipairs(targets) do
     local to = record.to[target]
     if not to and not record.resolved then
@@ -124,9 +119,8 @@ local function offer(kind, record)
         grant(to, what)
         local is_late = record.resolved and not to.sent
         local text = is_late and record.was or record.text or ''
-        local heads = is_late and record.heads or ''
         local words = {kind, what, target, record.opened, to.n, record.value, record.limit, text}
-        words[9], words[10] = is_late and '1' or '', heads
+        words[9] = is_late and '1' or ''
         for _, word in ipairs(words) do
           said[#said + 1] = word
         end
@@ -136,11 +130,8 @@ local function offer(kind, record)
   for name, to in pairs(record.to) do
     if is_past(to.asked, stale) then
       record.to[name] = nil
-    elseif not to.sent then
-      is_heard = false
     end
   end
-  record.heads = not is_heard and record.heads or nil
 end
 
 for _, one in ipairs(seen) do

@@ -44,9 +44,11 @@ def _clean(text: str) -> str:
 
 
 def decode_failure(record: bytes) -> tuple[Failure, str]:
-    """A failure and the member it belongs to ("" if it says none); foreign bytes give a failure that shows them."""
+    """A failure and the member it belongs to ("" if it says none); foreign bytes give a failure that shows them, and no
+    bytes an empty one.
+    """
     try:
-        data = loads_words(record)
+        data = loads_words(record or b"{}")
         failure = Failure(
             id=str(data.get("id", "")),
             type=str(data.get("type", "")),

@@ -110,6 +110,8 @@ class _Filler(Formatter):
             return named(value)
         if format_spec == "moment":
             return exact_moment(value)
+        if format_spec == "duration":
+            return duration(value)
         if len(format_spec) > 1 and format_spec.replace(" ", "").isalpha():
             return many(value, format_spec)
         return str(super().format_field(value, format_spec))

@@ -242,7 +242,7 @@ def test_watch_once_says_what_is_open_and_tells_it(cli: Cli, make: Callable[...,
     again = cli.call("watch", "--once", "--json")
     assert again.returncode == 6
     (one,) = json.loads(again.stdout)
-    assert (one["kind"], one["text"], one["told"][0]["messages"]) == ("parked", "1 group is parked", 1)
+    assert (one["kind"], one["text"], one["told"][0]["messages"]) == ("parked", "1 group parked", 1)
     assert cli.call("watch", "--once").returncode == 6
     assert len(told(cli.directory)) == 1
     (row,) = cli.call("alerts").stdout.splitlines()[1:]

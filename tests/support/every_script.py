@@ -49,7 +49,7 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: ShardKeys) -> None:
         calls.find(keys, "1"),
         calls.sweep(keys),
         calls.alert(keys, [calls.Condition(SCRATCH, "open", "1", "1", "")], [SCRATCH], calls.AlertTimes(1.0)),
-        calls.alert_sent(keys, calls.Grant(SCRATCH, "open", SCRATCH, 0, 0, "", "", "", False, "", 0)),
+        calls.alert_sent(keys, calls.Grant(SCRATCH, "open", SCRATCH, 0, 0, "", "", "", False, 0)),
         calls.pending_news(keys, SCRATCH),
         calls.told(keys, SCRATCH, cursor="0"),
         calls.repair(keys, SCRATCH, dry_run=False),

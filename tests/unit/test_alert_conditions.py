@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.calls.alerts import Condition
-from sequencer.queue.alerts.conditions import QueueFacts, commands_for, conditions, may_open, unit_of
+from sequencer.queue.alerts.conditions import QueueFacts, conditions, may_open
 from sequencer.queue.alerts.facts import FAILED, Attempts
 from sequencer.settings.policy import Policy
 from sequencer.settings.thresholds import CLOSES_AT, Thresholds
+from sequencer.texts.alerts import UNITS, commands_for
 from sequencer.values.history import HistoryInfo
 from sequencer.values.views import QueueInfo, QueueSnapshot
 
@@ -57,12 +58,12 @@ def test_a_person_reads_what_was_seen() -> None:
     )
     assert {one.verdict for one in found.values()} == {"open"}
     assert {kind: one.text for kind, one in found.items()} == {
-        "parked": "1 group is parked",
-        "dead": "there are 12,000 dead letters",
-        "wait": "3 groups wait for a consumer, the first for 75 s",
+        "parked": "1 group parked",
+        "dead": "12,000 dead letters",
+        "wait": "3 groups waiting for a consumer, the first for 75 s",
         "outage": "an outage holds the queue back: what all handlers need is not there",
         "no_consumers": "nobody consumes: groups are due for 80 s, and no consumer has one in progress",
-        "backlog": "about 20,000 messages wait",
+        "backlog": "about 20,000 messages waiting",
         "lag": "the oldest head of a group is 11 min old",
         "failing": "30 of 100 attempts failed in five minutes (30%)",
         "memory": "the server has 95% of its maxmemory in use; when it is full, appends are refused",
@@ -131,5 +132,5 @@ def test_each_kind_has_a_command_and_its_unit() -> None:
     assert commands_for("pool@web1", "orders", "shop", file="/srv/a b/run.toml") == (
         "sequencer run '/srv/a b/run.toml' --status",
     )
-    assert [unit_of(kind) for kind in ("wait", "failing", "parked")] == ["s", "share", ""]
+    assert [UNITS.get(kind, "") for kind in ("wait", "failing", "parked")] == ["s", "share", ""]
     assert [kinds[kind].limit for kind in ("wait", "failing", "outage")] == ["60", "0.2", ""]

@@ -50,9 +50,7 @@ EXAMPLES: dict[str, Call[Any]] = {
     "alert": calls.alert(
         KEYS, [calls.Condition("parked", "open", "1", "1", "")], ["ops"], calls.AlertTimes(1.0), now_us=1
     ),
-    "alert_sent": calls.alert_sent(
-        KEYS, calls.Grant("parked", "open", "ops", 1, 0, "1", "1", "", False, "", 1), now_us=1
-    ),
+    "alert_sent": calls.alert_sent(KEYS, calls.Grant("parked", "open", "ops", 1, 0, "1", "1", "", False, 1), now_us=1),
     "pending_news": calls.pending_news(KEYS, "ops"),
     "told": calls.told(KEYS, "ops", [calls.PendingNewsGroup("g", "1", b"")], "1", "0"),
     "repair": calls.repair(KEYS, "g", dry_run=False, now_us=1),

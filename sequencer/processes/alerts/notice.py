@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from ...calls.alerts import Grant
-from ...queue.alerts.conditions import commands_for, unit_of
 from ...queue.alerts.incidents import key_of
-from ...queue.alerts.pending_news import NamedHead, News, heads_in
+from ...queue.alerts.pending_news import NamedHead, News
+from ...texts.alerts import UNITS, commands_for
 from ...texts.words import duration, error_text, moment, named, plain
 
 MAX_ITEMS = 10
@@ -87,7 +87,7 @@ class Notice:
     unit: str
     """Of both: `s`, `share` (of 1), or "" for a count."""
     text: str
-    """One sentence, without bodies: `3 groups are parked`."""
+    """One sentence, without bodies: `3 groups parked`."""
     errors: tuple[tuple[str, int], ...] = ()
     """How many groups are parked by each type of error, the most frequent first."""
     items: tuple[Item, ...] = ()
@@ -200,13 +200,12 @@ def notice_of(
     texts: bool = True,
     shown_by: str = "",
 ) -> Notice:
-    """Of an incident. `news`: the heads that it names, if any; an incident that is only sent when it is over names what
-    it was. `errors`: how many groups each type of error parked. `shown_by`: the queue by which to check a server that
-    is away, where `queue` is "".
+    """Of an incident. `news`: the heads that it names, if any. `errors`: how many groups each type of error parked.
+    `shown_by`: the queue by which to check a server that is away, where `queue` is "".
     """
     kind, _, host = grant.kind.partition("@")
-    heads = heads_in(grant.heads) if news is None else news.heads_of(kind)
-    count = 0 if news is None else news.counts().get(kind, 0)
+    heads = news.heads[kind] if news else []
+    count = news.counts[kind] if news else 0
     app = origin.apps.get(queue, "")
     return Notice(
         incident=key_of(origin.namespace, queue, grant.kind, grant.opened_us),
@@ -221,13 +220,13 @@ def notice_of(
         at=grant.now_us / 1e6,
         value=float(grant.value) if grant.value else None,
         limit=float(grant.limit) if grant.limit else None,
-        unit=unit_of(kind),
+        unit=UNITS.get(kind, ""),
         text=f"it was over before this could be sent: {grant.text}" if grant.is_late else grant.text,
         errors=tuple((errors or {}).items()),
         items=tuple(_item(head, texts=texts) for head in heads),
         more=max(0, count - len(heads)),
         commands=commands_for(kind, queue or shown_by, origin.namespace, app=app, file=origin.file),
-        news="" if news is None else news.digest(kind),
+        news=news.digest(kind) if news else "",
     )
 
 

@@ -107,4 +107,4 @@ def _grant(one: _Incident, target: str, what: What, number: int, now: float, lim
     text = f"the server does not answer, for {duration(away_s)}: {one.error}"
     if one.back is not None:
         text = f"the server answers again; for {duration(away_s)} it did not: {one.error}"
-    return Grant(KIND, what, target, one.opened_us, number, str(away_s), str(limit_s), text, False, "", at_us)
+    return Grant(KIND, what, target, one.opened_us, number, str(away_s), str(limit_s), text, False, at_us)

@@ -23,7 +23,7 @@ from ...consume.emitter import EventEmitter
 from ...errors import ServerUnavailable
 from ...net.blocking import blocking
 from ...queue.alerts import facts, incidents, pending_news
-from ...queue.alerts.conditions import PendingNews, QueueFacts, conditions, may_open
+from ...queue.alerts.conditions import QueueFacts, conditions, may_open
 from ...queue.session import QueueGone
 from ...texts.events import Event, event
 from ...texts.words import error_text
@@ -231,21 +231,20 @@ class Watcher:
         since = (arrived - one.known_arrived, now - one.known_at)
         if not is_minute and not (last.info and may_open(last.info, one.settings.limits, *since)):
             return QueueFacts()
-        found = one.counted(has_memory=one is next(iter(self._queues.values())))
-        one.known = QueueFacts(**found._asdict(), tried=one.attempts.note(now, found.info.totals))
+        one.known = one.counted(one.attempts, now, has_memory=one is next(iter(self._queues.values())))
         one.known_at, one.known_arrived = now, arrived
         return one.known
 
-    def _news(self, one: WatchedQueue, snapshot: QueueSnapshot) -> dict[str, PendingNews]:
-        """Of which conditions a target was not told all."""
-        found: dict[str, list[tuple[int, str, str]]] = {}
+    def _news(self, one: WatchedQueue, snapshot: QueueSnapshot) -> dict[str, list[str]]:
+        """Of which conditions which targets were not told all."""
+        found: dict[str, list[str]] = {}
         if snapshot.parked or snapshot.dead:
             known = one.amounts()
             for target, progress in one.progress.items():
                 news = one.news_of(target, progress, pages=LOOK_PAGES if progress else None, known=known)
-                for kind, count in news.counts().items():
-                    found.setdefault(kind, []).append((count, target, pending_news.heads_text(news.heads_of(kind))))
-        return {kind: PendingNews([target for _, target, _ in some], max(some)[2]) for kind, some in found.items()}
+                for kind in news.counts:
+                    found.setdefault(kind, []).append(target)
+        return found
 
     # -- what is told -------------------------------------------------------------------------------------------
 
@@ -253,7 +252,7 @@ class Watcher:
         news = None
         if grant.kind in ("parked", "dead") and grant.what in ("open", "news"):
             news = one.news_of(grant.target, {})
-            if grant.what == "news" and grant.kind not in news.counts():
+            if grant.what == "news" and grant.kind not in news.counts:
                 return  # another told it meanwhile
         errors = one.parked_errors() if grant.kind == "parked" and grant.what != "resolved" else {}
 

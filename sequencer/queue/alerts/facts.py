@@ -1,67 +1,21 @@
-"""What is looked at for alerts beside `look`: what costs more, and whether it is worth it. Operations over a net."""
+"""What is asked for alerts beside `snapshot`: what costs more, and whether it is worth it. Operations over a net."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
 
 from ...doctor.server import parse_info
 from ...errors import ServerError
-from ...settings.policy import Policy
 from ...settings.thresholds import FAILING_S, LEAST_ATTEMPTS
-from ...store.replies import Reading
-from ...values.views import QueueInfo
 from .. import counts, views
+from ..pages import read
 from ..session import Session
+from .conditions import QueueFacts
 
 SAMPLE = 1000
 """Groups from which backlog and lag are reckoned, where a shard has more."""
 FAILED = ("failed", "parked", "dead", "dropped")
 """Counts of attempts that failed."""
-
-
-class Counted(NamedTuple):
-    """What was counted: each minute, and where backlog or lag may have reached their limits."""
-
-    info: QueueInfo
-    policy: Policy | None
-    """Where the queue keeps a history."""
-    memory: float | None
-    """The part of the server's maxmemory in use; None where it has none, does not tell, or was not asked."""
-
-
-async def counted(session: Session, *, has_memory: bool) -> Counted:
-    """As `info`, from a sample of the groups. Raises ServerError."""
-    info = await counts.info_of(session, SAMPLE)
-    policy = await session.fresh_policy() if info.history else None
-    return Counted(info, policy, await _memory(session) if has_memory else None)
-
-
-async def arrived(session: Session) -> int:
-    """How many messages came so far: appended and redriven. Raises ServerError."""
-    count = 0
-    for keys in await session.shards():
-        (words,) = await session.net.read([("HMGET", keys.stats, "appended", "redriven")])
-        with Reading(session.net.name):
-            count += sum(int(word or 0) for word in words)
-    return count
-
-
-async def no_consumers_s(session: Session) -> float:
-    """For how long groups are due and nobody consumes. Raises ServerError."""
-    found = await views.no_consumers(session, await session.shards())
-    return found.waits_s if found else 0.0
-
-
-async def _memory(session: Session) -> float | None:
-    try:
-        (said,) = await session.net.read([("INFO", "memory")])
-    except ServerError:
-        return None
-    with Reading(session.net.name):
-        info = parse_info(said.decode("utf-8", "replace"))
-        most = int(info.get("maxmemory", "0"))
-        return int(info["used_memory"]) / most if most else None
 
 
 class Attempts:
@@ -88,3 +42,40 @@ class Attempts:
         _, failed_then, attempts_then = self._seen[0]
         is_known = now - self._since >= FAILING_S or attempts - attempts_then >= LEAST_ATTEMPTS
         return (failed - failed_then, attempts - attempts_then) if is_known else None
+
+
+async def counted(session: Session, attempts: Attempts, now: float, *, has_memory: bool) -> QueueFacts:
+    """What is counted each minute, from a sample of the groups. Raises ServerError."""
+    info = await counts.info_of(session, SAMPLE)
+    policy = await session.fresh_policy() if info.history else None
+    memory = await _memory(session) if has_memory else None
+    return QueueFacts(info=info, policy=policy, memory=memory, tried=attempts.note(now, info.totals))
+
+
+async def arrived(session: Session) -> int:
+    """How many messages came so far: appended and redriven. Raises ServerError."""
+    found = await session.read_shards(
+        lambda words: sum(int(word or 0) for word in words),
+        lambda keys: [("HMGET", keys.stats, "appended", "redriven")],
+    )
+    return sum(found)
+
+
+async def no_consumers_s(session: Session) -> float:
+    """For how long groups are due and nobody consumes. Raises ServerError."""
+    found = await views.no_consumers(session, await session.shards())
+    return found.waits_s if found else 0.0
+
+
+async def _memory(session: Session) -> float | None:
+    """The part of the server's maxmemory in use; None where it has none, or does not tell."""
+
+    def share(said: bytes) -> float | None:
+        info = parse_info(said.decode("utf-8", "replace"))
+        most = int(info.get("maxmemory", "0"))
+        return int(info["used_memory"]) / most if most else None
+
+    try:
+        return await read(session.net, share, ("INFO", "memory"))
+    except ServerError:
+        return None

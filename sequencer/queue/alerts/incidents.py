@@ -8,9 +8,10 @@ from typing import Any
 from ... import calls
 from ...calls.alerts import AlertTimes, Condition, Grant
 from ...store.keys import ShardKeys
-from ...store.replies import Reading, pairs, text
+from ...store.replies import pairs, text
 from ...store.text import loads_words
 from ...values.alerts import Incident, ToldTarget
+from ..pages import read
 from ..session import Session
 
 
@@ -22,12 +23,12 @@ async def take_seen(
     Raises ServerError; ServerNotUsable without the rights of one who operates.
     """
     await session.allow("operate")
-    return (await session.net.ask(calls.alert(await _first(session), seen, targets, times))).value
+    return await session.ask(calls.alert(await _first(session), seen, targets, times))
 
 
 async def sent(session: Session, grant: Grant) -> bool:
     """Say that the target took the message. Raises ServerError: then it may be told again."""
-    return (await session.net.ask(calls.alert_sent(await _first(session), grant))).value
+    return await session.ask(calls.alert_sent(await _first(session), grant))
 
 
 async def alerts(session: Session) -> list[Incident]:
@@ -35,11 +36,12 @@ async def alerts(session: Session) -> list[Incident]:
 
     They are there while a master (`sequencer run`) or `sequencer watch` looks at the queue. Raises ServerError.
     """
-    keys = await _first(session)
-    (words,) = await session.net.read([("HGETALL", keys.alerts)])
-    with Reading(session.net.name):
+
+    def incidents(words: Sequence[bytes]) -> list[Incident]:
         found = [_incident(session, text(kind), loads_words(record)) for kind, record in pairs(words)]
-    return sorted(found, key=lambda one: one.opened_at)
+        return sorted(found, key=lambda one: one.opened_at)
+
+    return await read(session.net, incidents, ("HGETALL", (await _first(session)).alerts))
 
 
 def key_of(namespace: str, queue: str, kind: str, opened_us: int) -> str:
@@ -49,10 +51,7 @@ def key_of(namespace: str, queue: str, kind: str, opened_us: int) -> str:
 
 def _incident(session: Session, kind: str, record: dict[str, Any]) -> Incident:
     options, opened_us = session.options, int(record["opened"])
-    told = (
-        ToldTarget(name, int(to["n"]), int(to["sent"]) / 1e6 if "sent" in to else None)
-        for name, to in sorted(dict(record["to"]).items())
-    )
+    told = (ToldTarget(name, int(to["n"]), _at(to, "sent")) for name, to in sorted(dict(record["to"]).items()))
     return Incident(
         queue=options.queue,
         kind=kind,
@@ -60,10 +59,14 @@ def _incident(session: Session, kind: str, record: dict[str, Any]) -> Incident:
         value=str(record.get("value", "")),
         text=str(record.get("text", "")),
         seen_at=int(record.get("seen", opened_us)) / 1e6,
-        resolved_at=int(record["resolved"]) / 1e6 if "resolved" in record else None,
+        resolved_at=_at(record, "resolved"),
         told=tuple(told),
         key=key_of(options.namespace, options.queue, kind, opened_us),
     )
+
+
+def _at(record: dict[str, Any], name: str) -> float | None:
+    return int(record[name]) / 1e6 if name in record else None
 
 
 async def _first(session: Session) -> ShardKeys:

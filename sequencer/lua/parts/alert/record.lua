@@ -1,11 +1,10 @@
 -- record: an incident as the hash of alerts keeps it. JSON {opened, seen, quiet, resolved: us;
--- value, limit, text, was, heads; to: {target: {n, said, sent, hold, asked}}}, all text, as JSON
+-- value, limit, text, was; to: {target: {n, said, sent, hold, asked}}}, all text, as JSON
 -- rounds numbers of 16 digits. `limit`: the one by which it is open; `quiet`, `resolved`: since
--- when it is below that, and over; `was`: the text when it was last above; `heads`: what can be
--- named of it, until each target took a message. Of a target: `n` messages it took, or may have;
--- `said` "open" or "resolved", as it took it last, "resolving" where it may have, none where it may
--- have taken "open"; `sent`, when; `hold`, until when one caller may send; `asked`, when one was
--- here.
+-- when it is below that, and over; `was`: the text when it was last above. Of a target: `n`
+-- messages it took, or may have; `said` "open" or "resolved", as it took it last, "resolving" where
+-- it may have, none where it may have taken "open"; `sent`, when; `hold`, until when one caller may
+-- send; `asked`, when one was here.
 local function record_of(text)
   local function read()
     local found = cjson.decode(text)

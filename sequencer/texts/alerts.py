@@ -1,0 +1,56 @@
+"""What is told of a condition of a queue: its wording, its unit, and the commands that show or fix it. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .commands import command
+from .words import fill
+
+UNITS = {
+    **dict.fromkeys(("wait", "lag", "no_consumers", "away"), "s"),
+    **dict.fromkeys(("failing", "memory"), "share"),
+}
+"""Of value and limit; any other condition counts."""
+WORDING = {
+    "parked": "{value:group} parked",
+    "dead": "{value:dead letter}",
+    "wait": "{due:group} waiting for a consumer, the first for {value:duration}",
+    "outage": "an outage holds the queue back: what all handlers need is not there",
+    "no_consumers": "nobody consumes: groups are due for {value:duration}, and no consumer has one in progress",
+    "backlog": "{value:message} waiting",
+    "backlog estimate": "about {value:message} waiting",
+    "lag": "the oldest head of a group is {value:duration} old",
+    "history": "the history is cut short by history_cap: it reaches back {reaches_d:.1f} days of {window_d:.1f}",
+    "failing": "{failed:,} of {attempts:attempt} failed in five minutes ({value:.0%})",
+    "failing too few": "{failed:,} of {attempts:attempt} failed in five minutes ({value:.0%}), too few to judge",
+    "memory": "the server has {value:.0%} of its maxmemory in use; when it is full, appends are refused",
+    "pool": "no consumer on {host} gets to work, for {down_s:duration}; see its log",
+    "check": "{check}",
+}
+
+
+def condition_text(wording: str, **fields: Any) -> str:
+    """One sentence for people."""
+    return fill(WORDING[wording], fields)
+
+
+def commands_for(kind: str, queue: str, namespace: str, *, app: str = "", file: str = "") -> tuple[str, ...]:
+    """What shows a condition, or fixes it. `app`: of the queue, where it is known; `file`: of `run`."""
+    kind = kind.partition("@")[0]
+    if kind == "check":
+        return ()
+    if kind == "pool":
+        return (command("run", *filter(None, [file]), options=["--status"]),)
+    lines: dict[str, tuple[str, list[str]]] = {
+        "parked": ("parked", ["--by-error"]),
+        "dead": ("dead list", []),
+        "wait": ("groups", ["--state", "due"]),
+        "history": ("configure", []),
+        "memory": ("doctor", []),
+        "away": ("doctor", []),
+    }
+    if app:
+        lines["no_consumers"] = ("consume", ["--app", app])
+    name, options = lines.get(kind, ("info", []))
+    return (command(name, queue, namespace=namespace, options=options),)
