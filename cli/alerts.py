@@ -127,13 +127,13 @@ def _watch(plan: RunPlan) -> int:
 
 
 def _try_target(name: str, plan: RunPlan) -> int:
-    from ..processes.alerts.notice import test_notice
+    from ..processes.alerts.notice import Origin, test_notice
     from ..processes.alerts.sender import failure_of
 
     targets = {one.name: one for one in plan.targets}
     if name not in targets:
         raise ConfigurationError(f"{plan.path}: there is no target {name!r}; {nearest(name, targets)}")
-    notice = test_notice(plan.namespace, plan.environment, socket.gethostname(), time.time())
+    notice = test_notice(Origin(plan.namespace, plan.environment, socket.gethostname()), time.time())
     if failure := failure_of(targets[name], notice):
         say(plain(f"error: {name} did not take it: {failure}"))
         return GAVE_UP

@@ -159,7 +159,7 @@ def test_parked_groups_are_told_by_type_of_error_and_not_as_a_lag_too(make: Make
         watching.fail(Park("x"), "dan")
         watching.look(watching.watcher(lag=0.001))
         (one,) = watching.targets[0].took
-    assert (one.kind, one.value, one.errors) == ("parked", 4.0, (("KeyError", 3), ("Park", 1)))
+    assert (one.kind, one.value, one.errors) == ("parked", 4.0, {"KeyError": 3, "Park": 1})
 
 
 def test_what_one_host_knows_is_told_and_over(watching: Watching) -> None:

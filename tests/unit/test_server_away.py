@@ -31,11 +31,11 @@ class Walk:
 
     def look(self, error: str, seconds: float = 2.0, limit_s: float = LIMIT_S) -> list[Grant]:
         self.now += seconds
-        self.away.note(self.now, AT + self.now, error, limit_s)
-        found = self.away.grants(self.now, self.targets, REPEAT_S, limit_s)
+        at, limits = AT + self.now, {"limit_s": limit_s, "repeat_s": REPEAT_S}
+        found = self.away.look(self.now, at, error, self.targets, **limits)
         for one in found:
             if one.target in self.takes:
-                self.away.sent(one, self.now)
+                self.away.sent(one)
                 self.told.append((self.now, one.target, one.what, one.number))
         return found
 

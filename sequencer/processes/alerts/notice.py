@@ -9,8 +9,8 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple
 
 from ...calls.alerts import Grant
 from ...queue.alerts.incidents import key_of
@@ -18,15 +18,12 @@ from ...queue.alerts.pending_news import NamedHead, News
 from ...texts.alerts import UNITS, commands_for
 from ...texts.words import duration, error_text, moment, named, plain
 
-MAX_ITEMS = 10
-"""Heads, dead letters and types of error that a notice names; of the first two the rest is a number."""
 LINE_CHARACTERS = 500
 """Of one line of a chat message."""
 TEXT_BYTES = 4000
 """Of a whole chat message in UTF-8, unless a target takes less."""
 CUT = "(It was too long; the rest is cut.)"
 
-What = Literal["open", "news", "again", "resolved", "test"]
 _SAID = {"open": "", "news": ", news", "again": ", still so", "resolved": ", resolved", "test": ", a test"}
 _CALL = re.compile(r"<(?=[!@#]|/?at\b)|@(?=(?:all|channel|everyone|here|所有人)\b)|(?<!\w)@(?=\w)", re.IGNORECASE)
 """By which a text calls people in one chat or another: it may come from a message's sender."""
@@ -50,16 +47,6 @@ class Item:
     commands: tuple[str, ...]
     """What settles it; for a step that nobody knows the end of, one command for each answer."""
 
-    def as_json(self) -> dict[str, Any]:
-        """As a dict of plain values; `at` in seconds since 1970."""
-        return {
-            "group": plain(self.group),
-            "id": self.id,
-            "error": plain(self.error),
-            "at": _finite(self.at),
-            "commands": [plain(one) for one in self.commands],
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
@@ -69,7 +56,8 @@ class Notice:
     """`namespace:queue:kind:opened_us`: the same for all messages of an incident, whoever sends them."""
     number: int
     """How many messages of this incident the target took before, or may have taken before it came back."""
-    what: What
+    what: str
+    """`open`, `news`, `again`, `resolved`, or `test`."""
     namespace: str
     queue: str
     """"": it is about the server."""
@@ -88,7 +76,7 @@ class Notice:
     """Of both: `s`, `share` (of 1), or "" for a count."""
     text: str
     """One sentence, without bodies: `3 groups parked`."""
-    errors: tuple[tuple[str, int], ...] = ()
+    errors: Mapping[str, int] = field(default_factory=dict)
     """How many groups are parked by each type of error, the most frequent first."""
     items: tuple[Item, ...] = ()
     more: int = 0
@@ -115,13 +103,12 @@ class Notice:
     @property
     def lines(self) -> list[str]:
         """For people: title, text, errors, times, items with their commands, commands for all."""
-        errors = ", ".join(f"{count:,} {type}" for type, count in self.errors[:MAX_ITEMS])
+        errors = ", ".join(f"{count:,} {type}" for type, count in self.errors.items())
         lines = [self.title, _line(self.text), *([_line(f"errors: {errors}")] if errors else []), _line(self._times())]
-        for item in self.items[:MAX_ITEMS]:
+        for item in self.items:
             lines.append(_line(f"- {item.group}, id {item.id}, {moment(item.at)}: {item.error}"))
             lines += [f"    {one}" for one in self._fitting(item.commands)]
-        more = self.more + max(0, len(self.items) - MAX_ITEMS)
-        return [*lines, *([f"+ {more:,} more"] if more > 0 else []), *self._fitting(self.commands)]
+        return [*lines, *([f"+ {self.more:,} more"] if self.more else []), *self._fitting(self.commands)]
 
     def _fitting(self, commands: tuple[str, ...]) -> list[str]:
         """As a chat shows them. A part of one may do something else: in place of one that is too long, or calls people,
@@ -136,11 +123,8 @@ class Notice:
             said = f"It lasted {lasted}, from {moment(self.opened_at)} to {moment(self.at)}"
         else:
             said = f"Since {moment(self.opened_at)}, for {lasted}"
-        amounts = [
-            f"{name} {_amount(value, self.unit)}"
-            for name, value in (("now", self.value), ("limit", self.limit))
-            if value is not None
-        ]
+        known = {"now": self.value, "limit": self.limit}
+        amounts = [f"{name} {_amount(value, self.unit)}" for name, value in known.items() if value is not None]
         return f"{'; '.join([said, *amounts])}. Namespace {self.namespace}, told by {self.host}."
 
     def chat_text(self, most_bytes: int = TEXT_BYTES) -> str:
@@ -149,28 +133,10 @@ class Notice:
 
     def as_json(self) -> dict[str, Any]:
         """As a dict of plain values: times in seconds since 1970; `value` and `limit` are None where there is none."""
-        return {
-            "key": plain(self.key),
-            "incident": plain(self.incident),
-            "number": self.number,
-            "what": self.what,
-            "namespace": self.namespace,
-            "queue": self.queue,
-            "kind": self.kind,
-            "environment": plain(self.environment),
-            "host": plain(self.host),
-            "opened_at": _finite(self.opened_at),
-            "at": _finite(self.at),
-            "value": _finite(self.value),
-            "limit": _finite(self.limit),
-            "unit": self.unit,
-            "title": self.title,
-            "text": plain(self.text),
-            "errors": {plain(type): count for type, count in self.errors[:MAX_ITEMS]},
-            "items": [item.as_json() for item in self.items[:MAX_ITEMS]],
-            "more": self.more + max(0, len(self.items) - MAX_ITEMS),
-            "commands": [plain(one) for one in self.commands],
-        }
+        fields = asdict(self)
+        del fields["news"]
+        said: dict[str, Any] = _as_json(fields)
+        return {"key": plain(self.key), "title": self.title, **said}
 
     def body(self) -> bytes:
         """`as_json` as one line of ASCII."""
@@ -222,7 +188,7 @@ def notice_of(
         limit=float(grant.limit) if grant.limit else None,
         unit=UNITS.get(kind, ""),
         text=f"it was over before this could be sent: {grant.text}" if grant.is_late else grant.text,
-        errors=tuple((errors or {}).items()),
+        errors=errors or {},
         items=tuple(_item(head, texts=texts) for head in heads),
         more=max(0, count - len(heads)),
         commands=commands_for(kind, queue or shown_by, origin.namespace, app=app, file=origin.file),
@@ -236,24 +202,11 @@ def _item(head: NamedHead, *, texts: bool) -> Item:
     return Item(group=named(head.group), id=head.id, error=error_text(error), at=failure.at, commands=head.commands)
 
 
-def test_notice(namespace: str, environment: str, host: str, now: float) -> Notice:
+def test_notice(origin: Origin, now: float) -> Notice:
     """What a target is sent to try it. `now`: seconds since 1970."""
-    return Notice(
-        incident=key_of(namespace, "test", "test", round(now * 1e6)),
-        number=0,
-        what="test",
-        namespace=namespace,
-        queue="test",
-        kind="test",
-        environment=environment,
-        host=host,
-        opened_at=now,
-        at=now,
-        value=None,
-        limit=None,
-        unit="",
-        text=f"{host} checks that alerts reach you; nothing is wrong",
-    )
+    text, now_us = f"{origin.host} checks that alerts reach you; nothing is wrong", round(now * 1e6)
+    grant = Grant("test", "open", "", now_us, 0, "", "", text, False, now_us)
+    return replace(notice_of(origin, "test", grant), what="test", commands=())
 
 
 def _line(text: str) -> str:
@@ -279,9 +232,18 @@ def _cut(lines: list[str], most_bytes: int) -> str:
     return "\n".join([*kept, CUT])
 
 
-def _finite(number: float | None) -> float | None:
+def _as_json(value: Any) -> Any:
     """JSON knows no infinity, and no NaN."""
-    return number if number is not None and math.isfinite(number) else None
+    match value:
+        case str():
+            return plain(value)
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {plain(name): _as_json(one) for name, one in value.items()}
+        case tuple():
+            return [_as_json(one) for one in value]
+    return value
 
 
 def _amount(value: float, unit: str) -> str:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...calls.alerts import AlertTimes, Grant
@@ -270,16 +271,12 @@ class Watcher:
         if not self._told:
             return
         queue, first = next(iter(self._told.items()))
-        away.note(now, time.time(), error, first.limits.away)
         targets = {name for one in self._told.values() for name in one.to}
-        for grant in away.grants(now, targets, first.repeat_s, first.limits.away):
+        limits = {"limit_s": first.limits.away, "repeat_s": first.repeat_s}
+        for grant in away.look(now, time.time(), error, targets, **limits):
             own = grant._replace(kind=f"{grant.kind}@{self._origin.host}")
             notice = notice_of(self._origin, "", own, shown_by=queue)
-
-            def on_sent(grant: Grant = grant) -> None:
-                away.sent(grant, time.monotonic())
-
-            self._send(now + START_WITHIN_S, notice, grant.target, on_sent)
+            self._send(now + START_WITHIN_S, notice, grant.target, partial(away.sent, grant))
 
     def _send(self, start_by: float, notice: Notice, target: str, on_sent: Callable[[], object]) -> None:
         def then() -> None:

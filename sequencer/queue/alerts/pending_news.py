@@ -147,10 +147,10 @@ async def _look_at(
 
 
 async def parked_errors(session: Session) -> dict[str, int]:
-    """How many groups are parked by each type of error, the most frequent first. Raises ServerError."""
+    """How many groups are parked by each of the most frequent types of error, in that order. Raises ServerError."""
     found = await news_of(session, "", {})  # nobody was told of anything
     failures = (one.failure for groups in found.groups.values() for one in groups if one.failure)
-    return dict(Counter(decode_failure(failure)[0].type for failure in failures).most_common())
+    return dict(Counter(decode_failure(failure)[0].type for failure in failures).most_common(NAMED))
 
 
 async def mark_notified(session: Session, target: str, news: News, kind: str) -> None:
