@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sequencer.calls import Note, claim, note
+from sequencer.calls import SaveStep, claim, save_step
 from sequencer.client import Sequencer
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -134,8 +134,8 @@ def noted(url: str, namespace: str, case: str, size: int) -> Run:
             nonlocal written
             for _ in range(NOTES):
                 written = written.next(text, has_effects=True)
-                one = Note(group.key, group.token, group.members[0], "", written, True)
-                codes.append(link.run_one(note(keys, one)))
+                one = SaveStep(group.key, group.token, group.members[0], "", written, True)
+                codes.append(link.run_one(save_step(keys, one)))
 
         note_us = _script_us(url, write)
     finally:

@@ -14,8 +14,8 @@ from .alerts import (
     What,
     alert,
     alert_sent,
+    mark_notified,
     pending_news,
-    told,
 )
 from .append import MAX_APPEND, REFUSALS, ItemOutcome, OnConflict, Outcome, append
 from .call import Args, Call, now_text
@@ -42,8 +42,8 @@ from .operate import (
     wake,
 )
 from .outage import Ended, Waits, outage
-from .register import Adopted, adopt, register, unregister, woken
-from .settle import Ack, Acked, HandlerRun, Nack, Nacked, Note, Noted, ack, nack, note, renew
+from .register import SyncedShard, register, sync_shard, unregister, woken
+from .settle import Ack, Acked, HandlerRun, Nack, Nacked, SaveStep, StepSaved, ack, nack, renew, save_step
 
 __all__ = [
     "MAX_APPEND",
@@ -51,7 +51,6 @@ __all__ = [
     "REFUSALS",
     "Ack",
     "Acked",
-    "Adopted",
     "AlertTimes",
     "Args",
     "Call",
@@ -69,8 +68,6 @@ __all__ = [
     "LeasedGroup",
     "Nack",
     "Nacked",
-    "Note",
-    "Noted",
     "OnConflict",
     "Outcome",
     "ParkedGroup",
@@ -80,19 +77,21 @@ __all__ = [
     "Rerun",
     "Resumed",
     "Resuming",
+    "SaveStep",
+    "StepSaved",
     "SweptShard",
+    "SyncedShard",
     "Waits",
     "What",
     "ack",
-    "adopt",
     "alert",
     "alert_sent",
     "append",
     "claim",
     "find",
     "inspect",
+    "mark_notified",
     "nack",
-    "note",
     "now_text",
     "outage",
     "parse_claimed",
@@ -106,9 +105,10 @@ __all__ = [
     "rerun",
     "resume",
     "resume_many",
+    "save_step",
     "skip_gap",
     "sweep",
-    "told",
+    "sync_shard",
     "unregister",
     "update",
     "wake",

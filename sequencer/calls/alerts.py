@@ -1,6 +1,5 @@
-"""Calls of the scripts that watch a queue: alert, alert_sent, pending_news, told. They are for one target or all, not
-for
-consumers.
+"""Calls of the scripts that watch a queue: alert, alert_sent, pending_news,
+mark_notified. They are for one target or all, not for consumers.
 """
 
 from __future__ import annotations
@@ -116,18 +115,18 @@ def alert_sent(keys: ShardKeys, grant: Grant, *, now_us: int | None = None) -> C
 
 
 class PendingNewsGroup(NamedTuple):
-    """A parked group that a target was not told of."""
+    """A parked group that a target was not notified of."""
 
     group: str
     """Encoded."""
     at: str
-    """Of its failure, as `told` takes it."""
+    """Of its failure, as `mark_notified` takes it."""
     failure: bytes
     """JSON with type, message, id and attempt; empty where there is none."""
 
 
 class PendingNews(NamedTuple):
-    """What a target was not told of, in one shard."""
+    """What a target was not notified of, in one shard."""
 
     looked_at: int
     """Parked groups of this page."""
@@ -135,13 +134,13 @@ class PendingNews(NamedTuple):
     dead: int
     """Dead letters."""
     dead_us: str
-    """When the last of them died, as `told` takes it."""
+    """When the last of them died, as `mark_notified` takes it."""
     letters: list[tuple[str, bytes]]
     """The first of them: name, and failure as above."""
 
 
 def pending_news(keys: ShardKeys, target: str, first: int = 0) -> Call[PendingNews]:
-    """A page of parked groups, `first` of them passed by, and the dead letters: those the target was not told of."""
+    """A page of parked groups after the first `first`, and the dead letters, of which the target was not notified."""
     return Call(
         "pending_news",
         (keys.schedule,),
@@ -158,16 +157,16 @@ def _parse_pending_news(reply: list[Any]) -> PendingNews:
     return PendingNews(int(looked_at), found, int(dead), dead_us.decode(), named)
 
 
-def told(
+def mark_notified(
     keys: ShardKeys, target: str, groups: Sequence[PendingNewsGroup] = (), dead_us: str = "", cursor: str = ""
 ) -> Call[str]:
-    """Keep that a target was told of these; with a cursor, forget a page of groups that are parked no longer.
+    """Keep that a target was notified of these; with a cursor, forget a page of groups that are parked no longer.
 
     The cursor of the next page; "0" at the end.
     """
     words = [word for one in groups for word in (one.group, one.at)]
     return Call(
-        "told",
+        "mark_notified",
         (keys.schedule,),
         (target, dumps_words(words), dead_us, cursor, ""),
         lambda reply: reply.decode() if isinstance(reply, bytes) else str(reply),

@@ -49,21 +49,21 @@ def _registered(reply: Any) -> Registration | None:
     return registered(field_texts(reply))
 
 
-class Adopted(NamedTuple):
+class SyncedShard(NamedTuple):
     """What became of a shard, and the fields of its policy by now."""
 
     status: Taken
     fields: dict[str, str]
 
 
-def adopt(
+def sync_shard(
     keys: ShardKeys,
     wanted: Registration,
     step: Step = "put",
     *,
     pending: str = "",
     now_us: int | None = None,
-) -> Call[Adopted]:
+) -> Call[SyncedShard]:
     """Let a shard take what is registered, where that is newer; one without a policy in two steps.
 
     `pending`: what the first step left in the field of that name, for the second.
@@ -80,17 +80,17 @@ def adopt(
         "keeps": keys.is_first and not wanted.is_deleted,
     }
     return Call(
-        "adopt",
+        "sync_shard",
         (keys.schedule,),
         (dumps_words(words), step, now_text(now_us)),
-        _adopted,
+        _synced,
     )
 
 
 def woken(keys: ShardKeys, mark: str) -> Call[int]:
     """Groups that were deferred by a rule were looked at again since this mark was seen in `again`."""
-    return Call("adopt", (keys.schedule,), (dumps_words({}), f"woken {mark}", ""), lambda _: 0)
+    return Call("sync_shard", (keys.schedule,), (dumps_words({}), f"woken {mark}", ""), lambda _: 0)
 
 
-def _adopted(reply: Any) -> Adopted:
-    return Adopted(reply[0].decode(), field_texts(reply[1]))
+def _synced(reply: Any) -> SyncedShard:
+    return SyncedShard(reply[0].decode(), field_texts(reply[1]))

@@ -1,4 +1,4 @@
-"""What a consumer tells the server of its leased groups: ack, nack, note, renew. A release is an ack of no members."""
+"""What a consumer sends about its leased groups: ack, nack, save_step, renew. A release is an ack of no members."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Nack(NamedTuple):
         return "0" if self.has_progressed or self.delay_s is None else ""
 
 
-class Note(NamedTuple):
+class SaveStep(NamedTuple):
     """The ledger of a message in progress, as it is before its next step begins."""
 
     group: str
@@ -121,7 +121,7 @@ class Note(NamedTuple):
 
 ENDINGS = attrgetter("endings")
 
-Noted = Literal[1, 0, -1, -2]
+StepSaved = Literal[1, 0, -1, -2]
 """1: written, now or before; 0: the lease is over; -1: the message is gone; -2: what was to be acknowledged before it
 is still there, and both are sent again.
 """
@@ -210,10 +210,10 @@ def _waits(waits: Waits | None) -> bytes | str:
     return dumps_words([round(waits.first_s * 1000), round(waits.longest_s * 1000), after])
 
 
-def note(keys: ShardKeys, entry: Note) -> Call[Noted]:
+def save_step(keys: ShardKeys, entry: SaveStep) -> Call[StepSaved]:
     """Write the ledger of the message in progress. A repeat is harmless, also one that comes late."""
     return Call(
-        "note",
+        "save_step",
         (keys.schedule,),
         (*entry[:4], entry.written.text(), "1" if entry.has_progressed else "0"),
         int,  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ..calls.call import UNDONE, Call
 from ..calls.claim import Claimed, Halted, claim
-from ..calls.settle import note
+from ..calls.settle import save_step
 from ..drain.effects import Ahead, Clock, Flush, Note, SettleAndClaim
 from ..drain.held import Held
 from ..drain.pending_acks import Sending
@@ -210,9 +210,9 @@ class InFlight:
         held.settle()
         sending = held.outgoing(now=now)
         told = sending.calls if sending else []
-        entry = effect.group.note(effect.written, has_progressed=effect.has_progressed)
+        entry = effect.group.save_step(effect.written, has_progressed=effect.has_progressed)
         waits: Any = {"wait": effect.wait} if effect.wait else {}
-        results = self._link.run([*told, note(held.pending_acks.keys, entry)], **waits)
+        results = self._link.run([*told, save_step(held.pending_acks.keys, entry)], **waits)
         if sending:
             held.answered(sending, results[: len(told)], now, is_repeat=self._link.is_repeat)
         code: int = results[-1]

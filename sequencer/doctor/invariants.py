@@ -47,7 +47,7 @@ TYPES = {
     "zset": ("schedule", "dead", "histories"),
     "hash": (
         *("leases", "failures", "stats", "policy", "marks", "marks_old", "numbers", "memory", "letters", "skipped"),
-        *("outage", "alerts", "told"),
+        *("outage", "alerts", "notified"),
     ),
     "string": ("clock",),
     "list": ("dispatch",),

@@ -43,11 +43,11 @@ _PLAIN: dict[Role, list[str]] = {
 WISHED: dict[Role, list[str]] = {"consume": ["CLIENT|SETNAME"], "admin": ["CLIENT|LIST", "CLIENT|SETNAME"]}
 """What a role does without where it may not: to say that a connection is a consumer's, and to see which are."""
 _SCRIPTS: dict[Role, tuple[str, ...]] = {
-    "append": ("append", "register", "adopt", "wake"),
-    "consume": ("claim", "ack", "nack", "note", "renew", "outage", "register", "adopt", "wake"),
+    "append": ("append", "register", "sync_shard", "wake"),
+    "consume": ("claim", "ack", "nack", "save_step", "renew", "outage", "register", "sync_shard", "wake"),
     "operate": (
-        *("register", "adopt", "inspect", "resume", "skip_gap", "wake", "update", "pause", "redrive", "purge"),
-        *("rerun", "outage", "find", "sweep", "alert", "alert_sent", "pending_news", "told"),
+        *("register", "sync_shard", "inspect", "resume", "skip_gap", "wake", "update", "pause", "redrive", "purge"),
+        *("rerun", "outage", "find", "sweep", "alert", "alert_sent", "pending_news", "mark_notified"),
     ),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..calls.claim import LeasedGroup
-from ..calls.settle import Ack, EndingSaid, HandlerRun, Nack, Note
+from ..calls.settle import Ack, EndingSaid, HandlerRun, Nack, SaveStep
 from ..store.failure import encode_failure
 from ..store.history.ending import PLAIN, Remark, all_handled, handled
 from ..store.ledger import Written
@@ -107,11 +107,11 @@ class HeldGroup:
         score, stamp = leased.scores[position], str(message.stamp)
         return HandlerRun(message.id, score, stamp, began_us, ended_us, "1" if message.redriven else "0")
 
-    def note(self, written: Written, *, has_progressed: bool) -> Note:
+    def save_step(self, written: Written, *, has_progressed: bool) -> SaveStep:
         """The entry that writes the ledger of the next message, behind the acknowledgement of the one before."""
         leased = self.leased
         before = leased.members[self.done - 1] if self.done else ""
-        return Note(leased.key, leased.token, leased.members[self.done], before, written, has_progressed)
+        return SaveStep(leased.key, leased.token, leased.members[self.done], before, written, has_progressed)
 
     def give_up(self, failed: Failed) -> Nack:
         """The entry for a failure of the next message; in a sequence, a message given up counts as passed.

@@ -1,15 +1,15 @@
--- pending_news: parked groups and dead letters that a target was not told of; changes nothing.
+-- pending_news: parked groups and dead letters that a target was not notified of; changes nothing.
 -- ARGV[1] target
 -- ARGV[2] first    how many parked groups to pass by
 -- RETURN  [[parked groups that were looked at, at most 100, group, at of its failure, failure,
 --         ...], [dead letters, us of the last one, letter, failure, ...]], the 10 letters that died
 --         first; of a failure type, message, id, attempt and at, as JSON; "" for none
--- `told` has target, newline, group -> `at` of the failure; target -> us when a letter died last.
+-- `notified`: target, newline, group -> `at` of the failure; target -> us of the last dead letter.
 local target = ARGV[1]
 local first = tonumber(ARGV[2])
 --+ keys
 --+ generation
-local told = prefix .. 'told'
+local notified = prefix .. 'notified'
 --+ failure
 local PAGE, NAMED = 100, 10
 
@@ -31,7 +31,7 @@ if first < parked then
   for i, group in ipairs(page) do
     names[i] = target .. '\n' .. group
   end
-  local before = call('HMGET', told, unpack(names))
+  local before = call('HMGET', notified, unpack(names))
   groups[1] = #page
   for i, group in ipairs(page) do
     local at = known[i] and known[i]:match('[{,]"at":([%d.e+]+)') or '0'
@@ -45,7 +45,7 @@ else
   groups[1] = 0
 end
 
-local after = '(' .. (call('HGET', told, target) or '0')
+local after = '(' .. (call('HGET', notified, target) or '0')
 local count = call('ZCOUNT', dead, after, 'inf')
 local ends = {count, ''}
 if count > 0 then

@@ -85,7 +85,7 @@ local function resume(group, digest, member, mark, ledger, told) -- status, scor
     call('HSET', body, id, rewritten(record, '0', ledger))
   end
   call('HDEL', failures, group)
-  call('HDEL', leases, group) -- it ran out; its holder may wake, and note
+  call('HDEL', leases, group) -- it ran out; its owner may wake, and save a step
   go_on(group, visible == 9e15 and '' or now_text) -- a paused group stays so
   return 'resumed', skip and score or '', skip and record or ''
 end

@@ -45,7 +45,7 @@ class ShardKeys:
     outage: str
     histories: str
     alerts: str
-    told: str
+    notified: str
 
     @property
     def is_first(self) -> bool:

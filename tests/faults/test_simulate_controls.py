@@ -112,7 +112,7 @@ CONTROLS: dict[str, Control] = {
     "once step run as automatic": Control(
         lambda: changed(View, "is_open", _is_open(View.is_open)), "runs once", steps=True
     ),
-    "note without its token": Control(lambda: changed_script("note", TOKEN, ""), "note of group", steps=True),
+    "save_step without its token": Control(lambda: changed_script("save_step", TOKEN, ""), "save_step of", steps=True),
 }
 
 

@@ -86,7 +86,7 @@ from sequencer.drain.effects import Note
 
 real = source.script_source
 CHECK = "if not held or sub(held, 1, 16) ~= token then return 0 end"
-source.script_source = lambda name: real(name).replace(CHECK, "") if name == "note" else real(name)
+source.script_source = lambda name: real(name).replace(CHECK, "") if name == "save_step" else real(name)
 
 
 def note_whatever(self, group, asked):
@@ -94,7 +94,7 @@ def note_whatever(self, group, asked):
 
 
 if WHO == "old":
-    assert CHECK in real("note")
+    assert CHECK in real("save_step")
     StepRunner._note = note_whatever
 """
 

@@ -119,7 +119,7 @@ def test_a_clock_that_is_set_back_hides_no_dead_letter(link: Link, namespace: st
         shard.later(back_s)
         found = shard.run(calls.pending_news(shard.keys, "chat"))
         assert [name[-2:] for name, _ in found.letters] == [f"m{number}"]
-        shard.run(calls.told(shard.keys, "chat", dead_us=found.dead_us))
+        shard.run(calls.mark_notified(shard.keys, "chat", dead_us=found.dead_us))
     assert shard.run(calls.pending_news(shard.keys, "chat")).dead == 0
     assert shard.run(calls.pending_news(shard.keys, "mail")).dead == 3
 
@@ -185,11 +185,11 @@ def test_what_was_told_of_groups_that_go_on_is_forgotten(watching: Watching, lin
     watching.fail(Park("x"), *[f"g{number}" for number in range(30)])
     watching.look(watching.watcher())
     keys = [shard_keys(watching.seq.options.namespace, "jobs", shard) for shard in (0, 1)]
-    assert sum(link.command("HLEN", one.told) for one in keys) == 60
+    assert sum(link.command("HLEN", one.notified) for one in keys) == 60
     watching.seq.resume_many(everything=True)
     watching.seq.consume(lambda message: None, until_empty=True)
     watching.look(watching.watcher())  # its first look is on the minute
-    assert [link.command("HLEN", one.told) for one in keys] == [0, 0]
+    assert [link.command("HLEN", one.notified) for one in keys] == [0, 0]
 
 
 def test_the_minute_cleans_a_queue_in_which_nothing_ends(watching: Watching, link: Link) -> None:

@@ -98,7 +98,7 @@ def test_however_many_are_parked_all_are_told(
     try:
         watching.look(watching.watcher())
         assert [one.more for one in watching.targets[0].took if one.kind == "parked"] == [15_090]
-        assert link.command("HLEN", keys.told) == 2 * 15_100
+        assert link.command("HLEN", keys.notified) == 2 * 15_100
         link.command("ZADD", keys.schedule, "inf", "z")
         link.command("EVAL", END_HOLDS, 1, keys.alerts)
         watching.look(watching.watcher())  # one that looks once, as `watch --once`

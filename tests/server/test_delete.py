@@ -11,7 +11,7 @@ import pytest
 
 from sequencer import list_queues
 from sequencer.calls.call import Call
-from sequencer.calls.register import adopt, register
+from sequencer.calls.register import register, sync_shard
 from sequencer.doctor.diagnose import diagnose
 from sequencer.errors import ConfigurationError, SequencerError, ServerNotUsable
 from sequencer.net.link import Link
@@ -58,7 +58,9 @@ def test_a_deletion_that_was_broken_off_is_named_and_ended(admin: Link) -> None:
         there = Registration(1, 0, plain_tags(1), Policy().stored(), is_deleted=True)
         admin.command("HSET", REGISTRY, "generation", f"-1.{10**17}")
         admin.run_one(
-            adopt(shard_keys("sequencer", "q", 0), Registration(10**17, 0, there.tags, there.policy, is_deleted=True))
+            sync_shard(
+                shard_keys("sequencer", "q", 0), Registration(10**17, 0, there.tags, there.policy, is_deleted=True)
+            )
         )
         (found,) = [one for one in diagnose(admin.endpoint, "sequencer") if one.check == "queues"]
         assert (found.code, found.commands["fix"]) == ("deletion unfinished", "sequencer delete q --yes")
@@ -108,7 +110,7 @@ def test_a_queue_of_another_protocol_is_refused_before_anything_is_written(admin
 
 
 def test_scripts_and_model_agree(admin: Link) -> None:
-    """What `register` and `adopt` answer, and what they leave, step by step."""
+    """What `register` and `sync_shard` answer, and what they leave, step by step."""
     model, keys, policy = ModelServer(), shard_keys("sequencer", "q", 0), Policy().stored()
     one = Registration(5, 0, plain_tags(2), policy)
     two, three = one.changed({**policy, "gap_us": "5"}), Registration(9, 0, plain_tags(3), policy)
@@ -117,17 +119,17 @@ def test_scripts_and_model_agree(admin: Link) -> None:
         register(REGISTRY, None, one),
         register(REGISTRY, None, three),
         register(REGISTRY, one, two),
-        adopt(keys, one, now_us=7),
-        adopt(keys, one, "confirm", pending="3.5 0 6", now_us=7),
-        adopt(keys, one, "remove", pending="3.5 0 7", now_us=7),
-        adopt(keys, one, now_us=8),
-        adopt(keys, one, "confirm", pending="3.5 0 8", now_us=8),
-        adopt(keys, one, now_us=9),
-        adopt(keys, two, now_us=9),
-        adopt(keys, one, now_us=9),
-        adopt(keys, three, now_us=9),
-        adopt(keys, gone, now_us=9),
-        adopt(keys, three, now_us=9),
+        sync_shard(keys, one, now_us=7),
+        sync_shard(keys, one, "confirm", pending="3.5 0 6", now_us=7),
+        sync_shard(keys, one, "remove", pending="3.5 0 7", now_us=7),
+        sync_shard(keys, one, now_us=8),
+        sync_shard(keys, one, "confirm", pending="3.5 0 8", now_us=8),
+        sync_shard(keys, one, now_us=9),
+        sync_shard(keys, two, now_us=9),
+        sync_shard(keys, one, now_us=9),
+        sync_shard(keys, three, now_us=9),
+        sync_shard(keys, gone, now_us=9),
+        sync_shard(keys, three, now_us=9),
     ]
     for call in calls:
         model.now_us = int(call.args[-1] or 0)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from sequencer import Message, Sequencer, calls
-from sequencer.calls.settle import Nack, Note
+from sequencer.calls.settle import Nack, SaveStep
 from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.errors import AnswerRefused, BatchRefused, EffectsSaved, GroupBusy
 from sequencer.net.link import Link
@@ -35,7 +35,7 @@ def note(seq: Sequencer, keys: ShardKeys, link: Link, ledger: Ledger = LEDGER, *
     (held,) = link.run_one(calls.claim(keys, "jobs", "me", 60.0, ClaimLimits(1, 1))).groups
     before = (held.ledgers and held.ledgers[0]) or Written(b"", 0, False)
     written = before.next(encode_ledger(ledger), has_effects=ledger.has_effects)
-    assert link.run_one(calls.note(keys, Note(held.key, held.token, held.members[0], "", written, False))) == 1
+    assert link.run_one(calls.save_step(keys, SaveStep(held.key, held.token, held.members[0], "", written, False))) == 1
     if release:
         link.run_one(calls.ack(keys, [calls.Ack(held.key, held.token, [], True)]))
 

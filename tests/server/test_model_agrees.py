@@ -15,7 +15,7 @@ from sequencer.calls.append import append
 from sequencer.calls.call import Call
 from sequencer.calls.claim import Claimed, claim
 from sequencer.calls.operate import ParkedGroup, Resumed, pause, redrive, resume, resume_many, update
-from sequencer.calls.settle import Ack, Nack, Note, ack, nack, note, renew
+from sequencer.calls.settle import Ack, Nack, SaveStep, ack, nack, renew, save_step
 from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import SequencerError
 from sequencer.net.endpoint import Endpoint
@@ -250,8 +250,8 @@ def with_lease(both: Both, lease: Any, kind: str, args: list[Any]) -> None:
         both.run(lambda now: nack(keys, entry_n, now_us=now))
     elif kind == "note":
         before = lease.members[-1] if args[4] == 0 else ""
-        entry_w = Note(lease.key, lease.token, lease.members[args[1] % len(lease.members)], before, *args[2:4])
-        both.run(lambda now: note(keys, entry_w))
+        entry_w = SaveStep(lease.key, lease.token, lease.members[args[1] % len(lease.members)], before, *args[2:4])
+        both.run(lambda now: save_step(keys, entry_w))
     else:
         both.run(lambda now: renew(keys, [(lease.key, lease.token)], 1.0, now_us=now))
 

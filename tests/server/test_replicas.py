@@ -206,7 +206,7 @@ def consume_until(client: Sequencer, failures: int) -> list[Event]:
 
 def waits(seen: list[str]) -> list[str]:
     """Notes and waits for replicas, since the first claim."""
-    return [name for name in seen[seen.index("claim") :] if name in ("note", "WAIT")]
+    return [name for name in seen[seen.index("claim") :] if name in ("save_step", "WAIT")]
 
 
 @pytest.mark.parametrize("declare", [declared, inline])
@@ -258,8 +258,10 @@ def test_a_start_that_was_sent_twice_is_written_again_before_replicas_are_asked(
     client.step(name="charge", once=True)(lambda message: ran.append("charge"))
     client.append(1, group="g", id="m")
     seen.clear()
-    proxy.add("reply lost", on=("note",))
+    proxy.add("reply lost", on=("save_step",))
     client.consume(until_empty=True)
     link.command("DEL", one)
     assert ran == ["charge"]
-    assert waits(seen) == [*["note", "WAIT"] * 3, "note"], "a lost try, its repeat, the one that counts; the end"
+    assert waits(seen) == [*["save_step", "WAIT"] * 3, "save_step"], (
+        "a lost attempt, its repeat, the one that counts; end"
+    )

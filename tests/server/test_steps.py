@@ -61,7 +61,7 @@ def ledger_of(link: Link, seq: Sequencer, group: str = "g", id: str = "m") -> Le
 
 
 def counted(sent: list[tuple[str, int]]) -> Counter[str]:
-    return Counter(name for name, _ in sent if name in ("claim", "ack", "nack", "note", "renew"))
+    return Counter(name for name, _ in sent if name in ("claim", "ack", "nack", "save_step", "renew"))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_notes_of_a_message(make: Make, seq: Sequencer, steps: tuple[str, ...], 
     seq.append(1, group="g", id="m")
     client.consume(until_empty=True)
     assert ran == list(steps)
-    assert counted(sent)["note"] == notes
+    assert counted(sent)["save_step"] == notes
 
 
 def test_one_automatic_step_sends_what_a_plain_handler_sends(make: Make, seq: Sequencer) -> None:
@@ -119,7 +119,7 @@ def test_a_lost_answer_to_a_note_repeats_no_step(make: Make, proxy: FaultProxy, 
     def step(message: Any, call: Any) -> None:
         ran.append(call.name)
         if call.name != "c":
-            proxy.add(shape, on=("note",))
+            proxy.add(shape, on=("save_step",))
 
     for order, name in enumerate("abc"):
         client.step(name=name, order=order, once=name == "b")(step)
@@ -203,7 +203,7 @@ def test_an_interruption_that_comes_in_a_note_cuts_no_note(
     original = Link.run
 
     def run(link: Any, calls: Any, **options: Any) -> Any:
-        if any(call.script == "note" for call in calls) and not ran:
+        if any(call.script == "save_step" for call in calls) and not ran:
             consumers[0].interrupt()
         return original(link, calls, **options)
 
@@ -226,7 +226,7 @@ def test_an_inline_step_is_noted_before_the_next_one_begins(make: Make, seq: Seq
             steps.run(name, int)
 
     client.consume(ship, until_empty=True)
-    assert counted(sent)["note"] == 2
+    assert counted(sent)["save_step"] == 2
     assert seq.info().backlog == 0
 
 

@@ -34,7 +34,7 @@ def ran_beside_a_late_note(
     old, new = make(redis=proxy.url), make()
     body = shard_keys(old.options.namespace, "jobs", 0).body("g")
     ran, records = list[tuple[str, str]](), list[bytes]()
-    proxy.add("request delayed", on=("note",), seconds=60.0)
+    proxy.add("request delayed", on=("save_step",), seconds=60.0)
     new.append(1, "g", id="m")
 
     def run_old(message: Any, step: Any) -> None:
@@ -71,13 +71,13 @@ def test_a_note_that_comes_after_its_lease_changes_nothing(
 
 def test_a_note_without_its_token_is_found(make: Make, proxy: FaultProxy, link: Link) -> None:
     """Of an automatic step: nothing else keeps it out, as its successor has written nothing yet."""
-    with changed_script("note", CHECK, ""):
+    with changed_script("save_step", CHECK, ""):
         _, (before, after) = ran_beside_a_late_note(make, proxy, link, once=False)
     assert (decode_head(before).written, decode_head(after).written is None) == (None, False)
 
 
 LUA = Path(calls.__file__).parents[1] / "lua"
-WITHOUT_GENERATION = {"adopt", "register", "repair"}
+WITHOUT_GENERATION = {"sync_shard", "register", "repair"}
 """Two change the generation, and `repair` works on any. A client of another protocol ends at the registry, before
 them.
 """

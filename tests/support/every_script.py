@@ -7,7 +7,7 @@ from typing import Any
 
 from sequencer import calls
 from sequencer.calls.call import Call
-from sequencer.calls.settle import Ack, Nack, Note
+from sequencer.calls.settle import Ack, Nack, SaveStep
 from sequencer.doctor.rights import SCRATCH
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.policy import Policy
@@ -28,10 +28,10 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: ShardKeys) -> None:
     for call in (
         calls.register(keys.memory, None, one),  # on the scratch shard too: any hash will do
         calls.unregister(keys.memory, one),
-        calls.adopt(keys, one),
-        calls.adopt(keys, one, "confirm", pending="none"),
+        calls.sync_shard(keys, one),
+        calls.sync_shard(keys, one, "confirm", pending="none"),
         calls.renew(keys, [(SCRATCH, token)], 60.0),
-        calls.note(keys, Note(SCRATCH, token, member, "", Written(b"{}", 1, False), False)),
+        calls.save_step(keys, SaveStep(SCRATCH, token, member, "", Written(b"{}", 1, False), False)),
         calls.ack(keys, [Ack(SCRATCH, token, [], False)]),
         calls.nack(keys, Nack(SCRATCH, token, member, 1, None, b'{"type": "Doctor"}', "dead", "0.0")),
         calls.outage(keys, "probe"),
@@ -51,7 +51,7 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: ShardKeys) -> None:
         calls.alert(keys, [calls.Condition(SCRATCH, "open", "1", "1", "")], [SCRATCH], calls.AlertTimes(1.0)),
         calls.alert_sent(keys, calls.Grant(SCRATCH, "open", SCRATCH, 0, 0, "", "", "", False, 0)),
         calls.pending_news(keys, SCRATCH),
-        calls.told(keys, SCRATCH, cursor="0"),
+        calls.mark_notified(keys, SCRATCH, cursor="0"),
         calls.repair(keys, SCRATCH, dry_run=False),
     ):
         run(call)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sequencer import EmbeddedServer, calls
 from sequencer.calls.outage import Waits
-from sequencer.calls.settle import Ack, Nack, Nacked, Note
+from sequencer.calls.settle import Ack, Nack, Nacked, SaveStep
 from sequencer.doctor.invariants import check_invariants
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -137,7 +137,7 @@ class Both:
         ledger, written = self.written(record if record.stamp == seen.stamp else seen, entries)
         previous = self.current(at - 1) if behind and at else None
         token = "0" * 16 if stale else self.held.token
-        real = Note(G, token, member, previous[1] if previous else "", written, progressed)
+        real = SaveStep(G, token, member, previous[1] if previous else "", written, progressed)
         model = (G, -1 if stale else self.claimed.token, replace(seen, serial=written.serial))
         rest = (previous[0].member if previous else None, actions.Note(ledger, progressed))
         self.sent.append((real, (*model, *rest)))
@@ -147,7 +147,7 @@ class Both:
         """A note that was sent before comes once more."""
         if self.sent:
             real, model = self.sent[which % len(self.sent)]
-            assert self.run(calls.note(self.keys, real)) == self.shard.note(*model)
+            assert self.run(calls.save_step(self.keys, real)) == self.shard.note(*model)
 
     def ack(self, release: bool) -> None:
         if not (one := self.current()):

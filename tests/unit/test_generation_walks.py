@@ -126,7 +126,7 @@ def clocks(play: Play) -> bool:
 
 def newer(play: Play) -> bool:
     play.go(play.find())
-    sleeper = play.go(play.find(), until=is_script("adopt"))
+    sleeper = play.go(play.find(), until=is_script("sync_shard"))
     pending = play.pending
     play.go(play.find(on_late="drop"))
     play.pending = pending
@@ -139,7 +139,7 @@ def own_table(play: Play) -> bool:
     first = play.go(play.find(1), until=has("confirm"))
     confirms = play.pending
     del play.server.hashes[REGISTRY]
-    second = play.go(play.find(3), until=is_script("adopt"))
+    second = play.go(play.find(3), until=is_script("sync_shard"))
     brings = play.pending
     play.pending = confirms
     play.append(play.resume(first), 1)

@@ -10,7 +10,7 @@ from typing import Any
 
 import sequencer.calls as calls
 from sequencer.calls.call import Call
-from sequencer.calls.settle import Ack, Nack, Note
+from sequencer.calls.settle import Ack, Nack, SaveStep
 from sequencer.calls.source import commands_in, script_source
 from sequencer.doctor.rights import _SCRIPTS, needed
 from sequencer.settings.options import ClaimLimits
@@ -33,7 +33,7 @@ EXAMPLES: dict[str, Call[Any]] = {
     "claim": calls.claim(KEYS, "q", "me", 1.5, ClaimLimits(1, 2, 3), now_us=1),
     "ack": calls.ack(KEYS, [Ack("g", "0" * 16, ["m"], True, endings=["f"])], now_us=1),
     "nack": calls.nack(KEYS, Nack("g", "0" * 16, "m", 1, None, b"{}", "drop", ended="d"), now_us=1),
-    "note": calls.note(KEYS, Note("g", "0" * 16, "m", "", Written(b"{}", 1, False), True)),
+    "save_step": calls.save_step(KEYS, SaveStep("g", "0" * 16, "m", "", Written(b"{}", 1, False), True)),
     "renew": calls.renew(KEYS, [("g", "0" * 16)], 1.5, now_us=1),
     "resume": calls.resume(KEYS, "g", b"", "", ending="drop", now_us=1),
     "outage": calls.outage(KEYS, "close", "0" * 16, now_us=1),
@@ -52,10 +52,10 @@ EXAMPLES: dict[str, Call[Any]] = {
     ),
     "alert_sent": calls.alert_sent(KEYS, calls.Grant("parked", "open", "ops", 1, 0, "1", "1", "", False, 1), now_us=1),
     "pending_news": calls.pending_news(KEYS, "ops"),
-    "told": calls.told(KEYS, "ops", [calls.PendingNewsGroup("g", "1", b"")], "1", "0"),
+    "mark_notified": calls.mark_notified(KEYS, "ops", [calls.PendingNewsGroup("g", "1", b"")], "1", "0"),
     "repair": calls.repair(KEYS, "g", dry_run=False, now_us=1),
     "register": calls.register(REGISTRY, None, ONE, now_us=1),
-    "adopt": calls.adopt(KEYS, ONE, now_us=1),
+    "sync_shard": calls.sync_shard(KEYS, ONE, now_us=1),
 }
 
 
@@ -98,14 +98,14 @@ def test_header_and_caller_agree() -> None:
             wanted = REGISTRY if word == "registry" else getattr(KEYS, word)
             assert call.keys[position - 1] == wanted, f"KEYS[{position}] of {name} is {word}"
         by_name = {word: position for position, word in args.items()}
-        now = by_name.get("now_us", len(args) + 1) if name != "note" else 0
+        now = by_name.get("now_us", len(args) + 1) if name != "save_step" else 0
         assert sorted({*args, now} - {0}) == list(range(1, len(call.args) + 1)), name
-        assert not now or call.args[now - 1] == ("" if name in ("find", "pending_news", "told") else "1"), name
+        assert not now or call.args[now - 1] == ("" if name in ("find", "pending_news", "mark_notified") else "1"), name
 
 
 def test_the_clock_of_each_script_can_be_set() -> None:
     """Its place among the arguments is read from the header, which is not sent."""
-    for name in {*NAMES} - {"note"}:
+    for name in {*NAMES} - {"save_step"}:
         words = ("EVAL", script_source(name), 0, *[""] * 20)
         assert at_time(words, 7).count("7") == 1, name
 
@@ -150,7 +150,7 @@ NO_GENERATION = {
     "renew": "it only prolongs a token that is valid",
     "repair": "it works on a shard as it is",
     "register": "it makes generations, and compares what its caller saw",
-    "adopt": "so it does",
+    "sync_shard": "so it does",
 }
 
 

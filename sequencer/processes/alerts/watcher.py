@@ -86,7 +86,7 @@ class WatchedQueue(Sequencer):
     news_of = blocking(pending_news.news_of)
     parked_errors = blocking(pending_news.parked_errors)
     mark_notified = blocking(pending_news.mark_notified)
-    forget_told = blocking(pending_news.forget_told)
+    forget_resumed = blocking(pending_news.forget_resumed)
     counted = blocking(facts.counted)
     arrived = blocking(facts.arrived)
     no_consumers_s = blocking(facts.no_consumers_s)
@@ -212,7 +212,7 @@ class Watcher:
             one.minute_at = now + MINUTE_S
             one.sweep()
             if is_told:
-                one.forget_told()
+                one.forget_resumed()
         if not is_told:
             return
         counted, limits = self._counted(one, now, is_minute=is_minute), one.settings.limits

@@ -22,7 +22,7 @@ from ..session import Session
 
 NAMED = 10
 """This many are named in one message; the others are counted."""
-TOLD_PAGE = 500
+NOTIFIED_PAGE = 500
 FORGET_PAGES = 50
 """Names that are looked at in one sweep, by pages of 200."""
 
@@ -157,19 +157,19 @@ async def mark_notified(session: Session, target: str, news: News, kind: str) ->
     """Keep that the target was told of these: parked groups, or dead letters. Raises ServerError."""
     if kind == "dead":
         for keys, died_us in news.died_us.items():
-            await session.ask(calls.told(keys, target, dead_us=died_us))
+            await session.ask(calls.mark_notified(keys, target, dead_us=died_us))
         return
     for keys, groups in news.groups.items():
-        for some in batches(groups, TOLD_PAGE):
-            await session.ask(calls.told(keys, target, some))
+        for some in batches(groups, NOTIFIED_PAGE):
+            await session.ask(calls.mark_notified(keys, target, some))
 
 
-async def forget_told(session: Session) -> None:
+async def forget_resumed(session: Session) -> None:
     """Forget groups that are parked no longer, in pages. To repeat it is harmless. Raises ServerError."""
     for keys in await session.shards():
         cursor = "0"
         for _ in range(FORGET_PAGES):
-            cursor = await session.ask(calls.told(keys, "", cursor=cursor))
+            cursor = await session.ask(calls.mark_notified(keys, "", cursor=cursor))
             if cursor == "0":
                 break
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ...calls.net_protocol import Alone, Net
-from ...calls.register import adopt, register, unregister
+from ...calls.register import register, sync_shard, unregister
 from ...errors import ConfigurationError, SequencerError, ServerUnavailable
 from ...settings.options import MAX_SHARDS, QueueOptions
 from ...store.keys import ShardKeys, consumer_name, index_key, registry_key, shard_keys
@@ -150,11 +150,11 @@ async def _close(net: Net, alone: Alone, options: QueueOptions, there: Registrat
             (seen,) = await ask(alone, [register(registry, seen, wanted, is_new=True)])
         if seen is not None and seen.is_deleted:
             shards = [shard_keys(options.namespace, options.queue, tag) for tag in seen.tags]
-            put = await ask(alone, [adopt(keys, seen) for keys in shards])
+            put = await ask(alone, [sync_shard(keys, seen) for keys in shards])
             pending = [
                 (keys, one.fields["pending"]) for keys, one in zip(shards, put, strict=True) if one.status == "pending"
             ]
-            await ask(alone, [adopt(keys, seen, "confirm", pending=mine) for keys, mine in pending])
+            await ask(alone, [sync_shard(keys, seen, "confirm", pending=mine) for keys, mine in pending])
             newer = [of_shard(one.fields) for one in put if one.status == "newer"]
             if not newer:
                 return seen

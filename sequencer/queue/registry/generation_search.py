@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from ...calls.call import Call
 from ...calls.net_protocol import Alone, Net
 from ...calls.operate import wake
-from ...calls.register import Adopted, Step, adopt, register, woken
+from ...calls.register import Step, SyncedShard, register, sync_shard, woken
 from ...errors import ConfigurationError, DataError, ServerNotUsable, ServerUnavailable
 from ...settings.body_fields import BODY_FIELDS, BodyFields, merge_fields, read_fields, write_fields
 from ...settings.options import QueueOptions
@@ -202,8 +202,8 @@ class GenerationSearch:
         return await self._bring(there, shards[:1]) and (len(shards) == 1 or await self._bring(there, shards[1:]))
 
     async def _bring(self, there: Registration, shards: list[ShardKeys]) -> bool:
-        adopted: list[Adopted] = await self._ask([adopt(keys, there) for keys in shards])
-        for one in adopted:
+        synced: list[SyncedShard] = await self._ask([sync_shard(keys, there) for keys in shards])
+        for one in synced:
             if one.status == "other":
                 with Reading(self.alone.name):
                     own = of_shard(one.fields)
@@ -217,7 +217,7 @@ class GenerationSearch:
                     await self._register(there, theirs)
                 return False
         put = [
-            (keys, one.fields["pending"]) for keys, one in zip(shards, adopted, strict=True) if one.status == "pending"
+            (keys, one.fields["pending"]) for keys, one in zip(shards, synced, strict=True) if one.status == "pending"
         ]
         if put:
             # Between the look at the registry and this, the queue may have been deleted: only what is still registered
@@ -226,10 +226,12 @@ class GenerationSearch:
             with Reading(self.alone.name):
                 is_still = registered(field_texts(reply)) == there
             step: Step = "confirm" if is_still else "remove"
-            done: list[Adopted] = await self._ask([adopt(keys, there, step, pending=mine) for keys, mine in put])
+            done: list[SyncedShard] = await self._ask(
+                [sync_shard(keys, there, step, pending=mine) for keys, mine in put]
+            )
             if any(one.status not in ("taken", "same") for one in done):
                 return False
-        for keys, one in zip(shards, adopted, strict=True):
+        for keys, one in zip(shards, synced, strict=True):
             if mark := one.fields.get("again"):
                 await wake_deferred_groups(self.alone, keys, there.generation, mark)
         return True

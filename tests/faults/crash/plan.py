@@ -16,10 +16,10 @@ from .work import VARIANTS
 
 MOMENTS = ("before", "sent", "after")
 _CALLS: dict[str, str] = {
-    "producer": "command adopt register append",
-    "consumer": "command adopt wait claim ack nack",
+    "producer": "command sync_shard register append",
+    "consumer": "command sync_shard wait claim ack nack",
     "renewer": "ack renew",
-    "operator": "command adopt inspect resume pause redrive purge",
+    "operator": "command sync_shard inspect resume pause redrive purge",
 }
 _ONLY: dict[str, str] = {"default": "append update", "sequence": "skip_gap"}
 """Calls of the operator that only one variant has."""

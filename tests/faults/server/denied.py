@@ -30,7 +30,7 @@ SCRIPTS = {
     "replace": "append",
     "claim": "claim",
     "renew": "renew",
-    "note": "note",
+    "save step": "save_step",
     "purge": "purge",
     **dict.fromkeys(("ack and release", "release"), "ack"),
     **dict.fromkeys(("nack", "park", "dead letter"), "nack"),

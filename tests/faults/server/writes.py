@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sequencer.calls.claim import claim
-from sequencer.calls.settle import ack, note
+from sequencer.calls.settle import ack, save_step
 from sequencer.client import Sequencer
 from sequencer.drain.held_group import HeldGroup
 from sequencer.lease import Lease
@@ -66,13 +66,13 @@ def _ack(scene: Scene) -> Callable[[], Any]:
     return lambda: scene.link.run_one(ack(scene.keys[0], entries))
 
 
-def _note(scene: Scene) -> Callable[[], Any]:
+def _save_step(scene: Scene) -> Callable[[], Any]:
     scene.fill()
     held = scene.held()[0]
     ledger = Ledger(int(held.leased.members[0][:STAMP_DIGITS]), (Entry("charge", state="done", result={"n": 1}),))
     written = Written(b"", 0, has_effects=False).next(encode_ledger(ledger), has_effects=True)
-    entry = held.note(written, has_progressed=True)
-    return lambda: scene.link.run_one(note(scene.keys[0], entry))
+    entry = held.save_step(written, has_progressed=True)
+    return lambda: scene.link.run_one(save_step(scene.keys[0], entry))
 
 
 def _failing(how: str) -> Write:
@@ -155,7 +155,7 @@ WRITES: dict[str, Write] = {
     "append over 2 shards": _append,
     "claim": _claim,
     "ack and release": _ack,
-    "note": _note,
+    "save step": _save_step,
     **{how: _failing(how) for how in ("nack", "park", "dead letter", "renew", "release")},
     "redrive": _fixed("dead letter", "redrive"),
     "rerun": _rerun,

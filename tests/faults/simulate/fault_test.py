@@ -38,7 +38,7 @@ EXPECTED = (
 PLAIN_EXPECTED = tuple(f"handler raised {name}" for name in ("ValueError", "Retry", "Park", "SetAside"))
 """And to handlers, where some seed has plain ones."""
 STEPS_EXPECTED = (
-    *("consumer stopped", "note answered 0", "step repeated", "step retried", "step raised Retry"),
+    *("consumer stopped", "save_step answered 0", "step repeated", "step retried", "step raised Retry"),
     *("question asked", "person said done", "person said again", "check found an effect", "check found nothing"),
     "optional step left",
 )

@@ -220,7 +220,7 @@ class Ledger(Account):
                 self.counts[args[0], "handled"] += 1
                 self.steps.acknowledged(group, member, int(token))
 
-    def _note(self, args: list[str], reply: int) -> None:
+    def _save_step(self, args: list[str], reply: int) -> None:
         prefix, group, token, member, before, ledger, progressed = args[:7]
         name, row = f"{group}/{member[STAMP_DIGITS:]}", self.row(prefix, group, member)
         is_behind = bool(before and self.row(prefix, group, before))

@@ -168,11 +168,11 @@ class Truth:
         if args[6] in ("drop", "dead"):
             self._passed(args[1], args[3], is_gone=args[6] == "drop")
 
-    def _note(self, args: list[str], reply: int) -> None:
-        self.effects[f"note answered {reply}"] += 1
+    def _save_step(self, args: list[str], reply: int) -> None:
+        self.effects[f"save_step answered {reply}"] += 1
         self.effects["stale token refused"] += not reply
         if reply:
-            self._accepted("note", *args[:3])
+            self._accepted("save_step", *args[:3])
 
     def _resume(self, args: list[str], reply: list[Any]) -> None:
         for (group, _, member, *_), status in zip(orjson.loads(args[1]), reply[0], strict=True):

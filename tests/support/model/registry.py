@@ -1,4 +1,4 @@
-"""A model of registry and shards in plain Python: what the scripts `register` and `adopt` do, and a generation's
+"""A model of registry and shards in plain Python: what the scripts `register` and `sync_shard` do, and a generation's
 comparison.
 
 Written from the scripts' contracts; a test on a real server feeds both the same calls. Each rule of the protocol that a
@@ -143,7 +143,7 @@ class ModelServer:
         same = there["generation"].partition(".")[2] == words["generation_number"]
         return same or self.without != "what is newer is written back"
 
-    def _adopt(self, keys: list[str], args: Words) -> list[Any]:
+    def _sync_shard(self, keys: list[str], args: Words) -> list[Any]:
         prefix, words, step = keys[0].removesuffix("schedule"), json.loads(args[0]), str(args[1])
         key, clock = f"{prefix}policy", f"{prefix}clock"
         policy = self.hashes.get(key, {})

@@ -189,7 +189,7 @@ class ModelShard(ArrivingShard, FixedShard):
         count, since = known.get("missing", 0) + 1, known.get("missing_us", self.now_us)
         return f'{{"missing":{count},"missing_us":{since},{failure[1:]}'
 
-    def note(self, group: str, token: str, member: str, before: str, ledger: str, progressed: str) -> int:
+    def save_step(self, group: str, token: str, member: str, before: str, ledger: str, progressed: str) -> int:
         if not self.holds(group, token):
             return 0
         if before in self.orders.get(group, {}):

@@ -1,5 +1,5 @@
--- adopt: lets a shard take what is registered of its queue. It takes only what is newer: a higher
--- generation_number, or in its generation_number a higher version.
+-- sync_shard: copies what is registered of a queue to a shard, where that is newer: of a higher
+-- generation_number, or of the same and a higher version.
 -- ARGV[1] words   JSON {generation, generation_number, version, table, fields = name -> value,
 --                 packed ("" for a queue that is being deleted), rules = names of fields by which
 --                 groups are put off, keeps = whether the shard keeps its own table if that is

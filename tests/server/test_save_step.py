@@ -10,7 +10,7 @@ import pytest
 
 from sequencer.calls.claim import LeasedGroup
 from sequencer.calls.operate import pause, resume, update
-from sequencer.calls.settle import Nack, Nacked, Note, nack, note
+from sequencer.calls.settle import Nack, Nacked, SaveStep, nack, save_step
 from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.store.failure import decode_failure, encode_failure
 from sequencer.store.keys import PAUSED
@@ -29,7 +29,7 @@ def written(serial: int = 1, *entries: Entry) -> Written:
 def noted(
     shard: Shard, held: LeasedGroup, what: Written, at: int = 0, *, before: str = "", progressed: bool = False
 ) -> int:
-    return shard.run(note(shard.keys, Note(held.key, held.token, held.members[at], before, what, progressed)))
+    return shard.run(save_step(shard.keys, SaveStep(held.key, held.token, held.members[at], before, what, progressed)))
 
 
 def record(shard: Shard, id: str = "a") -> bytes:

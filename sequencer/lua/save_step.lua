@@ -1,4 +1,4 @@
--- note: writes the ledger of the message in hand into its record, before the next step begins.
+-- save_step: writes the ledger of the message in hand into its record, before the next step begins.
 -- KEYS[1] schedule; the other keys begin as it does
 -- ARGV[1] group       ARGV[2] token (16 digits)   ARGV[3] member
 -- ARGV[4] before      the member whose ack was sent in front of this call, or ""
