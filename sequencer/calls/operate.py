@@ -162,7 +162,12 @@ def redrive(
     return Call(
         "redrive",
         (keys.schedule,),
-        ("skipped" if skipped else "letters", dumps_words(words), written.text() if written else "", now_text(now_us)),
+        (
+            "skipped" if skipped else "dead_letters",
+            dumps_words(words),
+            written.text() if written else "",
+            now_text(now_us),
+        ),
         lambda reply: [outcomes[mark] for mark in reply],
     )
 

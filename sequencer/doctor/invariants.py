@@ -46,12 +46,12 @@ RECORDS_PAGE = 20
 TYPES = {
     "zset": ("schedule", "dead", "histories"),
     "hash": (
-        *("leases", "failures", "stats", "policy", "marks", "marks_old", "numbers", "memory", "letters", "skipped"),
-        *("outage", "alerts", "notified"),
+        *("leases", "failures", "stats", "policy", "watermarks", "watermarks_old", "sequences", "memory", "skipped"),
+        *("outage", "alerts", "notified", "dead_letters"),
     ),
     "string": ("clock",),
     "list": ("dispatch",),
-    "set": ("paused", "seen", "seen_old"),
+    "set": ("paused", "dedup", "dedup_old"),
     "stream": ("audit",),
 }
 
@@ -138,9 +138,9 @@ class InvariantCheck:
         found: dict[tuple[str, str], Found] = {}
         for names in self._scan("ZSCAN", keys.dead):
             self._check_letters(keys, names, found)
-        listed, kept = self._link.commands([("ZCARD", keys.dead), ("HLEN", keys.letters)])
+        listed, kept = self._link.commands([("ZCARD", keys.dead), ("HLEN", keys.dead_letters)])
         if listed != kept:
-            for names in self._scan("HSCAN", keys.letters, RECORDS_PAGE):
+            for names in self._scan("HSCAN", keys.dead_letters, RECORDS_PAGE):
                 self._check_letters(keys, names, found)
         yield from (_finding("", one) for one in found.values())
 

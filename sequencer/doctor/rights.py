@@ -54,7 +54,7 @@ _SCRIPTS: dict[Role, tuple[str, ...]] = {
 
 def plain_commands(keys: ShardKeys) -> list[tuple[Any, ...]]:
     """Each command that our scripts and clients use, once, in an order in which none waits or fails."""
-    order, body, group, old = keys.order(SCRATCH), keys.body(SCRATCH), SCRATCH, keys.seen_old
+    order, body, group, old = keys.order(SCRATCH), keys.body(SCRATCH), SCRATCH, keys.dedup_old
     return [
         *(("TIME",), ("INFO",), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0)),
         *(("MULTI",), ("EXEC",), ("MULTI",), ("DISCARD",)),
@@ -66,8 +66,13 @@ def plain_commands(keys: ShardKeys) -> list[tuple[Any, ...]]:
         *(("ZRANGE", order, 0, 0), ("ZRANGEBYSCORE", order, 0, 1), ("ZCOUNT", order, 0, 1), ("ZCARD", order)),
         *(("ZSCORE", order, "a"), ("ZMSCORE", order, "a"), ("ZSCAN", order, 0), ("ZREM", order, "a")),
         *(("ZINTER", 1, order), ("ZINTERCARD", 1, order)),
-        *(("SADD", keys.seen, "a", "b"), ("SCARD", keys.seen), ("SISMEMBER", keys.seen, "a"), ("SREM", keys.seen, "b")),
-        *(("SMISMEMBER", keys.seen, "a"), ("SMEMBERS", keys.seen), ("RENAME", keys.seen, old), ("UNLINK", old)),
+        *(
+            ("SADD", keys.dedup, "a", "b"),
+            ("SCARD", keys.dedup),
+            ("SISMEMBER", keys.dedup, "a"),
+            ("SREM", keys.dedup, "b"),
+        ),
+        *(("SMISMEMBER", keys.dedup, "a"), ("SMEMBERS", keys.dedup), ("RENAME", keys.dedup, old), ("UNLINK", old)),
         *(("XADD", keys.audit, "MAXLEN", "~", 9, "*", "a", 1), ("XRANGE", keys.audit, "-", "+"), ("XLEN", keys.audit)),
         *(("XINFO", "STREAM", keys.audit), ("SCAN", 0, "MATCH", order, "COUNT", 1)),
         *(("EVAL", "return 1", 0), ("DEL", *scratch_keys(keys))),

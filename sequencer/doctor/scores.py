@@ -41,7 +41,7 @@ def check_units(scope: Scope) -> Iterator[Finding]:
     if len(units) > 1:
         examples = {unit: (decode_group(waiting[unit][0]), waiting[unit][1]) for unit in units}
         yield scope.found("mixed score units", examples=examples)
-    names = [name for keys in scope.shards for name in (keys.marks, keys.marks_old)]
+    names = [name for keys in scope.shards for name in (keys.watermarks, keys.watermarks_old)]
     held = (one for name in names for page in scope.pages("HSCAN", name, PAGE) for one in page)
     marks = examples_of((text(group), float(mark)) for group, mark in held if group and SCORE.fullmatch(mark))
     window_s = int(link.command("HGET", policy, "mark_us") or 0) / 1e6

@@ -89,10 +89,10 @@ def _watermarks(scope: Scope) -> Iterator[Finding]:
     """How far a group has come, where no client of ours wrote it: appends to the group and claims of it fail."""
     for keys in scope.shards:
         is_sequence = scope.link.command("HGET", keys.policy, "sequence") == b"1"
-        for key in (keys.numbers, keys.marks, keys.marks_old):
+        for key in (keys.sequences, keys.watermarks, keys.watermarks_old):
             if scope.link.command("TYPE", key) not in (b"hash", b"none"):
                 continue  # the check of invariants finds it
-            wanted, example = (_NUMBERS, "#57") if is_sequence or key == keys.numbers else (SCORE, "57.5")
+            wanted, example = (_NUMBERS, "#57") if is_sequence or key == keys.sequences else (SCORE, "57.5")
             for page in scope.pages("HSCAN", key, 500):
                 for group, mark in page:
                     if group and not wanted.fullmatch(mark):  # "": see lua/parts/memory/remember_marks
@@ -108,7 +108,7 @@ def remembered_ids(scope: Scope) -> Iterator[Finding]:
             int(word) if word and word.isdigit() and len(word) <= 18 else 0
             for word in scope.link.command("HMGET", keys.policy, "dedup_us", "dedup_cap")
         )
-        new, old = scope.link.commands([("SCARD", keys.seen), ("SCARD", keys.seen_old)])
+        new, old = scope.link.commands([("SCARD", keys.dedup), ("SCARD", keys.dedup_old)])
         count += new + old
         full = max(full, cap) if 0 < cap <= old else full
     if not count or not window_us:

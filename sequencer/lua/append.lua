@@ -43,8 +43,8 @@ local dedup_us = tonumber(packed:match('^%d+', ends + 3))
 -- window of an id that was seen is over.
 if words == '' and is_plain then
   local is_seen, visible = false, tonumber(call('ZSCORE', schedule, group) or 'nan')
-  local times = dedup_us > 0 and call('HMGET', prefix .. 'memory', 'seen:last', 'seen:old') or {}
-  for k, key in ipairs((times[1] or times[2]) and {'seen', 'seen:old'} or {}) do
+  local times = dedup_us > 0 and call('HMGET', prefix .. 'memory', 'dedup:last', 'dedup:old') or {}
+  for k, key in ipairs((times[1] or times[2]) and {'dedup', 'dedup:old'} or {}) do
     local entry = group .. '\n' .. id
     is_seen = is_seen or times[k] and call('SMISMEMBER', prefix .. key, entry)[1] == 1
   end
@@ -125,7 +125,7 @@ end
 if rules.sequence or rules.on_late ~= 'handle' then
   check_memory()
   call('ZCARD', prefix .. 'dead')
-  call('HLEN', prefix .. 'letters')
+  call('HLEN', prefix .. 'dead_letters')
   batch.marked = marks_in(batch, rules.mark_us)
 end
 set_clock(batch, math.max(shard_clock(), now - 1))

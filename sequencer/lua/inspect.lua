@@ -36,7 +36,7 @@ if id ~= '' then
   kept = length >= 0 and call('HGET', body, id) or ''
   member = kept ~= '' and sub(kept, 1, 16) .. id or ''
   score = member ~= '' and size >= 0 and call('ZSCORE', order, member) or ''
-  for _, name in ipairs(known('seen', tonumber(policy[2] or 0))) do
+  for _, name in ipairs(known('dedup', tonumber(policy[2] or 0))) do
     if call('SISMEMBER', name, group .. '\n' .. id) == 1 then
       is_known = '1'
     end

@@ -52,7 +52,7 @@ if count > 0 then
   ends[2] = call('ZRANGE', dead, -1, -1, 'WITHSCORES')[2]
   for _, letter in ipairs(call('ZRANGEBYSCORE', dead, after, 'inf', 'LIMIT', 0, NAMED)) do
     ends[#ends + 1] = letter
-    ends[#ends + 1] = short((call('HGET', letters, letter) or ''):match('^[^\n]*\n([^\n]*)'))
+    ends[#ends + 1] = short((call('HGET', dead_letters, letter) or ''):match('^[^\n]*\n([^\n]*)'))
   end
 end
 return {groups, ends}

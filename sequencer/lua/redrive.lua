@@ -1,6 +1,6 @@
 -- redrive: puts dead letters back into their own places: same group, id, score and stamp, with
 -- fresh attempts.
--- ARGV[1] from     "letters", or "skipped" for the message that was skipped last
+-- ARGV[1] from     "dead_letters", or "skipped" for the message that was skipped last
 -- ARGV[2] letters  JSON [letter, digest of the failure that the caller saw or "", ...]; at most
 --                  1000. A letter: 16-digit stamp, group, newline, id. A digest: see resume;
 --                  "" is any
@@ -45,7 +45,7 @@ local function put_back(letter, digest) -- the mark of the reply
   call('HSET', body, id, head_of(stamp, '0000', 'R', '', known) .. sub(record, at))
   local mark = marks_of({group}, mark_us)[1] or ''
   if sub(mark, 1, 1) == '#' then
-    call('HSETNX', numbers, group, mark)
+    call('HSETNX', sequences, group, mark)
   end
   call('ZADD', prefix .. 'order:' .. group, score, stamp .. id)
   call('ZREM', dead, letter)

@@ -43,7 +43,7 @@ local function taken_by(new)
   end
   local entry = group .. '\n' .. new
   local is_known = found_in_history(entry) ~= nil
-  for _, key in ipairs(known('seen', dedup_us)) do
+  for _, key in ipairs(known('dedup', dedup_us)) do
     is_known = is_known or call('SISMEMBER', key, entry) == 1
   end
   return is_known, false
@@ -64,7 +64,7 @@ if not is_own then
   call('HSET', body, new, head_of(new_stamp, '0000', 'R', '', ledger) .. envelope)
   call('ZADD', order, score, new_stamp .. new)
   if sub(mark, 1, 1) == '#' then
-    call('HSETNX', numbers, group, mark)
+    call('HSETNX', sequences, group, mark)
   end
   wake(group, now)
   pcall('HINCRBY', stats, 'appended', 1)

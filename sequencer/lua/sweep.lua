@@ -14,7 +14,7 @@ local passed = ARGV[1]
 local dead_us, dead_cap = policy_numbers('dead_us', 'dead_cap')
 local LETTERS = 100
 call('HLEN', stats)
-call('HLEN', letters)
+call('HLEN', dead_letters)
 local excess = dead_cap > 0 and call('ZCARD', dead) - dead_cap or 0
 call('ZCARD', prefix .. 'histories')
 local history = open_history()
@@ -43,12 +43,12 @@ for i = 1, #page, 2 do
     is_over = true
     break
   end
-  local letter = call('HGET', letters, name) or '\n'
+  local letter = call('HGET', dead_letters, name) or '\n'
   if is_unresolved(letter) then
     left = left + 1
   else
     ended_letter(history, 'w', name, letter)
-    call('HDEL', letters, name)
+    call('HDEL', dead_letters, name)
     call('ZREM', dead, name)
     swept = swept + 1
     excess = excess - 1

@@ -32,14 +32,14 @@ class ShardKeys:
     stats: str
     policy: str
     paused: str
-    marks: str
-    marks_old: str
-    numbers: str
-    seen: str
-    seen_old: str
+    watermarks: str
+    watermarks_old: str
+    sequences: str
+    dedup: str
+    dedup_old: str
     memory: str
     dead: str
-    letters: str
+    dead_letters: str
     skipped: str
     audit: str
     outage: str
@@ -68,7 +68,7 @@ class ShardKeys:
 @lru_cache(maxsize=1024)
 def shard_keys(namespace: str, queue: str, shard: int | str) -> ShardKeys:
     prefix = f"{{{namespace}:{queue}:{shard}}}:"
-    return ShardKeys(prefix, *[prefix + field.name.replace("_", ":") for field in fields(ShardKeys)[1:]])
+    return ShardKeys(prefix, *[prefix + field.name.replace("_old", ":old") for field in fields(ShardKeys)[1:]])
 
 
 def shard_of(group: str, shards: int) -> int:

@@ -40,10 +40,10 @@ def test_an_id_stays_known_after_its_message_is_handled(
     assert (again.duplicate, again.stamp is None) == (bool(window), bool(window))
     assert seq.append("first", group="h", id="x").duplicate is False, "an id belongs to its group"
     assert len(drain(seq)) == (1 if window else 2)
-    age(link, keys.memory, "seen", 50)
+    age(link, keys.memory, "dedup", 50)
     assert seq.append("first", group="g", id="x", score=1).duplicate is bool(window), "within the window it is known"
     drain(seq)
-    age(link, keys.memory, "seen", 11)
+    age(link, keys.memory, "dedup", 11)
     assert seq.append("first", group="g", id="x", score=1).duplicate is False, "after the window it is new"
     drain(seq)
 

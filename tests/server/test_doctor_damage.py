@@ -33,8 +33,8 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "lease": [("HSET", KEYS.leases, "7", b"\xff")],
     "failure": [("HSET", KEYS.failures, "7", b"\xff{")],
     "schedule bytes": [("ZADD", KEYS.schedule, "1", b"\xff\xfe")],
-    "dead letter": [("HSET", KEYS.letters, b"short", b"\xff")],
-    "memory": [("HSET", KEYS.memory, "seen:began", "zz", "seen:last", "zz")],
+    "dead letter": [("HSET", KEYS.dead_letters, b"short", b"\xff")],
+    "memory": [("HSET", KEYS.memory, "dedup:began", "zz", "dedup:last", "zz")],
     "history open": [("HSET", KEYS.memory, "history:open", "zz", "history:end", "-", "history:due", "")],
     "history type": [("SET", KEYS.histories, "x")],
     "history bucket": [("ZADD", KEYS.histories, "1", b"\xff"), ("HSET", KEYS.history("x"), "g", "x")],
@@ -43,8 +43,8 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         ("HSET", KEYS.history("17"), "7\nzz", "x", b"\xff", b"\xff"),
     ],
     "history policy": [("HSET", KEYS.policy, "history_us", "zz", "history_cap", "-", "dead_us", "x", "dead_cap", "y")],
-    "marks": [("HSET", KEYS.marks, "7", "zz")],
-    "numbers": [("HSET", KEYS.numbers, "7", "zz")],
+    "watermarks": [("HSET", KEYS.watermarks, "7", "zz")],
+    "sequences": [("HSET", KEYS.sequences, "7", "zz")],
     "order score": [("ZADD", KEYS.order("7"), "inf", MEMBER)],
     "record": [("HSET", KEYS.body("7"), "a", "x")],
     "total": [("HSET", KEYS.stats, "appended", "zz")],
@@ -122,14 +122,14 @@ def test_packed_rules_that_others_wrote_are_corrected(
 
 
 DROP, SEQUENCE = {"on_late": "drop"}, {"sequence": True}
-OLDER = ("RENAME", KEYS.marks, f"{KEYS.marks}:old")
+OLDER = ("RENAME", KEYS.watermarks, f"{KEYS.watermarks}:old")
 STOPS: dict[str, tuple[dict[str, Any], list[tuple[Any, ...]]]] = {
     "policy in digits of another script": ({}, [("HSET", KEYS.policy, "window_us", "\u0663")]),
     "policy of 400 digits": ({}, [("HSET", KEYS.policy, "dedup_us", "9" * 400)]),
-    "watermark": (DROP, [("HSET", KEYS.marks, "7", "abc")]),
+    "watermark": (DROP, [("HSET", KEYS.watermarks, "7", "abc")]),
     "older watermark": (DROP, [OLDER, ("HSET", OLDER[2], "7", "abc")]),
-    "watermark of a sequence": (SEQUENCE, [("HSET", KEYS.marks, "7", "abc")]),
-    "number of 400 digits": (SEQUENCE, [("HSET", KEYS.numbers, "7", "#" + "9" * 400)]),
+    "watermark of a sequence": (SEQUENCE, [("HSET", KEYS.watermarks, "7", "abc")]),
+    "number of 400 digits": (SEQUENCE, [("HSET", KEYS.sequences, "7", "#" + "9" * 400)]),
 }
 """The queue's policy, and what others wrote."""
 
@@ -143,7 +143,7 @@ def test_a_queue_that_stops_is_not_healthy(
     with Sequencer("q", url, **options) as seq:
         seq.append(0, "7", score=1)
         seq.consume(lambda message: None, until_empty=True)
-        for name in ("seen", "marks"):  # as after half a window
+        for name in ("dedup", "watermarks"):  # as after half a window
             now = link.command("HGET", KEYS.memory, f"{name}:last") or 0
             link.command("HSET", KEYS.memory, f"{name}:old", now)
         assert is_healthy(seq.doctor())

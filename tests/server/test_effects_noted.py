@@ -101,7 +101,7 @@ def test_a_skip_of_effects_asks_for_a_yes_and_what_was_skipped_comes_back_with_t
     park(keys, link)
     seq.skip("g", dead_letter=True)
     (letter,) = seq.dead()
-    kept = DeadLetterContent.parse(link.command("HGET", keys.letters, letter.letter))
+    kept = DeadLetterContent.parse(link.command("HGET", keys.dead_letters, letter.letter))
     assert letter.steps == seq.steps("g", "m1")
     assert (letter.message.body, decode_head(kept.record).written) == (1, Written(encode_ledger(LEDGER), 1, True))
     assert seq.redrive("g").redriven == 1
@@ -203,7 +203,7 @@ def test_doctor_reads_the_ledgers_of_dead_letters_and_of_what_was_skipped_last(
     assert link.run_one(calls.repair(keys, "", letters=letters)).looked_at == 3
     assert check_invariants(link, [keys]) == []
     (skipped,) = [name.decode() for name in link.command("HKEYS", keys.skipped)]
-    for key, letter, id in ((keys.letters, letters[3], "m3"), (keys.skipped, skipped, "m9")):
+    for key, letter, id in ((keys.dead_letters, letters[3], "m3"), (keys.skipped, skipped, "m9")):
         kept = link.command("HGET", key, letter)
         link.command("HSET", key, letter, kept.replace(b'{"k":', b'{"z":'))
         for repairs in (False, True):

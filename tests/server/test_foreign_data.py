@@ -141,7 +141,7 @@ def test_a_time_that_others_wrote_ends_no_acknowledgement_half_way(
     def handle(message: Message) -> None:
         seen.append(message.id)
         if message.id == "b":
-            link.command("HSET", keys.memory, f"seen:{name}", "rubbish")
+            link.command("HSET", keys.memory, f"dedup:{name}", "rubbish")
         if message.id == "c":
             raise ValueError("no")
 
@@ -152,9 +152,9 @@ def test_a_time_that_others_wrote_ends_no_acknowledgement_half_way(
     assert seen == ["b", "c", "d", "e"]
     assert seq.info().totals["handled"] == 4
     assert check_invariants(link, [keys]) == []
-    looked = ["seen:last"] if name == "began" else ["seen:began", "seen:last"]  # that is read when "last" is over
+    looked = ["dedup:last"] if name == "began" else ["dedup:began", "dedup:last"]  # that is read when "last" is over
     assert all(at.isdigit() for at in link.command("HMGET", keys.memory, *looked))
-    link.command("HDEL", keys.memory, "seen:old")
+    link.command("HDEL", keys.memory, "dedup:old")
     assert seq.append(4, "g", id="e", score=4).duplicate
     assert seq.append(9, "g", id="z", score=-1).outcome == "dropped"
 

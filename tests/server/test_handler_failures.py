@@ -109,7 +109,7 @@ def test_a_crash_counts_against_the_message_that_was_held_alone(
     assert [info.group for info in seq.parked()] == [message.group]
 
 
-@pytest.mark.parametrize("name", ["seen", "marks", "memory", "dead", "letters"])
+@pytest.mark.parametrize("name", ["dedup", "watermarks", "memory", "dead", "dead_letters"])
 def test_a_key_of_another_type_stops_a_script_before_its_first_write(
     make: Callable[..., Sequencer], link: Link, keys: ShardKeys, name: str
 ) -> None:

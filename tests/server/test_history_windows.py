@@ -257,7 +257,7 @@ def test_dead_letters_are_swept_the_oldest_first_but_none_with_an_open_question(
     assert shard.total("swept") == 5
     shard.rules(Policy(dead_window=10 * HOUR_S, dead_cap=1))
     assert swept(shard) == (0, 1), "two questions are more than the cap, and stay"
-    assert shard.link.command("HLEN", shard.keys.letters) == 2
+    assert shard.link.command("HLEN", shard.keys.dead_letters) == 2
 
 
 def test_many_dead_letters_are_swept_in_pages_past_those_that_stay(shard: Shard) -> None:
@@ -266,7 +266,7 @@ def test_many_dead_letters_are_swept_in_pages_past_those_that_stay(shard: Shard)
     for n, name in enumerate(names):
         kind = "StepUnknown" if n < 120 else "ValueError"
         shard.link.command("ZADD", shard.keys.dead, shard.now, name)
-        shard.link.command("HSET", shard.keys.letters, name, f'1\n{{"type":"{kind}"}}\n{n:016}00000[1]')
+        shard.link.command("HSET", shard.keys.dead_letters, name, f'1\n{{"type":"{kind}"}}\n{n:016}00000[1]')
     shard.later(2 * HOUR_S)
     assert swept(shard) == (0, 230)
-    assert shard.link.command("ZCARD", shard.keys.dead) == shard.link.command("HLEN", shard.keys.letters) == 120
+    assert shard.link.command("ZCARD", shard.keys.dead) == shard.link.command("HLEN", shard.keys.dead_letters) == 120

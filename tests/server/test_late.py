@@ -113,10 +113,10 @@ def test_a_watermark_lasts_for_its_window_and_no_longer(
 ) -> None:
     seq, keys = make(watermark_window=100), shard_keys(namespace, "jobs", 0)
     pass_score(seq, 10)
-    age(link, keys.memory, "marks", 99)
+    age(link, keys.memory, "watermarks", 99)
     seq.append("low", group="g", score=1)
     assert drain(seq) == [("low", True)]
-    age(link, keys.memory, "marks", 101)
+    age(link, keys.memory, "watermarks", 101)
     seq.append("low", group="g", score=2)
     assert drain(seq) == [("low", False)]
 
@@ -126,9 +126,9 @@ def test_the_memory_for_watermarks_is_bounded(make: Callable[..., Sequencer], li
     for start in range(0, 1000, 10):
         seq.append_many({"group": n, "body": n, "score": 5} for n in range(start, start + 10))
         drain(seq)
-        for key, size in ((keys.marks, "HLEN"), (f"{keys.marks}:old", "HLEN")):
+        for key, size in ((keys.watermarks, "HLEN"), (f"{keys.watermarks}:old", "HLEN")):
             assert link.command(size, key) < 50 + 10
-        for key in (keys.seen, f"{keys.seen}:old"):
+        for key in (keys.dedup, f"{keys.dedup}:old"):
             assert link.command("SCARD", key) < 70 + 10
     seq.append("low", group=999, score=1)
     seq.append("low", group=0, score=1)

@@ -136,7 +136,7 @@ def test_an_acknowledgement_that_comes_once_more_sets_no_watermark_back(
     ]
     for ack in (*acks, acks[0], acks[1], acks[0]):
         assert not link.run_one(calls.ack(keys, [ack])).refused
-    key = keys.numbers if sequence else keys.marks
+    key = keys.sequences if sequence else keys.watermarks
     assert link.command("HGET", key, "g") == (b"#2" if sequence else b"2.0")
 
 

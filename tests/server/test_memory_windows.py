@@ -52,11 +52,11 @@ def test_what_is_known_no_more_is_freed(shard: Shard) -> None:
     handle(shard, "a")
     shard.later(10.1)
     handle(shard, "b")
-    assert list(shard.link.command("SMEMBERS", shard.keys.seen + ":old")) == [b"g\na"]
+    assert list(shard.link.command("SMEMBERS", shard.keys.dedup + ":old")) == [b"g\na"]
     shard.later(9)
     handle(shard, "c")
-    assert shard.link.command("EXISTS", shard.keys.seen + ":old") == 0
-    assert shard.link.command("SCARD", shard.keys.seen) == 2
+    assert shard.link.command("EXISTS", shard.keys.dedup + ":old") == 0
+    assert shard.link.command("SCARD", shard.keys.dedup) == 2
 
 
 def test_so_many_ids_as_the_cap_are_known_and_at_most_twice_as_many(shard: Shard) -> None:

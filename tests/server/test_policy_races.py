@@ -133,7 +133,7 @@ def test_a_group_with_messages_keeps_its_number_whatever_the_cap(make: Make, lin
             assert drain(seq) == [2]
         else:
             seq.cancel("live", str(score))
-    assert link.command("HLEN", keys.numbers) == 0
+    assert link.command("HLEN", keys.sequences) == 0
     assert seq.append("again", group="live", score=2, id="new").duplicate, (
         "and behind its last message it is remembered"
     )
@@ -196,7 +196,7 @@ def test_a_redriven_number_does_not_go_ahead_of_the_sequence(make: Make, link: L
             raise ValueError("no")
 
     seq.consume(handler, until_empty=True)
-    link.command("DEL", keys.marks)  # the group is forgotten
+    link.command("DEL", keys.watermarks)  # the group is forgotten
     seq.redrive("g")
     for n in (1, 4):
         seq.append(n, group="g", score=n)
@@ -215,7 +215,7 @@ def test_a_redriven_number_keeps_its_group_known(make: Make, link: Link, keys: S
 
     seq.consume(handler, until_empty=True)
     seq.redrive("g")
-    link.command("DEL", keys.marks)  # the window is over while it waits
+    link.command("DEL", keys.watermarks)  # the window is over while it waits
     assert seq.append(1, group="g", score=1).duplicate
     seq.append(4, group="g", score=4)
     assert drain(seq) == [2, 4]

@@ -122,7 +122,7 @@ def test_a_number_handled_is_a_duplicate_for_as_long_as_the_group_is_known(
         assert seq.append("again", group="g", score=number, id=f"other {number}").duplicate
     assert seq.append_many([{"group": "g", "body": n, "score": n} for n in (2, 3)]).duplicates == 1
     assert drain(seq) == [3]
-    link.command("HDEL", keys.marks, "g")
+    link.command("HDEL", keys.watermarks, "g")
     assert seq.append("again", group="g", score=1).duplicate is False, "a group that was forgotten begins again"
     assert drain(seq) == ["again"]
 

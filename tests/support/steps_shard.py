@@ -77,7 +77,7 @@ class Both:
         return ledger, Written(product.encode_ledger(ours), serial, ours.has_effects)
 
     def letter(self, id: str) -> DeadLetterContent:
-        words = self.link.command("HGETALL", self.keys.letters)
+        words = self.link.command("HGETALL", self.keys.dead_letters)
         found = {name.decode().partition("\n")[2]: kept for name, kept in zip(words[::2], words[1::2], strict=True)}
         return DeadLetterContent.parse(found.get(id, b""))
 
@@ -263,7 +263,7 @@ class Both:
             head = decode_head(self.record_of(id))
             assert (head.stamp, head.attempts) == (self.real[record.stamp], record.unanswered)
             self.check_ledger(head.written, record)
-        assert self.link.command("HLEN", self.keys.letters) == len(self.shard.letters)
+        assert self.link.command("HLEN", self.keys.dead_letters) == len(self.shard.letters)
         for id, (record, told) in self.shard.letters.items():
             kept = self.letter(id)
             self.check_ledger(decode_head(kept.record).written, record)

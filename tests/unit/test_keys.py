@@ -67,7 +67,7 @@ def test_all_keys_of_a_shard_share_its_hash_tag_and_end_with_the_group() -> None
     group = encode_group(["{x}", "y"])
     for key in (keys.schedule, keys.leases, keys.failures, keys.clock, keys.dispatch, keys.stats):
         assert key.startswith("{ns:q:3}:")
-    assert (keys.marks_old, keys.seen_old) == ("{ns:q:3}:marks:old", "{ns:q:3}:seen:old")
+    assert (keys.watermarks_old, keys.dedup_old) == ("{ns:q:3}:watermarks:old", "{ns:q:3}:dedup:old")
     for key in (keys.order(group), keys.body(group)):
         assert key[: key.index("}") + 1] == "{ns:q:3}"
         assert key.endswith(group)

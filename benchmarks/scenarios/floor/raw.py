@@ -186,11 +186,11 @@ def deletes(keys: ShardKeys, batch: Sequence[Found], now: int, *, is_first: bool
     names = ("began", "last") if is_first else ("last",)
     wide = WIDE if is_first else ()
     ids = [f"{found.part.group}\n{message_id}" for found in batch for message_id in found.part.ids]
-    times = [word for name in names for kind in ("seen", "marks") for word in (f"{kind}:{name}", now)]
+    times = [word for name in names for kind in ("dedup", "watermarks") for word in (f"{kind}:{name}", now)]
     commands += [
         ("HDEL", keys.leases, *(found.part.group for found in batch)),
-        ("SADD", keys.seen, *ids),
-        ("HSET", keys.marks, *wide, *(word for found in batch for word in (found.part.group, found.mark()))),
+        ("SADD", keys.dedup, *ids),
+        ("HSET", keys.watermarks, *wide, *(word for found in batch for word in (found.part.group, found.mark()))),
         ("HSET", keys.memory, *times),
         ("HINCRBY", keys.stats, "handled", len(ids)),
     ]
@@ -228,7 +228,7 @@ def ask_singly(link: Link, keys: ShardKeys, commands: list[Command]) -> list[Any
 def singly(keys: ShardKeys, command: Command) -> list[Command]:
     """A command about messages as one for each of them; any other as it is. Pure."""
     name, key, *words = command
-    if name not in WORDS or not (key == keys.seen or key.startswith((keys.body(""), keys.order("")))):
+    if name not in WORDS or not (key == keys.dedup or key.startswith((keys.body(""), keys.order("")))):
         return [command]
     own = "HGET" if name == "HMGET" else name
     return [(own, key, *words[at : at + WORDS[name]]) for at in range(0, len(words), WORDS[name])]

@@ -94,13 +94,13 @@ if #gone > 0 then call('ZREM', prefix .. 'schedule', unpack(gone)) end
 if #entries > 0 then call('ZADD', prefix .. 'schedule', unpack(entries)) end
 local time = fmt('%.0f', now)
 call('HDEL', prefix .. 'leases', unpack(groups))
-call('SADD', prefix .. 'seen', unpack(handled))
+call('SADD', prefix .. 'dedup', unpack(handled))
 if call('HLEN', prefix .. 'memory') == 0 then
-  call('HSET', prefix .. 'memory', 'seen:began', time, 'marks:began', time)
-  call('HSET', prefix .. 'marks', '{WIDE[0]}', '{WIDE[1]}')
+  call('HSET', prefix .. 'memory', 'dedup:began', time, 'watermarks:began', time)
+  call('HSET', prefix .. 'watermarks', '{WIDE[0]}', '{WIDE[1]}')
 end
-call('HSET', prefix .. 'marks', unpack(marks))
-call('HSET', prefix .. 'memory', 'seen:last', time, 'marks:last', time)
+call('HSET', prefix .. 'watermarks', unpack(marks))
+call('HSET', prefix .. 'memory', 'dedup:last', time, 'watermarks:last', time)
 call('HINCRBY', prefix .. 'stats', 'handled', #handled)
 """
 

@@ -15,7 +15,7 @@ The processor time of sequencer's own process, of all its threads, is measured f
 A run whose history shows a loss, a duplicate or a wrong order, by the order in which the producer appended, is not
 valid. Of the others, every body read is compared with what was appended: else it would be a floor of less work.
 
-It ends within the deduplication window (60 s): no generation of `seen` is turned over in a run.
+It ends within the deduplication window (60 s): no generation of `dedup` is turned over in a run.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def tables(summary: Summary) -> Iterator[tuple[str, list[str], list[list[str]]]]
         "Bytes of what is kept: a lease while it is held, an id for 5 to 10 min, a group's watermark for 1 to 2 h; "
         "ids at 1,000 messages a second, kept for 10 min",
         [*head, "lease", "id (seen)", "ids, MB", "watermark", "all, a message"],
-        rows(["lease", "handled seen", "ids, MB", "handled marks", "handled all"]),
+        rows(["lease", "handled dedup", "ids, MB", "handled watermarks", "handled all"]),
     )
 
 

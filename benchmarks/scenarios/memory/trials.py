@@ -154,10 +154,10 @@ def after_all(shape: Shape, kinds: dict[str, DeadLetterContent], growth: int) ->
     take at RATE. Pure.
     """
     figures = {
-        f"handled {kind}": kept.bytes / kept.entries for kind, kept in kinds.items() if kind in ("seen", "marks")
+        f"handled {kind}": kept.bytes / kept.entries for kind, kept in kinds.items() if kind in ("dedup", "watermarks")
     }
-    if "handled seen" in figures:
-        figures["ids, MB"] = figures["handled seen"] * RATE * 2 * Policy().dedup_window / 1e6
+    if "handled dedup" in figures:
+        figures["ids, MB"] = figures["handled dedup"] * RATE * 2 * Policy().dedup_window / 1e6
     return {**figures, "handled all": growth / shape.messages}
 
 
@@ -238,7 +238,7 @@ def look(link: Link, namespace: str) -> dict[str, DeadLetterContent]:
         used = link.commands([("MEMORY", "USAGE", key, "SAMPLES", 0) for key in some])
         for key, entries, size in zip(some, sizes, used, strict=True):
             kind = kind_of(key.decode(), prefix)
-            first = link.command("HEXISTS", key, "") if kind == "marks" else 0  # the field they begin with
+            first = link.command("HEXISTS", key, "") if kind == "watermarks" else 0  # the field they begin with
             old = found.get(kind, DeadLetterContent(0, 0, 0))
             found[kind] = DeadLetterContent(old.keys + 1, old.entries + entries - first, old.bytes + size)
     return found
@@ -258,7 +258,7 @@ def keys_of(link: Link, namespace: str) -> list[bytes]:
 
 
 def kind_of(key: str, prefix: str) -> str:
-    """`order` of all orders, `seen` of both generations; `queues` of the one key outside the shard. Pure."""
+    """`order` of all orders, `dedup` of both generations; `queues` of the one key outside the shard. Pure."""
     return key[len(prefix) :].partition(":")[0] if key.startswith(prefix) else "queues"
 
 

@@ -204,8 +204,8 @@ def kept(url: str, namespace: str) -> dict[str, DeadLetterContent]:
     link = Link(Endpoint.from_url(url))
     buckets = [name.decode() for name in link.command("ZRANGE", keys.histories, 0, -1)]
     places: dict[str, tuple[str, Sequence[str]]] = {
-        "ids": ("SCARD", (keys.seen, f"{keys.seen}:old")),
-        "watermarks": ("HLEN", (keys.marks, f"{keys.marks}:old")),
+        "ids": ("SCARD", (keys.dedup, f"{keys.dedup}:old")),
+        "watermarks": ("HLEN", (keys.watermarks, f"{keys.watermarks}:old")),
         "history": ("HLEN", [keys.history(name) for name in buckets]),
         "bodies": ("HLEN", [keys.bodies(name) for name in buckets]),
         "audit": ("XLEN", (keys.audit,)),

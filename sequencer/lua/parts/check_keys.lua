@@ -7,5 +7,5 @@ local function check_keys()
   call('HLEN', stats)
   call('ZCARD', schedule)
   call('ZCARD', dead)
-  call('HLEN', letters)
+  call('HLEN', dead_letters)
 end

@@ -8,7 +8,7 @@ local prefix = sub(schedule, 1, -9)
 local leases, failures, dispatch = prefix .. 'leases', prefix .. 'failures', prefix .. 'dispatch'
 local stats, memory, clock_key = prefix .. 'stats', prefix .. 'memory', prefix .. 'clock'
 local policy_key, paused, outage = prefix .. 'policy', prefix .. 'paused', prefix .. 'outage'
-local dead, letters, skipped = prefix .. 'dead', prefix .. 'letters', prefix .. 'skipped'
+local dead, dead_letters, skipped = prefix .. 'dead', prefix .. 'dead_letters', prefix .. 'skipped'
 
 local function policy_numbers(...) -- of the policy's fields of these names; 0 for none
   local found = call('HMGET', policy_key, ...)

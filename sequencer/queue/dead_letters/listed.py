@@ -141,7 +141,7 @@ async def _found(
     net = session.net
     names = [one async for page in _names(net, keys, wanted) for one in page]
     for some in (names[first : first + PAGE] for first in range(0, len(names), PAGE)):
-        (answers,) = await net.read([("HMGET", keys.letters, *[name for name, _ in some])])
+        (answers,) = await net.read([("HMGET", keys.dead_letters, *[name for name, _ in some])])
         with Reading(net.name):
             found = [
                 (_letter(session.options.queue, name, kept, at), kept)

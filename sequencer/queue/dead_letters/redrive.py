@@ -106,7 +106,7 @@ async def _redriving(
     names, digests = [one.name for one in some], [one.digest for one in some]
     if not answers:
         return calls.redrive(keys, names, digests=digests)
-    time, kept = await session.net.read([("TIME",), ("HGET", keys.letters, names[0])])
+    time, kept = await session.net.read([("TIME",), ("HGET", keys.dead_letters, names[0])])
     if kept is None:
         return calls.redrive(keys, names, digests=digests)
     with Reading(session.net.name):

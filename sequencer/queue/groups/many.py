@@ -141,7 +141,7 @@ async def _marked(
     if not (await session.policy()).sequence:
         return groups
     scores = [("ZSCORE", keys.order(one.group), one.member) for one in groups]
-    marks, *found = await session.net.read([("HMGET", keys.numbers, *[one.group for one in groups]), *scores])
+    marks, *found = await session.net.read([("HMGET", keys.sequences, *[one.group for one in groups]), *scores])
     with Reading(session.net.name):
         return [
             one._replace(mark=advance(text(mark or b"#0"), [score.decode()])) if score else one

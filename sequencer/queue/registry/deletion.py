@@ -62,7 +62,7 @@ async def find_shards(alone: Alone, options: QueueOptions) -> Registration | Non
         [
             ("HGETALL", registry),
             ("HGETALL", first.policy),
-            ("EXISTS", first.clock, first.schedule, first.dead, first.letters, first.stats),
+            ("EXISTS", first.clock, first.schedule, first.dead, first.dead_letters, first.stats),
         ]
     )
     with Reading(alone.name):

@@ -47,7 +47,7 @@ def fill(bench: Bench, options: dict[str, Any]) -> None:
 
 def letter_of(bench: Bench) -> bytes:
     """The name of a dead letter, for its content to be changed."""
-    names: list[bytes] = bench.link.command("HKEYS", bench.keys.letters)
+    names: list[bytes] = bench.link.command("HKEYS", bench.keys.dead_letters)
     return names[0] if names else b"0000000000000001d\nd2"
 
 
@@ -170,8 +170,19 @@ def damages() -> Any:
     marks = st.one_of(st.sampled_from([b"#", b"#5 1-2", b"#x", b"#5 1-", b"#5 x-y", b"5", b"1e300", b"nan"]), rubbish)
     names = ["dedup_us", "dedup_cap", "on_late", "mark_us", "mark_cap", "window_us", "sequence", "gap_us", "on_gap"]
     entry = ["group", "id", "score", "stamp", "token", "began", "ended", "redriven", "refused"]
-    kinds = ["schedule", "leases", "failures", "clock", "dispatch", "stats", "policy", "paused", "marks", "numbers"]
-    kinds += ["seen", "memory", "dead", "letters", "audit", "marks:old", "seen:old", "order", "body"]
+    kinds = [
+        "schedule",
+        "leases",
+        "failures",
+        "clock",
+        "dispatch",
+        "stats",
+        "policy",
+        "paused",
+        "watermarks",
+        "sequences",
+    ]
+    kinds += ["dedup", "memory", "dead", "dead_letters", "audit", "watermarks:old", "dedup:old", "order", "body"]
     lease = st.one_of(rubbish, st.just(b"00000000000000011me"), st.just(b"9" * 16 + b"0\xff"))
 
     def change(*parts: Any) -> Any:

@@ -126,7 +126,7 @@ class Simulation:
         for keys in self.shards:
             stats = iter(self._probe().command("HGETALL", keys.stats))
             self.truth.ledger.check_stats(keys.prefix, {name.decode(): int(next(stats)) for name in stats})
-            letters = iter(self._probe().command("HGETALL", keys.letters))
+            letters = iter(self._probe().command("HGETALL", keys.dead_letters))
             self.truth.ledger.check_letters(keys.prefix, {letter.decode(): next(letters) for letter in letters})
         self.problems += self.truth.problems
         judgement = judge(self._history(), recover_s=self._recover_s(), remaining=self._remaining())

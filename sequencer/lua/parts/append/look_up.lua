@@ -25,7 +25,7 @@ end
 
 local function seen_in(batch, window) -- by position: whether the id was handled lately
   local seen, entries = {}, {}
-  for _, key in ipairs(known('seen', window)) do
+  for _, key in ipairs(known('dedup', window)) do
     for i = 1, entries[1] and 0 or batch.total do
       local group, id = word_of(batch, i)
       entries[i] = group .. '\n' .. id

@@ -3,14 +3,14 @@
 -- middle of what it writes.
 --+ append/message
 --+ append/schedule_groups
---+ memory/numbers
+--+ memory/sequences
 --+ memory/remember_ids
 --+ set_aside
 -- In a sequence: a watermark that is known stays so while there are messages.
 local function keep_numbers(batch, stored)
   for _, i in ipairs(batch.marked and stored or {}) do
     if batch.marked[i] then
-      call('HSETNX', numbers, word_of(batch, i), batch.marked[i])
+      call('HSETNX', sequences, word_of(batch, i), batch.marked[i])
     end
   end
 end

@@ -2,6 +2,6 @@
 -- it died too, or was cancelled.
 local function forget_again(group, id)
   local entry = '\n' .. group .. '\n' .. id
-  pcall('SREM', prefix .. 'seen', entry)
-  pcall('SREM', prefix .. 'seen:old', entry)
+  pcall('SREM', prefix .. 'dedup', entry)
+  pcall('SREM', prefix .. 'dedup:old', entry)
 end

@@ -1,7 +1,7 @@
--- known: what stays known of handled messages, in two generations each: `seen` (set: group,
--- newline, id) and `marks` (hash: group -> watermark). An entry is known for its window, at most
--- for twice that; past its cap a generation ends early. `memory` (hash) has their times. Returns
--- the keys of the generations that may hold something still valid.
+-- known: what stays known of handled messages, in two generations each: `dedup` (set: group,
+-- newline, id) and `watermarks` (hash: group -> watermark). An entry is known for its window, at
+-- most for twice that; past its cap a generation ends early. `memory` (hash) has their times.
+-- Returns the keys of the generations that may hold something still valid.
 local function known(name, window)
   local times = call('HMGET', memory, name .. ':last', name .. ':old')
   local keys = {}

@@ -1,10 +1,10 @@
 -- marks_of: the watermark of each of some groups, or false.
---+ memory/numbers
+--+ memory/sequences
 --+ memory/known
 local function marks_of(groups, window)
-  local keys, found = known('marks', window), {}
-  if call('EXISTS', numbers) == 1 then
-    table.insert(keys, 1, numbers)
+  local keys, found = known('watermarks', window), {}
+  if call('EXISTS', sequences) == 1 then
+    table.insert(keys, 1, sequences)
   end
   for _, key in ipairs(keys) do
     for i, mark in ipairs(call('HMGET', key, unpack(groups))) do

@@ -2,8 +2,8 @@
 --+ memory/turn
 local function remember_ids(entries, window, cap) -- group, newline, id of each
   if #entries == 0 or window <= 0 then return end
-  turn('seen', window, cap, 'SCARD')
+  turn('dedup', window, cap, 'SCARD')
   for from = 1, #entries, 4000 do
-    call('SADD', prefix .. 'seen', unpack(entries, from, math.min(from + 3999, #entries)))
+    call('SADD', prefix .. 'dedup', unpack(entries, from, math.min(from + 3999, #entries)))
   end
 end

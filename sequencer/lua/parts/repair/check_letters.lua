@@ -12,7 +12,7 @@ end
 
 local function check_letters(names, seen, tell)
   for _, letter in ipairs(names) do
-    local died, kept = call('ZSCORE', dead, letter), call('HGET', letters, letter)
+    local died, kept = call('ZSCORE', dead, letter), call('HGET', dead_letters, letter)
     if died and not kept and tell('no content', letter, died) then
       call('ZREM', dead, letter)
     end

@@ -1,3 +1,0 @@
--- numbers: while a group of a sequence has messages, its watermark is in this hash, which forgets
--- nothing.
-local numbers = prefix .. 'numbers'
