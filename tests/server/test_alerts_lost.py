@@ -126,7 +126,7 @@ def test_who_marks_after_a_deletion_writes_nothing(watching: Watching, link: Lin
     for _ in range(2):
         with pytest.raises(QueueGone):
             client.mark_notified("chat", found, "parked")
-    assert link.command("EXISTS", keys.told) == 0
+    assert link.command("EXISTS", keys.notified) == 0
     client.close()
 
 

@@ -32,9 +32,9 @@ def test_runs_with_steps_keep_the_order_and_repeat_nothing() -> None:
 class NotesNothing(ModelShard):
     """A note is answered and not written."""
 
-    def note(self, *words: Any) -> int:
+    def save_step(self, *words: Any) -> int:
         kept = {group: dict(bodies) for group, bodies in self.bodies.items()}
-        code = super().note(*words)
+        code = super().save_step(*words)
         for group, bodies in kept.items():
             self.bodies[group].update(bodies)
         return code
