@@ -58,7 +58,7 @@ CONSUMERS, EVERYWHERE = CONSUME + FILE, APPEND + CONSUME + FILE
 
 
 class QueueSettings(PolicySettings, total=False):
-    """The options that a Sequencer takes by name, as callers write them."""
+    """The keyword arguments of a Sequencer, as callers write them."""
 
     group_by: Sequence[str] | str | None
     id_by: str | None
@@ -90,7 +90,7 @@ class QueueOptions:
     group_by: tuple[str, ...] | None = option(
         names("field names, for example ('user_id', 'order_id')", may_be_one=True),
         None,
-        "Body fields that make the group: user_id,order_id. A dot leads into a field of a field.",
+        "Body fields that make up the group: user_id,order_id. user.id names a nested field.",
         APPEND,
     )
     id_by: str | None = option(text("the name of a body field"), None, "Body field that is the id.", APPEND)
@@ -98,31 +98,34 @@ class QueueOptions:
     shards: int | None = option(
         whole(1, MAX_SHARDS),
         None,
-        "Number of shards, fixed at first use. Without it, what the queue has, else 1.",
+        "Number of shards, fixed at first use. Without it, the queue's own, else 1.",
         APPEND,
     )
     max_attempts: int = option(
-        whole(1, 9999), 5, "Attempts of a message, the first included, before `on_failure` decides.", CONSUMERS
+        whole(1, 9999), 5, "Attempts per message, including the first, before `on_failure` applies.", CONSUMERS
     )
     backoff_s: float = option(
-        seconds(0, DAY_S), 0.5, "Wait before the first retry; doubled for each further one.", CONSUMERS
+        seconds(0, DAY_S), 0.5, "Delay before the first retry; it doubles with each further one.", CONSUMERS
     )
     backoff_cap_s: float = option(
-        seconds(0, 7 * DAY_S), 60.0, "The longest wait before a retry; `backoff`, where that is longer.", CONSUMERS
+        seconds(0, 7 * DAY_S), 60.0, "Longest delay before a retry; `backoff`, if that is longer.", CONSUMERS
     )
     max_body_bytes: int = option(
-        whole(1, 512 * 1024 * 1024), 1024 * 1024, "Largest body and headers together, as JSON.", APPEND
+        whole(1, 512 * 1024 * 1024),
+        1024 * 1024,
+        "Largest size of body and headers together, as JSON, in bytes.",
+        APPEND,
     )
     on_failure: OnFailure = option(
         choice(OnFailure),
         "park",
-        "After the last attempt: park the group, or set the message aside or drop it, and the group goes on.",
+        "After the last attempt: park the group; or make the message a dead letter, or drop it, and the group goes on.",
         CONSUMERS,
     )
     park_on: tuple[str, ...] = option(
         ERRORS,
         (),
-        "Exceptions that park the group at once, with their subclasses: OutOfStock,shop.errors.Closed.",
+        "Exceptions that park the group at once, including subclasses: OutOfStock,shop.errors.Closed.",
         CONSUMERS,
     )
     dead_letter_on: tuple[str, ...] = option(
@@ -132,7 +135,7 @@ class QueueOptions:
         ERRORS,
         None,
         "Exceptions that mean a shared dependency is down: no attempt is counted, and the queue waits until it works "
-        "again. Without it, ConnectionError,TimeoutError, unless `park_on` or `dead_letter_on` names them.",
+        "again. Default: ConnectionError,TimeoutError, unless `park_on` or `dead_letter_on` names them.",
         CONSUMERS,
     )
     wait_replicas: int = option(
@@ -141,23 +144,23 @@ class QueueOptions:
         "How many replicas must confirm an append, and the start of a `once` step, before it counts as done.",
         EVERYWHERE,
     )
-    wait_timeout_s: float = option(seconds(0.001, MAX_WAIT_S), 1.0, "How long to wait for them.", EVERYWHERE)
+    wait_timeout_s: float = option(seconds(0.001, MAX_WAIT_S), 1.0, "How long to wait for `wait_replicas`.", EVERYWHERE)
     kind_by: str | None = option(
-        text("the name of a body field"), None, "Body field that says which steps a message has."
+        text("the name of a body field"), None, "Body field that decides which steps a message has."
     )
     on_unknown: OnFailure = option(
         choice(OnFailure),
         "park",
-        "After `missing_wait`, what becomes of a message whose kind has no steps.",
+        "What happens to a message whose kind has no steps, after `missing_wait`.",
         CONSUMERS,
     )
     on_unresolved: OnUnresolved = option(
-        choice(OnUnresolved), "park", "What becomes of a message with a `once` step of unknown outcome.", CONSUMERS
+        choice(OnUnresolved), "park", "What happens to a message with a `once` step of unknown outcome.", CONSUMERS
     )
     retired: tuple[str, ...] = option(
         names("names of steps"),
         (),
-        "Steps removed on purpose: messages that have them go on without.",
+        "Steps removed on purpose: messages that still have them go on without them.",
         CONSUMERS,
     )
     missing_wait_s: float = option(
@@ -167,7 +170,7 @@ class QueueOptions:
         CONSUMERS,
     )
     policy: Mapping[str, Any] = field(default_factory=dict)
-    """The policies that were named, by the names of Policy's fields; the others are taken from the server."""
+    """The policies that were given, by the names of Policy's fields; the others come from the server."""
 
     def __post_init__(self) -> None:
         check_name("queue", self.queue)
@@ -175,7 +178,7 @@ class QueueOptions:
         read_options(self)
         for one, other in combinations(("park_on", "dead_letter_on", "outage"), 2):
             for name in set(getattr(self, one)) & set(getattr(self, other) or ()):
-                raise ConfigurationError(f"{name} stands in {one} and in {other}; leave it in one of them")
+                raise ConfigurationError(f"{name} is listed in both {one} and {other}; remove it from one of them")
         if self.policy:
             Policy(**{"watermark_window": 1.0, "history_window": 1.0, **self.policy})
 
@@ -224,10 +227,10 @@ def settings_of(options: QueueOptions) -> QueueSettings:
 
 @dataclass(frozen=True, slots=True)
 class ClaimLimits:
-    """The most that one claim takes: groups, messages, and bytes, 40 and its record for each message (one message
-    always fits).
+    """The most that one claim takes: groups, messages, and bytes (each message counts its record and 40 bytes; one
+    message always fits).
 
-    By default so much as costs the server 1 to 3 ms, in which it does nothing else; more gains nothing.
+    By default, a claim keeps the server busy for 1 to 3 ms; more gains nothing.
     """
 
     groups: int = 100
@@ -241,7 +244,7 @@ class ClaimLimits:
 
 
 class ConsumerSettings(TypedDict, total=False):
-    """The options that `consume` takes by name, as callers write them."""
+    """The keyword arguments of `consume`, as callers write them."""
 
     lease: Duration
     until_empty: bool
@@ -261,15 +264,15 @@ class ConsumerOptions:
     lease_s: float = option(
         seconds(0.1, DAY_S),
         15.0,
-        "How long a dead consumer's groups wait; renewed at a third of it while a handler runs.",
+        "How long the groups of a dead consumer wait; renewed after each third of it while a handler runs.",
         CONSUMERS,
         has_variable=True,
     )
-    until_empty: bool = option(FLAG, False, "End when nothing is left but parked or paused groups.", CONSUME)
+    until_empty: bool = option(FLAG, False, "End when only parked or paused groups are left.", CONSUME)
     until_idle: bool = option(
         FLAG,
         False,
-        "End when nothing is due; delayed messages, retries and groups of other consumers are left.",
+        "End when nothing is due, even if delayed messages, retries or groups of other consumers are left.",
         CONSUME,
     )
     max_messages: int | None = option(whole(1, 2**53), None, "Replace a consumer after this many messages.", CONSUMERS)
@@ -282,7 +285,7 @@ class ConsumerOptions:
     )
     audit: bool = option(FLAG, False, "Record each handled message in the audit stream.", CONSUMERS)
     audit_length: int = option(
-        whole(1, 10**9), AUDIT_LENGTH, "Entries that the stream of a shard keeps, about.", CONSUMERS
+        whole(1, 10**9), AUDIT_LENGTH, "About how many entries the audit stream of a shard keeps.", CONSUMERS
     )
     limits: ClaimLimits = option(instance(ClaimLimits), ClaimLimits(), "The most that one claim takes.")
 
@@ -305,13 +308,15 @@ class ServiceOptions(ConsumerOptions):
     app: str | None = option(
         text("module:attribute"),
         None,
-        "module:attribute, a Sequencer with a handler, or a function.",
+        "module:attribute of a Sequencer with a handler, or of a function.",
         CONSUMERS,
         has_variable=True,
     )
-    exec: str | None = option(text("a command"), None, "Shell command for each message, JSON on its stdin.", CONSUMERS)
+    exec: str | None = option(
+        text("a command"), None, "Shell command to run for each message, which is JSON on its stdin.", CONSUMERS
+    )
     pass_redis: bool = option(
-        FLAG, False, "Give the commands of `exec` the server's URL, in SEQUENCER_REDIS.", CONSUMERS
+        FLAG, False, "Pass the server's URL to the commands of `exec`, in SEQUENCER_REDIS.", CONSUMERS
     )
     grace_s: float | None = option(
         seconds(),
@@ -320,7 +325,10 @@ class ServiceOptions(ConsumerOptions):
         CONSUMERS,
     )
     start_timeout_s: float = option(
-        seconds(0.1, 366 * DAY_S), 60.0, "Time limit for importing `app`; past it, the consumer is killed.", CONSUMERS
+        seconds(0.1, 366 * DAY_S),
+        60.0,
+        "Time limit for importing `app`; after that, the consumer is killed.",
+        CONSUMERS,
     )
 
     def __post_init__(self) -> None:
@@ -328,7 +336,7 @@ class ServiceOptions(ConsumerOptions):
         if self.app and self.exec:
             raise ConfigurationError("give app or exec, not both")
         if self.pass_redis and not self.exec:
-            raise ConfigurationError("pass_redis says what the commands of exec are given; give exec, or leave it out")
+            raise ConfigurationError("pass_redis is for the commands of exec; give exec, or leave pass_redis out")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,7 +344,9 @@ class PoolOptions:
     """How `sequencer run` keeps the consumers of one queue."""
 
     n: int = option(whole(0, MAX_PROCESSES), 1, "Number of consumers. 0: none until something is due.", FILE)
-    max: int | None = option(whole(1, MAX_PROCESSES), None, "Most consumers, while groups wait. Without it, `n`.", FILE)
+    max: int | None = option(
+        whole(1, MAX_PROCESSES), None, "Maximum number of consumers while groups wait. Default: `n`.", FILE
+    )
     wait_s: float = option(
         seconds(0.001), 1.0, "Start more consumers, up to `max`, once a due group has waited this long.", FILE
     )
@@ -347,7 +357,7 @@ class PoolOptions:
         FILE,
     )
     check: str | None = option(
-        text("module:function"), None, "module:function that looks at the queue, and says what is wrong.", FILE
+        text("module:function"), None, "module:function that inspects the queue and returns what is wrong.", FILE
     )
     env: Mapping[str, str | None] | None = option(
         TEXTS, None, "Environment variables of its consumers; env:NAME copies one.", FILE
@@ -367,16 +377,18 @@ class PoolOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What the file of `sequencer run` says of all queues."""
+    """What the file of `sequencer run` sets for all queues."""
 
     redis: str | None = option(
         text("the URL of a server", is_secret=True), None, "Server URL; with a password, as env:NAME.", FILE
     )
     namespace: str = option(NAME, "sequencer", "Prefix of all keys.", FILE)
-    environment: str = option(text(), "", 'What people call this deployment: "production".', FILE)
+    environment: str = option(text(), "", 'Name of this deployment, shown in alerts: "production".', FILE)
     check_every_s: float = option(seconds(0.1), 2.0, "How often queues are checked.", FILE)
     run_for_s: float = option(seconds(), 0.0, "The master stops after this time. 0: never.", FILE)
-    max_processes: int = option(whole(1, MAX_PROCESSES), 64, "Most consumers of all queues on this host.", FILE)
+    max_processes: int = option(
+        whole(1, MAX_PROCESSES), 64, "Maximum number of consumers of all queues together, on this host.", FILE
+    )
 
     def __post_init__(self) -> None:
         read_options(self)

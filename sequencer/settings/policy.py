@@ -1,6 +1,6 @@
 """The policy of a queue: what its producers and consumers must agree on, kept in the server. Pure.
 
-Whoever names a policy when making a Sequencer sets it for the queue; the others take what is there. The scripts read it
+A policy given to a Sequencer is set for the queue; clients that give none use what is there. The scripts read it
 at every call, so that a change takes effect at the next one. `sequence` decides what scores mean, and can't change.
 """
 
@@ -18,12 +18,12 @@ from .option import FLAG, DefaultT, Kind, choice, declared, option, read_options
 OnLate = Literal["handle", "dead_letter", "drop", "refuse"]
 OnGap = Literal["park", "skip"]
 HistoryKept = Literal["", "ends", "bodies"]
-"""What a queue keeps of a message that ended: nothing, how it ended, or its content too."""
+"""What a queue keeps of an ended message: nothing, its outcome, or its content too."""
 DAY_S = 86_400.0
 
 
 class PolicySettings(TypedDict, total=False):
-    """A policy as callers write it; None takes what the queue has."""
+    """A policy as callers write it; None uses the queue's own."""
 
     dedup_window: Duration | None
     dedup_cap: int | None
@@ -47,97 +47,97 @@ def _kept(key: str, kind: Kind, default: DefaultT, help: str, *, is_rare: bool =
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """A queue's policy. Seconds. Raises ConfigurationError for a value out of range and for two that exclude each
-    other.
+    """A queue's policy; times are in seconds. Raises ConfigurationError for a value out of range, and for two that
+    exclude each other.
     """
 
     dedup_window: float = _kept(
         "dedup_us",
         seconds(0, 7 * DAY_S),
         300.0,  # as with the FIFO queues of SQS
-        "How long an id stays known after its message was handled, at most twice that. 0: only while it is pending.",
+        "How long, at least, an id is remembered after its message was handled; at most twice that. 0: only while it "
+        "is pending.",
     )
     dedup_cap: int = _kept(
         "dedup_cap",
         whole(1, 10**8),
         1_000_000,
-        "Ids of a shard after which the older half is forgotten early; 44 to 76 bytes each.",
+        "Ids per shard above which the older half is forgotten early; 44 to 76 bytes each.",
     )
     on_late: OnLate = _kept(
         "on_late",
         choice(OnLate),
         "handle",
-        "What becomes of a message whose score lies below one already handled in its group.",
+        "What happens to a message whose score is below one already handled in its group.",
     )
     watermark_window: float = _kept(
         "mark_us",
         seconds(0, 366 * DAY_S),
         3600.0,
-        "How long a group's watermark is known after its last message, at most twice that. For a sequence the default "
-        "is 30 days: a group that was forgotten begins again at 1.",
+        "How long, at least, the watermark of a group is remembered after its last message; at most twice that. For a "
+        "sequence the default is 30 days: a forgotten group starts again at 1.",
     )
     watermark_cap: int = _kept(
         "mark_cap",
         whole(1, 10**8),
         100_000,
-        "Groups of a shard after which the older half of the watermarks is forgotten early; about 50 bytes each.",
+        "Groups per shard above which the older half of the watermarks is forgotten early; about 50 bytes each.",
     )
     reorder_window: float = _kept(
         "window_us",
         seconds(0, DAY_S),
         0.0,
-        "How long after its arrival a message is handled at the earliest, so that stragglers take their place before "
-        "it. 0: at once.",
+        "How long a message waits after its arrival, so that stragglers can take their place before it. 0: not at all.",
     )
     sequence: bool = _kept(
         "sequence",
         FLAG,
         False,
-        "Scores are the producer's own consecutive numbers in each group, from 1 (or 0). Fixed at first use.",
+        "Scores are consecutive numbers in each group, from 1 (or 0), set by the producer. Fixed at first use.",
     )
     gap_timeout: float = _kept(
         "gap_us",
         seconds(0, 366 * DAY_S),
         60.0,
-        "How long a message waits, from its arrival, for the numbers missing before it.",
+        "How long a message waits, from its arrival, for missing numbers before it.",
     )
     on_gap: OnGap = _kept(
-        "on_gap", choice(OnGap), "park", "What becomes of a group whose missing number did not come in time."
+        "on_gap", choice(OnGap), "park", "What happens to a group whose missing number does not arrive in time."
     )
     history_window: float = _kept(
         "history_us",
         seconds(0, 366 * DAY_S),
         0.0,
-        "How long the outcome of each ended message is kept, at most a 24th longer. 0: not at all.",
+        "How long the outcome of each ended message is kept; at most 1/24 longer. 0: not at all.",
         is_rare=True,
     )
     history_cap: int = _kept(
         "history_cap",
         whole(24, 10**8),
         1_000_000,
-        "Messages in the history of a shard after which its oldest part, a 24th or more, is dropped early.",
+        "Messages in the history of a shard above which its oldest part, 1/24 or more, is dropped early.",
         is_rare=True,
     )
     history_bodies: bool = _kept(
         "history_bodies",
         FLAG,
         False,
-        "Keep body, headers, steps and last error in the history too, for `rerun`: the size of the body and about 200 "
-        "bytes a message.",
+        "Keep body, headers, steps and last error in the history too, for `rerun`; takes the size of the body plus "
+        "about 200 bytes per message.",
         is_rare=True,
     )
     dead_window: float = _kept(
         "dead_us",
         seconds(0, 10 * 366 * DAY_S),
         0.0,
-        "How long a dead letter is kept before `sweep` deletes it. 0: for ever.",
+        "How long a dead letter is kept before `sweep` deletes it. 0: forever.",
         is_rare=True,
     )
     dead_cap: int = _kept(
         "dead_cap",
         whole(0, 10**8),
         0,
-        "Dead letters of a shard above which `sweep` deletes the oldest. 0: no limit.",
+        "Dead letters per shard above which `sweep` deletes the oldest. 0: no limit.",
         is_rare=True,
     )
 
@@ -145,16 +145,16 @@ class Policy:
         read_options(self)
         if self.sequence and self.reorder_window:
             raise ConfigurationError(
-                f"reorder_window={self.reorder_window!r} with sequence=True: a sequence waits for the "
-                "missing number itself and needs no window; use one of the two"
+                f"reorder_window={self.reorder_window!r} with sequence=True: a sequence already waits for missing "
+                "numbers; use one of the two"
             )
         if self.sequence and self.on_late != "handle":
             raise ConfigurationError(
-                f"on_late={self.on_late!r} with sequence=True: a number already handled is a duplicate there, and one "
-                "that was skipped is handled when it comes; leave on_late out"
+                f"on_late={self.on_late!r} with sequence=True: there a number already handled is a duplicate, and a "
+                "skipped one is handled when it arrives; leave on_late out"
             )
         if self.sequence and not self.watermark_window:
-            raise ConfigurationError("watermark_window=0 with sequence=True: a sequence needs to know its last number")
+            raise ConfigurationError("watermark_window=0 with sequence=True: a sequence must remember its last number")
         if self.on_late != "handle" and not self.watermark_window:
             raise ConfigurationError(f"on_late={self.on_late!r} needs a watermark_window above 0")
         if self.history_bodies and not self.history_window:
@@ -197,7 +197,7 @@ def merge_policy(queue: str, stored: Mapping[str, str], asked: Mapping[str, Any]
     known = read_policy(stored)
     if known and asked.get("sequence", known.get("sequence")) != known.get("sequence"):
         raise ConfigurationError(
-            f"queue {queue!r} has sequence={known.get('sequence', False)} since its first use, which can't change; "
+            f"queue {queue!r} has sequence={known.get('sequence', False)} since its first use, and that can't change; "
             "leave sequence out, or use another queue name"
         )
     merged = {**known, **asked}

@@ -3,8 +3,8 @@
 An event is data: whoever emits it gives its fields. Its text and its commands are made from them when somebody reads
 them. A record of the logger `sequencer` has the name as `event`, the queue as `queue`, and the fields and commands
 (`extra=` of logging). No event holds a body or a header. An error's text is one line, and cut; its traceback is whole.
-A few lines of the log are no events: they answer a Ctrl-C, are at INFO or DEBUG, or, at WARNING, are about something
-that its client goes on without.
+A few log lines are not events: answers to Ctrl-C, lines at INFO or DEBUG, and, at WARNING, something that a client
+does without.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .words import LEDGER_CHARACTERS, duration, error_text, many, moment, named,
 
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
 NO_BODY = "the message has no body in Redis"
-"""Of a message whose record somebody deleted or evicted: `doctor --repair` takes it out of the order."""
+"""Of a message whose record was deleted or evicted by something else: `doctor --repair` removes it from the order."""
 Fields = Mapping[str, Any]
 
 
@@ -34,15 +34,15 @@ class Event:
     queue: str
     fields: Fields = field(default_factory=dict)
     error: BaseException | None = None
-    """What was raised, if something was."""
+    """The exception, if one was raised."""
     namespace: str = "sequencer"
     once: tuple[Any, ...] | None = None
-    """What it is about, if it is emitted once for that."""
+    """What it is about, if it is emitted only once for that."""
 
     @property
     def level(self) -> int:
-        """Of the log line. A message is dropped as late because the queue's policy says so: that is no error. Neither
-        is a new queue with a name like no other.
+        """Of the log line. A late message dropped by the queue's policy is not an error; nor is a new queue whose name
+        resembles no other.
         """
         if self.name == "message dropped" and self.fields.get("late"):
             return WARNING
@@ -73,7 +73,7 @@ class Event:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What a record of the log has beside its message (`extra`)."""
+        """The fields of a log record beside its message (`extra`)."""
         return {"event": self.name, "queue": self.queue, **self.fields, **self.commands}
 
     @property
@@ -118,7 +118,7 @@ def log_event(one: Event) -> None:
 
 
 def more_of(name: str, queue: str, errors: Mapping[str, int], count: int, elapsed_s: float) -> str:
-    """A line that stands for others of the same event."""
+    """A line that summarizes further events of the same name."""
     kinds = ", ".join(f"{kind} {number:,}" for kind, number in errors.items())
     return plain(f"{queue}: {count:,} more of '{name}' in {elapsed_s:.1f} s{': ' if kinds else ''}{kinds}")
 
@@ -167,16 +167,15 @@ def _raised(fields: Fields) -> str:
 
 def _begun(fields: Fields) -> str:
     facts = _facts({name: fields[name] for name in ("group", "id") if name in fields})
-    return f"; last message begun: {facts}" if facts else ""
+    return f"; last message started: {facts}" if facts else ""
 
 
 def _deaths(fields: Fields) -> str:
     if fields["is_final"]:
-        return "a consumer died of what its line says, and no other could do better"
+        return "a consumer died for the reason logged above, and another one would fail the same way"
     count = fields["deaths"]
-    return (
-        f"in each worker {many(count, 'consumer')}{' in a row' if count > 1 else ''} died before they began a message"
-    )
+    in_row = many(count, "consumer") + (" in a row" if count > 1 else "")
+    return f"every worker lost {in_row} before a message was started"
 
 
 _DERIVED: Mapping[str, Callable[[Fields], str]] = {
@@ -219,20 +218,20 @@ def _with_failures(fields: Fields) -> str:
 
 
 def _handler_slow(fields: Fields) -> str:
-    stopping = "; the stop waits for it" if fields["is_stopping"] else ""
+    stopping = "; the shutdown waits for it" if fields["is_stopping"] else ""
     return _words("{facts} running for {runs_s} in {owner}", fields) + stopping
 
 
 def _handler_stuck(fields: Fields) -> str:
-    text = "{facts} timed out and was interrupted, still running after {runs_s} in {owner}; its lease is not renewed "
-    return _words(f"{text}any more, and its end counts as an attempt", fields) + (
-        "; its consumer is killed" if fields["is_killed"] else ""
+    text = "{facts} timed out and was interrupted, but is still running after {runs_s} in {owner}; its lease is no "
+    return _words(f"{text}longer renewed, and its end counts as an attempt", fields) + (
+        "; killing its consumer" if fields["is_killed"] else ""
     )
 
 
 def _service_stopping(fields: Fields) -> str:
     if not fields["consumers"]:
-        return "no consumer runs"
+        return "no consumers running"
     within = f" within {duration(fields['grace_s'])}" if fields.get("grace_s") is not None else ""
     said = {
         1: f"finishing current messages{within}; signal again to abort them",
@@ -269,7 +268,7 @@ def _service_ended(fields: Fields) -> str:
 
 
 def _queue_unused(fields: Fields) -> str:
-    text = "it did not exist, and was created empty" if fields["is_new"] else "it never had a message"
+    text = "did not exist, created empty" if fields["is_new"] else "never had a message"
     return f"{text}; did you mean {fields['near']!r}?" if fields["near"] else text
 
 
@@ -278,12 +277,12 @@ def _queue_created(fields: Fields) -> str:
 
 
 def _queue_restored(fields: Fields) -> str:
-    lost = "its registration was lost" if fields["from_shard"] else "the server did not know it any more"
+    lost = "its registration was lost" if fields["from_shard"] else "the server no longer knew it"
     return f"{lost}; registered again, with {many(fields['shards'], 'shard')}"
 
 
 WHAT = {"open": "opened", "news": "news", "again": "still open", "resolved": "resolved", "test": "test"}
-"""What an alert says of its incident."""
+"""How an alert names the state of its incident."""
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------
@@ -359,15 +358,15 @@ def _of_created(one: Event) -> dict[str, str]:
 
 COMMANDS: Mapping[str, str] = {
     "inspect": "shows what is wrong",
-    "retry": "lets the message be retried",
+    "retry": "retries the message",
     "retry_same_error": "resumes all groups of the queue that are parked by this error",
     "retry_all": "resumes all parked groups of the queue",
-    "skip": "goes on without the message, or without the missing number",
+    "skip": "continues without the message, or without the missing number",
     "fix": "repairs it",
-    "done": "says that the step took effect",
-    "again": "runs the step again, where nothing happened",
-    "probe": "probes at once whether the outage is over",
-    "kill": "ends the consumer, on its own host",
+    "done": "confirms that the step took effect",
+    "again": "runs the step again, if it did not take effect",
+    "probe": "checks at once whether the outage is over",
+    "kill": "kills the consumer; run it on the consumer's host",
     "append": "appends a first message",
     "delete": "deletes the queue",
 }
@@ -387,7 +386,7 @@ class Kind:
     words: str | Callable[[Fields], str] = "{facts}"
     commands: Callable[[Event], dict[str, str]] = _none
     is_observed: bool = False
-    """Whether observers (`Sequencer.observe`) are told."""
+    """Whether observers (`Sequencer.observe`) are called."""
 
 
 _GROUP = ("group", "owner")
@@ -397,55 +396,55 @@ _GAP = ("number", "first_missing", "last_missing")
 _BEGUN = ("group", "id")
 _DONE = ("handled", "failed", "outages", "lost", "parked", "dead", "dropped")
 FIELDS: Mapping[str, str] = {
-    "group": "the group's parts, as a list of texts; where a consumer ended, of the message that it began last",
+    "group": "parts of the group, as a list of strings; if a consumer ended, of the message it started last",
     "owner": "name of the consumer that emits it",
     "id": "of the message",
-    "attempt": "how often the message, or the step, was attempted",
-    "attempts": "how often it may be attempted",
+    "attempt": "number of attempts so far, of the message or the step",
+    "attempts": "how many attempts it may have",
     "error_type": "class of the error",
-    "error": "text of the error, in one line",
+    "error": "text of the error, on one line",
     "retry_in_s": "seconds until the next attempt; none if another consumer decides that",
-    "outage": "whether it is an outage, which counts no attempt",
+    "outage": "whether it is an outage, which does not count as an attempt",
     "since": "when the outage began, in seconds since 1970",
     "lasted_s": "how long it lasted, in seconds",
-    "probes": "how many probes of it failed",
+    "probes": "how many probes failed",
     "late": "whether the message was given up because it was late",
     "step": "name of the step",
     "is_check": "whether the step's check failed",
-    "steps": "what became of each step that failed, by its name",
-    "ledger": "what became of its steps, as JSON",
-    "done": "command that says that the step took effect",
-    "again": "command that runs the step again, where nothing happened",
-    "runs_s": "for how long, in seconds",
-    "is_stopping": "whether a stop waits for it",
-    "is_killed": "whether its consumer is killed by its service",
-    "number": "of the first message that is there",
-    "first_missing": "first number that is missing before it",
-    "last_missing": "last number that is missing before it",
+    "steps": "outcome of each failed step, by name",
+    "ledger": "outcome of its steps, as JSON",
+    "done": "command that confirms that the step took effect",
+    "again": "command that runs the step again, if it did not take effect",
+    "runs_s": "how long it has been running, in seconds",
+    "is_stopping": "whether a shutdown waits for it",
+    "is_killed": "whether the service kills its consumer",
+    "number": "sequence number of the first message that is present",
+    "first_missing": "first number missing before it",
+    "last_missing": "last number missing before it",
     "until": "when the wait ends, in seconds since 1970",
-    "examples": "by unit: a group, and a score of that unit in it",
-    "expired_owner": "name of the consumer whose lease ran out",
+    "examples": "for each unit: a group, and one of its scores in that unit",
+    "expired_owner": "name of the consumer whose lease expired",
     "token": "of the lease",
     "away_s": "how long the server was away, in seconds",
     "server": "the server, without its password",
     "app": "what handles the messages",
     "processes": "how many consumers the service keeps",
-    "lease_s": "time of a lease, in seconds",
+    "lease_s": "duration of a lease, in seconds",
     "version": "of sequencer",
-    "near": "the queue that was perhaps meant; empty if no name is near",
+    "near": "the queue that was probably meant; empty if no name is similar",
     "is_new": "whether the queue did not exist before",
     "consumer_pid": "process id of the consumer",
     "other_pid": "process id of the other master",
     "ended_by": "how the consumer ended: an exit status or a signal",
-    "deaths": "how often in a row",
-    "is_final": "whether no other consumer could do better",
+    "deaths": "how many in a row",
+    "is_final": "whether another consumer would fail the same way",
     "lived_s": "how long the consumer lived, in seconds",
-    "kill_in_s": "in how many seconds it is killed",
-    "grace_s": "in how many seconds the next stage begins",
-    "stage": "1: what runs is finished; 2: it is interrupted; 3: it is killed",
+    "kill_in_s": "seconds until it is killed",
+    "grace_s": "seconds until the next stage",
+    "stage": "1: current messages are finished; 2: they are interrupted; 3: the consumers are killed",
     "consumers": "how many consumers run, or ran",
     "why": "the reason",
-    "file": "path of the file that says what runs",
+    "file": "path of the file that defines the queues",
     "said": "what the check returned",
     "target": "name of a target of alerts",
     "kind": "of the incident: parked, dead, wait, ...",
@@ -454,7 +453,7 @@ FIELDS: Mapping[str, str] = {
     "seconds": "how long the service ran",
     "handled": "messages handled",
     "failed": "attempts that failed",
-    "outages": "how many of them by an outage",
+    "outages": "how many of them were an outage",
     "lost": "leases lost",
     "parked": "groups parked, so far",
     "dead": "messages set aside as dead letters",
@@ -462,30 +461,30 @@ FIELDS: Mapping[str, str] = {
     "started": "consumers that were started",
     "died": "consumers that died",
     "killed": "consumers that the service killed",
-    "unreported": "consumers that ended without a last report: what they did in their last second is not counted",
-    "what": "what was being done; of an alert open, news, again or resolved",
+    "unreported": "consumers that ended without a final report; their last second is not counted",
+    "what": "what was being done; for an alert: open, news, again or resolved",
     "policy": "name of the policy",
-    "before": "what it was",
-    "now": "what it is now",
+    "before": "the old value",
+    "now": "the new value",
     "shards": "how many shards the queue has",
     "from_shard": "whether only the registry was lost",
-    "suppressed": "how many events of this name the line stands for",
-    "errors": "how many of them by class of the error, the ten most frequent",
+    "suppressed": "how many events of this name the line summarizes",
+    "errors": "how many of them by class of error, the ten most frequent",
 }
-"""What each field says."""
+"""What each field means."""
 
 EVENTS: Mapping[str, Kind] = {
     "message failed": Kind(
         WARNING,
-        "one attempt failed; the message is retried",
+        "an attempt failed; the message will be retried",
         (*_MESSAGE, "retry_in_s", "outage", "since"),
         _message_failed,
         is_observed=True,
     ),
     "group parked": Kind(
         ERROR,
-        "the group waits until an operator resumes it: its first message failed for the last time, or a number "
-        "before it did not arrive in time",
+        "the group waits until an operator resumes it: its head failed its last attempt, or a missing number did "
+        "not arrive in time",
         (*_MESSAGE, "parked", "done", "again", *_GAP),
         _group_parked,
         _of_parked,
@@ -500,99 +499,103 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "message dropped": Kind(
         ERROR,
-        "a message was given up for good; its group goes on",
+        "a message was discarded for good; its group goes on",
         (*_MESSAGE, "late", "ledger"),
         _message_dropped,
         is_observed=True,
     ),
     "outage began": Kind(
         ERROR,
-        "a shared dependency is down: the queue, or a shard of it, is held back until a probe gets through",
+        "a shared dependency is down: the queue, or a shard of it, is held back until a probe succeeds",
         ("owner", *_RAISED, "since", "retry_in_s"),
-        "{facts}; nothing is handled since {since}, and no attempt counted; next probe in {retry_in_s}",
+        "{facts}; handling suspended since {since}, no attempts counted; next probe in {retry_in_s}",
         _of_outage,
         is_observed=True,
     ),
     "outage ended": Kind(
         WARNING,
-        "a probe got through: the queue goes on",
+        "a probe succeeded; the queue goes on",
         ("owner", "lasted_s", "probes"),
         "after {lasted_s} and {probes:failed probe}",
         is_observed=True,
     ),
     "step failed": Kind(
         DEBUG,
-        "a step of a message, or its check, raised; what becomes of the message is an event, too",
+        "a step of a message, or its check, raised; the outcome of the message is a separate event",
         (*_MESSAGE, "is_check"),
         is_observed=True,
     ),
     "finished with failures": Kind(
         WARNING,
-        "a message is done, but for optional steps that failed",
+        "a message is done, except for optional steps that failed",
         (*_GROUP, "id", "steps"),
         _with_failures,
         is_observed=True,
     ),
     "step missing": Kind(
         WARNING,
-        "a message has a kind, or an open step, that this version of the program lacks: it waits for another",
+        "a message has a kind, or an open step, that this version of the program lacks; it waits for another version",
         (*_GROUP, "id", *_RAISED, "retry_in_s"),
         "{facts}; waiting for another version, giving up in {retry_in_s} (missing_wait)",
     ),
     "message removed": Kind(
         ERROR,
-        "a message was removed or replaced while its steps ran; what they did is in `ledger`",
+        "a message was removed or replaced while its steps ran; their outcome is in `ledger`",
         (*_GROUP, "id", "ledger"),
-        "{facts}: removed or replaced while its steps ran, nothing is acknowledged; its ledger: {ledger}",
+        "{facts}: removed or replaced while its steps ran; nothing is acknowledged; its ledger: {ledger}",
     ),
     "message released": Kind(
         WARNING,
-        "a handler or a step was interrupted; its message is handled again, uncounted",
+        "a handler or a step was interrupted; its message will be handled again, and no attempt is counted",
         (*_GROUP, "id", "step"),
         "{facts}: interrupted; it will be handled again, no attempt counted",
     ),
     "handler slow": Kind(
         WARNING,
-        "a handler runs for a minute, or a stop waits for it; emitted again as its time doubles",
+        "a handler has been running for a minute, or a shutdown waits for it; repeated each time that doubles",
         (*_GROUP, "id", "runs_s", "is_stopping"),
         _handler_slow,
         _of_handler,
     ),
     "handler stuck": Kind(
         ERROR,
-        "a handler ran out of its time, was interrupted and goes on; its lease is not renewed any more",
+        "a handler exceeded its time limit, was interrupted and is still running; its lease is no longer renewed",
         (*_GROUP, "id", "runs_s", "is_killed"),
         _handler_stuck,
         _of_handler,
     ),
     "gap wait": Kind(
         WARNING,
-        "a group of a sequence waits for a number that is missing",
+        "a group of a sequence waits for a missing number",
         (*_GROUP, "id", *_GAP, "until"),
         lambda fields: f"{_missing(fields)}; waiting until {moment(fields['until'])}",
         _of_gap,
     ),
     "group broken": Kind(
-        ERROR, "a group was parked: others changed its keys", (*_GROUP, "error"), commands=_doctor, is_observed=True
+        ERROR,
+        "a group was parked because something else changed its keys",
+        (*_GROUP, "error"),
+        commands=_doctor,
+        is_observed=True,
     ),
     "lease expired": Kind(
         WARNING,
-        "a consumer died or stood still; another one has its group",
+        "a consumer died or stalled; another one took over its group",
         (*_GROUP, "expired_owner", "id", "attempt"),
         "{facts} owner={expired_owner}; {attempt:attempt} so far",
     ),
     "mixed scores": Kind(
         WARNING,
-        "a consumer met scores in several units, once",
+        "a consumer found scores in several units; logged once",
         ("owner", "examples"),
         lambda fields: mixed(fields["examples"]),
         _of_mixed,
     ),
     "lease lost": Kind(
         WARNING,
-        "this consumer stood still for longer than its lease",
+        "this consumer stalled for longer than its lease",
         (*_GROUP, "token"),
-        "{facts} token={token}; what it finished is not acknowledged",
+        "{facts} token={token}; messages it finished since are not acknowledged",
     ),
     "ack repeated": Kind(
         INFO,
@@ -600,10 +603,12 @@ EVENTS: Mapping[str, Kind] = {
         _GROUP,
         "{facts}: a repeated acknowledgement was refused; the first one may have arrived",
     ),
-    "server lost": Kind(WARNING, "the server can't be reached", ("owner", "error"), "{error}; trying until it is back"),
-    "server back": Kind(WARNING, "the server is there again", ("owner", "away_s"), "after {away_s}"),
+    "server lost": Kind(
+        WARNING, "the server can't be reached", ("owner", "error"), "{error}; reconnecting until it is back"
+    ),
+    "server back": Kind(WARNING, "the server is reachable again", ("owner", "away_s"), "after {away_s}"),
     "renewal failed": Kind(
-        ERROR, "renewing leases beside a handler failed", ("owner", *_RAISED), "{raised}; trying again"
+        ERROR, "renewing leases while a handler ran failed", ("owner", *_RAISED), "{raised}; retrying"
     ),
     "groups not released": Kind(
         WARNING,
@@ -613,13 +618,13 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "failure not recorded": Kind(
         WARNING,
-        "the server did not learn that a message failed",
+        "the failure of a message could not be recorded in the server",
         (*_GROUP, "error"),
         "{facts}; the message is retried when its lease expires",
     ),
     "observer failed": Kind(
         ERROR,
-        "an observer raised; logged once for each",
+        "an observer raised an exception; logged once per observer",
         ("observer", *_RAISED),
         "{observer} raised {raised}; it stays registered, this is logged once",
     ),
@@ -631,7 +636,7 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "queue unused": Kind(
         WARNING,
-        "nobody has appended to the queue; its name may be wrong",
+        "nothing was ever appended to the queue; its name may be wrong",
         ("near", "is_new"),
         _queue_unused,
         _of_unused,
@@ -643,14 +648,15 @@ EVENTS: Mapping[str, Kind] = {
         "pid {consumer_pid} ({ended_by}) after {lived_s}{begun}",
         _inspect,
     ),
-    "consumer restarting": Kind(INFO, "a worker is empty until then", ("retry_in_s",), "in {retry_in_s}"),
+    "consumer restarting": Kind(INFO, "a worker has no consumer until then", ("retry_in_s",), "in {retry_in_s}"),
     "service gave up": Kind(
-        ERROR, "the service ends: no consumer gets to work", ("deaths", "is_final"), "{dead_in_row}"
+        ERROR,
+        "the service ends: its consumers die before they start a message",
+        ("deaths", "is_final"),
+        "{dead_in_row}",
     ),
     "consumer not started": Kind(ERROR, "no process could be started", _RAISED, "{raised}"),
-    "service stopping": Kind(
-        INFO, "the service was told to stop", ("stage", "consumers", "grace_s"), _service_stopping
-    ),
+    "service stopping": Kind(INFO, "the service is stopping", ("stage", "consumers", "grace_s"), _service_stopping),
     "consumer killed": Kind(
         WARNING,
         "the service killed a consumer",
@@ -663,18 +669,18 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "service ended": Kind(
         INFO,
-        "the service ended: what the consumers of this run did, by their reports",
+        "the service ended; the totals that its consumers reported",
         ("seconds", "consumers", *_DONE, "started", "died", "killed", "unreported"),
         _service_ended,
     ),
     "consumer failed": Kind(ERROR, "a consumer ends because of an error", _RAISED, "{raised}"),
     "pool down": Kind(
         ERROR,
-        "no consumer of the queue gets to work; retried; other queues go on",
+        "consumers of the queue die before they start a message; retrying; other queues go on",
         ("deaths", "is_final", "retry_in_s"),
-        "{dead_in_row}; one is started each {retry_in_s}",
+        "{dead_in_row}; starting one every {retry_in_s}",
     ),
-    "pool back": Kind(WARNING, "consumers of the queue get to work again", ("lasted_s",), "after {lasted_s}"),
+    "pool back": Kind(WARNING, "consumers of the queue work again", ("lasted_s",), "after {lasted_s}"),
     "pool scaled": Kind(
         INFO,
         "the queue gets more consumers, or fewer",
@@ -685,12 +691,12 @@ EVENTS: Mapping[str, Kind] = {
         WARNING,
         "another master runs the same file on this host",
         ("file", "other_pid"),
-        "process {other_pid} runs {file} on this host; each queue now has two sets of consumers, and run --status asks "
-        "that process",
+        "process {other_pid} already runs {file} on this host: each queue now has two sets of consumers, and run "
+        "--status shows that process",
     ),
     "consumer overdue": Kind(
         WARNING,
-        "a consumer is too old and did not end: its message is interrupted, which counts as an attempt",
+        "a consumer is past max_age and did not end: its message is interrupted, which counts as an attempt",
         ("consumer_pid", "lived_s", "kill_in_s", *_BEGUN),
         "pid {consumer_pid} is {lived_s} old; interrupting its message, which counts as an attempt; killing it in "
         "{kill_in_s}{begun}",
@@ -698,38 +704,38 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "service reloading": Kind(
         INFO,
-        "the file is read again, and consumers are replaced one by one",
+        "the file was read again, and consumers are replaced one by one",
         ("file",),
         "{file}; consumers are replaced one by one",
     ),
     "service reloaded": Kind(
-        INFO, "all consumers are of the new file and the new code", ("file",), "{file}; all consumers are new"
+        INFO, "all consumers run the new file and the new code", ("file",), "{file}; all consumers replaced"
     ),
     "reload failed": Kind(
         ERROR, "the file or the code is wrong; the old consumers stay", ("error",), "{error}; keeping the old consumers"
     ),
-    "check failed": Kind(WARNING, "the queue's own check found something", ("said",), "{said}"),
+    "check failed": Kind(WARNING, "the queue's check reported a problem", ("said",), "{said}"),
     "alert sent": Kind(
         INFO,
-        "a target of alerts accepted a message",
+        "an alert target accepted a message",
         ("target", "kind", "what"),
         lambda fields: f"to {fields['target']}: {fields['kind']} ({WHAT[fields['what']]})",
     ),
     "alert not sent": Kind(
         ERROR,
-        "a target of alerts accepted no message; logged once, until it accepts one",
+        "an alert target did not accept a message; logged once until it accepts one",
         ("target", "error"),
-        "to {target}: {error}; trying again",
+        "to {target}: {error}; retrying",
     ),
     "output closed": Kind(
         INFO, "the reader of the printed lines is gone; the service ends", (), "the reader of the printed lines is gone"
     ),
     "supervisor error": Kind(
-        ERROR, "something unforeseen; the service goes on", ("what", *_RAISED), "{what}: {raised}; the service goes on"
+        ERROR, "an unexpected error; the service goes on", ("what", *_RAISED), "{what}: {raised}; the service goes on"
     ),
     "policy changed": Kind(
         WARNING,
-        "a client set another policy for the queue than the server had",
+        "a client changed the policy of the queue",
         ("policy", "before", "now"),
         "{policy} from {before!r} to {now!r}",
     ),
@@ -742,13 +748,13 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "queue restored": Kind(
         WARNING,
-        "the server had lost the queue's shards and policy; a client wrote them again",
+        "the server had lost the queue's shards and policy; a client restored them",
         ("shards", "from_shard"),
         _queue_restored,
     ),
     "consumer error": Kind(
         ERROR,
-        "something unforeseen beside the handler; the consumer goes on",
+        "an unexpected error outside the handler; the consumer goes on",
         ("what", *_RAISED),
         "{what}: {raised}; the consumer goes on",
     ),

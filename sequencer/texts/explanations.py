@@ -1,5 +1,5 @@
-"""Why a group does not move: every reason, with its wording and the commands that make it move; and what is said of
-groups that are held too long, queues that nobody consumes, and scores in several units. Pure.
+"""Why a group does not move: every reason, with its wording and the commands that make it move; and the wording for
+groups leased for too long, queues without consumers, and scores in several units. Pure.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class Explanation:
     backlog: int
     head_id: str | None
     fields: Fields = field(default_factory=dict)
-    """What is known of the reason; `queue` and `namespace` among them. Times are in seconds since 1970."""
+    """Details of the reason, with `queue` and `namespace`. Times are in seconds since 1970."""
     log: tuple[PastAttempt, ...] = ()
-    """What its head failed with: the last five attempts, the newest last."""
+    """The last five failed attempts of its head, the newest last."""
     then: Explanation | None = None
-    """Of a paused group: what it would wait for without the pause."""
+    """For a paused group: what it would wait for without the pause."""
 
     @property
     def commands(self) -> dict[str, str]:
-        """What makes it move, or shows more: purpose -> command line."""
+        """Commands that make it move or show more: purpose -> command line."""
         return dict(COMMANDS[self.reason](self)) if self.reason in COMMANDS else {}
 
     @property
@@ -77,19 +77,21 @@ def _due(fields: Fields) -> str:
     if "until" in fields:
         return fill("is deferred until {until:moment} by a rule that no longer holds", fields)
     if fields.get("expired_owner"):
-        return fill("is due: the lease of {expired_owner} ran out {waits_s:.1f} s ago; it waits for a consumer", fields)
-    text = fill("is due for {waits_s:.1f} s and waits for a free consumer", fields)
+        return fill("is due: the lease of {expired_owner} expired {waits_s:.1f} s ago; it waits for a consumer", fields)
+    text = fill("has been due for {waits_s:.1f} s and waits for a free consumer", fields)
     if longest := fields.get("longest"):
-        text += fill("; in progress longest: group {group}, for {held_s:.1f} s, by {owner}", longest)
+        text += fill("; longest in progress: group {group}, for {held_s:.1f} s, in {owner}", longest)
     return text
 
 
 def _leased(fields: Fields) -> str:
-    text = fill("is leased by {owner} for {held_s:.1f} s, until {until:moment} unless renewed", fields)
-    text += fill("; it moves when {head} is handled", fields) + ("; it is paused then" if fields["is_paused"] else "")
+    text = fill("has been leased by {owner} for {held_s:.1f} s, until {until:moment} unless renewed", fields)
+    text += fill("; it moves when {head} is handled", fields) + (
+        "; then it stays paused" if fields["is_paused"] else ""
+    )
     text += fill("; its steps: {steps}", fields) if fields.get("steps") else ""
     text += f"; {(advice if fields['is_long'] else ending)(fields['owner'])}"
-    return text + fill("; to drop {head} instead, in this order, skip once the lease ran out", fields)
+    return text + fill("; to drop {head} instead, run these in order, the skip once the lease has expired", fields)
 
 
 def _backoff(fields: Fields) -> str:
@@ -97,7 +99,7 @@ def _backoff(fields: Fields) -> str:
     if fields["outages"]:
         tried = "{outages:outage} of {id}, "
         tried += (
-            "the last of them counted as attempt {attempt}," if fields["is_counted"] else "which counted no attempt,"
+            "the last of them counted as attempt {attempt}," if fields["is_counted"] else "not counted as attempts,"
         )
     return fill(f"backs off until {{until:moment}} after {tried} ({{error}})", fields)
 
@@ -106,8 +108,8 @@ def _gap(fields: Fields) -> str:
     which = "number {first}" if fields["first"] == fields["last"] else "numbers {first} to {last}"
     missing = f"{which}, missing before {{number}} ({{head}})"
     if "until" not in fields:
-        return fill(f"is parked: it waits for {missing}, and gap_timeout is over; append what is missing", fields)
-    then = "is parked then" if fields["on_gap"] == "park" else "then goes on without"
+        return fill(f"is parked: it waits for {missing}, and gap_timeout has passed; append what is missing", fields)
+    then = "then parks" if fields["on_gap"] == "park" else "then goes on without"
     return fill(f"waits for {missing}, until {{until:moment}}, and {then}; append what is missing", fields)
 
 
@@ -128,23 +130,23 @@ WORDINGS: Mapping[str, str | Callable[[Fields], str]] = {
     "parked": _parked,
     "unresolved step": "is parked on {id}: {message}",
     "paused": "is paused",
-    "queue paused": "waits, as the whole queue is paused",
-    "outage": "waits, as the whole queue does, for the end of an outage: handlers fail with {error} since "
+    "queue paused": "waits because the whole queue is paused",
+    "outage": "waits, like the whole queue, for an outage to end: handlers have failed with {error} since "
     "{since:moment}; next probe at {until:moment}",
-    "no consumers": lambda fields: f"is due for {fields['waits_s']:.1f} s, and {no_consumers_text(fields)}",
+    "no consumers": lambda fields: f"has been due for {fields['waits_s']:.1f} s; {no_consumers_text(fields)}",
     "broken": lambda fields: f"is broken: {fill(BROKEN[fields['what']], fields)}",
 }
 BROKEN: Mapping[str, str] = {
-    "order type": "its order key holds another type than ours",
-    "body type": "its body key holds another type than ours",
+    "order type": "its order key has the wrong type",
+    "body type": "its body key has the wrong type",
     "sizes": "its order holds {order:message} and its body {body:,}",
-    "unscheduled": "it has {order:message} but is not in the schedule, so that no consumer sees it",
+    "unscheduled": "it has {order:message} but is not in the schedule, so no consumer sees it",
     "empty": "it is in the schedule without a message",
     "lease of nothing": "it has a lease and no message",
     "failure of nothing": "it has a failure and no message",
     "lease": "its lease can't be read",
     "stamp": "its first message has no stamp: {head!r}",
-    "record": "its head {head} has no record of its own in the body",
+    "record": "its head {head} has no record in the body",
     "leased and parked": "it is leased and parked at once",
     "parked": "it is parked without a failure or a missing number to wait for",
     "paused": "it is held as paused, but is not among the paused groups",
@@ -188,36 +190,36 @@ COMMANDS: Mapping[str, Callable[[Explanation], Mapping[str, str]]] = {
 }
 
 APP = ["--app", "MODULE:NAME"]
-"""To be filled in: without it, consume would print the messages, and they would be gone."""
+"""A placeholder: without --app, consume would print the messages and acknowledge them."""
 
 
 def advice(owner: str) -> str:
-    """What helps where a consumer has held a group for too long."""
-    return f"that is long; {ending(owner)}, and set --handler-timeout"
+    """What helps when a consumer has held a group for too long."""
+    return f"that is long; {ending(owner)}; set --handler-timeout to prevent that"
 
 
 def ending(owner: str) -> str:
-    """What ends a handler that hangs, in a sentence."""
+    """How to end a handler that hangs, in a sentence."""
     found = OWNER.fullmatch(owner)
-    end = f"end that process (on {found['host']}: {end_command(owner)})" if found else "end that consumer"
-    return f"if its handler hangs, {end}; if that is gone already, its lease ends by itself"
+    end = f"kill that process (on {found['host']}: {end_command(owner)})" if found else "kill that consumer"
+    return f"if its handler hangs, {end}; if the process is already gone, the lease expires by itself"
 
 
 def no_consumers_text(fields: Mapping[str, Any]) -> str:
-    """That nobody consumes, from the fields of a NoConsumers."""
+    """That there are no consumers, from the fields of a NoConsumers."""
     groups, since, last, connections = (fields[name] for name in ("groups", "since", "last_owner", "connections"))
     due = f"{many(groups, 'group')} {'is due,' if groups == 1 else 'are due, the first'} since {moment(since)}"
-    text = f"nobody consumes: {due} ({fields['waits_s']:.0f} s), and no consumer has a group in progress"
+    text = f"no consumer is working: {due} ({fields['waits_s']:.0f} s), and none is in progress"
     if last:
-        text += f"; the lease of {plain(last)} ran out at {moment(fields['last_until'] or 0.0)}"
+        text += f"; the lease of {plain(last)} expired at {moment(fields['last_until'] or 0.0)}"
     if connections:
-        return f"{text}; open connections of consumers that claim nothing: {connections:,} (check their log)"
-    seen = "no consumer is connected" if connections == 0 else "who is connected is unknown (no right to CLIENT LIST)"
+        return f"{text}; {many(connections, 'consumer connection')} open, but nothing is claimed (check their log)"
+    seen = "no consumer is connected" if connections == 0 else "connections are unknown (no right to CLIENT LIST)"
     return f"{text}; {seen}"
 
 
 def start_consumers(queue: str, namespace: str) -> str:
-    """The command that begins to consume."""
+    """The command that starts consumers."""
     return command("consume", queue, namespace=namespace, options=APP)
 
 
@@ -227,8 +229,8 @@ def import_hangs(limit_s: float) -> str:
 
 
 def mixed(examples: Examples) -> str:
-    """That scores are in these units, each with its example."""
-    said = ", ".join(
+    """That scores are in several units, with an example of each."""
+    units = ", ".join(
         f"{name} (group {named(examples[name][0])}: {examples[name][1]:.17g})" for _, name in UNITS if name in examples
     )
-    return f"scores look like times in {said}, which do not order each other"
+    return f"scores look like times in different units: {units}"

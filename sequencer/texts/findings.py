@@ -17,12 +17,12 @@ from .words import fill, many, named, quoted
 Level = Literal["ok", "warning", "problem"]
 Fields = Mapping[str, Any]
 LEAST_ROOM = 64 * 1024 * 1024
-"""The least maxmemory that is named: links and scripts alone take some of it."""
+"""The smallest maxmemory ever suggested: connections and scripts alone need some."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found: `code` says what, `fields` of what; `repaired` whether this run of doctor repaired it."""
+    """What one check found: its `code` and `fields`, and whether this run of doctor repaired it."""
 
     code: str
     fields: Fields = field(default_factory=dict)
@@ -39,17 +39,17 @@ class Finding:
 
     @property
     def level(self) -> Level:
-        """ "ok"; "warning" for what may be meant so; "problem" for what has to be repaired."""
+        """ "ok"; "warning" for what may be intended; "problem" for what has to be fixed."""
         return self._kind.level
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The group it is about, if it is one."""
+        """The group it is about, if any."""
         return tuple(self.fields.get("group", ()))
 
     @property
     def id(self) -> str:
-        """The message or dead letter it is about, if it is one."""
+        """The message or dead letter it is about, if any."""
         return str(self.fields.get("id", ""))
 
     @property
@@ -151,13 +151,13 @@ def _refused(fields: Fields) -> str:
 def _full(fields: Fields) -> str:
     state = "full" if fields["used"] >= fields["maxmemory"] else "nearly full"
     said = fill(f"the server is {state} ({_USED})", fields)
-    return f"{said}{_refused(fields)}; it refuses appends until consumers make room or maxmemory is raised"
+    return f"{said}{_refused(fields)}; it refuses appends until consumers free memory or maxmemory is raised"
 
 
 def _appended(fields: Fields) -> str:
     if fields["fsync"] not in _LOSES:
         return "appendonly yes; appendfsync unknown, as CONFIG GET is not permitted"
-    return fill("appendonly yes, appendfsync {fsync}: a crash may lose ", fields) + _LOSES[fields["fsync"]]
+    return fill("appendonly yes, appendfsync {fsync}: a crash ", fields) + _LOSES[fields["fsync"]]
 
 
 def _snapshots(fields: Fields) -> str:
@@ -168,23 +168,23 @@ def _lost(fields: Fields) -> str:
     gone = [many(fields[name], noun) for name, noun in (("messages", "message"), ("groups", "whole group"))]
     some = " and ".join(one for one in gone if not one.startswith("0 "))
     again = "append them again from their source; ids known as handled within dedup_window are not added twice"
-    return f"removed as lost: {some}; {again}"
+    return f"removed, as their content is lost: {some}; {again}"
 
 
 _USED = "{used:,} bytes of maxmemory {maxmemory:,} used"
 _LOSES = {
-    "always": "nothing it has answered",
-    "everysec": "about the last second",
-    "no": "what the operating system has not written yet, about half a minute",
+    "always": "loses nothing that was acknowledged",
+    "everysec": "may lose about the last second",
+    "no": "may lose what the operating system has not written yet, about half a minute",
 }
-"""appendfsync -> what a crash may lose."""
+"""appendfsync -> what a crash loses."""
 _SNAPSHOTS = {
     None: "no append-only file; snapshots unknown, as CONFIG GET is not permitted: a crash may lose everything",
     "": "none: a crash may lose everything",
 }
-"""The setting `save` -> what is said without an append-only file."""
-_ONCE = "has steps that run once; a server crash may lose the start of one, so that it runs twice: "
-_NEXT_CLIENT = "the next client that uses the queue corrects it"
+"""The setting `save` -> the wording without an append-only file."""
+_ONCE = "has `once` steps; a server crash may lose the start of one, so that it runs twice: "
+_NEXT_CLIENT = "the next client that uses the queue fixes it"
 
 
 class Kind(NamedTuple):
@@ -199,7 +199,7 @@ class Kind(NamedTuple):
 
 
 def _broken(check: str, kinds: Mapping[str, tuple[str | Callable[[Fields], str], str]]) -> dict[str, Kind]:
-    """Broken invariants, with what a repair did."""
+    """Broken invariants, with what their repair does."""
     return {code: Kind(check, "problem", wording, repair=repair) for code, (wording, repair) in kinds.items()}
 
 
@@ -207,7 +207,9 @@ FINDINGS: Mapping[str, Kind] = {
     # the server
     "version": Kind("version", "ok", "{product} {version}"),
     "too old": Kind("version", "problem", "is Redis {version}; 7.0 or later, or Valkey, is needed"),
-    "info denied": Kind("version", "warning", "unknown, and so is all else: INFO is not permitted; grant +info"),
+    "info denied": Kind(
+        "version", "warning", "unknown, and nothing else can be checked: INFO is not permitted; grant +info"
+    ),
     "primary": Kind("role", "ok", "a primary"),
     "replica": Kind("role", "problem", "is a replica; connect to the primary"),
     "cluster": Kind("role", "problem", "runs in cluster mode, which is not supported yet"),
@@ -216,26 +218,26 @@ FINDINGS: Mapping[str, Kind] = {
     "evicts": Kind(
         "eviction",
         "problem",
-        "evicts keys (maxmemory-policy {policy}), which deletes halves of groups without an error",
+        "evicts keys (maxmemory-policy {policy}), which silently deletes parts of groups",
         _config("maxmemory-policy", "noeviction"),
     ),
     "will evict": Kind(
         "eviction",
         "warning",
-        "maxmemory-policy {policy} deletes halves of groups without an error as soon as maxmemory is set",
+        "maxmemory-policy {policy} silently deletes parts of groups as soon as maxmemory is set",
         _config("maxmemory-policy", "noeviction"),
     ),
     "volatile eviction": Kind(
         "eviction",
         "warning",
-        "maxmemory-policy {policy}, maxmemory {maxmemory}: no key of sequencer has a time to live, so none is evicted; "
-        "a backlog may drive out other keys that have one",
+        "maxmemory-policy {policy}, maxmemory {maxmemory}: keys of sequencer have no time to live, so none is evicted; "
+        "but a backlog may evict keys of others that have one",
     ),
     "memory": Kind("memory", "ok", _USED),
     "memory refused": Kind(
         "memory",
         "warning",
-        lambda fields: fill(_USED, fields) + _refused(fields) + "; have producers append again what it refused",
+        lambda fields: fill(_USED, fields) + _refused(fields) + "; producers must repeat the appends that were refused",
         lambda fields: {"reset": f"{fields['cli']} CONFIG RESETSTAT"},
     ),
     "memory nearly full": Kind(
@@ -248,7 +250,7 @@ FINDINGS: Mapping[str, Kind] = {
     "repair needs room": Kind(
         "memory",
         "warning",
-        "a full server refuses repairs that need room; make room first",
+        "a full server refuses repairs that need memory; make room first",
         lambda fields: {"fix": _line(fields, "doctor", *fields["queues"], options=["--repair"])},
     ),
     "append-only file": Kind("persistence", "ok", _appended),
@@ -262,7 +264,7 @@ FINDINGS: Mapping[str, Kind] = {
         "persistence", "warning", f"{_ONCE}appendfsync is no", _config("appendfsync", "everysec")
     ),
     "once with fsync each second": Kind(
-        "persistence", "ok", f"{_ONCE}one of its last second", _config("appendfsync", "always")
+        "persistence", "ok", f"{_ONCE}one started in its last second", _config("appendfsync", "always")
     ),
     "no replicas": Kind("replicas", "ok", "none connected"),
     "replicas": Kind("replicas", "ok", "{count} connected, min-replicas-to-write {wanted}"),
@@ -274,15 +276,15 @@ FINDINGS: Mapping[str, Kind] = {
     "too few replicas": Kind(
         "replicas", "problem", "{count} connected, min-replicas-to-write {wanted}: the server refuses writes"
     ),
-    "server clock": Kind("clock", "ok", "differs from ours by {ahead_s:+.3f} s"),
+    "server clock": Kind("clock", "ok", "differs from this host's by {ahead_s:+.3f} s"),
     "server clock off": Kind(
-        "clock", "warning", "differs from ours by {ahead_s:+.3f} s; delays and leases follow the server's"
+        "clock", "warning", "differs from this host's by {ahead_s:+.3f} s; delays and leases follow the server's"
     ),
     "rights": Kind("rights", "ok", "the user may run every command and script"),
     "rights missing": Kind("rights", "problem", "the user lacks {rights}; grant it with ACL SETUSER"),
     "command refused": Kind("rights", "problem", "{command}: {error}"),
     # queues
-    "not checked": Kind("queues", "warning", "not checked, because this server can't hold queues as it is"),
+    "not checked": Kind("queues", "warning", "not checked, because this server can't hold queues in its current state"),
     "not listed": Kind("queues", "problem", "can't be listed: {error}"),
     "never used": Kind("queues", "warning", "was never used here; check its name"),
     "no queues": Kind("queues", "ok", "none in namespace {namespace!r}"),
@@ -290,17 +292,17 @@ FINDINGS: Mapping[str, Kind] = {
     "invalid name": Kind(
         "queues",
         "problem",
-        "{index} has {name!r}, which is not a valid queue name; lists leave it out",
+        "{index} has {name!r}, which is not a valid queue name; lists omit it",
         lambda fields: {"fix": f"HDEL {fields['index']} {quoted(fields['name'])}"},
     ),
     "index value foreign": Kind(
         "queues",
         "problem",
-        "{index} has the foreign value {value!r} for it, so that lists leave it out; a client that uses the queue "
-        "corrects it",
+        "{index} has the unknown value {value!r} for it, so lists omit it; the next client that uses the queue fixes "
+        "it",
         _repair,
     ),
-    "not in index": Kind("queues", "problem", "has keys, but {index} does not list it", _repair),
+    "not in index": Kind("queues", "problem", "has keys, but is missing from {index}", _repair),
     "registration unreadable": Kind(
         "queues",
         "problem",
@@ -329,20 +331,21 @@ FINDINGS: Mapping[str, Kind] = {
     "unknown shard": Kind(
         "queues",
         "problem",
-        "has {known:shard}, and no client reads shard {shard}: it holds {messages:message} of {groups:group}, and "
-        "{dead:dead letter}; keep it as queue {to}, or delete it",
+        "has {known:shard}, so no client reads shard {shard}: it holds {messages:message} in {groups:group} and "
+        "{dead:dead letter}; keep them as queue {to}, or delete them",
         _unknown_shard,
     ),
     "registry lost": Kind(
         "queues",
         "warning",
-        "its shards have a policy, but {key} is lost; a client that uses the queue restores it within a minute",
+        "its shards have a policy, but {key} is lost; any client that uses the queue restores it within a minute",
     ),
     "unregistered": Kind(
         "queues",
         "problem",
-        "has keys in {shards:shard}, but neither a registration nor a policy: a program that used it before registers "
-        "it again. Without one the policy is lost: stop the consumers, and configure it again before they start",
+        "has keys in {shards:shard}, but neither a registration nor a policy: a program that already uses it will "
+        "register it again. Without one, the policy is lost: stop the consumers, register the queue, and configure it "
+        "before they start",
         _registering,
     ),
     "first shard lost": Kind(
@@ -374,7 +377,7 @@ FINDINGS: Mapping[str, Kind] = {
         "warning",
         lambda fields: (
             fill("leased by {owner} for {held_s:.0f} s; ", fields)
-            + f"{ending(fields['owner'])}, and set --handler-timeout"
+            + f"{ending(fields['owner'])}; set --handler-timeout to prevent that"
         ),
         lambda fields: {"inspect": _of_queue(fields, "explain", *fields["group"])},
     ),
@@ -390,26 +393,27 @@ FINDINGS: Mapping[str, Kind] = {
     "mixed score units": Kind(
         "scores",
         "warning",
-        lambda fields: mixed(fields["examples"]) + "; what was handled keeps its order",
+        lambda fields: mixed(fields["examples"]) + "; messages already handled are not reordered",
         lambda fields: {"fix": to_one_unit(fields["queue"], fields["namespace"])},
     ),
     "watermark unit": Kind(
         "scores",
         "warning",
-        "its watermark looks like a time in {unit} ({mark:.17g}), others in {others}: what comes there in {lowest} is "
-        "late. Once all producers send one unit, forget it; restore the window when some messages were handled",
+        "its watermark looks like a time in {unit} ({mark:.17g}), others in {others}: messages in {lowest} count as "
+        "late there. Once all producers send one unit, forget the watermarks; once some messages were handled, restore "
+        "the window",
         _watermark_unit,
     ),
     "ids": Kind(
         "ids",
         "ok",
-        "{count:id} of handled messages remembered, about {bytes:,} bytes; dedup_window={window_s:g} s takes up to "
-        "{bytes_a_second:,.0f} bytes for each message a second",
+        "{count:id} of handled messages remembered, about {bytes:,} bytes; dedup_window={window_s:g} s needs up to "
+        "{bytes_a_second:,.0f} bytes per message per second",
     ),
     "ids capped": Kind(
         "ids",
         "warning",
-        "{count:id} of handled messages remembered; dedup_cap={cap:,} ends dedup_window={window_s:g} s early, and "
+        "{count:id} of handled messages remembered; dedup_cap={cap:,} cuts dedup_window={window_s:g} s short, so "
         "repeats may be handled again",
         lambda fields: {"fix": _of_queue(fields, "configure", options=["--dedup-cap", str(4 * fields["cap"])])},
     ),
@@ -432,22 +436,22 @@ FINDINGS: Mapping[str, Kind] = {
     "removed": Kind("messages", "warning", _lost),
     "wrong type": Kind("keys", "problem", "{key!r} is of type {type}, not {wanted}; rename or delete it"),
     "unknown key": Kind("keys", "problem", "unknown key {key!r}; not written by sequencer"),
-    "history unlisted": Kind("keys", "problem", "history {key!r} is not listed, so that it would stay for ever"),
+    "history unlisted": Kind("keys", "problem", "history {key!r} is not listed, so it would never be deleted"),
     "dispatch of wrong type": Kind("keys", "problem", "the dispatch list {key} is a {type}; it can be deleted"),
     **_broken(
         "outage",
         {
-            "outage without start": ("{policy} has probe_us {value!r}, and {key} has no start of an outage", "removed"),
-            "outage without probe": ("{key} has an outage, and {policy} has no probe_us", "removed"),
+            "outage without start": ("{policy} has probe_us {value!r}, but {key} has no outage", "removed"),
+            "outage without probe": ("{key} has an outage, but {policy} has no probe_us", "removed"),
         },
     ),
     **_broken(
         "dead letters",
         {
             "dead letter without content": ("dead letter {letter!r} has no content", "removed from the list"),
-            "dead letter unlisted": ("dead letter {letter!r} is not in the list", "put into the list"),
-            "dead letter ledger broken": ("ledger of dead letter {letter!r}: {detail}; redriven, it parks", ""),
-            "skipped ledger broken": ("ledger of the last skip, {letter!r}: {detail}; put back, it parks", ""),
+            "dead letter unlisted": ("dead letter {letter!r} is not in the list", "added to the list"),
+            "dead letter ledger broken": ("ledger of dead letter {letter!r}: {detail}; if redriven, it parks", ""),
+            "skipped ledger broken": ("ledger of the last skip, {letter!r}: {detail}; if put back, it parks", ""),
         },
     ),
     **_broken(
@@ -455,19 +459,19 @@ FINDINGS: Mapping[str, Kind] = {
         {
             "message without record": ("{id!r}, score {detail}, is in the order without a record", "removed from it"),
             "record without place": ("the record of {id!r} has no place in the order", "now a dead letter (Broken)"),
-            "record differs": ("record of {id!r} has stamp and attempts {detail!r}", "stamp of the order taken"),
+            "record differs": ("record of {id!r} has stamp and attempts {detail!r}", "stamp taken from the order"),
             "score differs": (
-                "record of {id!r}: its score is its stamp, and that is {detail}",
-                "score of the order taken",
+                "record of {id!r}: its score is its stamp, but the stamp is {detail}",
+                "score taken from the order",
             ),
-            "ledger broken": ("the ledger of {id!r} {detail}; at its turn, it parks", ""),
+            "ledger broken": ("the ledger of {id!r} {detail}; it will park", ""),
         },
     ),
     **_broken(
         "schedule",
         {
             "empty group scheduled": ("0 messages, but in the schedule", "removed from the schedule"),
-            "group unscheduled": ("has messages but is not in the schedule, so that no consumer sees it", "due now"),
+            "group unscheduled": ("has messages but is not in the schedule, so no consumer sees it", "due now"),
             "group unscheduled behind a failure": ("has failed, but is not in the schedule", "parked; resume it"),
             "parked without reason": ("is parked without a failure or a missing number", "due now"),
             "paused without entry": ("is held as paused, but is not among the paused groups", "due now"),
@@ -493,4 +497,4 @@ FINDINGS: Mapping[str, Kind] = {
         },
     ),
 }
-"""Code -> what is said. "more" stands for further findings of the code `of`."""
+"""Code -> kind of finding. "more" summarizes further findings of the code `of`."""

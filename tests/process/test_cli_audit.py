@@ -70,4 +70,4 @@ def test_an_entry_that_no_consumer_wrote_is_one_clear_sentence(
     told = cli.call("audit", "jobs")
     assert (told.returncode, told.stdout) == (3, "")
     assert told.stderr.startswith("error: entry 1-1 of {")
-    assert "('stamp'); no consumer wrote it, remove it with XDEL" in told.stderr
+    assert "('stamp'); no consumer wrote it; remove it with XDEL" in told.stderr

@@ -79,7 +79,7 @@ def test_redrive_puts_back_what_fits_and_names_parked_groups(cli: Cli, graves: S
     stay = {"handled": 0, "changed": 0, "asked": 0, "stayed": [[["b"], "y"]]}
     assert said == {"redriven": 0, "pending": 1, "parked": [], "dry_run": False, **stay}
     assert cli.call("dead", "redrive", "jobs", "--all").returncode == 1, "none was put back, as where none fits"
-    assert "stays one" in refused(cli, "dead", "redrive", "jobs", "--id", "y")
+    assert "was left alone" in refused(cli, "dead", "redrive", "jobs", "--id", "y")
 
 
 @pytest.mark.parametrize(("words", "what"), [(("redrive",), "redriven"), (("purge", "--yes"), "purged")])

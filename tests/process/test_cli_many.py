@@ -132,7 +132,7 @@ def test_pauses_of_groups_are_lifted_at_once(cli: Cli, stuck: Sequencer) -> None
 
 
 def test_a_skip_names_what_it_removes_and_what_puts_it_back(cli: Cli, stuck: Sequencer, namespace: str) -> None:
-    assert "group g 1 stands at 'm0' now, not at 'm1'" in refused(cli, "skip", "jobs", "g", "1", "--id", "m1")
+    assert "the head of group g 1 is now 'm0', not 'm1'" in refused(cli, "skip", "jobs", "g", "1", "--id", "m1")
     done = cli.call("skip", "jobs", "g", "1", "--id", "m0")
     back = f"sequencer unskip jobs g 1 --id m0 --namespace {namespace}"
     assert done.stderr.endswith(f": {back}\n")

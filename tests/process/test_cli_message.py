@@ -32,7 +32,7 @@ def test_explain_says_why_in_one_sentence(cli: Cli, make: Callable[..., Sequence
     text = cli.call("explain", "jobs", "a", "7").stdout
     assert text.startswith("group a 7 waits for numbers 1 to 2, missing before 3 (3), until ")
     queue.append({}, ["b\x1b[2J"], score=1)
-    assert cli.call("explain", "jobs", "b\x1b[2J").stdout.startswith("group $'b\\x1b[2J' is due for ")
+    assert cli.call("explain", "jobs", "b\x1b[2J").stdout.startswith("group $'b\\x1b[2J' has been due for ")
 
 
 def test_skip_steps_over_what_is_missing(cli: Cli, make: Callable[..., Sequencer]) -> None:

@@ -90,7 +90,7 @@ def test_a_dead_letter_waits_for_its_answer(cli: Cli, asked: Sequencer) -> None:
 
 def test_skip_says_what_became_of_the_steps_of_what_it_removed(cli: Cli, asked: Sequencer) -> None:
     told = json_of(cli, "steps", "jobs", "ann")
-    assert "is not skipped: effects of its steps are noted" in refused(cli, "skip", "jobs", "ann")
+    assert "was not skipped: some of its steps took effect" in refused(cli, "skip", "jobs", "ann")
     done = cli.call("skip", "jobs", "ann", "--yes")
     assert "sequencer unskip jobs ann --id g1" in done.stderr
     assert "failed (once)" in done.stderr

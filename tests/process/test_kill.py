@@ -56,7 +56,7 @@ def test_the_message_that_kills_is_named_at_the_first_death_and_no_other(cli: Cl
     assert done.returncode == 4, done.stderr
     named = [line.split("; ", 1)[1] for line in done.stderr.splitlines() if "consumer died" in line]
     inspect = f"inspect: sequencer explain jobs c --namespace {namespace}"
-    assert set(named) == {f"last message begun: group=c id=c-0; {inspect}"}
+    assert set(named) == {f"last message started: group=c id=c-0; {inspect}"}
     assert len(named) >= 2, "the death that found it with others is not counted against it"
 
 

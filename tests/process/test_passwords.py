@@ -227,8 +227,8 @@ def test_a_password_is_hidden_before_anything_is_imported(cli: Cli, tmp_path: Pa
 @pytest.mark.parametrize(
     ("url", "status", "said"),
     [
-        (f"redis://:{WRONG}@{{place}}", 3, "it refused user or password; check the URL"),
-        ("redis://{place}", 3, "it wants a password; put it into the URL: redis://:PASSWORD@host"),
+        (f"redis://:{WRONG}@{{place}}", 3, "refused the user or password; check the URL"),
+        ("redis://{place}", 3, "requires a password; put it into the URL: redis://:PASSWORD@host"),
         (f"redis://:{CANARY}@127.0.0.1:1", 3, "server redis://***@127.0.0.1:1 can't be reached"),
         (f"redis://:{CANARY}/{WRONG}@{{place}}", 2, "can't be read"),
         (f"redis://:{CANARY}@{{place}}/0?socket_timeout=soon", 2, "can't be read"),

@@ -62,7 +62,7 @@ def test_it_gives_up_when_consumers_die_before_they_begin_and_loses_nothing(cli:
     work.add("a", {})
     consume = cli.start("consume", "jobs", "--app", "late:handle", "-n", 2)
     assert consume.ended() == 1
-    assert "service gave up: in each worker 5 consumers" in consume.stderr
+    assert "service gave up: every worker lost 5 consumers" in consume.stderr
     assert "10 dead consumers" in consume.stderr
     assert work.states() == {"a": "due"}
 
@@ -77,7 +77,7 @@ def test_an_app_that_loads_no_more_ends_the_service_at_once_and_the_deaths_are_c
     for pid in consume.consumers():
         os.kill(pid, signal.SIGKILL)
     assert consume.ended() == 2
-    assert "service gave up: a consumer died of what" in consume.stderr
+    assert "service gave up: a consumer died for the reason" in consume.stderr
     assert "2 dead consumers" in consume.stderr
 
 
@@ -121,7 +121,7 @@ def test_a_server_that_is_not_there_is_said(cli: Cli, command: str) -> None:
         done = (cli.run if command == "consume" else cli.call)(command, "jobs", "--redis", url)
     assert done.returncode == 3
     assert done.stderr.startswith(f"error: server {url} can't be reached: ")
-    assert done.stderr.endswith("is it running, and the URL right?\n")
+    assert done.stderr.endswith("is it running, and is the URL right?\n")
 
 
 def test_an_exit_out_of_a_handler_is_a_death_and_parks_its_group_in_the_end(cli: Cli, work: Work) -> None:

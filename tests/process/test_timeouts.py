@@ -142,7 +142,7 @@ def test_a_consumer_whose_handler_goes_on_is_killed_and_that_counts(cli: Cli, sl
     assert done.returncode == 4, done.stderr
     assert len(re.findall(r"handler stuck: group=\w id=\w-0 ", done.stderr)) == 2
     killed = re.findall(
-        r"consumer killed: pid \d+, because its handler ignored .*; last message begun: group=(\w)", done.stderr
+        r"consumer killed: pid \d+, because its handler ignored .*; last message started: group=(\w)", done.stderr
     )
     assert sorted(killed) == ["a", "b"], "each was tried once, as --max-attempts says"
     assert "kill -KILL" not in done.stderr, "the service does that"

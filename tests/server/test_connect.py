@@ -61,7 +61,10 @@ def test_a_server_that_will_evict_is_told_of_once_and_refused_when_it_does(
 
 def test_a_database_that_the_server_does_not_have_is_said(start_server: Callable[..., str]) -> None:
     url = f"unix://{start_server('--databases', '4')}?db=4"
-    with Sequencer("q", url) as seq, pytest.raises(ServerNotUsable, match="no database of that number; correct it in"):
+    with (
+        Sequencer("q", url) as seq,
+        pytest.raises(ServerNotUsable, match="has no such database; correct its number in"),
+    ):
         seq.append(1, group="g")
 
 

@@ -68,7 +68,7 @@ def test_a_watermark_in_a_higher_unit_is_told_with_what_forgets_it(
     seq.append(1, group="a", score=NOW_S * 1000)
     seq.append(1, group="b", score=NOW_S)
     seq.consume(lambda message: None, until_empty=True)
-    with pytest.raises(LateMessage, match="where producers send times in several units, see: sequencer doctor"):
+    with pytest.raises(LateMessage, match="if producers send times in several units, see: sequencer doctor"):
         seq.append(2, group="a", score=NOW_S + 1)
     (one,) = told(seq)
     forget, keep = (

@@ -59,13 +59,13 @@ def test_a_message_with_effects_is_neither_cancelled_nor_replaced(seq: Sequencer
     seq.append(1, "g", id="m1", score=1)
     note(seq, keys, link)
     before = link.command("HGETALL", keys.body("g"))
-    with pytest.raises(EffectsSaved, match=r"message 'm1' of group g is not cancelled: .* skip it with yes=True"):
+    with pytest.raises(EffectsSaved, match=r"message 'm1' of group g was not cancelled: .* skip it with yes=True"):
         seq.cancel("g", "m1")
-    with pytest.raises(EffectsSaved, match=r"is not replaced: .* append the new one under another id") as refused:
+    with pytest.raises(EffectsSaved, match=r"was not replaced: .* append the new one under another id") as refused:
         seq.append(2, "g", id="m1", score=1, replace=True)
     assert (refused.value.id, refused.value.group) == ("m1", ("g",))
     rows = [{"body": n, "group": "g", "id": f"m{n}", "score": n} for n in (1, 2)]
-    with pytest.raises(BatchRefused, match="is not replaced"):
+    with pytest.raises(BatchRefused, match="was not replaced"):
         seq.append_many(rows, replace=True)
     assert link.command("HGETALL", keys.body("g")) == before
     done = seq.append_many(rows, replace=True, on_refused="skip")
@@ -90,7 +90,7 @@ def test_a_skip_of_effects_asks_for_a_yes_and_what_was_skipped_comes_back_with_t
     note(seq, keys, link)
     park(keys, link)
     before = seq.steps("g")
-    with pytest.raises(EffectsSaved, match=r"is not skipped: .*dead_letter=True, --dead-letter.*yes=True \(--yes\)"):
+    with pytest.raises(EffectsSaved, match=r"was not skipped: .*dead_letter=True, --dead-letter.*yes=True \(--yes\)"):
         seq.skip("g")
     assert kept_ledger(keys, link) == LEDGER
     skipped = seq.skip("g", yes=True)

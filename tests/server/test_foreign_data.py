@@ -166,6 +166,6 @@ def test_bytes_that_are_no_protocol_are_a_lost_connection(make: Callable[..., Se
     seq.connect()
     everywhere: dict[int, Callable[[Any], Any]] = dict.fromkeys(range(1, 100), garble)
     client = make(redis=wired(seq.endpoint, lambda inner: Liar(inner, everywhere, [0])))
-    with pytest.raises(ServerUnavailable, match="not of its protocol"):
+    with pytest.raises(ServerUnavailable, match="not Redis protocol"):
         client.connect()
     assert isinstance(client.endpoint, Endpoint)

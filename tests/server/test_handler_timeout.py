@@ -142,7 +142,7 @@ def test_one_that_ignores_it_is_told_once_and_the_end_of_its_lease_is_an_attempt
     assert (told.levelname, fields["group"], fields["id"]) == ("ERROR", ["stuck"], claimed[0].id)
     assert fields["inspect"].startswith("sequencer explain q stuck")
     assert re.fullmatch(r"kill -KILL \d+", fields["kill"])
-    assert summary.lost == 1, "what it finished is not acknowledged"
+    assert summary.lost == 1, "messages it finished since are not acknowledged"
 
 
 @pytest.mark.nightly

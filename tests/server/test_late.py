@@ -76,10 +76,12 @@ def test_a_late_message_is_refused_at_append(
 ) -> None:
     seq = make(on_late="refuse")
     pass_score(seq, 10)
-    with pytest.raises(LateMessage, match=r"'late' of group g comes too late: a higher score than 9.0 was handled"):
+    with pytest.raises(
+        LateMessage, match=r"'late' of group g is late: a message with a score above 9.0 was already handled"
+    ):
         seq.append("low", group="g", score=9, id="late")
     items = [{"body": n, "group": "g", "score": n, "id": n} for n in (11, 3, 12)]
-    with pytest.raises(BatchRefused, match=r"than 3\.0 was handled") as refused:
+    with pytest.raises(BatchRefused, match=r"above 3\.0 was already handled") as refused:
         seq.append_many(items)
     assert refused.value.stored == 0
     assert seq.info().backlog == 0, "nothing of the chunk is stored"

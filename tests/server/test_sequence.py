@@ -81,7 +81,7 @@ def test_a_gap_ends_after_its_timeout(make: Make, on_gap: Any, handled: list[int
     assert time.monotonic() - began > 0.05
     assert [info.state for info in seq.groups()] == ["parked"] * (on_gap == "park")
     if on_gap == "park":
-        assert "until" not in seq.explain("g").fields, "gap_timeout is over"
+        assert "until" not in seq.explain("g").fields, "gap_timeout has passed"
         put(seq, 2, 3)
         assert drain(seq) == [2, 3, 4, 5], "what was missing lets the parked group go on by itself"
     else:

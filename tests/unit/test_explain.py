@@ -146,13 +146,13 @@ def test_what_drops_a_message_that_hangs_is_named_in_its_order() -> None:
 
 
 WORDED: dict[str, tuple[dict[str, Any], str]] = {
-    "due": ({}, "group g is due for 2.0 s and waits for a free consumer"),
+    "due": ({}, "group g has been due for 2.0 s and waits for a free consumer"),
     "leased": (
         HANGS,
-        f"group g is leased by shop.example:4711:00c0de for 80.0 s, until {AT} UTC unless renewed; it moves when m1 is "
-        "handled; that is long; if its handler hangs, end that process (on shop.example: kill -KILL 4711); if that is "
-        "gone already, its lease ends by itself, and set --handler-timeout; to drop m1 instead, in this order, skip "
-        "once the lease ran out",
+        f"group g has been leased by shop.example:4711:00c0de for 80.0 s, until {AT} UTC unless renewed; it moves when "
+        "m1 is handled; that is long; if its handler hangs, kill that process (on shop.example: kill -KILL 4711); if "
+        "the process is already gone, the lease expires by itself; set --handler-timeout to prevent that; to drop m1 "
+        "instead, run these in order, the skip once the lease has expired",
     ),
     "backoff": (BACKS_OFF, f"group g backs off until {AT} UTC after 3 failed attempts of m1 (ValueError: no)"),
     "parked": (
@@ -186,9 +186,9 @@ def test_what_counted_no_attempt_has_none_in_the_log(kind: str) -> None:
 def test_that_nobody_consumes() -> None:
     some = no_consumers_text(asdict(NoConsumers(1200, NOW / 1e6, 7.0, "host-7", NOW / 1e6, connections=2)))
     assert some == (
-        "nobody consumes: 1,200 groups are due, the first since 2023-11-14 22:15:00 UTC (7 s), and no consumer has a "
-        "group in progress; the lease of host-7 ran out at 2023-11-14 22:15:00 UTC; open connections of consumers that "
-        "claim nothing: 2 (check their log)"
+        "no consumer is working: 1,200 groups are due, the first since 2023-11-14 22:15:00 UTC (7 s), and none is in "
+        "progress; the lease of host-7 expired at 2023-11-14 22:15:00 UTC; 2 consumer connections open, but nothing is "
+        "claimed (check their log)"
     )
 
 

@@ -88,13 +88,13 @@ def test_those_are_chosen_whose_failure_fits() -> None:
 @pytest.mark.parametrize(
     ("operation", "options", "words"),
     [
-        (resume_many, {}, "resume_many: give error or since to choose some, or everything=True"),
-        (skip_many, {"error": "x", "everything": True}, "skip_many: give error or since"),
+        (resume_many, {}, "resume_many: choose some by error or since, or all by everything=True"),
+        (skip_many, {"error": "x", "everything": True}, "skip_many: choose some by error or since"),
         (resume_many, {"error": 7}, "error=7 must be text"),
         (resume_many, {"since": "10x"}, "since='10x' must be a number of seconds, or text like"),
         (skip_many, {"everything": True, "rate": math.nan}, "rate=nan must be"),
-        (redrive, {}, "redrive: give group, id or error to choose some"),
-        (purge, {"group": "g", "everything": True}, "purge: give group, id or error"),
+        (redrive, {}, "redrive: choose some by group, id or error"),
+        (purge, {"group": "g", "everything": True}, "purge: choose some by group, id or error"),
         (redrive, {"everything": True, "rate": 0}, "rate=0 must be"),
         (dead, {"limit": 0}, "limit=0 must be"),
         (count_dead, {"error": 7}, "error=7 must be text"),

@@ -21,7 +21,7 @@ def test_what_a_person_reads() -> None:
     assert NOTICE.chat_text().splitlines() == [
         "sequencer production orders: parked",
         "3 groups are parked",
-        "Since 2023-11-14 22:13:20 UTC, for 90 s; now 3; limit 1. Namespace shop, told by web-1.",
+        "Since 2023-11-14 22:13:20 UTC, for 90 s; now 3; limit 1. Namespace shop, sent by web-1.",
         "- 1002 'a b', id m1, 2023-11-14 22:13:21 UTC: ValueError: no such card",
         "    sequencer resume orders 1002 'a b'",
         "+ 2 more",

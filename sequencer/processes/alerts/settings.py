@@ -16,12 +16,12 @@ from .targets import Target, read_target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueAlerts:
-    """What is told of one queue, and to whom. Times in seconds."""
+    """The alerts of one queue, and their targets. Times in seconds."""
 
     limits: Thresholds = field(default_factory=Thresholds)
-    to: tuple[str, ...] = option(names("names of targets"), (), "Targets to notify. Without it, all of them.", FILE)
+    to: tuple[str, ...] = option(names("names of targets"), (), "Targets to notify. Default: all of them.", FILE)
     repeat_s: float = option(
-        seconds(), 4 * 3600.0, "A condition that still holds is sent again after this time. 0: never.", FILE
+        seconds(), 4 * 3600.0, "How often a condition that still holds is sent again. 0: never.", FILE
     )
     texts: bool = option(FLAG, True, "Send the texts of errors, not just their types.", FILE)
 
@@ -40,7 +40,7 @@ def read_targets(tables: Mapping[str, Any], directory: Path, variables: Collecti
 def read_alerts(
     general: Mapping[str, Any] | None, own: Mapping[str, Mapping[str, Any]], targets: Mapping[str, Target]
 ) -> dict[str, QueueAlerts]:
-    """What is told of each queue: by its own table, else by the general one. Nothing where the file has neither, and
+    """The alerts of each queue: from its own table, else from the general one. Nothing where the file has neither, and
     no target. Raises ConfigurationError.
     """
     if general is None and not targets and not any(own.values()):
@@ -56,7 +56,7 @@ def read_alerts(
     named = {name for one in found.values() for name in one.to}
     if named and (unused := [name for name in targets if name not in named]):
         raise ConfigurationError(
-            f"targets.{unused[0]}: nothing is sent to it; name it in `to` of [alerts], or leave it out"
+            f"targets.{unused[0]}: no alert is sent to it; list it in `to` of [alerts], or remove it"
         )
     return found
 

@@ -71,10 +71,10 @@ def words_of(command: str, directory: Path) -> tuple[str, ...]:
     except ValueError as error:
         raise ConfigurationError(f"exec can't be split into words: {str(error).lower()}") from error
     if not words:
-        raise ConfigurationError("exec is empty; give the command that tells people")
+        raise ConfigurationError("exec is empty; give the command that notifies people")
     program = str(directory / words[0]) if "/" in words[0] else words[0]
     if (found := shutil.which(program)) is None:
-        raise ConfigurationError(f"exec: there is no command {words[0]!r} that can be run")
+        raise ConfigurationError(f"exec: command {words[0]!r} is not found or not executable")
     return (found, *words[1:])
 
 
@@ -301,7 +301,7 @@ def nothing_logged() -> Iterator[None]:
 # -- the table of a target ---------------------------------------------------------------------------------------------
 
 MAX_TIMEOUT_S = 8.0
-"""Of one try: two of them fit into the time that a sender has for a notice."""
+"""Of one attempt: two of them fit into the time that a sender has for a notice."""
 ROBOTS: dict[str, RobotKind] = {kind: kind for kind in CODE}
 TYPES = ("webhook", "command", *ROBOTS, "apprise")
 TAKES = {"webhook": {"url"}, "command": {"exec"}, "feishu": {"url", "secret"}}
@@ -316,12 +316,12 @@ class TargetTable:
 
     type: str = option(text(), "", "webhook, command, feishu, dingtalk, wecom or apprise.", ("run",))
     url: str | None = option(
-        text("text", is_secret=True), None, "Where messages are sent; env:NAME takes it from a variable.", ("run",)
+        text("text", is_secret=True), None, "Where messages are sent; env:NAME reads it from a variable.", ("run",)
     )
     secret: str | None = option(
-        text("text", is_secret=True), None, "feishu: signs the messages, as env:NAME.", ("run",)
+        text("text", is_secret=True), None, "feishu: secret that signs the messages, as env:NAME.", ("run",)
     )
-    exec: str | None = option(text("a command"), None, "command: what is run for each message.", ("run",))
+    exec: str | None = option(text("a command"), None, "command: command to run for each message.", ("run",))
     timeout_s: float = option(seconds(0.1, MAX_TIMEOUT_S), 5.0, "How long one attempt may take.", ("run",))
 
 
@@ -348,7 +348,7 @@ def _made(name: str, table: TargetTable, directory: Path, hidden: frozenset[str]
         raise ConfigurationError(f"{given}; {nearest(kind, TYPES)}")
     for word in ("exec", "url", "secret"):
         if getattr(table, word) is not None and word not in TAKES.get(kind, {"url"}):
-            raise ConfigurationError(f"{word} is nothing that type {kind!r} takes; leave it out")
+            raise ConfigurationError(f"type {kind!r} takes no {word}; leave it out")
     timeout_s = table.timeout_s
     if kind == "command":
         words = words_of(table.exec or "", directory)
@@ -365,7 +365,7 @@ def _made(name: str, table: TargetTable, directory: Path, hidden: frozenset[str]
 def _url(table: TargetTable) -> str:
     """The URL. It stands in the file only where nothing in it looks like a secret."""
     if table.url is None:
-        raise ConfigurationError(f'it has no url; put that into a variable, and write url = "{SECRET}NAME"')
+        raise ConfigurationError(f'it has no url; put it into a variable, and write url = "{SECRET}NAME"')
     if table.type == "webhook" and not table.url.startswith(SECRET):
         parts = split_url(table.url)
         if not (parts.username or parts.password or parts.query):
@@ -385,10 +385,10 @@ def _secret(word: str, text: str) -> str:
 
 def _by_apprise(name: str, url: str, timeout_s: float) -> Target:
     if importlib.util.find_spec("apprise") is None:
-        raise ConfigurationError("type 'apprise' is sent by apprise, which is not installed: pip install apprise")
+        raise ConfigurationError("type 'apprise' needs apprise, which is not installed: pip install apprise")
     scheme, found, _ = url.partition("://")
     if not found:
-        raise ConfigurationError("url must be one that apprise takes, beginning with its service's name and ://")
+        raise ConfigurationError("url must be an apprise URL, beginning with the name of a service and ://")
     if kind := ROBOTS_OF_APPRISE.get(scheme.lower()):
-        raise ConfigurationError(f'apprise does not see whether this robot refuses; write type = "{kind}"')
+        raise ConfigurationError(f'apprise does not notice when this robot refuses a message; write type = "{kind}"')
     return ByApprise(name=name, url=url, timeout_s=timeout_s)
