@@ -1,4 +1,4 @@
-"""What is told of a condition of a queue: its wording, its unit, and the commands that show or fix it. Pure."""
+"""The wording of a queue's alert conditions, their units, and the commands that show or fix them. Pure."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ UNITS = {
     **dict.fromkeys(("wait", "lag", "no_consumers", "away"), "s"),
     **dict.fromkeys(("failing", "memory"), "share"),
 }
-"""Of value and limit; any other condition counts."""
+"""Unit of value and limit; any other condition is a count."""
 WORDING = {
     "parked": "{value:group} parked",
     "dead": "{value:dead letter}",
     "wait": "{due:group} waiting for a consumer, the first for {value:duration}",
-    "outage": "an outage holds the queue back: what all handlers need is not there",
-    "no_consumers": "nobody consumes: groups are due for {value:duration}, and no consumer has one in progress",
+    "outage": "an outage holds the queue back: a shared dependency is down",
+    "no_consumers": "no consumer is working: groups have been due for {value:duration}, and none is in progress",
     "backlog": "{value:message} waiting",
     "backlog estimate": "about {value:message} waiting",
     "lag": "the oldest head of a group is {value:duration} old",
-    "history": "the history is cut short by history_cap: it reaches back {reaches_d:.1f} days of {window_d:.1f}",
+    "history": "the history is cut short by history_cap: it covers {reaches_d:.1f} days of {window_d:.1f}",
     "failing": "{failed:,} of {attempts:attempt} failed in five minutes ({value:.0%})",
     "failing too few": "{failed:,} of {attempts:attempt} failed in five minutes ({value:.0%}), too few to judge",
     "memory": "the server has {value:.0%} of its maxmemory in use; when it is full, appends are refused",
-    "pool": "no consumer on {host} gets to work, for {down_s:duration}; see its log",
+    "pool": "consumers on {host} keep dying before a first message, for {down_s:duration} so far; check their log",
     "check": "{check}",
 }
 
@@ -36,7 +36,7 @@ def condition_text(wording: str, **fields: Any) -> str:
 
 
 def commands_for(kind: str, queue: str, namespace: str, *, app: str = "", file: str = "") -> tuple[str, ...]:
-    """What shows a condition, or fixes it. `app`: of the queue, where it is known; `file`: of `run`."""
+    """Commands that show or fix a condition. `app`: of the queue, where it is known; `file`: of `run`."""
     kind = kind.partition("@")[0]
     if kind == "check":
         return ()

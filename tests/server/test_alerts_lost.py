@@ -148,8 +148,8 @@ def test_who_could_not_be_told_hears_in_one_message_what_it_was(
     (one,) = chat.took
     assert one.what == "resolved"
     assert one.text in (
-        "it was over before this could be sent: 2 groups parked",
-        "it was over before this could be sent: 2 dead letters",
+        "already over before this could be sent: 2 groups parked",
+        "already over before this could be sent: 2 dead letters",
     )
     assert one.incident == mail.took[0].incident
     assert (one.opened_at, one.at > one.opened_at) == (mail.took[0].opened_at, True)

@@ -61,13 +61,13 @@ def test_a_person_reads_what_was_seen() -> None:
         "parked": "1 group parked",
         "dead": "12,000 dead letters",
         "wait": "3 groups waiting for a consumer, the first for 75 s",
-        "outage": "an outage holds the queue back: what all handlers need is not there",
-        "no_consumers": "nobody consumes: groups are due for 80 s, and no consumer has one in progress",
+        "outage": "an outage holds the queue back: a shared dependency is down",
+        "no_consumers": "no consumer is working: groups have been due for 80 s, and none is in progress",
         "backlog": "about 20,000 messages waiting",
         "lag": "the oldest head of a group is 11 min old",
         "failing": "30 of 100 attempts failed in five minutes (30%)",
         "memory": "the server has 95% of its maxmemory in use; when it is full, appends are refused",
-        "pool@web1": "no consumer on web1 gets to work, for 3 s; see its log",
+        "pool@web1": "consumers on web1 keep dying before a first message, for 3 s so far; check their log",
         "check@web1": "disk full",
     }
 

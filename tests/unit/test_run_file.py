@@ -134,7 +134,10 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         ("[tool.sequencer.queues.orders]\n", "tables begin with tool.sequencer in pyproject.toml alone"),
         ("[alerts]\npark = 1\n" + ORDERS, "alerts: there is no 'park'; did you mean 'parked'?"),
         ("[alerts]\nto = ['opps']\n" + OPS + ORDERS, "alerts: to: there is no target 'opps'; did you mean 'ops'?"),
-        ("[alerts]\nto = ['ops']\n" + OPS + OPS.replace("ops", "night") + ORDERS, "targets.night: nothing is"),
+        (
+            "[alerts]\nto = ['ops']\n" + OPS + OPS.replace("ops", "night") + ORDERS,
+            "targets.night: no alert is sent to it",
+        ),
         (ORDERS + "alerts = { lag = 'soon' }\n", "queues.orders.alerts: lag='soon'"),
         ("[targets.ops]\ntype = 'feishoo'\n" + ORDERS, "targets.ops: "),
         (ORDERS + "leese = '1s'\n", "queues.orders: there is no 'leese'; did you mean 'lease'?"),

@@ -59,7 +59,7 @@ def test_every_type_is_read_and_shows_no_secret() -> None:
         ({"type": "webhook", "uri": CANARY}, "there is no 'uri'; did you mean 'url'?"),
         ({"type": "feishu", "secret": 7313}, "secret must be text"),
         ({"type": "webhook", **URL, "timeout": "9s"}, "timeout='9s' must be a duration from 0.1 to 8 s"),
-        ({"type": "webhook"}, 'it has no url; put that into a variable, and write url = "env:NAME"'),
+        ({"type": "webhook"}, 'it has no url; put it into a variable, and write url = "env:NAME"'),
         ({"type": "webhook", "url": "env:NONE"}, "url: the variable NONE is not set"),
         ({"type": "webhook", "url": f"env:{CANARY} x"}, "url names no variable, as in env:NAME"),
         ({"type": "webhook", "url": "env:EMPTY"}, "url: the variable EMPTY is empty, "),
@@ -67,15 +67,21 @@ def test_every_type_is_read_and_shows_no_secret() -> None:
         ({"type": "webhook", "url": "a.example/hook"}, "url must begin with https://HOST or http://HOST"),
         ({"type": "webhook", "url": "env:PORT"}, "url must begin with https://HOST or http://HOST"),
         ({"type": "webhook", "url": "env:SPACE"}, "and have no spaces"),
-        ({"type": "webhook", **URL, **SECRET}, "secret is nothing that type 'webhook' takes; leave it out"),
+        ({"type": "webhook", **URL, **SECRET}, "type 'webhook' takes no secret; leave it out"),
         ({"type": "feishu", **URL, "secret": CANARY}, "put secret into a variable"),
         ({"type": "feishu", **URL, "secret": "env:NEWLINE"}, "or begins or ends with a space"),
         ({"type": "feishu", "url": "https://open.feishu.cn/hook/1"}, "put url into a variable"),
-        ({"type": "command"}, "exec is empty; give the command that tells people"),
+        ({"type": "command"}, "exec is empty; give the command that notifies people"),
         ({"type": "command", "exec": "say 'it"}, "exec can't be split into words: no closing quotation"),
-        ({"type": "command", "exec": "no-such-pager me"}, "exec: there is no command 'no-such-pager' that can be run"),
-        ({"type": "apprise", "url": "env:SECRET"}, "beginning with its service's name and ://"),
-        ({"type": "apprise", "url": "env:OF_WECOM"}, 'does not see whether this robot refuses; write type = "wecom"'),
+        (
+            {"type": "command", "exec": "no-such-pager me"},
+            "exec: command 'no-such-pager' is not found or not executable",
+        ),
+        ({"type": "apprise", "url": "env:SECRET"}, "beginning with the name of a service and ://"),
+        (
+            {"type": "apprise", "url": "env:OF_WECOM"},
+            'does not notice when this robot refuses a message; write type = "wecom"',
+        ),
     ],
 )
 def test_what_is_wrong_is_one_sentence_without_a_secret(table: Any, said: str) -> None:
@@ -98,7 +104,7 @@ def test_without_apprise_the_sentence_says_what_to_install(monkeypatch: pytest.M
 def test_a_command_with_a_slash_is_looked_for_beside_the_file(tmp_path: Path) -> None:
     (tmp_path / "page").write_text("#!/bin/sh\n")
     table = {"type": "command", "exec": "./page me"}
-    with pytest.raises(ConfigurationError, match=r"there is no command './page' that can be run"):
+    with pytest.raises(ConfigurationError, match=r"command './page' is not found or not executable"):
         read_target("ops", table, directory=tmp_path)
     (tmp_path / "page").chmod(0o755)
     read_target("ops", table, directory=tmp_path)

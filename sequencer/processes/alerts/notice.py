@@ -1,4 +1,4 @@
-"""What one message to people says: a notice, as lines for a chat and as JSON for programs. Pure.
+"""One alert message: a notice, as lines for a chat and as JSON for programs. Pure.
 
 A notice has no bodies. Its texts hold no control characters, and what turns text about is spelled out.
 """
@@ -22,9 +22,9 @@ LINE_CHARACTERS = 500
 """Of one line of a chat message."""
 TEXT_BYTES = 4000
 """Of a whole chat message in UTF-8, unless a target takes less."""
-CUT = "(It was too long; the rest is cut.)"
+CUT = "(Cut: the message was too long.)"
 
-_SAID = {"open": "", "news": ", news", "again": ", still so", "resolved": ", resolved", "test": ", a test"}
+_SAID = {"open": "", "news": ", news", "again": ", still open", "resolved": ", resolved", "test": ", a test"}
 _CALL = re.compile(r"<(?=[!@#]|/?at\b)|@(?=(?:all|channel|everyone|here|所有人)\b)|(?<!\w)@(?=\w)", re.IGNORECASE)
 """By which a text calls people in one chat or another: it may come from a message's sender."""
 
@@ -45,7 +45,7 @@ class Item:
     at: float
     """When it failed, in seconds since 1970."""
     commands: tuple[str, ...]
-    """What settles it; for a step that nobody knows the end of, one command for each answer."""
+    """Commands that settle it; for an unresolved step, one for each answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +60,13 @@ class Notice:
     """`open`, `news`, `again`, `resolved`, or `test`."""
     namespace: str
     queue: str
-    """"": it is about the server."""
+    """"" if it is about the server."""
     kind: str
-    """`parked`, `dead`, `backlog`, ...: which condition holds."""
+    """Which condition holds: `parked`, `dead`, `backlog`, ..."""
     environment: str
     """`production`, or ""."""
     host: str
-    """Who sends."""
+    """The host that sends it."""
     opened_at: float
     at: float
     """When the incident opened, and now: seconds since 1970."""
@@ -80,17 +80,17 @@ class Notice:
     """How many groups are parked by each type of error, the most frequent first."""
     items: tuple[Item, ...] = ()
     more: int = 0
-    """How many more there are than `items` names."""
+    """How many there are beyond `items`."""
     commands: tuple[str, ...] = ()
-    """What shows or fixes all of it."""
+    """Commands that show or fix all of it."""
     news: str = ""
-    """Stands for the heads or dead letters that this message tells of: the same for the same ones, "" for none."""
+    """Identifies the heads or dead letters in this message: the same for the same ones, "" for none."""
 
     @property
     def key(self) -> str:
-        """The same whenever this message is sent again: a receiver knows a repeat by it.
+        """The same whenever this message is sent again, so that a receiver recognizes a repeat.
 
-        A message that tells of more than one before, of which no answer came, has another: it is no repeat.
+        A message that names more than an earlier, unanswered one has another key: it is not a repeat.
         """
         return ":".join([self.incident, str(self.number), self.what, *([self.news] if self.news else [])])
 
@@ -102,7 +102,7 @@ class Notice:
 
     @property
     def lines(self) -> list[str]:
-        """For people: title, text, errors, times, items with their commands, commands for all."""
+        """For a chat: title, text, errors, times, items with their commands, commands for all."""
         errors = ", ".join(f"{count:,} {type}" for type, count in self.errors.items())
         lines = [self.title, _line(self.text), *([_line(f"errors: {errors}")] if errors else []), _line(self._times())]
         for item in self.items:
@@ -125,7 +125,7 @@ class Notice:
             said = f"Since {moment(self.opened_at)}, for {lasted}"
         known = {"now": self.value, "limit": self.limit}
         amounts = [f"{name} {_amount(value, self.unit)}" for name, value in known.items() if value is not None]
-        return f"{'; '.join([said, *amounts])}. Namespace {self.namespace}, told by {self.host}."
+        return f"{'; '.join([said, *amounts])}. Namespace {self.namespace}, sent by {self.host}."
 
     def chat_text(self, most_bytes: int = TEXT_BYTES) -> str:
         """All lines as one text of at most this many bytes in UTF-8. Where it is cut, it says so."""
@@ -187,7 +187,7 @@ def notice_of(
         value=float(grant.value) if grant.value else None,
         limit=float(grant.limit) if grant.limit else None,
         unit=UNITS.get(kind, ""),
-        text=f"it was over before this could be sent: {grant.text}" if grant.is_late else grant.text,
+        text=f"already over before this could be sent: {grant.text}" if grant.is_late else grant.text,
         errors=errors or {},
         items=tuple(_item(head, texts=texts) for head in heads),
         more=max(0, count - len(heads)),
