@@ -13,7 +13,8 @@ from .consume.registered import AnyHandler, Registered, Work
 from .consume.stop import stop_on_signals
 from .consume.threads import Consumer
 from .doctor.diagnose import diagnose
-from .drain.steps.declared import InlineHandler, Steps
+from .drain.steps.declared import Steps
+from .drain.steps.functions import InlineHandler
 from .lease import Lease
 from .net.appender import Appender
 from .net.blocking import BlockingNet, blocking, blocking_list, finish

@@ -41,7 +41,7 @@ OURS = (
     "sequencer.consume.threads",
     "sequencer.consume.step_calls",
     "sequencer.consume.time_limit",
-    "sequencer.drain.steps.declared",
+    "sequencer.drain.steps.functions",
     "sequencer.testing.memory_run",
 )
 """Modules whose frames stand above a handler's in its traceback."""

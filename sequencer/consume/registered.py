@@ -1,15 +1,13 @@
-"""What a program registers with its client: a handler, or steps; and observers. Each is checked when it is registered:
-it takes a message, and has done its work when it returns.
-"""
+"""What a program registers with its client: a handler, or steps; and observers."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, Unpack, cast, overload
+from typing import Any, TypeVar, Unpack, overload
 
-from ..drain.effects import Handler
-from ..drain.steps.declared import Function, InlineHandler, Step, StepOptions, Steps, new_step
+from ..drain.steps.declared import Step, StepOptions, Steps, new_step
+from ..drain.steps.functions import Handler, InlineHandler, checked_handler
 from ..drain.steps.inline import InlineSteps
 from ..errors import ConfigurationError, HandlerNotFound, shown
 from ..values.message import Message
@@ -22,89 +20,6 @@ ObserverT = TypeVar("ObserverT", bound=Observer)
 StepT = Callable[..., Any]
 Work = Handler | Steps | InlineHandler
 """What handles the messages of a consumer."""
-
-KINDS: dict[Callable[[Any], bool], str] = {
-    inspect.iscoroutinefunction: "a coroutine function",
-    inspect.isasyncgenfunction: "an asynchronous generator function",
-    inspect.isgeneratorfunction: "a generator function",
-}
-"""Functions whose call does none of their work."""
-STEPS = "steps"
-"""How the second parameter of a handler is called: nothing else tells it from one that the caller meant to fill."""
-
-
-def checked_handler(function: AnyHandler | InlineHandler) -> Handler | InlineHandler:
-    """The function, if it can be a handler; one that takes steps, too, as such. Raises HandlerNotFound,
-    ConfigurationError.
-    """
-    if isinstance(function, InlineHandler):
-        return function
-    _check_kind(function, "handler")
-    if _takes(function, 1):
-        return cast(Handler, function)
-    if _takes(function, 2):
-        signature = _signature(function)
-        name = [*signature.parameters][1] if signature else STEPS
-        if name != STEPS:
-            raise ConfigurationError(
-                f"handler {_as_called(function)} has a second parameter {name!r}, but a handler gets the steps of its "
-                f"message there: call it {STEPS} if it runs steps, or give {name!r} a default"
-            )
-        return InlineHandler(function)
-    raise ConfigurationError(
-        f"handler {_as_called(function)} can't be called with one argument, the message, nor with two, the message and "
-        "its steps; give it one parameter, or two, and any others a default"
-    )
-
-
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    """As it says itself; a wrapper that takes anything is as what it wraps. None: some functions written in C."""
-    try:
-        own = inspect.signature(function, follow_wrapped=False)
-        takes_any = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in own.parameters.values())
-        return inspect.signature(function) if takes_any else own
-    except (ValueError, TypeError):
-        return None
-
-
-def _takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether it can be called with this many arguments."""
-    signature = _signature(function)
-    try:
-        return count == 1 if signature is None else bool(signature.bind(*range(count)))
-    except TypeError:
-        return False
-
-
-def checked_step(function: StepT, what: str) -> Function:
-    """The function of a step or a check: it takes the message, or the message and its StepCall. Raises as
-    `checked_handler`.
-    """
-    _check_kind(function, what)
-    if _takes(function, 2) or _takes(function, 1):
-        return Function(function, takes_call=_takes(function, 2))
-    raise ConfigurationError(
-        f"{what} {_as_called(function)} can't be called with the message, nor with the message and the step; "
-        "give it one parameter or two, and any others a default"
-    )
-
-
-def _check_kind(function: Any, what: str) -> None:
-    if not callable(function):
-        raise HandlerNotFound(f"{what} {shown(function)} is not callable")
-    for is_kind, kind in KINDS.items():
-        if is_kind(function) or is_kind(type(function).__call__):
-            raise ConfigurationError(f"{what} {_name(function)} is {kind}; this client calls plain functions only")
-
-
-def _as_called(function: Any) -> str:
-    return f"{_name(function)}{inspect.signature(function, follow_wrapped=False)}"
-
-
-def _name(function: Any) -> str:
-    """As its author calls it, where it has a name."""
-    name = getattr(function, "__qualname__", "")
-    return f"{function.__module__}.{name}" if name else shown(function)
 
 
 class Registered:
@@ -154,8 +69,7 @@ class Registered:
         return lambda function: self._add(function, {"kind": kind, **options})
 
     def _add(self, function: StepT, options: dict[str, Any]) -> Step:
-        run = checked_step(function, "step")
-        step = new_step(run, checked=checked_step, **options)
+        step = new_step(function, **options)
         if self._handler is not None:
             raise _both([step.name])
         return self._steps.add(step)

@@ -20,7 +20,8 @@ from ..drain.held import Held
 from ..drain.held_group import History
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
-from ..drain.steps.declared import InlineHandler, Steps
+from ..drain.steps.declared import Steps
+from ..drain.steps.functions import InlineHandler
 from ..errors import SequencerError, ServerUnavailable, StopConsuming, Undecodable
 from ..net.endpoint import Endpoint
 from ..net.link import Guide, Link

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType, TracebackType
 
-from ..drain.effects import Handler
+from ..drain.steps.functions import Handler
 from ..errors import ConfigurationError, HandlerTimeout
 from ..values.message import Message
 from . import interruption

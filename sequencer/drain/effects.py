@@ -50,7 +50,7 @@ from ..values.message import ConsumeSummary, Message, StepCall
 from .held_group import HeldGroup
 from .outcome import Failed
 from .steps.actions import Asked
-from .steps.declared import Function, InlineHandler
+from .steps.functions import Function, InlineHandler
 from .steps.inline import InlinePass
 
 Clock = Callable[[], float]
@@ -135,9 +135,6 @@ Effect = SettleAndClaim | Ahead | Handle | Run | RunHandler | Note | Tell | Fail
 
 
 Drain = Generator[Effect, Any, ConsumeSummary]
-
-
-Handler = Callable[[Message], Any]
 
 
 @dataclass(slots=True)

@@ -27,7 +27,8 @@ from .held import Held
 from .held_group import HeldGroup
 from .outcome import Failed
 from .steps.actions import Finished, Stopped, Unfinished
-from .steps.declared import InlineHandler, Steps
+from .steps.declared import Steps
+from .steps.functions import InlineHandler
 from .steps.runner import MISSING_S, StepRunner
 
 

@@ -16,7 +16,8 @@ from ..drain.held_group import HeldGroup, History
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..drain.steps.actions import Raised, Returned
-from ..drain.steps.declared import InlineHandler, Steps
+from ..drain.steps.declared import Steps
+from ..drain.steps.functions import InlineHandler
 from ..drain.steps.inline import InlineSteps
 from ..errors import ConfigurationError, StopConsuming
 from ..net.blocking import finish

@@ -44,7 +44,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..drain.steps.declared import Function, InlineHandler, Steps
+from ..drain.steps.declared import Steps
+from ..drain.steps.functions import Function, InlineHandler
 from ..errors import ConfigurationError
 from ..processes.handlers.apps import load_app
 from ..values.message import Message

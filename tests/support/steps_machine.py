@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from sequencer.drain.effects import Run
-from sequencer.drain.steps.declared import Function, Steps, new_step
+from sequencer.drain.steps.declared import Steps, new_step
 from sequencer.errors import Park, Retry, SetAside
 from sequencer.values.message import Message
 
@@ -45,8 +45,7 @@ class StepsMachine(ConsumersMachine):
         """Calls that said that nothing had happened."""
         self.declared = Steps(watcher=self)
         for order, (name, once) in enumerate(STEPS):
-            run = Function(lambda message: None, takes_call=False)
-            self.declared.add(new_step(run, checked=lambda it, _: Function(it), name=name, order=order, once=once))
+            self.declared.add(new_step(lambda message: None, name=name, order=order, once=once))
         super().begin_with(policy, queue)
 
     # -- what passes do ------------------------------------------------------------------------------------------

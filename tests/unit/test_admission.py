@@ -21,7 +21,7 @@ from sequencer.drain.held import Held
 from sequencer.drain.outcome import event_of, failed_with
 from sequencer.drain.protocol import drain
 from sequencer.drain.steps.actions import Returned
-from sequencer.drain.steps.declared import Function, Steps, new_step
+from sequencer.drain.steps.declared import Steps, new_step
 from sequencer.errors import LeaseExpired, Undecodable
 from sequencer.lease import Lease
 from sequencer.settings.options import ConsumerOptions, OnFailure, QueueOptions
@@ -167,8 +167,7 @@ def end_of(outcome: Outcome) -> tuple[list[str], list[tuple[Any, ...]]]:
 @pytest.mark.parametrize("named", [{}, {"dead_letter_on": ("Undecodable", "LeaseExpired")}])
 def test_a_message_with_steps_is_refused_as_a_plain_one_is(named: dict[str, Any]) -> None:
     declared = Steps()
-    run = Function(lambda message: None, takes_call=False)
-    declared.add(new_step(run, checked=lambda function, _: Function(function), name="s"))
+    declared.add(new_step(lambda message: None, name="s"))
     refused = 0
     for case in cases():
         plain = end_of(consumed(case, **named))

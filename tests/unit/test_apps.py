@@ -14,8 +14,7 @@ from unittest.mock import Mock
 import pytest
 
 from sequencer import Message, Sequencer
-from sequencer.consume.registered import checked_handler, checked_step
-from sequencer.drain.steps.declared import InlineHandler
+from sequencer.drain.steps.functions import InlineHandler, checked_handler, checked_step
 from sequencer.errors import ConfigurationError, HandlerNotFound
 from sequencer.processes.handlers.apps import load_app
 

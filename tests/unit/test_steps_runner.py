@@ -12,7 +12,7 @@ from sequencer.consume.in_flight import InFlight
 from sequencer.drain.effects import Control, Note, Run, Sleep
 from sequencer.drain.held import Held
 from sequencer.drain.steps.actions import AGAIN, UNCONFIRMED, Lost, Returned, Unfinished
-from sequencer.drain.steps.declared import Function, Steps, new_step
+from sequencer.drain.steps.declared import Steps, new_step
 from sequencer.drain.steps.runner import StepRunner
 from sequencer.errors import Outage, ServerUnavailable
 from sequencer.settings.options import QueueOptions
@@ -36,9 +36,7 @@ def ends_of_a_note(
     declared = Steps()
     once = bool(replicas)
     for order in (1,) if once else (1, 2):
-        run = Function(lambda message: None, takes_call=False)
-        step = new_step(run, checked=lambda function, _: Function(function), name=f"s{order}", order=order, once=once)
-        declared.add(step)
+        declared.add(new_step(lambda message: None, name=f"s{order}", order=order, once=once))
     clocks: Any = (lambda: now, lambda: now, lambda: 0.5)
     runner = StepRunner(held, QueueOptions(queue="q", **replicas), declared, control, "me", *clocks)
     generator, seen = runner.handle(held.groups[0], 0), list[Any]()

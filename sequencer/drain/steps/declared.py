@@ -9,8 +9,11 @@ def charged(message, step): ...
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from typing import Any, Protocol, TypedDict, TypeVar
 
 from ...errors import ConfigurationError, shown
@@ -18,26 +21,11 @@ from ...settings.error_names import error_names
 from ...store.ledger import MAX_STEPS, check_step_name
 from ...values.checks import check_integer
 from ...values.message import Message
+from .functions import Function, checked_step
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 MAX_ORDER = 10**9
 MAX_ATTEMPTS = 9999
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A function of a step or of its check."""
-
-    function: Callable[..., Any]
-    takes_call: bool = True
-    """Whether it takes the StepCall besides its message."""
-
-    def __call__(self, message: Any, call: Any) -> Any:
-        return self.function(message, call) if self.takes_call else self.function(message)
-
-
-Checked = Callable[[Callable[..., Any], str], Function]
-"""Says whether a function can be a step or a check, and what it takes. Raises ConfigurationError."""
 
 
 @dataclass(eq=False, slots=True)
@@ -60,7 +48,6 @@ class Step:
     """Names of exceptions that give the step up at once."""
     declined: tuple[str, ...] = ()
     """Names of exceptions that say that a `once` step took no effect; they end the message."""
-    checked: Checked | None = None
     asks: Function | None = None
     """Its check: says how a `once` step ended."""
     inline: bool = False
@@ -72,10 +59,6 @@ class Step:
     def __repr__(self) -> str:
         return f"<step {self.name}>"
 
-    @property
-    def has_check(self) -> bool:
-        return self.asks is not None
-
     def check(self, function: FunctionT) -> FunctionT:
         """Register the function that says how this `once` step ended, when nobody knows: a result, or None where
         nothing happened (a decorator). Raises ConfigurationError.
@@ -84,8 +67,7 @@ class Step:
             raise ConfigurationError(f"step {self.name} is not once, so it needs no check; add once=True, or leave it")
         if self.asks is not None:
             raise ConfigurationError(f"step {self.name} has a check already")
-        assert self.checked is not None
-        self.asks = self.checked(function, f"check of step {self.name}")
+        self.asks = checked_step(function, f"check of step {self.name}")
         return function
 
     def limit(self, max_attempts: int) -> int:
@@ -93,16 +75,6 @@ class Step:
         if self.attempts is not None:
             return self.attempts
         return 1 if self.optional else max_attempts
-
-
-@dataclass(frozen=True, slots=True)
-class InlineHandler:
-    """A handler that runs steps as it goes: it takes the message, and InlineSteps."""
-
-    function: Callable[..., Any]
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self.function(*arguments)
 
 
 class PassWatcher(Protocol):
@@ -168,45 +140,32 @@ class Steps:
             )
         if len(known) >= MAX_STEPS:
             raise ConfigurationError(f"step {step.name}{_of(step)} is one too many: at most {MAX_STEPS} are allowed")
-        steps = {**known, step.name: step}
-        for one in steps.values():
-            _check_after(one, steps)
-        self.kinds[step.kind] = steps
+        self.kinds[step.kind] = {**known, step.name: step}
         return step
 
     def check(self) -> None:
         """What shows only when all steps are registered. Raises ConfigurationError."""
         for steps in self.kinds.values():
             for step in steps.values():
-                if unknown := [name for name in step.after if name not in steps]:
-                    raise ConfigurationError(
-                        f"step {step.name}{_of(step)} is after {unknown[0]}, which is no step; "
-                        f"there are {', '.join(sorted(steps))}"
-                    )
+                for name in step.after:
+                    if name not in steps:
+                        known = ", ".join(sorted(steps))
+                        raise ConfigurationError(
+                            f"step {step.name}{_of(step)} is after {name}, which is no step; there are {known}"
+                        )
+                    if steps[name].optional and not step.optional:
+                        raise ConfigurationError(
+                            f"step {step.name} is required and comes after {name}, which is optional; make both of "
+                            "them optional"
+                        )
+            try:
+                TopologicalSorter({name: step.after for name, step in steps.items()}).prepare()
+            except CycleError as error:
+                raise ConfigurationError(f"step {error.args[1][0]} comes after itself") from None
 
 
 def _of(step: Step) -> str:
     return f" of kind {step.kind}" if step.kind else ""
-
-
-def _check_after(step: Step, steps: Mapping[str, Step]) -> None:
-    if leads_to_itself(step, steps):
-        raise ConfigurationError(f"step {step.name} comes after itself")
-    for name in step.after if not step.optional else ():
-        if name in steps and steps[name].optional:
-            raise ConfigurationError(
-                f"step {step.name} is required and comes after {name}, which is optional; make both of them optional"
-            )
-
-
-def leads_to_itself(step: Step, steps: Mapping[str, Step]) -> bool:
-    """Whether `after` leads from a step back to it."""
-    reached, todo = set[str](), [*step.after]
-    while todo:
-        if (name := todo.pop()) in steps and name not in reached:
-            reached.add(name)
-            todo += steps[name].after
-    return step.name in reached
 
 
 class StepOptions(TypedDict, total=False):
@@ -224,41 +183,29 @@ class StepOptions(TypedDict, total=False):
 
 
 def new_step(
-    run: Function,
-    *,
-    checked: Checked,
-    kind: Any = "",
-    order: Any = 1,
-    once: Any = False,
-    after: Any = (),
-    optional: Any = False,
-    attempts: Any = None,
-    retry_on: Any = (),
-    never_retry: Any = (),
-    declined: Any = (),
-    name: Any = None,
+    function: Callable[..., Any], *, kind: Any = "", name: Any = None, after: Any = (), **options: Any
 ) -> Step:
     """A step from what a program wrote. Raises ConfigurationError."""
-    called = getattr(run.function, "__name__", "") if name is None else name
+    run = checked_step(function, "step")
+    called = getattr(function, "__name__", "") if name is None else name
     check_step_name(called)
-    check_integer(f"step {called}: order", order, -MAX_ORDER, MAX_ORDER)
-    for option, value in (("once", once), ("optional", optional)):
-        if not isinstance(value, bool):
-            raise ConfigurationError(f"step {called}: {option}={shown(value)} must be True or False")
-    if attempts is not None:
-        check_integer(f"step {called}: attempts", attempts, 1, MAX_ATTEMPTS)
     named = [after] if isinstance(after, str | Step) else after
     if not isinstance(named, list | tuple) or not all(isinstance(one, str | Step) for one in named):
         raise ConfigurationError(f"step {called}: after={shown(after)} must be the name of a step, or a list of names")
     before = tuple(dict.fromkeys(one.name if isinstance(one, Step) else one for one in named if one))
     if not isinstance(kind, str):
         raise ConfigurationError(f"step {called}: kind={shown(kind)} must be text")
-    on, never = error_names("retry_on", retry_on), error_names("never_retry", never_retry)
-    for both in set(on) & set(never):
-        raise ConfigurationError(f"step {called}: {both} stands in retry_on and in never_retry; leave it in one")
-    refused = error_names("declined", declined)
-    if refused and not once:
+    lists = {option: error_names(option, options.get(option, ())) for option in ("retry_on", "never_retry", "declined")}
+    for error, count in Counter(chain(*lists.values())).items():
+        if count > 1:
+            raise ConfigurationError(f"step {called}: {error} stands in two of {', '.join(lists)}; leave it in one")
+    step = Step(called, run, kind, after=before, **{**options, **lists})
+    check_integer(f"step {called}: order", step.order, -MAX_ORDER, MAX_ORDER)
+    for option, value in (("once", step.once), ("optional", step.optional)):
+        if not isinstance(value, bool):
+            raise ConfigurationError(f"step {called}: {option}={shown(value)} must be True or False")
+    if step.attempts is not None:
+        check_integer(f"step {called}: attempts", step.attempts, 1, MAX_ATTEMPTS)
+    if step.declined and not step.once:
         raise ConfigurationError(f"step {called}: declined needs once=True; for other steps use never_retry")
-    for both in set(refused) & {*on, *never}:
-        raise ConfigurationError(f"step {called}: {both} is in declined and in another list; leave it in one")
-    return Step(called, run, kind, order, once, before, optional, attempts, on, never, refused, checked)
+    return step

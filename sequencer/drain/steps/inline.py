@@ -20,7 +20,8 @@ from ...store.ledger import HANDLER, MAX_STEPS, Entry, check_step_name, step_key
 from ..outcome import ENDING_BY_OPTION
 from . import rules, texts
 from .actions import Asked, End, Finished, Lost, Raised, Stopped, Unfinished
-from .declared import Function, Step
+from .declared import Step
+from .functions import Function
 from .passes import Pass
 
 _CODE = Step(HANDLER, Function(lambda message: None, takes_call=False), optional=True)
@@ -114,7 +115,7 @@ class InlinePass(Pass):
         entry = self._view.entry(step.name)
         if entry.state != "done":
             assert self._error is not None
-            if entry.once and entry.state == "failed" and not step.has_check:
+            if entry.once and entry.state == "failed" and not step.asks:
                 self._ends(self._question([entry], self._error))
             raise self._error
         if entry.error:

@@ -144,7 +144,7 @@ class Pass:
         if self._facts.unanswered > most_unanswered(self._queue):
             return None
         names = {entry.name for entry in rules.questions(self.ledger)} - self._called - self._checked
-        return next((step for step in self._steps.values() if step.name in names and step.has_check), None)
+        return next((step for step in self._steps.values() if step.name in names and step.asks), None)
 
     def _ask_checks(self) -> Generator[Asked, Any, Lost | Stopped | None]:
         """What checks know, before the message is given up."""

@@ -126,7 +126,7 @@ class View:
         entry = self.entry(step.name)
         is_unknown = entry.state == "started" and entry.token != self.token
         is_asked = is_unknown or (entry.once and entry.state == "failed")
-        return is_asked and step.has_check and entry.attempts <= self.limit(step)
+        return is_asked and step.asks is not None and entry.attempts <= self.limit(step)
 
     def can_be_tried(self, step: Step) -> bool:
         """Whether a later pass can do something for it without a person."""
@@ -174,7 +174,7 @@ def raised(
         )
     is_free = not entry.once and kind in ("outage", "outage by hand") and not counts
     attempts = entry.attempts if is_free else max(entry.attempts + 1, limit) if kind == "never" else entry.attempts + 1
-    is_last = entry.optional and entry.once and not (step.has_check and attempts <= limit)
+    is_last = entry.optional and entry.once and not (step.asks and attempts <= limit)
     return entry.moved("left" if is_last else "failed", attempts=attempts, at=at, took_s=took_s)
 
 

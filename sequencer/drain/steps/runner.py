@@ -39,7 +39,8 @@ from .actions import (
     Unfinished,
     WriteLedger,
 )
-from .declared import InlineHandler, PassWatcher, Steps
+from .declared import PassWatcher, Steps
+from .functions import InlineHandler
 from .inline import InlinePass
 from .passes import Pass
 

@@ -18,7 +18,8 @@ from typing import Any
 
 from ...client import Sequencer
 from ...consume.forks import not_in_a_copy
-from ...consume.registered import Work, checked_handler
+from ...consume.registered import Work
+from ...drain.steps.functions import checked_handler
 from ...errors import ConfigurationError, HandlerNotFound
 from ...texts.words import error_text
 from ..logs import enable_loggers

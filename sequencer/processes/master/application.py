@@ -21,7 +21,8 @@ from typing import Any
 from ...client import Sequencer, find_server
 from ...consume.forks import not_in_a_copy
 from ...doctor.rights import ASKED, Role, missing_rights
-from ...drain.steps.declared import InlineHandler, Steps
+from ...drain.steps.declared import Steps
+from ...drain.steps.functions import InlineHandler
 from ...errors import ConfigurationError, HandlerNotFound, SequencerError, shown
 from ...net.blocking import BlockingNet, finish
 from ...net.endpoint import Endpoint

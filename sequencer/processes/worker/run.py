@@ -30,7 +30,7 @@ from ...consume import interruption
 from ...consume.emitter import EventEmitter
 from ...consume.forks import take_signal
 from ...consume.stop import Stop
-from ...drain.effects import Handler
+from ...drain.steps.functions import Handler
 from ...errors import CommandNotFound, ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
 from ...settings.backoff import RECONNECT
 from ...settings.options import ConsumerOptions

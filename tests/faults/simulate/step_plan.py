@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from sequencer.drain.steps.declared import Function, PassWatcher, Steps, new_step
+from sequencer.drain.steps.declared import PassWatcher, Steps, new_step
 
 SHARE = 0.25
 """Of the seeds: how many have steps."""
@@ -61,7 +61,7 @@ def declared(
     steps = Steps(watcher=watcher)
     for one in plan:
         options = {name: getattr(one, name) for name in ("name", "order", "once", "optional", "after", "attempts")}
-        step = new_step(Function(partial(run, one)), checked=lambda function, _: Function(function), **options)
+        step = new_step(partial(run, one), **options)
         if one.has_check:
             step.check(partial(check, one))
         steps.add(step)
