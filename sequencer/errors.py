@@ -334,7 +334,11 @@ class StepUnknown(Exception):
 
 
 class StepMissing(Exception):
-    """A message has a step that is not done, or a kind, that this version of the program lacks."""
+    """A message has a step that is not done, or a kind, that this version of the program lacks: `steps`."""
+
+    def __init__(self, said: str, steps: tuple[str, ...] = ()) -> None:
+        self.steps = steps
+        super().__init__(said)
 
 
 class StepResultInvalid(Exception):

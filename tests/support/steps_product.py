@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sequencer.drain.effects import Control
 from sequencer.drain.steps.actions import (
     UNCONFIRMED,
     CallStep,
@@ -21,6 +22,7 @@ from sequencer.drain.steps.passes import Pass
 from sequencer.errors import Outage, Park, Retry, SetAside, StepMissing, StepUnknown, TooLate
 from sequencer.settings.options import QueueOptions
 from sequencer.store.ledger import Entry, Ledger, PastAttempt
+from sequencer.values.message import Message
 
 from .steps_model import actions as model
 from .steps_model.cases import MOST_ACTIONS, WELL, Case
@@ -121,16 +123,12 @@ def heard(event: model.Event) -> Returned | Raised:
 
 
 def facts_of(facts: model.Facts) -> PassFacts:
+    refusals = {"drop": TooLate(1.0, "2", "drop"), "dead": TooLate(1.0, "2", "dead_letter"), "park": Park("unreadable")}
+    attempt, token, stamp = facts.unanswered + 1, facts.token, facts.stamp
     return PassFacts(
-        "q",
-        (facts.group,),
-        facts.id,
-        facts.stamp,
-        facts.token,
+        Message(facts.id, (facts.group,), 1.0, None, {}, attempt, token, 0.0, "q", stamp),
         facts.kind,
-        facts.unanswered,
-        TooLate(1.0, "2", "drop") if facts.given_up else None,
-        facts.given_up_as,  # type: ignore[arg-type]  # the same words
+        refusals[facts.given_up_as] if facts.given_up else None,
         facts.outages >= facts.counts_outage,
         facts.has_waited,
     )
@@ -139,19 +137,19 @@ def facts_of(facts: model.Facts) -> PassFacts:
 def played(case: Case) -> list[Rows]:
     """The actions of the product's pass, and its end."""
     done: list[Rows] = []
-    is_stopping = False
+    control = Control()
     one = Pass(
         options(case.app),
         declared(case.app),
         facts_of(case.facts),
         ledger_of(case.ledger),
+        control,
         clock=lambda: 0.0,
-        is_stopping=lambda: is_stopping,
     )
     generator, answers = one.run(), list(case.answers)
     answer: Any = None
     while len(done) < MOST_ACTIONS:
-        is_stopping = case.stops_at is not None and len(done) >= case.stops_at
+        control.is_stopping = case.stops_at is not None and len(done) >= case.stops_at
         try:
             asked = generator.send(answer)
         except StopIteration as end:
@@ -180,8 +178,9 @@ def _end(end: Any) -> Rows:
     if end.is_missing:
         assert isinstance(end.error, StepMissing)
         assert end.ledger is None
-        return ["missing", end.missing]
-    assert not end.questions or isinstance(end.error, StepUnknown)
+        return ["missing", end.error.steps]
+    questions = end.error.steps if isinstance(end.error, StepUnknown) else ()
+    missing = end.error.steps if isinstance(end.error, StepMissing) else ()
     delay = None if end.ending else 2 ** max(end.attempts - 1, 0) if end.after_s is None else end.after_s
     written = (rows(end.ledger), end.ledger.has_effects, end.has_progressed)
     return [
@@ -189,8 +188,8 @@ def _end(end: Any) -> Rows:
         end.ending or "",
         delay,
         not end.ending and end.outage is not None,
-        end.questions,
-        end.missing,
+        questions,
+        missing,
         *written,
     ]
 
@@ -223,7 +222,7 @@ def model_action(action: model.Action) -> Rows:
     if action.is_missing:
         return ["missing", failure.missing]
     written = (model_rows(ledger), ledger.has_effects, action.has_progressed)
-    about = (action.is_outage, failure.questions, failure.missing)
+    about = (action.is_outage, failure.questions, () if failure.questions else failure.missing)
     return ["nack", action.ending, action.delay, *about, *written]
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ...calls.settle import Ending
 from ...store.ledger import Ledger
-from ...values.message import StepCall
+from ...values.message import Message, StepCall
 from .declared import Step
 
 
@@ -23,18 +23,10 @@ from .declared import Step
 class PassFacts:
     """What a pass is told of its message besides the ledger."""
 
-    queue: str
-    group: tuple[str, ...]
-    id: str
-    stamp: int
-    token: int
+    message: Message
     kind: str = ""
-    unanswered: int = 0
-    """How many leases ended without a word since a step became done."""
     refusal: BaseException | None = None
     """Why the message is given up before its first step: it is late, or undecodable."""
-    refusal_ending: Ending = "park"
-    """What the policy says of that."""
     outage_counts: bool = False
     """Whether its outages are its group's own trouble, as the server says: then the next one counts an attempt."""
     has_waited: bool = False
@@ -106,10 +98,6 @@ class Unfinished:
     """The last error of it that says that something all handlers need is not there."""
     is_missing: bool = False
     """Whether this version lacks steps, or the kind: it is released, and no attempt is counted."""
-    questions: tuple[str, ...] = ()
-    """Required `once` steps whose end a person must tell."""
-    missing: tuple[str, ...] = ()
-    """Required steps that this version lacks."""
 
 
 class Stopped(NamedTuple):

@@ -74,7 +74,7 @@ class Step:
         """How often it may be tried until it is given up."""
         if self.attempts is not None:
             return self.attempts
-        return 1 if self.optional else max_attempts
+        return 1 if self.optional and not self.inline else max_attempts
 
 
 class PassWatcher(Protocol):

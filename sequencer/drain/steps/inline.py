@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import ConfigurationError, LeaseLost, StepFailed, StepResultInvalid, StepUnknown, StopConsuming
-from ...store.ledger import HANDLER, MAX_STEPS, Entry, check_step_name, step_key
+from ...store.ledger import HANDLER, MAX_STEPS, Entry, check_step_name
 from ..outcome import ENDING_BY_OPTION
 from . import rules, texts
 from .actions import Asked, End, Finished, Lost, Raised, Stopped, Unfinished
@@ -24,7 +24,7 @@ from .declared import Step
 from .functions import Function
 from .passes import Pass
 
-_CODE = Step(HANDLER, Function(lambda message: None, takes_call=False), optional=True)
+_CODE = Step(HANDLER, Function(lambda message: None, takes_call=False), optional=True, inline=True)
 
 
 class InlinePass(Pass):
@@ -37,11 +37,6 @@ class InlinePass(Pass):
     def before(self) -> Unfinished | None:
         """What keeps the message from its handler. Which steps its code has, nobody knows before."""
         return self._refused()
-
-    def key(self, name: str) -> str:
-        """The key of a step, before it runs or after."""
-        entry = self.ledger.get(name) or Entry(name)
-        return step_key(self._facts.queue, self._facts.group, self._facts.id, self.ledger.stamp, entry)
 
     def step(
         self, name: str, function: Callable[[], Any], check: Callable[[], Any] | None, *, once: bool
@@ -56,7 +51,7 @@ class InlinePass(Pass):
                 self._ends(texts.result_invalid(self._queue, self._facts, kept))
             self._called.add(name)
             return kept.result
-        if self._is_stopping():
+        if self._control.is_stopping:
             yield from self._noting()
             self._ends(StopConsuming("a stop was asked for"))
         step = self._declare(name, function, check, once=once)
@@ -158,7 +153,7 @@ class InlinePass(Pass):
         if missing := rules.missing(declared, [*self._steps.values()], self._queue.retired):
             if lost := (yield from self._note_rest()):
                 return lost
-            return self._lacks("park", texts.step_missing(self._queue, self._facts, missing), missing)
+            return self._lacks("park", texts.step_missing(self._queue, self._facts, missing))
         failed = [e.name for e in self.ledger.entries if e.state != "done" and e.name != HANDLER]
         return Finished(self.ledger, tuple(failed))
 
@@ -173,15 +168,12 @@ class InlinePass(Pass):
         tried = [step for name, step in self._steps.items() if self._view.entry(name).state != "done"]
         over = [step for step in tried if not self._view.may_check(step)]
         is_asked = any(step.name in questions for step in over)
-        is_spent = any(self._view.entry(step.name).attempts >= self._limit(step) for step in over)
+        is_spent = any(self._view.entry(step.name).attempts >= self._queue.max_attempts for step in over)
         unknown = questions - set(self._steps)
         if is_asked or is_spent or unknown or isinstance(error, StepFailed):
             why = error.__cause__ or error if isinstance(error, StepUnknown) else error
             return self._give_up(ENDING_BY_OPTION[self._queue.on_failure], why)
         return self._again(error)
-
-    def _limit(self, step: Step) -> int:
-        return self._queue.max_attempts
 
 
 def _taking(function: Callable[[], Any]) -> Callable[..., Any]:

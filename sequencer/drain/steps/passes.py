@@ -1,6 +1,6 @@
 """One pass over the open steps of a message, as a generator: what it asks for, and its end, stand in `actions`. Pure.
 
-    one = Pass(queue, steps, facts, ledger, clock=time.time, is_stopping=lambda: False)
+    one = Pass(queue, steps, facts, ledger, Control(), clock=time.time)
     end = yield from one.run()
 
 In turns: what keeps the message from its first step; each step that can be called or checked, in its order; the end.
@@ -8,9 +8,9 @@ In turns: what keeps the message from its first step; each step that can be call
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...calls.settle import Ending
 from ...errors import LeaseExpired, Outage, Retry, StepFailed, StepMissing, StopConsuming
@@ -36,6 +36,11 @@ from .actions import (
 )
 from .declared import Step, Steps
 
+if TYPE_CHECKING:
+    from ..effects import Clock, Control
+
+OUTAGES = ("outage", "outage by hand")
+
 
 class Pass:
     """A pass, and where it stands."""
@@ -46,18 +51,19 @@ class Pass:
         declared: Steps,
         facts: PassFacts,
         ledger: Ledger | None,
+        control: Control,
         *,
-        clock: Callable[[], float],
-        is_stopping: Callable[[], bool],
+        clock: Clock,
     ) -> None:
         """`clock`: since 1970. Raises LedgerError where this version and those before it have too many steps."""
         self._queue, self._declared, self._facts = queue, declared, facts
-        self._clock, self._is_stopping = clock, is_stopping
+        self._control, self._clock = control, clock
         self._steps = {step.name: step for step in declared.ordered(facts.kind)}
-        self.ledger = rules.joined(ledger or Ledger(facts.stamp), [*self._steps.values()])
-        """As it is known here; `_noted` is what the server has."""
-        self._noted = self.ledger
-        self._seen = rules.View(self.ledger, self._steps, self._limit, facts.token)
+        message = facts.message
+        self._noted = rules.joined(ledger or Ledger(message.stamp), [*self._steps.values()])
+        """The ledger as the server has it."""
+        self._view = rules.View(self._noted, self._steps, queue.max_attempts, message.token)
+        """As it is known here."""
         self._called: set[str] = set()
         self._checked: set[str] = set()
         self._has_progressed = False
@@ -68,14 +74,18 @@ class Pass:
         """What a step asked for its message."""
         self._error: BaseException | None = None
         """The last one of a required step, else of an optional one."""
-        self._errors: dict[str, BaseException] = {}
+        self.raised: dict[str, BaseException] = {}
+        """What steps and checks raised, by the step."""
         self._delays: list[float] = []
         self._outage: BaseException | None = None
 
+    @property
+    def ledger(self) -> Ledger:
+        return self._view.ledger
+
     def run(self) -> Generator[Asked, Any, End]:
         """Raises LedgerError for a move that no step may make: the ledger is not what a client of ours wrote."""
-        if (end := (yield from self._before())) is not None:
-            return end
+        end = yield from self._before()
         while end is None:
             end = (yield from self._steps_in_order()) or (yield from self._end())
         return end
@@ -84,7 +94,7 @@ class Pass:
         while self._ending is None and (step := self._next_step()) is not None:
             view = self._view
             is_begun, is_check = view.is_begun(step), view.may_check(step)
-            if self._is_stopping() and not is_begun:
+            if self._control.is_stopping and not is_begun:
                 return (yield from self._note_rest()) or Stopped()
             if view.entry(step.name).once and not is_check and not is_begun:
                 if lost := (yield from self._start(step)):
@@ -109,11 +119,11 @@ class Pass:
 
     def _refused(self) -> Unfinished | None:
         facts, queue = self._facts, self._queue
-        if facts.refusal is not None:
-            return self._give_up(facts.refusal_ending, facts.refusal)
-        if facts.unanswered >= most_unanswered(queue) and not self._has_found:
-            expired = LeaseExpired(texts.no_answer(facts.unanswered, facts.lost_owner))
-            return self._give_up(decide(queue, facts.unanswered, expired, 0.0).ending, expired)
+        unanswered, refusal = facts.message.attempt - 1, facts.refusal
+        if refusal is None and unanswered >= most_unanswered(queue) and not self._has_found:
+            refusal = LeaseExpired(texts.no_answer(unanswered, facts.lost_owner))
+        if refusal is not None:
+            return self._give_up(decide(queue, unanswered, refusal, 0.0).ending, refusal)
         if lost := rules.without_result(self.ledger):
             return self._give_up("park", texts.result_invalid(queue, facts, lost[0]))
         return None
@@ -127,21 +137,19 @@ class Pass:
         if is_unknown:
             asked = ENDING_BY_OPTION[queue.on_unknown]
             ending = rules.ending_of_unknown(asked, self.ledger)
-            error = texts.unknown_kind(queue, self._declared, facts, is_kept=ending != asked)
-            return self._lacks(ending, error, missing)
-        return self._lacks("park", texts.step_missing(queue, facts, missing), missing)
+            error = texts.unknown_kind(queue, self._declared, facts, missing, is_kept=ending != asked)
+            return self._lacks(ending, error)
+        return self._lacks("park", texts.step_missing(queue, facts, missing))
 
-    def _lacks(self, ending: Ending, error: StepMissing, missing: tuple[str, ...]) -> Unfinished:
+    def _lacks(self, ending: Ending, error: StepMissing) -> Unfinished:
         """This version lacks what the message needs: another may be on its way, so it is released first."""
-        if not self._facts.has_waited:
-            return Unfinished(error, None, is_missing=True, missing=missing)
-        return self._give_up(ending, error, missing)
+        return self._give_up(ending, error) if self._facts.has_waited else Unfinished(error, None, is_missing=True)
 
     def _unasked(self) -> Step | None:
         """A step that an operator would be asked about, whose check was not asked. One called in this pass is not
         asked so soon; at the limit of dead processes the check is asked once: it may be what kills them.
         """
-        if self._facts.unanswered > most_unanswered(self._queue):
+        if self._facts.message.attempt - 1 > most_unanswered(self._queue):
             return None
         names = {entry.name for entry in rules.questions(self.ledger)} - self._called - self._checked
         return next((step for step in self._steps.values() if step.name in names and step.asks), None)
@@ -149,7 +157,7 @@ class Pass:
     def _ask_checks(self) -> Generator[Asked, Any, Lost | Stopped | None]:
         """What checks know, before the message is given up."""
         while (step := self._unasked()) is not None:
-            if self._is_stopping():
+            if self._control.is_stopping:
                 return (yield from self._note_rest()) or Stopped()
             if self.ledger != self._noted:
                 if lost := (yield from self._note()):
@@ -160,14 +168,10 @@ class Pass:
 
     # -- a step ------------------------------------------------------------------------------------------------------
 
-    @property
-    def _view(self) -> rules.View:
-        if self._seen.ledger is not self.ledger:
-            self._seen = rules.View(self.ledger, self._steps, self._limit, self._facts.token)
-        return self._seen
-
-    def _limit(self, step: Step) -> int:
-        return step.limit(self._queue.max_attempts)
+    def key(self, name: str) -> str:
+        """The key of a step, before it runs or after."""
+        message, entry = self._facts.message, self.ledger.get(name) or Entry(name)
+        return step_key(self._queue.queue, message.group, message.id, self.ledger.stamp, entry)
 
     def _next_step(self) -> Step | None:
         """The first step that can be called or checked in this pass, in the order of the steps."""
@@ -181,7 +185,7 @@ class Pass:
         return None
 
     def _put(self, entry: Entry) -> None:
-        self.ledger = self.ledger.put(entry)
+        self._view.ledger = self.ledger.put(entry)
 
     def _note(self, *, start: str = "") -> Generator[Asked, Any, Lost | None]:
         names = tuple(entry.name for entry in self.ledger.entries if entry is not self._noted.get(entry.name))
@@ -205,7 +209,7 @@ class Pass:
     def _start(self, step: Step) -> Generator[Asked, Any, Lost | None]:
         """Note that a `once` step begins."""
         entry = self._view.entry(step.name)
-        self._put(entry.moved("started", token=self._facts.token, at=self._clock(), runs=entry.runs + 1))
+        self._put(entry.moved("started", token=self._view.token, at=self._clock(), runs=entry.runs + 1))
         return (yield from self._note(start=step.name))
 
     def _take_back(self, started: Entry) -> None:
@@ -217,15 +221,16 @@ class Pass:
     def _call(self, step: Step, *, is_check: bool) -> Generator[Asked, Any, Stopped | None]:
         (self._checked if is_check else self._called).add(step.name)
         entry, results = self._view.entry(step.name), self.ledger.results
-        key = step_key(self._facts.queue, self._facts.group, self._facts.id, self.ledger.stamp, entry)
         attempt = max(1, entry.attempts) if is_check else entry.attempts + 1
         result = results.get(step.after[0]) if len(step.after) == 1 else None
-        call = StepCall(step.name, key, self._facts.token, attempt, result, results)
+        call = StepCall(step.name, self.key(step.name), self._view.token, attempt, result, results)
         began = self._clock()
         heard = yield CallStep(step, call, is_check)
         now = self._clock()
-        if isinstance(heard, Raised) and isinstance(heard.error, StopConsuming):
-            return Stopped(heard.error)  # as if the process had ended: of a `once` step the server knows the start
+        if isinstance(heard, Raised):
+            if isinstance(heard.error, StopConsuming):
+                return Stopped(heard.error)  # as if the process had ended: of a `once` step the server knows the start
+            self.raised[step.name] = heard.error
         if is_check:
             self._hear_check(step, entry, heard, now)
         else:
@@ -238,12 +243,10 @@ class Pass:
             done = entry.moved("done", attempts=entry.attempts + 1, error="", at=at, took_s=took_s)
             self._keep(done, heard.result)
             return
-        kind = rules.verdict(self._queue, step, heard.error, is_optional=entry.optional)
-        self._tell(entry, heard.error, at)
-        entry = replace(entry, error=_said(heard.error))
-        counts, limit = self._facts.outage_counts, self._limit(step)
+        kind, error = self._tell(step, entry, heard.error, at), _said(heard.error)
+        counts, limit = self._facts.outage_counts, step.limit(self._queue.max_attempts)
+        entry = replace(entry, error=error)
         self._put(rules.raised(entry, step, heard.error, kind, limit, counts=counts, at=at, took_s=took_s))
-        self._outage = heard.error if kind in ("outage", "outage by hand") else self._outage
         if kind == "park" or kind == "dead":
             self._ending = kind
         elif kind == "declined" and not entry.optional:
@@ -251,12 +254,8 @@ class Pass:
 
     def _hear_check(self, step: Step, entry: Entry, heard: Returned | Raised, at: float) -> None:
         if isinstance(heard, Raised):
-            self._tell(entry, heard.error, at)
-            kind = rules.verdict(self._queue, step, heard.error, is_optional=entry.optional)
-            is_outage = kind in ("outage", "outage by hand")
-            if is_outage:
-                self._outage = heard.error
-            if not is_outage or self._facts.outage_counts:  # an attempt of its step: else it could go on for ever
+            kind = self._tell(step, entry, heard.error, at)
+            if kind not in OUTAGES or self._facts.outage_counts:  # an attempt of its step: else it could go on for ever
                 self._put(replace(entry, attempts=entry.attempts + 1, error=_said(heard.error), at=at))
         elif heard.result is None:
             self._put(entry.moved("open", token=0, at=at))
@@ -281,13 +280,16 @@ class Pass:
         else:
             self._put(kept)
 
-    def _tell(self, entry: Entry, error: BaseException, at: float) -> None:
-        self._errors[entry.name] = error
+    def _tell(self, step: Step, entry: Entry, error: BaseException, at: float) -> rules.Verdict:
+        kind = rules.verdict(self._queue, step, error, is_optional=entry.optional)
         if not (entry.optional and self._error):  # an optional step holds nothing back
             self._error = error
-        self.ledger = self.ledger.logged(PastAttempt(entry.attempts + 1, at, _said(error)))
+        if kind in OUTAGES:
+            self._outage = error
+        self._view.ledger = self.ledger.logged(PastAttempt(entry.attempts + 1, at, _said(error)))
         if isinstance(error, Retry | Outage) and error.after is not None:
             self._delays.append(error.after)
+        return kind
 
     def _spent(self) -> StepFailed:
         return StepFailed(texts.no_attempts(self._queue, self._facts, self.ledger, self._steps))
@@ -299,8 +301,8 @@ class Pass:
         if lost := (yield from self._note_ends()):
             return lost
         if self._ending is None:
-            self.ledger = self._view.closed()
             view = self._view
+            view.close()
             if view.is_finished:
                 return Finished(self.ledger, tuple(entry.name for entry in rules.failures(self.ledger)))
             if any(view.can_be_tried(step) for step in self._steps.values()):
@@ -314,17 +316,15 @@ class Pass:
         written, after_s = rules.fitting(self.ledger), min(self._delays, default=None)
         return Unfinished(error, written, self._has_progressed, None, self.ledger.attempts, after_s, self._outage)
 
-    def _give_up(self, ending: Ending, error: BaseException, missing: tuple[str, ...] = ()) -> Unfinished:
+    def _give_up(self, ending: Ending, error: BaseException) -> Unfinished:
         """No pass will go on by itself. While a required `once` step has no known end, a person is asked instead."""
         questions = rules.questions(self.ledger)
         if questions:
             ending = ENDING_BY_OPTION[self._queue.on_unresolved]
-            cause = self._errors.get(questions[0].name)
+            cause = self.raised.get(questions[0].name)
             error = texts.step_unknown(self._queue, self._facts, questions, cause, is_dead=ending == "dead")
         ledger = self.ledger if ending == "drop" else rules.fresh(self.ledger)
-        names = tuple(entry.name for entry in questions)
-        written, progressed = rules.fitting(ledger), self._has_progressed
-        return Unfinished(error, written, progressed, ending, self.ledger.attempts, questions=names, missing=missing)
+        return Unfinished(error, rules.fitting(ledger), self._has_progressed, ending, self.ledger.attempts)
 
 
 def _said(error: BaseException) -> str:

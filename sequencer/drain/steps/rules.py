@@ -5,7 +5,7 @@ The model of them is in tests/support/steps_model/: a rule that changes changes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -19,8 +19,6 @@ from .declared import Step
 Verdict = Literal["error", "never", "declined", "retry", "outage", "outage by hand", "park", "dead"]
 SHORT_ERROR = 20
 """Characters of an error in a ledger that would be too large."""
-Limit = Callable[[Step], int]
-"""How often a step may be tried until it is given up."""
 
 
 # -- the ledger, and the steps that this version declares --------------------------------------------------------------
@@ -85,13 +83,13 @@ def fresh(ledger: Ledger) -> Ledger:
 # -- what a step may do now -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class View:
-    """A ledger as one pass sees it."""
+    """A ledger as one pass sees it; the pass changes it."""
 
     ledger: Ledger
     steps: Mapping[str, Step]
-    limit: Limit
+    max_attempts: int
     token: int
     """Of the lease of this pass."""
 
@@ -112,7 +110,7 @@ class View:
         """Whether it may be called. A failed automatic one with attempts left is read as open."""
         entry = self.entry(step.name)
         is_ready = entry.state == "open" or (entry.state == "failed" and not entry.once)
-        return is_ready and entry.attempts < self.limit(step)
+        return is_ready and entry.attempts < step.limit(self.max_attempts)
 
     def is_begun(self, step: Step) -> bool:
         """Whether its start was noted under this lease."""
@@ -126,7 +124,7 @@ class View:
         entry = self.entry(step.name)
         is_unknown = entry.state == "started" and entry.token != self.token
         is_asked = is_unknown or (entry.once and entry.state == "failed")
-        return is_asked and step.asks is not None and entry.attempts <= self.limit(step)
+        return is_asked and step.asks is not None and entry.attempts <= step.limit(self.max_attempts)
 
     def can_be_tried(self, step: Step) -> bool:
         """Whether a later pass can do something for it without a person."""
@@ -144,14 +142,12 @@ class View:
         before = [self.steps[name] for name in step.after if name in self.steps]
         return any(self.entry(one.name).optional and self.is_over(one) for one in before)
 
-    def closed(self) -> Ledger:
+    def close(self) -> None:
         """At the end of a pass: optional steps that will never run again are left."""
-        view = self
         for step in self.steps.values():
-            entry = view.entry(step.name)
-            if entry.optional and entry.state not in ("done", "left") and view.is_over(step):
-                view = replace(view, ledger=view.ledger.put(entry.moved("left")))
-        return view.ledger
+            entry = self.entry(step.name)
+            if entry.optional and entry.state not in ("done", "left") and self.is_over(step):
+                self.ledger = self.ledger.put(entry.moved("left"))
 
     @property
     def is_finished(self) -> bool:

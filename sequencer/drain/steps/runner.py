@@ -23,7 +23,7 @@ from ..admission import unfit
 from ..effects import Clock, Control, Effect, Note, Run, RunHandler, Sleep, Tell
 from ..held import Held
 from ..held_group import HeldGroup
-from ..outcome import Decision, Failed, OfSteps, decide, describe, failed_with, waits
+from ..outcome import Decision, Failed, OfSteps, describe, failed_with, waits
 from . import rules, texts
 from .actions import (
     AGAIN,
@@ -119,12 +119,13 @@ class StepRunner:
         message = group.leased.messages[position]
         self._message = message._replace(attempt=max(message.attempt, ledger.failures + 1 if ledger else 1))
         facts = self._facts(group.leased, position, declared)
-        given = self.queue, declared, facts, ledger
-        clocks: Any = {"clock": self.wall, "is_stopping": lambda: self.control.is_stopping}
-        if not isinstance(self.declared, InlineHandler):
-            done: End = yield from self._run(group, Pass(*given, **clocks).run())
-            return done
-        one = InlinePass(*given, **clocks)
+        kind = InlinePass if isinstance(self.declared, InlineHandler) else Pass
+        one = kind(self.queue, declared, facts, ledger, self.control, clock=self.wall)
+        self._raised = one.raised
+        end: End
+        if not (isinstance(one, InlinePass) and isinstance(self.declared, InlineHandler)):
+            end = yield from self._run(group, one.run())
+            return end
         if (refused := one.before()) is not None:
             return refused
         self.held.switch(self.clock(), runs=True)
@@ -132,29 +133,22 @@ class StepRunner:
         heard: Returned | Raised = yield RunHandler(self._message, self.declared, one, partial(self._run, group))
         self.held.switch(self.clock(), runs=False)
         self._is_inline = False
-        end: End = yield from self._run(group, one.end(heard.error if isinstance(heard, Raised) else None))
+        end = yield from self._run(group, one.end(heard.error if isinstance(heard, Raised) else None))
         return end
 
     def _facts(self, leased: LeasedGroup, position: int, declared: Steps) -> PassFacts:
         message = leased.messages[position]
         refusal = unfit(leased, position)
-        ending = decide(self.queue, message.attempt, refusal, 0.0).ending if refusal else None
         failure = _failure_of(leased, position)
         since = failure.missing_since if failure else 0.0
         self.waited_s = max(message.token / 1e6 - since, 0.0) if since else 0.0
         return PassFacts(
-            self.queue.queue,
-            leased.group,
-            message.id,
-            message.stamp,
-            message.token,
+            message,
             "" if refusal else declared.kind_of(message.body),
-            message.attempt - 1,
             refusal,
-            ending or "park",
             failure is not None and not leased.is_probe and is_own_outage(leased.failure),
             bool(since) and self.waited_s >= self.queue.missing_wait_s,
-            leased.expired_owner if position == 0 else "",
+            "" if position else leased.expired_owner,
         )
 
     def _run(self, group: HeldGroup, generator: Generator[Asked, Any, Any]) -> Generator[Effect, Any, Any]:
@@ -183,7 +177,6 @@ class StepRunner:
         if isinstance(heard, Raised) and isinstance(heard.error, Exception):
             at, limit = asked.call.attempt, step.limit(self.queue.max_attempts)
             fields = {"step": step.name, "is_check": asked.is_check, "attempt": at, "attempts": limit}
-            self._raised[step.name] = heard.error
             yield self.tell("step failed", message, error=heard.error, **fields)
         return heard
 

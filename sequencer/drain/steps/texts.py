@@ -17,8 +17,8 @@ def answers(queue: QueueOptions, facts: PassFacts, options: Sequence[str], *, is
     """The command that answers for steps: `sequencer resume gifts ann --id g7 --done charge`. It names the message: a
     line of the log that is used late must not answer for the next one.
     """
-    name, words = "dead redrive" if is_dead else "resume", [*id_option(facts.id), *options]
-    return command(name, queue.queue, *facts.group, namespace=queue.namespace, options=words)
+    name, words = "dead redrive" if is_dead else "resume", [*id_option(facts.message.id), *options]
+    return command(name, queue.queue, *facts.message.group, namespace=queue.namespace, options=words)
 
 
 def step_unknown(
@@ -65,17 +65,22 @@ def step_missing(queue: QueueOptions, facts: PassFacts, names: Sequence[str]) ->
     done = answers(queue, facts, [word for name in names for word in ("--done", name)])
     return StepMissing(
         f"{many} {', '.join(names)} of another version {they} not done, and this version lacks {them}; run a version "
-        f"that has {them}, or say that nothing is left to do: {done}"
+        f"that has {them}, or say that nothing is left to do: {done}",
+        tuple(names),
     )
 
 
-def unknown_kind(queue: QueueOptions, declared: Steps, facts: PassFacts, *, is_kept: bool) -> StepMissing:
+def unknown_kind(
+    queue: QueueOptions, declared: Steps, facts: PassFacts, missing: tuple[str, ...], *, is_kept: bool
+) -> StepMissing:
     """No step is declared for the message. `is_kept`: it is not dropped, though `on_unknown` says so."""
     known = ", ".join(sorted(declared.kinds))
     said = f"no step is declared for kind {facts.kind!r}; this version has {known}"
     if not facts.kind:
         said = f"the body has no text or number in field {queue.kind_by!r}, which kind_by names"
-    return StepMissing(f"{said}; it is parked and not dropped, as steps of it took effect" if is_kept else said)
+    return StepMissing(
+        f"{said}; it is parked and not dropped, as steps of it took effect" if is_kept else said, missing
+    )
 
 
 def no_answer(unanswered: int, owner: str) -> str:

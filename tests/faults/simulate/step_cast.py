@@ -57,7 +57,7 @@ class StepCast:
         try:
             for step in cast.play.steps:
                 call = StepCall(step.name, steps.key(step.name), message.token, 1, None, dict(steps.results))
-                check = partial(self._check, process, step, message, call) if step.asks else None
+                check = partial(self._check, process, step, message, call) if step.has_check else None
                 function = partial(self._run, process, step, message, call)
                 steps.run(step.name, function, once=step.once, check=check and (lambda key, check=check: check()))
         except BaseException as error:
