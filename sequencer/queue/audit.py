@@ -9,10 +9,10 @@ Rules, within a group:
     are in order. So are messages with a due time, since these hold back what lies behind them, and rescheduled or
     replaced ones, since these have a new stamp.
   - Overlap: a run began before a run under a smaller token ended.
-  - Token going back: a smaller token after a greater one; by acknowledgement, or by the times of the runs.
+  - Token going back: an acknowledgement under a smaller token after one under a greater.
 
 A run whose acknowledgement was refused, because its lease was lost, has no place in the order of acknowledgements: it
-counts for overlaps and tokens by its times alone. A message that was handled again is a duplicate, not an inversion.
+counts for overlaps alone. A message that was handled again is a duplicate, not an inversion.
 
 Each rule holds for every part of a legal history, so a stream that was trimmed shows no violation that was none; but
 within the first lease of a group in it, a run looks like the repeat of one that was trimmed, and shows no inversion.
@@ -21,10 +21,12 @@ Memory is bounded by the number of groups, time by the number of records: the KE
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..calls.net_protocol import Net
 from ..errors import DataError
@@ -33,6 +35,7 @@ from ..store.keys import ShardKeys
 from ..store.replies import Reading, pairs, texts
 from ..texts.words import named
 from ..values.views import AuditReport
+from .pages import read
 from .session import Session
 
 KEPT_LEASES = 8
@@ -96,15 +99,14 @@ class _Group:
     accepted: tuple[int, str] = (0, "")
     """The greatest token whose acknowledgement was accepted, and the message it was for."""
     stamps: dict[int, int] = field(default_factory=dict)
-    """Stamp -> token of messages that were handled: the latest, and the generation before."""
-    old_stamps: dict[int, int] = field(default_factory=dict)
+    """Stamp -> token of the latest messages that were handled."""
 
     def handled_under(self, record: AuditRecord) -> int | None:
         """The token under which the message was handled before, if it was; from now on that of this record."""
-        known = self.stamps.get(record.stamp, self.old_stamps.get(record.stamp))
-        if len(self.stamps) >= KEPT_STAMPS:
-            self.old_stamps, self.stamps = self.stamps, {}
+        known = self.stamps.pop(record.stamp, None)
         self.stamps[record.stamp] = record.token
+        if len(self.stamps) > KEPT_STAMPS:
+            del self.stamps[next(iter(self.stamps))]
         return known
 
     def passed_by(self, record: AuditRecord) -> _Top | None:
@@ -112,8 +114,7 @@ class _Group:
         place, found = (record.score, record.stamp), None
         if self.tops and place < self.tops[0].place:
             first = bisect_right(self.tops, record.stamp, key=lambda top: top.token)
-            if first < len(self.tops) and place < self.tops[first].place:
-                found = self.tops[first]
+            found = next((top for top in self.tops[first : first + 1] if place < top.place), None)
         while self.tops and self.tops[-1].place < place:
             self.tops.pop()
         if not self.tops or record.token > self.tops[-1].token:
@@ -122,29 +123,23 @@ class _Group:
             del self.tops[:KEPT_TOPS]
         return found
 
-    def met(self, run: _Lease) -> tuple[Kind, str] | None:
-        """How this run and those of another lease exclude each other; notes its times."""
+    def overlap_with(self, run: _Lease) -> str:
+        """Where this run and those of another lease do not exclude each other, what is wrong; notes its times."""
         own = next((lease for lease in self.leases if lease.token == run.token), None)
-        found = next(filter(None, (_compare(run, lease) for lease in self.leases if lease is not own)), None)
+        found = next(filter(None, (_overlap(run, lease) for lease in self.leases if lease is not own)), "")
         if own:
             own.id, own.began, own.ended = run.id, min(own.began, run.began), max(own.ended, run.ended)
-            return found
-        self.leases.append(run)
-        if len(self.leases) > KEPT_LEASES:
-            del self.leases[0]
+        else:
+            self.leases = [*self.leases, run][-KEPT_LEASES:]
         return found
 
 
-def _compare(one: _Lease, other: _Lease) -> tuple[Kind, str] | None:
-    """Runs under the smaller token end before the first under the greater one begins; else this says what is wrong."""
+def _overlap(one: _Lease, other: _Lease) -> str:
+    """Runs under the smaller token end before the first under the greater one begins."""
     older, newer = (one, other) if one.token < other.token else (other, one)
-    if older.ended <= newer.began:
-        return None
-    if older.began >= newer.ended:
-        return "token back", f"{older.id} was handled under token {older.token} after {newer.id} under {newer.token}"
     by_s = (older.ended - newer.began) / 1e6
     text = f"{newer.id} under token {newer.token} began {by_s:.6f} s before {older.id} under {older.token} ended"
-    return "overlap", text
+    return text if by_s > 0 else ""
 
 
 class Prover:
@@ -153,44 +148,35 @@ class Prover:
     def __init__(self, is_trimmed: bool = False) -> None:
         self._is_trimmed = is_trimmed
         self._groups: dict[str, _Group] = {}
-        self._counts: dict[Kind, int] = {"inversion": 0, "overlap": 0, "token back": 0}
-        self._runs = self._duplicates = self._refused = self._untimed = 0
-        self._times: tuple[float, float] | None = None
-        self._case: tuple[int, str] | None = None
+        self._counts: Counter[str] = Counter()
+        self._first_at, self._last_at = math.inf, -math.inf
+        self._case: tuple[float, str] = (math.inf, "")
 
     def add(self, record: AuditRecord) -> None:
         """Take in the next record. One that repeats another (its call was sent twice) changes nothing."""
         at = record.at_ms / 1e3
-        first, last = self._times or (at, at)
-        self._times = min(first, at), max(last, at)
-        group = self._groups.get(record.group)
-        if group is None:
-            group = self._groups[record.group] = _Group(record.token if self._is_trimmed else 0)
+        self._first_at, self._last_at = min(self._first_at, at), max(self._last_at, at)
+        group = self._groups.setdefault(record.group, _Group(record.token if self._is_trimmed else 0))
         known = group.handled_under(record)
         if known == record.token:
             return
-        self._runs += 1
-        self._duplicates += known is not None
-        self._refused += record.refused
+        self._counts.update(runs=1, duplicates=known is not None, refused=record.refused)
+        self._time(group, record)
+        if record.refused:
+            return
         token, name = group.accepted
-        is_back = not record.refused and record.token < token
-        if is_back:
+        if record.token < token:
             text = f"{record.id} was handled under token {record.token} after {name} under {token}"
             self._violation("token back", record, text)
-        self._time(group, record, is_back)
-        if not record.refused:
-            group.accepted = max(group.accepted, (record.token, record.id))
-            self._place(group, record, is_repeat=known is not None)
+        group.accepted = max(group.accepted, (record.token, record.id))
+        self._place(group, record, is_repeat=known is not None)
 
-    def _time(self, group: _Group, record: AuditRecord, is_back: bool) -> None:
+    def _time(self, group: _Group, record: AuditRecord) -> None:
         ended = record.ended - max(0, record.ended - record.token) // DRIFT_PART
         if ended >= (record.at_ms + 1) * 1000:
-            self._untimed += 1
-            return
-        found = group.met(_Lease(record.token, record.id, record.began, ended))
-        if found and not (is_back and found[0] == "token back"):
-            kind, text = found
-            self._violation(kind, record, text + ("; its acknowledgement was refused" if record.refused else ""))
+            self._counts["untimed"] += 1
+        elif text := group.overlap_with(_Lease(record.token, record.id, record.began, ended)):
+            self._violation("overlap", record, text + ("; its acknowledgement was refused" if record.refused else ""))
 
     def _place(self, group: _Group, record: AuditRecord, *, is_repeat: bool) -> None:
         top = group.passed_by(record)
@@ -202,24 +188,25 @@ class Prover:
 
     def _violation(self, kind: Kind, record: AuditRecord, text: str) -> None:
         self._counts[kind] += 1
-        if self._case is None or record.at_ms < self._case[0]:
+        if record.at_ms < self._case[0]:
             self._case = record.at_ms, f"{kind} in group {named(decode_group(record.group))}: {text}"
 
     def report(self) -> AuditReport:
         """What all records so far show."""
+        counts, is_empty = self._counts, not self._groups
         return AuditReport(
-            messages=self._runs - self._duplicates,
+            messages=counts["runs"] - counts["duplicates"],
             groups=len(self._groups),
-            duplicates=self._duplicates,
-            refused=self._refused,
-            inversions=self._counts["inversion"],
-            overlaps=self._counts["overlap"],
-            tokens_back=self._counts["token back"],
-            untimed=self._untimed,
-            first_at=self._times and self._times[0],
-            last_at=self._times and self._times[1],
+            duplicates=counts["duplicates"],
+            refused=counts["refused"],
+            inversions=counts["inversion"],
+            overlaps=counts["overlap"],
+            tokens_back=counts["token back"],
+            untimed=counts["untimed"],
+            first_at=None if is_empty else self._first_at,
+            last_at=None if is_empty else self._last_at,
             is_trimmed=self._is_trimmed,
-            case=self._case[1] if self._case else None,
+            case=self._case[1] or None,
         )
 
 
@@ -235,21 +222,23 @@ async def prove_shards(net: Net, shards: Iterable[ShardKeys], *, page: int = PAG
     """What the audit streams of these shards show, each up to its end now. Raises ServerError, and DataError for an
     entry that no consumer wrote.
     """
-    streams: list[tuple[str, bytes]] = []
+    last_ids: dict[str, bytes] = {}
     is_trimmed = False
     for stream in (keys.audit for keys in shards):
-        if not (await net.read([("EXISTS", stream)]))[0]:
-            continue
-        (words,) = await net.read([("XINFO", "STREAM", stream)])
-        with Reading(net.name):
-            facts = dict(pairs(words))
-            streams.append((stream, facts[b"last-generated-id"]))
-            is_trimmed = is_trimmed or facts[b"entries-added"] > facts[b"length"]
+        if await read(net, bool, ("EXISTS", stream)):
+            last_ids[stream], is_cut = await read(net, _last_and_cut, ("XINFO", "STREAM", stream))
+            is_trimmed = is_trimmed or is_cut
     prover = Prover(is_trimmed)
-    for stream, last in streams:
+    for stream, last in last_ids.items():
         async for record in read_records(net, stream, last, page):
             prover.add(record)
     return prover.report()
+
+
+def _last_and_cut(words: list[Any]) -> tuple[bytes, bool]:
+    """The last entry of a stream, and whether others are gone."""
+    facts = dict(pairs(words))
+    return facts[b"last-generated-id"], facts[b"entries-added"] > facts[b"length"]
 
 
 async def read_records(net: Net, stream: str, last: bytes, page: int = PAGE) -> AsyncIterator[AuditRecord]:
