@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from operator import attrgetter
+from typing import NamedTuple
 
 from ..calls.net_protocol import Command, Net
 from ..doctor.leases import due_seen, paused_times, paused_with_messages
-from ..store.failure import decode_failure
+from ..store.failure import decode_failure, error_line
 from ..store.keys import PAUSED, ShardKeys
 from ..store.record import number_of
 from ..store.replies import Reading, pairs, texts
 from ..values.history import HistoryInfo
 from ..values.views import OutageInfo, QueueInfo, QueueSnapshot
 from .history.buckets import buckets_of
+from .pages import batches, read
 from .session import Session
 from .state import group_state, is_leased
-from .views import PAGE, leases_of, no_consumers, now_of, pages
+from .views import PAGE, leases_of, no_consumers, now_of
 
 EXACT_GROUPS = 20_000
 """Up to this many groups the backlog is counted exactly: about a second of small reads."""
@@ -31,18 +34,17 @@ TOTALS = (
 )
 
 
-@dataclass(slots=True)
-class _Sums:
-    """What the shards have together."""
+class _Shard(NamedTuple):
+    """What one shard has."""
 
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str]
     """Of groups, groups by state, messages and dead letters."""
-    totals: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(TOTALS, 0)))
-    lag_s: float = 0.0
-    is_paused: bool = False
-    is_estimate: bool = False
-    outages: list[OutageInfo] = field(default_factory=list)
-    histories: list[HistoryInfo] = field(default_factory=list)
+    totals: dict[str, int]
+    lag_s: float
+    is_paused: bool
+    is_estimate: bool
+    outage: OutageInfo | None
+    history: HistoryInfo | None
 
 
 async def info(session: Session) -> QueueInfo:
@@ -52,12 +54,21 @@ async def info(session: Session) -> QueueInfo:
 
 async def info_of(session: Session, exact: int) -> QueueInfo:
     """The same, but backlog and lag come from a sample where a shard has more than `exact` groups, 1,000 at least."""
-    shards, sums = await session.shards(), _Sums()
-    for keys in shards:
-        await _add(sums, session.net, keys, exact)
-    now, last, counts = await session.net.now(), session.last_info, sums.counts
+    keys = await session.shards()
+    shards = [await _shard(session.net, one, exact) for one in keys]
+    counts, totals = Counter[str](), Counter(dict.fromkeys(TOTALS, 0))
+    for shard in shards:
+        counts.update(shard.counts)
+        totals.update(shard.totals)
+    outages = [one.outage for one in shards if one.outage]
+    histories = [one.history for one in shards if one.history]
+    first, least = (
+        min(outages, key=attrgetter("since"), default=None),
+        min(histories, key=attrgetter("reaches_s"), default=None),
+    )
+    now, last = await session.net.now(), session.last_info
+    append_rate, handle_rate = _rates(totals, now, last)
     others = sum(counts[state] for state in ("due", "leased", "parked", "paused"))
-    append_rate, handle_rate = _rates(sums.totals, now, last)
     found = QueueInfo(
         queue=session.options.queue,
         namespace=session.options.namespace,
@@ -68,22 +79,18 @@ async def info_of(session: Session, exact: int) -> QueueInfo:
         paused=counts["paused"],
         shards=len(shards),
         backlog=counts["backlog"],
-        lag_s=sums.lag_s,
+        lag_s=max(one.lag_s for one in shards),
         waiting=max(0, counts["groups"] - others),  # the counts are of different moments
-        is_paused=sums.is_paused,
+        is_paused=any(one.is_paused for one in shards),
         dead=counts["dead"],
-        is_estimate=sums.is_estimate,
-        totals=dict(sums.totals),
+        is_estimate=any(one.is_estimate for one in shards),
+        totals=dict(totals),
         append_rate=append_rate,
         handle_rate=handle_rate,
-        no_consumers=await no_consumers(session, shards) if counts["due"] and not counts["leased"] else None,
+        no_consumers=await no_consumers(session, keys) if counts["due"] and not counts["leased"] else None,
+        outage=first and replace(first, shards=len(outages)),
+        history=least and replace(least, messages=sum(one.messages for one in histories)),
     )
-    if sums.outages:
-        first = min(sums.outages, key=lambda one: one.since)
-        found = replace(found, outage=replace(first, shards=len(sums.outages)))
-    if sums.histories:
-        least = min(sums.histories, key=lambda one: one.reaches_s)
-        found = replace(found, history=replace(least, messages=sum(one.messages for one in sums.histories)))
     session.last_info = now, found
     return found
 
@@ -120,8 +127,8 @@ def _rates(
     return appended, handled
 
 
-async def _add(sums: _Sums, net: Net, keys: ShardKeys, exact: int) -> None:
-    now = await now_of(net, keys)
+async def _shard(net: Net, keys: ShardKeys, exact: int) -> _Shard:
+    now = await now_of(net)
     commands: list[Command] = [
         ("ZCARD", keys.schedule),
         ("ZCOUNT", keys.schedule, "-inf", now),
@@ -138,31 +145,27 @@ async def _add(sums: _Sums, net: Net, keys: ShardKeys, exact: int) -> None:
     is_paused, probe_us, history_us = rules
     with Reading(net.name):
         size, due, paused, parked, dead, stopped = map(int, (size, due, paused, parked, dead, stopped))
-        sums.totals.update({name.decode(): int(count) for name, count in pairs(stats)})
-        if probe_us:
-            sums.outages.append(_outage(now, probe_us, *trouble))
+        totals = {name.decode(): int(count) for name, count in pairs(stats)}
+        outage = _outage(now, probe_us, *trouble) if probe_us else None
         window_s = int(history_us or 0) / 1e6
     leases = await leases_of(net, keys)
-    visible = await _visible(net, keys, list(leases))
-    leased = sum(is_leased(visible[group], lease, now) for group, lease in leases.items())
+    leased = await _leased(net, keys, leases, now)
     extra = await _to_be_paused(net, keys, leases, now) if stopped > paused else Counter[str]()
     sampled, waiting, oldest = await _backlog(net, keys, size, exact)
-    sums.counts.update(
+    counts = Counter(
         groups=size,
         due=due - extra["due"],
         leased=leased,
         parked=parked - extra["parked"],
-        paused=paused + sum(extra.values()),
+        paused=paused + extra.total(),
         dead=dead,
         backlog=round(waiting * max(1.0, size / sampled)) if sampled else 0,
     )
     # If the server's clock was set back, nothing gets younger by that.
     latest = max(now, int(clock)) if clock and clock.isdigit() else now
-    sums.lag_s = max(sums.lag_s, 0.0 if oldest is None else (latest - oldest) / 1e6)
-    sums.is_paused = sums.is_paused or is_paused == b"1"
-    sums.is_estimate = sums.is_estimate or 0 < sampled < size
-    if window_s:
-        sums.histories.append(await _history(net, keys, latest, window_s))
+    lag_s = max(0.0, (latest - (latest if oldest is None else oldest)) / 1e6)
+    history = await _history(net, keys, latest, window_s) if window_s else None
+    return _Shard(counts, totals, lag_s, is_paused == b"1", 0 < sampled < size, outage, history)
 
 
 async def _history(net: Net, keys: ShardKeys, now: int, window_s: float) -> HistoryInfo:
@@ -176,26 +179,24 @@ async def _history(net: Net, keys: ShardKeys, now: int, window_s: float) -> Hist
 def _outage(
     now: int, probe_us: bytes, since_us: bytes | None, failure: bytes | None, probes: bytes | None
 ) -> OutageInfo:
-    known = decode_failure(failure or b"")[0]
     since, probe_s = int(since_us or probe_us) / 1e6, max(0.0, (int(probe_us) - now) / 1e6)
-    return OutageInfo(since, f"{known.type}: {known.message}".split("\n")[0][:200], probe_s, int(probes or 0), 1)
+    return OutageInfo(since, error_line(decode_failure(failure or b"")[0]), probe_s, int(probes or 0), 1)
 
 
-async def _visible(net: Net, keys: ShardKeys, groups: list[bytes]) -> dict[bytes, float | None]:
-    """The visible-at of groups, in us; None for one that ended meanwhile."""
-    found: dict[bytes, float | None] = {}
-    for page in pages(groups):
-        times = (await net.read([("ZMSCORE", keys.schedule, *page)]))[0]
+async def _leased(net: Net, keys: ShardKeys, leases: Mapping[bytes, bytes], now: int) -> int:
+    """How many of these leases hold; one whose group ended meanwhile does not."""
+    count = 0
+    for some in batches([*leases.items()], PAGE):
+        (times,) = await net.read([("ZMSCORE", keys.schedule, *[group for group, _ in some])])
         with Reading(net.name):
-            found.update((group, None if at is None else float(at)) for group, at in zip(page, times, strict=True))
-    return found
+            found = zip(some, times, strict=True)
+            count += sum(at is not None and is_leased(float(at), lease, now) for (_, lease), at in found)
+    return count
 
 
 async def _to_be_paused(net: Net, keys: ShardKeys, leases: dict[bytes, bytes], now: int) -> Counter[str]:
     """Groups that are paused, but that no claim has put aside yet, by what the schedule has them for."""
-    (words,) = await net.read([paused_times(keys)])
-    with Reading(net.name):
-        visible = [(group, float(at)) for group, at in pairs(words)]
+    visible = await read(net, lambda words: [(group, float(at)) for group, at in pairs(words)], paused_times(keys))
     unclaimed = (at for group, at in visible if at != PAUSED and not is_leased(at, leases.get(group), now))
     return Counter(group_state(at, None, now) for at in unclaimed)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ..calls.examine import GroupFacts
 from ..settings.options import QueueOptions
 from ..settings.policy import Policy
-from ..store.failure import ASKING, decode_failure, log_of
+from ..store.failure import ASKING, decode_failure, error_line, log_of
 from ..store.group import decode_group
 from ..store.keys import PAUSED
 from ..store.record import decode_head, id_of, owner_of, stamp_of
@@ -96,7 +96,7 @@ def _failed(facts: GroupFacts) -> dict[str, Any]:
     failure = decode_failure(facts.failure)[0]
     return {
         "id": failure.id or id_of(facts.head),
-        "error": f"{failure.type}: {failure.message}".split("\n")[0][:200],
+        "error": error_line(failure),
         "message": failure.message,
         "attempt": failure.attempt,
         "outages": failure.outages,
@@ -111,10 +111,9 @@ def _with_outage(cause: Cause, facts: GroupFacts) -> Cause:
     if facts.outage is None or is_asleep or cause.reason not in ("due", "backoff"):
         return cause
     since_us, probe_us, record = facts.outage
-    failure = decode_failure(record)[0]
-    error = f"{failure.type}: {failure.message}".split("\n")[0][:200]
     until_us = max(probe_us, facts.now_us)
-    return Cause("outage", until_us, {"since": since_us / 1e6, "until": until_us / 1e6, "error": error})
+    fields = {"since": since_us / 1e6, "until": until_us / 1e6, "error": error_line(decode_failure(record)[0])}
+    return Cause("outage", until_us, fields)
 
 
 def _gate(facts: GroupFacts, policy: Policy) -> Cause | None:

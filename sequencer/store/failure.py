@@ -68,6 +68,11 @@ def decode_failure(record: bytes) -> tuple[Failure, str]:
         return Failure("", "Broken", f"unreadable failure record: {text}", "", 0, 0.0, ""), ""
 
 
+def error_line(failure: Failure) -> str:
+    """Class and text of an error, in one line, cut."""
+    return f"{failure.type}: {failure.message}".split("\n")[0][:200]
+
+
 def is_own_outage(record: bytes) -> bool:
     """Whether it is an outage that is its group's own trouble, as lua/parts/outage/count.lua found."""
     return b',"own":true,' in record[:80]

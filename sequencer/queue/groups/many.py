@@ -201,7 +201,7 @@ async def choose(session: Session, wanted: FailureFilter) -> Chosen:
     """The parked groups that fit, each as it is now."""
     by_shard, waiting, others = [], 0, Counter[str]()
     for keys in await session.shards():
-        now_s = await now_of(session.net, keys) / 1e6
+        now_s = await now_of(session.net) / 1e6
         found: list[calls.ParkedGroup] = []
         async for names in parked_names(session.net, keys):
             pages = [names[first : first + FAILURES_PAGE] for first in range(0, len(names), FAILURES_PAGE)]

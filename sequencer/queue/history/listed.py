@@ -77,7 +77,7 @@ async def _history(
 ) -> AsyncIterator[MessageInfo]:
     net = session.net
     shards = [await session.keys_of(group)] if group else await session.shards()
-    now = await now_of(net, shards[0]) / 1e6
+    now = await now_of(net) / 1e6
     since, until = [_moment(when, now, default) for when, default in zip(span, (0.0, float("inf")), strict=True)]
     wanted = HistoryFilter(group, since, until, outcome, kind)
     pattern = None if group is None else f"{escaped(group)}\n*"
