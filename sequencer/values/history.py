@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from .message import Failure, Message
@@ -15,6 +15,12 @@ MessageState = Literal["due", "behind", "leased", "delayed", "waiting", "paused"
 StepState = Literal["open", "started", "done", "failed", "left"]
 Status = Literal["pending", "running", "finished", "error"]
 """What a message is at, in one of four words."""
+_STATUSES: dict[MessageState, Status] = {
+    "leased": "running",
+    **dict.fromkeys(("parked", "dead", "skipped", "dropped", "purged", "swept"), "error"),
+    **dict.fromkeys(("handled", "finished", "failed", "cancelled", "replaced"), "finished"),
+}
+"""Of states; any other is pending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +33,13 @@ class MessageInfo:
     """"delayed": before its own time; "behind": due, and not the first of its group; "waiting": its group backs off or
     waits for a number or a window; "dead": a dead letter; "handled": known by the dedup window, with no content: it
     was handled, dropped, skipped or purged; how it ended, where the queue keeps a history."""
-    due_in_s: float | None
+    due_in_s: float | None = None
     """Seconds until its own time, 0 when that is past or there is none; None when it will not be handled by itself."""
-    attempts: int
+    attempts: int = 0
     """Attempts since it was last resumed or redriven; with steps, those of the step with the most, in all."""
-    error: Failure | None
-    message: Message | None
-    status: Status
+    error: Failure | None = None
+    message: Message | None = None
+    status: Status = field(init=False)
     """The state in one of four words: "error" waits for a person, or was given up."""
     appended_at: float | None = None
     """Seconds since 1970 by the server's clock, as are the next two."""
@@ -57,6 +63,9 @@ class MessageInfo:
     """The id of the message that this one was made of by `rerun`."""
     rerun_as: str = ""
     """The id under which `rerun` appended it again."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", _STATUSES.get(self.state, "pending"))
 
 
 @dataclass(frozen=True, slots=True)

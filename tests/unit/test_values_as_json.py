@@ -45,7 +45,7 @@ FAILED |= {"outages": 0, "missing": 0, "missing_since": 0.0, "log": []}
             {"message": SHOWN, "attempts": 2, "error": FAILED, "died_at": 3.0, "letter": "letter", "steps": None},
         ),
         (
-            MessageInfo("m", ("7",), "handled", None, 0, None, None, "finished"),
+            MessageInfo("m", ("7",), "handled"),
             {"id": "m", "group": ["7"], "state": "handled", "due_in_s": None, "attempts": 0, "error": None}
             | {"message": None, "status": "finished", "appended_at": None, "began_at": None, "finished_at": None}
             | {"consumer": "", "kind": "", "note": "", "steps": None, "rerun_of": "", "rerun_as": ""},

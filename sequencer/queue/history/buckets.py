@@ -10,7 +10,7 @@ from ...store.history.ending import PADDING, bucket_began_us
 from ...store.keys import ShardKeys
 from ...store.record import STAMP_DIGITS, DeadLetterContent, stamp_of
 from ...store.replies import Reading, pairs, text
-from ..pages import scan
+from ..pages import batches, read, scan
 
 SLICE = 1000
 """Messages that the server looks at for one answer: below 1 ms."""
@@ -34,9 +34,11 @@ class Bucket(NamedTuple):
 
 async def buckets_of(net: Net, keys: ShardKeys) -> list[Bucket]:
     """Those of a shard, the newest first."""
-    (words,) = await net.read([("ZRANGE", keys.histories, 0, -1, "WITHSCORES")])
-    with Reading(net.name):
-        listed = [Bucket(keys, text(name), float(end)) for name, end in pairs(words)][::-1]
+    listed = await read(
+        net,
+        lambda words: [Bucket(keys, text(name), float(end)) for name, end in pairs(words)][::-1],
+        ("ZRANGE", keys.histories, 0, -1, "WITHSCORES"),
+    )
     found = await net.read([("EXISTS", keys.bodies(bucket.name)) for bucket in listed]) if listed else []
     return [bucket._replace(has_bodies=bool(is_there)) for bucket, is_there in zip(listed, found, strict=True)]
 
@@ -70,9 +72,8 @@ async def contents_of(net: Net, bucket: Bucket, fields: Sequence[str]) -> list[C
     if not bucket.has_bodies:
         return [Content()] * len(fields)
     key, found = bucket.keys.bodies(bucket.name), list[Content]()
-    for at in range(0, len(fields), CONTENTS):
-        asked = [("HMGET", key, field, f"\n{field}") for field in fields[at : at + CONTENTS]]
-        for kept, link in await net.read(asked):
+    for some in batches(fields, CONTENTS):
+        for kept, link in await net.read([("HMGET", key, field, f"\n{field}") for field in some]):
             stamp, again = text(link or b"")[:STAMP_DIGITS], text(link or b"")[STAMP_DIGITS:]
             is_about = link and stamp_of(DeadLetterContent.parse(kept or b"").record) == stamp
             found.append(Content(kept or b"", again if is_about else ""))

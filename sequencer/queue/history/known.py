@@ -4,10 +4,12 @@ over a net; nothing writes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from ... import calls
+from ...calls.net_protocol import Net
 from ...settings.options import QueueOptions
 from ...store.envelope import RERUN_OF, encode_id
 from ...store.failure import decode_failure
@@ -19,7 +21,7 @@ from ...store.record import DeadLetterContent, id_of, number_of, owner_of, reada
 from ...store.replies import Reading
 from ...store.watermark import late_below
 from ...texts.commands import command
-from ...values.history import MessageInfo, MessageState, MessageSteps, Status
+from ...values.history import MessageInfo, MessageState, MessageSteps
 from ...values.message import Failure, Message
 from ...values.views import DeadLetter
 from ..dead_letters.listed import DeadLetterFilter, oldest
@@ -46,48 +48,27 @@ async def steps(session: Session, group: Group, id: Id | None = None) -> Message
     key, wanted = encode_group(group), None if id is None else encode_id(id)
     keys = await session.keys_of(key)
     if wanted is None:
-        member = await _failed_or_head(session, keys, key)
-        if member is None:
-            return None
-        wanted = id_of(member)
-    record, lease = await session.net.read([("HGET", keys.body(key), wanted), ("HGET", keys.leases, key)])
-    if record is not None:
-        with Reading(session.net.name):
-            found = record_steps(
-                session.options.queue, key, wanted, record, is_dead=False, token=number_of(lease or b"")
-            )
-        return found or MessageSteps(wanted, decode_group(key), False, (), (), ())
-    info = await message_info(session, keys, key, wanted)
+        facts = await session.ask(calls.inspect(keys, key))
+        # Once a late message stands before the one that failed, that is not the head any more, and is still asked for.
+        wanted = id_of(decode_failure(facts.failure)[1] or facts.head)
+    info = await message_info(session, keys, key, wanted) if wanted else None
     if info is None or info.message is None:
         return None
     return info.steps or MessageSteps(wanted, info.group, info.state == "dead", (), (), ())
 
 
-async def _failed_or_head(session: Session, keys: ShardKeys, group: str) -> str | None:
-    """Once a late message stands before the one that failed, that is not the head any more, and is still asked for."""
-    order = keys.order(group)
-    heads, failure = await session.net.read([("ZRANGE", order, 0, 0), ("HGET", keys.failures, group)])
-    with Reading(session.net.name):
-        failed = decode_failure(failure)[1] if failure else ""
-        head = heads[0].decode() if heads else None
-    if failed and (await session.net.read([("ZSCORE", order, failed)])) != [None]:
-        return failed
-    return head
-
-
 async def message_info(session: Session, keys: ShardKeys, key: str, message_id: str) -> MessageInfo | None:
     """As `get`, by encoded group and id."""
-    facts = (await session.net.ask(calls.inspect(keys, key, message_id))).value
+    facts = await session.ask(calls.inspect(keys, key, message_id))
     if facts.member:
         with Reading(session.net.name):
-            return _pending_info(facts, key, message_id, session.options.queue)
+            return _pending_info(facts, key, session.options.queue)
     for dead in await oldest(session, [keys], DeadLetterFilter(key, message_id)):
         return dead_info(dead)
     if facts.ended and (ended := info_of(field_of(key, message_id), facts.ended)):
         return with_content(ended, key, Content(facts.kept, facts.again), session.options.queue)
     if facts.is_handled:
-        known = MessageInfo(message_id, decode_group(key), "handled", None, 0, None, None, status_of_state("handled"))
-        return replace(known, note=_remembered(session.options))
+        return MessageInfo(message_id, decode_group(key), "handled", note=_remembered(session.options))
     return None
 
 
@@ -97,22 +78,41 @@ def _remembered(options: QueueOptions) -> str:
     return f"without a history only its id is known: it was handled, dropped, skipped or purged; to keep one: {keep}"
 
 
-def _pending_info(facts: calls.GroupFacts, group: str, message_id: str, queue: str) -> MessageInfo:
-    parts = decode_group(group)
-    rest = (facts.member, facts.score or "nan", facts.record, parts, 0, queue)
-    message = readable_message(*rest, late_below(facts.mark))
-    failure, member = decode_failure(facts.failure) if facts.failure else (None, "")
+def _pending_info(facts: calls.GroupFacts, group: str, queue: str) -> MessageInfo:
+    place = (facts.member, facts.score or "nan", facts.record)
+    message = readable_message(*place, decode_group(group), 0, queue, late_below(facts.mark))
+    failure, member = decode_failure(facts.failure)
+    error = failure if member and member == facts.member else None
     state, due_us = message_state(facts)
-    due_in_s = None if due_us is None else max(0.0, (due_us - facts.now_us) / 1e6)
-    error = failure if member == facts.member else None
-    token = number_of(facts.lease) if state == "leased" else 0
-    steps = record_steps(queue, group, message_id, facts.record, is_dead=False, token=token)
-    attempts, status = _attempts(message.attempt - 1, steps, error), status_of_state(state)
-    info = MessageInfo(message_id, parts, state, due_in_s, attempts, error, message, status, message.appended_at)
-    info = replace(info, rerun_of=message.headers.get(RERUN_OF, ""))
-    if state != "leased":
-        return replace(info, steps=steps)
-    return replace(info, steps=steps, began_at=_began_at(token / 1e6, steps), consumer=owner_of(facts.lease))
+    token = number_of(facts.lease)
+    steps = record_steps(queue, group, message.id, facts.record, is_dead=False, token=token)
+    return _of_message(
+        message,
+        state,
+        due_in_s=None if due_us is None else max(0.0, (due_us - facts.now_us) / 1e6),
+        attempts=_attempts(message.attempt - 1, steps, error),
+        error=error,
+        steps=steps,
+        began_at=_began_at(token / 1e6, steps) if state == "leased" else None,
+        consumer=owner_of(facts.lease) if state == "leased" else "",
+    )
+
+
+def dead_info(dead: DeadLetter) -> MessageInfo:
+    """A dead letter."""
+    return _of_message(dead.message, "dead", attempts=dead.attempts, error=dead.error, steps=dead.steps)
+
+
+def _of_message(message: Message, state: MessageState, **more: Any) -> MessageInfo:
+    return MessageInfo(
+        message.id,
+        message.group,
+        state,
+        message=message,
+        appended_at=message.appended_at,
+        rerun_of=message.headers.get(RERUN_OF, ""),
+        **more,
+    )
 
 
 def _attempts(counted: int, steps: MessageSteps | None, error: Failure | None) -> int:
@@ -148,54 +148,35 @@ async def find(session: Session, id: Id) -> list[MessageInfo]:
                 found[known.group] = known
         for dead in await oldest(session, [keys], DeadLetterFilter(id=message_id)):
             found.setdefault(dead.message.group, dead_info(dead))
-        for info in await _ended(session, keys, message_id):
-            found.setdefault(info.group, info)
+        for bucket in await buckets_of(session.net, keys):  # the newest first
+            infos = await infos_in(session.net, bucket, f"*\n{escaped(message_id)}", lambda info: info.id == message_id)
+            for info in await with_contents(session, bucket, infos):
+                found.setdefault(info.group, info)
     return [found[group] for group in sorted(found)]
 
 
 async def _groups_with(session: Session, keys: ShardKeys, message_id: str) -> list[str]:
     """Encoded groups in which it waits."""
     found: dict[str, None] = {}
-    cursor = "0"
-    while True:
-        cursor, groups = (await session.net.ask(calls.find(keys, message_id, cursor))).value
+    cursor = ""
+    while cursor != "0":
+        cursor, groups = await session.ask(calls.find(keys, message_id, cursor or "0"))
         found.update(dict.fromkeys(groups))
-        if cursor == "0":
-            return list(found)
+    return list(found)
 
 
-async def _ended(session: Session, keys: ShardKeys, message_id: str) -> list[MessageInfo]:
-    """Ends of messages with that id, the newest bucket first."""
-    net, pattern = session.net, f"*\n{escaped(message_id)}"
-    found: list[MessageInfo] = []
-    for bucket in await buckets_of(net, keys):
-        infos: dict[str, MessageInfo] = {}
-        async for field, value in read_bucket(net, bucket, pattern):
-            if parts_of(field)[1] == message_id and (info := info_of(field, value)):
-                infos[field] = info
-        found += await with_contents(session, bucket, infos)
-    return found
+# -- messages that ended ----------------------------------------------------------------------------------------
 
 
-STATUSES: dict[MessageState, Status] = {
-    "leased": "running",
-    "parked": "error",
-    "dead": "error",
-    "skipped": "error",
-    "dropped": "error",
-    "purged": "error",
-    "swept": "error",
-    "handled": "finished",
-    "finished": "finished",
-    "failed": "finished",
-    "cancelled": "finished",
-    "replaced": "finished",
-}
-"""State -> phase; any other is pending."""
-
-
-def status_of_state(state: MessageState) -> Status:
-    return STATUSES.get(state, "pending")
+async def infos_in(
+    net: Net, bucket: Bucket, pattern: str | None, is_meant: Callable[[MessageInfo], bool]
+) -> dict[str, MessageInfo]:
+    """The messages of a bucket that are meant, by field; only what fits a pattern of the server's, if given."""
+    return {
+        field: info
+        async for field, value in read_bucket(net, bucket, pattern)
+        if (info := info_of(field, value)) and is_meant(info)
+    }
 
 
 def info_of(field: str, value: bytes) -> MessageInfo | None:
@@ -206,14 +187,10 @@ def info_of(field: str, value: bytes) -> MessageInfo | None:
     except ValueError:
         return None
     return MessageInfo(
-        id=message_id,
-        group=decode_group(group),
-        state=ending.outcome,
-        due_in_s=None,
+        message_id,
+        decode_group(group),
+        ending.outcome,
         attempts=ending.attempts,
-        error=None,
-        message=None,
-        status=status_of_state(ending.outcome),
         appended_at=ending.appended_ms / 1000,
         began_at=None if ending.began_ms is None else ending.began_ms / 1000,
         finished_at=ending.ended_ms / 1000,
@@ -240,29 +217,8 @@ def with_content(info: MessageInfo, group: str, content: Content, queue: str) ->
     )
 
 
-def dead_info(dead: DeadLetter) -> MessageInfo:
-    """A dead letter."""
-    message: Message = dead.message
-    return MessageInfo(
-        id=message.id,
-        group=message.group,
-        state="dead",
-        due_in_s=None,
-        attempts=dead.attempts,
-        error=dead.error,
-        message=message,
-        status=status_of_state("dead"),
-        appended_at=message.appended_at,
-        steps=dead.steps,
-        rerun_of=message.headers.get(RERUN_OF, ""),
-    )
-
-
 async def with_contents(session: Session, bucket: Bucket, infos: Mapping[str, MessageInfo]) -> list[MessageInfo]:
     """Ended messages of a bucket, by field, with what it keeps of them."""
     contents = await contents_of(session.net, bucket, [*infos])
-    queue = session.options.queue
-    return [
-        with_content(info, parts_of(field)[0], content, queue)
-        for (field, info), content in zip(infos.items(), contents, strict=True)
-    ]
+    found, queue = zip(infos.items(), contents, strict=True), session.options.queue
+    return [with_content(info, parts_of(field)[0], content, queue) for (field, info), content in found]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
@@ -14,29 +14,29 @@ from ...store.item import Group
 from ...values.checks import MAX_LIMIT, check_choice, check_limit, seconds_of
 from ...values.durations import Duration
 from ...values.history import OUTCOMES, MessageInfo, Outcome
+from ..pages import batches
 from ..session import Session
 from ..views import now_of
-from .buckets import CONTENTS, Bucket, buckets_of, escaped, read_bucket
-from .known import info_of, with_contents
+from .buckets import CONTENTS, Bucket, buckets_of, escaped
+from .known import infos_in, with_contents
 
 When = Duration | datetime
+BEFORE_MS = 86_400_000
+"""So long before its bucket began a message may have ended: its consumer could not reach the server."""
 
 
 class HistoryFilter(NamedTuple):
     """Which messages: those that fit all that is given."""
 
-    group: str | None
-    """Encoded."""
-    since: float
-    """Seconds since 1970; so is `until`."""
-    until: float
+    since: Callable[[float], float]
+    """From now, in seconds since 1970, to such a time; so is `until`."""
+    until: Callable[[float], float]
     outcome: Outcome | None
     kind: str | None
 
     def fits(self, info: MessageInfo) -> bool:
-        ended_at = info.finished_at or 0.0
-        is_meant = self.outcome in (None, info.state) and self.kind in (None, info.kind)
-        return is_meant and self.since <= ended_at <= self.until
+        """Its end aside."""
+        return self.outcome in (None, info.state) and self.kind in (None, info.kind)
 
 
 def history(
@@ -62,95 +62,62 @@ def history(
         check_choice("outcome", outcome, OUTCOMES)
     if kind is not None and not isinstance(kind, str):
         raise ConfigurationError("kind_invalid", value=shown(kind))
-    span = _checked("since", since), _checked("until", until)
+    wanted = HistoryFilter(_moment("since", since, 0.0), _moment("until", until, float("inf")), outcome, kind)
     key = None if group is None else encode_group(group)
-    return _history(session, key, span, outcome, kind, MAX_LIMIT if limit is None else limit)
-
-
-async def _history(
-    session: Session,
-    group: str | None,
-    span: tuple[float | datetime | None, float | datetime | None],
-    outcome: Outcome | None,
-    kind: str | None,
-    limit: int,
-) -> AsyncIterator[MessageInfo]:
-    net = session.net
-    shards = [await session.keys_of(group)] if group else await session.shards()
-    now = await now_of(net) / 1e6
-    since, until = [_moment(when, now, default) for when, default in zip(span, (0.0, float("inf")), strict=True)]
-    wanted = HistoryFilter(group, since, until, outcome, kind)
-    pattern = None if group is None else f"{escaped(group)}\n*"
-    buckets: list[Bucket] = []
-    for keys in shards:
-        buckets += await buckets_of(net, keys)
-    buckets.sort(key=lambda bucket: bucket.end_us, reverse=True)
-    found: list[_Found] = []
-    left = limit
-    for at, bucket in enumerate(buckets):
-        if bucket.end_us < since * 1e6:
-            break
-        if bucket.began_us // 1000 <= until * 1000 + BEFORE_MS:
-            found += [_Found(bucket, *one) for one in (await _in_bucket(session, bucket, pattern, wanted)).items()]
-        found.sort(key=_ended_at, reverse=True)
-        older = buckets[at + 1].end_us / 1e6 if at + 1 < len(buckets) else 0.0
-        sure = [one for one in found if _ended_at(one) >= older]
-        found = found[len(sure) :]
-        async for info in _shown(session, sure[:left]):
-            yield info
-        left -= len(sure)
-        if left <= 0:
-            return
-    async for info in _shown(session, found[:left]):
-        yield info
-
-
-BEFORE_MS = 86_400_000
-"""So long before its bucket began a message may have ended: its consumer could not reach the server."""
+    return _history(session, key, wanted, MAX_LIMIT if limit is None else limit)
 
 
 class _Found(NamedTuple):
     bucket: Bucket
     field: str
     info: MessageInfo
+    ended_at: float
 
 
-async def _shown(session: Session, found: list[_Found]) -> AsyncIterator[MessageInfo]:
+async def _history(
+    session: Session, group: str | None, wanted: HistoryFilter, limit: int
+) -> AsyncIterator[MessageInfo]:
+    net = session.net
+    shards = [await session.keys_of(group)] if group else await session.shards()
+    now = await now_of(net) / 1e6
+    since, until = wanted.since(now), wanted.until(now)
+    pattern = None if group is None else f"{escaped(group)}\n*"
+    buckets = [bucket for keys in shards for bucket in await buckets_of(net, keys)]
+    buckets.sort(key=attrgetter("end_us"), reverse=True)
+    found: list[_Found] = []
+    left = limit
+    for at, bucket in enumerate(buckets):
+        if bucket.end_us < since * 1e6 or left <= 0:
+            return
+        if bucket.began_us // 1000 <= until * 1000 + BEFORE_MS:
+            infos = await infos_in(net, bucket, pattern, wanted.fits)
+            ended = [_Found(bucket, field, info, info.finished_at or 0.0) for field, info in infos.items()]
+            found += [one for one in ended if since <= one.ended_at <= until]
+        found.sort(key=attrgetter("ended_at"), reverse=True)
+        older = buckets[at + 1].end_us / 1e6 if at + 1 < len(buckets) else 0.0
+        sure = [one for one in found if one.ended_at >= older]
+        found = found[len(sure) :]
+        async for info in _shown(session, sure[:left]):
+            yield info
+        left -= len(sure)
+
+
+async def _shown(session: Session, found: Sequence[_Found]) -> AsyncIterator[MessageInfo]:
     """With their contents, read as they are taken."""
-    for at in range(0, len(found), CONTENTS):
-        some = found[at : at + CONTENTS]
+    for some in batches(found, CONTENTS):
         for bucket, of_bucket in groupby(some, key=attrgetter("bucket")):
             for info in await with_contents(session, bucket, {one.field: one.info for one in of_bucket}):
                 yield info
 
 
-async def _in_bucket(
-    session: Session, bucket: Bucket, pattern: str | None, wanted: HistoryFilter
-) -> dict[str, MessageInfo]:
-    found: dict[str, MessageInfo] = {}
-    async for field, value in read_bucket(session.net, bucket, pattern):
-        info = info_of(field, value)
-        if info and wanted.fits(info):
-            found[field] = info
-    return found
-
-
-def _ended_at(found: _Found) -> float:
-    return found.info.finished_at or 0.0
-
-
-def _checked(name: str, when: When | None) -> float | datetime | None:
+def _moment(name: str, when: When | None, default: float) -> Callable[[float], float]:
+    """Makes seconds since 1970 of now. Raises ConfigurationError."""
+    if when is None:
+        return lambda now: default
     if not isinstance(when, datetime):
-        return None if when is None else seconds_of(name, when)
+        seconds = seconds_of(name, when)
+        return lambda now: now - seconds
     if when.tzinfo is None:
         raise ConfigurationError("time_zone_missing", name=name, value=shown(when))
-    return when
-
-
-def _moment(when: float | datetime | None, now: float, default: float) -> float:
-    """Seconds since 1970."""
-    if when is None:
-        return default
-    if isinstance(when, datetime):
-        return when.timestamp()
-    return now - when
+    at = when.timestamp()
+    return lambda now: at

@@ -35,7 +35,7 @@ async def rerun(session: Session, group: Group, id: Id, *, keep_steps: bool = Fa
     """
     key, message_id = encode_group(group), encode_id(id)
     keys = await session.keys_of(key, "operate")
-    facts = (await session.net.ask(calls.inspect(keys, key, message_id))).value
+    facts = await session.ask(calls.inspect(keys, key, message_id))
     record = b"" if facts.member else DeadLetterContent.parse(facts.kept).record
     about: dict[str, Any] = {"id": message_id, "group": decode_group(key), **session.names}
     if not record:
@@ -49,8 +49,7 @@ async def rerun(session: Session, group: Group, id: Id, *, keep_steps: bool = Fa
     envelope = orjson.dumps([body, {**headers, RERUN_OF: message_id}])
     new_id = _next(message_id, is_rerun=RERUN_OF in headers)
     encode_id("~".join(map(str, new_id)))
-    call = calls.rerun(keys, key, message_id, stamp_of(record), new_id, envelope, written)
-    done = (await session.net.ask(call)).value
+    done = await session.ask(calls.rerun(keys, key, message_id, stamp_of(record), new_id, envelope, written))
     if done.status in ("pending", "missing"):
         raise RerunRefused("history_changed", **about)
     if done.status == "added":
