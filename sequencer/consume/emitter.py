@@ -26,7 +26,6 @@ from ..texts.commands import with_commands
 from ..texts.events import EVENTS, Event, more_of
 from ..texts.events import event as make_event
 from ..values.message import Message
-from ..values.score_units import UnitsMet
 from .forks import not_in_a_copy
 from .interruption import is_ctrl_c
 
@@ -202,7 +201,6 @@ class ConsumerEvents:
 
     def __init__(self, emitter: EventEmitter, options: QueueOptions, owner: str) -> None:
         self.emitter, self._options, self._owner = emitter, options, owner
-        self._units = UnitsMet()
         self._away_since: float | None = None
         self._lock = threading.Lock()
 
@@ -228,12 +226,6 @@ class ConsumerEvents:
             if group.expired_owner:
                 head = group.messages[0]
                 self.emit("lease expired", head, expired_owner=group.expired_owner, attempt=head.attempt - 1)
-        if not groups:
-            return
-        ends = groups[0].messages
-        if examples := self._units.learn(groups[0].group, ends[0].score, ends[-1].score):
-            plain = {unit: [list(group), score] for unit, (group, score) in examples.items()}
-            self.emit("mixed scores", examples=plain)
 
     def halted(self, groups: Iterable[Halted]) -> None:
         """A claim put these off, or parked them itself."""

@@ -19,9 +19,8 @@ from .leases import held_long, parked_groups, without_consumers
 from .registrations import check_registrations
 from .rights import SCRATCH, is_denied, needed, refused_commands
 from .scope import Scope
-from .scores import check_units
 from .server import admin_command, is_full, memory_findings, once_code, server_facts, server_findings
-from .state import check_state, remembered_ids
+from .state import check_state, check_units, remembered_ids
 
 MAX_SHOWN = 50
 """Findings of one kind in one queue that are shown one by one; the rest is counted."""

@@ -12,14 +12,19 @@ from ..store.failure import decode_failure
 from ..store.group import decode_group
 from ..store.replies import micros, pairs, text
 from ..texts.findings import Finding
+from ..texts.words import named
+from ..values.score_units import unit_of
 from .scope import Scope
-from .scores import SCORE
 from .server import MAX_CLOCK_OFF_S, reply_or_error
 
 _NUMBERS = re.compile(rb"#\d{1,16}( \d{1,16}-\d{1,16})*")
 """How a sequence keeps how far a group has come: see Sequenced."""
+_SCORE = re.compile(rb"-?\d+(\.\d+)?([eE][+-]?\d+)?")
+"""A watermark where scores are not numbers of a sequence, as Lua and Python both read it."""
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 """A whole number of ours. int() would take more than Lua does: 1_000, or the digits of other scripts."""
+PAGE = 500
+"""Names read by one command."""
 ID_BYTES = 76
 """Of a remembered id of 16 to 21 characters on Redis 7.0; on Valkey 9.1 it is 44 to 57 (benchmark `memory`)."""
 
@@ -92,12 +97,28 @@ def _watermarks(scope: Scope) -> Iterator[Finding]:
         for key in (keys.sequences, keys.watermarks, keys.watermarks_old):
             if scope.link.command("TYPE", key) not in (b"hash", b"none"):
                 continue  # the check of invariants finds it
-            wanted, example = (_NUMBERS, "#57") if is_sequence or key == keys.sequences else (SCORE, "57.5")
-            for page in scope.pages("HSCAN", key, 500):
+            wanted, example = (_NUMBERS, "#57") if is_sequence or key == keys.sequences else (_SCORE, "57.5")
+            for page in scope.pages("HSCAN", key, PAGE):
                 for group, mark in page:
                     if group and not wanted.fullmatch(mark):  # "": see lua/parts/memory/remember_marks
                         value, parts = mark[:60].decode("utf-8", "replace"), decode_group(text(group))
                         yield scope.found("watermark unreadable", group=parts, key=key, value=value, example=example)
+
+
+def check_units(scope: Scope) -> Iterator[Finding]:
+    """Times in several units, such as seconds and milliseconds, as the ends of groups; a sequence has no times."""
+    if scope.link.command("HGET", scope.shards[0].policy, "sequence") == b"1":
+        return
+    units = dict[str, str]()
+    for keys in scope.shards:
+        for page in scope.pages("ZSCAN", keys.schedule, PAGE):
+            ends = [(text(name), at) for name, _ in page for at in (0, -1)]
+            replies = scope.link.commands([("ZRANGE", keys.order(name), at, at, "WITHSCORES") for name, at in ends])
+            for (name, _), reply in zip(ends, replies, strict=True):
+                if reply:
+                    units.setdefault(unit_of(float(reply[1])), f"group {named(decode_group(name))}: {text(reply[1])}")
+    if len(units) > 1:
+        yield scope.found("mixed score units", units=units)
 
 
 def remembered_ids(scope: Scope) -> Iterator[Finding]:
@@ -115,7 +136,7 @@ def remembered_ids(scope: Scope) -> Iterator[Finding]:
         return
     window_s = window_us / 1e6
     if full:
-        yield scope.found("ids capped", count=count, window_s=window_s, cap=full)
+        yield scope.found("ids capped", count=count, window_s=window_s, cap=full, more=4 * full)
     else:
         bytes_a_second = 2 * window_s * ID_BYTES
         yield scope.found("ids", count=count, bytes=count * ID_BYTES, window_s=window_s, bytes_a_second=bytes_a_second)

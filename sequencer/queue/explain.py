@@ -68,7 +68,7 @@ def _explained(group: str, facts: GroupFacts, cause: Cause, options: QueueOption
 
 def _cause(facts: GroupFacts, policy: Policy) -> Cause:
     if broken := _broken(facts, policy):
-        return Cause("broken", None, {"what": broken, "order": facts.order_size, "body": facts.body_size})
+        return Cause("broken", None, {"what": broken})
     if not facts.order_size or facts.visible_us is None:
         return Cause("nothing")
     now, visible = facts.now_us, facts.visible_us
@@ -136,27 +136,27 @@ def _gate(facts: GroupFacts, policy: Policy) -> Cause | None:
 
 
 def _broken(facts: GroupFacts, policy: Policy) -> str:
-    """The invariant that does not hold, as texts.explanations.BROKEN words it, or ""."""
+    """The invariant that does not hold, as doctor names it, or ""."""
     visible, size = facts.visible_us, facts.order_size
     if size < 0 or facts.body_size < 0:
-        return "order type" if size < 0 else "body type"
+        return "wrong type"
     if size != facts.body_size:
-        return "sizes"
+        return "order and body differ"
     if size and visible is None:
-        return "unscheduled"
+        return "group unscheduled"
     if not size and visible is not None:
-        return "empty"
+        return "empty group scheduled"
     if not size and (facts.lease or facts.failure):
-        return "lease of nothing" if facts.lease else "failure of nothing"
+        return "lease without group" if facts.lease else "failure without group"
     if facts.lease and not stamp_of(facts.lease).isdecimal():
-        return "lease"
+        return "lease unreadable"
     if size and not stamp_of(facts.head).isdecimal():
-        return "stamp"
+        return "stamp unreadable"
     if size and stamp_of(facts.head_record) != stamp_of(facts.head):
-        return "record"
+        return "message without record"
     if visible is not None and math.isinf(visible):
         if facts.lease:
             return "leased and parked"
         if not facts.failure and (missing_number(facts, policy) is None or policy.on_gap == "skip"):
-            return "parked"
-    return "paused" if visible == PAUSED and not facts.is_paused else ""
+            return "parked without reason"
+    return "paused without entry" if visible == PAUSED and not facts.is_paused else ""

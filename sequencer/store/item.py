@@ -18,7 +18,7 @@ from uuid import UUID
 from ..errors import InvalidBody, InvalidGroup, InvalidId, InvalidMessage, InvalidScore, shown
 from ..settings.body_fields import BodyFields
 from ..settings.options import QueueOptions
-from ..values.score_units import SHORT, is_time, unit_of
+from ..values.score_units import MIN_TIME, unit_of
 from .envelope import encode_due, encode_envelope, encode_id, encode_score
 from .group import encode_group
 from .ledger import MAX_STAMP, ledger_of_done
@@ -114,12 +114,12 @@ class ItemMaker:
         if not text:
             return ""
         score = float(text)
-        if field is not None and not is_time(score):
+        if field is not None and score < MIN_TIME:
             raise InvalidScore(
                 f"a delayed message needs score= here: its score would be its due time, but score_by={field!r} is "
                 f"{score:.15g}, which is not a timestamp"
             )
-        return SHORT[unit_of(score)]
+        return unit_of(score)
 
     def check(self, body: Any, group: Any, *others: Any) -> bool:
         """Refuse what breaks a rule whatever the queue remembers. True where that may give the group."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .commands import command
-from .words import fill
+from .templates import fill
 
 UNITS = {
     **dict.fromkeys(("wait", "lag", "no_consumers", "away"), "s"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from .words import quoted
 
 _named = [""]
-OWNER = re.compile(r"(?P<host>.+):(?P<pid>\d{1,10}):[0-9a-f]{6}")
+OWNER = re.compile(r".+:(?P<pid>\d{1,10}):[0-9a-f]{6}")
 
 ONLY_PYTHON = "(only from Python: a shell can't pass the NUL character in this name)"
 VARIABLE = "$SEQUENCER_REDIS"
@@ -46,10 +47,26 @@ def command(name: str, *values: str, namespace: str = "sequencer", options: Sequ
     return " ".join(["sequencer", name, *words])
 
 
+def line(template: str, fields: Mapping[str, Any]) -> str:
+    """The command of a template: `sequencer dead redrive QUEUE GROUP --id ID`. A word in capitals is the field of that
+    name, where there is one.
+    """
+    name, values, options = list[str](), list[str](), list[str]()
+    for word in template.split()[1:]:
+        given = fields.get(word.lower(), word) if word.isupper() else word
+        words = [*given] if isinstance(given, list | tuple) else [str(given)]
+        if options and word.isupper() and words[0].startswith("-"):
+            options[-1] += f"={words[0]}"  # it would be taken for an option
+        else:
+            found = options if options or word.startswith("--") else values if values or word.isupper() else name
+            found += words
+    return command(" ".join(name), *values, namespace=fields.get("namespace", "sequencer"), options=options)
+
+
 def doctor_of(server: str) -> str:
-    """The command that looks at a server, by its name; one of which a part is not shown is left to SEQUENCER_REDIS."""
+    """Template of the command that looks at a server; one of which a part is not shown is left to SEQUENCER_REDIS."""
     is_whole = server.startswith(("unix://", "redis://", "valkey://")) and "***" not in server
-    return command("doctor", options=["--redis", server] if is_whole and not server_named() else [])
+    return "sequencer doctor --redis SERVER" if is_whole and not server_named() else "sequencer doctor"
 
 
 def id_option(id: str) -> list[str]:
@@ -96,16 +113,6 @@ def server_command(url: str, program: str, python: str) -> str:
     return " ".join(map(quoted, [*words, "--askpass"] if has_password else words))
 
 
-def dropping(owner: str, id: str, group: Sequence[str], queue: str, namespace: str, is_paused: bool) -> dict[str, str]:
-    """What drops a message that hangs in a consumer, in this order. Without the pause another one takes it over, and
-    hangs too.
-    """
-    pause, unpause = (command(name, queue, *group, namespace=namespace) for name in ("pause", "unpause"))
-    kill = {"kill": end_command(owner)} if OWNER.fullmatch(owner) else {}
-    steps = {**kill, "skip": skipping(id, group, queue, namespace)}
-    return steps if is_paused else {"pause": pause, **steps, "unpause": unpause}
-
-
 LABELS = {"done": "if it took effect", "again": "if it did not", "retry_same_error": "retry all of this error"}
 """How a text calls a command, where that is not its name."""
 
@@ -116,22 +123,7 @@ def with_commands(text: str, commands: Mapping[str, str]) -> str:
     return f"{text}; {shown}" if shown else text
 
 
-def skipping(id: str, group: Sequence[str], queue: str, namespace: str) -> str:
-    """The command that takes away a message whose lease ran out."""
-    return command("skip", queue, *group, namespace=namespace, options=[*id_option(id), "--dead-letter"])
-
-
 def end_command(owner: str) -> str:
     """The command that ends the process of a consumer, on its own host; "" for a name that is not one of ours."""
     found = OWNER.fullmatch(owner)
     return f"kill -KILL {found['pid']}" if found else ""
-
-
-def to_one_unit(queue: str, namespace: str) -> str:
-    """What gives a queue scores in one unit: commands, in their order.
-
-    Without the pause messages are handled meanwhile, in the wrong order.
-    """
-    pause, unpause = (command(name, queue, namespace=namespace) for name in ("pause", "unpause"))
-    change = command("reschedule", queue, "PART", namespace=namespace, options=["--id", "ID", "--score", "SCORE"])
-    return f"in this order: {pause}; let all producers send one unit; for each message in another: {change}; {unpause}"

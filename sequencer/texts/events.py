@@ -10,20 +10,18 @@ does without.
 from __future__ import annotations
 
 import logging
-import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import SequencerError, StepUnknown, StopConsuming
-from .commands import command, end_command, id_option, resume_all, to_one_unit, with_commands
-from .explanations import mixed
-from .words import LEDGER_CHARACTERS, duration, error_text, many, moment, named, of_limit, plain, type_name
+from .commands import end_command, with_commands
+from .templates import NO_COMMANDS, Commands, Fields, Wording, fill, filled_commands
+from .words import LEDGER_CHARACTERS, error_text, named, numbers, of_limit, plain, type_name
 
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
 NO_BODY = "the message has no body in Redis"
 """Of a message whose record was deleted or evicted by something else: `doctor --repair` removes it from the order."""
-Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +49,17 @@ class Event:
         return EVENTS[self.name].level
 
     @property
+    def _known(self) -> Fields:
+        """What a template may name: the fields, the queue, and what is made of them."""
+        fields, begun = self.fields, {name: self.fields[name] for name in _BEGUN if self.fields.get(name)}
+        facts = {"facts": _facts(fields), "begun": _facts(begun), "raised": _raised(fields)}
+        missing = numbers(fields.get("first_missing"), fields.get("last_missing"))
+        return {**fields, **facts, "missing": missing, "queue": self.queue, "namespace": self.namespace}
+
+    @property
     def detail(self) -> str:
         """What happened, in words."""
-        words = EVENTS[self.name].words
-        return plain(_WORDING.vformat(words, (), self.fields) if isinstance(words, str) else words(self.fields))
+        return fill(EVENTS[self.name].words, self._known)
 
     @property
     def text(self) -> str:
@@ -64,7 +69,7 @@ class Event:
     @property
     def commands(self) -> dict[str, str]:
         """Command lines by what they do: `inspect`, `retry`, `skip` and others, see COMMANDS."""
-        return {name: line for name, line in EVENTS[self.name].commands(self).items() if line}
+        return filled_commands(EVENTS[self.name].commands, self._known)
 
     @property
     def line(self) -> str:
@@ -126,31 +131,6 @@ def more_of(name: str, queue: str, errors: Mapping[str, int], count: int, elapse
 # -- wording ----------------------------------------------------------------------------------------------------------
 
 
-class _Wording(string.Formatter):
-    """Templates of fields, shown by their names: `_s` is a duration, `since` and `until` are times. `{lines:line}` is a
-    count with its noun. `{facts}` says what the event is about: group, id, step, attempt, error; `{raised}` the error.
-    """
-
-    def get_value(self, key: int | str, args: Sequence[Any], kwargs: Fields) -> Any:
-        name = str(key)
-        if name in _DERIVED:
-            return _DERIVED[name](kwargs)
-        value = kwargs[name]
-        if name.endswith("_s"):
-            return duration(value)
-        return moment(value) if name in ("since", "until") else value
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        return many(value, format_spec) if format_spec else str(value)
-
-
-_WORDING = _Wording()
-
-
-def _words(template: str, fields: Fields) -> str:
-    return _WORDING.vformat(template, (), fields)
-
-
 def _facts(fields: Fields) -> str:
     found = [f"group={named(fields['group'])}"] if fields.get("group") else []
     found += [f"id={fields['id']}"] if fields.get("id") else []
@@ -162,125 +142,49 @@ def _facts(fields: Fields) -> str:
 
 
 def _raised(fields: Fields) -> str:
-    return f"{fields['error_type']}: {fields['error']}" if "error_type" in fields else str(fields["error"])
-
-
-def _begun(fields: Fields) -> str:
-    facts = _facts({name: fields[name] for name in ("group", "id") if name in fields})
-    return f"; last message started: {facts}" if facts else ""
-
-
-def _deaths(fields: Fields) -> str:
-    if fields["is_final"]:
-        return "a consumer died for the reason logged above, and another one would fail the same way"
-    count = fields["deaths"]
-    in_row = many(count, "consumer") + (" in a row" if count > 1 else "")
-    return f"every worker lost {in_row} before a message was started"
-
-
-_DERIVED: Mapping[str, Callable[[Fields], str]] = {
-    "facts": _facts,
-    "raised": _raised,
-    "begun": _begun,
-    "dead_in_row": _deaths,
-}
+    error = str(fields.get("error", ""))
+    return f"{fields['error_type']}: {error}" if "error_type" in fields else error
 
 
 def _message_failed(fields: Fields) -> str:
-    if fields.get("outage"):
-        since = "; outage since {since}, no attempt counted; next probe in {retry_in_s}"
-        then = since if "since" in fields else "; outage, no attempt counted"
-        then += "; retrying in {retry_in_s}" if "since" not in fields and "retry_in_s" in fields else ""
-    else:
-        then = "; retrying in {retry_in_s}" if "retry_in_s" in fields else "; lease lost, its new owner retries it"
-    return _words("{facts}" + then, fields)
-
-
-def _missing(fields: Fields) -> str:
-    first, last = fields["first_missing"], fields["last_missing"]
-    which = f"number {first} is" if first == last else f"numbers {first} to {last} are"
-    return f"{_facts(fields)}: {'a number is' if first is None else which} missing before {fields['number']}"
-
-
-def _group_parked(fields: Fields) -> str:
-    if "number" in fields:
-        return f"{_missing(fields)} and did not arrive in time"
-    return _facts(fields)
-
-
-def _message_dropped(fields: Fields) -> str:
-    return _words("{facts}; it is gone" + ("; its ledger: {ledger}" if "ledger" in fields else ""), fields)
-
-
-def _with_failures(fields: Fields) -> str:
-    failed = [f"{name} ({error})" if error else name for name, error in fields["steps"].items()]
-    return f"{_facts(fields)}: {', '.join(failed)}"
-
-
-def _handler_slow(fields: Fields) -> str:
-    stopping = "; the shutdown waits for it" if fields["is_stopping"] else ""
-    return _words("{facts} running for {runs_s} in {owner}", fields) + stopping
-
-
-def _handler_stuck(fields: Fields) -> str:
-    text = "{facts} timed out and was interrupted, but is still running after {runs_s} in {owner}; its lease is no "
-    return _words(f"{text}longer renewed, and its end counts as an attempt", fields) + (
-        "; killing its consumer" if fields["is_killed"] else ""
-    )
+    if "since" in fields:
+        return "{facts}; outage since {since:moment}, no attempt counted; next probe in {retry_in_s:duration}"
+    then = "; retrying in {retry_in_s:duration}" if "retry_in_s" in fields else "; lease lost, its new owner retries it"
+    return "{facts}" + ("; outage, no attempt counted" if fields.get("outage") else "") + then
 
 
 def _service_stopping(fields: Fields) -> str:
-    if not fields["consumers"]:
-        return "no consumers running"
-    within = f" within {duration(fields['grace_s'])}" if fields.get("grace_s") is not None else ""
-    said = {
-        1: f"finishing current messages{within}; signal again to abort them",
+    stages = {
+        1: "finishing current messages{grace_s:? within {grace_s:duration}}; signal again to abort them",
         2: "releasing current messages and stopping; signal again to kill the consumers",
         3: "killed; current messages wait for their leases to expire",
     }
-    return f"{many(fields['consumers'], 'consumer')}: {said[fields['stage']]}"
+    return "{consumers:consumer}: " + stages[fields["stage"]] if fields["consumers"] else "no consumers running"
+
+
+_ENDED = {
+    "failed": "{failed:failed attempt}{outages:? ({outages:,} by an outage)}",
+    "parked": "groups parked {parked:time}",  # not how many groups: one that was resumed may be parked again
+    "dead": "{dead:dead letter}",
+    "dropped": "{dropped:dropped message}",
+    "lost": "{lost:lost lease}",
+    "died": "{died:dead consumer}",
+    "killed": "{killed:killed consumer}",
+}
 
 
 def _service_ended(fields: Fields) -> str:
     """What the consumers of a run did."""
-    nouns = {
-        "failed": "failed attempt",
-        "parked": "",
-        "dead": "dead letter",
-        "dropped": "dropped message",
-        "lost": "lost lease",
-        "died": "dead consumer",
-        "killed": "killed consumer",
-    }
-    said = {name: many(fields[name], noun) for name, noun in nouns.items() if fields[name]}
-    if "parked" in said:  # not how many groups: one that was resumed may be parked again
-        said["parked"] = (
-            "1 parked group" if fields["parked"] == 1 else f"groups parked {many(fields['parked'], 'time')}"
-        )
-    if fields["outages"]:
-        said["failed"] += f" ({fields['outages']:,} by an outage)"
-    unreported = fields["unreported"]
-    text = (
-        f"consumed {'at least ' if unreported else ''}{many(fields['handled'], 'message')} in {fields['seconds']:.2f} s"
-    )
-    text += f" with {many(fields['consumers'], 'consumer')}: {', '.join(said.values()) or 'no failures'}"
-    return f"{text} (the last second of {many(unreported, 'consumer')} is not counted)" if unreported else text
+    known = _ENDED | ({"parked": "1 parked group"} if fields["parked"] == 1 else {})
+    counts = ", ".join(text for name, text in known.items() if fields[name]) or "no failures"
+    text = "consumed {unreported:?at least }{handled:message} in {seconds:.2f} s with {consumers:consumer}: " + counts
+    return text + "{unreported:? (the last second of {unreported:consumer} is not counted)}"
 
 
-def _queue_unused(fields: Fields) -> str:
-    text = "did not exist, created empty" if fields["is_new"] else "never had a message"
-    return f"{text}; did you mean {fields['near']!r}?" if fields["near"] else text
-
-
-def _queue_created(fields: Fields) -> str:
-    return f"did you mean {fields['near']!r}?" if fields["near"] else ""
-
-
-def _queue_restored(fields: Fields) -> str:
-    lost = "its registration was lost" if fields["from_shard"] else "the server no longer knew it"
-    return f"{lost}; registered again, with {many(fields['shards'], 'shard')}"
-
-
+_DEATHS = (
+    "{is_final:?a consumer died for the reason logged above, and another one would fail the same way}"
+    "{is_final:!every worker lost {deaths:consumer} in a row before a message was started}"
+)
 WHAT = {"open": "opened", "news": "news", "again": "still open", "resolved": "resolved", "test": "test"}
 """How an alert names the state of its incident."""
 
@@ -288,72 +192,42 @@ WHAT = {"open": "opened", "news": "news", "again": "still open", "resolved": "re
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
-def _none(_: Event) -> dict[str, str]:
-    return {}
+def _inspect(fields: Fields) -> dict[str, str]:
+    return {"inspect": "sequencer explain QUEUE GROUP"} if fields.get("group") else {}
 
 
-def _command(one: Event, name: str, *values: str, options: Sequence[str] = ()) -> str:
-    return command(name, one.queue, *values, namespace=one.namespace, options=options)
+_FIX = "sequencer doctor QUEUE --repair"
+_SKIP = {"skip": "sequencer skip QUEUE GROUP"}
 
 
-def _inspect(one: Event) -> dict[str, str]:
-    group = one.fields.get("group")
-    return {"inspect": _command(one, "explain", *group)} if group else {}
-
-
-def _doctor(one: Event) -> dict[str, str]:
-    return {"inspect": _command(one, "doctor"), "fix": _command(one, "doctor", options=["--repair"])}
-
-
-def _of_parked(one: Event) -> dict[str, str]:
-    fields, group = one.fields, one.fields["group"]
-    found, skip = _inspect(one), {"skip": _command(one, "skip", *group)}
+def _of_parked(fields: Fields) -> dict[str, str]:
+    found = _inspect(fields)
     if "number" in fields:
-        return found | skip
+        return found | _SKIP
     if "done" in fields:
-        again = fields.get("again")
-        return found | ({"done": fields["done"], "again": again} if again else {"fix": fields["done"]})
+        return found | ({"done": "{done}", "again": "{again}"} if "again" in fields else {"fix": "{done}"})
     if fields["error_type"] == "Undecodable":  # to resume it would park it again
-        return found | ({"fix": _doctor(one)["fix"]} if fields["error"] == NO_BODY else {}) | skip
-    found |= {"retry": _command(one, "resume", *group)} | skip
+        return found | ({"fix": _FIX} if fields["error"] == NO_BODY else {}) | _SKIP
+    found |= {"retry": "sequencer resume QUEUE GROUP"} | _SKIP
     if fields["parked"] > 1:
-        found["retry_same_error"] = _command(one, "resume", options=["--error", fields["error_type"]])
-        found["retry_all"] = resume_all(one.queue, one.namespace)
+        found["retry_same_error"] = "sequencer resume QUEUE --error ERROR_TYPE"
+        found["retry_all"] = "sequencer resume QUEUE --all"
     return found
 
 
-def _of_dead(one: Event) -> dict[str, str]:
-    group, options = one.fields["group"], id_option(one.fields["id"])
-    found = {"inspect": _command(one, "dead show", *group, options=options)}
-    if "done" in one.fields:
-        return found | {"done": one.fields["done"], "again": one.fields["again"]}
-    return found | {"retry": _command(one, "dead redrive", *group, options=options)}
+def _of_dead(fields: Fields) -> dict[str, str]:
+    found = {"inspect": "sequencer dead show QUEUE GROUP --id ID"}
+    if "done" in fields:
+        return found | {"done": "{done}", "again": "{again}"}
+    return found | {"retry": "sequencer dead redrive QUEUE GROUP --id ID"}
 
 
-def _of_outage(one: Event) -> dict[str, str]:
-    return {"inspect": _command(one, "info"), "probe": _command(one, "resume", options=["--outage"])}
+def _of_handler(fields: Fields) -> dict[str, str]:
+    return _inspect(fields) | ({} if fields.get("is_killed") else {"kill": end_command(fields["owner"])})
 
 
-def _of_handler(one: Event) -> dict[str, str]:
-    return _inspect(one) | ({} if one.fields.get("is_killed") else {"kill": end_command(one.fields["owner"])})
-
-
-def _of_gap(one: Event) -> dict[str, str]:
-    return _inspect(one) | {"skip": _command(one, "skip", *one.fields["group"])}
-
-
-def _of_mixed(one: Event) -> dict[str, str]:
-    return {"inspect": _command(one, "doctor"), "fix": to_one_unit(one.queue, one.namespace)}
-
-
-def _of_unused(one: Event) -> dict[str, str]:
-    is_typo = one.fields["near"] and one.fields["is_new"]
-    made = {"delete": _command(one, "delete")} if is_typo else {}
-    return made | {"append": _command(one, "append", "FILE.ndjson")}
-
-
-def _of_created(one: Event) -> dict[str, str]:
-    return {"delete": _command(one, "delete")} if one.fields["near"] else {}
+def _of_new(fields: Fields) -> dict[str, str]:
+    return {"delete": "sequencer delete QUEUE"} if fields["near"] and fields.get("is_new", True) else {}
 
 
 COMMANDS: Mapping[str, str] = {
@@ -375,16 +249,16 @@ COMMANDS: Mapping[str, str] = {
 # -- the list ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """What all events of a name have in common."""
 
     level: int
     meaning: str
     fields: Sequence[str] = ()
     """Their names, with the unit at the end: `_s` is seconds."""
-    words: str | Callable[[Fields], str] = "{facts}"
-    commands: Callable[[Event], dict[str, str]] = _none
+    words: Wording = "{facts}"
+    """It also knows `facts` (group, id, step, attempt, error), `begun`, `raised`."""
+    commands: Commands = NO_COMMANDS
     is_observed: bool = False
     """Whether observers (`Sequencer.observe`) are called."""
 
@@ -422,7 +296,6 @@ FIELDS: Mapping[str, str] = {
     "first_missing": "first number missing before it",
     "last_missing": "last number missing before it",
     "until": "when the wait ends, in seconds since 1970",
-    "examples": "for each unit: a group, and one of its scores in that unit",
     "expired_owner": "name of the consumer whose lease expired",
     "token": "of the lease",
     "away_s": "how long the server was away, in seconds",
@@ -486,7 +359,7 @@ EVENTS: Mapping[str, Kind] = {
         "the group waits until an operator resumes it: its head failed its last attempt, or a missing number did "
         "not arrive in time",
         (*_MESSAGE, "parked", "done", "again", *_GAP),
-        _group_parked,
+        "{facts}{number:?: missing before {number}: {missing}; it did not arrive in time}",
         _of_parked,
         is_observed=True,
     ),
@@ -501,22 +374,22 @@ EVENTS: Mapping[str, Kind] = {
         ERROR,
         "a message was discarded for good; its group goes on",
         (*_MESSAGE, "late", "ledger"),
-        _message_dropped,
+        "{facts}; it is gone{ledger:?; its ledger: {ledger}}",
         is_observed=True,
     ),
     "outage began": Kind(
         ERROR,
         "a shared dependency is down: the queue, or a shard of it, is held back until a probe succeeds",
         ("owner", *_RAISED, "since", "retry_in_s"),
-        "{facts}; handling suspended since {since}, no attempts counted; next probe in {retry_in_s}",
-        _of_outage,
+        "{facts}; handling suspended since {since:moment}, no attempts counted; next probe in {retry_in_s:duration}",
+        {"inspect": "sequencer info QUEUE", "probe": "sequencer resume QUEUE --outage"},
         is_observed=True,
     ),
     "outage ended": Kind(
         WARNING,
         "a probe succeeded; the queue goes on",
         ("owner", "lasted_s", "probes"),
-        "after {lasted_s} and {probes:failed probe}",
+        "after {lasted_s:duration} and {probes:failed probe}",
         is_observed=True,
     ),
     "step failed": Kind(
@@ -529,14 +402,14 @@ EVENTS: Mapping[str, Kind] = {
         WARNING,
         "a message is done, except for optional steps that failed",
         (*_GROUP, "id", "steps"),
-        _with_failures,
+        "{facts}: {steps:list}",
         is_observed=True,
     ),
     "step missing": Kind(
         WARNING,
         "a message has a kind, or an open step, that this version of the program lacks; it waits for another version",
         (*_GROUP, "id", *_RAISED, "retry_in_s"),
-        "{facts}; waiting for another version, giving up in {retry_in_s} (missing_wait)",
+        "{facts}; waiting for another version, giving up in {retry_in_s:duration} (missing_wait)",
     ),
     "message removed": Kind(
         ERROR,
@@ -554,28 +427,29 @@ EVENTS: Mapping[str, Kind] = {
         WARNING,
         "a handler has been running for a minute, or a shutdown waits for it; repeated each time that doubles",
         (*_GROUP, "id", "runs_s", "is_stopping"),
-        _handler_slow,
+        "{facts} running for {runs_s:duration} in {owner}{is_stopping:?; the shutdown waits for it}",
         _of_handler,
     ),
     "handler stuck": Kind(
         ERROR,
         "a handler exceeded its time limit, was interrupted and is still running; its lease is no longer renewed",
         (*_GROUP, "id", "runs_s", "is_killed"),
-        _handler_stuck,
+        "{facts} timed out and was interrupted, but is still running after {runs_s:duration} in {owner}; its lease is "
+        "no longer renewed, and its end counts as an attempt{is_killed:?; killing its consumer}",
         _of_handler,
     ),
     "gap wait": Kind(
         WARNING,
         "a group of a sequence waits for a missing number",
         (*_GROUP, "id", *_GAP, "until"),
-        lambda fields: f"{_missing(fields)}; waiting until {moment(fields['until'])}",
-        _of_gap,
+        "{facts}: missing before {number}: {missing}; waiting until {until:moment}",
+        {"inspect": "sequencer explain QUEUE GROUP", **_SKIP},
     ),
     "group broken": Kind(
         ERROR,
         "a group was parked because something else changed its keys",
         (*_GROUP, "error"),
-        commands=_doctor,
+        commands={"inspect": "sequencer doctor QUEUE", "fix": _FIX},
         is_observed=True,
     ),
     "lease expired": Kind(
@@ -583,13 +457,6 @@ EVENTS: Mapping[str, Kind] = {
         "a consumer died or stalled; another one took over its group",
         (*_GROUP, "expired_owner", "id", "attempt"),
         "{facts} owner={expired_owner}; {attempt:attempt} so far",
-    ),
-    "mixed scores": Kind(
-        WARNING,
-        "a consumer found scores in several units; logged once",
-        ("owner", "examples"),
-        lambda fields: mixed(fields["examples"]),
-        _of_mixed,
     ),
     "lease lost": Kind(
         WARNING,
@@ -606,7 +473,7 @@ EVENTS: Mapping[str, Kind] = {
     "server lost": Kind(
         WARNING, "the server can't be reached", ("owner", "error"), "{error}; reconnecting until it is back"
     ),
-    "server back": Kind(WARNING, "the server is reachable again", ("owner", "away_s"), "after {away_s}"),
+    "server back": Kind(WARNING, "the server is reachable again", ("owner", "away_s"), "after {away_s:duration}"),
     "renewal failed": Kind(
         ERROR, "renewing leases while a handler ran failed", ("owner", *_RAISED), "{raised}; retrying"
     ),
@@ -632,28 +499,27 @@ EVENTS: Mapping[str, Kind] = {
         INFO,
         "the service runs",
         ("server", "app", "processes", "lease_s", "version"),
-        "{processes:consumer}, {app}, on {server}, lease {lease_s}, sequencer {version}",
+        "{processes:consumer}, {app}, on {server}, lease {lease_s:duration}, sequencer {version}",
     ),
     "queue unused": Kind(
         WARNING,
         "nothing was ever appended to the queue; its name may be wrong",
         ("near", "is_new"),
-        _queue_unused,
-        _of_unused,
+        "{is_new:?did not exist, created empty}{is_new:!never had a message}{near:?; did you mean {near!r}?}",
+        lambda fields: _of_new(fields) | {"append": "sequencer append QUEUE FILE.ndjson"},
     ),
     "consumer died": Kind(
         WARNING,
         "a consumer ended unexpectedly",
         ("consumer_pid", "ended_by", "lived_s", *_BEGUN),
-        "pid {consumer_pid} ({ended_by}) after {lived_s}{begun}",
+        "pid {consumer_pid} ({ended_by}) after {lived_s:duration}{begun:?; last message started: {begun}}",
         _inspect,
     ),
-    "consumer restarting": Kind(INFO, "a worker has no consumer until then", ("retry_in_s",), "in {retry_in_s}"),
+    "consumer restarting": Kind(
+        INFO, "a worker has no consumer until then", ("retry_in_s",), "in {retry_in_s:duration}"
+    ),
     "service gave up": Kind(
-        ERROR,
-        "the service ends: its consumers die before they start a message",
-        ("deaths", "is_final"),
-        "{dead_in_row}",
+        ERROR, "the service ends: its consumers die before they start a message", ("deaths", "is_final"), _DEATHS
     ),
     "consumer not started": Kind(ERROR, "no process could be started", _RAISED, "{raised}"),
     "service stopping": Kind(INFO, "the service is stopping", ("stage", "consumers", "grace_s"), _service_stopping),
@@ -661,7 +527,7 @@ EVENTS: Mapping[str, Kind] = {
         WARNING,
         "the service killed a consumer",
         ("consumer_pid", "why", *_BEGUN),
-        "pid {consumer_pid}, because {why}{begun}",
+        "pid {consumer_pid}, because {why}{begun:?; last message started: {begun}}",
         _inspect,
     ),
     "lines lost": Kind(
@@ -678,9 +544,9 @@ EVENTS: Mapping[str, Kind] = {
         ERROR,
         "consumers of the queue die before they start a message; retrying; other queues go on",
         ("deaths", "is_final", "retry_in_s"),
-        "{dead_in_row}; starting one every {retry_in_s}",
+        _DEATHS + "; starting one every {retry_in_s:duration}",
     ),
-    "pool back": Kind(WARNING, "consumers of the queue work again", ("lasted_s",), "after {lasted_s}"),
+    "pool back": Kind(WARNING, "consumers of the queue work again", ("lasted_s",), "after {lasted_s:duration}"),
     "pool scaled": Kind(
         INFO,
         "the queue gets more consumers, or fewer",
@@ -698,8 +564,8 @@ EVENTS: Mapping[str, Kind] = {
         WARNING,
         "a consumer is past max_age and did not end: its message is interrupted, which counts as an attempt",
         ("consumer_pid", "lived_s", "kill_in_s", *_BEGUN),
-        "pid {consumer_pid} is {lived_s} old; interrupting its message, which counts as an attempt; killing it in "
-        "{kill_in_s}{begun}",
+        "pid {consumer_pid} is {lived_s:duration} old; interrupting its message, which counts as an attempt; killing "
+        "it in {kill_in_s:duration}{begun:?; last message started: {begun}}",
         _inspect,
     ),
     "service reloading": Kind(
@@ -719,7 +585,7 @@ EVENTS: Mapping[str, Kind] = {
         INFO,
         "an alert target accepted a message",
         ("target", "kind", "what"),
-        lambda fields: f"to {fields['target']}: {fields['kind']} ({WHAT[fields['what']]})",
+        lambda fields: "to {target}: {kind} (" + WHAT[fields["what"]] + ")",
     ),
     "alert not sent": Kind(
         ERROR,
@@ -743,14 +609,15 @@ EVENTS: Mapping[str, Kind] = {
         WARNING,
         "a client used a queue that did not exist; at INFO unless another queue has a similar name",
         ("near",),
-        _queue_created,
-        _of_created,
+        "{near:?did you mean {near!r}?}",
+        _of_new,
     ),
     "queue restored": Kind(
         WARNING,
         "the server had lost the queue's shards and policy; a client restored them",
         ("shards", "from_shard"),
-        _queue_restored,
+        "{from_shard:?its registration was lost}{from_shard:!the server no longer knew it}; registered again, "
+        "with {shards:shard}",
     ),
     "consumer error": Kind(
         ERROR,

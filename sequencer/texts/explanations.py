@@ -1,17 +1,17 @@
 """Why a group does not move: every reason, with its wording and the commands that make it move; and the wording for
-groups leased for too long, queues without consumers, and scores in several units. Pure.
+groups leased for too long, and queues without consumers. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..values.message import PastAttempt
-from ..values.score_units import UNITS, Examples
-from .commands import OWNER, command, dropping, end_command, id_option, with_commands
-from .words import fill, many, moment, named, plain
+from .commands import end_command, line, with_commands
+from .templates import NO_COMMANDS, Commands, Fields, Wording, fill, filled_commands
+from .words import numbers
 
 Reason = Literal[
     "nothing",
@@ -29,7 +29,6 @@ Reason = Literal[
     "no consumers",
     "broken",
 ]
-Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +49,23 @@ class Explanation:
     """For a paused group: what it would wait for without the pause."""
 
     @property
+    def _known(self) -> Fields:
+        other = self.fields.get("longest", {}).get("group", ())
+        return {**self.fields, "group": self.group, "head": self.head_id, "other": other}
+
+    @property
     def commands(self) -> dict[str, str]:
         """Commands that make it move or show more: purpose -> command line."""
-        return dict(COMMANDS[self.reason](self)) if self.reason in COMMANDS else {}
+        return filled_commands(COMMANDS.get(self.reason, NO_COMMANDS), self._known)
 
     @property
     def text(self) -> str:
         """One sentence for people, with the commands."""
-        return with_commands(fill("group {group} ", {"group": self.group}) + self._wording, self.commands)
+        return with_commands(fill("group {group} ", self._known) + self._wording, self.commands)
 
     @property
     def _wording(self) -> str:
-        wording, fields = WORDINGS[self.reason], {"head": self.head_id, **self.fields}
-        text = fill(wording, fields) if isinstance(wording, str) else wording(fields)
+        text = fill(WORDINGS[self.reason], self._known)
         return text if self.then is None else f"{text}; after that, it {self.then._wording}"
 
     def as_json(self) -> dict[str, Any]:
@@ -75,162 +78,113 @@ class Explanation:
 
 def _due(fields: Fields) -> str:
     if "until" in fields:
-        return fill("is deferred until {until:moment} by a rule that no longer holds", fields)
+        return "is deferred until {until:moment} by a rule that no longer holds"
     if fields.get("expired_owner"):
-        return fill("is due: the lease of {expired_owner} expired {waits_s:.1f} s ago; it waits for a consumer", fields)
-    text = fill("has been due for {waits_s:.1f} s and waits for a free consumer", fields)
-    if longest := fields.get("longest"):
-        text += fill("; longest in progress: group {group}, for {held_s:.1f} s, in {owner}", longest)
-    return text
-
-
-def _leased(fields: Fields) -> str:
-    text = fill("has been leased by {owner} for {held_s:.1f} s, until {until:moment} unless renewed", fields)
-    text += fill("; it moves when {head} is handled", fields) + (
-        "; then it stays paused" if fields["is_paused"] else ""
-    )
-    text += fill("; its steps: {steps}", fields) if fields.get("steps") else ""
-    text += f"; {(advice if fields['is_long'] else ending)(fields['owner'])}"
-    return text + fill("; to drop {head} instead, run these in order, the skip once the lease has expired", fields)
+        return "is due: the lease of {expired_owner} expired {waits_s:.1f} s ago; it waits for a consumer"
+    text = "has been due for {waits_s:.1f} s and waits for a free consumer"
+    if "longest" not in fields:
+        return text
+    longest = "group {longest[group]}, for {longest[held_s]:.1f} s, in {longest[owner]}"
+    return f"{text}; longest in progress: {longest}"
 
 
 def _backoff(fields: Fields) -> str:
     tried = "{attempt:failed attempt} of {id}"
     if fields["outages"]:
         tried = "{outages:outage} of {id}, "
-        tried += (
-            "the last of them counted as attempt {attempt}," if fields["is_counted"] else "not counted as attempts,"
-        )
-    return fill(f"backs off until {{until:moment}} after {tried} ({{error}})", fields)
+        tried += "the last counted as attempt {attempt}," if fields["is_counted"] else "not counted as attempts,"
+    return f"backs off until {{until:moment}} after {tried} ({{error}})"
 
 
 def _gap(fields: Fields) -> str:
-    which = "number {first}" if fields["first"] == fields["last"] else "numbers {first} to {last}"
-    missing = f"{which}, missing before {{number}} ({{head}})"
+    missing = f"{numbers(fields['first'], fields['last'])}, missing before {{number}} ({{head}})"
     if "until" not in fields:
-        return fill(f"is parked: it waits for {missing}, and gap_timeout has passed; append what is missing", fields)
+        return f"is parked: it waits for {missing}, and gap_timeout has passed; append what is missing"
     then = "then parks" if fields["on_gap"] == "park" else "then goes on without"
-    return fill(f"waits for {missing}, until {{until:moment}}, and {then}; append what is missing", fields)
+    return f"waits for {missing}, until {{until:moment}}, and {then}; append what is missing"
 
 
-def _parked(fields: Fields) -> str:
-    return fill(
-        "is parked on {id}" + (" after {attempt:failed attempt}" * bool(fields["attempt"])) + " ({error})", fields
+def no_consumers(fields: Fields) -> str:
+    """Template of that there are no consumers, for the fields of a NoConsumers."""
+    seen = {0: "no consumer is connected", None: "connections are unknown (no right to CLIENT LIST)"}
+    return (
+        "no consumer is working: {groups:group} due, the first since {since:moment} ({waits_s:.0f} s), and none is in "
+        "progress{last_owner:?; the lease of {last_owner} expired at {last_until:moment}}; "
+    ) + seen.get(
+        fields["connections"], "{connections:consumer connection} open, but nothing is claimed (check their log)"
     )
 
 
-WORDINGS: Mapping[str, str | Callable[[Fields], str]] = {
+ENDING = "if its handler hangs, kill that consumer; if it is already gone, its lease expires by itself"
+WORDINGS: Mapping[str, Wording] = {
     "nothing": "has no messages; append one",
     "due": _due,
-    "leased": _leased,
+    "leased": "has been leased by {owner} for {held_s:.1f} s, until {until:moment} unless renewed; it moves when "
+    "{head} is handled{is_paused:?; then it stays paused}{steps:?; its steps: {steps}}{is_long:?; that is long: set "
+    f"--handler-timeout}}; {ENDING}; to drop {{head}} instead, run these in order, the skip once the lease has expired",
     "backoff": _backoff,
     "delayed": "waits for its first message, {head}, which is delayed until {until:moment}",
     "window": "waits for stragglers: {head} is handled {window_s:g} s after its arrival, at {until:moment}",
     "gap": _gap,
-    "parked": _parked,
+    "parked": "is parked on {id}{attempt:? after {attempt:failed attempt}} ({error})",
     "unresolved step": "is parked on {id}: {message}",
     "paused": "is paused",
     "queue paused": "waits because the whole queue is paused",
     "outage": "waits, like the whole queue, for an outage to end: handlers have failed with {error} since "
     "{since:moment}; next probe at {until:moment}",
-    "no consumers": lambda fields: f"has been due for {fields['waits_s']:.1f} s; {no_consumers_text(fields)}",
-    "broken": lambda fields: f"is broken: {fill(BROKEN[fields['what']], fields)}",
+    "no consumers": lambda fields: "has been due for {waits_s:.1f} s; " + no_consumers(fields),
+    "broken": "is broken ({what})",
 }
-BROKEN: Mapping[str, str] = {
-    "order type": "its order key has the wrong type",
-    "body type": "its body key has the wrong type",
-    "sizes": "its order holds {order:message} and its body {body:,}",
-    "unscheduled": "it has {order:message} but is not in the schedule, so no consumer sees it",
-    "empty": "it is in the schedule without a message",
-    "lease of nothing": "it has a lease and no message",
-    "failure of nothing": "it has a failure and no message",
-    "lease": "its lease can't be read",
-    "stamp": "its first message has no stamp: {head!r}",
-    "record": "its head {head} has no record in the body",
-    "leased and parked": "it is leased and parked at once",
-    "parked": "it is parked without a failure or a missing number to wait for",
-    "paused": "it is held as paused, but is not among the paused groups",
-}
-"""The invariant that does not hold."""
 
 
-def _line(of: Explanation, name: str, *values: str, options: list[str] | None = None) -> str:
-    return command(name, of.fields["queue"], *values, namespace=of.fields["namespace"], options=options or [])
+def _due_commands(fields: Fields) -> Mapping[str, str]:
+    if "until" in fields:
+        return {"retry": "sequencer resume QUEUE GROUP"}
+    if fields.get("is_droppable"):
+        return _DROP
+    if "longest" in fields:
+        return {"inspect": "sequencer explain QUEUE OTHER"}
+    return {"inspect": "sequencer info QUEUE"}
 
 
-def _due_commands(of: Explanation) -> Mapping[str, str]:
-    if "until" in of.fields:
-        return {"retry": _line(of, "resume", *of.group)}
-    if of.fields.get("is_droppable"):
-        drop = _line(of, "skip", *of.group, options=[*id_option(of.head_id or ""), "--dead-letter"])
-        return {"skip": drop}
-    longest = of.fields.get("longest")
-    return {"inspect": _line(of, "explain", *longest["group"]) if longest else _line(of, "info")}
+def _dropping(fields: Fields) -> Mapping[str, str]:
+    """What drops a message that hangs in a consumer, in this order. Without the pause another one takes it over, and
+    hangs too.
+    """
+    steps = {"kill": end_command(fields["owner"]), **_DROP}
+    return steps if fields["is_paused"] else {"pause": "sequencer pause QUEUE GROUP", **steps, **_UNPAUSE}
 
 
-def _dropping(of: Explanation) -> Mapping[str, str]:
-    owner, queue, namespace, is_paused = (of.fields[name] for name in ("owner", "queue", "namespace", "is_paused"))
-    return dropping(owner, of.head_id or "", of.group, queue, namespace, is_paused)
-
-
-COMMANDS: Mapping[str, Callable[[Explanation], Mapping[str, str]]] = {
+_DROP = {"skip": "sequencer skip QUEUE GROUP --id HEAD --dead-letter"}
+_UNPAUSE = {"unpause": "sequencer unpause QUEUE GROUP"}
+_RETRY = {"retry": "sequencer resume QUEUE GROUP"}
+_SKIP = {"skip": "sequencer skip QUEUE GROUP"}
+CONSUME = "sequencer consume QUEUE --app MODULE:NAME"
+"""A placeholder: without --app, consume would print the messages and acknowledge them."""
+COMMANDS: Mapping[str, Commands] = {
     "due": _due_commands,
     "leased": _dropping,
-    "backoff": lambda of: {"retry": _line(of, "resume", *of.group)},
-    "gap": lambda of: {"skip": _line(of, "skip", *of.group)},
-    "parked": lambda of: {
-        "retry": _line(of, "resume", *of.group),
-        "skip": _line(of, "skip", *of.group),
-    },
-    "paused": lambda of: {"unpause": _line(of, "unpause", *of.group)},
-    "queue paused": lambda of: {"unpause": _line(of, "unpause")},
-    "outage": lambda of: {"probe": _line(of, "resume", options=["--outage"])},
-    "no consumers": lambda of: {"consume": start_consumers(of.fields["queue"], of.fields["namespace"])},
-    "broken": lambda of: {"fix": _line(of, "doctor", options=["--repair"])},
+    "backoff": _RETRY,
+    "gap": _SKIP,
+    "parked": {**_RETRY, **_SKIP},
+    "paused": _UNPAUSE,
+    "queue paused": {"unpause": "sequencer unpause QUEUE"},
+    "outage": {"probe": "sequencer resume QUEUE --outage"},
+    "no consumers": {"consume": CONSUME},
+    "broken": {"fix": "sequencer doctor QUEUE --repair"},
 }
 
-APP = ["--app", "MODULE:NAME"]
-"""A placeholder: without --app, consume would print the messages and acknowledge them."""
 
-
-def advice(owner: str) -> str:
-    """What helps when a consumer has held a group for too long."""
-    return f"that is long; {ending(owner)}; set --handler-timeout to prevent that"
-
-
-def ending(owner: str) -> str:
-    """How to end a handler that hangs, in a sentence."""
-    found = OWNER.fullmatch(owner)
-    end = f"kill that process (on {found['host']}: {end_command(owner)})" if found else "kill that consumer"
-    return f"if its handler hangs, {end}; if the process is already gone, the lease expires by itself"
-
-
-def no_consumers_text(fields: Mapping[str, Any]) -> str:
+def no_consumers_text(fields: Fields) -> str:
     """That there are no consumers, from the fields of a NoConsumers."""
-    groups, since, last, connections = (fields[name] for name in ("groups", "since", "last_owner", "connections"))
-    due = f"{many(groups, 'group')} {'is due,' if groups == 1 else 'are due, the first'} since {moment(since)}"
-    text = f"no consumer is working: {due} ({fields['waits_s']:.0f} s), and none is in progress"
-    if last:
-        text += f"; the lease of {plain(last)} expired at {moment(fields['last_until'] or 0.0)}"
-    if connections:
-        return f"{text}; {many(connections, 'consumer connection')} open, but nothing is claimed (check their log)"
-    seen = "no consumer is connected" if connections == 0 else "connections are unknown (no right to CLIENT LIST)"
-    return f"{text}; {seen}"
+    return fill(no_consumers(fields), fields)
 
 
 def start_consumers(queue: str, namespace: str) -> str:
     """The command that starts consumers."""
-    return command("consume", queue, namespace=namespace, options=APP)
+    return line(CONSUME, {"queue": queue, "namespace": namespace})
 
 
 def import_hangs(limit_s: float) -> str:
     """Why a process that imports an app is ended."""
     return f"its import did not finish within {limit_s:g} s (start_timeout)"
-
-
-def mixed(examples: Examples) -> str:
-    """That scores are in several units, with an example of each."""
-    units = ", ".join(
-        f"{name} (group {named(examples[name][0])}: {examples[name][1]:.17g})" for _, name in UNITS if name in examples
-    )
-    return f"scores look like times in different units: {units}"

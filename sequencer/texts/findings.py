@@ -6,16 +6,15 @@ begins with the queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from .commands import command, doctor_of, to_one_unit, with_commands
-from .explanations import ending, mixed, no_consumers_text, start_consumers
-from .words import fill, many, named, quoted
+from .commands import doctor_of, with_commands
+from .explanations import CONSUME, ENDING, no_consumers
+from .templates import NO_COMMANDS, Commands, Fields, Wording, fill, filled_commands
 
 Level = Literal["ok", "warning", "problem"]
-Fields = Mapping[str, Any]
 LEAST_ROOM = 64 * 1024 * 1024
 """The smallest maxmemory ever suggested: connections and scripts alone need some."""
 
@@ -55,20 +54,17 @@ class Finding:
     @property
     def commands(self) -> dict[str, str]:
         """What to run: purpose -> command line."""
-        return {} if self.repaired or self.code == "more" else dict(self._kind.commands(self.fields))
+        return {} if self.repaired or self.code == "more" else filled_commands(self._kind.commands, self.fields)
 
     @property
     def text(self) -> str:
         """One sentence for people, with the commands."""
         wording = "and {count:,} more like these" if self.code == "more" else self._kind.wording
-        text = wording(self.fields) if callable(wording) else fill(wording, self.fields)
-        if self.group:
-            text = f"group {named(self.group)}: {text}"
-        if "queue" in self.fields:
-            text = f"queue {self.fields['queue']}: {text}"
-        if self.repaired:
-            text += f"; repaired: {self._kind.repair}" if self._kind.repair else "; repaired"
-        return with_commands(text, self.commands)
+        text = wording if isinstance(wording, str) else wording(self.fields)
+        text = "{queue:?queue {queue}: }{group:?group {group}: }" + text + ("; repaired" if self.repaired else "")
+        if self.repaired and self._kind.repair:
+            text += f": {self._kind.repair}"
+        return with_commands(fill(text, self.fields), self.commands)
 
     def as_json(self) -> dict[str, Any]:
         """What `doctor --json` prints."""
@@ -80,98 +76,44 @@ def finding(code: str, repaired: bool = False, /, **fields: Any) -> Finding:
     return Finding(code, fields, repaired)
 
 
-# -- commands ---------------------------------------------------------------------------------------------------
+# -- commands and wordings that a template can't hold ------------------------------------------------------------
 
 
-def _none(_: Fields) -> Mapping[str, str]:
-    return {}
-
-
-def _line(fields: Fields, name: str, *values: str, options: list[str] | None = None) -> str:
-    return command(name, *values, namespace=fields["namespace"], options=options or [])
-
-
-def _of_queue(fields: Fields, name: str, *values: str, options: list[str] | None = None) -> str:
-    return _line(fields, name, fields["queue"], *values, options=options)
-
-
-def _repair(fields: Fields) -> Mapping[str, str]:
-    return {"fix": _of_queue(fields, "doctor", options=["--repair"])}
-
-
-def _config(name: str, value: str) -> Callable[[Fields], Mapping[str, str]]:
+def _config(name: str, value: str) -> Commands:
     """Of a server: `cli` begins the line for a shell; without it, doctor has that."""
-
-    def commands(fields: Fields) -> Mapping[str, str]:
-        setting = f"CONFIG SET {name} {value}"
-        if "cli" in fields:
-            return {"fix": f"{fields['cli']} {setting}"}
-        return {"fix": setting, "inspect": doctor_of(fields["server"])}
-
-    return commands
+    setting = f"CONFIG SET {name} {value}"
+    return lambda fields: (
+        {"fix": f"{{cli}} {setting}"} if "cli" in fields else {"fix": setting, "inspect": doctor_of(fields["server"])}
+    )
 
 
 def _room(fields: Fields) -> dict[str, str]:
     size = max(2 * fields["used"], 2 * fields["maxmemory"], LEAST_ROOM)
-    return {"fix": f"{fields['cli']} CONFIG SET maxmemory {size}"}
+    return {"fix": f"{{cli}} CONFIG SET maxmemory {size}"}
 
 
 def _unknown_shard(fields: Fields) -> Mapping[str, str]:
-    keys = f"redis-cli --scan --pattern '{fields['prefix']}*'"
+    keys = "redis-cli --scan --pattern '{prefix}*'"
     delete = {"delete": f"{keys} | tr '\\n' '\\0' | xargs -0 redis-cli UNLINK"}
     if not (fields["groups"] or fields["dead"]):
         return delete
-    make = _line(fields, "configure", fields["to"], options=["--on-late", "handle"])
-    moved = f'while IFS= read -r key; do redis-cli RENAME "$key" \'{fields["to_prefix"]}\'"${{key#*\\}}:}}"; done'
-    unmoved = " ".join(f"-e '{key}'" for key in fields["unmoved"])
+    moved = 'while IFS= read -r key; do redis-cli RENAME "$key" \'{to_prefix}\'"${{key#*\\}}:}}"; done'
+    unmoved = "-e '{unmoved[0]}' -e '{unmoved[1]}'"
+    make = "{sequencer configure TO --on-late handle}"
     return {"keep": f"{make}; {keys} | grep -vxF {unmoved} | {moved}", **delete}
-
-
-def _registering(fields: Fields) -> Mapping[str, str]:
-    make = _of_queue(fields, "append", "/dev/null", options=["--shards", str(fields["shards"])])
-    clear = f"{fields['cli']} DEL {quoted(fields['clock'])}"
-    return {"register": f"{clear} && {make} && {_repair(fields)['fix']}"}
-
-
-def _watermark_unit(fields: Fields) -> Mapping[str, str]:
-    forget, keep = (
-        _of_queue(fields, "configure", options=["--watermark-window", f"{seconds:.15g}"])
-        for seconds in (0.001, fields["window_s"])
-    )
-    return {"forget": forget, "restore": keep}
-
-
-# -- wordings that a template can't hold ----------------------------------------------------------------------
-
-
-def _refused(fields: Fields) -> str:
-    return f"; it refused {many(fields['refused'], 'command')} since it started" if fields["refused"] else ""
-
-
-def _full(fields: Fields) -> str:
-    state = "full" if fields["used"] >= fields["maxmemory"] else "nearly full"
-    said = fill(f"the server is {state} ({_USED})", fields)
-    return f"{said}{_refused(fields)}; it refuses appends until consumers free memory or maxmemory is raised"
 
 
 def _appended(fields: Fields) -> str:
     if fields["fsync"] not in _LOSES:
         return "appendonly yes; appendfsync unknown, as CONFIG GET is not permitted"
-    return fill("appendonly yes, appendfsync {fsync}: a crash ", fields) + _LOSES[fields["fsync"]]
+    return f"appendonly yes, appendfsync {{fsync}}: a crash {_LOSES[fields['fsync']]}"
 
 
 def _snapshots(fields: Fields) -> str:
     return _SNAPSHOTS.get(fields["save"], "snapshots only: a crash may lose everything since the last one")
 
 
-def _lost(fields: Fields) -> str:
-    gone = [many(fields[name], noun) for name, noun in (("messages", "message"), ("groups", "whole group"))]
-    some = " and ".join(one for one in gone if not one.startswith("0 "))
-    again = "append them again from their source; ids known as handled within dedup_window are not added twice"
-    return f"removed, as their content is lost: {some}; {again}"
-
-
-_USED = "{used:,} bytes of maxmemory {maxmemory:,} used"
+_USED = "{used:,} bytes of maxmemory {maxmemory:,} used{refused:?; it refused {refused:command} since it started}"
 _LOSES = {
     "always": "loses nothing that was acknowledged",
     "everysec": "may lose about the last second",
@@ -185,6 +127,7 @@ _SNAPSHOTS = {
 """The setting `save` -> the wording without an append-only file."""
 _ONCE = "has `once` steps; a server crash may lose the start of one, so that it runs twice: "
 _NEXT_CLIENT = "the next client that uses the queue fixes it"
+_REPAIR = {"fix": "sequencer doctor QUEUE --repair"}
 
 
 class Kind(NamedTuple):
@@ -192,13 +135,13 @@ class Kind(NamedTuple):
 
     check: str
     level: Level
-    wording: str | Callable[[Fields], str]
-    commands: Callable[[Fields], Mapping[str, str]] = _none
+    wording: Wording
+    commands: Commands = NO_COMMANDS
     repair: str = ""
     """What a repair did."""
 
 
-def _broken(check: str, kinds: Mapping[str, tuple[str | Callable[[Fields], str], str]]) -> dict[str, Kind]:
+def _broken(check: str, kinds: Mapping[str, tuple[str, str]]) -> dict[str, Kind]:
     """Broken invariants, with what their repair does."""
     return {code: Kind(check, "problem", wording, repair=repair) for code, (wording, repair) in kinds.items()}
 
@@ -237,21 +180,26 @@ FINDINGS: Mapping[str, Kind] = {
     "memory refused": Kind(
         "memory",
         "warning",
-        lambda fields: fill(_USED, fields) + _refused(fields) + "; producers must repeat the appends that were refused",
-        lambda fields: {"reset": f"{fields['cli']} CONFIG RESETSTAT"},
+        _USED + "; producers must repeat the appends that were refused",
+        {"reset": "{cli} CONFIG RESETSTAT"},
     ),
     "memory nearly full": Kind(
         "memory",
         "warning",
-        lambda fields: fill(_USED, fields) + _refused(fields) + "; a full server refuses appends",
+        _USED + "; a full server refuses appends",
         _room,
     ),
-    "memory full": Kind("memory", "problem", _full, lambda fields: {"inspect": command("info"), **_room(fields)}),
+    "memory full": Kind(
+        "memory",
+        "problem",
+        _USED + "; it refuses appends until consumers free memory or maxmemory is raised",
+        lambda fields: {"inspect": "sequencer info", **_room(fields)},
+    ),
     "repair needs room": Kind(
         "memory",
         "warning",
         "a full server refuses repairs that need memory; make room first",
-        lambda fields: {"fix": _line(fields, "doctor", *fields["queues"], options=["--repair"])},
+        {"fix": "sequencer doctor QUEUES --repair"},
     ),
     "append-only file": Kind("persistence", "ok", _appended),
     "append-only file without fsync": Kind("persistence", "warning", _appended),
@@ -293,27 +241,27 @@ FINDINGS: Mapping[str, Kind] = {
         "queues",
         "problem",
         "{index} has {name!r}, which is not a valid queue name; lists omit it",
-        lambda fields: {"fix": f"HDEL {fields['index']} {quoted(fields['name'])}"},
+        {"fix": "HDEL {index} {name:quoted}"},
     ),
     "index value foreign": Kind(
         "queues",
         "problem",
         "{index} has the unknown value {value!r} for it, so lists omit it; the next client that uses the queue fixes "
         "it",
-        _repair,
+        _REPAIR,
     ),
-    "not in index": Kind("queues", "problem", "has keys, but is missing from {index}", _repair),
+    "not in index": Kind("queues", "problem", "has keys, but is missing from {index}", _REPAIR),
     "registration unreadable": Kind(
         "queues",
         "problem",
         "{key} can't be read ({error})",
-        lambda fields: {"delete": f"DEL {fields['key']}"} if fields["deletable"] else {},
+        {"delete": "{deletable:?DEL {key}}"},
     ),
     "deletion unfinished": Kind(
         "queues",
         "problem",
         "its deletion did not finish",
-        lambda fields: {"fix": _of_queue(fields, "delete", options=["--yes"])},
+        {"fix": "sequencer delete QUEUE --yes"},
     ),
     "shard without policy": Kind("queues", "warning", f"shard {{shard}} has no policy; {_NEXT_CLIENT}"),
     "shard outdated": Kind(
@@ -323,10 +271,10 @@ FINDINGS: Mapping[str, Kind] = {
         f"registered; {_NEXT_CLIENT}",
     ),
     "shard policy differs": Kind(
-        "queues", "problem", "{key} has another policy than registered ({differences})", _repair
+        "queues", "problem", "{key} has another policy than registered ({differences})", _REPAIR
     ),
     "shard policy unpacked": Kind(
-        "queues", "problem", f"field packed of {{key}} does not match its other fields; {_NEXT_CLIENT}", _repair
+        "queues", "problem", f"field packed of {{key}} does not match its other fields; {_NEXT_CLIENT}", _REPAIR
     ),
     "unknown shard": Kind(
         "queues",
@@ -346,10 +294,13 @@ FINDINGS: Mapping[str, Kind] = {
         "has keys in {shards:shard}, but neither a registration nor a policy: a program that already uses it will "
         "register it again. Without one, the policy is lost: stop the consumers, register the queue, and configure it "
         "before they start",
-        _registering,
+        {
+            "register": "{cli} DEL {clock:quoted} && {sequencer append QUEUE /dev/null --shards SHARDS} && "
+            "{sequencer doctor QUEUE --repair}"
+        },
     ),
     "first shard lost": Kind(
-        "queues", "problem", "{key} and {policy} are lost; shard {shard} has a copy", _repair, "copied"
+        "queues", "problem", "{key} and {policy} are lost; shard {shard} has a copy", _REPAIR, "copied"
     ),
     # the state of a queue
     "unchecked": Kind("invariants", "problem", "the check did not finish: {error}"),
@@ -370,39 +321,24 @@ FINDINGS: Mapping[str, Kind] = {
         "warning",
         "shard {shard} of {shards} is held back by an outage: {error}; {probes:probe} failed, next in {probe_in_s:.1f} "
         "s",
-        lambda fields: {"probe": _of_queue(fields, "resume", options=["--outage"])},
+        {"probe": "sequencer resume QUEUE --outage"},
     ),
     "held long": Kind(
         "leases",
         "warning",
-        lambda fields: (
-            fill("leased by {owner} for {held_s:.0f} s; ", fields)
-            + f"{ending(fields['owner'])}; set --handler-timeout to prevent that"
-        ),
-        lambda fields: {"inspect": _of_queue(fields, "explain", *fields["group"])},
+        f"leased by {{owner}} for {{held_s:.0f}} s; {ENDING}; set --handler-timeout to prevent that",
+        {"inspect": "sequencer explain QUEUE GROUP"},
     ),
-    "parked groups": Kind(
-        "parked", "warning", "{count:parked group}", lambda fields: {"inspect": _of_queue(fields, "parked")}
-    ),
-    "no consumers": Kind(
-        "consumers",
-        "warning",
-        no_consumers_text,
-        lambda fields: {"consume": start_consumers(fields["queue"], fields["namespace"])},
-    ),
+    "parked groups": Kind("parked", "warning", "{count:parked group}", {"inspect": "sequencer parked QUEUE"}),
+    "no consumers": Kind("consumers", "warning", no_consumers, {"consume": CONSUME}),
     "mixed score units": Kind(
         "scores",
         "warning",
-        lambda fields: mixed(fields["examples"]) + "; messages already handled are not reordered",
-        lambda fields: {"fix": to_one_unit(fields["queue"], fields["namespace"])},
-    ),
-    "watermark unit": Kind(
-        "scores",
-        "warning",
-        "its watermark looks like a time in {unit} ({mark:.17g}), others in {others}: messages in {lowest} count as "
-        "late there. Once all producers send one unit, forget the watermarks; once some messages were handled, restore "
-        "the window",
-        _watermark_unit,
+        "scores look like times in different units: {units:list}; messages already handled are not reordered",
+        {
+            "fix": "in this order: {sequencer pause QUEUE}; let all producers send one unit; for each message in "
+            "another: {sequencer reschedule QUEUE PART --id ID --score SCORE}; {sequencer unpause QUEUE}"
+        },
     ),
     "ids": Kind(
         "ids",
@@ -415,7 +351,7 @@ FINDINGS: Mapping[str, Kind] = {
         "warning",
         "{count:id} of handled messages remembered; dedup_cap={cap:,} cuts dedup_window={window_s:g} s short, so "
         "repeats may be handled again",
-        lambda fields: {"fix": _of_queue(fields, "configure", options=["--dedup-cap", str(4 * fields["cap"])])},
+        {"fix": "sequencer configure QUEUE --dedup-cap MORE"},
     ),
     # its invariants
     "sound": Kind("invariants", "ok", "all hold (groups: {groups:,}, messages: {messages:,})"),
@@ -426,14 +362,19 @@ FINDINGS: Mapping[str, Kind] = {
         "invariants",
         "problem",
         "{repaired_count:,} repaired, {left:,} left (groups: {groups:,}, messages: {messages:,})",
-        lambda fields: {} if fields["is_repair"] else _repair(fields),
+        lambda fields: {} if fields["is_repair"] else _REPAIR,
     ),
     "limit reached": Kind(
         "invariants",
         "warning",
         "stopped at the limit of {limit:name}; groups read: {groups:,}, messages: {messages:,}",
     ),
-    "removed": Kind("messages", "warning", _lost),
+    "removed": Kind(
+        "messages",
+        "warning",
+        "removed, as their content is lost: {messages:message}, {groups:whole group}; append them again from their "
+        "source; ids known as handled within dedup_window are not added twice",
+    ),
     "wrong type": Kind("keys", "problem", "{key!r} is of type {type}, not {wanted}; rename or delete it"),
     "unknown key": Kind("keys", "problem", "unknown key {key!r}; not written by sequencer"),
     "history unlisted": Kind("keys", "problem", "history {key!r} is not listed, so it would never be deleted"),

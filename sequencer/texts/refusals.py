@@ -1,226 +1,90 @@
-"""What errors say, by their code: a template over their fields, or a function of them. Pure.
-
-In a template a group is shown as words for a shell.
-"""
+"""What errors say, by their code. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
-from .commands import command, doctor_of, id_option
-from .words import many, named
-
-Fields = Mapping[str, Any]
+from .commands import doctor_of
+from .templates import Fields, Wording, fill
 
 
 def refusal_text(code: str, fields: Fields) -> str:
-    """The text of an error; "" where nothing is listed for its code and fields."""
-    text = REFUSALS.get(code, "")
-    try:
-        return text(fields) if callable(text) else text.format(**_shown(fields))
-    except (KeyError, IndexError):  # raised without the fields: the class says what it is
-        return ""
-
-
-def _shown(fields: Fields) -> dict[str, Any]:
-    return {name: named(value) if name == "group" else value for name, value in fields.items()}
-
-
-def _line(name: str, fields: Fields, *, options: list[str] | None = None, is_whole_queue: bool = False) -> str:
-    """A command about the queue and the group of an error."""
-    words = [fields["queue"], *(() if is_whole_queue else fields["group"])]
-    return command(name, *words, namespace=fields["namespace"], options=options or [])
-
-
-# -- an append --------------------------------------------------------------------------------------------------
-
-
-def _late_message(fields: Fields) -> str:
-    return (
-        f"message {fields['id']!r} of group {named(fields['group'])} is late: a message with a score above "
-        f"{fields['score']} was already handled; give it a later score, or set the queue's on_late to handle, "
-        f"dead_letter or drop; if producers send times in several units, see: {command('doctor')}"
-    )
-
-
-def _batch_refused(fields: Fields) -> str:
-    first, count = fields["refused"][0], len(fields["refused"])
-    return (
-        f"item {first.index} was refused: {first.error} (refused in its chunk: {count:,}; stored: "
-        f"{fields['stored']:,}). Correct it, or pass on_refused='skip' to store the others"
-    )
-
-
-def _again(fields: Fields, otherwise: str, replaced: str) -> str:
-    return replaced if fields["replaces"] else otherwise
-
-
-def _append_unknown(fields: Fields) -> str:
-    advice = _again(
-        fields, "append it again with the same id, which adds nothing if it was", "see get() before you repeat it"
-    )
-    return f"message {fields['id']!r} may or may not have been stored ({fields['error']}); {advice}"
-
-
-def _not_replicated(fields: Fields) -> str:
-    advice = _again(
-        fields,
-        "append it again with the same id, which adds nothing and waits again",
-        "see get() before you repeat it: once it was handled, that adds it again",
-    )
-    wanted = many(fields["replicas"], "replica")
-    return (
-        f"message {fields['id']!r} is stored, but {fields['confirmed']} of {wanted} confirmed it in "
-        f"{fields['wait_ms']} ms; {advice}"
-    )
-
-
-# -- groups that do not move ------------------------------------------------------------------------------------
-
-
-def _group_busy(fields: Fields) -> str:
-    since = f", for {fields['held_s']:.1f} s so far" if fields["held_s"] is not None else ""
-    return (
-        f"group {named(fields['group'])} is leased by {fields['owner'] or 'a consumer'}{since}; "
-        f"inspect: {_line('explain', fields)}"
-    )
-
-
-def _no_failed_head(fields: Fields) -> str:
-    text = f"group {named(fields['group'])} has no failed head: it is neither parked nor backing off; "
-    text += f"inspect: {_line('explain', fields)}"
-    if id := fields["id"]:
-        text += f"; to remove {id!r}, which is pending: {_line('cancel', fields, options=id_option(id))}"
-    return text
-
-
-def _skip_unknown(fields: Fields) -> str:
-    is_dead, id = fields["is_dead"], fields["id"]
-    line = _line("dead redrive" if is_dead else "unskip", fields, options=id_option(id))
-    kept = "it is a dead letter" if is_dead else "it is kept until the next skip"
-    return (
-        f"message {id!r} may or may not have been skipped: the server's reply was lost; check before you repeat it. If "
-        f"it was, {kept}; to put it back: {line}"
-    )
-
-
-def _message_busy(fields: Fields) -> str:
-    return f"message {fields['id']!r} may be in progress: {_group_busy(fields)}"
-
-
-def _is_dead_letter(fields: Fields) -> str:
-    line = _line("dead redrive", fields, options=id_option(fields["id"]))
-    return f"message {fields['id']!r} of group {named(fields['group'])} is a dead letter; redrive it: {line}"
-
-
-def _contents_not_kept(fields: Fields) -> str:
-    line = _line("configure", fields, options=["--history-window", "3d", "--history-bodies"], is_whole_queue=True)
-    return (
-        f"queue {fields['queue']!r} does not keep the content of ended messages, so message {fields['id']!r} of group "
-        f"{named(fields['group'])} can't run again; to keep it from now on: {line}"
-    )
-
-
-def _steps_unresolved(fields: Fields) -> str:
-    return (
-        f"message {fields['id']!r}: it is unknown whether {', '.join(fields['steps'])} took effect, so its steps can't "
-        "be kept; without keep_steps (--keep-steps) all of them run again"
-    )
-
-
-def _more_answers_needed(fields: Fields) -> str:
-    line = _line("dead redrive" if fields["is_dead"] else "resume", fields, options=id_option(fields["id"]))
-    return f"did {', '.join(fields['steps'])} take effect? Answer for each, by --done or --again: {line}"
-
-
-def _queue_being_deleted(fields: Fields) -> str:
-    line = _line("delete", fields, options=["--yes"], is_whole_queue=True)
-    return f"queue {fields['queue']!r} is being deleted; if the deletion was interrupted, finish it: {line}"
-
-
-def _registration_lost(fields: Fields) -> str:
-    return (
-        f"queue {fields['queue']!r} has messages, but its registration and policy were deleted; append with a program "
-        f"that already uses it, or inspect: {_line('doctor', fields, is_whole_queue=True)}"
-    )
-
-
-def _shards_changed(fields: Fields) -> str:
-    return (
-        f"queue {fields['queue']!r} had {many(fields['before'], 'shard')} and now has {fields['now']}: it was deleted, "
-        "or the server lost its data, and another client registered it again; restart this program"
-    )
-
-
-def _other_shards(fields: Fields) -> str:
-    return (
-        f"queue {fields['queue']!r} was created with {many(fields['shards'], 'shard')}, not shards={fields['asked']}; "
-        "leave shards out, or use another queue name"
-    )
-
-
-# -- a server ---------------------------------------------------------------------------------------------------
-
-HINTS = {
-    "rediss:": " (redis:// without TLS; ssl_certfile and ssl_keyfile if it wants a client certificate)",
-    "redis:": " (rediss:// for TLS)",
-}
+    """The text of an error; "" where nothing is listed for its code, or it was raised without the fields."""
+    wording = REFUSALS.get(code, "")
+    is_whole = bool(fields) or (isinstance(wording, str) and "{" not in wording)
+    return fill(wording, fields) if is_whole else ""
 
 
 def _server_full(fields: Fields) -> str:
     advice = "consumers go on and free memory; to raise maxmemory, see: "
-    return f"server {fields['server']} is full (at its maxmemory); {advice}{doctor_of(fields['server'])}"
+    return f"server {{server}} is full (at its maxmemory); {advice}{{{doctor_of(fields['server'])}}}"
 
 
 def _unreachable(fields: Fields) -> str:
-    server, error = fields["server"], fields["error"]
-    hint = next((hint for scheme, hint in HINTS.items() if server.startswith(scheme) and "refused" not in error), "")
-    return f"server {server} can't be reached: {error}; is it running, and is the URL right?{hint}"
+    hints = {
+        "rediss:": " (redis:// without TLS; ssl_certfile and ssl_keyfile if it wants a client certificate)",
+        "redis:": " (rediss:// for TLS)",
+    }
+    hint = hints.get(fields["server"].partition("//")[0], "") if "refused" not in fields["error"] else ""
+    return "server {server} can't be reached: {error}; is it running, and is the URL right?" + hint
 
 
-REFUSALS: dict[str, str | Callable[[Fields], str]] = {
+_BUSY = (
+    "group {group} is leased by {owner:?{owner}}{owner:!a consumer}{held_s:?, for {held_s:.1f} s so far}; inspect: "
+    "{sequencer explain QUEUE GROUP}"
+)
+REFUSALS: dict[str, Wording] = {
     # an append
     "id_conflict": "id {id!r} of group {group} is already pending with other content; use a new id, or append the same "
     "body, headers and score to repeat it",
     "number_taken": "number {number} of group {group} is already pending under another id than {id!r}; use the next "
     "number, or the same id to repeat it",
-    "late_message": _late_message,
-    "batch_refused": _batch_refused,
-    "append_unknown": _append_unknown,
-    "not_replicated": _not_replicated,
+    "late_message": "message {id!r} of group {group} is late: a message with a score above {score} was already "
+    "handled; give it a later score, or set the queue's on_late to handle, dead_letter or drop; if producers send "
+    "times in several units, see: {sequencer doctor}",
+    "batch_refused": "item {refused[0].index} was refused: {refused[0].error} (stored: {stored:,}). Correct "
+    "it, or pass on_refused='skip' to store the others",
+    "append_unknown": "message {id!r} may or may not have been stored ({error}); {replaces:?see get() before you "
+    "repeat it}{replaces:!append it again with the same id, which adds nothing if it was}",
+    "not_replicated": "message {id!r} is stored, but {confirmed} of {replicas:replica} confirmed it in {wait_ms} ms; "
+    "{replaces:?see get() before you repeat it: once it was handled, that adds it again}"
+    "{replaces:!append it again with the same id, which adds nothing and waits again}",
     "replace_refused": "message {id!r} of group {group} was not replaced: some of its steps took effect. Let it end, "
     "or append the new one under another id",
     # groups
     "group_not_found": "group {group} has no messages in queue {queue!r}",
-    "group_busy": _group_busy,
+    "group_busy": _BUSY,
     "group_changed": "group {group} was changed or claimed meanwhile; check again",
-    "no_failed_head": _no_failed_head,
+    "no_failed_head": "group {group} has no failed head: it is neither parked nor backing off; inspect: "
+    "{sequencer explain QUEUE GROUP}{id:?; to remove {id!r}, which is pending: {sequencer cancel QUEUE GROUP --id ID}}",
     "other_head": "the head of group {group} is now {head!r}, not {id!r}; check again",
     "number_missing": "group {group} waits for a missing number (see explain); append it, or skip it without an id",
     "skip_refused": "message {id!r} of group {group} was not skipped: some of its steps took effect. Make it a dead "
     "letter, which keeps their outcome (dead_letter=True, --dead-letter), or pass yes=True (--yes); unskip undoes that",
-    "skip_unknown": _skip_unknown,
+    "skip_unknown": "message {id!r} may or may not have been skipped: the server's reply was lost; check before you "
+    "repeat it. If it was, it {is_dead:?is a dead letter}{is_dead:!is kept until the next skip}; to put it back: "
+    "{is_dead:?{sequencer dead redrive QUEUE GROUP --id ID}}{is_dead:!{sequencer unskip QUEUE GROUP --id ID}}",
     "pending_again": "message {id!r} of group {group} is pending again; see get",
     "nothing_skipped": "no skipped message of group {group} is kept in queue {queue!r} (id: {id}): it is already "
     "back, or another was skipped since",
     # messages
     "not_pending": "message {id!r} of group {group} is not pending in queue {queue!r}",
-    "message_busy": _message_busy,
+    "message_busy": "message {id!r} may be in progress: " + _BUSY,
     "cancel_refused": "message {id!r} of group {group} was not cancelled: some of its steps took effect. Let it end; "
     "or, once it is parked, skip it with yes=True (--yes), which unskip undoes",
     "time_missing": "no time given; pass delay= in seconds, or at=",
     "number_fixed": "score can't be changed in a queue with sequence=True; leave it out",
     "message_unknown": "message {id!r} of group {group} is unknown in queue {queue!r}",
     "not_ended": "message {id!r} of group {group} has not ended: it is {state}",
-    "is_dead_letter": _is_dead_letter,
+    "is_dead_letter": "message {id!r} of group {group} is a dead letter; redrive it: "
+    "{sequencer dead redrive QUEUE GROUP --id ID}",
     "content_gone": "message {id!r} of group {group} ended before queue {queue!r} had history_bodies, or while the "
     "server was full, so its content is gone",
-    "contents_not_kept": _contents_not_kept,
+    "contents_not_kept": "queue {queue!r} does not keep the content of ended messages, so message {id!r} of group "
+    "{group} can't run again; to keep it from now on: {sequencer configure QUEUE --history-window 3d --history-bodies}",
     "content_unreadable": "message {id!r} of group {group}: its content can't be read: {error}",
     "history_changed": "message {id!r} of group {group} was just appended again, or dropped from the history; check "
     "again",
-    "steps_unresolved": _steps_unresolved,
+    "steps_unresolved": "message {id!r}: it is unknown whether {steps:list} took effect, so its steps can't be kept; "
+    "without keep_steps (--keep-steps) all of them run again",
     # dead letters
     "dead_letter_not_found": "no dead letter {id!r} in queue {queue!r}; it may already have been redriven or purged "
     "(see dead list)",
@@ -234,7 +98,8 @@ REFUSALS: dict[str, str | Callable[[Fields], str]] = {
     "nothing_chosen": "{action}: choose some by {by}, or all by everything=True",
     # answers for steps
     "answer_needed": "message {id!r} waits for an answer: {question}",
-    "more_answers_needed": _more_answers_needed,
+    "more_answers_needed": "did {steps:list} take effect? Answer for each, by --done or --again: "
+    "{is_dead:?{sequencer dead redrive QUEUE GROUP --id ID}}{is_dead:!{sequencer resume QUEUE GROUP --id ID}}",
     "nothing_asked": "group {group} has no failed message, so no step waits for an answer",
     "ledger_unreadable": "{error}; its steps can't be answered for",
     "answer_too_large": "the answer can't be kept: {error}",
@@ -242,11 +107,15 @@ REFUSALS: dict[str, str | Callable[[Fields], str]] = {
     "outcome_unknown": "whether {what} is unknown: the server's reply was lost; check before you repeat it",
     # a queue
     "queue_unknown": "there is no queue {queue!r} in namespace {namespace!r}",
-    "queue_being_deleted": _queue_being_deleted,
+    "queue_being_deleted": "queue {queue!r} is being deleted; if the deletion was interrupted, finish it: "
+    "{sequencer delete QUEUE --yes}",
     "queue_contended": "other clients keep changing queue {queue!r}; try again",
-    "registration_lost": _registration_lost,
-    "shards_changed": _shards_changed,
-    "other_shards": _other_shards,
+    "registration_lost": "queue {queue!r} has messages, but its registration and policy were deleted; "
+    "append with a program that already uses it, or inspect: {sequencer doctor QUEUE}",
+    "shards_changed": "queue {queue!r} had {before:shard} and now has {now}: it was deleted, or the server lost its "
+    "data, and another client registered it again; restart this program",
+    "other_shards": "queue {queue!r} was created with {shards:shard}, not shards={asked}; leave shards "
+    "out, or use another queue name",
     # a server
     "server_full": _server_full,
     "password_missing": "server {server} requires a password; put it into the URL: redis://:PASSWORD@host ({error})",

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from string import Formatter
-from typing import Any
 
 ERROR_CHARACTERS = 500
 """Of an error's text in an event."""
@@ -98,34 +96,17 @@ def of_limit(attempt: int, limit: int) -> str:
     return f"{attempt} of {limit}" if attempt <= limit else f"{attempt} (the limit is {limit})"
 
 
+def numbers(first: int | None, last: int | None) -> str:
+    """`number 6`, `numbers 6 to 8`; `a number` where it is unknown which."""
+    if first is None:
+        return "a number"
+    return f"number {first}" if first == last else f"numbers {first} to {last}"
+
+
 def many(count: int, noun: str) -> str:
     """`1 consumer`, `1,200 consumers`, `2 failed attempts`."""
     plural = f"{noun[:-1]}ies" if noun.endswith("try") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
-
-
-class _Filler(Formatter):
-    def format_field(self, value: Any, format_spec: str) -> str:
-        if isinstance(value, tuple | list):
-            return named(value)
-        if format_spec == "moment":
-            return exact_moment(value)
-        if format_spec == "duration":
-            return duration(value)
-        if len(format_spec) > 1 and format_spec.replace(" ", "").isalpha():
-            return many(value, format_spec)
-        return str(super().format_field(value, format_spec))
-
-
-def fill(wording: str, fields: Mapping[str, Any]) -> str:
-    """A wording with its fields: a group as words for a shell, `{count:message}` as `2 messages`."""
-    return plain(_Filler().vformat(wording, (), fields))
-
-
-def exact_moment(at: float) -> str:
-    """Seconds since 1970 to the millisecond; UTC."""
-    said = datetime.fromtimestamp(at, UTC).isoformat(sep=" ", timespec="milliseconds")
-    return f"{said.removesuffix('+00:00')} UTC"
 
 
 def moment(at: float) -> str:

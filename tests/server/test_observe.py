@@ -224,5 +224,5 @@ def test_a_gap_arrives_at_sentry_as_a_message(make: Make, sentry: Collector) -> 
     seq.append(1, group="g", score=2)
     seq.consume(lambda message: None, until_empty=True)
     (one,) = sentry.events
-    assert "number 1 is missing before 2" in one["message"]
+    assert "missing before 2: number 1" in one["message"]
     assert one["contexts"]["sequencer"]["skip"].startswith("sequencer skip jobs g")

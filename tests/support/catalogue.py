@@ -76,7 +76,6 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("gap wait", GAP | {"first_missing": None, "until": 1e9}),
     ("group broken", GROUP | {"error": "WRONGTYPE"}),
     ("lease expired", MESSAGE | {"expired_owner": "host:1:0000ff", "attempt": 1}),
-    ("mixed scores", {"owner": OWNER, "examples": {"seconds": [["ann"], 1.8e9], "milliseconds": [["bob"], 1.8e12]}}),
     ("lease lost", GROUP | {"token": "5"}),
     ("ack repeated", GROUP),
     ("server lost", {"owner": OWNER, "error": "127.0.0.1:6379 refuses connections"}),

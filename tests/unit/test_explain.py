@@ -55,7 +55,7 @@ SOUND = GroupFacts(
     is_handled=False,
 )
 LATER, INF = NOW + 5_000_000.0, math.inf
-AT = "2023-11-14 22:15:05.000"
+AT = "2023-11-14 22:15:05"
 GAP, SKIP = Policy(sequence=True, gap_timeout=4.0), Policy(sequence=True, gap_timeout=4.0, on_gap="skip")
 DELAYED = f"{STAMP}0000D{NOW + 5_000_000}[1]".encode()
 """The head's own time is LATER."""
@@ -88,16 +88,16 @@ REASONS: list[tuple[str, dict[str, Any], Policy, float | None, dict[str, Any]]] 
     ("paused", {"visible_us": PAUSED, "is_paused": True}, Policy(), None, {}),
     ("paused", {"is_paused": True}, Policy(), None, {}),
     ("queue paused", {"is_queue_paused": True}, Policy(), None, {}),
-    ("broken", {"order_size": -1}, Policy(), None, {"what": "order type"}),
-    ("broken", {"body_size": -1}, Policy(), None, {"what": "body type"}),
-    ("broken", {"body_size": 1}, Policy(), None, {"what": "sizes", "order": 2, "body": 1}),
-    ("broken", {"visible_us": None}, Policy(), None, {"what": "unscheduled"}),
-    ("broken", {"order_size": 0, "body_size": 0, "head": ""}, Policy(), None, {"what": "empty"}),
-    ("broken", {"head_record": b""}, Policy(), None, {"what": "record"}),
+    ("broken", {"order_size": -1}, Policy(), None, {"what": "wrong type"}),
+    ("broken", {"body_size": -1}, Policy(), None, {"what": "wrong type"}),
+    ("broken", {"body_size": 1}, Policy(), None, {"what": "order and body differ"}),
+    ("broken", {"visible_us": None}, Policy(), None, {"what": "group unscheduled"}),
+    ("broken", {"order_size": 0, "body_size": 0, "head": ""}, Policy(), None, {"what": "empty group scheduled"}),
+    ("broken", {"head_record": b""}, Policy(), None, {"what": "message without record"}),
     ("broken", {"visible_us": INF, "lease": LEASE, "failure": FAILURE}, Policy(), None, {"what": "leased and parked"}),
-    ("broken", {"visible_us": INF}, Policy(), None, {"what": "parked"}),
-    ("broken", {"visible_us": INF, "mark": "#6"}, GAP, None, {"what": "parked"}),
-    ("broken", {"visible_us": PAUSED}, Policy(), None, {"what": "paused"}),
+    ("broken", {"visible_us": INF}, Policy(), None, {"what": "parked without reason"}),
+    ("broken", {"visible_us": INF, "mark": "#6"}, GAP, None, {"what": "parked without reason"}),
+    ("broken", {"visible_us": PAUSED}, Policy(), None, {"what": "paused without entry"}),
     ("unresolved step", {"visible_us": INF, "failure": ASKED}, Policy(), None, {"id": "m1", "message": str(QUESTION)}),
 ]
 
@@ -150,9 +150,9 @@ WORDED: dict[str, tuple[dict[str, Any], str]] = {
     "leased": (
         HANGS,
         f"group g has been leased by shop.example:4711:00c0de for 80.0 s, until {AT} UTC unless renewed; it moves when "
-        "m1 is handled; that is long; if its handler hangs, kill that process (on shop.example: kill -KILL 4711); if "
-        "the process is already gone, the lease expires by itself; set --handler-timeout to prevent that; to drop m1 "
-        "instead, run these in order, the skip once the lease has expired",
+        "m1 is handled; that is long: set --handler-timeout; if its handler hangs, kill that consumer; if it is "
+        "already gone, its lease expires by itself; to drop m1 instead, run these in order, the skip once the lease "
+        "has expired",
     ),
     "backoff": (BACKS_OFF, f"group g backs off until {AT} UTC after 3 failed attempts of m1 (ValueError: no)"),
     "parked": (
@@ -163,7 +163,7 @@ WORDED: dict[str, tuple[dict[str, Any], str]] = {
         {"is_paused": True, "visible_us": INF, "failure": FAILURE},
         "group g is paused; after that, it is parked on m1 after 3 failed attempts (ValueError: no)",
     ),
-    "broken": ({"body_size": 1}, "group g is broken: its order holds 2 messages and its body 1"),
+    "broken": ({"body_size": 1}, "group g is broken (order and body differ)"),
 }
 
 
@@ -186,7 +186,7 @@ def test_what_counted_no_attempt_has_none_in_the_log(kind: str) -> None:
 def test_that_nobody_consumes() -> None:
     some = no_consumers_text(asdict(NoConsumers(1200, NOW / 1e6, 7.0, "host-7", NOW / 1e6, connections=2)))
     assert some == (
-        "no consumer is working: 1,200 groups are due, the first since 2023-11-14 22:15:00 UTC (7 s), and none is in "
+        "no consumer is working: 1,200 groups due, the first since 2023-11-14 22:15:00 UTC (7 s), and none is in "
         "progress; the lease of host-7 expired at 2023-11-14 22:15:00 UTC; 2 consumer connections open, but nothing is "
         "claimed (check their log)"
     )
