@@ -17,7 +17,7 @@ from ..doctor.leases import due_seen, paused_times, paused_with_messages
 from ..store.failure import decode_failure, error_line
 from ..store.keys import PAUSED, ShardKeys
 from ..store.record import number_of
-from ..store.replies import Reading, pairs, texts
+from ..store.replies import Reading, pairs, scored, texts
 from ..values.history import HistoryInfo
 from ..values.views import OutageInfo, QueueInfo, QueueSnapshot
 from .history.buckets import buckets_of
@@ -196,7 +196,7 @@ async def _leased(net: Net, keys: ShardKeys, leases: Mapping[bytes, bytes], now:
 
 async def _to_be_paused(net: Net, keys: ShardKeys, leases: dict[bytes, bytes], now: int) -> Counter[str]:
     """Groups that are paused, but that no claim has put aside yet, by what the schedule has them for."""
-    visible = await read(net, lambda words: [(group, float(at)) for group, at in pairs(words)], paused_times(keys))
+    visible = await read(net, scored, paused_times(keys))
     unclaimed = (at for group, at in visible if at != PAUSED and not is_leased(at, leases.get(group), now))
     return Counter(group_state(at, None, now) for at in unclaimed)
 

@@ -59,7 +59,7 @@ async def reschedule(
 async def _update(session: Session, group: str, message_id: str, score: str, due: str) -> None:
     about: dict[str, Any] = {"id": message_id, "group": decode_group(group), **session.names}
     keys = await session.keys_of(group, "operate")
-    facts = (await session.net.ask(calls.inspect(keys, group, message_id))).value
+    facts = await session.ask(calls.inspect(keys, group, message_id))
     if not facts.member:
         raise MessageNotFound("not_pending", **about)
     answer = await session.net.ask(calls.update(keys, group, message_id, score, due))
@@ -124,7 +124,7 @@ async def sweep(session: Session) -> Swept:
     for keys in await session.shards("operate"):
         passed, is_more = 0, True
         while is_more:
-            done = (await session.net.ask(calls.sweep(keys, passed))).value
+            done = await session.ask(calls.sweep(keys, passed))
             history, dead = history + done.history, dead + done.dead
             passed, is_more = passed + done.passed, done.is_more
     return Swept(history, dead)

@@ -20,7 +20,7 @@ from ..store.group import decode_group, encode_group
 from ..store.item import Group
 from ..store.keys import PAUSED, ShardKeys
 from ..store.record import decode_head, id_of, number_of, owner_of, readable_message
-from ..store.replies import Reading, micros, pairs, text, texts
+from ..store.replies import Reading, micros, pairs, scored, text, texts
 from ..store.watermark import late_below
 from ..texts.explanations import Explanation
 from ..values.checks import MAX_LIMIT, check_choice, check_limit
@@ -82,7 +82,7 @@ async def _groups_of(net: Net, keys: ShardKeys, state: GroupState | None, limit:
     start, size = 0, PAGE
     while len(found) < limit and size == PAGE:
         command = ("ZRANGEBYSCORE", keys.schedule, low, high, "WITHSCORES", "LIMIT", start, PAGE)
-        page = await read(net, lambda words: [(group, float(at)) for group, at in pairs(words)], command)
+        page = await read(net, scored, command)
         start, size = start + PAGE, len(page)
         if state == "paused":
             page = [(group, at) for group, at in page if group in view.paused or at == PAUSED]

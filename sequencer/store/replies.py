@@ -50,6 +50,11 @@ def pairs(words: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
     return zip(words[::2], words[1::2], strict=True)
 
 
+def scored(words: Sequence[bytes]) -> list[tuple[bytes, float]]:
+    """The answer to a range WITHSCORES: member and score."""
+    return [(member, float(score)) for member, score in pairs(words)]
+
+
 def micros(reply: Sequence[bytes]) -> int:
     """The answer to TIME, in us."""
     seconds, rest = reply

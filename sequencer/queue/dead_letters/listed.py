@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from ...calls.net_protocol import Net
 from ...errors import ConfigurationError
@@ -17,13 +17,13 @@ from ...store.group import encode_group
 from ...store.item import Group, Id
 from ...store.keys import ShardKeys
 from ...store.record import DeadLetterContent, DeadLetterName, decode_dead_letter
-from ...store.replies import Reading, pairs, text
+from ...store.replies import scored, text
 from ...values.checks import check_error, check_limit, fits_error
 from ...values.views import DeadLetter
+from ..pages import batches, read
 from ..session import Session
 from ..steps.record_steps import record_steps
 
-T = TypeVar("T")
 PAGE = 100
 """Letters read or moved by one call: their bodies may be large."""
 NAMES_PAGE = 1000
@@ -94,13 +94,11 @@ async def count_dead(
     contents only for an `error`.
     """
     wanted = DeadLetterFilter.of(group, id, error)
+    if wanted == DeadLetterFilter():
+        return sum(await session.read_shards(int, lambda keys: [("ZCARD", keys.dead)]))
     count = 0
     for keys in await session.shards():
-        if wanted == DeadLetterFilter():
-            (size,) = await session.net.read([("ZCARD", keys.dead)])
-            with Reading(session.net.name):
-                count += int(size)
-        elif wanted.error is None:
+        if wanted.error is None:
             async for names in _names(session.net, keys, wanted):
                 count += len(names)
         else:
@@ -123,31 +121,27 @@ async def oldest(session: Session, shards: Iterable[ShardKeys], wanted: DeadLett
 
 async def _names(net: Net, keys: ShardKeys, wanted: DeadLetterFilter) -> AsyncIterator[list[tuple[str, float]]]:
     """Name and time of death (us) of those in a shard that fit by name, the oldest death first; by pages."""
-    start = 0
-    while True:
-        words = (await net.read([("ZRANGE", keys.dead, start, start + NAMES_PAGE - 1, "WITHSCORES")]))[0]
-        with Reading(net.name):
-            page = [(text(name), float(at)) for name, at in pairs(words)]
-        yield [(name, at) for name, at in page if wanted.fits_name(name)]
-        start += NAMES_PAGE
-        if len(page) < NAMES_PAGE:
-            return
+    start, size = 0, NAMES_PAGE
+    while size == NAMES_PAGE:
+        page = await read(net, scored, ("ZRANGE", keys.dead, start, start + NAMES_PAGE - 1, "WITHSCORES"))
+        start, size = start + NAMES_PAGE, len(page)
+        yield [(name, at) for name, at in ((text(word), at) for word, at in page) if wanted.fits_name(name)]
 
 
 async def _found(
     session: Session, keys: ShardKeys, wanted: DeadLetterFilter
 ) -> AsyncIterator[list[tuple[DeadLetter, bytes]]]:
     """Those of a shard that fit, the oldest death first, each with what is kept of it; by pages."""
-    net = session.net
-    names = [one async for page in _names(net, keys, wanted) for one in page]
-    for some in (names[first : first + PAGE] for first in range(0, len(names), PAGE)):
-        (answers,) = await net.read([("HMGET", keys.dead_letters, *[name for name, _ in some])])
-        with Reading(net.name):
-            found = [
-                (_letter(session.options.queue, name, kept, at), kept)
-                for (name, at), kept in zip(some, answers, strict=True)
-                if kept is not None
-            ]
+    names = [one async for page in _names(session.net, keys, wanted) for one in page]
+    for some in batches(names, PAGE):
+        contents: list[bytes | None] = await read(
+            session.net, list, ("HMGET", keys.dead_letters, *[name for name, _ in some])
+        )
+        found = [
+            (_letter(session.options.queue, name, kept, at), kept)
+            for (name, at), kept in zip(some, contents, strict=True)
+            if kept is not None
+        ]
         yield [one for one in found if fits_error(wanted.error, one[0].error)]
 
 
@@ -163,14 +157,10 @@ async def by_shard(session: Session, wanted: DeadLetterFilter) -> list[tuple[Sha
     """Those that fit, by score: within a group the first one goes back first."""
     found = []
     for keys in await session.shards():
-        scored: list[tuple[float, SeenDeadLetter]] = []
+        by_score: list[tuple[float, SeenDeadLetter]] = []
         async for letters in _found(session, keys, wanted):
-            scored += [
-                (
-                    dead.message.score,
-                    SeenDeadLetter(dead.letter, dead.error.type, digest_of(DeadLetterContent.parse(kept).failure)),
-                )
-                for dead, kept in letters
-            ]
-        found.append((keys, [letter for _, letter in sorted(scored)]))
+            for dead, kept in letters:
+                digest = digest_of(DeadLetterContent.parse(kept).failure)
+                by_score.append((dead.message.score, SeenDeadLetter(dead.letter, dead.error.type, digest)))
+        found.append((keys, [letter for _, letter in sorted(by_score)]))
     return found

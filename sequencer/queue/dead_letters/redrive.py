@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import calls
-from ...calls.net_protocol import Answer, Net
+from ...calls.net_protocol import Net
 from ...drain.steps.answers import Answers
 from ...errors import AnswerNeeded, IdConflict, MessageNotFound, SequencerError
 from ...store.failure import ASKING, digest_of
@@ -17,7 +17,7 @@ from ...store.record import DeadLetterContent, DeadLetterName
 from ...store.replies import Reading, micros
 from ...values.checks import check_rate
 from ...values.views import Redriven
-from ..pages import paced, pages_of
+from ..pages import batches, paced, pages_of
 from ..session import Session
 from ..steps.answers import answered_letter, given_answers
 from .listed import NAMES_PAGE, PAGE, DeadLetterFilter, SeenDeadLetter, by_shard
@@ -57,15 +57,17 @@ async def redrive(
     await session.allow("operate")
     by_keys = await by_shard(session, wanted)
     if not answers:
-        by_keys = [(keys, _unasked(letters, stay["asked"])) for keys, letters in by_keys]
+        stay["asked"] = [one for _, letters in by_keys for one in letters if one.error in ASKING]
+        by_keys = [(keys, [one for one in letters if one.error not in ASKING]) for keys, letters in by_keys]
     went: dict[ShardKeys, list[str]] = {keys: [] for keys, _ in by_keys}
     async for keys, some in paced(net, pages_of(by_keys, 1 if answers else PAGE, rate), rate):
         answer = await net.ask(await _redriving(session, keys, some, answers, by))
-        with Reading(net.name):
-            went[keys] += _gone([one.name for one in some], answer)
-            for letter, outcome in zip(some, answer.value, strict=True):
-                if outcome in stay:
-                    stay[outcome].append(letter)
+        for letter, outcome in zip(some, answer.value, strict=True):
+            # After a repeated call, one that is missing went with the first attempt.
+            if outcome == "redriven" or (outcome == "missing" and answer.is_repeat):
+                went[keys].append(letter.name)
+            elif outcome in stay:
+                stay[outcome].append(letter)
     redriven = sum(map(len, went.values()))
     if id is not None and not redriven:
         raise _refusal(session, id, stay)
@@ -115,18 +117,12 @@ async def _redriving(
     return calls.redrive(keys, names, digests=[digest], written=written)
 
 
-def _unasked(letters: Sequence[SeenDeadLetter], asked: list[SeenDeadLetter]) -> list[SeenDeadLetter]:
-    """Those without an unresolved step; the others are noted in `asked`."""
-    asked += [one for one in letters if one.error in ASKING]
-    return [one for one in letters if one.error not in ASKING]
-
-
 async def _parked(net: Net, went: dict[ShardKeys, list[str]]) -> list[tuple[str, ...]]:
     """The groups of these letters that are parked."""
     found: list[tuple[str, ...]] = []
     for keys, letters in went.items():
         groups = list(dict.fromkeys(DeadLetterName.parse(letter).group for letter in letters))
-        for some in (groups[first : first + NAMES_PAGE] for first in range(0, len(groups), NAMES_PAGE)):
+        for some in batches(groups, NAMES_PAGE):
             times = await net.read([("ZSCORE", keys.schedule, group) for group in some])
             found += [decode_group(group) for group, at in zip(some, times, strict=True) if at == b"inf"]
     return found[:NAMED]
@@ -140,9 +136,3 @@ def _refusal(session: Session, id: Id, stay: Mapping[str, Sequence[SeenDeadLette
             about: dict[str, Any] = {"id": str(id), "group": group, **session.names}
             return AnswerNeeded("dead_letter_asks", **about) if why == "asked" else IdConflict(f"stays_{why}", **about)
     return MessageNotFound("dead_letter_not_found", id=str(id), **session.names)
-
-
-def _gone(letters: Sequence[str], answer: Answer[list[calls.Redriving]]) -> list[str]:
-    """Those that are back in their places. After a repeated call, one that is missing went with the first attempt."""
-    went = ("redriven", "missing") if answer.is_repeat else ("redriven",)
-    return [letter for letter, outcome in zip(letters, answer.value, strict=True) if outcome in went]

@@ -66,7 +66,7 @@ async def resume(
     key, wanted = encode_group(group), None if id is None else encode_id(id)
     answers = given_answers(done, again, by, attempts)
     keys = await session.keys_of(key, "operate")
-    facts = (await session.net.ask(calls.inspect(keys, key))).value
+    facts = await session.ask(calls.inspect(keys, key))
     policy = await session.fresh_policy()
     with Reading(session.net.name):
         reason = explanation(key, facts, policy, session.options).reason
@@ -84,7 +84,7 @@ async def resume_asked(
     session: Session, keys: ShardKeys, group: str, digest: str, answers: Answers, by: str | None
 ) -> Literal["resumed", "changed"]:
     """Answer for the head of a group, if its failure is still the one with this digest. Raises AnswerRefused."""
-    facts = (await session.net.ask(calls.inspect(keys, group))).value
+    facts = await session.ask(calls.inspect(keys, group))
     if digest_of(facts.failure) != digest:
         return "changed"
     member = _failed_member(facts)
@@ -146,7 +146,7 @@ async def _skip_gap(session: Session, keys: ShardKeys, group: str, id: str | Non
     seen: tuple[int, int] | None = None
     policy = await session.policy()
     for _ in range(ATTEMPTS):
-        facts = (await session.net.ask(calls.inspect(keys, group))).value
+        facts = await session.ask(calls.inspect(keys, group))
         with Reading(session.net.name):
             missing, passed = missing_number(facts, policy), Sequenced.parse(facts.mark)
         if seen is None and (missing is None or facts.failure):
@@ -180,7 +180,7 @@ async def _resume(
     seen: str | None = None
     parts = decode_group(group)
     for _ in range(ATTEMPTS):
-        facts = (await session.net.ask(calls.inspect(keys, group))).value
+        facts = await session.ask(calls.inspect(keys, group))
         member, told = _failed_member(facts), b""
         if ending and (head := expired_head(facts)) not in ("", member):
             member, told = head, unanswered(facts)

@@ -8,7 +8,7 @@ run ends, whatever consumers do beside it, and a rerun goes on where one was bro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ... import calls
@@ -16,13 +16,13 @@ from ...drain.steps.answers import Answers
 from ...errors import ConfigurationError
 from ...store.failure import ASKING, decode_failure, digest_of
 from ...store.keys import ShardKeys
-from ...store.replies import Reading, text
+from ...store.replies import text
 from ...store.watermark import advance
 from ...values.checks import check_error, check_rate, fits_error, seconds_of
 from ...values.durations import Duration
 from ...values.message import Failure
 from ...values.views import ManySummary
-from ..pages import paced, pages_of
+from ..pages import batches, paced, pages_of, read
 from ..session import Session
 from ..steps.answers import given_answers
 from ..views import now_of
@@ -63,7 +63,8 @@ async def resume_many(
     AnswerRefused at the first whose steps it does not fit, ConfigurationError, ServerError.
     """
     wanted, answers = FailureFilter.chosen(error, since, everything, "resume_many"), given_answers(done, again, by)
-    return await _run(session, wanted, "", _How(rate, dry_run, on_progress), answers, by)
+    how: dict[str, Any] = {"rate": rate, "dry_run": dry_run, "on_progress": on_progress}
+    return await _run(session, wanted, "", answers, by, **how)
 
 
 async def skip_many(
@@ -82,55 +83,47 @@ async def skip_many(
     With `discard` the heads are gone for good. A missing number is not stepped over. Raises as `resume_many`.
     """
     wanted = FailureFilter.chosen(error, since, everything, "skip_many")
-    return await _run(session, wanted, "discard" if discard else "dead", _How(rate, dry_run, on_progress))
-
-
-class _How(NamedTuple):
-    """What a caller says besides which groups."""
-
-    rate: float | None
-    dry_run: bool
-    on_progress: Progress | None
+    how: dict[str, Any] = {"rate": rate, "dry_run": dry_run, "on_progress": on_progress}
+    return await _run(session, wanted, "discard" if discard else "dead", **how)
 
 
 async def _run(
     session: Session,
     wanted: FailureFilter,
     ending: calls.Ending,
-    how: _How,
     answers: Answers | None = None,
     by: str | None = None,
+    *,
+    rate: float | None,
+    dry_run: bool,
+    on_progress: Progress | None,
 ) -> ManySummary:
-    rate = None if how.rate is None else check_rate(how.rate, "groups")
+    rate = None if rate is None else check_rate(rate, "groups")
     await session.allow("operate")
     found, counts = await choose(session, wanted), Counter[str]()
     chosen = found if ending else found.only(asking=bool(answers))
     # With answers one after the other: each ledger is read, and written with the answer.
-    pages = pages_of([] if how.dry_run else chosen.by_shard, 1 if answers else PAGE, rate)
+    pages = pages_of([] if dry_run else chosen.by_shard, 1 if answers else PAGE, rate)
     async for keys, some in paced(session.net, pages, rate):
         if answers:
             counts[await resume_asked(session, keys, some[0].group, some[0].digest, answers, by)] += 1
         else:
             groups = await _marked(session, keys, some) if ending else some
             answer = await session.net.ask(calls.resume_many(keys, groups, ending=ending))
-            with Reading(
-                session.net.name
-            ):  # after a repeat, what is not parked any more went on with the first attempt
-                counts.update("resumed" if answer.is_repeat and one == "gone" else one for one in answer.value)
-        if how.on_progress:
-            how.on_progress(counts.total(), chosen.total)
-    others, asked = found.others, 0 if answers else found.total - chosen.total
-    if answers:
-        others = others + Counter(found.only(asking=False).errors)
+            # After a repeat, what is not parked any more went on with the first attempt.
+            counts.update("resumed" if answer.is_repeat and one == "gone" else one for one in answer.value)
+        if on_progress:
+            on_progress(counts.total(), chosen.total)
+    others = found.others + Counter(found.only(asking=False).errors if answers else {})
     return ManySummary(
         chosen=chosen.total,
         done=counts["resumed"],
         changed=counts["changed"] + counts["gone"],
         waiting=0 if answers else chosen.waiting,
         errors=chosen.errors,
-        is_dry_run=how.dry_run,
+        is_dry_run=dry_run,
         others=dict(others.most_common()),
-        asked=asked,
+        asked=0 if answers else found.total - chosen.total,
     )
 
 
@@ -140,13 +133,15 @@ async def _marked(
     """In a sequence, with the watermark of each behind its failed head: nothing moves it before that goes."""
     if not (await session.policy()).sequence:
         return groups
-    scores = [("ZSCORE", keys.order(one.group), one.member) for one in groups]
-    marks, *found = await session.net.read([("HMGET", keys.sequences, *[one.group for one in groups]), *scores])
-    with Reading(session.net.name):
+
+    def marked(marks: list[bytes | None], *scores: bytes | None) -> list[calls.ParkedGroup]:
         return [
             one._replace(mark=advance(text(mark or b"#0"), [score.decode()])) if score else one
-            for one, mark, score in zip(groups, marks, found, strict=True)
+            for one, mark, score in zip(groups, marks, scores, strict=True)
         ]
+
+    scores = [("ZSCORE", keys.order(one.group), one.member) for one in groups]
+    return await read(session.net, marked, ("HMGET", keys.sequences, *[one.group for one in groups]), *scores)
 
 
 # -- which are meant --------------------------------------------------------------------------------------------
@@ -204,26 +199,15 @@ async def choose(session: Session, wanted: FailureFilter) -> Chosen:
         now_s = await now_of(session.net) / 1e6
         found: list[calls.ParkedGroup] = []
         async for names in parked_names(session.net, keys):
-            pages = [names[first : first + FAILURES_PAGE] for first in range(0, len(names), FAILURES_PAGE)]
-            replies = await session.net.read([("HMGET", keys.failures, *page) for page in pages])
-            with Reading(session.net.name):
-                failures = [record for reply in replies for record in reply]
-                found += _fitting(zip(names, failures, strict=True), wanted, now_s, others)
-            waiting += failures.count(None) if wanted == FailureFilter() else 0
+            for some in batches(names, FAILURES_PAGE):
+                records: list[bytes | None] = await read(session.net, list, ("HMGET", keys.failures, *some))
+                for name, record in zip(some, records, strict=True):
+                    failure, member = decode_failure(record or b"")
+                    if record is None:
+                        waiting += wanted == FailureFilter()
+                    elif wanted.fits(failure, now_s):
+                        found.append(calls.ParkedGroup(text(name), digest_of(record), member, failure.type))
+                    else:
+                        others[failure.type] += 1
         by_shard.append((keys, found))
     return Chosen(by_shard, waiting, others)
-
-
-def _fitting(
-    found: Iterable[tuple[bytes, bytes | None]], wanted: FailureFilter, now_s: float, others: Counter[str]
-) -> list[calls.ParkedGroup]:
-    groups = []
-    for name, record in found:
-        if record is None:
-            continue
-        failure, member = decode_failure(record)
-        if wanted.fits(failure, now_s):
-            groups.append(calls.ParkedGroup(text(name), digest_of(record), member, failure.type))
-        else:
-            others[failure.type] += 1
-    return groups

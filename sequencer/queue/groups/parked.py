@@ -7,13 +7,15 @@ from collections.abc import AsyncIterator
 
 from ...calls.net_protocol import Command, Net
 from ...store.keys import ShardKeys
-from ...store.replies import Reading, pairs
+from ...store.replies import scored
 from ...values.checks import MAX_LIMIT, check_limit
 from ...values.views import GroupInfo
+from ..pages import batches, read
 from ..session import Session
 from ..views import infos_of, shard_view
 
-PAGE = 500
+PAGE, INFOS_PAGE = 500, 50
+"""Names, and groups with their heads, read in one round trip."""
 
 
 def parked(session: Session, *, limit: int | None = None) -> AsyncIterator[GroupInfo]:
@@ -32,26 +34,18 @@ async def _parked(session: Session, limit: int) -> AsyncIterator[GroupInfo]:
     for keys in await session.shards():
         view = await shard_view(session.net, keys)
         async for names in parked_names(session.net, keys):
-            at = 0
-            while at < len(names) and left:
-                some = [(name, math.inf) for name in names[at : at + left]]
-                at += len(some)
-                for info in await infos_of(session.net, keys, some, view):
+            for some in batches(names, INFOS_PAGE):
+                for info in await infos_of(session.net, keys, [(name, math.inf) for name in some], view):
                     if info.state == "parked":
-                        left -= 1
                         yield info
-            if not left:
-                return
+                        left -= 1
+                        if not left:
+                            return
 
 
 async def count_parked(session: Session) -> int:
     """How many groups are parked."""
-    count = 0
-    for keys in await session.shards():
-        words = (await session.net.read([("ZCOUNT", keys.schedule, "inf", "inf")]))[0]
-        with Reading(session.net.name):
-            count += int(words)
-    return count
+    return sum(await session.read_shards(int, lambda keys: [("ZCOUNT", keys.schedule, "inf", "inf")]))
 
 
 async def parked_names(net: Net, keys: ShardKeys) -> AsyncIterator[list[bytes]]:
@@ -66,9 +60,7 @@ async def parked_names(net: Net, keys: ShardKeys) -> AsyncIterator[list[bytes]]:
     start, last = max(0, total - count - 1), b""
     while True:
         command = ("ZRANGE", keys.schedule, start, start + PAGE - 1, "WITHSCORES")
-        words = (await net.read([command]))[0]
-        with Reading(net.name):
-            page = [(name, float(at)) for name, at in pairs(words)]
+        page = await read(net, scored, command)
         if start and not (page and (page[0][1] < math.inf or page[0][0] <= last)):
             start = max(0, start - PAGE + 1)
             continue

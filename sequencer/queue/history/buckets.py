@@ -9,7 +9,7 @@ from ...calls.net_protocol import Net
 from ...store.history.ending import PADDING, bucket_began_us
 from ...store.keys import ShardKeys
 from ...store.record import STAMP_DIGITS, DeadLetterContent, stamp_of
-from ...store.replies import Reading, pairs, text
+from ...store.replies import Reading, pairs, scored, text
 from ..pages import batches, read, scan
 
 SLICE = 1000
@@ -34,11 +34,8 @@ class Bucket(NamedTuple):
 
 async def buckets_of(net: Net, keys: ShardKeys) -> list[Bucket]:
     """Those of a shard, the newest first."""
-    listed = await read(
-        net,
-        lambda words: [Bucket(keys, text(name), float(end)) for name, end in pairs(words)][::-1],
-        ("ZRANGE", keys.histories, 0, -1, "WITHSCORES"),
-    )
+    ends = await read(net, scored, ("ZRANGE", keys.histories, 0, -1, "WITHSCORES"))
+    listed = [Bucket(keys, text(name), end) for name, end in reversed(ends)]
     found = await net.read([("EXISTS", keys.bodies(bucket.name)) for bucket in listed]) if listed else []
     return [bucket._replace(has_bodies=bool(is_there)) for bucket, is_there in zip(listed, found, strict=True)]
 
