@@ -13,7 +13,7 @@ from typing import Any
 from ..drain.effects import Effect, Run, RunHandler
 from ..drain.steps.actions import Asked, Raised, Returned
 from ..drain.steps.inline import InlineSteps
-from ..errors import ConfigurationError, SequencerError, StopConsuming
+from ..errors import ConfigurationError, StopConsuming
 from ..values.message import Message
 from .emitter import ConsumerEvents
 from .forks import Fork, not_in_a_copy
@@ -24,17 +24,15 @@ from .time_limit import TimeLimit, timed_out
 class StepCalls:
     """Calls steps for one consumer."""
 
-    def __init__(self, events: ConsumerEvents, do: Callable[[Effect], Any]) -> None:
-        """`do`: does what an effect asks."""
+    def __init__(self, events: ConsumerEvents, perform: Callable[[Generator[Effect, Any, Any]], Any]) -> None:
+        """`perform`: does what effects ask for; returns what they return."""
         self.is_running = False
-        """Whether a step runs, so that it may be interrupted."""
+        """Whether a handler or a step runs, so that it may be interrupted."""
         self.is_interrupted = False
         self.hung: Message | None = None
         """The message that hangs, according to the supervisor: interrupting it counts as an attempt."""
         self.limit: TimeLimit | None = None
-        self.on_first: Callable[[], object] | None = None
-        """Called once, before the first call."""
-        self._events, self._do = events, do
+        self._events, self._perform = events, perform
 
     def run(self, effect: Run) -> Returned | Raised:
         """Call it. Raises KeyboardInterrupt at a SIGINT, and nothing else.
@@ -69,26 +67,10 @@ class StepCalls:
         steps = InlineSteps(effect.one, effect.message.token, perform)
         return self._call(effect.message, "", lambda one: effect.handler(one, steps))
 
-    def _perform(self, effects: Generator[Effect, Any, Any]) -> Any:
-        """Do what a step asks for within its handler; what it returns."""
-        resume, answer = effects.send, None
-        while True:
-            try:
-                effect = resume(answer)
-            except StopIteration as end:
-                return end.value
-            try:
-                resume, answer = effects.send, self._do(effect)
-            except SequencerError as error:
-                resume, answer = effects.throw, error
-
     def _call(
         self, message: Message, name: str, function: Callable[[Message], Any], *, is_begun: bool = False
     ) -> Returned | Raised:
         results: list[Any] = []
-        on_first, self.on_first = self.on_first, None
-        if on_first:
-            on_first()
 
         def called(one: Message) -> None:
             results.append(function(one))

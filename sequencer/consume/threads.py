@@ -9,13 +9,27 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any, TypeVar
 
 from ..calls.claim import Claimed
-from ..drain import effects as asked
-from ..drain.effects import Control, Handle, SettleAndClaim, Wait
+from ..drain.effects import (
+    Ahead,
+    Control,
+    Effect,
+    Flush,
+    Handle,
+    Locked,
+    Note,
+    Run,
+    RunHandler,
+    SettleAndClaim,
+    Sleep,
+    Tell,
+    Wait,
+)
 from ..drain.held import Held
 from ..drain.held_group import History
 from ..drain.outcome import Failed
@@ -66,7 +80,6 @@ class Consumer:
         self._shards, self._queue, self._options, self._handler = shards, queue, options, handler
         self._main = Link(endpoint, guide)
         self._waiter = Waiter(endpoint, shards, self._main, guide)
-        self._declared = handler if isinstance(handler, Steps | InlineHandler) else None
         self._held = Held(
             shards,
             options.lease_s,
@@ -78,8 +91,7 @@ class Consumer:
         self._in_flight = InFlight(self._held, queue.queue, self.owner, self._main, clock=time.monotonic)
         self._renewer = Renewer(self._held, self._in_flight, self._main, self.events, lambda: self.running)
         self._control = Control()
-        self._is_handling = self._is_interrupted = False
-        self._step_calls = StepCalls(self.events, self._do)
+        self._step_calls = StepCalls(self.events, self._perform)
         self._settled_at = 0.0
         self._in_progress: Message | None = None
         self.on_first: Callable[[], object] | None = None
@@ -93,8 +105,8 @@ class Consumer:
     def interrupt(self) -> None:
         """Stop now: from its thread's signal handler, raises StopConsuming into a running handler, where it may."""
         self._control.is_stopping = True
-        self._is_interrupted = self._step_calls.is_interrupted = True  # for a handler that is just about to begin
-        if self._is_handling or self._step_calls.is_running:
+        self._step_calls.is_interrupted = True  # for a handler that is just about to begin
+        if self._step_calls.is_running:
             interrupt()
 
     def hang(self) -> None:
@@ -131,13 +143,8 @@ class Consumer:
         """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense, and
         ConfigurationError where `handler_timeout` can't hold: outside the main thread, or without its signal.
         """
-        if self._options.handler_timeout_s is None:
-            return self._run()
-        self._renewer.limit = self._step_calls.limit = limit = TimeLimit(self._options.handler_timeout_s)
-        with limit.in_force():
-            return self._run()
-
-    def _run(self) -> ConsumeSummary:
+        timeout_s, work = self._options.handler_timeout_s, self._handler
+        limit = self._renewer.limit = self._step_calls.limit = None if timeout_s is None else TimeLimit(timeout_s)
         effects = drain(
             self._held,
             self._queue,
@@ -147,40 +154,39 @@ class Consumer:
             clock=time.monotonic,
             wall=time.time,
             random=random.random,
-            declared=self._declared,
+            declared=work if isinstance(work, Steps | InlineHandler) else None,
         )
         switch_s = sys.getswitchinterval()
-        self._step_calls.on_first = self.on_first
-        try:
-            sys.setswitchinterval(min(switch_s, SWITCH_S))
-            self._renewer.start()
-            return self._perform(effects)
-        except BaseException:
-            self._release()
-            raise
-        finally:
-            sys.setswitchinterval(switch_s)
-            self._renewer.end()
-            self._renewer.tell_refusals()
-            self._renewer.tell_halted()
-            self.emitter.close()
-            for link in (self._main, self._waiter.link):
-                link.close()
+        with limit.in_force() if limit else nullcontext():
+            try:
+                sys.setswitchinterval(min(switch_s, SWITCH_S))
+                self._renewer.start()
+                return self._perform(effects)
+            except BaseException:
+                self._release()
+                raise
+            finally:
+                sys.setswitchinterval(switch_s)
+                self._renewer.end()
+                self._renewer.tell_refusals()
+                self._renewer.tell_halted()
+                self.emitter.close()
+                for link in (self._main, self._waiter.link):
+                    link.close()
 
-    def _perform(self, effects: Any) -> ConsumeSummary:
-        resume, forks, first = effects.send, Fork.count, self.on_first
+    def _perform(self, effects: Generator[Effect, Any, T]) -> T:
+        resume, forks, first, calls = effects.send, Fork.count, self.on_first, self._step_calls
         memory, write_id, group = self.memory, CURRENT_ID.pack_into, None
         handler: Any = self._handler
-        limit = self._renewer.limit
-        if limit is not None:
-            handler = limit.limited(handler)
+        if calls.limit:
+            handler = calls.limit.limited(handler)
         answer: Any = None
         while True:
             try:
                 effect = resume(answer)
             except StopIteration as end:
-                summary: ConsumeSummary = end.value
-                return summary
+                result: T = end.value
+                return result
             resume, answer = effects.send, None
             if type(effect) is Handle:
                 if first:
@@ -192,21 +198,21 @@ class Consumer:
                         group = note_group(memory, message.group)
                     write_id(memory, GROUP_SIZE, message.id.encode("utf-8", "surrogateescape"))
                 try:
-                    self._is_handling = True
-                    if self._is_interrupted:
+                    calls.is_running = True
+                    if calls.is_interrupted:
                         raise StopConsuming("interrupted")
                     handler(message)
-                    self._is_handling = False
+                    calls.is_running = False
                     if forks != Fork.count:
                         exit_child(None)
                 except BaseException as error:
                     # Also SystemExit or KeyboardInterrupt: what ends a handler is a failure of its message.
-                    self._is_handling = False
+                    calls.is_running = False
                     if forks != Fork.count:
                         exit_child(error)
                     if is_ctrl_c(error):
                         raise
-                    answer = self._step_calls.outcome(error, message)
+                    answer = calls.outcome(error, message)
             else:
                 try:
                     answer = self._do(effect)
@@ -215,42 +221,49 @@ class Consumer:
                         self.events.unreachable(error)
                     resume, answer = effects.throw, error
 
-    def _do(self, effect: Any) -> Any:
-        if isinstance(effect, SettleAndClaim):
-            return self._settle_and_claim(effect)
-        if isinstance(effect, Failed):
-            try:
-                self.events.failed(effect)
-            except StopConsuming:  # an observer's wish
-                self.stop()
-            if isinstance(effect.error, Undecodable):  # its body may be lost
-                self._main.invalidate()
-        elif isinstance(effect, asked.Locked):
-            with self._renewer.lock:
-                return effect.act()
-        elif isinstance(effect, asked.Ahead):
-            self._exchange(self._in_flight.ahead, effect)
-        elif isinstance(effect, asked.Flush):
-            self._exchange(self._in_flight.flush, effect)
-        elif isinstance(effect, asked.Run):
-            self._in_progress = remember_current(self.memory, effect.message)
-            return self._step_calls.run(effect)
-        elif isinstance(effect, asked.RunHandler):
-            self._in_progress = remember_current(self.memory, effect.message)
-            return self._step_calls.run_handler(effect)
-        elif isinstance(effect, asked.Note):
-            code = self._exchange(self._in_flight.note, effect)
-            self._renewer.tell_refusals()
-            return code
-        elif isinstance(effect, asked.Tell):
-            self.emitter.emit(effect.event)
-        elif isinstance(effect, Wait):
-            return self._wait(effect)
-        elif isinstance(effect, asked.Sleep):
-            until = time.monotonic() + effect.seconds
-            while (left := until - time.monotonic()) > 0 and (effect.is_whole or not self._control.is_stopping):
-                time.sleep(min(left, STOP_CHECK_S))
+    def _do(self, effect: Effect) -> Any:
+        match effect:
+            case SettleAndClaim():
+                return self._settle_and_claim(effect)
+            case Locked():
+                with self._renewer.lock:
+                    return effect.act()
+            case Ahead():
+                self._exchange(self._in_flight.ahead, effect)
+            case Flush():
+                self._exchange(self._in_flight.flush, effect)
+            case Note():
+                code = self._exchange(self._in_flight.note, effect)
+                self._renewer.tell_refusals()
+                return code
+            case Run():
+                self._begin(effect.message)
+                return self._step_calls.run(effect)
+            case RunHandler():
+                self._begin(effect.message)
+                return self._step_calls.run_handler(effect)
+            case Wait():
+                return self._wait(effect)
+            case Sleep():
+                until = time.monotonic() + effect.seconds
+                while (left := until - time.monotonic()) > 0 and (effect.is_whole or not self._control.is_stopping):
+                    time.sleep(min(left, STOP_CHECK_S))
+            case Tell():
+                self.emitter.emit(effect.event)
+            case Failed():
+                try:
+                    self.events.failed(effect)
+                except StopConsuming:  # an observer's wish
+                    self.stop()
+                if isinstance(effect.error, Undecodable):  # its body may be lost
+                    self._main.invalidate()
         return None
+
+    def _begin(self, message: Message) -> None:
+        self._in_progress = remember_current(self.memory, message)
+        first, self.on_first = self.on_first, None
+        if first:
+            first()
 
     def _exchange(self, do: Callable[[Any], T], effect: Any) -> T:
         with self._renewer.lock, self._in_flight.in_one_piece():

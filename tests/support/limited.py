@@ -50,9 +50,7 @@ def perform(
     consumer = SimpleNamespace(
         _handler=handler,
         on_first=None,
-        _renewer=SimpleNamespace(limit=limit),
         _step_calls=step_calls,
-        _is_interrupted=False,
         _in_progress=None,
         memory=None,
     )
