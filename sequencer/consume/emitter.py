@@ -89,7 +89,6 @@ class EventEmitter:
         self._lock = threading.Lock()
         self._windows: dict[str, _Window] = {}
         self._seen: OrderedDict[tuple[Any, ...], None] = OrderedDict()
-        self._broken: list[Observer] = []
 
     def emit(self, event: Event) -> None:
         """Call the observers, then log it or forward it. Raises StopConsuming that an observer raises, and Ctrl-C."""
@@ -102,24 +101,20 @@ class EventEmitter:
         if not self._is_forwarded(event):
             self._log_within_limit(event)
 
-    def tick(self, now: float | None = None) -> None:
+    def tick(self, now: float | None = None, *, window_s: float = WINDOW_S) -> None:
         """Log how many lines were suppressed, for seconds that are over."""
         if not self._windows:
             return
         at = self.clock() if now is None else now
         with self._lock:
-            over = [name for name, window in self._windows.items() if at - window.began >= WINDOW_S]
+            over = [name for name, window in self._windows.items() if at - window.began >= window_s]
             ended = [self._windows.pop(name) for name in over]
         for window in ended:
             self._log_suppressed(window, at - window.began)
 
     def close(self) -> None:
         """Log at once how many lines were suppressed. More may be emitted after it."""
-        with self._lock:
-            ended, self._windows = list(self._windows.values()), {}
-        now = self.clock()
-        for window in ended:
-            self._log_suppressed(window, now - window.began)
+        self.tick(window_s=0.0)
 
     # -- parts of emit ------------------------------------------------------------------------------------------
 
@@ -148,10 +143,9 @@ class EventEmitter:
             except BaseException as error:
                 if isinstance(error, StopConsuming) or is_ctrl_c(error):
                     raise
-                if not any(one is observer for one in self._broken):
-                    self._broken.append(observer)
-                    name = str(getattr(observer, "__qualname__", "") or type(observer).__name__)
-                    self.emit(make_event("observer failed", event.queue, error=error, observer=name))
+                name = str(getattr(observer, "__qualname__", "") or type(observer).__name__)
+                once = "observer failed", id(observer)
+                self.emit(make_event("observer failed", event.queue, error=error, observer=name, once=once))
 
     def _is_forwarded(self, event: Event) -> bool:
         try:
@@ -196,13 +190,45 @@ def _exc_info(error: BaseException) -> tuple[type[BaseException], BaseException,
     return type(error), error, trace
 
 
+class ServerAway:
+    """Emits that the server is lost when the first of its users says so, and that it is back when all have it again."""
+
+    def __init__(self, emit: Callable[..., None]) -> None:
+        """`emit`: takes the name of an event, and its fields."""
+        self._emit, self._lock = emit, threading.Lock()
+        self._without: set[int] = set()
+        self._since: float | None = None
+
+    def lost(self, error: str, now: float, who: int = 0) -> None:
+        """A call of this one failed."""
+        with self._lock:
+            self._without.add(who)
+            is_new, self._since = self._since is None, self._since or now
+        if is_new:
+            self._emit("server lost", error=error)
+
+    def back(self, now: float, who: int = 0) -> None:
+        """A call of this one was answered."""
+        if self._since is None:
+            return
+        with self._lock:
+            self._without.discard(who)
+            since = None if self._without else self._since
+            self._since = self._since if self._without else None
+        if since is not None:
+            self._emit("server back", away_s=round(now - since, 3))
+
+    def forget(self, who: int) -> None:
+        """This one waits for nothing any more."""
+        self._without.discard(who)
+
+
 class ConsumerEvents:
-    """Emits the events of one consumer. That its server is lost is emitted once, until it is back."""
+    """Emits the events of one consumer."""
 
     def __init__(self, emitter: EventEmitter, options: QueueOptions, owner: str) -> None:
         self.emitter, self._options, self._owner = emitter, options, owner
-        self._away_since: float | None = None
-        self._lock = threading.Lock()
+        self._away = ServerAway(self.emit)
 
     def emit(self, name: str, message: Message | None = None, /, **fields: Any) -> None:
         """An event of this consumer, perhaps of a message."""
@@ -263,19 +289,8 @@ class ConsumerEvents:
 
     def unreachable(self, error: ServerUnavailable) -> None:
         """A call failed."""
-        now = self.emitter.clock()
-        with self._lock:
-            is_new, self._away_since = self._away_since is None, self._away_since or now
-        if is_new:
-            self.emit("server lost", error=str(error))
-        else:
-            log.debug("%s: the server is still away: %s", self.emitter.queue, error)
+        self._away.lost(str(error), self.emitter.clock())
 
     def reached(self) -> None:
         """A call was answered."""
-        if self._away_since is None:
-            return
-        with self._lock:
-            since, self._away_since = self._away_since, None
-        if since is not None:
-            self.emit("server back", away_s=round(self.emitter.clock() - since, 3))
+        self._away.back(self.emitter.clock())

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
 from ..drain.held import Held
 from ..errors import ServerUnavailable
@@ -21,6 +22,7 @@ from .emitter import ConsumerEvents
 from .in_flight import InFlight
 from .time_limit import TimeLimit
 
+T = TypeVar("T")
 Running = tuple[Message, float]
 """The message whose handler runs now, and since when."""
 
@@ -62,22 +64,23 @@ class Renewer:
 
     def tell_refusals(self) -> None:
         """Not under the lock: a log that takes nothing must not keep the other thread from renewing leases."""
-        if self._held.refusals:
-            with self.lock:
-                refusals, self._held.refusals = self._held.refusals, []
+        if refusals := self._taken(self._held.refusals):
             self._link.invalidate()
             self._events.refused(refusals)
 
     def tell_halted(self) -> None:
         """By the thread that runs handlers, and no other: observers are told of parked groups, and of outages."""
-        if self._in_flight.halted:
-            with self.lock:
-                groups, self._in_flight.halted = self._in_flight.halted, []
-            self._events.halted(groups)
-        if self._held.outages:
-            with self.lock:
-                outages, self._held.outages = self._held.outages, []
-            self._events.outages(outages)
+        self._events.halted(self._taken(self._in_flight.halted))
+        self._events.outages(self._taken(self._held.outages))
+
+    def _taken(self, told: list[T]) -> list[T]:
+        """What the list holds, which is then empty."""
+        if not told:
+            return []
+        with self.lock:
+            found = told[:]
+            told.clear()
+        return found
 
     def _run(self) -> None:
         pause_s = min(RECONNECT.base_s, self._held.lease_s / 20)

@@ -55,4 +55,4 @@ def perform(
         memory=None,
     )
     with limit.in_force():
-        return cast(Answers, Consumer._perform(cast(Any, consumer), effects()))
+        return Consumer._perform(cast(Any, consumer), effects())
