@@ -1,4 +1,4 @@
-"""Commands for those who are told: alerts, and watch for those who run no master."""
+"""Commands for alerts: alerts, and watch for those who run no master."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from ..processes.master.plan import RunPlan
 
 SENT_S = 25.0
-"""So long `watch --once` waits for what it sends: three attempts of a target."""
+"""How long `watch --once` waits for its messages to be sent: three attempts of a target."""
 FileOption = Annotated[
     str | None,
     call_option(
-        "--file", help="The file of `run`; without it sequencer.toml or pyproject.toml, upwards.", show_default=False
+        "--file",
+        help="The file of `run`. Default: the nearest sequencer.toml or pyproject.toml, here or above.",
+        show_default=False,
     ),
 ]
 
@@ -47,17 +49,17 @@ def alerts(
     ctx: typer.Context,
     queue: OptionalQueueArgument = None,
     test: Annotated[
-        str | None, call_option("--test", help="Send a test to this target of the file.", show_default=False)
+        str | None, call_option("--test", help="Send a test message to this target of the file.", show_default=False)
     ] = None,
     file: FileOption = None,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> int:
-    """List the open incidents, or send a test to a target.
+    """List open incidents, or send a test to a target.
 
-    Incidents are seen by a master (`sequencer run`) or by `sequencer watch`. --test needs no server and no queue; exit
-    code 1 where the target did not take it.
+    Incidents are detected by a master (`sequencer run`) or by `sequencer watch`. --test needs no server and no queue;
+    it exits with 1 if the target did not accept the message.
     """
     if test is not None:
         return _try_target(test, read(find(file), ctx.obj))
@@ -77,7 +79,10 @@ def watch(
     ctx: typer.Context,
     file: FileArgument = None,
     once: Annotated[
-        bool, call_option("--once", help="Look once, send what is to be told, list what is open; exit code 6 then.")
+        bool,
+        call_option(
+            "--once", help="Check once, send what is due, and list open incidents; exit code 6 if there are any."
+        ),
     ] = False,
     redis: RedisOption = None,
     namespace: NamespaceOfFileOption = None,
@@ -85,15 +90,15 @@ def watch(
 ) -> int:
     """Watch queues and send alerts, without running consumers.
 
-    For those without `sequencer run`.     It looks each `check_every`, as the master does, and cleans each minute
-    (`sweep`). Several may watch the same queues: each thing is told once. With --once it is for cron: a condition is
-    over when two calls saw it so.
+    For those who do not use `sequencer run`. Like the master, it checks every `check_every`, and sweeps every minute
+    (`sweep`). Several may watch the same queues: each alert is sent once. --once is for cron: a condition is over once
+    two calls in a row found it so.
     """
     plan = read_with_server(find(file), ctx.obj, redis, namespace)
     if not any(pool.alerts for pool in plan.pools):
         raise ConfigurationError(f"{plan.path}: it has neither [alerts] nor a target, so nobody would be notified")
     if json and not once:
-        raise ConfigurationError("--json says how --once answers; give that too")
+        raise ConfigurationError("--json needs --once")
     return _watch_once(plan, json) if once else _watch(plan)
 
 
@@ -121,7 +126,7 @@ def _watch(plan: RunPlan) -> int:
     from ..processes.alerts.server_away import ServerAway
     from ..processes.alerts.watcher import watcher_of
 
-    say(f"watching {many(len(plan.pools), 'queue')} for {many(len(plan.targets), 'target')}; Ctrl-C ends it")
+    say(f"watching {many(len(plan.pools), 'queue')} for {many(len(plan.targets), 'target')}; Ctrl-C stops it")
     watcher_of(plan, away=ServerAway()).run()
     return FINE
 
@@ -135,9 +140,9 @@ def _try_target(name: str, plan: RunPlan) -> int:
         raise ConfigurationError(f"{plan.path}: there is no target {name!r}; {nearest(name, targets)}")
     notice = test_notice(Origin(plan.namespace, plan.environment, socket.gethostname()), time.time())
     if failure := failure_of(targets[name], notice):
-        say(plain(f"error: {name} did not take it: {failure}"))
+        say(plain(f"error: {name} did not accept the test: {failure}"))
         return GAVE_UP
-    typer.echo(plain(f"{name} took a test of type {targets[name].kind}"))
+    typer.echo(plain(f"{name} ({targets[name].kind}) accepted the test"))
     return FINE
 
 
@@ -146,9 +151,9 @@ def show(found: list[Incident]) -> None:
     if not found:
         typer.echo("no open incidents")
         return
-    rows, now = table("queue", "what", "for", "told", "says"), time.time()
+    rows, now = table("queue", "condition", "for", "notified", "text"), time.time()
     for one in found:
-        told = ", ".join(f"{to.target} {to.messages}" for to in one.told) or "nobody"
+        notified = ", ".join(f"{to.target} {to.messages}" for to in one.told) or "nobody"
         state = " (over)" if one.resolved_at is not None else ""
-        rows.add_row(*cells(one.queue, one.kind + state, seconds(max(0.0, now - one.opened_at)), told, one.text))
+        rows.add_row(*cells(one.queue, one.kind + state, seconds(max(0.0, now - one.opened_at)), notified, one.text))
     console().print(rows)

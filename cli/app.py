@@ -26,9 +26,9 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    epilog="Exit codes: 0 fine, 1 gave up, or ended and not all was done, 2 wrong use, handler not found, or append "
-    "stopped at a bad line, 3 server not reachable, not usable or full, 4 ended with parked groups, 5 doctor, audit or "
-    "check found something, 6 `watch --once` saw an open incident.",
+    epilog="Exit codes: 0 success; 1 gave up, or only part was done; 2 wrong use, handler not found, or append stopped "
+    "at a bad line; 3 server not reachable, not usable or full; 4 finished with parked groups; 5 doctor, audit or "
+    "check found a problem; 6 `watch --once` found an open incident.",
 )
 
 FINE, GAVE_UP, WRONG_USE, SERVER, PARKED, FOUND, OPEN = range(7)
@@ -102,7 +102,7 @@ RedisOption = Annotated[
     ),
 ]
 NamespaceOption = Annotated[str, option("--namespace", help="Prefix of all keys.")]
-JsonOption = Annotated[bool, option("--json", help="JSON for scripts.")]
+JsonOption = Annotated[bool, option("--json", help="Print JSON, for scripts.")]
 LimitOption = Annotated[int, call_option("--limit", min=1, max=10**9, help="Show at most this many.")]
 GroupArgument = Annotated[
     list[str],
@@ -178,17 +178,17 @@ def options(
     ] = False,
     log_level: Annotated[
         Literal["DEBUG", "INFO", "WARNING", "ERROR"],
-        option("--log-level", case_sensitive=False, help="The least that is logged."),
+        option("--log-level", case_sensitive=False, help="Lowest level that is logged."),
     ] = "WARNING",
     log_format: Annotated[
-        Format, option("--log-format", case_sensitive=False, help="text, or json: one object a line.")
+        Format, option("--log-format", case_sensitive=False, help="text, or json: one object per line.")
     ] = "text",
 ) -> None:
     if ctx.invoked_subcommand != "run":
         hear_hangups()
     for variable in FILLED:
         if os.environ.get(variable) == "":
-            raise ConfigurationError(f"{variable} is empty; give it a value, or unset it")
+            raise ConfigurationError(f"{variable} is empty; set it, or unset it")
     ctx.obj = LogOptions(log_level, log_format)
     configure(log_level, log_format)
     if ctx.invoked_subcommand not in ("consume", "run"):  # those look at an application first

@@ -48,19 +48,17 @@ CALL_BYTES = 1024 * 1024
 def append(
     ctx: typer.Context,
     queue: QueueArgument,
-    file: Annotated[str, typer.Argument(help="NDJSON or .csv file; - for standard input.")] = "-",
+    file: Annotated[str, typer.Argument(help="NDJSON or .csv file; - is standard input.")] = "-",
     form: Annotated[
         Literal["ndjson", "csv"] | None, call_option("--input", help="Format; without it, .csv files are CSV.")
     ] = None,
-    on_error: Annotated[OnError, option("--on-error", help="At a bad line.")] = "stop",
+    on_error: Annotated[OnError, option("--on-error", help="What to do at a bad line.")] = "stop",
     chunk: Annotated[
-        int, call_option("--chunk", min=1, max=1000, help="Lines in one round trip; never more than 1 MiB.")
+        int, call_option("--chunk", min=1, max=1000, help="Lines per round trip; never more than 1 MiB.")
     ] = LINES,
-    replace: Annotated[
-        bool, call_option("--replace", help="Take the place of a pending message with the same id.")
-    ] = False,
+    replace: Annotated[bool, call_option("--replace", help="Replace a pending message with the same id.")] = False,
     from_line: Annotated[
-        int, call_option("--from-line", min=1, help="Begin with this line of the input, the first is 1.")
+        int, call_option("--from-line", min=1, help="Start at this line of the input; the first is 1.")
     ] = 1,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
@@ -69,11 +67,12 @@ def append(
 ) -> int:
     """Append messages from NDJSON or CSV.
 
-    One JSON object a line, or the rows of a CSV, whose header names the fields. A line is {"group": [...], "body": ...,
+    NDJSON has one JSON object per line; the header of a CSV names the fields. A line is {"group": [...], "body": ...,
     "id": ..., "score": ..., "headers": ..., "delay": "5m" or seconds, "at": seconds since 1970, "done": {step:
-    result}}; with --group-by, any other line is a body. A score or "at" may be ISO 8601 text. user.id names a field of
-    a field. The queue remembers --group-by, --id-by and --score-by from its first use on. A line that `consume` printed
-    is that message, with its group, id and score. In a CSV every value is text, except a number in the score field.
+    result}}; with --group-by, any other line is a body. A score or "at" may be ISO 8601 text. user.id names a nested
+    field. The queue remembers --group-by, --id-by and --score-by from its first use. A line printed by `consume`
+    is appended as that message, with its group, id and score. In a CSV every value is text, except a number in the
+    score field.
     """
     client = Sequencer(queue, redis, namespace=namespace, **given)
     began, interruption = time.monotonic(), Interruption()
@@ -88,7 +87,7 @@ def append(
         read: Callable[[Any], Any] = partial(parse, is_envelope=is_envelope)
         if form == "csv" or (form is None and file.lower().endswith(".csv")):
             if is_envelope:
-                raise ConfigurationError("a CSV needs --group-by, which names the columns that make the group")
+                raise ConfigurationError("a CSV needs --group-by, the columns that make up the group")
             rows = CsvInput(source, tally.fields.score_by, client.options.max_body_bytes)
             lines, read = iter(rows), rows.body
         try:
@@ -165,17 +164,17 @@ def _some(numbered: Iterator[tuple[int, Any]], count: int) -> list[tuple[int, An
 
 def _summarize(client: Sequencer, tally: Tally, ctx: typer.Context, elapsed_s: float, as_json: bool) -> int:
     if tally.problem:
-        hint = "" if tally.end else "; --on-error skip leaves such lines out"
+        hint = "" if tally.end else "; --on-error skip skips such lines"
         say_rest(tally, ctx, f"error: {tally.problem}{hint}")
         tally.refused += 1
     _say_counts(tally, elapsed_s, as_json)
     for count, fate in ((tally.dropped, "dropped"), (tally.dead, "made dead letters")):
         if count:
             see = command("doctor", client.queue, namespace=client.options.namespace)
-            said = f"{many(count, 'late message')} {fate}, as on_late says: a higher score of that group was handled"
-            typer.echo(f"warning: {said}; if those scores are times in another unit, see: {see}", err=True)
+            said = f"{many(count, 'late message')} {fate} (on_late): a higher score of that group was already handled"
+            typer.echo(f"warning: {said}; if scores are times in different units, see: {see}", err=True)
     if tally.refused and not tally.problem:
-        typer.echo(f"error: {many(tally.refused, 'line')} refused, as said above; the others are stored", err=True)
+        typer.echo(f"error: {many(tally.refused, 'line')} refused (see above); the others are stored", err=True)
     return WRONG_USE if tally.problem else GAVE_UP if tally.refused else FINE
 
 

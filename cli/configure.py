@@ -22,18 +22,18 @@ def configure(
     json: JsonOption = False,
     **given: Any,
 ) -> None:
-    """Show the policy of a queue, or with options set it.
+    """Show the policy of a queue, or set it with options.
 
-    The policy is kept in the server and holds for all producers and consumers, from their next call on; what is not
-    named stays as it is, and a change is logged. A queue that is not there yet is made when a policy is set. Below the
-    policy stand the body fields that the queue remembers.
+    The policy is kept in the server and applies to all producers and consumers from their next call. Options that are
+    not given stay as they are; a change is logged. Setting a policy creates a queue that does not exist yet. The body
+    fields that the queue remembers are shown below the policy.
     """
     with Sequencer(queue, redis, namespace=namespace, **given) as client, new_queue_said():
         known = names_of_queues(client)
         policy = asdict(client.policy)
         fields = {name: value for name, value in client.fields._asdict().items() if value is not None}
     if not given and known is not None and queue not in known:
-        say(f"queue {queue!r} is not there yet; its policy would be this")
+        say(f"queue {queue!r} does not exist yet; this would be its policy")
     if json:
         print_json({"queue": queue, "policy": policy, "fields": fields})
     else:

@@ -44,8 +44,8 @@ from .queues import names_of_queues, new_queue_said, say_unused
 from .render import print_json, say
 from .summary import look_at, queue_json, say_left, summarize
 
-SAID_S = 2.0
-"""So long no signal keeps the summary from being said."""
+SUMMARY_S = 2.0
+"""How long signals are ignored while the summary is printed."""
 
 
 @app.command()
@@ -61,20 +61,20 @@ def consume(
 ) -> int:
     """Handle messages, each group in order, with -n processes.
 
-    With --app (or SEQUENCER_APP, or [tool.sequencer] app in pyproject.toml) runs that handler; with --exec a
-    command; with none of them prints each message as one JSON line, before it is acknowledged. The summary goes to
-    standard error, or as JSON to standard output with --json (not while messages are printed there). What --exec raises
-    when the command fails is CommandFailed. Options given here go before those of an app that is a Sequencer.
+    --app (or SEQUENCER_APP, or app under [tool.sequencer] in pyproject.toml) runs that handler; --exec runs a
+    command. With neither, each message is printed as one JSON line and then acknowledged. The summary goes to
+    standard error; with --json it goes to standard output as JSON, unless messages are printed there. A failed --exec
+    command raises CommandFailed. Options given here override those of an app that is a Sequencer.
     """
     if redis:
         os.environ["SEQUENCER_REDIS"] = redis
     if "exec" in given and not is_of_call(ctx, "app"):
-        given.pop("app", None)  # a variable names it: what the call says wins
+        given.pop("app", None)  # a variable names it: the command line wins
     if not {"app", "exec"} & {*given}:
         if (found := app_from_project(Path.cwd())) is not None:
             given["app"] = found
         elif "handler_timeout" in given:
-            raise ConfigurationError("handler_timeout limits a handler or a command; give app or exec")
+            raise ConfigurationError("handler_timeout needs a handler or a command; give app or exec")
     log: LogOptions = ctx.obj or LogOptions()
     settings: Any = {name: value for name, value in given.items() if name in declared(QueueOptions)}
     config = WorkerConfig(
@@ -136,7 +136,7 @@ def _end_at_signals(status: int) -> None:
     """The consumers have ended: a signal changes nothing about how it went. Only where it takes long to say that, since
     the server does not answer or nobody reads, it ends us.
     """
-    until = time.monotonic() + SAID_S
+    until = time.monotonic() + SUMMARY_S
 
     def end(*_: object) -> None:
         if time.monotonic() > until:

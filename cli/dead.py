@@ -1,4 +1,4 @@
-"""`sequencer dead`: dead letters, listed, shown, put back into their places, deleted."""
+"""`sequencer dead`: list, show, redrive and delete dead letters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ app.add_typer(dead, name="dead")
 
 EVERYTHING = 10**9
 """As a limit: more than there are."""
-AllOption = Annotated[bool, call_option("--all", help="All of the queue.")]
+AllOption = Annotated[bool, call_option("--all", help="All dead letters of the queue.")]
 
 
 @queue_command(dead, "list")
@@ -53,7 +53,7 @@ def list_(
 ) -> None:
     """Dead letters with their errors, the oldest death first."""
     if by_error:
-        say_errors(_errors(client, group, id, error), "letters", "no such dead letters", json)
+        say_errors(_errors(client, group, id, error), "dead letters", "no such dead letters", json)
         return
     found = client.dead(group or None, id=id, error=error, limit=limit)
     if json:
@@ -65,9 +65,9 @@ def list_(
 
 @queue_command(dead)
 def show(client: Sequencer, id: IdOption, group: OptionalGroupArgument = None, json: JsonOption = False) -> None:
-    """The dead letters with this id, whole.
+    """Show the dead letters with this id in full.
 
-    In one group or in all: the message, its error with traceback, and its steps.
+    In one group or in all groups: the message, its error with traceback, and its steps.
     """
     found = client.dead(group or None, id=id, limit=EVERYTHING)
     if not found:
@@ -111,7 +111,7 @@ def redrive(
     id: OnlyIdOption = None,
     error: ErrorOption = None,
     everything: AllOption = False,
-    rate: Annotated[float, call_option("--rate", help="Messages a second, at most.")] = 1000.0,
+    rate: Annotated[float, call_option("--rate", help="Maximum number of messages per second.")] = 1000.0,
     dry_run: DryRunOption = False,
     done: DoneOption = None,
     result: ResultOption = None,
@@ -121,9 +121,10 @@ def redrive(
 ) -> int:
     """Put dead letters back, each into its own place.
 
-    Same group, id, score and stamp, with fresh attempts. In a parked group they come before everything behind them,
-    once `resume` lets it go on. Steps that are done stay done. One that waits for an answer stays, unless --done or
-    --again gives it. Exits 1 when there are dead letters and none fits, or none was put back.
+    They keep group, id, score and stamp, and get fresh attempts. In a parked group they are handled in their place once
+    `resume` lets the group go on. Steps that are done stay done. A dead letter that waits for an answer is left alone,
+    unless --done or --again gives the answer. Exits with 1 if there are dead letters but none matches, or none was put
+    back.
     """
     _check_choice(group, id, error, everything)
     check_rate(rate)
@@ -146,11 +147,13 @@ def redrive(
 def _say_redriven(queue: str, namespace: str, done: Redriven) -> None:
     typer.echo(f"redriven {done.redriven:,}")
     why = {
-        "a message with that id is pending again; --json lists them, and `dead purge` deletes them": done.pending,
-        "a message with that id was handled within dedup_window; append it with --replace, or `dead purge` deletes "
-        "it": done.handled,
+        "a message with the same id is pending again; list them with --json, delete them with `dead purge`": (
+            done.pending
+        ),
+        "a message with the same id was handled within dedup_window; append it with --replace, or delete it with "
+        "`dead purge`": done.handled,
         "they died again meanwhile; run this again": done.changed,
-        "an operator has to answer for a step; see `steps`, and add --done STEP or --again STEP": done.asked,
+        "a step waits for an answer; see `steps`, and add --done STEP or --again STEP": done.asked,
     }
     for said, count in why.items():
         if count:
@@ -173,7 +176,7 @@ def purge(
 ) -> int:
     """Delete dead letters for good.
 
-    Asks first, unless --yes is given. Exits 1 when there are some and none fits.
+    Asks first, unless --yes is given. Exits with 1 if there are dead letters but none matches.
     """
     _check_choice(group, id, error, everything)
     if dry_run or not yes:
@@ -191,9 +194,9 @@ def purge(
 def _check_choice(group: list[str] | None, id: str | None, error: str | None, everything: bool) -> None:
     is_chosen = bool(group) or id is not None or error is not None
     if everything and is_chosen:
-        raise ConfigurationError("--all is given together with a group, --id or --error; leave one of the two out")
+        raise ConfigurationError("give either --all, or a group, --id or --error")
     if not everything and not is_chosen:
-        raise ConfigurationError("say which dead letters: give the parts of a group, --id, --error, or --all")
+        raise ConfigurationError("which dead letters? Give the parts of a group, --id, --error, or --all")
 
 
 def _count(client: Sequencer, group: list[str] | None, id: str | None, error: str | None) -> int:
@@ -221,7 +224,7 @@ def _say_count(client: Sequencer, count: int, what: str, as_json: bool) -> int:
 
 
 def _status_of_unfit(client: Sequencer, what: str, as_json: bool, *, is_dry_run: bool = False) -> int:
-    """Nothing fits what was asked for: 1 where there are dead letters."""
+    """Nothing matches: 1 if there are dead letters."""
     count = client.count_dead()
     if not as_json:
         typer.echo(f"0 would be {what}" if is_dry_run else f"{what} 0")

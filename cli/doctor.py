@@ -1,4 +1,4 @@
-"""Commands that examine, and exit with 5 where something is found: doctor, audit, check; and acl."""
+"""Commands that check, and exit with 5 if they find a problem: doctor, audit, check; and acl."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from .render import cells, console, fields_table, print_json, seconds, table
 @app.command()
 def doctor(
     queue: OptionalQueueArgument = None,
-    repair: Annotated[bool, call_option("--repair", help="Fix what the data allow.")] = False,
+    repair: Annotated[bool, call_option("--repair", help="Fix what can be fixed from the data.")] = False,
     limit: Annotated[
         int | None,
-        call_option("--limit", min=1, help="Read about this many names in each queue.", show_default=False),
+        call_option("--limit", min=1, help="Read at most about this many names per queue.", show_default=False),
     ] = None,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> None:
-    """Check server, rights and invariants; repair what the data allow.
+    """Check server, rights and invariants; with --repair, fix them.
 
-    Exit code 5 when problems are left.
+    Exits with 5 if problems are left.
     """
     if queue is not None:
         check_name("queue", queue)
@@ -64,13 +64,13 @@ def doctor(
 
 @app.command()
 def acl(
-    role: Annotated[str, typer.Argument(help=f"What the user does: {', '.join(ROLES)}.", show_default=False)],
+    role: Annotated[str, typer.Argument(help=f"Role of the user: {', '.join(ROLES)}.", show_default=False)],
     queue: Annotated[
-        str | None, typer.Argument(help="Only for this queue; else for all of the namespace.", show_default=False)
+        str | None, typer.Argument(help="Only this queue. Default: all queues of the namespace.", show_default=False)
     ] = None,
     namespace: NamespaceOption = "sequencer",
 ) -> None:
-    """Print the least rights of a role, as words for ACL SETUSER."""
+    """Print the minimal rights of a role, as arguments for ACL SETUSER."""
     check_name("namespace", namespace)
     if queue is not None:
         check_name("queue", queue)
@@ -84,15 +84,15 @@ def _show_findings(findings: list[Finding]) -> None:
     console().print(rows)
 
 
-NOTHING = "nothing to audit: no consumer of this queue records; start them with `sequencer consume --audit`"
-TRIMMED = {True: "; older records are gone", False: "; all there ever were"}
+NOTHING = "nothing to audit: consumers of this queue keep no record; start them with `sequencer consume --audit`"
+TRIMMED = {True: "; older records are gone", False: "; complete"}
 
 
 @queue_command(app)
 def audit(client: Sequencer, json: JsonOption = False) -> int:
-    """Check in what consumers recorded that groups were in order.
+    """Check that groups were handled in order, from what consumers recorded.
 
-    In order, and one message at a time. For consumers with `consume --audit`.
+    In order, and one message at a time. Needs consumers started with `consume --audit`.
     """
     report = client.audit()
     if json:
@@ -134,34 +134,34 @@ INSPECT = {"parked": "parked", "dead": "dead list", "wait": "groups", "lag": "gr
 def check(
     client: Sequencer,
     max_wait: Annotated[
-        float | None, call_option("--max-wait", help="How long a due group may wait for a consumer.", **_TIME)
+        float | None, call_option("--max-wait", help="Longest that a due group may wait for a consumer.", **_TIME)
     ] = None,
     max_no_consumers: Annotated[
         float | None,
         call_option(
-            "--max-no-consumers", help="How long groups may be due while no consumer has any in progress.", **_TIME
+            "--max-no-consumers", help="Longest that groups may be due while no consumer has one in progress.", **_TIME
         ),
     ] = None,
     max_lag: Annotated[
         float | None, call_option("--max-lag", help="Age of the oldest head of a group.", **_TIME)
     ] = None,
-    max_backlog: Annotated[int | None, call_option("--max-backlog", help="Messages that wait.", **_COUNT)] = None,
+    max_backlog: Annotated[int | None, call_option("--max-backlog", help="Pending messages.", **_COUNT)] = None,
     max_parked: Annotated[int | None, call_option("--max-parked", help="Parked groups.", **_COUNT)] = None,
     max_dead: Annotated[int | None, call_option("--max-dead", help="Dead letters.", **_COUNT)] = None,
     json: JsonOption = False,
 ) -> int:
     """Compare a queue with limits, for cron and monitoring systems.
 
-    A line for each limit; exit code 5 when one is passed.
+    Prints a line for each limit; exits with 5 if one is exceeded.
 
-    A time is written as 90s, 10m, 2h or 1d. --max-lag and --max-backlog read each
-    group, up to 20,000 of them, and take a sample above.
+    A time is written as 90s, 10m, 2h or 1d. --max-lag and --max-backlog read up to 20,000 groups, and take a sample of
+    more.
     """
     given = {"wait": max_wait, "no_consumers": max_no_consumers, "lag": max_lag}
     given |= {"backlog": max_backlog, "parked": max_parked, "dead": max_dead}
     limits = {name: float(most) for name, most in given.items() if most is not None}
     if not limits:
-        raise ConfigurationError("say at least one limit, for example --max-wait 60s or --max-parked 0")
+        raise ConfigurationError("give at least one limit, for example --max-wait 60s or --max-parked 0")
     found: list[dict[str, Any]] = []
     rows = table("", "limit", "found", "at most", "inspect")
     for name, value in _values(client, limits).items():
@@ -169,7 +169,7 @@ def check(
         line = command(INSPECT.get(name, "info"), client.queue, namespace=client.options.namespace)
         found.append({"name": name, "value": value, "limit": most, "is_passed": is_passed, "inspect": line})
         words = [seconds(one) if name in TIMES else f"{one:,.0f}" for one in (value, most)]
-        rows.add_row(*cells("passed" if is_passed else "ok", name, *words, line if is_passed else ""))
+        rows.add_row(*cells("exceeded" if is_passed else "ok", name, *words, line if is_passed else ""))
     is_fine = not any(one["is_passed"] for one in found)
     if json:
         print_json({"queue": client.queue, "is_fine": is_fine, "limits": found})

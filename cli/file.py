@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 FileArgument = Annotated[
     str | None,
-    typer.Argument(help="A TOML file; without it sequencer.toml or pyproject.toml, upwards.", show_default=False),
+    typer.Argument(
+        help="A TOML file. Default: the nearest sequencer.toml or pyproject.toml, here or above.", show_default=False
+    ),
 ]
 NamespaceOfFileOption = Annotated[
-    str | None, option("--namespace", help="Prefix of all keys; goes before the file's.", show_default=False)
+    str | None, option("--namespace", help="Prefix of all keys; overrides the file's.", show_default=False)
 ]
 
 

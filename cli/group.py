@@ -51,9 +51,7 @@ def resume(
     since: SinceOption = None,
     rate: RateOption = None,
     dry_run: DryRunOption = False,
-    outage: Annotated[
-        bool, call_option("--outage", help="While an outage holds the queue back: try one message now.")
-    ] = False,
+    outage: Annotated[bool, call_option("--outage", help="During an outage: attempt one message now.")] = False,
     done: DoneOption = None,
     result: ResultOption = None,
     again: AgainOption = None,
@@ -62,11 +60,11 @@ def resume(
 ) -> int:
     """Let a parked or waiting group go on now, or many at once.
 
-    Its head gets fresh attempts. Where a once step of the head began and nobody knows how it ended, --done STEP says
-    that it took effect, and --again STEP that it did not. --done is also for a step that shall not run at all.
+    Its head gets fresh attempts. If the head has a `once` step of unknown outcome, --done STEP confirms that it took
+    effect, --again STEP that it did not. --done also skips a step that must not run at all.
 
-    With --all, --error or --since: the groups are read first, and one that fails again meanwhile is left alone. Exits 1
-    when some were left. After a break, run it again.
+    --all, --error and --since read the groups first; one that fails again meanwhile is left alone. Exits with 1 if some
+    were left alone. If interrupted, run it again.
     """
     said = answers(done, result, again)
     if outage:
@@ -101,14 +99,14 @@ def _resume_one(
     if as_json:
         print_json({"group": group, "resumed": is_resumed, "paused": is_paused})
     elif is_resumed and is_paused:
-        typer.echo(f"its head has fresh attempts, but {plain(found.text)}")
+        typer.echo(f"the head has fresh attempts, but {plain(found.text)}")
     else:
         typer.echo(f"group {named(group)} {'goes on' if is_resumed else 'was due already; nothing to do'}")
 
 
 def _probe(client: Sequencer, group: list[str] | None, as_json: bool) -> None:
     if group:
-        raise typer.BadParameter("it is for the whole queue; leave the group out", param_hint="--outage")
+        raise typer.BadParameter("is for the whole queue; leave the group out", param_hint="--outage")
     is_probing = client.probe_outage()
     said = "attempts its next message at once" if is_probing else "is not held back by an outage; nothing to do"
     print_either(as_json, {"queue": client.queue, "probing": is_probing}, f"queue {client.queue} {said}")
@@ -123,7 +121,7 @@ def skip(
     everything: AllOption = False,
     error: ErrorOption = None,
     since: SinceOption = None,
-    discard: Annotated[bool, call_option("--discard", help="Of many groups: the messages are gone for good.")] = False,
+    discard: Annotated[bool, call_option("--discard", help="For many groups: delete the messages for good.")] = False,
     yes: YesOption = False,
     rate: RateOption = None,
     dry_run: DryRunOption = False,
@@ -133,14 +131,16 @@ def skip(
 
     Prints the removed message; `unskip` puts it back.
 
-    So is a head taken away that a consumer had in progress when its lease ran out, say one at which each handler hangs:
-    pause the group, end that consumer, and skip it then.
-    In a sequence that waits for a missing number, steps over what is missing instead. With --all, --error or --since:
-    the failed heads of many parked groups become dead letters, or are gone for good with --discard, which asks first.
-    A message of which steps had effects is removed with --yes only. What became of its steps is printed too.
+    It also removes a head whose lease expired while a consumer had it in progress. If every handler hangs on a message:
+    pause the group, kill the consumer, then skip the message. In a sequence that waits for missing numbers, it skips
+    those numbers instead.
+
+    With --all, --error or --since, the failed heads of many parked groups become dead letters; with --discard, which
+    asks first, they are deleted for good. A message whose steps took effect is removed only with --yes; the outcome of
+    its steps is printed too.
     """
     if dead_letter and discard:
-        raise ConfigurationError("--dead-letter keeps what --discard throws away; give one of the two")
+        raise ConfigurationError("give either --dead-letter, which keeps the message, or --discard, which deletes it")
     if is_for_many(group, everything, error, since):
         refuse_alone({"--id": id}, "for one group")
         how = {"error": error, "since": since, "everything": everything, "rate": rate}
@@ -162,8 +162,8 @@ def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: b
     if done.done and not (discard or json):
         chosen = ["--error", how["error"]] if how["error"] else ["--all"]
         back = command("dead redrive", client.queue, namespace=client.options.namespace, options=chosen)
-        which = "of such an error back" if how["error"] else "of the queue back, not these alone"
-        typer.echo(f"this puts all dead letters {which}: {back}", err=True)
+        which = "of this error" if how["error"] else "of the queue, not only these,"
+        typer.echo(f"to put all dead letters {which} back: {back}", err=True)
     return status
 
 
@@ -171,9 +171,9 @@ def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: 
     skipped = client.skip(group, id=id, dead_letter=dead_letter, yes=yes)
     if isinstance(skipped, Gap):
         which = str(skipped.first) if skipped.first == skipped.last else f"{skipped.first} to {skipped.last}"
-        print_either(json, skipped, f"stepped over {which} in group {named(group)}, which goes on")
+        print_either(json, skipped, f"skipped {which} in group {named(group)}, which goes on")
         return
-    name, what = ("dead redrive", "made a dead letter of") if dead_letter else ("unskip", "removed")
+    name, what = ("dead redrive", "dead-lettered") if dead_letter else ("unskip", "removed")
     back = command(
         name, client.queue, *skipped.group, namespace=client.options.namespace, options=id_option(skipped.id)
     )
@@ -181,9 +181,9 @@ def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: 
     if not json:
         is_paused = client.explain(group).reason in ("paused", "queue paused")
         goes_on = command("unpause", client.queue, *group, namespace=client.options.namespace)
-        then = f"is paused (it goes on with: {goes_on})" if is_paused else "goes on"
+        then = f"is paused (unpause: {goes_on})" if is_paused else "goes on"
         said = f"{what} {plain(skipped.id)} from group {named(group)}, which {then}"
-        typer.echo(f"{said}; {until}this puts it back, behind what is handled meanwhile: {back}", err=True)
+        typer.echo(f"{said}; {until}put it back (behind what is handled meanwhile) with: {back}", err=True)
         if skipped.steps:
             show_steps(skipped.steps, err=True)
             if dead_letter and skipped.steps.questions:
@@ -200,9 +200,9 @@ def unskip(
     id: OnlyIdOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Put the message that was skipped last back into its place.
+    """Put the last skipped message back into its place.
 
-    With fresh attempts. It is kept until the next skip in its shard.
+    It gets fresh attempts. It is kept until the next skip in its shard.
     """
     message = client.unskip(group, id=id)
     print_either(json, message, f"{plain(message.id)} is back in group {named(group)}")
@@ -214,10 +214,10 @@ def pause(
     group: OptionalGroupArgument = None,
     json: JsonOption = False,
 ) -> None:
-    """Hold back a group, or without PART the whole queue.
+    """Pause a group, or without PART the whole queue.
 
-    From the next claim on; appending goes on. What runs is finished. It lasts until `unpause`, also over restarts; a
-    group may be paused before it has messages.
+    Takes effect at the next claim: running handlers finish, and appends go on. It lasts until `unpause`, even through
+    restarts. A group may be paused before it has messages.
     """
     is_changed = client.pause(group or None)
     _say_paused(client.queue, group, is_changed, "paused" if is_changed else "paused already", json)
@@ -227,21 +227,21 @@ def pause(
 def unpause(
     client: Sequencer,
     group: OptionalGroupArgument = None,
-    everything: Annotated[bool, call_option("--all", help="Every group that was paused by itself.")] = False,
+    everything: Annotated[bool, call_option("--all", help="Every individually paused group.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Let a paused group, or without PART a paused queue, go on.
 
-    Groups paused by themselves stay so, without --all.
+    Without --all, individually paused groups stay paused.
     """
     if everything and group:
-        raise ConfigurationError("the parts of a group are given together with --all; leave one of the two out")
+        raise ConfigurationError("give either the parts of a group or --all")
     if everything:
         count = sum(client.unpause(one) for one in client.paused_groups())
         print_either(json, {"queue": client.queue, "unpaused": count}, f"unpaused {many(count, 'group')}")
         return
     is_changed = client.unpause(group or None)
-    _say_paused(client.queue, group, is_changed, "not paused any more" if is_changed else "not paused", json)
+    _say_paused(client.queue, group, is_changed, "no longer paused" if is_changed else "not paused", json)
 
 
 def _say_paused(queue: str, group: list[str] | None, is_changed: bool, state: str, as_json: bool) -> None:

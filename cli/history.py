@@ -33,19 +33,19 @@ def history(
         float | None, call_option("--since", help="Only what ended within this time: 90s, 10m, 2h, 1d.", **DURATION)
     ] = None,
     until: Annotated[
-        float | None, call_option("--until", help="Only what ended before that: 90s, 10m, 2h, 1d ago.", **DURATION)
+        float | None, call_option("--until", help="Only what ended before this time ago: 90s, 10m, 2h, 1d.", **DURATION)
     ] = None,
-    outcome: Annotated[Outcome | None, call_option("--outcome", help="Only what ended so.")] = None,
+    outcome: Annotated[Outcome | None, call_option("--outcome", help="Only messages with this outcome.")] = None,
     kind: Annotated[str | None, call_option("--kind", help="Only messages of this kind.")] = None,
     limit: LimitOption = 100,
     json: JsonOption = False,
 ) -> None:
-    """Messages that ended, of one group or of all, the newest first.
+    """Ended messages of one group or of all, newest first.
 
-    How, when, after how many attempts, and by whom. Empty unless the queue keeps a history: `configure QUEUE
-    --history-window 3d`. Outcomes: finished; failed (finished, but parts of it that need not succeed failed); skipped;
-    dropped; cancelled; replaced; purged or swept (a dead letter deleted by an operator or by `sweep`). It is read in
-    slices of 1,000 messages, about a second per million.
+    Shows the outcome, when, after how many attempts, and in which consumer. Empty unless the queue keeps a history:
+    `configure QUEUE --history-window 3d`. Outcomes: finished; failed (finished, but optional steps failed); skipped;
+    dropped; cancelled; replaced; purged or swept (a dead letter deleted by an operator or by `sweep`). Reading takes
+    about a second per million messages.
     """
     options = {"since": since, "until": until, "outcome": outcome, "kind": kind}
     found = client.history(group or None, **options)  # type: ignore[arg-type]  # each by its own name
@@ -55,7 +55,7 @@ def history(
         return
     console().print(message_info_table(shown) if shown else _nothing(client))
     if found:
-        typer.echo(f"the newest {limit:,} are shown; there are more: --limit shows them, --since and --until choose")
+        typer.echo(f"showing the newest {limit:,}; for more use --limit, or narrow down with --since and --until")
 
 
 def _nothing(client: Sequencer) -> str:
@@ -67,15 +67,15 @@ def _nothing(client: Sequencer) -> str:
 
 @queue_command(app)
 def find(client: Sequencer, id: IdOption, json: JsonOption = False) -> None:
-    """A message by its id alone, in whatever group.
+    """Find a message by its id alone, in any group.
 
-    Pending, dead, or ended as far as the history goes. Groups and history are looked through in slices of 1,000, about
-    a second a million; `get` with the group is quick.
+    Searches pending messages, dead letters and the history, about a second per million; `get` with the group is
+    immediate.
     """
     found: list[MessageInfo] = client.find(id)
     if not found:
-        said = f"no group of queue {client.queue!r} has a message {id!r}, and no history tells of one"
-        raise MessageNotFound(f"{said}; with its group, get says whether its id is known")
+        said = f"no message {id!r} in any group of queue {client.queue!r}, nor in its history"
+        raise MessageNotFound(f"{said}; if you know its group, try get")
     if json:
         print_json(found)
         return

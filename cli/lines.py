@@ -35,16 +35,16 @@ def parse(line: bytes, *, is_envelope: bool) -> Any:
     except orjson.JSONDecodeError as error:  # its own text counts lines, of which this is one
         last = len(error.doc.rstrip())  # of a line that is no UTF-8 there is no text
         at = f", at column {max(1, min(error.pos + 1, last))}" if last else ""
-        raise ValueError(f"not JSON: {error.msg}{at}; a line is one value (jq -c . FILE)") from None
+        raise ValueError(f"not JSON: {error.msg}{at}; each line must be one JSON value (jq -c . FILE)") from None
     if _MAYBE_LARGE.search(line) and (large := next(_large_numbers(line), None)) is not None:
-        raise ValueError(f'{large} has more than 64 bits, and would lose digits; write it as text: "{large}"')
+        raise ValueError(f'{large} has more than 64 bits and would lose digits; write it as text: "{large}"')
     if isinstance(value, dict) and value.keys() - {"headers"} == PRINTED:
         return {name: field for name, field in value.items() if name not in OF_CONSUMER}
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        raise ValueError("is an array; a line is one message (jq -c '.[]' FILE)")
+        raise ValueError("is an array, but each line must be one message (jq -c '.[]' FILE)")
     if is_envelope and not (isinstance(value, dict) and "body" in value):
         raise ValueError(
-            "must be an object with 'body' and 'group', or say which fields of it are the group: --group-by"
+            "must be an object with 'body' and 'group'; or name the fields that make up the group: --group-by"
         )
     if is_envelope:
         for name in ("group", "id", "score"):
@@ -86,7 +86,7 @@ class CsvInput:
             self._header = next((row for row in self._rows if row), Row())
             twice = [name for name, count in Counter(self._header).items() if count > 1]
             if twice:
-                raise InvalidMessage(f"the header names {twice[0]!r} twice")
+                raise InvalidMessage(f"the header has {twice[0]!r} twice")
             first = self._rows.line_num + 1
             for row in self._rows:
                 if row:
@@ -98,7 +98,7 @@ class CsvInput:
     def body(self, row: Row) -> dict[str, Any]:
         """The body of a row. Raises ValueError."""
         if len(row) != len(self._header):
-            raise ValueError(f"has {many(len(row), 'value')}, but the header names {len(self._header)}")
+            raise ValueError(f"has {many(len(row), 'value')}, but the header has {len(self._header)}")
         body: dict[str, Any] = dict(zip(self._header, row, strict=True))
         if self._score_by in body:
             body[self._score_by] = _score(body[self._score_by])

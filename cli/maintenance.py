@@ -1,4 +1,4 @@
-"""Commands that throw away: a whole queue (delete), or what its policy keeps no longer (sweep)."""
+"""Commands that delete: a whole queue (delete), or what its policy no longer keeps (sweep)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from .many import YesOption, confirm
 from .queues import clients_of
 from .render import print_either, print_json
 
-DryRunOption = Annotated[bool, option("--dry-run", help="Change nothing; say what is there, and who uses it.")]
+DryRunOption = Annotated[bool, option("--dry-run", help="Change nothing; show what would be deleted, and who uses it.")]
 
 
 def _said(used: Usage) -> str:
     clients = (
-        "who is connected can't be seen" if used.clients is None else f"{many(len(used.clients), 'consumer')} connected"
+        "connected consumers unknown" if used.clients is None else f"{many(len(used.clients), 'consumer')} connected"
     )
     held = f"{many(used.leases, 'group')} leased" + (f" by {plain(', '.join(used.owners[:5]))}" if used.owners else "")
     there = f"{many(used.messages, 'message')} of {many(used.groups, 'group')}, {many(used.dead, 'dead letter')}"
@@ -39,11 +39,11 @@ def _said(used: Usage) -> str:
 
 @queue_command(app)
 def delete(client: Sequencer, yes: YesOption = False, dry_run: DryRunOption = False, json: JsonOption = False) -> int:
-    """Delete a queue for good, with all that belongs to it.
+    """Delete a queue and everything in it for good.
 
-    Stop its consumers and producers first. One that is connected creates it again, without messages: a producer
-    with its next append, a consumer with its next claim. A handler that runs is not stopped, and its lease is lost.
-    What was broken off is ended by the same command.
+    Stop its consumers and producers first: a producer that is still connected creates the queue again with its next
+    append, a consumer with its next claim. A running handler is not stopped, but its lease is lost. If the deletion is
+    interrupted, run the command again.
     """
     used = client.usage()
     told = {
@@ -74,9 +74,8 @@ def sweep(
 ) -> None:
     """Delete old history and old dead letters.
 
-    What a queue's policy keeps no longer, of one queue or of all. History cleans itself where messages end; this is for
-    a queue at rest, and for dead letters (--dead-window, --dead-cap of `configure`). Run it now and then, say each
-    hour.
+    Deletes what the policy no longer keeps, in one queue or in all. History is also cleaned as messages end, so this is
+    for idle queues, and for dead letters (--dead-window and --dead-cap of `configure`). Run it every hour or so.
     """
     done: dict[str, Swept] = {}
     for client in clients_of(queue, redis, namespace):
@@ -86,7 +85,7 @@ def sweep(
         print_json([{"queue": name, **as_json(swept)} for name, swept in done.items()])
         return
     for name, swept in done.items():
-        what = f"{many(swept.history, 'message')} of the history, {many(swept.dead, 'dead letter')}"
+        what = f"{many(swept.history, 'message')} from the history, {many(swept.dead, 'dead letter')}"
         typer.echo(plain(f"{name}: deleted {what}"))
     if not done:
         typer.echo("no queues")

@@ -1,4 +1,4 @@
-"""What `resume`, `skip` and `unpause` share where they act on many groups: options, progress, the text at the end."""
+"""What `resume`, `skip` and `unpause` share when they act on many groups: options, progress, the closing text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .render import cells, console, print_json, say, table
 ManyGroupsArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="PART...", help="The parts of one group; without them, an option that says which.", show_default=False
+        metavar="PART...", help="The parts of one group; or choose many groups with an option.", show_default=False
     ),
 ]
 AllOption = Annotated[bool, call_option("--all", help="Every parked group of the queue.")]
@@ -31,7 +31,7 @@ ErrorOption = Annotated[
     call_option(
         "--error",
         metavar="PATTERN",
-        help="Only this error: its type, or a pattern with * and ? for 'Type: message'.",
+        help="Only this error: its type, or a pattern with * and ? over 'Type: message'.",
         show_default=False,
     ),
 ]
@@ -40,10 +40,11 @@ SinceOption = Annotated[
     call_option("--since", help="Only what failed within this time: 90s, 10m, 2h, 1d.", show_default=False, **DURATION),
 ]
 RateOption = Annotated[
-    float | None, call_option("--rate", help="Groups a second, at most; without it, no limit.", show_default=False)
+    float | None,
+    call_option("--rate", help="Maximum number of groups per second. Default: no limit.", show_default=False),
 ]
-ByErrorOption = Annotated[bool, call_option("--by-error", help="Show counts by error, over all of them.")]
-DryRunOption = Annotated[bool, option("--dry-run", help="Change nothing; say how many it would be.")]
+ByErrorOption = Annotated[bool, call_option("--by-error", help="Show the count of each error.")]
+DryRunOption = Annotated[bool, option("--dry-run", help="Change nothing; show how many would be affected.")]
 """It has a variable, since that can only make a call do less."""
 OnlyIdOption = Annotated[str | None, call_option("--id", help="Only this message.", show_default=False)]
 YesOption = Annotated[bool, call_option("--yes", help="Do not ask.")]
@@ -53,11 +54,11 @@ def is_for_many(group: list[str] | None, *chosen: object, choices: str = "--all,
     """Whether a command is for many groups, not for one that is named. Raises ConfigurationError for both, or none."""
     is_chosen = any(one not in (None, False) for one in chosen)
     if chosen[0] is True and any(one is not None for one in chosen[1:]):
-        raise ConfigurationError("--all is for every parked group; leave it out, or the other choice")
+        raise ConfigurationError("--all means every parked group; leave out either --all or the other choice")
     if group and is_chosen:
-        raise ConfigurationError(f"the parts of a group are given together with {choices}; leave one of the two out")
+        raise ConfigurationError(f"give either the parts of a group, or {choices}")
     if not group and not is_chosen:
-        raise ConfigurationError(f"say which: the parts of one group, or {choices} for many")
+        raise ConfigurationError(f"which groups? Give the parts of one group, or {choices} for many")
     return is_chosen
 
 
@@ -75,7 +76,7 @@ def confirm(question: str, is_sure: bool) -> bool:
     if not sys.stdin.isatty():
         raise ConfigurationError(
             f"{question.removesuffix('?')}: there is no terminal to ask on; add --yes to do it, or --dry-run to see "
-            "how many it would be"
+            "how many would be affected"
         )
     is_confirmed = typer.confirm(question, err=True)
     if not is_confirmed:
@@ -102,7 +103,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
             yield told
         except KeyboardInterrupt:
             bar.stop()
-            say(f"interrupted {what} {seen}; what was sent last may be done too; the same command goes on")
+            say(f"interrupted {what} {seen}; the last request may still take effect; run the command again to continue")
             raise
 
 
@@ -120,9 +121,7 @@ def say_many(done: ManySummary, what: str, queue: str, namespace: str, json: boo
         return status
     see = command("parked", queue, namespace=namespace)
     if is_none:
-        typer.echo(
-            f"no parked group fits; there are: {many(sum(done.others.values()), 'parked group')}; inspect: {see}"
-        )
+        typer.echo(f"no parked group matches, out of {sum(done.others.values()):,}; inspect: {see}")
     elif done.is_dry_run:
         typer.echo(f"{many(done.chosen, 'group')} would be {what}{behind}")
         if done.errors:
@@ -130,14 +129,14 @@ def say_many(done: ManySummary, what: str, queue: str, namespace: str, json: boo
     else:
         typer.echo(f"{what} {done.done:,} of {many(done.chosen, 'group')}{behind}")
     if done.changed:
-        typer.echo(f"left alone {done.changed:,} that changed meanwhile; see: {see}; then run this again")
+        typer.echo(f"left alone {done.changed:,} that changed meanwhile; inspect: {see}; then run this again")
     if done.waiting:
-        said = f"{many(done.waiting, 'parked group')} more, waiting for a missing number: append it, or skip it"
-        typer.echo(f"{said}; see: {see}")
+        said = f"{many(done.waiting, 'more parked group')} waiting for a missing number: append it, or skip it"
+        typer.echo(f"{said}; inspect: {see}")
     if done.asked:
         answer = command("resume", queue, namespace=namespace, options=["--error", "StepUnknown", "--done", "STEP"])
-        said = f"{many(done.asked, 'parked group')} more, waiting for a person to say how a step ended"
-        typer.echo(f"{said}; see: {see}; for all at once: {answer}, or --again STEP")
+        said = f"{many(done.asked, 'more parked group')} waiting for an operator to confirm the outcome of a step"
+        typer.echo(f"{said}; inspect: {see}; answer for all at once: {answer}, or --again STEP")
     return status
 
 

@@ -32,15 +32,15 @@ from .render import (
 def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption = False) -> None:
     """One message: its state, attempts, error and content.
 
-    States: due, behind (due, but not the first of its group), leased, delayed, waiting (its group backs off, or waits
-    for a number or a window), paused, parked, dead, handled (known for the dedup window, without content: handled,
-    dropped, skipped or purged). Where the queue keeps a history, how it ended: finished, failed (finished, but parts of
-    it failed), skipped, dropped, cancelled, replaced, purged, swept. With --history-bodies of `configure`
-    also its content.
+    States: due; behind (due, but not the head of its group); leased; delayed; waiting (its group backs off, or waits
+    for a number or a window); paused; parked; dead; handled (its id is remembered for the dedup window, without
+    content: handled, dropped, skipped or purged). If the queue keeps a history, the outcome: finished, failed
+    (finished, but optional steps failed), skipped, dropped, cancelled, replaced, purged, swept; with --history-bodies
+    of `configure` also its content.
     """
     found = client.get(group, id)
     if found is None:
-        raise MessageNotFound(f"nothing is known of message {id!r} of group {named(group)} in queue {client.queue!r}")
+        raise MessageNotFound("message_unknown", id=id, group=tuple(group), queue=client.queue)
     if json:
         print_json(found)
     else:
@@ -48,7 +48,7 @@ def get(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption 
 
 
 def show_message(info: MessageInfo) -> None:
-    """For people, a field a line."""
+    """As text, one field per line."""
     fields = {"id": id_word(info.id), "group": group_words(info.group), "state": info.state, "status": info.status}
     if info.state == "handled":  # or not: nobody knows with which status it ended
         del fields["status"]
@@ -84,21 +84,21 @@ def rerun(
     group: GroupArgument,
     id: IdOption,
     keep_steps: Annotated[
-        bool, call_option("--keep-steps", help="Steps that are done stay done; without it, all of them run again.")
+        bool, call_option("--keep-steps", help="Keep the steps that are done; otherwise all steps run again.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """Append an ended message again, under a new id.
 
-    With its body and score, as e3~2 for e3. The queue has to keep contents: `configure QUEUE --history-window 3d
-    --history-bodies`. The score decides its place. Steps start over, including `once` steps that took effect. Repeating
-    the command adds nothing; for another run, rerun the new id.
+    It keeps its body and score; e3 becomes e3~2. The queue must keep contents: `configure QUEUE --history-window 3d
+    --history-bodies`. The score decides its place. All steps run again, including `once` steps that took effect.
+    Repeating the command adds nothing; for another run, rerun the new id.
     """
     done = client.rerun(group, id, keep_steps=keep_steps)
     value = {"group": group, "id": id, "rerun_as": done.id, "duplicate": done.duplicate}
     said, new = f"{plain(id)} of group {named(group)}", plain(done.id)
     text = (
-        f"{said} was rerun before, as {new}; for another run, rerun that"
+        f"{said} was already rerun as {new}; for another run, rerun that"
         if done.duplicate
         else f"rerun {said} as {new}"
     )
@@ -107,10 +107,10 @@ def rerun(
 
 @queue_command(app)
 def cancel(client: Sequencer, group: GroupArgument, id: IdOption, json: JsonOption = False) -> None:
-    """Remove a pending message, so that it will not be handled.
+    """Remove a pending message, so that it is not handled.
 
-    Refused while a consumer has it in progress. Once the lease of that consumer ran out it is removed, though the
-    handler may have begun: see `skip`.
+    Refused while a consumer has it in progress. Once that consumer's lease has expired, the message is removed, even
+    though its handler may have started: see `skip`.
     """
     client.cancel(group, id)
     value = {"group": group, "id": id, "cancelled": True}
@@ -136,14 +136,14 @@ def reschedule(
         call_option(
             "--score",
             metavar="NUMBER",
-            help="A new score; without it, the new time if the score was the old one, else as it was.",
+            help="New score. Default: the new time if the score was the old time, else unchanged.",
         ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Give a pending message another time or score.
+    """Change the time or score of a pending message.
 
-    With fresh attempts. Refused while a consumer has it in progress.
+    It gets fresh attempts. Refused while a consumer has it in progress.
     """
     time = None if at is None else _time(at)
     new_score = None if score is None else _score(score)

@@ -1,4 +1,4 @@
-"""Whether a queue is there, and what is said where it is not: its name may be wrong."""
+"""Whether a queue exists, and the text if it does not: its name may be wrong."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .render import say
 def require_queue(client: Sequencer) -> None:
     """Raises ConfigurationError, with the nearest name, for a queue that the server does not know.
 
-    A name that is wrong would look like a queue that is empty. Where the names can't be read, it is let be.
+    A wrong name would look like an empty queue. Not checked if the names can't be read.
     """
     namespace = client.options.namespace
     try:
@@ -31,7 +31,7 @@ def require_queue(client: Sequencer) -> None:
     near = nearest(client.queue, known)
     if not known:
         make = command("configure", client.queue, namespace=namespace, options=["--on-late", "handle"])
-        near = f"there is none yet (the first append makes a queue, or: {make})"
+        near = f"there are no queues yet (the first append creates one, or: {make})"
     raise ConfigurationError(
         f"there is no queue {client.queue!r} in namespace {namespace!r} on {client.endpoint.name}; {near}"
     )
@@ -52,7 +52,7 @@ def clients_of(queue: str | None, redis: str | None, namespace: str) -> list[Seq
             _ = client.policy
             found.append(client)
         except (ServerNotUsable, DataError) as error:
-            say(plain(f"warning: left out: {error}"))
+            say(plain(f"warning: skipped: {error}"))
     return found
 
 

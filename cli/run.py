@@ -28,17 +28,19 @@ def run(
     ctx: typer.Context,
     file: FileArgument = None,
     check: Annotated[
-        bool, call_option("--check", help="Load every app, try the rights, print the plan, and run nothing.")
+        bool, call_option("--check", help="Load every app, check the rights and print the plan, but run nothing.")
     ] = False,
-    status: Annotated[bool, call_option("--status", help="Ask the master that runs this file on this host.")] = False,
+    status: Annotated[
+        bool, call_option("--status", help="Show the status of the master that runs this file on this host.")
+    ] = False,
     redis: RedisOption = None,
     namespace: NamespaceOfFileOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Run the consumers of many queues, as a file says.
+    """Run the consumers of many queues, as defined in a file.
 
-    The file is sequencer.toml, or [tool.sequencer] of pyproject.toml; see docs/configuration.md. SIGHUP reads
-    it again, and replaces consumers one by one by new code. SIGTERM and Ctrl-C stop in stages, as with consume.
+    The file is sequencer.toml, or [tool.sequencer] in pyproject.toml; see docs/configuration.md. SIGHUP reloads it and
+    replaces the consumers one by one, with the new code. SIGTERM and Ctrl-C stop in stages, as with `consume`.
     """
     path, log = find(file), ctx.obj or LogOptions()
 
@@ -49,7 +51,7 @@ def run(
         hear_hangups()
         return _show_status(path, json) if status else _check(read(), json)
     if json:
-        raise ConfigurationError("--json says how --check or --status answer; give one of them")
+        raise ConfigurationError("--json needs --check or --status")
     return _run(read, log)
 
 
@@ -92,7 +94,7 @@ def _check(plan: RunPlan, as_json: bool) -> int:
         queues = [asdict(one) for one in found]
         print_json({"file": str(plan.path), "is_fine": not problems, "queues": queues})
     else:
-        rows = table("queue", "handles", "n", "max", "lease", "max age", "rights", "in")
+        rows = table("queue", "handles", "n", "max", "lease", "max age", "rights", "directory")
         for one, pool in zip(found, plan.pools, strict=True):
             config, rights = pool.config, ", ".join(one.rights) or "none"
             counts = (str(pool.n), str(pool.most), seconds(config.lease_s), seconds(config.max_age_s))

@@ -18,24 +18,24 @@ app.add_typer(server, name="server")
 
 DirectoryOption = Annotated[
     str | None,
-    option("--directory", help="Where its data is. Default: ~/.local/state/sequencer"),
+    option("--directory", help="Directory of its data. Default: ~/.local/state/sequencer"),
 ]
 
 
 @server.command()
 def start(directory: DirectoryOption = None, json: JsonOption = False) -> None:
-    """Start it unless it runs; it goes on until stopped."""
+    """Start the server unless it is running; it runs until stopped."""
     embedded = EmbeddedServer(directory)
     is_started = embedded.start()
     if json:
         print_json({"started": is_started, **as_json(embedded.status())})
     else:
-        typer.echo(f"{'started' if is_started else 'running already'}: {embedded.url}")
+        typer.echo(f"{'started' if is_started else 'already running'}: {embedded.url}")
 
 
 @server.command()
 def stop(directory: DirectoryOption = None, json: JsonOption = False) -> None:
-    """Stop it; its data stays."""
+    """Stop the server; its data is kept."""
     embedded = EmbeddedServer(directory)
     is_stopped = embedded.stop()
     if json:
@@ -46,7 +46,7 @@ def stop(directory: DirectoryOption = None, json: JsonOption = False) -> None:
 
 @server.command()
 def status(directory: DirectoryOption = None, json: JsonOption = False) -> None:
-    """Whether it runs, and where."""
+    """Show whether the server is running, and where."""
     found = EmbeddedServer(directory).status()
     if json:
         print_json(found)

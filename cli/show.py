@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: info, groups, parked, peek, explain."""
+"""Read-only commands: info, groups, parked, peek, explain."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ UNRESUMED = {GAP, StepUnknown.__name__, StepResultInvalid.__name__}
 def info(
     queue: OptionalQueueArgument = None,
     watch: Annotated[bool, call_option("--watch", help="Refresh until Ctrl-C.")] = False,
-    interval: Annotated[float, call_option("--interval", help="Time between two looks.", **DURATION)] = 1.0,
+    interval: Annotated[float, call_option("--interval", help="Time between refreshes.", **DURATION)] = 1.0,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> None:
     """Backlog, lag, groups by state, dead letters, and rates.
 
-    Of a queue, or of all. JSON has the policy too.
+    Of one queue, or of all. The JSON also has the policy.
     """
     clients = clients_of(queue, redis, namespace)
     looks = _looks(clients, 0.2, seconds_of("interval", interval, 0.1, 86_400), watch)
@@ -83,7 +83,7 @@ def info(
     else:
         for infos in looks:
             console().print(_queues(infos) if infos else "no queues")
-        with suppress(SequencerError):  # who may not ask is told by doctor
+        with suppress(SequencerError):  # doctor names missing rights
             if said := memory_trouble(find_server(redis)):
                 say(f"memory: {said}")
 
@@ -119,7 +119,7 @@ def groups(
     limit: LimitOption = 100,
     json: JsonOption = False,
 ) -> None:
-    """Groups with state, backlog and head; the longest due first."""
+    """Groups with state, backlog and head, the longest due first."""
     found = client.groups(state, limit=limit)
     _show_groups(found, json, "no such groups" if state else "no groups: the queue is empty")
     if not json:
@@ -128,14 +128,14 @@ def groups(
 
 def _say_cut(shown: int, limit: int) -> None:
     if shown == limit:
-        typer.echo(f"the first {limit:,} are shown; --limit shows more")
+        typer.echo(f"showing the first {limit:,}; for more use --limit")
 
 
 @queue_command(app)
 def parked(
     client: Sequencer, by_error: ByErrorOption = False, limit: LimitOption = 100, json: JsonOption = False
 ) -> None:
-    """Parked groups, and what their heads failed with."""
+    """Parked groups, and the errors of their heads."""
     if by_error:
         errors = _errors(client.parked())
         say_errors(errors, "groups", "no parked groups", json)
@@ -159,10 +159,10 @@ def _say_resuming(client: Sequencer, errors: Counter[str], count: int) -> None:
     namespace = client.options.namespace
     names = sorted(errors.keys() - UNRESUMED)
     if names and count > 1:
-        typer.echo(f"to let all of them go on: {resume_all(client.queue, namespace)}")
+        typer.echo(f"resume all: {resume_all(client.queue, namespace)}")
     for name in names if len(errors) > 1 else ():
         alike = command("resume", client.queue, namespace=namespace, options=["--error", name])
-        typer.echo(f"those of {plain(name)}: {alike}")
+        typer.echo(f"resume all of {plain(name)}: {alike}")
 
 
 def _show_groups(found: list[GroupInfo], as_json: bool, nothing: str) -> None:
@@ -186,6 +186,6 @@ def peek(client: Sequencer, group: GroupArgument, limit: LimitOption = 10, json:
 def explain(client: Sequencer, group: GroupArgument, json: JsonOption = False) -> None:
     """Why a group does not move, and what would move it."""
     explanation = client.explain(group)
-    tried = explanation.log if len(explanation.log) > 1 else ()  # of one the sentence has said all
+    tried = explanation.log if len(explanation.log) > 1 else ()  # of a single one, the sentence already has it
     lines = [explanation.text, *[f"{name} failed at {said}" for name, said in log_fields(tried).items()]]
     print_either(json, explanation, "\n".join(map(plain, lines)))

@@ -1,4 +1,4 @@
-"""`sequencer steps`: what became of each step of a message, and how a step whose end nobody knows is answered for."""
+"""`sequencer steps`: the outcome of each step of a message, and how unresolved steps are answered for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ResultOption = Annotated[
     call_option(
         "--result",
         metavar="JSON",
-        help="What the step of --done returned; null without it. Once for each --done, in their order.",
+        help="Result of the step named by --done; null if not given. Once for each --done, in their order.",
         show_default=False,
     ),
 ]
@@ -42,7 +42,7 @@ AgainOption = Annotated[
     call_option(
         "--again",
         metavar="STEP",
-        help="This step did not take effect: it runs again, under another key. May be repeated.",
+        help="This step did not take effect, so it runs again, with a new key. May be repeated.",
         show_default=False,
     ),
 ]
@@ -71,9 +71,9 @@ def answers(done: Sequence[str] | None, results: Sequence[str] | None, again: Se
     """From the options. Raises BadParameter."""
     names, texts = done or [], results or []
     if len(texts) > len(names):
-        raise typer.BadParameter("it is the result of a step that --done names", param_hint="--result")
+        raise typer.BadParameter("is the result of a step named by --done; give that too", param_hint="--result")
     if texts and len(texts) < len(names):
-        said = f"steps done: {len(names)}, results: {len(texts)}; give each step one, null for none"
+        said = f"steps done: {len(names)}, results: {len(texts)}; give one result for each step, null for none"
         raise typer.BadParameter(said, param_hint="--result")
     named = {name: _result(texts, at) for at, name in enumerate(names)}
     return Answers(done=named, again=list(again or []), by=_user())
@@ -102,7 +102,7 @@ def _result(texts: Sequence[str], at: int) -> Any:
     try:
         return orjson.loads(texts[at])
     except orjson.JSONDecodeError as error:
-        said = f"{plain(texts[at])} is no JSON ({error}); text needs quotes: '\"p9\"'"
+        said = f"{plain(texts[at])} is not JSON ({error}); text needs quotes: '\"p9\"'"
         raise typer.BadParameter(said, param_hint="--result") from error
 
 
@@ -112,13 +112,13 @@ def steps(
     group: GroupArgument,
     id: Annotated[
         str | None,
-        call_option("--id", help="Id; without it, the message that failed, else the head.", show_default=False),
+        call_option("--id", help="Id of the message. Default: the failed message, else the head.", show_default=False),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """What became of each step of a message.
+    """The outcome of each step of a message.
 
-    Outcome, attempts, when, how long, error or result, and its key.
+    Shows outcome, attempts, when, how long, error or result, and key.
     """
     found = client.steps(group, id)
     if found is None:
@@ -139,7 +139,7 @@ def show_steps(found: MessageSteps, *, err: bool = False) -> None:
         typer.echo(f"{name}: {plain(found.unreadable)}", err=err)
         return
     if not found.steps:
-        typer.echo(f"{name}: no step has begun", err=err)
+        typer.echo(f"{name}: no step has started", err=err)
         return
     console(err=err).print(steps_table(found.steps))
     for past in found.failures:  # without their attempts: those count again after a resume, those of `--attempt` do not
@@ -147,7 +147,7 @@ def show_steps(found: MessageSteps, *, err: bool = False) -> None:
 
 
 def question(queue: str, namespace: str, found: MessageSteps) -> str:
-    """What has to be found out, and the two commands that say it."""
+    """The question about unresolved steps, and the commands for both answers."""
     name, words = "dead redrive" if found.is_dead else "resume", id_option(found.id)
     asked = {step.name: step.attempts for step in found.steps if step.name in found.questions}
     done, again = (

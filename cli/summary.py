@@ -17,11 +17,11 @@ from .render import say
 
 
 def look_at(client: Sequencer) -> QueueInfo | None:
-    """The queue at the end of the run; None, and said, when the server is away just then."""
+    """The queue at the end of the run; None, with a message, if the server is away just then."""
     try:
         return client.info()
     except SequencerError as error:
-        say(plain(f"the queue can't be looked at now: {error}"))
+        say(plain(f"the state of the queue is unknown: {error}"))
         return None
 
 
@@ -47,4 +47,4 @@ def say_left(left: QueueInfo, namespace: str) -> None:
     say(f"queue {left.queue} now: {', '.join([many(left.backlog, 'message'), *state])}")
     if left.parked > 1:
         why = command("parked", left.queue, namespace=namespace, options=["--by-error"])
-        say(f"to see why groups are parked, and how to resume them: {why}")
+        say(f"inspect the parked groups, and resume them: {why}")

@@ -1,4 +1,4 @@
-"""What became of the lines of an `append`: counted, and where it is broken off, the command that appends the rest."""
+"""The outcome of the lines of an `append`; if it is interrupted, the command that appends the rest."""
 
 from __future__ import annotations
 
@@ -105,12 +105,12 @@ def say_rest(tally: Tally, ctx: typer.Context, why: str, *, is_unknown: bool = F
     A rerun from the beginning is not offered: where messages have ids, it adds again what was handled longer than the
     queue's `dedup_window` ago.
     """
-    but = ", except the lines that were refused" if tally.refused else ""
-    stored = f"the lines up to {tally.last_line:,} are stored{but}" if tally.last_line else "nothing is stored yet"
+    but = ", except refused ones" if tally.refused else ""
+    stored = f"lines up to {tally.last_line:,} are stored{but}" if tally.last_line else "nothing is stored yet"
     if is_unknown:
-        stored += f", and perhaps some of the {many(tally.chunk, 'line')} after it"
-        stored += "" if tally.has_ids else "; as they have no ids, those are then stored twice"
-    rest = "append the rest, given the whole input again" if ctx.params["file"] == "-" else "append the rest"
+        stored += f", and perhaps some of the next {many(tally.chunk, 'line')}"
+        stored += "" if tally.has_ids else ", which are then stored twice, as they have no ids"
+    rest = "append the rest, with the same whole input" if ctx.params["file"] == "-" else "append the rest"
     say(plain(f"{why}; {stored}; {rest}: {rest_of(ctx, tally.last_line + 1)}"))
 
 

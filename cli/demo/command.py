@@ -1,4 +1,4 @@
-"""`sequencer demo`: the main job, with a consumer killed half-way, and a verdict."""
+"""`sequencer demo`: the main job, with a consumer killed halfway, and a verdict."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .run import Outcome, simulate
 @app.command()
 def demo(
     processes: Annotated[int, call_option("--processes", "-n", min=1, max=64, help="Consumer processes.")] = 8,
-    messages: Annotated[int, call_option("--messages", min=100, max=10_000_000, help="Messages to make up.")] = 20_000,
+    messages: Annotated[int, call_option("--messages", min=100, max=10_000_000, help="Number of messages.")] = 20_000,
     json: JsonOption = False,
 ) -> int:
-    """Run made-up orders, kill a consumer half-way, and judge.
+    """Handle made-up orders, kill a consumer halfway, and check the result.
 
-    On an embedded server of its own: order, losses, duplicates. Nothing of it is left.
+    Checks order, losses and duplicates, on a temporary server; nothing is left behind.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # everything is cleaned up on the way out
@@ -60,6 +60,6 @@ def _show(outcome: Outcome, as_json: bool) -> None:
         f"order violations  {verdict.order_violations + verdict.overlaps:,}\n"
         f"losses            {verdict.losses + verdict.inventions:,}\n"
         f"duplicates        {verdict.duplicates:,}{again}\n"
-        f"seconds           {outcome.seconds:.1f}, with {many(outcome.consumers, 'consumer')}, one killed half-way\n"
+        f"seconds           {outcome.seconds:.1f}, with {many(outcome.consumers, 'consumer')}, one killed halfway\n"
         f"verdict           {'clean' if outcome.is_clean else 'NOT CLEAN ' + outcome.problem}"
     )

@@ -123,7 +123,9 @@ def simulate(processes: int, messages: int, say: Say, on_progress: Callable[[int
                     if killed is None and done >= messages // 2 and len(supervisor.pids) == processes:
                         killed = supervisor.pids[-1]
                         os.kill(killed, signal.SIGKILL)
-                        say(f"killed consumer {killed} half-way; its groups wait for their lease ({LEASE_S:g} s)")
+                        say(
+                            f"killed consumer {killed} halfway; its groups wait for their leases to end ({LEASE_S:g} s)"
+                        )
                     if time.monotonic() > deadline or not threads[0].is_alive():
                         problem = "not finished in time"
                     time.sleep(0.02)

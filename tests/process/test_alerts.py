@@ -256,7 +256,7 @@ def test_a_target_is_tried_without_a_server(cli: Cli) -> None:
     commands = {"bad": "false", "fine": "tee told.ndjson"}
     write(cli.directory, more="".join(f"[targets.{k}]\ntype = 'command'\nexec = '{v}'\n" for k, v in commands.items()))
     fine = cli.call("alerts", "--test", "fine", SEQUENCER_REDIS="redis://127.0.0.1:1")
-    assert (fine.returncode, fine.stdout, fine.stderr) == (0, "fine took a test of type command\n", "")
+    assert (fine.returncode, fine.stdout, fine.stderr) == (0, "fine (command) accepted the test\n", "")
     assert told(cli.directory)[0]["what"] == "test"
     assert cli.call("alerts", "--test", "bad").returncode == 1
     assert "'opps'" in refused(cli, "alerts", "--test", "opps")

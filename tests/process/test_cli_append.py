@@ -78,7 +78,7 @@ def test_a_bad_line_stops_it_behind_the_lines_before(cli: Cli, make: Callable[..
         done = cli.call("append", queue, *BY, input=lines)
         assert done.returncode == 2
         assert done.stderr.startswith("error: line 702: ")
-        rest = done.stderr.partition("; append the rest, given the whole input again: ")[2]
+        rest = done.stderr.partition("; append the rest, with the same whole input: ")[2]
         again = cli.call(*shlex.split(rest)[1:], "--on-error", "skip", input=lines)
         assert again.stdout.startswith("appended 1, duplicates 0, refused 1 in ")
         assert done.stderr.count("\n") == 1

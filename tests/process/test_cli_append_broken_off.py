@@ -68,8 +68,8 @@ def test_a_full_server_is_said_with_the_first_line_not_stored_and_the_command_fo
         stored = seq.info().backlog
         assert 0 < stored < LINES
         (said,) = done.stderr.splitlines()
-        assert said.startswith(f"error: server {own.url}: the server is full")
-        assert f"the lines up to {stored:,} are stored; " in said
+        assert said.startswith(f"error: server {own.url} is full")
+        assert f"lines up to {stored:,} are stored; " in said
         rest = f"append jobs '{name}' --chunk 10 --from-line {stored + 1} --namespace {namespace}"
         assert the_rest(said) == f"sequencer {rest}"
         assert done.stdout.startswith(f"appended {stored:,}, duplicates 0, refused 0 in ")
@@ -85,8 +85,8 @@ def test_a_server_that_goes_away_leaves_the_lines_in_hand_unknown(cli: Cli, seq:
         proxy.add("reply lost", on=["append"], times=None)
         done = cli.run("append", "jobs", "--chunk", 4, "--redis", proxy.url, input=lines(9))
     assert done.returncode == 3
-    perhaps = "and perhaps some of the 4 lines after it; as they have no ids, those are then stored twice"
-    assert f"nothing is stored yet, {perhaps}; append the rest, given " in done.stderr
+    perhaps = "and perhaps some of the next 4 lines, which are then stored twice, as they have no ids"
+    assert f"nothing is stored yet, {perhaps}; append the rest, with the same " in done.stderr
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -103,7 +103,7 @@ def test_what_ends_it_leaves_the_command_that_goes_on_and_that_adds_nothing_twic
     wait_until(lambda: seq.info().backlog > 0, 30.0)
     running.signal(number)
     assert running.ended() == status
-    assert running.stderr.startswith("interrupted; the lines up to ")
+    assert running.stderr.startswith("interrupted; lines up to ")
     assert seq.info().backlog < count
     seq.consume(lambda message: handled.append(message.body), until_empty=True)
     words = shlex.split(running.stderr.strip().rpartition("; append the rest: ")[2])

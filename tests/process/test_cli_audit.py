@@ -58,7 +58,7 @@ def test_a_queue_of_which_nothing_is_recorded_says_so(cli: Cli, seq: Sequencer) 
     seq.consume(lambda message: None, until_empty=True)
     told = cli.call("audit", "jobs")
     assert told.returncode == 0
-    assert told.stdout.startswith("nothing to audit: no consumer of this queue records; start them with ")
+    assert told.stdout.startswith("nothing to audit: consumers of this queue keep no record; start them with ")
     assert json.loads(cli.call("audit", "jobs", "--json").stdout)["first_at"] is None
 
 

@@ -23,7 +23,7 @@ def test_configure_shows_the_policy_and_sets_what_is_named(
     cli: Cli, link: Link, make: Callable[..., Sequencer]
 ) -> None:
     absent = cli.call("configure", "jobs")
-    assert absent.stderr == "queue 'jobs' is not there yet; its policy would be this\n"
+    assert absent.stderr == "queue 'jobs' does not exist yet; this would be its policy\n"
     assert absent.stdout.startswith("policy ")
     assert json.loads(cli.call("configure", "jobs", "--json").stdout)["policy"]["on_late"] == "handle"
     assert link.command("KEYS", "*") == [], "a look makes no queue"
@@ -142,7 +142,7 @@ APP = ("--app", "own:seq", "--until-empty")
     ("words", "said"),
     [
         ((*APP, "--namespace", "other"), "and the call 'other'; let them be the same"),
-        ((*APP, "--dead-letter-on", "KeyError"), "error: KeyError stands in park_on and in dead_letter_on"),
+        ((*APP, "--dead-letter-on", "KeyError"), "error: KeyError is listed in both park_on and dead_letter_on"),
         ((*APP, "--on-failure", "drop", "--park-on", "KeyError"), ""),
     ],
 )

@@ -119,7 +119,7 @@ def test_each_limit_that_is_passed_is_named_with_what_shows_it(
     assert passed["dead"]["inspect"] == f"sequencer dead list jobs --namespace {namespace}"
     text = cli.call("check", "jobs", "--max-parked", 0)
     assert text.returncode == 5
-    assert text.stdout.splitlines()[1].split()[:4] == ["passed", "parked", "1", "0"]
+    assert text.stdout.splitlines()[1].split()[:4] == ["exceeded", "parked", "1", "0"]
     assert cli.call("check", "jobs", "--max-parked", 1).returncode == 0, "as many as are allowed"
 
 

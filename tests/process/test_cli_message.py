@@ -39,7 +39,7 @@ def test_skip_steps_over_what_is_missing(cli: Cli, make: Callable[..., Sequencer
     queue = make(sequence=True)
     for group in ("a", "b"):
         queue.append({}, group, score=3)
-    assert cli.call("skip", "jobs", "a").stdout == "stepped over 1 to 2 in group a, which goes on\n"
+    assert cli.call("skip", "jobs", "a").stdout == "skipped 1 to 2 in group a, which goes on\n"
     assert json_of(cli, "skip", "jobs", "b") == {"group": ["b"], "first": 1, "last": 2}
     reasons = {queue.explain(group).reason for group in ("a", "b")}
     assert reasons <= {"due", "no consumers"}, "the latter on a slow machine"
@@ -63,7 +63,7 @@ def test_get_shows_one_message(cli: Cli, make: Callable[..., Sequencer]) -> None
     assert "parked" in table
     assert "\x1b" not in table
     unknown = refused(cli, "get", "jobs", "a", "7", "--id", "q")
-    assert unknown == "error: nothing is known of message 'q' of group a 7 in queue 'jobs'\n"
+    assert unknown == "error: message 'q' of group a 7 is unknown in queue 'jobs'\n"
     assert "--id" in refused(cli, "get", "jobs", "a", "7")
 
 
@@ -126,7 +126,7 @@ def test_pause_and_unpause_a_queue(cli: Cli, seq: Sequencer) -> None:
     done = cli.run("consume", "jobs", "--until-empty")
     assert (done.returncode, done.stdout) == (0, "")
     assert ", paused" in done.stderr
-    assert cli.call("unpause", "jobs").stdout == "queue jobs is not paused any more\n"
+    assert cli.call("unpause", "jobs").stdout == "queue jobs is no longer paused\n"
     assert cli.call("unpause", "jobs").stdout == "queue jobs is not paused\n"
     assert not seq.info().is_paused
 

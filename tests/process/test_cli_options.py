@@ -141,7 +141,7 @@ def test_version_help_and_no_arguments(cli: Cli) -> None:
     assert cli.run("--version").stdout == f"sequencer {__version__}\n"
     told = cli.run("--help")
     assert told.returncode == 0
-    assert "Exit codes: 0 fine, 1 gave up" in told.stdout
+    assert "Exit codes: 0 success; 1 gave up" in told.stdout
     for words in ((), ("fly",), ("consume", "jobs", "--fly")):
         assert cli.run(*words).returncode == 2
 
@@ -189,7 +189,7 @@ def test_the_embedded_server_starts_once_serves_and_stops(cli: Cli, short_path: 
     assert (said.returncode, said.stdout) == (0, f"not running; data in {home}\n")
     try:
         assert cli.run("server", "start", "--directory", home).stdout == f"started: {url}\n"
-        assert cli.run("server", "start", "--directory", home).stdout == f"running already: {url}\n"
+        assert cli.run("server", "start", "--directory", home).stdout == f"already running: {url}\n"
         assert cli.run("server", "status", SEQUENCER_HOME=str(home)).stdout.startswith("running: ")
         assert len(cli.left()) == 1
         line = '{"group": ["a"], "body": "kept"}\n'
@@ -232,7 +232,7 @@ def test_the_demo_is_clean_and_leaves_nothing(cli: Cli, short_path: Path) -> Non
     said = {name: value for name, value in lines if name in ("messages", "losses", "verdict")}
     assert said == {"messages": "2,000", "losses": "0", "verdict": "clean"}
     assert "order violations  0\n" in done.stdout
-    assert "half-way" in done.stderr
+    assert "halfway" in done.stderr
     assert cli.left() == []
     assert list(short_path.iterdir()) == []
 

@@ -58,7 +58,7 @@ def test_many_are_answered_at_once(cli: Cli, asked: Sequencer) -> None:
     done = cli.call("resume", "jobs", "--all")
     left = done.stdout
     assert done.returncode == 1
-    assert "1 parked group more, waiting for a person to say how a step ended" in left
+    assert "1 more parked group waiting for an operator to confirm the outcome of a step" in left
     assert "sequencer resume jobs --error StepUnknown --done STEP" in left
     assert cli.call("resume", "jobs", "--error", "StepUnknown", "--again", "charge").stdout == "resumed 1 of 1 group\n"
     assert asked.consume(until_empty=True).handled == 2
@@ -83,7 +83,7 @@ def test_a_dead_letter_waits_for_its_answer(cli: Cli, asked: Sequencer) -> None:
         cli.call("steps", "jobs", "ann", "--id", "g1").stdout
     )
     stays = cli.call("dead", "redrive", "jobs", "--all").stdout
-    assert "left alone 1 dead letter: an operator has to answer for a step" in stays
+    assert "left alone 1 dead letter: a step waits for an answer" in stays
     assert cli.call("dead", "redrive", "jobs", "ann", "--id", "g1", "--again", "charge").stdout == "redriven 1\n"
     assert asked.consume(until_empty=True).handled == 2
 
