@@ -164,7 +164,7 @@ class Tally:
             errors += [Refused(at, refusal(item, one)) for at, item, one in found if one.outcome in calls.REFUSALS]
             errors.sort(key=lambda one: one.index)
         if errors and self._stops:
-            error = BatchRefused(refused=errors, stored=self._counts["stored"])
+            error = BatchRefused(refused=errors, stored=self._counts["stored"] + counts["stored"])
             error.earlier = self.receipt()
             raise error
         self._counts += counts
