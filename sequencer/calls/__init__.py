@@ -18,7 +18,7 @@ from .alerts import (
     pending_news,
 )
 from .append import MAX_APPEND, REFUSALS, ItemOutcome, OnConflict, Outcome, append
-from .call import Args, Call, now_text
+from .call import Args, Call
 from .claim import Claimed, Halted, LeasedGroup, claim, parse_claimed
 from .examine import Checked, Found, GroupFacts, find, inspect, repair
 from .operate import (
@@ -92,7 +92,6 @@ __all__ = [
     "inspect",
     "mark_notified",
     "nack",
-    "now_text",
     "outage",
     "parse_claimed",
     "pause",

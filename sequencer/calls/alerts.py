@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from ..store.keys import ShardKeys
-from ..store.text import dumps_words
-from .call import Call, now_text
+from ..store.replies import pairs, text
+from .call import Call, on_shard
 
 Verdict = Literal["open", "keep", "close"]
 """Of a condition: above its limit; between; well below."""
@@ -66,26 +66,14 @@ class Grant(NamedTuple):
     now_us: int
 
 
-def alert(
-    keys: ShardKeys,
-    seen: Sequence[Condition],
-    targets: Sequence[str],
-    times: AlertTimes,
-    *,
-    now_us: int | None = None,
-) -> Call[list[Grant]]:
+def alert(keys: ShardKeys, seen: Sequence[Condition], targets: Sequence[str], times: AlertTimes) -> Call[list[Grant]]:
     """Take what is seen of a queue; the rights to tell that the caller has got. `keys` of shard 0.
 
     A right that was got and not heard of comes again after its hold.
     """
     words = [(one.kind, one.verdict, one.value, one.limit, one.text, list(one.new_to)) for one in seen]
     spans = [round(seconds * SECOND_US) for seconds in times]
-    return Call(
-        "alert",
-        (keys.schedule,),
-        (dumps_words(words), dumps_words(list(targets)), dumps_words(spans), now_text(now_us)),
-        _parse_grants,
-    )
+    return on_shard(keys, "alert", words, list(targets), spans, parse=_parse_grants)
 
 
 def _parse_grants(reply: list[Any]) -> list[Grant]:
@@ -97,21 +85,10 @@ def _parse_grants(reply: list[Any]) -> list[Grant]:
     ]
 
 
-def alert_sent(keys: ShardKeys, grant: Grant, *, now_us: int | None = None) -> Call[bool]:
+def alert_sent(keys: ShardKeys, grant: Grant) -> Call[bool]:
     """Say that the target took the message; false where another sent it too, or the incident is no more."""
-    return Call(
-        "alert_sent",
-        (keys.schedule,),
-        (
-            grant.kind,
-            grant.target,
-            str(grant.opened_us),
-            str(grant.number),
-            grant.what,
-            now_text(now_us),
-        ),
-        lambda reply: reply == 1,
-    )
+    words = (grant.kind, grant.target, grant.opened_us, grant.number, grant.what)
+    return on_shard(keys, "alert_sent", *words, parse=bool)
 
 
 class PendingNewsGroup(NamedTuple):
@@ -141,19 +118,14 @@ class PendingNews(NamedTuple):
 
 def pending_news(keys: ShardKeys, target: str, first: int = 0) -> Call[PendingNews]:
     """A page of parked groups after the first `first`, and the dead letters, of which the target was not notified."""
-    return Call(
-        "pending_news",
-        (keys.schedule,),
-        (target, str(first), ""),
-        _parse_pending_news,
-    )
+    return on_shard(keys, "pending_news", target, first, parse=_parse_pending_news)
 
 
 def _parse_pending_news(reply: list[Any]) -> PendingNews:
     (looked_at, *groups), (dead, dead_us, *letters) = reply
-    texts = [word.decode("utf-8", "surrogateescape") for word in groups]
-    found = [PendingNewsGroup(texts[at], texts[at + 1], groups[at + 2]) for at in range(0, len(groups), 3)]
-    named = [(letters[at].decode("utf-8", "surrogateescape"), letters[at + 1]) for at in range(0, len(letters), 2)]
+    rows = zip(groups[::3], groups[1::3], groups[2::3], strict=True)
+    found = [PendingNewsGroup(text(group), text(at), failure) for group, at, failure in rows]
+    named = [(text(letter), failure) for letter, failure in pairs(letters)]
     return PendingNews(int(looked_at), found, int(dead), dead_us.decode(), named)
 
 
@@ -165,9 +137,4 @@ def mark_notified(
     The cursor of the next page; "0" at the end.
     """
     words = [word for one in groups for word in (one.group, one.at)]
-    return Call(
-        "mark_notified",
-        (keys.schedule,),
-        (target, dumps_words(words), dead_us, cursor, ""),
-        lambda reply: reply.decode() if isinstance(reply, bytes) else str(reply),
-    )
+    return on_shard(keys, "mark_notified", target, words, dead_us, cursor, parse=text)

@@ -10,7 +10,7 @@ from ..store.item import Item
 from ..store.keys import ShardKeys
 from ..store.record import STAMP_DIGITS
 from ..store.text import dumps_words
-from .call import Args, Call, now_text
+from .call import Args, Call
 
 MAX_APPEND = 1000
 """Messages in one append call: the script's longest `unpack`, and about 10 ms of the server's time."""
@@ -89,7 +89,6 @@ def append(
     dry_run: bool = False,
     with_stamps: bool = True,
     backlog: bool = False,
-    now_us: int | None = None,
 ) -> Call[list[ItemOutcome]]:
     """Store up to 1,000 messages of one shard, atomically; `on_conflict` says what a conflict does to the others.
 
@@ -102,7 +101,7 @@ def append(
     if not 1 <= len(items) <= MAX_APPEND:
         raise InvalidMessage("too_many_messages", most=MAX_APPEND, count=len(items))
     group, message_id, score, envelope, due, ledger = items[0]
-    how = (on_conflict, "1" if dry_run else "2" if backlog else "0", now_text(now_us))
+    how = (on_conflict, "1" if dry_run else "2" if backlog else "0")
     if len(items) == 1 and not due and not ledger:
         args: Args = (*how, "", envelope, group, message_id, score)
     else:

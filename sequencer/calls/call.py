@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from ..store.keys import ShardKeys
+from ..store.ledger.written import Written
+from ..store.text import dumps_words
 from . import source
 
 T = TypeVar("T")
@@ -27,18 +30,19 @@ class Call(NamedTuple, Generic[T]):
     args: Args
     parse: Callable[[Any], T]
     repeatable: bool = True
+    now: str = ""
+    """In us since 1970; "" for the time of the server, but in tests."""
 
     def eval_command(self, generation: str = "") -> tuple[Any, ...]:
         """As an EVAL that carries its script: for MULTI/EXEC, where NOSCRIPT could not be fixed.
 
-        The generation goes behind all arguments (lua/parts/generation.lua). It is added when a call is sent, and again
-        when it is
-        repeated: so a call never brings an old one.
+        Behind all arguments go the time (lua/parts/prelude.lua) and the generation (lua/parts/generation.lua). That one
+        is added when a call is sent, and again when it is repeated: so a call never brings an old one.
         """
-        return ("EVAL", source.script_source(self.script), len(self.keys), *self.keys, *self.args, generation)
+        return ("EVAL", source.script_source(self.script), len(self.keys), *self.keys, *self.args, self.now, generation)
 
     def evalsha_command(self, generation: str = "") -> tuple[Any, ...]:
-        return ("EVALSHA", source.script_sha(self.script), len(self.keys), *self.keys, *self.args, generation)
+        return ("EVALSHA", source.script_sha(self.script), len(self.keys), *self.keys, *self.args, self.now, generation)
 
     def known_command(self, known: set[str], generation: str = "") -> tuple[Any, ...]:
         """EVALSHA, but EVAL the first time on a connection, whose `known` scripts these are.
@@ -56,6 +60,16 @@ def ms_text(seconds: float) -> str:
     return str(round(seconds * 1000))
 
 
-def now_text(now_us: int | None) -> str:
-    """The time as scripts take it: "" for the server's own."""
-    return "" if now_us is None else str(now_us)
+def on_shard(keys: ShardKeys, script: str, *args: Any, parse: Callable[[Any], T]) -> Call[T]:
+    """The call of a script that is given the schedule alone; each argument in the form in which scripts take it."""
+    return Call(script, (keys.schedule,), tuple(map(_word, args)), parse)
+
+
+def _word(value: Any) -> str | bytes:
+    if value is None:
+        return ""
+    if isinstance(value, str | bytes):
+        return value
+    if isinstance(value, int):  # a flag too
+        return f"{value:d}"
+    return value.text() if isinstance(value, Written) else dumps_words(value)

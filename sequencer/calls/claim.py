@@ -24,7 +24,7 @@ from ..store.text import loads_words
 from ..store.watermark import Sequenced, late_below
 from ..texts.events import NO_BODY
 from ..values.message import Message
-from .call import Call, ms_text, now_text
+from .call import Call, ms_text
 
 
 @dataclass(slots=True)
@@ -168,7 +168,6 @@ def claim(
     alone: int | None = None,
     with_failures: bool = False,
     only: str = "",
-    now_us: int | None = None,
 ) -> Call[Claimed]:
     """Lease due groups and read their first messages, within the limits; `ahead` of the time when they are needed.
 
@@ -181,7 +180,7 @@ def claim(
     return Call(
         "claim",
         (keys.schedule,),
-        (padded_owner(owner), ms_text(lease_s), *map(str, sizes), now_text(now_us), *flags),
+        (padded_owner(owner), ms_text(lease_s), *map(str, sizes), *flags),
         lambda reply: parse_claimed(reply, queue),
         repeatable=False,
     )

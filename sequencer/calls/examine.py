@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from ..store.keys import ShardKeys
 from ..store.replies import text, texts
-from ..store.text import dumps_words
-from .call import Call, now_text
+from .call import Call, on_shard
 
 
 class HeldBack(NamedTuple):
@@ -86,14 +85,9 @@ def _held_back(probe_us: bytes, since_us: bytes, failure: bytes) -> HeldBack | N
     return HeldBack(int(since_us or probe_us), int(probe_us), failure) if probe_us else None
 
 
-def inspect(keys: ShardKeys, group: str, message_id: str = "", *, now_us: int | None = None) -> Call[GroupFacts]:
+def inspect(keys: ShardKeys, group: str, message_id: str = "") -> Call[GroupFacts]:
     """Look at a group, and at one of its messages if an id is given; changes nothing."""
-    return Call(
-        "inspect",
-        (keys.schedule,),
-        (group, message_id, now_text(now_us)),
-        _parse_facts,
-    )
+    return on_shard(keys, "inspect", group, message_id, parse=_parse_facts)
 
 
 class Found(NamedTuple):
@@ -130,21 +124,15 @@ def repair(
     letters: Sequence[str] = (),
     skipped: Sequence[str] = (),
     dry_run: bool = True,
-    now_us: int | None = None,
 ) -> Call[Checked]:
     """Check a group ("" for none), some of its members and ids, some dead letters, and what was skipped last; repair
     what is broken unless it is a dry run.
     """
-    return Call(
-        "repair",
-        (keys.schedule,),
-        (group, dumps_words([members, ids, letters, skipped]), "1" if dry_run else "0", now_text(now_us)),
-        _parse_checked,
-    )
+    return on_shard(keys, "repair", group, [members, ids, letters, skipped], dry_run, parse=_parse_checked)
 
 
 def find(keys: ShardKeys, message_id: str, cursor: str = "0") -> Call[tuple[str, list[str]]]:
     """Encoded groups in which a message with that id waits, of about 1,000 groups; and the cursor for the next, "0" at
     the end.
     """
-    return Call("find", (keys.schedule,), (message_id, cursor, ""), lambda reply: (text(reply[0]), texts(reply[1:])))
+    return on_shard(keys, "find", message_id, cursor, parse=lambda reply: (text(reply[0]), texts(reply[1:])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from ..store.keys import ShardKeys
-from .call import Call, now_text
+from .call import Call, on_shard
 
 Ending = Literal["closed", "probing", "none", "other"]
 
@@ -69,16 +69,9 @@ def _parse_ended(reply: list[Any]) -> Ended:
     return Ended(status.decode(), lasted_s, int(probes or 0), failure)
 
 
-def outage(
-    keys: ShardKeys, action: Literal["close", "probe"], token: str = "", *, now_us: int | None = None
-) -> Call[Ended]:
+def outage(keys: ShardKeys, action: Literal["close", "probe"], token: str = "") -> Call[Ended]:
     """End the shard's outage, since a probe with this token got through; or let it be probed now.
 
     With a token, `probe` releases a probe that was not tried; without one a person asks for it.
     """
-    return Call(
-        "outage",
-        (keys.schedule,),
-        (action, token, now_text(now_us)),
-        _parse_ended,
-    )
+    return on_shard(keys, "outage", action, token, parse=_parse_ended)

@@ -9,19 +9,14 @@ from ..store.keys import ShardKeys
 from ..store.registration import RULES, Registration, registered
 from ..store.replies import field_texts
 from ..store.text import dumps_words
-from .call import Call, now_text
+from .call import Call, on_shard
 
 Step = Literal["put", "confirm", "remove"]
 Taken = Literal["same", "taken", "pending", "newer", "other", "none"]
 
 
 def register(
-    registry: str,
-    seen: Registration | None,
-    wanted: Registration,
-    *,
-    is_new: bool = False,
-    now_us: int | None = None,
+    registry: str, seen: Registration | None, wanted: Registration, *, is_new: bool = False
 ) -> Call[Registration | None]:
     """Register this where `seen` is still what is registered; what is registered now.
 
@@ -36,13 +31,13 @@ def register(
         "table": wanted.table,
         "policy": json.dumps(dict(wanted.policy)),
     }
-    return Call("register", (registry,), (dumps_words(words), now_text(now_us)), _registered)
+    return Call("register", (registry,), (dumps_words(words),), _registered)
 
 
 def unregister(registry: str, seen: Registration) -> Call[Registration | None]:
     """Forget the queue where this is still what is registered; what is registered now."""
     words = {"seen": [seen.generation, str(seen.version)], "protocol": ""}
-    return Call("register", (registry,), (dumps_words(words), ""), _registered)
+    return Call("register", (registry,), (dumps_words(words),), _registered)
 
 
 def _registered(reply: Any) -> Registration | None:
@@ -56,14 +51,7 @@ class SyncedShard(NamedTuple):
     fields: dict[str, str]
 
 
-def sync_shard(
-    keys: ShardKeys,
-    wanted: Registration,
-    step: Step = "put",
-    *,
-    pending: str = "",
-    now_us: int | None = None,
-) -> Call[SyncedShard]:
+def sync_shard(keys: ShardKeys, wanted: Registration, step: Step = "put", *, pending: str = "") -> Call[SyncedShard]:
     """Let a shard take what is registered, where that is newer; one without a policy in two steps.
 
     `pending`: what the first step left in the field of that name, for the second.
@@ -79,17 +67,12 @@ def sync_shard(
         "pending": pending or "none",
         "keeps": keys.is_first and not wanted.is_deleted,
     }
-    return Call(
-        "sync_shard",
-        (keys.schedule,),
-        (dumps_words(words), step, now_text(now_us)),
-        _synced,
-    )
+    return on_shard(keys, "sync_shard", words, step, parse=_synced)
 
 
 def woken(keys: ShardKeys, mark: str) -> Call[int]:
     """Groups that were deferred by a rule were looked at again since this mark was seen in `again`."""
-    return Call("sync_shard", (keys.schedule,), (dumps_words({}), f"woken {mark}", ""), lambda _: 0)
+    return on_shard(keys, "sync_shard", {}, f"woken {mark}", parse=lambda _: 0)
 
 
 def _synced(reply: Any) -> SyncedShard:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from ..settings.options import AUDIT_LENGTH
 from ..store.keys import ShardKeys
 from ..store.ledger.written import Written
 from ..store.text import dumps_words
-from .call import Call, ms_text, now_text
+from .call import Call, ms_text, on_shard
 from .outage import ShardOutage, Waits
 
 Ending = Literal["park", "dead", "drop"]
@@ -119,8 +118,6 @@ class SaveStep(NamedTuple):
     """Whether a step became done since the ledger was written last: attempts begin again."""
 
 
-ENDINGS = attrgetter("endings")
-
 StepSaved = Literal[1, 0, -1, -2]
 """1: written, now or before; 0: the lease is over; -1: the message is gone; -2: what was to be acknowledged before it
 is still there, and both are sent again.
@@ -157,81 +154,39 @@ def ack(
     *,
     hint: bool = True,
     audit_length: int = AUDIT_LENGTH,
-    now_us: int | None = None,
 ) -> Call[Acked]:
     """Remove handled messages and release groups."""
     words = dumps_words([[a.group, a.token, a.what_then, a.mark, a.late, *a.members] for a in acks])
     runs = [[position, *run] for position, entry in enumerate(acks, 1) for run in entry.runs]
-    endings = [*map(ENDINGS, acks)]
+    endings = [one.endings for one in acks]
+    said = (dumps_words(runs) if runs else "", dumps_words(endings) if any(endings) else "")
     return Call(
         "ack",
         (keys.schedule,),
-        (
-            words,
-            "1" if hint else "0",
-            *(now_text(now_us), str(audit_length)),
-            dumps_words(runs) if runs else "",
-            *((dumps_words(endings),) if any(endings) else ()),
-        ),
+        (words, "1" if hint else "0", str(audit_length), *said),
         lambda reply: Acked([acks[position - 1] for position in reply[1:]], reply[0] > 0),
     )
 
 
-def nack(keys: ShardKeys, entry: Nack, *, now_us: int | None = None) -> Call[Nacked]:
+def nack(keys: ShardKeys, entry: Nack) -> Call[Nacked]:
     """Record a failure of a leased group's head."""
     ends = ("", entry.ending) if entry.delay_s is None else (ms_text(entry.delay_s), "")
-    is_late = "1" if entry.is_late else "0"
-    ledger = entry.written.text() if entry.written else ""
-    return Call(
-        "nack",
-        (keys.schedule,),
-        (
-            *entry[:3],
-            entry.kept_attempts,
-            *ends,
-            entry.failure,
-            entry.mark,
-            is_late,
-            entry.verdict,
-            _waits(entry.outage),
-            entry.before,
-            ledger,
-            entry.ended,
-            now_text(now_us),
-        ),
-        _parse_nacked,
-    )
-
-
-def _waits(waits: Waits | None) -> bytes | str:
-    if waits is None:
-        return ""
-    after = "" if waits.probe_s is None else round(waits.probe_s * 1000)
-    return dumps_words([round(waits.first_s * 1000), round(waits.longest_s * 1000), after])
+    waits = [("" if seconds is None else round(seconds * 1000)) for seconds in entry.outage] if entry.outage else None
+    words = (*entry[:3], entry.kept_attempts, *ends, entry.failure, entry.mark, entry.is_late, entry.verdict, waits)
+    return on_shard(keys, "nack", *words, entry.before, entry.written, entry.ended, parse=_parse_nacked)
 
 
 def save_step(keys: ShardKeys, entry: SaveStep) -> Call[StepSaved]:
     """Write the ledger of the message in progress. A repeat is harmless, also one that comes late."""
-    return Call(
-        "save_step",
-        (keys.schedule,),
-        (*entry[:4], entry.written.text(), "1" if entry.has_progressed else "0"),
-        int,  # type: ignore[arg-type]
-    )
+    return on_shard(keys, "save_step", *entry, parse=int)  # type: ignore[arg-type]
 
 
 def renew(
-    keys: ShardKeys,
-    leases: Sequence[tuple[str, str]],
-    lease_s: float,
-    *,
-    alone: bool = False,
-    now_us: int | None = None,
+    keys: ShardKeys, leases: Sequence[tuple[str, str]], lease_s: float, *, alone: bool = False
 ) -> Call[list[tuple[str, str]]]:
     """Prolong (group, token) leases; returns those that are no longer valid. `alone`: their end is an attempt."""
-    return Call(
-        "renew",
-        (keys.schedule,),
-        (dumps_words(leases), ms_text(lease_s), "1" if alone else "0", now_text(now_us)),
-        lambda reply: [leases[position - 1] for position in reply],
-    )
+
+    def parse(reply: list[int]) -> list[tuple[str, str]]:
+        return [leases[position - 1] for position in reply]
+
+    return on_shard(keys, "renew", leases, ms_text(lease_s), alone, parse=parse)

@@ -58,12 +58,6 @@ def stripped(text: str) -> str:
     return "\n".join(filter(None, lines)) + "\n"
 
 
-def header(name: str) -> str:
-    """What a script's file says of it before its first statement: keys, arguments, reply."""
-    found = re.match(r"(?:--.*\n)+", _read(name))
-    return found[0] if found else ""
-
-
 def commands_in(source: str) -> set[str]:
     """The commands that a script may call, in capitals."""
     return set(_CALLED.findall(source))

@@ -5,18 +5,16 @@
 --                  handles next or "0", its watermark now or "", how many were late, member, ...],
 --                  ...]; members at most 1000 a group
 -- ARGV[2] hint     "1": wake a consumer for released groups; "0": the caller claims next itself
--- ARGV[3] now_us   "" for the server's time
--- ARGV[4] length   of the audit stream, about
--- ARGV[5] runs     "" or, for that stream, JSON [[position of the entry from 1, id, score, stamp,
+-- ARGV[3] length   of the audit stream, about
+-- ARGV[4] runs     "" or, for that stream, JSON [[position of the entry from 1, id, score, stamp,
 --                  began us, ended us, "1" if it was redriven or "0"], ...]; also if refused
--- ARGV[6] endings  only where a history is kept: JSON [[what it says of each member, or that and
+-- ARGV[5] endings  "", or where a history is kept JSON [[what it says of each member, or that and
 --                  the last ledger of its steps, ...] of each entry, ...]
 -- RETURN  [how many groups are due, but for those released now, and how many that are kept have
 --         another head than the next member, position of each entry whose token is not valid, ...]
 local schedule = KEYS[1]
 local words = cjson.decode(ARGV[1])
-local hint, now_us, length, runs = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local endings = #ARGV > 6 and ARGV[6]
+local hint, length, runs, endings = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local generation = ARGV[#ARGV]
 --+ prelude
 --+ packed_rules
@@ -28,9 +26,9 @@ local policy = call('HMGET', policy_key, 'packed', 'mark_cap')
 local packed = policy[1] or NO_RULES
 local ends = generation_end(packed, generation)
 if not ends then return redis.error_reply('GENERATION ' .. packed:match('^%S*')) end
-local now, now_text = time_us(now_us)
+local now, now_text = time_us()
 local history = nil
-if endings then -- else it pays nothing
+if endings ~= '' then -- else it pays nothing
 --+ history/taken
   history = taken_in(open_history(), cjson.decode(endings))
 end

@@ -5,14 +5,13 @@
 --                     the pending message, with an own stamp; "error", "error_replace": the same as
 --                     "none" and "replace" in a MULTI: an error reply where anything is refused
 -- ARGV[2] mode        "0"; "1": only say what would be; "2", of one: say its group's size, too
--- ARGV[3] now_us      "" for the server's time
--- ARGV[4] words       JSON [[group, id, score or "", ...], [position from 1 of a message that is
+-- ARGV[3] words       JSON [[group, id, score or "", ...], [position from 1 of a message that is
 --                     due later, us or "+" and us from now, then the unit in which that is its
 --                     score, if that is known: "s", "ms", "us", ...], [position, its ledger, ...]];
 --                     at most 1000 messages, an id once per group. "" for one without time and
 --                     ledger
--- ARGV[5] envelopes   ... one a message, in the same order; where words is "", behind the only one
--- ARGV[6] group       ARGV[7] id   ARGV[8] score
+-- ARGV[4] envelopes   ... one a message, in the same order; where words is "", behind the only one
+-- ARGV[5] group       ARGV[6] id   ARGV[7] score
 -- RETURN  one string, 17 characters a message: "+" stored, "=" was there or was handled, "!" other
 --         content, "<" late and refused, "~" late and dropped, "x" late and a dead letter, "#" its
 --         number is pending under another id, "*" not replaced, as its ledger notes effects; then
@@ -22,12 +21,12 @@
 -- ERROR   GENERATION; in a MULTI IDCONFLICT, EFFECTS, LATE; SEQUENCE for a score that is no number
 --         of a sequence; OOM at maxmemory (SET is refused, and comes first)
 local schedule, clock_key, dispatch, stats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local on_conflict, mode, now_us, words = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local envelope, group, id, score = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+local on_conflict, mode, words = ARGV[1], ARGV[2], ARGV[3]
+local envelope, group, id, score = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local generation = ARGV[#ARGV]
 local dry_run = mode == '1'
 --+ prelude
-local now = time_us(now_us)
+local now = time_us()
 local prefix = sub(schedule, 1, -9)
 call('HLEN', stats)
 --+ packed_rules

@@ -4,13 +4,12 @@
 -- ARGV[1] owner        who asks, any text
 -- ARGV[2] lease_ms     ARGV[3] max_groups   ARGV[4] max_messages
 -- ARGV[5] max_bytes    of records, and 40 for each; one message always fits
--- ARGV[6] now_us       "" for the server's time
--- ARGV[7] ahead        "1": the caller still works on other groups; it gets none whose lease
+-- ARGV[6] ahead        "1": the caller still works on other groups; it gets none whose lease
 --                      expired
--- ARGV[8] alone        "", or of a caller that leaves half of what is due to others and its next
+-- ARGV[7] alone        "", or of a caller that leaves half of what is due to others and its next
 --                      claim: how many messages it takes of a group that is due alone, at least
--- ARGV[9] failures     "1": the caller wants the failures of the groups that it gets
--- ARGV[10] only        "" or the only group that the caller wants, if it is due; hints stay then
+-- ARGV[8] failures     "1": the caller wants the failures of the groups that it gets
+-- ARGV[9] only         "" or the only group that the caller wants, if it is due; hints stay then
 -- RETURN  idle: [now_us, next visible-at in us or "", groups, parked or paused groups]; while an
 --         outage holds the shard back, no time before its next probe
 -- RETURN  else: [now_us, token, JSON [[group, owner whose lease expired or "", watermark or "",
@@ -28,8 +27,8 @@
 local schedule = KEYS[1]
 local owner, lease_ms = ARGV[1], tonumber(ARGV[2])
 local max_groups, room, max_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local now_us, is_ahead, alone = ARGV[6], ARGV[7] == '1', tonumber(ARGV[8])
-local told_too, only = ARGV[9] == '1', ARGV[10]
+local is_ahead, alone = ARGV[6] == '1', tonumber(ARGV[7])
+local told_too, only = ARGV[8] == '1', ARGV[9]
 local generation = ARGV[#ARGV]
 --+ prelude
 local visible_at = only ~= '' and tonumber(call('ZSCORE', schedule, only) or 'nan')
@@ -44,7 +43,7 @@ local packed = policy[1] or NO_RULES
 local ends = generation_end(packed, generation)
 if not ends then return redis.error_reply('GENERATION ' .. packed:match('^%S*')) end
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
-local now, now_text = time_us(now_us)
+local now, now_text = time_us()
 --+ shard_clock
 call('HLEN', failures)
 local hints = call('LLEN', dispatch)

@@ -4,11 +4,9 @@
 --                 protocol (as it is kept; "" to forget the queue), generation_number ("" for the
 --                 server's time in us, for a table that is made), least (an generation_number that
 --                 is made is not below), version, table, policy}
--- ARGV[2] now_us  "" for the server's time
 -- RETURN  what is registered now: [field, value, ...]
 local registry = KEYS[1]
 local words = cjson.decode(ARGV[1])
-local now_us = ARGV[2]
 --+ prelude
 call('HDEL', registry, '') -- changes nothing; a first write that is allowed at maxmemory
 local there = call('HMGET', registry, 'generation', 'version')
@@ -18,7 +16,7 @@ if (there[1] or '') == words.seen[1] and (there[2] or '') == words.seen[2] then
   else
     local number = words.generation_number
     if number == '' then
-      number = fmt('%.0f', math.max((time_us(now_us)), words.least))
+      number = fmt('%.0f', math.max((time_us()), words.least))
     end
     call('HSET', registry, 'generation', words.protocol .. '.' .. number, 'version',
       words.version, 'table', words.table, 'policy', words.policy)

@@ -7,7 +7,6 @@ code above it and the server below are the real ones.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -19,7 +18,6 @@ from ..net.endpoint import Connection, Endpoint
 
 Words = tuple[Any, ...]
 """One command."""
-_NOW = re.compile(r"ARGV\[(\d+)\] now_us")
 
 
 @cache
@@ -40,20 +38,8 @@ def name_of(words: Sequence[Any]) -> str:
 
 def at_time(words: Words, now_us: int) -> Words:
     """The command as if the server's clock showed `now_us`; only our scripts have a clock to set."""
-    name = name_of(words)
-    place = _now_at(name) if name.islower() else None
-    if place is None:
-        return words
-    at = 3 + int(words[2]) + place - 1 if place else len(words) - 2
-    return (*words[:at], str(now_us), *words[at + 1 :]) if words[at] in ("", b"") else words
-
-
-@cache
-def _now_at(script: str) -> int | None:
-    """The number of its argument; 0 for the last one before the generation (lua/parts/keys.lua)."""
-    if found := _NOW.search(source.header(script)):
-        return int(found[1])
-    return 0 if "--+ keys" in (source.LUA / f"{script}.lua").read_text() else None
+    is_open = name_of(words).islower() and words[-2] in ("", b"")
+    return (*words[:-2], str(now_us), words[-1]) if is_open else words
 
 
 def _text(word: Any) -> str:

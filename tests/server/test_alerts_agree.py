@@ -19,6 +19,7 @@ from sequencer.store.keys import ShardKeys
 from ..support.alert_record import AGAIN, GAP, HOLD, SETTLE, STALE, Incidents, Offer, Record
 from ..support.changed_script import changed_script
 from ..support.examples import examples
+from ..support.shard import at
 
 NOW_US, SECOND = 1_700_000_000_000_000, 1_000_000
 TIMES = AlertTimes(SETTLE, GAP, AGAIN, HOLD, STALE)
@@ -50,7 +51,7 @@ class Both:
 
     def look(self, seen: dict[str, Any], targets: list[str], news: dict[str, list[str]], limit: int = 1) -> None:
         words = [Condition(kind, one, "1", str(limit), "text", news.get(kind, ())) for kind, one in seen.items()]
-        found = self.link.run_one(calls.alert(self.keys, words, targets, TIMES, now_us=self.now))
+        found = self.link.run_one(at(calls.alert(self.keys, words, targets, TIMES), self.now))
         modelled = self.model.look(self.now, seen, targets, {kind: news.get(kind, []) for kind in seen}, limit)
         assert {Offer(one.kind, one.what, one.target, one.opened_us, one.number) for one in found} == modelled
         self.offers += sorted(found)
@@ -59,7 +60,7 @@ class Both:
         if position < len(self.offers):
             one = self.offers.pop(position)
             offer = Offer(one.kind, one.what, one.target, one.opened_us, one.number)
-            done = self.link.run_one(calls.alert_sent(self.keys, one, now_us=self.now))
+            done = self.link.run_one(at(calls.alert_sent(self.keys, one), self.now))
             assert done == self.model.sent(self.now, offer)
 
     def advance(self, seconds: int) -> None:
@@ -109,9 +110,9 @@ def goes_back(link: Link, keys: ShardKeys, back_s: int) -> list[tuple[str, str, 
         if number % 30 == 0:
             seen.append(Condition("backlog", "open", "1", "1", "text"))
         targets = ["chat"] if number % 2 else ["mail"]  # two watchers, each with a target of its own
-        for one in link.run_one(calls.alert(keys, seen, targets, ONCE, now_us=now)):
+        for one in link.run_one(at(calls.alert(keys, seen, targets, ONCE), now)):
             told.append((one.kind, one.target, one.what, one.number))
-            link.run_one(calls.alert_sent(keys, one, now_us=now))
+            link.run_one(at(calls.alert_sent(keys, one), now))
     return told
 
 
@@ -169,7 +170,7 @@ class Masters:
             for _ in range(3):
                 self.now += SECOND // 3
                 seen: list[Any] = [Condition("parked", verdict, "1", "1", "")]  # type: ignore[arg-type]
-                for one in self.link.run_one(calls.alert(self.keys, seen, TARGETS, TIMES, now_us=self.now)):
+                for one in self.link.run_one(at(calls.alert(self.keys, seen, TARGETS, TIMES), self.now)):
                     self.waiting.append((one, next(ends, "ok")))
             self.now += SECOND
             for one, end in self.waiting:
@@ -183,7 +184,7 @@ class Masters:
                 self.last[one.target] = "resolved" if one.what == "resolved" else "open"
             self.took[key] += 1
         if end == "ok":
-            self.link.run_one(calls.alert_sent(self.keys, one, now_us=self.now))
+            self.link.run_one(at(calls.alert_sent(self.keys, one), self.now))
 
 
 def each_target_believes_what_holds(
@@ -255,9 +256,9 @@ def watchers_with_two_limits(link: Link, keys: ShardKeys) -> list[tuple[str, str
         seen = [Condition("parked", "close", "5", "9", "text")]
         if second % 10 == 0:
             seen = [Condition("parked", "open", "5", "1", "text")]
-        for one in link.run_one(calls.alert(keys, seen, ["chat"], ONCE, now_us=now)):
+        for one in link.run_one(at(calls.alert(keys, seen, ["chat"], ONCE), now)):
             told.append((one.what, one.limit))
-            link.run_one(calls.alert_sent(keys, one, now_us=now))
+            link.run_one(at(calls.alert_sent(keys, one), now))
     return told
 
 
@@ -266,7 +267,7 @@ def test_of_two_watchers_with_two_limits_the_lower_decides(link: Link, keys: Sha
         assert len(watchers_with_two_limits(link, keys)) > 20
     assert watchers_with_two_limits(link, keys) == [("open", "1")]
     left, now = [Condition("parked", "close", "5", "9", "text")], NOW_US + (600 + STALE) * SECOND
-    link.run_one(calls.alert(keys, left, ["chat"], ONCE, now_us=now))
-    (over,) = link.run_one(calls.alert(keys, left, ["chat"], ONCE, now_us=now + 2 * SECOND))
+    link.run_one(at(calls.alert(keys, left, ["chat"], ONCE), now))
+    (over,) = link.run_one(at(calls.alert(keys, left, ["chat"], ONCE), now + 2 * SECOND))
     assert (over.what, over.limit) == ("resolved", "9"), "nobody looks with the lower limit any more"
     link.command("DEL", keys.alerts)

@@ -20,7 +20,7 @@ from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
 from sequencer.store.record import STAMP_DIGITS
 
-from ..support.shard import Shard, item
+from ..support.shard import Shard, at, item
 
 DELAYED = "+100000000"
 
@@ -105,8 +105,8 @@ def test_each_mark_has_the_stamp_under_which_its_message_stands(
     items = [item(f"g{i % 3}", f"i{i}", "" if i % 2 else str(i)) for i in range(8)]
     shard.later(-back_s)
     if pending is not None:
-        shard.run(append(shard.keys, [items[pending]], now_us=shard.now - 10))
-    marks = shard.run(append(shard.keys, items, now_us=shard.now))
+        shard.link.run_one(at(append(shard.keys, [items[pending]]), shard.now - 10))
+    marks = shard.run(append(shard.keys, items))
     members = [
         one for group in ("g0", "g1", "g2") for one in shard.link.command("ZRANGE", shard.keys.order(group), 0, -1)
     ]
@@ -168,7 +168,7 @@ def test_a_message_that_may_not_be_taken_away_is_neither_replaced_nor_cancelled_
     assert user.append(item("g", "a", body="2"), on_conflict="replace") == ["conflict"]
     for due in ("", "+10"):
         with pytest.raises(ServerNotUsable):
-            user.run(update(user.keys, "g", "a", due and "due", due, now_us=shard.now))
+            user.run(update(user.keys, "g", "a", due and "due", due))
     assert [one.body for one in shard.claim()["g"].messages] == [1]
     assert shard.ids("g") == ["a"]
     assert (shard.total("cancelled"), shard.total("appended")) == (0, 1)
@@ -207,7 +207,7 @@ def test_an_acknowledged_message_that_may_not_be_taken_away_stays(shard: Shard, 
     assert shard.ids("g") == ["a"]
     assert check_invariants(shard.link, [shard.keys]) == []
     assert shard.total("handled") == 0
-    assert shard.run(update(shard.keys, "g", "a", "", "", now_us=shard.now)) == "done"
+    assert shard.run(update(shard.keys, "g", "a", "", "")) == "done"
     assert shard.append(item("g", "a")) == ["stored"]
 
 
@@ -217,8 +217,8 @@ def test_an_audit_stream_of_another_type_is_found_before_anything_is_removed(sha
     shard.link.command("SET", shard.keys.audit, "foreign")
     entry = Ack("g", lease.token, lease.members, True, runs=[HandlerRun("a", "1", "1", "1", "2", "0")])
     with pytest.raises(DataError):
-        shard.run(ack(shard.keys, [entry], now_us=shard.now))
+        shard.run(ack(shard.keys, [entry]))
     assert shard.ids("g") == ["a"]
     shard.link.command("DEL", shard.keys.audit)
-    assert shard.run(ack(shard.keys, [entry], now_us=shard.now)) == ([], False)
+    assert shard.run(ack(shard.keys, [entry])) == ([], False)
     assert shard.link.command("XLEN", shard.keys.audit) == 1

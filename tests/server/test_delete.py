@@ -25,6 +25,7 @@ from sequencer.testing import wait_until
 from ..support.background import Background
 from ..support.model.registry import ModelServer
 from ..support.own_server import client
+from ..support.shard import at
 
 REGISTRY, INDEX = registry_key("sequencer", "q"), index_key("sequencer")
 
@@ -119,20 +120,20 @@ def test_scripts_and_model_agree(admin: Link) -> None:
         register(REGISTRY, None, one),
         register(REGISTRY, None, three),
         register(REGISTRY, one, two),
-        sync_shard(keys, one, now_us=7),
-        sync_shard(keys, one, "confirm", pending="3.5 0 6", now_us=7),
-        sync_shard(keys, one, "remove", pending="3.5 0 7", now_us=7),
-        sync_shard(keys, one, now_us=8),
-        sync_shard(keys, one, "confirm", pending="3.5 0 8", now_us=8),
-        sync_shard(keys, one, now_us=9),
-        sync_shard(keys, two, now_us=9),
-        sync_shard(keys, one, now_us=9),
-        sync_shard(keys, three, now_us=9),
-        sync_shard(keys, gone, now_us=9),
-        sync_shard(keys, three, now_us=9),
+        at(sync_shard(keys, one), 7),
+        at(sync_shard(keys, one, "confirm", pending="3.5 0 6"), 7),
+        at(sync_shard(keys, one, "remove", pending="3.5 0 7"), 7),
+        at(sync_shard(keys, one), 8),
+        at(sync_shard(keys, one, "confirm", pending="3.5 0 8"), 8),
+        at(sync_shard(keys, one), 9),
+        at(sync_shard(keys, two), 9),
+        at(sync_shard(keys, one), 9),
+        at(sync_shard(keys, three), 9),
+        at(sync_shard(keys, gone), 9),
+        at(sync_shard(keys, three), 9),
     ]
     for call in calls:
-        model.now_us = int(call.args[-1] or 0)
+        model.now_us = int(call.now or 0)
         words = ("EVAL", call.eval_command()[1], len(call.keys), *call.keys, *call.args)
         assert call.parse(model.run(words)) == admin.run_one(call), call
         for key in (REGISTRY, keys.policy):

@@ -39,7 +39,7 @@ def test_a_thousand_hints_are_enough(shard: Shard) -> None:
     shard.append(*[item("g", id, due="+100000000") for id in "abc"])
     shard.link.command("RPUSH", shard.keys.dispatch, *["other"] * 999)
     for id in "ab":
-        assert shard.run(update(shard.keys, "g", id, "", "", now_us=shard.now)) == "done"
+        assert shard.run(update(shard.keys, "g", id, "", "")) == "done"
         assert shard.visible("g") == shard.now
         shard.link.command("ZADD", shard.keys.schedule, shard.now + 9 * SECOND, "g")
     assert shard.hints() == ["other"] * 999 + ["g"]
@@ -48,7 +48,7 @@ def test_a_thousand_hints_are_enough(shard: Shard) -> None:
 def test_a_group_that_is_due_already_is_not_named_again(shard: Shard) -> None:
     shard.append(item("g", "a"), item("g", "b"))
     shard.forget_hints()
-    assert shard.run(update(shard.keys, "g", "b", "", "", now_us=shard.now)) == "done"
+    assert shard.run(update(shard.keys, "g", "b", "", "")) == "done"
     assert (shard.visible("g"), shard.hints()) == (shard.now, [])
 
 
@@ -57,7 +57,7 @@ def test_a_group_given_back_is_named_unless_the_caller_claims_next_itself(shard:
     for is_hint, hints in ((False, []), (True, ["g"])):
         lease = shard.claim()["g"]
         entry = Ack("g", lease.token, lease.members[:1], True)
-        shard.run(ack(shard.keys, [entry], hint=is_hint, now_us=shard.now))
+        shard.run(ack(shard.keys, [entry], hint=is_hint))
         assert shard.hints() == hints
     shard.ack(shard.claim()["g"])
     assert shard.hints() == [], "an empty group is none to look at"
@@ -73,14 +73,14 @@ def test_a_group_that_goes_on_behind_a_failed_message_is_named(shard: Shard, end
 def test_what_waited_for_the_end_of_a_pause_is_named(shard: Shard) -> None:
     shard.append(item("g", "a"))
     for group, hints in (("g", ["g"]), ("", [""])):
-        shard.run(pause(shard.keys, group, True, now_us=shard.now))
+        shard.run(pause(shard.keys, group, True))
         assert shard.claim() == {}
         assert shard.hints() == []
-        assert shard.run(pause(shard.keys, group, False, now_us=shard.now))
+        assert shard.run(pause(shard.keys, group, False))
         assert shard.hints() == hints
     shard.ack(shard.claim()["g"])
-    shard.run(pause(shard.keys, "", True, now_us=shard.now))
-    shard.run(pause(shard.keys, "", False, now_us=shard.now))
+    shard.run(pause(shard.keys, "", True))
+    shard.run(pause(shard.keys, "", False))
     assert shard.hints() == [], "there is nothing to look at"
 
 
@@ -103,7 +103,7 @@ def test_a_claim_that_leaves_a_due_group_says_so_and_names_one(shard: Shard) -> 
 
 def put_back(shard: Shard) -> None:
     (letter,) = shard.link.command("ZRANGE", shard.keys.dead, 0, -1)
-    assert shard.run(redrive(shard.keys, [letter.decode()], now_us=shard.now)) == ["redriven"]
+    assert shard.run(redrive(shard.keys, [letter.decode()])) == ["redriven"]
 
 
 FAILURE = b'{"member":""}'
@@ -112,8 +112,8 @@ WAYS: dict[str, Callable[[Shard], object]] = {
     "several": lambda shard: shard.append(item("g", "c"), item("g", "d")),
     "later": lambda shard: shard.append(item("g", "c", due="+10")),
     "redrive": put_back,
-    "resume": lambda shard: shard.run(resume(shard.keys, "g", FAILURE, "", now_us=shard.now)),
-    "wake": lambda shard: shard.run(wake(shard.keys, "g", now_us=shard.now)),
+    "resume": lambda shard: shard.run(resume(shard.keys, "g", FAILURE, "")),
+    "wake": lambda shard: shard.run(wake(shard.keys, "g")),
 }
 
 
@@ -125,7 +125,7 @@ def test_a_paused_group_is_neither_woken_nor_named(shard: Shard, way: str) -> No
     shard.append(item("g", "b"))
     if way == "resume":
         shard.nack(shard.claim()["g"], 0.0, failure=FAILURE)
-    shard.run(pause(shard.keys, "g", True, now_us=shard.now))
+    shard.run(pause(shard.keys, "g", True))
     assert shard.claim() == {}
     assert shard.visible("g") == PAUSED
     WAYS[way](shard)

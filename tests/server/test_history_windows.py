@@ -22,7 +22,7 @@ def end(shard: Shard, *ids: str, group: str = "g") -> None:
     shard.append(*[item(group, id) for id in ids])
     lease = shard.claim()[group]
     texts = [handled(1, int(member[:16]), shard.now, shard.now, "me") for member in lease.members]
-    shard.run(ack(shard.keys, [Ack(group, lease.token, lease.members, True, endings=texts)], now_us=shard.now))
+    shard.run(ack(shard.keys, [Ack(group, lease.token, lease.members, True, endings=texts)]))
 
 
 def kept(shard: Shard) -> dict[str, int]:
@@ -49,7 +49,7 @@ def swept(shard: Shard) -> tuple[int, int]:
     passed, done = 0, None
     history = dead = 0
     while done is None or done.is_more:
-        done = shard.run(sweep(shard.keys, passed, now_us=shard.now))
+        done = shard.run(sweep(shard.keys, passed))
         history, dead, passed = history + done.history, dead + done.dead, passed + done.passed
     return history, dead
 
@@ -69,7 +69,7 @@ def four_days(shard: Shard, *, every_s: float, each: int, window_s: float, cap: 
             wanted = min(int(window_s / every_s), number) * each
             assert len(found) >= wanted, "the window is not kept"
         shard.later(every_s)
-    assert shard.run(sweep(shard.keys, now_us=shard.now)).is_more is False
+    assert shard.run(sweep(shard.keys)).is_more is False
     shard.later(window_s * 26 / 24)
     swept(shard)
     assert kept(shard) == {}, "a queue at rest is not swept"
@@ -178,17 +178,17 @@ def test_an_acknowledgement_that_is_repeated_writes_nothing_twice(shard: Shard) 
     shard.append(item("g", "a"), item("g", "b"), item("g", "c"))
     lease = shard.claim()["g"]
     entry = Ack("g", lease.token, lease.members[:2], False, endings=["f1 5 1 1\nme", "f1 6 1 1\nme"])
-    call = ack(shard.keys, [entry], now_us=shard.now)
+    call = ack(shard.keys, [entry])
     shard.run(call)
     before = shard.dump()
     shard.later(2 * HOUR_S)
-    shard.run(ack(shard.keys, [entry], now_us=shard.now))
+    shard.run(ack(shard.keys, [entry]))
     after = shard.dump()
     assert {name: value for name, value in after.items() if b"histor" in name} == {
         name: value for name, value in before.items() if b"histor" in name
     }
     more = Ack("g", lease.token, lease.members, False, endings=["f1 5 1 1\nx", "f1 6 1 1\nx", "f1 7 1 1\nme"])
-    shard.run(ack(shard.keys, [more], now_us=shard.now))
+    shard.run(ack(shard.keys, [more]))
     assert len(kept(shard)) == 3
     assert buckets(shard) == 2
 
@@ -199,7 +199,7 @@ def test_what_was_replaced_while_it_was_handled_has_not_finished(shard: Shard) -
     lease = shard.claim()["g"]
     shard.append(item("g", "a", body="2"), on_conflict="replace")
     texts = ["f1 5 1 1\nme", "f1 6 1 1\nme"]
-    shard.run(ack(shard.keys, [Ack("g", lease.token, lease.members, True, endings=texts)], now_us=shard.now))
+    shard.run(ack(shard.keys, [Ack("g", lease.token, lease.members, True, endings=texts)]))
     (bucket,) = buckets_there(shard)
     values = {name: decode_ending(shard.link.command("HGET", bucket, f"g\n{name}")).outcome for name in "ab"}
     assert values == {"a": "replaced", "b": "finished"}

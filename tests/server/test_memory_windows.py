@@ -25,7 +25,7 @@ def known(shard: Shard, ids: str) -> str:
     found = shard.append(*[item("g", id) for id in ids], dry_run=True)
     for id, outcome in zip(ids, found, strict=True):
         assert shard.append(item("g", id)) == [outcome]
-        shard.run(update(shard.keys, "g", id, "", "", now_us=shard.now))
+        shard.run(update(shard.keys, "g", id, "", ""))
     return "".join(id for id, outcome in zip(ids, found, strict=True) if outcome == "duplicate")
 
 
@@ -75,10 +75,10 @@ def test_all_of_many_ids_of_one_acknowledgement_are_known(shard: Shard) -> None:
     for group in groups:
         shard.append(*[item(group, str(n)) for n in range(1000)])
         leases.append(shard.claim()[group])
-    shard.run(ack(shard.keys, [Ack(one.key, one.token, one.members, True) for one in leases], now_us=shard.now))
+    shard.run(ack(shard.keys, [Ack(one.key, one.token, one.members, True) for one in leases]))
     for group in groups:
         items = [item(group, str(n)) for n in range(1000)]
-        marks = shard.run(append(shard.keys, items, dry_run=True, now_us=shard.now))
+        marks = shard.run(append(shard.keys, items, dry_run=True))
         assert {mark.outcome for mark in marks} == {"duplicate"}, group
 
 

@@ -31,7 +31,7 @@ from sequencer.store.watermark import advance
 from ..support.examples import examples
 from ..support.model.shard import ModelShard
 from ..support.model.state import Refused
-from ..support.shard import policy_words
+from ..support.shard import at, policy_words
 
 GROUPS = ("a", "b", "c:1")
 GROUP = st.sampled_from(GROUPS)
@@ -106,8 +106,8 @@ class Both:
         link.command("HSET", keys.policy, *policy_words(policy))
         self.leases: list[Any] = []
 
-    def run(self, make: Any) -> Any:
-        call: Call[Any] = make(self.model.now_us)
+    def run(self, call: Call[Any]) -> Any:
+        call = at(call, self.model.now_us)
         try:
             modelled = self.model.run(call)
         except Refused as refused:
@@ -175,24 +175,24 @@ def do(both: Both, kind: str, args: list[Any]) -> None:
     if kind == "append":
         items = [Item(group, name, score, f'["{body}"]'.encode(), due) for group, name, score, body, due in args[0]]
         is_counted = args[2] and len(items) == 1
-        both.run(lambda now: append(keys, items, on_conflict=args[1], backlog=is_counted, now_us=now))
+        both.run(append(keys, items, on_conflict=args[1], backlog=is_counted))
     elif kind == "claim":
         limits = ClaimLimits(args[0], args[1], args[2])
         how = {"ahead": args[3], "alone": args[4], "with_failures": args[5], "only": args[6]}
-        claimed = both.run(lambda now: claim(keys, "q", "me", 1.0, limits, **how, now_us=now))
+        claimed = both.run(claim(keys, "q", "me", 1.0, limits, **how))
         both.leases += claimed.groups
     elif kind == "advance":
         model.now_us += args[0] * 1000
     elif kind == "update":
         group, name, score, due = args
-        both.run(lambda now: update(keys, group, name, score, due if score else "", now_us=now))
+        both.run(update(keys, group, name, score, due if score else ""))
     elif kind == "pause":
-        both.run(lambda now: pause(keys, args[0], args[1], now_us=now))
+        both.run(pause(keys, args[0], args[1]))
     elif kind == "redrive":
         letters = [*sorted(model.letters)[: args[0]], "1700000000000000a\n1"]
         told = [model.told.get(letter, "").encode() if args[2] == "seen" else b"another" for letter in letters]
         digests = [digest_of(failure) for failure in told] if args[2] else ()
-        both.run(lambda now: redrive(keys, letters, digests=digests, written=args[1], now_us=now))
+        both.run(redrive(keys, letters, digests=digests, written=args[1]))
     elif kind == "resume":
         failure = model.failures.get(args[0], "").encode()
         member = decode_failure(failure)[1] if failure else ""
@@ -202,10 +202,10 @@ def do(both: Both, kind: str, args: list[Any]) -> None:
         is_sequence = model.is_sequence and args[1] and score is not None
         mark = advance(model.mark(args[0]) or "#0", [repr(score)]) if is_sequence else ""
         how = {"ending": args[1], "mark": mark, "written": args[2], "told": given}
-        both.run(lambda now: resume(keys, args[0], failure, member, **how, now_us=now))
+        both.run(resume(keys, args[0], failure, member, **how))
     elif kind == "resume_many":
         groups = [parked_group(model, group, is_seen=args[1] or group != "a") for group in GROUPS]
-        both.run(lambda now: resume_many(keys, groups, ending=args[0], now_us=now))
+        both.run(resume_many(keys, groups, ending=args[0]))
     elif both.leases:
         with_lease(both, both.leases[-1 - args[0] % len(both.leases)], kind, args)
 
@@ -227,7 +227,7 @@ def with_lease(both: Both, lease: Any, kind: str, args: list[Any]) -> None:
         mark = advance(lease.mark, lease.scores[: args[1]]) if members else ""
         follows = lease.members[args[1]] if args[4] and args[1] < len(lease.members) else ""
         entry = Ack(lease.key, token, members, args[2], mark, next=follows)
-        both.run(lambda now: ack(keys, [entry], now_us=now))
+        both.run(ack(keys, [entry]))
     elif kind == "nack":
         is_ending = isinstance(args[1], str)
         delay_s: Any = None if is_ending else args[1]
@@ -247,13 +247,13 @@ def with_lease(both: Both, lease: Any, kind: str, args: list[Any]) -> None:
         )
         told["is_missing"] = args[2] == 9 and delay_s is not None
         entry_n = Nack(lease.key, lease.token, lease.members[0], attempt, delay_s, failure, ending, mark, **told)
-        both.run(lambda now: nack(keys, entry_n, now_us=now))
+        both.run(nack(keys, entry_n))
     elif kind == "note":
         before = lease.members[-1] if args[4] == 0 else ""
         entry_w = SaveStep(lease.key, lease.token, lease.members[args[1] % len(lease.members)], before, *args[2:4])
-        both.run(lambda now: save_step(keys, entry_w))
+        both.run(save_step(keys, entry_w))
     else:
-        both.run(lambda now: renew(keys, [(lease.key, lease.token)], 1.0, now_us=now))
+        both.run(renew(keys, [(lease.key, lease.token)], 1.0))
 
 
 def test_a_repeated_call_changes_nothing_more(link: Link, namespace: str) -> None:

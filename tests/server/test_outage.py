@@ -36,11 +36,11 @@ def fail(shard: Shard, lease: LeasedGroup, verdict: str = "outage", after_s: flo
         outage=Waits(0.5, 60.0, after_s) if verdict == "outage" else None,
         is_timeout=verdict == "timeout",
     )
-    return shard.run(nack(shard.keys, entry, now_us=shard.now))
+    return shard.run(nack(shard.keys, entry))
 
 
 def end(shard: Shard, action: Any, token: str = "") -> Ended:
-    return shard.run(outage(shard.keys, action, token, now_us=shard.now))
+    return shard.run(outage(shard.keys, action, token))
 
 
 def held_shard(shard: Shard) -> dict[str, LeasedGroup]:

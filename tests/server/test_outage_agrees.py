@@ -31,6 +31,7 @@ from ..support.outage_shard import (
     TrustsTheClock,
     WaitsForItsProbe,
 )
+from ..support.shard import at
 
 GROUPS = [f"g{number}" for number in range(5)]
 NOW_US, LEASE_S = 1_700_000_000_000_000, 3.0
@@ -67,13 +68,13 @@ class Both:
     def append(self, group: str) -> None:
         self.appended += 1
         item = Item(group, str(self.appended), f"{self.appended}.0", b"[1]")
-        self.link.run_one(append(self.keys, [item], now_us=self.model.now))
+        self.link.run_one(at(append(self.keys, [item]), self.model.now))
         self.model.clock = max(self.model.clock + 1, self.model.now)
         self.model.append(group)
 
     def claim(self, most: int, ahead: bool) -> None:
         limits, now = ClaimLimits(most, most), self.model.now
-        found = self.link.run_one(claim(self.keys, "q", "me", LEASE_S, limits, ahead=ahead, now_us=now))
+        found = self.link.run_one(at(claim(self.keys, "q", "me", LEASE_S, limits, ahead=ahead), now))
         modelled = self.model.claim(most, round(LEASE_S * 1e6), ahead=ahead)
         assert [one.key for one in found.groups] == list(modelled.groups)
         assert [one.is_probe for one in found.groups] == [modelled.is_probe] * len(found.groups)
@@ -91,7 +92,7 @@ class Both:
     def ack(self, number: int, count: int) -> None:
         if one := self.lease(number):
             entry = Ack(one.key, one.token, one.members[:count], True)
-            done = self.link.run_one(ack(self.keys, [entry], now_us=self.model.now))
+            done = self.link.run_one(at(ack(self.keys, [entry]), self.model.now))
             assert (not done.refused) == self.model.ack(one.key, int(one.token), count, release=True)
 
     def nack(self, number: int, verdict: str) -> None:
@@ -110,7 +111,7 @@ class Both:
             outage=Waits(FIRST, LONGEST) if verdict == "outage" else None,
             is_timeout=verdict == "timeout",
         )
-        found = self.link.run_one(nack(self.keys, entry, now_us=self.model.now))
+        found = self.link.run_one(at(nack(self.keys, entry), self.model.now))
         modelled = self.model.nack(
             one.key,
             int(one.token),
@@ -126,12 +127,12 @@ class Both:
 
     def close(self, number: int) -> None:
         if one := self.lease(number):
-            done = self.link.run_one(outage(self.keys, "close", one.token, now_us=self.model.now))
+            done = self.link.run_one(at(outage(self.keys, "close", one.token), self.model.now))
             assert (done.status == "closed") == self.model.close(int(one.token))
 
     def probe(self, number: int) -> None:
         token = self.leases[-1].token if number and self.leases else ""
-        done = self.link.run_one(outage(self.keys, "probe", token, now_us=self.model.now))
+        done = self.link.run_one(at(outage(self.keys, "probe", token), self.model.now))
         assert (done.status == "probing") == self.model.probe_now(int(token) if token else None)
 
     def compare(self) -> None:

@@ -55,8 +55,8 @@ def test_what_a_person_takes_from_a_lease_that_ran_out_ends_it(
     def take() -> Any:
         if way in ("cancel", "reschedule"):
             score, due = ("", "") if way == "cancel" else ("due", "+5000000")
-            return shard.run(update(shard.keys, "g", id, score, due, now_us=shard.now))
-        call = resume(shard.keys, "g", b"", held.members[0], ending=way, told=failure, now_us=shard.now)
+            return shard.run(update(shard.keys, "g", id, score, due))
+        call = resume(shard.keys, "g", b"", held.members[0], ending=way, told=failure)
         return shard.run(call).status
 
     shard.run(pause(shard.keys, "g", True))
@@ -86,7 +86,7 @@ def test_what_a_person_does_to_a_paused_group_ends_the_lease_that_ran_out(
     assert not shard.claim()
     assert shard.visible("g") == PAUSED
     words = {"ending": ending} if ending else {"written": written(2, Entry("mail", state="done", who="ann"))}
-    assert shard.run(resume(shard.keys, "g", failure, held.members[0], now_us=shard.now, **words)).status == "resumed"
+    assert shard.run(resume(shard.keys, "g", failure, held.members[0], **words)).status == "resumed"
     assert noted(shard, held, written(2, Entry("mail", state="failed"))) == 0
     assert noted(shard, held, written(), 1) == 0, "nor of what it handles next"
     assert shard.visible("g") == PAUSED
@@ -96,9 +96,7 @@ def failing(shard: Shard, held: LeasedGroup, delay_s: float | None = 1.0, **word
     failure = Failure(held.messages[0].id, "E", "no", "", 1, 1.0, "me")
     told = encode_failure(failure, held.members[0])
     words = {"written": written()} | words
-    return shard.run(
-        nack(shard.keys, Nack("g", held.token, held.members[0], 9, delay_s, told, **words), now_us=shard.now)
-    )
+    return shard.run(nack(shard.keys, Nack("g", held.token, held.members[0], 9, delay_s, told, **words)))
 
 
 def test_how_often_a_message_was_given_back_is_kept_and_counts_for_it_alone(shard: Shard) -> None:

@@ -18,7 +18,7 @@ NUMBERS = Policy(sequence=True, gap_timeout=10)
 
 
 def cancel(shard: Shard, id: str) -> str:
-    return shard.run(update(shard.keys, "g", id, "", "", now_us=shard.now))
+    return shard.run(update(shard.keys, "g", id, "", ""))
 
 
 def test_a_timer_claimed_at_its_very_time_is_in_hand(shard: Shard) -> None:
@@ -52,9 +52,9 @@ def test_only_the_holder_renews(shard: Shard) -> None:
     held = shard.claim()["g"]
     shard.later(1)
     leases = [("g", lost.token), ("g", held.token), ("other", held.token)]
-    assert shard.run(renew(shard.keys, leases[:1], 60.0, now_us=shard.now)) == leases[:1]
+    assert shard.run(renew(shard.keys, leases[:1], 60.0)) == leases[:1]
     assert shard.visible("g") == shard.now + 4 * SECOND
-    assert shard.run(renew(shard.keys, leases, 60.0, now_us=shard.now)) == [leases[0], leases[2]]
+    assert shard.run(renew(shard.keys, leases, 60.0)) == [leases[0], leases[2]]
     assert shard.visible("g") == shard.now + 60 * SECOND
 
 
@@ -63,7 +63,7 @@ def test_the_end_of_a_lease_is_an_attempt_where_its_renewal_says_so(shard: Shard
     """It was claimed with another group, so that nobody could tell which of them its consumer died of."""
     shard.append(item("g", "a"), item("h", "b"))
     held = shard.claim()
-    shard.run(renew(shard.keys, [("g", held["g"].token)], 60.0, alone=alone, now_us=shard.now))
+    shard.run(renew(shard.keys, [("g", held["g"].token)], 60.0, alone=alone))
     shard.later(61)
     attempts = {key: one.messages[0].attempt for _ in "gh" for key, one in shard.claim().items()}
     assert attempts == {"g": 2 if alone else 1, "h": 1}
@@ -74,7 +74,7 @@ def test_a_renewal_makes_no_group_live(shard: Shard) -> None:
     shard.append(item("g", "a"))
     held = shard.claim()["g"]
     shard.link.command("DEL", shard.keys.schedule, shard.keys.order("g"), shard.keys.body("g"))
-    assert shard.run(renew(shard.keys, [("g", held.token)], 60.0, now_us=shard.now)) == []
+    assert shard.run(renew(shard.keys, [("g", held.token)], 60.0)) == []
     assert shard.visible("g") is None
     shard.link.command("DEL", shard.keys.leases)
 
@@ -86,7 +86,7 @@ def test_a_message_that_took_the_place_of_a_failed_one_is_not_skipped(shard: Sha
     lease = shard.claim()["g"]
     shard.nack(lease, None, failure=b"{}")
     shard.append(item("g", "a", body="2"), on_conflict="replace")
-    done = shard.run(resume(shard.keys, "g", b"{}", lease.members[0], ending="drop" if skip else "", now_us=shard.now))
+    done = shard.run(resume(shard.keys, "g", b"{}", lease.members[0], ending="drop" if skip else ""))
     assert (done.status, done.record) == ("resumed", b"")
     assert [one.body for one in shard.claim()["g"].messages] == [2]
 
@@ -98,12 +98,12 @@ def test_a_gap_is_skipped_only_where_it_was_seen(shard: Shard) -> None:
     one, four = [m.decode() for m in shard.link.command("ZRANGE", shard.keys.order("g"), 0, -1)]
     seen = (one, ""), (four, ""), (four, "#0"), (one, "#1")
     for member, mark in seen:
-        assert shard.run(skip_gap(shard.keys, "g", member, mark, "#3 2-3", now_us=shard.now)) == "leased"
+        assert shard.run(skip_gap(shard.keys, "g", member, mark, "#3 2-3")) == "leased"
     shard.ack(lease, mark="#1")
     for member, mark in seen:
-        assert shard.run(skip_gap(shard.keys, "g", member, mark, "#3 2-3", now_us=shard.now)) == "changed"
+        assert shard.run(skip_gap(shard.keys, "g", member, mark, "#3 2-3")) == "changed"
     assert shard.claim() == {}
-    assert shard.run(skip_gap(shard.keys, "g", four, "#1", "#3 2-3", now_us=shard.now)) == "skipped"
+    assert shard.run(skip_gap(shard.keys, "g", four, "#1", "#3 2-3")) == "skipped"
     assert [(one.id, lease.mark) for lease in shard.claim().values() for one in lease.messages] == [("4", "#3 2-3")]
 
 
@@ -114,7 +114,7 @@ def test_a_stamp_that_no_clock_could_reach_does_not_set_it(shard: Shard) -> None
     member = "9500000000000000x"
     shard.link.command("ZADD", shard.keys.order("g"), "1e12", member)
     shard.link.command("HSET", shard.keys.body("g"), "x", b"950000000000000000000[1]")
-    checked = shard.run(repair(shard.keys, "g", members=[member], dry_run=False, now_us=shard.now))
+    checked = shard.run(repair(shard.keys, "g", members=[member], dry_run=False))
     assert [(one.what, one.repaired) for one in checked.found] == [("ahead", False)]
     assert shard.link.command("GET", shard.keys.clock) == clock
     assert shard.append(item("g", "b")) == ["stored"]
@@ -129,4 +129,4 @@ def test_a_look_at_large_records_ends_early_and_says_where(shard: Shard, kind: s
         shard.append(item("g", id, body=body))
     members = [member.decode() for member in shard.link.command("ZRANGE", shard.keys.order("g"), 0, -1)]
     asked = {"members": members} if kind == "members" else {"ids": list("abcde")}
-    assert shard.run(repair(shard.keys, "g", **asked, now_us=shard.now)).looked_at == 3
+    assert shard.run(repair(shard.keys, "g", **asked)).looked_at == 3

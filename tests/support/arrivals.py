@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import orjson
 
 
-def arrivals(args: Sequence[str]) -> tuple[str, bool, str, list[list[str]], list[str]]:
-    """What the arguments of an append say: what a conflict does, whether it is a dry run, the time, the words of each
-    message, and the envelopes.
+def arrivals(args: Sequence[str]) -> tuple[str, bool, list[list[str]], list[str]]:
+    """What the arguments of an append say: what a conflict does, whether it is a dry run, each message's words, and the
+    envelopes.
     """
-    on_conflict, dry_run, now_us, text, *rest = args
+    on_conflict, dry_run, text, *rest = args
     if not text:
-        return on_conflict, dry_run == "1", now_us, [rest[1:4]], rest[:1]
+        return on_conflict, dry_run == "1", [rest[1:4]], rest[:1]
     flat, dues, _ = orjson.loads(text)
     words = [flat[at : at + 3] for at in range(0, len(flat), 3)]
     for position, due in zip(dues[::2], dues[1::2], strict=True):
         words[position - 1].append(due)
-    return on_conflict, dry_run == "1", now_us, words, rest[: len(words)]
+    return on_conflict, dry_run == "1", words, rest[: len(words)]

@@ -34,4 +34,3 @@ def changed_script(name: str, old: str, new: str) -> Iterator[None]:
 def _forget() -> None:
     sources.script_sha.cache_clear()
     wire.script_names.cache_clear()
-    wire._now_at.cache_clear()

@@ -103,7 +103,7 @@ CASES = {
     "nobody in the schedule": Case(does("ZADD @schedule 1 ghost"), "empty group scheduled", False),
     "a dead letter without content": Case(does(f"ZADD @dead 1 {LETTER}"), "dead letter without content", False),
     "a dead letter without place": Case(
-        does(f"HSET @letters {LETTER} 9.0\n{FAILURE}\n{'1' * 16}00000[9]"), "dead letter unlisted", False, dead="z"
+        does(f"HSET @dead_letters {LETTER} 9.0\n{FAILURE}\n{'1' * 16}00000[9]"), "dead letter unlisted", False, dead="z"
     ),
 }
 

@@ -31,6 +31,11 @@ def item(group: str, id: str, score: str = "", body: str = "1", due: str = "") -
     return Item(group, id, score, f"[{body}]".encode(), due)
 
 
+def at(call: Call[T], now_us: float) -> Call[T]:
+    """The call as if the server's clock showed this."""
+    return call._replace(now=f"{now_us:.0f}")
+
+
 class Shard:
     """The scripts of one shard; `now` is the time in us that each is told."""
 
@@ -44,17 +49,17 @@ class Shard:
         self.now += round(seconds * SECOND)
 
     def run(self, call: Call[T]) -> T:
-        return self.link.run_one(call)
+        return self.link.run_one(at(call, self.now))
 
     # -- scripts ----------------------------------------------------------------------------------------------
 
     def append(self, *items: Item, on_conflict: OnConflict = "none", dry_run: bool = False) -> list[str]:
         """What became of each."""
-        call = append(self.keys, items, on_conflict=on_conflict, dry_run=dry_run, now_us=self.now)
+        call = append(self.keys, items, on_conflict=on_conflict, dry_run=dry_run)
         return [mark.outcome for mark in self.run(call)]
 
     def claimed(self, limits: ClaimLimits = MUCH, **options: Any) -> Claimed:
-        return self.run(claim(self.keys, "q", "me", 5.0, limits, now_us=self.now, **options))
+        return self.run(claim(self.keys, "q", "me", 5.0, limits, **options))
 
     def claim(self, limits: ClaimLimits = MUCH, **options: Any) -> dict[str, LeasedGroup]:
         return {one.key: one for one in self.claimed(limits, **options).groups}
@@ -63,7 +68,7 @@ class Shard:
         self, lease: LeasedGroup, *, count: int = 1000, mark: str = "", release: bool = True, follows: str = ""
     ) -> Acked:
         entry = Ack(lease.key, lease.token, lease.members[:count], release, mark, next=follows)
-        return self.run(ack(self.keys, [entry], now_us=self.now))
+        return self.run(ack(self.keys, [entry]))
 
     def nack(self, lease: LeasedGroup, delay_s: float | None, *, failure: bytes = b"", **words: Any) -> bool:
         """`failure`: that of its head, unless given."""
@@ -71,7 +76,7 @@ class Shard:
         attempts = words.pop("attempts", 1)
         told = failure or b'{"member":"%s","type":"ValueError"}' % member.encode()
         entry = Nack(lease.key, lease.token, member, attempts, delay_s, told, **words)
-        return self.run(nack(self.keys, entry, now_us=self.now)).is_valid
+        return self.run(nack(self.keys, entry)).is_valid
 
     def handle(self, group: str, mark: str = "") -> None:
         """All that may be handled of a group, which is the only one due."""

@@ -22,7 +22,7 @@ from sequencer.store.ledger import Written
 from sequencer.store.record import DeadLetterContent, decode_head
 from sequencer.values.message import Failure
 
-from .shard import policy_words
+from .shard import at, policy_words
 from .steps_model import actions
 from .steps_model.ledger import Entry, Ledger
 from .steps_model.record import Record
@@ -57,7 +57,7 @@ class Both:
         return BASE_US + self.shard.now * MS
 
     def run(self, call: Any) -> Any:
-        return self.link.run_one(call)
+        return self.link.run_one(at(call, self.now_us))
 
     def record_of(self, id: str) -> bytes:
         kept: bytes = self.link.command("HGET", self.keys.body(G), id) or b""
@@ -88,7 +88,7 @@ class Both:
         keeps = product.ledger_of_done(done or {}, APPENDED_US)
         item = Item(G, id, f"{score}.0", b"[1]", str(self.now_us + due * MS) if due else "", keeps)
         is_replacement = is_replacement and is_pending
-        call = calls.append(self.keys, [item], on_conflict="replace" if is_replacement else "none", now_us=self.now_us)
+        call = calls.append(self.keys, [item], on_conflict="replace" if is_replacement else "none")
         (real,) = self.run(call)
         record = Record(id, G, "", 0, score, due=self.shard.now + due if due else 0)
         if done:
@@ -112,7 +112,7 @@ class Both:
         dues = [record.due <= self.shard.now for record in group.ordered()]
         most = min(most, [*dues, False].index(False))  # what is behind one that waits for its time waits too
         limits = ClaimLimits(1, most, 10**6)
-        call = calls.claim(self.keys, "q", "me", 1.0, limits, with_failures=True, now_us=self.now_us)
+        call = calls.claim(self.keys, "q", "me", 1.0, limits, with_failures=True)
         (self.held,) = self.run(call).groups
         self.claimed, self.done = self.shard.claim(G, 1 if is_expired else most), 0
         assert [message.id for message in self.held.messages] == [record.id for record in self.claimed.records]
@@ -153,7 +153,7 @@ class Both:
         if not (one := self.current()):
             return
         entry = Ack(G, self.held.token, [one[1]], False)
-        refused = bool(self.run(calls.ack(self.keys, [entry], now_us=self.now_us)).refused)
+        refused = bool(self.run(calls.ack(self.keys, [entry])).refused)
         code = self.shard.ack(G, self.claimed.token, one[0])
         assert refused == (code == 0)
         if code == -1:  # the model says that it is gone, the server that it did what was to do
@@ -177,7 +177,7 @@ class Both:
         more |= {"before": before[1] if before else "", "has_progressed": progressed, "is_missing": is_missing}
         delay_s, end = None if ending else 1.0, ending or "park"
         real = Nack(G, self.held.token, member, 1, delay_s, failure, end, **more)  # type: ignore[arg-type]
-        said: Nacked = self.run(calls.nack(self.keys, real, now_us=self.now_us))
+        said: Nacked = self.run(calls.nack(self.keys, real))
         model = actions.Nack(
             ledger, progressed, ending, actions.Failure("E"), None if ending else 1000, is_outage, is_missing
         )
@@ -190,7 +190,7 @@ class Both:
 
     def release(self) -> None:
         if self.held is not None:
-            self.run(calls.ack(self.keys, [Ack(G, self.held.token, [], True)], now_us=self.now_us))
+            self.run(calls.ack(self.keys, [Ack(G, self.held.token, [], True)]))
             self.shard.release(G, self.claimed.token)
             self.held = None
 
@@ -208,14 +208,14 @@ class Both:
         told, failure, member = one
         record = next(one for one in self.group().records.values() if one.member == told.member)
         ledger, written = (None, None) if entries is None else self.written(record, entries)
-        real = self.run(calls.resume(self.keys, G, failure, member, written=written, now_us=self.now_us))
+        real = self.run(calls.resume(self.keys, G, failure, member, written=written))
         assert (real.status == "resumed") == self.shard.resume(G, told, ledger)
 
     def skip(self, is_stale: bool) -> None:
         if not (one := self.seen(is_stale)):
             return
         told, failure, member = one
-        real = self.run(calls.resume(self.keys, G, failure, member, ending="dead", now_us=self.now_us))
+        real = self.run(calls.resume(self.keys, G, failure, member, ending="dead"))
         assert (real.status == "resumed") == self.shard.skip(G, told)
 
     def redrive(self, id: str, entries: Any, is_stale: bool) -> None:
@@ -225,7 +225,7 @@ class Both:
         ledger, written = (None, None) if entries is None else self.written(record, entries)
         failure, letter = self.letter(id).failure, f"{self.real[record.stamp]:016d}{G}\n{id}"
         digest = digest_of(b"{}" if is_stale else failure)
-        call = calls.redrive(self.keys, [letter], digests=[digest], written=written, now_us=self.now_us)
+        call = calls.redrive(self.keys, [letter], digests=[digest], written=written)
         told = replace(told, at=-1) if is_stale else told
         assert (self.run(call) == ["redriven"]) == self.shard.redrive(id, told, ledger)
         if not is_stale and self.group().visible != PARKED and not self.group().token:
@@ -233,7 +233,7 @@ class Both:
 
     def update(self, id: str, due: int | None) -> None:
         text = "" if due is None else f"+{due * MS}"
-        said = self.run(calls.update(self.keys, G, id, "" if due is None else "due", text, now_us=self.now_us))
+        said = self.run(calls.update(self.keys, G, id, "" if due is None else "due", text))
         if said == "leased":
             return
         if due is None:

@@ -87,7 +87,7 @@ def consumed(case: Case, declared: Steps | None = None, **named: Any) -> Outcome
         effect = effects.send(effect.act() if isinstance(effect, Locked) else answer)
     sending = held.outgoing()
     nacks = [call for call in sending.calls if call.script == "nack"] if sending else []
-    return given, [call._replace(args=(*call.args[:-4], "", *call.args[-3:])) for call in nacks]
+    return given, [call._replace(args=(*call.args[:-3], "", *call.args[-2:])) for call in nacks]
 
 
 def looped(case: Case) -> Outcome:

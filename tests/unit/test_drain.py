@@ -134,12 +134,12 @@ class ForgetsMarks(ModelShard):
 class RedrivesToTheEnd(ModelShard):
     """A redriven message goes behind those that wait, as a new arrival."""
 
-    def redrive(self, _p: str, words: str, ledger: str, now: str) -> bytes:
+    def redrive(self, _from: str, words: str, ledger: str) -> bytes:
         for letter in json.loads(words)[::2]:
             score, record = self.letters.pop(letter, (0.0, ""))
             if record:
                 self.letters[letter] = score + 10, record
-        return super().redrive(_p, words, ledger, now)
+        return super().redrive(_from, words, ledger)
 
 
 class CancelsWhatRuns(ModelShard):

@@ -29,33 +29,36 @@ PARTS = sorted(str(path.relative_to(LUA).with_suffix("")) for path in LUA.glob("
 SCRIPT_LINES, PART_LINES, ASSEMBLED_LINES, WIDTH = 130, 80, 850, 100
 
 EXAMPLES: dict[str, Call[Any]] = {
-    "append": calls.append(KEYS, [Item("g", "i", "1.0", b"[1]")], now_us=1),
-    "claim": calls.claim(KEYS, "q", "me", 1.5, ClaimLimits(1, 2, 3), now_us=1),
-    "ack": calls.ack(KEYS, [Ack("g", "0" * 16, ["m"], True, endings=["f"])], now_us=1),
-    "nack": calls.nack(KEYS, Nack("g", "0" * 16, "m", 1, None, b"{}", "drop", ended="d"), now_us=1),
+    "append": calls.append(KEYS, [Item("g", "i", "1.0", b"[1]")]),
+    "claim": calls.claim(KEYS, "q", "me", 1.5, ClaimLimits(1, 2, 3)),
+    "ack": calls.ack(KEYS, [Ack("g", "0" * 16, ["m"], True, endings=["f"])]),
+    "nack": calls.nack(KEYS, Nack("g", "0" * 16, "m", 1, None, b"{}", "drop", ended="d")),
     "save_step": calls.save_step(KEYS, SaveStep("g", "0" * 16, "m", "", Written(b"{}", 1, False), True)),
-    "renew": calls.renew(KEYS, [("g", "0" * 16)], 1.5, now_us=1),
-    "resume": calls.resume(KEYS, "g", b"", "", ending="drop", now_us=1),
-    "outage": calls.outage(KEYS, "close", "0" * 16, now_us=1),
-    "wake": calls.wake(KEYS, "g", now_us=1),
-    "skip_gap": calls.skip_gap(KEYS, "g", "m", "", "#1", now_us=1),
-    "update": calls.update(KEYS, "g", "i", "due", "+5", now_us=1),
-    "pause": calls.pause(KEYS, "g", True, now_us=1),
-    "redrive": calls.redrive(KEYS, ["l"], now_us=1),
-    "rerun": calls.rerun(KEYS, "g", "i", "0" * 16, ("i", 2), b"[1]", Written(b"{}", 1, False), now_us=1),
-    "purge": calls.purge(KEYS, ["l"], now_us=1),
-    "inspect": calls.inspect(KEYS, "g", now_us=1),
+    "renew": calls.renew(KEYS, [("g", "0" * 16)], 1.5),
+    "resume": calls.resume(KEYS, "g", b"", "", ending="drop"),
+    "outage": calls.outage(KEYS, "close", "0" * 16),
+    "wake": calls.wake(KEYS, "g"),
+    "skip_gap": calls.skip_gap(KEYS, "g", "m", "", "#1"),
+    "update": calls.update(KEYS, "g", "i", "due", "+5"),
+    "pause": calls.pause(KEYS, "g", True),
+    "redrive": calls.redrive(KEYS, ["l"]),
+    "rerun": calls.rerun(KEYS, "g", "i", "0" * 16, ("i", 2), b"[1]", Written(b"{}", 1, False)),
+    "purge": calls.purge(KEYS, ["l"]),
+    "inspect": calls.inspect(KEYS, "g"),
     "find": calls.find(KEYS, "i"),
-    "sweep": calls.sweep(KEYS, now_us=1),
+    "sweep": calls.sweep(KEYS),
     "alert": calls.alert(
-        KEYS, [calls.Condition("parked", "open", "1", "1", "")], ["ops"], calls.AlertTimes(1.0), now_us=1
+        KEYS,
+        [calls.Condition("parked", "open", "1", "1", "")],
+        ["ops"],
+        calls.AlertTimes(1.0),
     ),
-    "alert_sent": calls.alert_sent(KEYS, calls.Grant("parked", "open", "ops", 1, 0, "1", "1", "", False, 1), now_us=1),
+    "alert_sent": calls.alert_sent(KEYS, calls.Grant("parked", "open", "ops", 1, 0, "1", "1", "", False, 1)),
     "pending_news": calls.pending_news(KEYS, "ops"),
     "mark_notified": calls.mark_notified(KEYS, "ops", [calls.PendingNewsGroup("g", "1", b"")], "1", "0"),
-    "repair": calls.repair(KEYS, "g", dry_run=False, now_us=1),
-    "register": calls.register(REGISTRY, None, ONE, now_us=1),
-    "sync_shard": calls.sync_shard(KEYS, ONE, now_us=1),
+    "repair": calls.repair(KEYS, "g", dry_run=False),
+    "register": calls.register(REGISTRY, None, ONE),
+    "sync_shard": calls.sync_shard(KEYS, ONE),
 }
 
 
@@ -86,9 +89,7 @@ def test_every_script_has_an_example_here_is_exported_and_belongs_to_a_role() ->
 
 
 def test_header_and_caller_agree() -> None:
-    """Most name the schedule alone, and make the other keys of it (parts/keys). The time comes last where the header
-    does not name it; four need none.
-    """
+    """Most name the schedule alone, and make the other keys of it (parts/keys)."""
     for name, call in EXAMPLES.items():
         assert header(name).startswith(f"-- {name}: ")
         assert "-- RETURN" in header(name), name
@@ -97,23 +98,18 @@ def test_header_and_caller_agree() -> None:
         for position, word in keys.items():
             wanted = REGISTRY if word == "registry" else getattr(KEYS, word)
             assert call.keys[position - 1] == wanted, f"KEYS[{position}] of {name} is {word}"
-        by_name = {word: position for position, word in args.items()}
-        now = by_name.get("now_us", len(args) + 1) if name != "save_step" else 0
-        assert sorted({*args, now} - {0}) == list(range(1, len(call.args) + 1)), name
-        assert not now or call.args[now - 1] == ("" if name in ("find", "pending_news", "mark_notified") else "1"), name
+        assert sorted(args) == list(range(1, len(call.args) + 1)), name
 
 
 def test_the_clock_of_each_script_can_be_set() -> None:
-    """Its place among the arguments is read from the header, which is not sent."""
-    for name in {*NAMES} - {"save_step"}:
-        words = ("EVAL", script_source(name), 0, *[""] * 20)
-        assert at_time(words, 7).count("7") == 1, name
+    for name, call in EXAMPLES.items():
+        assert at_time(call.eval_command("3.7"), 7)[-2:] == ("7", "3.7"), name
 
 
 def test_keys_and_arguments_get_names_once_at_the_top() -> None:
     for name in NAMES:
         code = [line for line in own_source(name).splitlines() if not line.startswith("--")]
-        uses = [i for i, line in enumerate(code) if re.search(r"\b(KEYS|ARGV)\[", line) and "ARGV[4 + i]" not in line]
+        uses = [i for i, line in enumerate(code) if re.search(r"\b(KEYS|ARGV)\[", line) and "ARGV[3 + i]" not in line]
         assert uses == list(range(len(uses))), f"{name}: KEYS or ARGV used below the first lines"
 
 

@@ -1,9 +1,8 @@
 -- keys: the shard's keys, which begin as its schedule does. That is KEYS[1], the only one that is
--- named. The last argument but one is now_us: "" for the server's time. The generation comes after
--- it.
+-- named.
 --+ prelude
 local schedule = KEYS[1]
-local now, now_text = time_us(ARGV[#ARGV - 1])
+local now, now_text = time_us()
 local prefix = sub(schedule, 1, -9)
 local leases, failures, dispatch = prefix .. 'leases', prefix .. 'failures', prefix .. 'dispatch'
 local stats, memory, clock_key = prefix .. 'stats', prefix .. 'memory', prefix .. 'clock'

@@ -45,8 +45,8 @@ class Ledger(Account):
     # -- what comes in ----------------------------------------------------------------------------------------
 
     def _append(self, args: list[str], reply: bytes) -> None:
-        prefix, (mode, is_dry_run, text, words, contents) = args[0], arrivals(args[1:])
-        now_us = int(text)
+        prefix, (mode, is_dry_run, words, contents) = args[0], arrivals(args[1:])
+        now_us = int(args[-2])
         marks = marks_in(reply, len(words))
         if is_dry_run:
             return
@@ -114,7 +114,7 @@ class Ledger(Account):
     # -- leases -----------------------------------------------------------------------------------------------
 
     def _claim(self, args: list[str], reply: list[Any]) -> None:
-        prefix, now_us, at = args[0], int(args[6]), 0
+        prefix, now_us, at = args[0], int(args[-2]), 0
         if len(reply) == 4 and isinstance(reply[2], int):
             return self._check_idle(prefix, now_us)
         entries: list[list[Any]] = orjson.loads(reply[2]) or []
@@ -132,7 +132,7 @@ class Ledger(Account):
             self._check_mark(key[1], book, str(entry[2]))
             self._check_claimed(key[1], book, entry, reply[3][at : at + size], now_us)
             at += size
-            book.was_alone, book.blocked_us = len(entries) == 1 and args[7] != "1", -math.inf
+            book.was_alone, book.blocked_us = len(entries) == 1 and args[6] != "1", -math.inf
             book.leased_until_us = now_us + int(args[2]) * 1000
             self.asks[key] = Ask(now_us + int(args[2]) * 1000, True)
         return None

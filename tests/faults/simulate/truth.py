@@ -93,7 +93,7 @@ class Truth:
             getattr(self, f"_{name}", lambda *_: None)(args, reply)
 
     def _append(self, args: list[str], reply: bytes) -> None:
-        prefix, (mode, is_dry_run, _, words, _) = args[0], arrivals(args[1:])
+        prefix, (mode, is_dry_run, words, _) = args[0], arrivals(args[1:])
         marks = marks_in(reply, len(words))
         is_undone = mode in ("none", "error") and any(mark[0] in "!#<" for mark in marks)
         self.effects["refused batch undone"] += is_undone and any(mark[0] == "+" for mark in marks)
@@ -137,7 +137,7 @@ class Truth:
         steps.holders.update({str(entry[0]): token for entry in entries})
         steps.claimed.update({(str(entry[0]), token): entry[4][:: entry[5]] for entry in entries})
         self.effects["lease taken"] += len(entries)
-        self.effects["lease taken ahead"] += len(entries) if args[7] == "1" else 0
+        self.effects["lease taken ahead"] += len(entries) if args[6] == "1" else 0
         self.effects["lease expired"] += sum(1 for entry in entries if entry[1])
 
     def _accepted(self, what: str, prefix: str, group: str, token: str) -> None:

@@ -15,7 +15,7 @@ class ArrivingShard(ShardState):
     """Takes messages in."""
 
     def append(self, *args: str) -> bytes:
-        on_conflict, is_dry_run, _, items, envelopes = arrivals(args)
+        on_conflict, is_dry_run, items, envelopes = arrivals(args)
         assert not is_dry_run
         for word in items:
             if self.is_sequence and not (word[2] and float(word[2]) >= 0 and float(word[2]).is_integer()):

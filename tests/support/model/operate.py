@@ -18,7 +18,7 @@ def digest_of(failure: str) -> str:
 class FixedShard(ShardState):
     """Is fixed by hand."""
 
-    def update(self, group: str, message_id: str, score: str, due: str, _now: str) -> bytes:
+    def update(self, group: str, message_id: str, score: str, due: str) -> bytes:
         stamp = max(self.clock + 1, self.now_us)
         record, lease = self.bodies.get(group, {}).get(message_id), self.leases.get(group)
         if record is None:
@@ -56,7 +56,7 @@ class FixedShard(ShardState):
         visible = self.schedule.get(group, math.inf)
         return group in self.leases and (visible <= self.now_us or visible == PAUSED)
 
-    def pause(self, group: str, is_paused: str, _now: str) -> int:
+    def pause(self, group: str, is_paused: str) -> int:
         before = self.is_paused if not group else group in self.paused
         if not group:
             self.is_paused = is_paused == "1"
@@ -68,7 +68,7 @@ class FixedShard(ShardState):
                 self.schedule[group] = self.now_us
         return int(before != (is_paused == "1"))
 
-    def redrive(self, _from: str, words: str, ledger: str, _now: str) -> bytes:
+    def redrive(self, _from: str, words: str, ledger: str) -> bytes:
         marks, self.clock, pairs = "", self.clock or self.now_us, json.loads(words)
         for letter, digest in zip(pairs[::2], pairs[1::2], strict=True):
             stamp, (group, _, message_id) = letter[:16], letter[16:].partition("\n")
@@ -93,7 +93,7 @@ class FixedShard(ShardState):
                 marks += "+"
         return marks.encode()
 
-    def resume(self, words: str, ending: str, is_bulk: str, _now: str) -> Any:
+    def resume(self, words: str, ending: str, is_bulk: str) -> Any:
         statuses, score, record = [], b"", b""
         for group, digest, member, mark, ledger, told in json.loads(words):
             given = group, digest, member, mark, ledger, told, ending

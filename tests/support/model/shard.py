@@ -29,7 +29,6 @@ class ModelShard(ArrivingShard, FixedShard):
         groups: str,
         messages: str,
         size: str,
-        _now: str,
         ahead: str,
         alone: str,
         failures: str,
@@ -111,7 +110,7 @@ class ModelShard(ArrivingShard, FixedShard):
             told = [*(told or [b""]), json.dumps(kept).encode()]
         return [self.now_us, token.encode(), json.dumps(entries).encode(), records, more, *told]
 
-    def ack(self, words: str, _hint: str, _now: str, _length: str, _runs: str) -> list[int]:
+    def ack(self, words: str, _hint: str, _length: str, _runs: str, _endings: str) -> list[int]:
         answer = [len(self.due())]
         marks: dict[str, str] = {}
         ids: list[str] = []
@@ -153,7 +152,6 @@ class ModelShard(ArrivingShard, FixedShard):
         before: str,
         ledger: str,
         _ended: str,
-        _now: str,
     ) -> int:
         """Not of outages: see tests/support/outage_shard.py."""
         if not self.holds(group, token):
@@ -202,7 +200,7 @@ class ModelShard(ArrivingShard, FixedShard):
             self.bodies[group][member[16:]] = self.rewritten(record, "0" if progressed == "1" else "", ledger)
         return 1
 
-    def renew(self, words: str, lease_ms: str, alone: str, _now: str) -> list[int]:
+    def renew(self, words: str, lease_ms: str, alone: str) -> list[int]:
         stale = []
         for position, (group, token) in enumerate(json.loads(words), 1):
             if self.holds(group, token):

@@ -39,7 +39,7 @@ local function compare(batch, i, order, body)
   local _, id, score = word_of(batch, i)
   local old, due = call('HGET', body, id), batch.due[i]
   local stamp, flag, due_before, _, at = sub(old, 1, 16), cut(old)
-  local same = sub(old, at) == ARGV[4 + i]
+  local same = sub(old, at) == ARGV[3 + i]
   if same and score ~= '' then
     same = tonumber(call('ZSCORE', order, stamp .. id) or 'nan') == tonumber(score)
   end

@@ -25,7 +25,7 @@ local function parts_of(batch, i) -- id, record, score, member
   local id, score = words[3 * i - 1], words[3 * i]
   local seconds, us = stamp_of(batch, i)
   if score ~= '' then
-    return id, seconds .. us .. '00000' .. ARGV[4 + i], score, seconds .. us .. id
+    return id, seconds .. us .. '00000' .. ARGV[3 + i], score, seconds .. us .. id
   end
-  return id, seconds .. us .. '0000A' .. ARGV[4 + i], seconds .. '.' .. us, seconds .. us .. id
+  return id, seconds .. us .. '0000A' .. ARGV[3 + i], seconds .. '.' .. us, seconds .. us .. id
 end

@@ -27,7 +27,7 @@ local function store_closely(batch, i, rules, done)
   local fate = fate_of(batch, i, score, rules)
   if fate == '=' then return fate, '0000000000000000' end
   if fate == '#' or fate == '!' or fate == '*' then return fate, stamp end
-  local record = head .. ARGV[4 + i]
+  local record = head .. ARGV[3 + i]
   if fate ~= '+' then
     done.late[#done.late + 1] = {i, fate, stamp, score, record}
     return fate, stamp
