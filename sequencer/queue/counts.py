@@ -12,7 +12,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from ..calls.net_protocol import Command, Net
+from ..calls.net_protocol import Command, Net, Reader
 from ..doctor.leases import due_seen, paused_times, paused_with_messages
 from ..store.failure import decode_failure, error_line
 from ..store.keys import PAUSED, ShardKeys
@@ -151,7 +151,7 @@ async def _shard(net: Net, keys: ShardKeys, exact: int) -> _Shard:
     leases = await leases_of(net, keys)
     leased = await _leased(net, keys, leases, now)
     extra = await _to_be_paused(net, keys, leases, now) if stopped > paused else Counter[str]()
-    sampled, waiting, oldest = await _backlog(net, keys, size, exact)
+    sampled, waiting, oldest = await backlog(net, keys, size, exact)
     counts = Counter(
         groups=size,
         due=due - extra["due"],
@@ -201,7 +201,7 @@ async def _to_be_paused(net: Net, keys: ShardKeys, leases: dict[bytes, bytes], n
     return Counter(group_state(at, None, now) for at in unclaimed)
 
 
-async def _backlog(net: Net, keys: ShardKeys, size: int, exact: int) -> tuple[int, int, int | None]:
+async def backlog(net: Reader, keys: ShardKeys, size: int, exact: int) -> tuple[int, int, int | None]:
     """Groups looked at, messages in them, and the oldest stamp among their heads: those of parked and paused groups
     wait for an operator.
     """

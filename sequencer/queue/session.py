@@ -163,8 +163,8 @@ class Session:
     async def _find(self, register: bool) -> None:
         options = self.options
         async with self.net.alone() as alone:
-            asked, fields = (options.policy, options.fields) if register else ({}, None)
-            search = GenerationSearch(self.net, alone, options, asked=asked, fields=fields, registers=register)
+            asked = options.policy if register else None
+            search = GenerationSearch(self.net, alone, options, asked=asked, registers=register)
             found = await search.run()
         if self._is_registered and not register:
             return
@@ -186,7 +186,7 @@ class Session:
         with suppress(ConfigurationError, ValueError, ArithmeticError):  # others wrote it: said where it is used
             self._policy = merge_policy(options.queue, found.policy, {})
         if self._registration is None or self._registration.tags != found.tags:
-            self._shards = [shard_keys(options.namespace, options.queue, tag) for tag in found.tags]
+            self._shards = found.keys(options)
         self._registration, self.generation = found, found.generation
 
     async def allow(self, role: Role | None) -> None:

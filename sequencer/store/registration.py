@@ -15,11 +15,12 @@ from typing import Any
 
 from ..errors import ServerNotUsable, shown
 from ..settings.body_fields import BODY_FIELDS
-from ..settings.options import MAX_SHARDS
+from ..settings.options import MAX_SHARDS, QueueOptions
 from ..settings.policy import KEYS
 from ..texts.commands import command
 from ..texts.words import quoted
 from ..values.checks import is_name
+from .keys import ShardKeys, shard_keys
 from .replies import pairs
 
 PROTOCOL = 3
@@ -59,6 +60,10 @@ class Registration:
     @property
     def table(self) -> str:
         return " ".join(self.tags)
+
+    def keys(self, options: QueueOptions) -> list[ShardKeys]:
+        """The keys of each shard."""
+        return [shard_keys(options.namespace, options.queue, tag) for tag in self.tags]
 
     @property
     def age(self) -> tuple[int, int]:

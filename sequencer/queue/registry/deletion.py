@@ -9,74 +9,36 @@ A deletion that was broken off is gone on with by the next one.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 from ...calls.net_protocol import Alone, Net
 from ...calls.register import register, sync_shard, unregister
 from ...errors import ConfigurationError, SequencerError, ServerUnavailable
 from ...settings.options import MAX_SHARDS, QueueOptions
-from ...store.keys import ShardKeys, consumer_name, index_key, registry_key, shard_keys
+from ...store.keys import ShardKeys, consumer_name, registry_key, shard_keys
 from ...store.record import owner_of
 from ...store.registration import Registration, of_shard, plain_tags, registered
 from ...store.replies import Reading, field_texts, text, texts
 from ...values.views import Usage
-from ..pages import scan
+from ..counts import backlog
+from ..pages import read, scan
 from ..session import Session
 from ..views import leases_of
-from .generation_search import PAUSE_S, ROUNDS, ask
+from .generation_search import PAUSE_S, ROUNDS, answer_pending, ask, look_at
 from .index import remove_from_index
 
 PAGE = 500
 """Groups deleted in one round trip."""
 
 
-class QueueUsers(NamedTuple):
-    """Who uses a queue now, as far as can be seen."""
-
-    leases: int
-    """Groups that are leased."""
-    owners: list[str]
-    """Who holds them."""
-    clients: list[str] | None
-    """Connected consumers that say their names; None where the user may not ask."""
-
-
-async def users(alone: Alone, shards: list[ShardKeys], name: str) -> QueueUsers:
-    """Who holds leases, and who is connected. `name` is what the connections of its consumers are called."""
-    found = [lease for keys in shards for lease in (await leases_of(alone, keys)).values()]
-    (said,) = await alone.answers([("CLIENT", "LIST")])
-    owners = sorted({owner_of(lease) for lease in found})
-    if isinstance(said, SequencerError):
-        return QueueUsers(len(found), owners, None)
-    with Reading(alone.name):
-        lines = said.decode("utf-8", "replace").splitlines()
-        clients = [dict(word.partition("=")[::2] for word in line.split()) for line in lines]
-    return QueueUsers(len(found), owners, sorted({one["addr"] for one in clients if one.get("name") == name}))
-
-
 async def find_shards(alone: Alone, options: QueueOptions) -> Registration | None:
     """What is registered, or what the first shard says; None where nothing is left of the queue. Changes nothing."""
-    first = shard_keys(options.namespace, options.queue, 0)
-    registry = registry_key(options.namespace, options.queue)
-    fields, shard, has_keys = await alone.read(
-        [
-            ("HGETALL", registry),
-            ("HGETALL", first.policy),
-            ("EXISTS", first.clock, first.schedule, first.dead, first.dead_letters, first.stats),
-        ]
-    )
-    with Reading(alone.name):
-        policy = field_texts(shard)
-        there = registered(field_texts(fields)) or of_shard(policy)
-    if there is None and (has_keys or await _is_listed(alone, options)):
+    seen, first = await look_at(alone, options), shard_keys(options.namespace, options.queue, 0)
+    if there := seen.there or seen.copy:
+        return there
+    left = (first.clock, first.schedule, first.dead, first.dead_letters, first.stats)
+    if seen.word is not None or await read(alone, bool, ("EXISTS", *left)):  # a server may have evicted the rest
         return Registration(0, 0, plain_tags(options.shards or 1), {})
-    return there
-
-
-async def _is_listed(alone: Alone, options: QueueOptions) -> bool:
-    """Whether the index still has it, as where a server evicted the rest."""
-    (word,) = await alone.answers([("HGET", index_key(options.namespace), options.queue)])
-    return isinstance(word, bytes)
+    return None
 
 
 async def usage(session: Session) -> Usage:
@@ -86,23 +48,27 @@ async def usage(session: Session) -> Usage:
         there = await find_shards(alone, options)
         if there is None:
             raise ConfigurationError("queue_unknown", **session.names)
-        shards = [shard_keys(options.namespace, options.queue, tag) for tag in there.tags]
-        found = await users(alone, shards, consumer_name(options.namespace, options.queue))
-        sizes = await alone.read([("ZCARD", key) for keys in shards for key in (keys.schedule, keys.dead)])
-        messages = sum([await _messages(alone, keys) for keys in shards])
-    clients = None if found.clients is None else tuple(found.clients)
-    return Usage(messages, sum(sizes[::2]), sum(sizes[1::2]), found.leases, tuple(found.owners), clients)
+        messages = groups = dead = leases = 0
+        owners = set[str]()
+        for keys in there.keys(options):
+            held = await leases_of(alone, keys)
+            leases, owners = leases + len(held), owners | {owner_of(lease) for lease in held.values()}
+            size, died = await alone.read([("ZCARD", keys.schedule), ("ZCARD", keys.dead)])
+            groups, dead = groups + size, dead + died
+            messages += (await backlog(alone, keys, size, size))[1]
+        clients = await _clients(alone, consumer_name(options.namespace, options.queue))
+    return Usage(messages, groups, dead, leases, tuple(sorted(owners)), clients)
 
 
-async def _messages(alone: Alone, keys: ShardKeys) -> int:
-    """How many a shard holds, page by page."""
-    count = 0
-    async for words in scan(alone, "ZSCAN", keys.schedule, count=PAGE):
-        with Reading(alone.name):
-            groups = texts(words[::2])
-        if groups:
-            count += sum(await alone.read([("ZCARD", keys.order(group)) for group in groups]))
-    return count
+async def _clients(alone: Alone, name: str) -> tuple[str, ...] | None:
+    """The addresses of connections with this name; None where the user may not ask."""
+    (said,) = await alone.answers([("CLIENT", "LIST")])
+    if isinstance(said, SequencerError):
+        return None
+    with Reading(alone.name):
+        lines = said.decode("utf-8", "replace").splitlines()
+        clients = [dict(word.partition("=")[::2] for word in line.split()) for line in lines]
+        return tuple(sorted({one["addr"] for one in clients if one.get("name") == name}))
 
 
 async def delete(session: Session) -> int:
@@ -126,9 +92,8 @@ async def delete_queue(net: Net, alone: Alone, options: QueueOptions) -> int:
     if there is None:
         raise ConfigurationError("queue_unknown", queue=options.queue, namespace=options.namespace)
     gone = await _close(net, alone, options, there)
-    shards, count = [shard_keys(options.namespace, options.queue, tag) for tag in there.tags], 0
-    for keys in shards:
-        count += await _delete_groups(alone, keys)
+    shards = there.keys(options)
+    count = sum([await _delete_groups(alone, keys) for keys in shards])
     await _delete_rest(alone, options, shards)
     await remove_from_index(alone, options)  # while nobody can make it again: else that one would not be listed
     await ask(alone, [unregister(registry_key(options.namespace, options.queue), gone)])
@@ -141,20 +106,15 @@ async def _close(net: Net, alone: Alone, options: QueueOptions, there: Registrat
     for number in range(ROUNDS):
         if number:
             await net.sleep(PAUSE_S * number)
-        (fields,) = await alone.read([("HGETALL", registry)])
-        with Reading(alone.name):
-            seen = registered(field_texts(fields))
+        seen = await read(alone, lambda words: registered(field_texts(words)), ("HGETALL", registry))
         if seen is None or not seen.is_deleted or seen.generation_number < least:
             least = max(least, seen.generation_number if seen else 0)
             wanted = replace(seen or there, is_deleted=True, generation_number=least, version=0)
             (seen,) = await ask(alone, [register(registry, seen, wanted, is_new=True)])
         if seen is not None and seen.is_deleted:
-            shards = [shard_keys(options.namespace, options.queue, tag) for tag in seen.tags]
+            shards = seen.keys(options)
             put = await ask(alone, [sync_shard(keys, seen) for keys in shards])
-            pending = [
-                (keys, one.fields["pending"]) for keys, one in zip(shards, put, strict=True) if one.status == "pending"
-            ]
-            await ask(alone, [sync_shard(keys, seen, "confirm", pending=mine) for keys, mine in pending])
+            await answer_pending(alone, seen, shards, put, "confirm")
             newer = [of_shard(one.fields) for one in put if one.status == "newer"]
             if not newer:
                 return seen
@@ -166,9 +126,7 @@ async def _delete_groups(alone: Alone, keys: ShardKeys) -> int:
     """By pages, so that the server is never blocked."""
     count = 0
     while True:
-        (page,) = await alone.read([("ZRANGE", keys.schedule, 0, PAGE - 1)])
-        with Reading(alone.name):
-            groups = texts(page)
+        groups = await read(alone, texts, ("ZRANGE", keys.schedule, 0, PAGE - 1))
         if not groups:
             return count
         names = [name for group in groups for name in (keys.order(group), keys.body(group))]

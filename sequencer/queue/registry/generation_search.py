@@ -30,10 +30,10 @@ from ...settings.options import QueueOptions
 from ...settings.policy import merge_policy, read_policy
 from ...store.keys import ShardKeys, index_key, registry_key, shard_keys
 from ...store.registration import INDEX_WORD, Registration, of_shard, plain_tags, registered
-from ...store.replies import Reading, field_texts, micros, pairs, text
+from ...store.replies import Reading, field_texts, micros, scored, text
 from ...texts.events import Event, event, log_event
 from ...values.checks import near_name
-from ..pages import scan
+from ..pages import batches, read, scan
 from .index import write_index
 
 ROUNDS = 12
@@ -45,8 +45,8 @@ class QueueSeen(NamedTuple):
     """What a look at a queue has found."""
 
     there: Registration | None
-    shard: dict[str, str]
-    """The policy of shard 0."""
+    copy: Registration | None
+    """That of shard 0."""
     has_clock: bool
     word: bytes | None
     """What the index says."""
@@ -55,7 +55,7 @@ class QueueSeen(NamedTuple):
 async def look_at(alone: Alone, options: QueueOptions) -> QueueSeen:
     """In one round trip. Raises SequencerError."""
     shard = shard_keys(options.namespace, options.queue, 0)
-    registry, policy, clock, known = await alone.answers(
+    *found, word = await alone.answers(
         [
             ("HGETALL", registry_key(options.namespace, options.queue)),
             ("HGETALL", shard.policy),
@@ -63,12 +63,13 @@ async def look_at(alone: Alone, options: QueueOptions) -> QueueSeen:
             ("HGET", index_key(options.namespace), options.queue),
         ]
     )
-    for answer in (registry, policy, clock):
+    for answer in found:
         if isinstance(answer, Exception):
             raise answer
+    registry, policy, clock = found
     with Reading(alone.name):
-        there = registered(field_texts(registry))
-        return QueueSeen(there, field_texts(policy), bool(clock), None if isinstance(known, Exception) else known)
+        there, copy = registered(field_texts(registry)), of_shard(field_texts(policy))
+    return QueueSeen(there, copy, bool(clock), None if isinstance(word, Exception) else word)
 
 
 class GenerationSearch:
@@ -82,16 +83,16 @@ class GenerationSearch:
         *,
         known: Registration | None = None,
         asked: Mapping[str, Any] | None = None,
-        fields: BodyFields | None = None,
         registers: bool = False,
         restores: bool = True,
     ) -> None:
-        """`known`: what this client used so far; `asked`: the policy to set, `fields`: names of body fields;
+        """`known`: what this client used so far; `asked`: the policy to set, and then the names of body fields;
         `registers`: whether it uses the queue; `restores`: whether it registers again what is gone.
         """
         self.net, self.alone, self._options = net, alone, options
-        self._known, self._asked, self._registers = known, asked or {}, registers
-        self._fields, self._restores = fields or BodyFields(), restores
+        self._known, self._asked, self._registers, self._restores = known, asked or {}, registers, restores
+        self._fields = BodyFields() if asked is None else options.fields
+        self._uses = registers or known is not None
         self._registry = registry_key(options.namespace, options.queue)
         self._told: Event | None = None
         self._is_new = False
@@ -106,71 +107,60 @@ class GenerationSearch:
             if number:
                 await self.net.sleep(PAUSE_S * number)
             seen = await look_at(self.alone, options)
-            is_settled, found = await self._try(seen)
+            is_settled = await (self._settle(seen, seen.there) if seen.there else self._settle_unregistered(seen))
             if is_settled:
                 if self._told:
                     log_event(self._told)
-                return found
+                copy = None if self._uses or (seen.copy and seen.copy.is_deleted) else seen.copy
+                return seen.there or copy
         if seen and seen.there and seen.there.is_deleted:
             raise ServerNotUsable("queue_being_deleted", queue=options.queue, namespace=options.namespace)
         raise ServerUnavailable("queue_contended", queue=options.queue)
 
-    async def _try(self, seen: QueueSeen) -> tuple[bool, Registration | None]:
-        """Whether registry and shards agree by now, and on what."""
-        there = seen.there
-        if there is None:
-            return await self._without_registry(seen)
-        with Reading(self.alone.name):
-            copy = of_shard(seen.shard)
+    async def _settle(self, seen: QueueSeen, there: Registration) -> bool:
+        """Whether registry and shards agree by now."""
+        copy = seen.copy
         copies = [one for one in (self._known, copy) if one and one.age > there.age]
-        if copies and (self._registers or self._known):  # the registry has older data than it had
+        if copies and self._uses:  # the registry has older data than it had
             await self._register(there, max(copies, key=lambda one: one.age))
-            return False, None
+            return False
         if there.is_deleted:
-            return False, None
+            return False
         if copy and not copy.is_deleted and copy.tags != there.tags:
             await self._keep_table(there, copy)
-            return False, None
+            return False
         self._check_shards(len(there.tags))
         wanted = self._merged(there)
         if wanted != there.policy:
             changed = there.changed(wanted)
             if await self._register(there, changed) == changed:
                 self._log_changes(read_policy(there.policy), read_policy(wanted))
-            return False, None
-        if (self._registers or self._known) and not await self._bring_to_shards(there):
-            return False, None
+            return False
+        if self._uses and not await self._bring_to_shards(there):
+            return False
         await self._index(seen)
-        return True, there
+        return True
 
-    async def _without_registry(self, seen: QueueSeen) -> tuple[bool, Registration | None]:
-        options, known = self._options, self._known
-        with Reading(self.alone.name):
-            copy = of_shard(seen.shard)
+    async def _settle_unregistered(self, seen: QueueSeen) -> bool:
+        """Whether it stays so: nothing is registered, or what shard 0 has is only looked at."""
+        options, known, copy = self._options, self._known, seen.copy
+        if not self._uses or (known and not self._restores and (copy is None or copy.is_deleted)):
+            return True
         if copy and not copy.is_deleted:
-            if not (self._registers or known):
-                return True, copy
             self._told = event("queue restored", options.queue, shards=len(copy.tags), from_shard=True)
             await self._register(None, copy)
-            return False, None
-        if known and not self._restores:
-            return True, None
+            return False
         least = copy.generation_number if copy else 0
         if known:
             self._told = event("queue restored", options.queue, shards=len(known.tags), from_shard=False)
-            await self._register(
-                None, replace(known, generation_number=max(known.generation_number, least)), is_new=True
-            )
-            return False, None
-        if not self._registers:
-            return True, None
-        if seen.has_clock:
+            wanted = replace(known, generation_number=max(known.generation_number, least))
+        elif seen.has_clock:
             raise DataError("registration_lost", queue=options.queue, namespace=options.namespace)
-        new = Registration(least, 0, plain_tags(options.shards or 1), {})
-        new = replace(new, policy=self._merged(new))
-        await self._register(None, new, is_new=True)
-        self._is_new = True
-        return False, None
+        else:
+            wanted = Registration(least, 0, plain_tags(options.shards or 1), {})
+            wanted, self._is_new = replace(wanted, policy=self._merged(wanted)), True
+        await self._register(None, wanted, is_new=True)
+        return False
 
     def _check_shards(self, shards: int) -> None:
         """Raises DataError where this client used another number of shards, ConfigurationError where it asks for
@@ -197,38 +187,26 @@ class GenerationSearch:
 
     async def _bring_to_shards(self, there: Registration) -> bool:
         """Whether all shards have it by now."""
-        shards = [self._keys(tag) for tag in there.tags]
+        shards = there.keys(self._options)
         # The first shard first: where it keeps its own table, no other shard has got this one.
         return await self._bring(there, shards[:1]) and (len(shards) == 1 or await self._bring(there, shards[1:]))
 
     async def _bring(self, there: Registration, shards: list[ShardKeys]) -> bool:
-        synced: list[SyncedShard] = await self._ask([sync_shard(keys, there) for keys in shards])
+        synced: list[SyncedShard] = await ask(self.alone, [sync_shard(keys, there) for keys in shards])
         for one in synced:
-            if one.status == "other":
+            if one.status in ("other", "newer"):
                 with Reading(self.alone.name):
                     own = of_shard(one.fields)
-                if own:
+                if own and one.status == "other":
                     await self._keep_table(there, own)
+                elif own:  # the registry was lost, and came back older
+                    await self._register(there, own)
                 return False
-            if one.status == "newer":  # the registry was lost, and came back older
-                with Reading(self.alone.name):
-                    theirs = of_shard(one.fields)
-                if theirs:
-                    await self._register(there, theirs)
-                return False
-        put = [
-            (keys, one.fields["pending"]) for keys, one in zip(shards, synced, strict=True) if one.status == "pending"
-        ]
-        if put:
-            # Between the look at the registry and this, the queue may have been deleted: only what is still registered
-            # is confirmed.
-            (reply,) = await self.alone.read([("HGETALL", self._registry)])
-            with Reading(self.alone.name):
-                is_still = registered(field_texts(reply)) == there
-            step: Step = "confirm" if is_still else "remove"
-            done: list[SyncedShard] = await self._ask(
-                [sync_shard(keys, there, step, pending=mine) for keys, mine in put]
-            )
+        # Between the look at the registry and this, the queue may have been deleted: only what is still registered is
+        # confirmed.
+        if any(one.status == "pending" for one in synced):
+            now = await read(self.alone, lambda words: registered(field_texts(words)), ("HGETALL", self._registry))
+            done = await answer_pending(self.alone, there, shards, synced, "confirm" if now == there else "remove")
             if any(one.status not in ("taken", "same") for one in done):
                 return False
         for keys, one in zip(shards, synced, strict=True):
@@ -261,15 +239,9 @@ class GenerationSearch:
     async def _register(
         self, seen: Registration | None, wanted: Registration, *, is_new: bool = False
     ) -> Registration | None:
-        (now,) = await self._ask([register(self._registry, seen, wanted, is_new=is_new)])
-        there: Registration | None = now
+        there: Registration | None
+        (there,) = await ask(self.alone, [register(self._registry, seen, wanted, is_new=is_new)])
         return there
-
-    async def _ask(self, calls: list[Call[Any]]) -> list[Any]:
-        return await ask(self.alone, calls)
-
-    def _keys(self, tag: str) -> ShardKeys:
-        return shard_keys(self._options.namespace, self._options.queue, tag)
 
 
 PAGE = 200
@@ -283,21 +255,25 @@ async def ask(alone: Alone, calls: Sequence[Call[Any]], generation: str = "") ->
         return [call.parse(reply) for call, reply in zip(calls, replies, strict=True)]
 
 
+async def answer_pending(
+    alone: Alone, there: Registration, shards: list[ShardKeys], synced: list[SyncedShard], step: Step
+) -> list[SyncedShard]:
+    """Confirm or remove what was put into shards that had no policy."""
+    put = [(keys, one) for keys, one in zip(shards, synced, strict=True) if one.status == "pending"]
+    return await ask(alone, [sync_shard(keys, there, step, pending=one.fields["pending"]) for keys, one in put])
+
+
 async def wake_deferred_groups(alone: Alone, keys: ShardKeys, generation: str, mark: str) -> None:
     """Let claims decide again on groups that were deferred: each of them once; then `again` goes, if it is this mark.
 
     Whoever sees the mark does it: who changed the policy may be gone.
     """
-    (moment,) = await alone.read([("TIME",)])
-    with Reading(alone.name):
-        now_us = micros(moment)
+    now_us = await read(alone, micros, ("TIME",))
     names: dict[str, None] = {}
     async for words in scan(alone, "ZSCAN", keys.schedule, count=PAGE):
         with Reading(alone.name):
-            for word, at in pairs(words):
-                if float(at) > now_us:  # paused ones too: the script leaves them as they are
-                    names[text(word)] = None
-    calls = [wake(keys, one) for one in names]
-    for start in range(0, len(calls), PAGE):
-        await ask(alone, calls[start : start + PAGE], generation)
+            # Paused ones too: the script leaves them as they are.
+            names.update((text(word), None) for word, at in scored(words) if at > now_us)
+    for some in batches([*names], PAGE):
+        await ask(alone, [wake(keys, one) for one in some], generation)
     await ask(alone, [woken(keys, mark)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from ...calls.net_protocol import Alone, Command, Net
 from ...errors import DataError, SequencerError
@@ -26,29 +27,27 @@ async def queue_names(net: Net, namespace: str) -> list[str]:
 
 
 async def write_index(alone: Alone, options: QueueOptions, *, is_new: bool) -> list[str]:
-    """Who can't write it goes on. For a new queue, the names of all are read in the same round trip: one like its own
-    may have been meant.
-    """
-    index, names = index_key(options.namespace), list[str]()
+    """For a new queue, the names of all are read in the same round trip: one like its own may have been meant."""
+    index = index_key(options.namespace)
     reading: list[Command] = [("HGETALL", index)] if is_new else []
-    try:
-        _, *answers = await alone.read([("HSET", index, options.queue, INDEX_WORD), *reading])
-        with Reading(alone.name):
-            names = [name for words in answers for name in indexed(words)]
-    except SequencerError as error:
-        said = str(index_error(error, options.namespace))
-        log.warning("queue %s: can't be written into %s (%s); see doctor", options.queue, index, said)
-    return names
+    answers = await _changed(alone, options, ("HSET", index, options.queue, INDEX_WORD), *reading)
+    with Reading(alone.name):
+        return [name for words in answers[1:] for name in indexed(words)]
 
 
 async def remove_from_index(alone: Alone, options: QueueOptions) -> None:
-    """Of a queue that is gone: where the index can't be written, that is no reason to say that it is still there."""
-    index = index_key(options.namespace)
+    """Of a queue that is gone."""
+    await _changed(alone, options, ("HDEL", index_key(options.namespace), options.queue))
+
+
+async def _changed(alone: Alone, options: QueueOptions, *commands: Command) -> list[Any]:
+    """What these commands answer. Who can't write the index goes on: only lists of queues need it."""
     try:
-        await alone.read([("HDEL", index, options.queue)])
-    except DataError as error:
+        return await alone.read(commands)
+    except SequencerError as error:
         said = str(index_error(error, options.namespace))
-        log.warning("queue %s: can't be taken out of %s (%s); see doctor", options.queue, index, said)
+        log.warning("queue %s: %s can't be changed (%s); see doctor", options.queue, index_key(options.namespace), said)
+        return []
 
 
 def index_error(error: SequencerError, namespace: str) -> SequencerError:
