@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from sequencer.processes.alerts.settings import QueueAlerts
@@ -12,7 +12,7 @@ from sequencer.settings.option import Option, declared
 from sequencer.settings.options import ConsumerOptions, PoolOptions, QueueOptions, RunOptions, ServiceOptions
 from sequencer.settings.policy import Policy
 from sequencer.settings.thresholds import Thresholds
-from sequencer.texts.events import COMMANDS, EVENTS, FIELDS
+from sequencer.texts.events import EVENTS
 
 BEGIN, END = "<!-- written by .ci/reference.py -->", "<!-- end of the reference -->"
 SECTIONS: dict[str, tuple[type, ...]] = {
@@ -27,6 +27,98 @@ SECTIONS: dict[str, tuple[type, ...]] = {
 }
 KEYWORDS = {QueueOptions: "`Sequencer()`", Policy: "`Sequencer()`", ConsumerOptions: "`consume()`"}
 WORDS = {"append": "`append`", "configure": "`configure`", "consume": "`consume`", "run": "file"}
+
+FIELDS: Mapping[str, str] = {
+    "group": "parts of the group, as a list of strings; if a consumer ended, of the message it started last",
+    "owner": "name of the consumer that emits it",
+    "id": "of the message",
+    "attempt": "number of attempts so far, of the message or the step",
+    "attempts": "how many attempts it may have",
+    "error_type": "class of the error",
+    "error": "text of the error, on one line",
+    "retry_in_s": "seconds until the next attempt; none if another consumer decides that",
+    "outage": "whether it is an outage, which does not count as an attempt",
+    "since": "when the outage began, in seconds since 1970",
+    "lasted_s": "how long it lasted, in seconds",
+    "probes": "how many probes failed",
+    "late": "whether the message was given up because it was late",
+    "step": "name of the step",
+    "is_check": "whether the step's check failed",
+    "steps": "outcome of each failed step, by name",
+    "ledger": "outcome of its steps, as JSON",
+    "done": "command that confirms that the step took effect",
+    "again": "command that runs the step again, if it did not take effect",
+    "runs_s": "how long it has been running, in seconds",
+    "is_stopping": "whether a shutdown waits for it",
+    "is_killed": "whether the service kills its consumer",
+    "number": "sequence number of the first message that is present",
+    "first_missing": "first number missing before it",
+    "last_missing": "last number missing before it",
+    "until": "when the wait ends, in seconds since 1970",
+    "expired_owner": "name of the consumer whose lease expired",
+    "token": "of the lease",
+    "away_s": "how long the server was away, in seconds",
+    "server": "the server, without its password",
+    "app": "what handles the messages",
+    "processes": "how many consumers the service keeps",
+    "lease_s": "duration of a lease, in seconds",
+    "version": "of sequencer",
+    "near": "the queue that was probably meant; empty if no name is similar",
+    "is_new": "whether the queue did not exist before",
+    "consumer_pid": "process id of the consumer",
+    "other_pid": "process id of the other master",
+    "ended_by": "how the consumer ended: an exit status or a signal",
+    "deaths": "how many in a row",
+    "is_final": "whether another consumer would fail the same way",
+    "lived_s": "how long the consumer lived, in seconds",
+    "kill_in_s": "seconds until it is killed",
+    "grace_s": "seconds until the next stage",
+    "stage": "1: current messages are finished; 2: they are interrupted; 3: the consumers are killed",
+    "consumers": "how many consumers run, or ran",
+    "why": "the reason",
+    "file": "path of the file that defines the queues",
+    "said": "what the check returned",
+    "target": "name of a target of alerts",
+    "kind": "of the incident: parked, dead, wait, ...",
+    "lines": "how many lines of the log",
+    "observer": "name of the callback",
+    "seconds": "how long the service ran",
+    "handled": "messages handled",
+    "failed": "attempts that failed",
+    "outages": "how many of them were an outage",
+    "lost": "leases lost",
+    "parked": "groups parked, so far",
+    "dead": "messages set aside as dead letters",
+    "dropped": "messages dropped",
+    "started": "consumers that were started",
+    "died": "consumers that died",
+    "killed": "consumers that the service killed",
+    "unreported": "consumers that ended without a final report; their last second is not counted",
+    "what": "what was being done; for an alert: open, news, again or resolved",
+    "policy": "name of the policy",
+    "before": "the old value",
+    "now": "the new value",
+    "shards": "how many shards the queue has",
+    "from_shard": "whether only the registry was lost",
+    "suppressed": "how many events of this name the line summarizes",
+    "errors": "how many of them by class of error, the ten most frequent",
+}
+"""What each field means."""
+COMMANDS: Mapping[str, str] = {
+    "inspect": "shows what is wrong",
+    "retry": "retries the message",
+    "retry_same_error": "resumes all groups of the queue that are parked by this error",
+    "retry_all": "resumes all parked groups of the queue",
+    "skip": "continues without the message, or without the missing number",
+    "fix": "repairs it",
+    "done": "confirms that the step took effect",
+    "again": "runs the step again, if it did not take effect",
+    "probe": "checks at once whether the outage is over",
+    "kill": "kills the consumer; run it on the consumer's host",
+    "append": "appends a first message",
+    "delete": "deletes the queue",
+}
+"""What each command of an event does."""
 
 
 def reference() -> str:
@@ -54,7 +146,7 @@ def events() -> str:
     lines = ["| event | level | when | fields |", "| --- | --- | --- | --- |"]
     for name, kind in sorted(EVENTS.items()):
         observed = " *" if kind.is_observed else ""
-        fields = ", ".join(f"`{field}`" for field in kind.fields)
+        fields = ", ".join(f"`{field}`" for field in kind.fields.split())
         lines.append(f"| `{name}`{observed} | {logging.getLevelName(kind.level)} | {kind.meaning} | {fields} |")
     lines += ["", "| field | holds |", "| --- | --- |"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in sorted(FIELDS.items())]

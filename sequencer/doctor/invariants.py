@@ -33,7 +33,7 @@ from ..store.ledger import LedgerError, decode_ledger
 from ..store.ledger.written import written_at
 from ..store.record import STAMP_DIGITS, DeadLetterName, id_of
 from ..store.replies import scanned, texts
-from ..texts.findings import Finding, finding
+from ..texts.findings import FINDINGS, Finding, finding
 
 PAGE = 500
 """Names read by one command."""
@@ -55,30 +55,7 @@ TYPES = {
     "stream": ("audit",),
 }
 
-CODES = {
-    "type": "wrong type",
-    "no content": "dead letter without content",
-    "unlisted": "dead letter unlisted",
-    "no record": "message without record",
-    "head": "record differs",
-    "score": "score differs",
-    "ledger": "ledger broken",
-    "dead ledger": "dead letter ledger broken",
-    "skipped ledger": "skipped ledger broken",
-    "no place": "record without place",
-    "empty": "empty group scheduled",
-    "lease": "lease without group",
-    "failure": "failure without group",
-    "token": "lease unreadable",
-    "leased and parked": "leased and parked",
-    "ahead": "stamp ahead of clock",
-    "clock": "shard clock unreadable",
-    "unscheduled": "group unscheduled",
-    "parked": "parked without reason",
-    "paused": "paused without entry",
-}
-"""Name in the script's reply -> code of the finding."""
-_LEDGERS = ("ledger", "dead ledger", "skipped ledger")
+_LEDGERS = ("ledger broken", "dead letter ledger broken", "skipped ledger broken")
 
 
 def check_invariants(link: Link, shards: list[ShardKeys]) -> list[str]:
@@ -217,12 +194,14 @@ class InvariantCheck:
             sizes = {group: check for group, check in zip(some, checks, strict=True) if check.order_size >= 0}
             self._check_members(keys, [group for group, check in sizes.items() if check.order_size], found)
             for group, check in sizes.items():
-                if check.order_size != check.body_size or any(what == "no record" for what, _ in found[group]):
+                if check.order_size != check.body_size or any(
+                    what == "message without record" for what, _ in found[group]
+                ):
                     self._check_records(keys, group, found[group])
             for group, all_found in found.items():
                 repaired = [one.what for one in all_found.values() if one.repaired]
-                self.lost += repaired.count("no record")
-                self.emptied += "empty" in repaired and "no record" not in repaired
+                self.lost += repaired.count("message without record")
+                self.emptied += "empty group scheduled" in repaired and "message without record" not in repaired
                 yield from (_finding(group, one) for one in all_found.values())
 
     def _check_members(
@@ -251,13 +230,16 @@ class InvariantCheck:
             cursors = {group: at for group, (at, _) in pages.items() if int(at)}
 
     def _check_records(self, keys: ShardKeys, group: str, found: dict[tuple[str, str], Found]) -> None:
-        placed = {id_of(name) for what, name in found if what == "head"}
+        placed = {id_of(name) for what, name in found if what == "record differs"}
         for names in self._scan("HSCAN", keys.body(group), RECORDS_PAGE):
             for page in _pages(names, MEMBERS):
                 ids = page
                 while ids:
                     check = self._link.run_one(repair(keys, group, ids=ids, dry_run=not self._repair))
-                    _add(found, [one for one in check.found if one.what != "no place" or one.name not in placed])
+                    _add(
+                        found,
+                        [one for one in check.found if one.what != "record without place" or one.name not in placed],
+                    )
                     ids = ids[max(1, check.looked_at) :]
 
     def _check_letters(self, keys: ShardKeys, letters: Sequence[str], found: dict[tuple[str, str], Found]) -> None:
@@ -310,18 +292,16 @@ def _pages(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
 
 def _finding(group: str, one: Found) -> Finding:
     """The finding for one row of the script's reply about this group; "" for none."""
-    code, fields = CODES[one.what], {"name": one.name, "detail": one.detail}
+    code, fields = one.what, {"name": one.name, "detail": one.detail}
     if code == "wrong type":
         return finding(code, key=one.name, type="another", wanted="ours")
-    if code == "group unscheduled" and one.repaired and one.detail == "failed":
-        code = "group unscheduled behind a failure"
     if code.startswith(("dead letter", "skipped")):
         stamp, encoded, id = DeadLetterName.parse(one.name)
         if stamp.isdecimal() and len(stamp) == STAMP_DIGITS and encoded and id:  # of others: as it is
             return finding(code, one.repaired, group=decode_group(encoded), id=id, letter=id, **fields)
         return finding(code, one.repaired, letter=one.name, **fields)
-    if one.what in ("no record", "head", "score", "ledger", "no place"):
-        fields["id"] = one.name if one.what == "no place" else id_of(one.name)
+    if FINDINGS[code].check == "messages":
+        fields["id"] = one.name if code == "record without place" else id_of(one.name)
     return finding(code, one.repaired, group=decode_group(group) if group else (), **fields)
 
 

@@ -29,7 +29,7 @@ local ticks = call('GET', clock_key) or '0'
 local clock = read_clock(ticks)
 if not clock then
   clock = now
-  if tell('clock', clock_key, ticks) then
+  if tell('shard clock unreadable', clock_key, ticks) then
     call('SET', clock_key, now_text)
   end
 end
@@ -42,7 +42,7 @@ local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 for _, name in ipairs({order, body}) do
   local size = pcall(name == order and 'ZCARD' or 'HLEN', name)
   if type(size) == 'table' then
-    tell('type', name, '', false)
+    tell('wrong type', name, '', false)
     return {-1, 0, 0, found}
   end
 end

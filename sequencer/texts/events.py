@@ -10,8 +10,9 @@ does without.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..errors import SequencerError, StepUnknown, StopConsuming
@@ -51,7 +52,7 @@ class Event:
     @property
     def _known(self) -> Fields:
         """What a template may name: the fields, the queue, and what is made of them."""
-        fields, begun = self.fields, {name: self.fields[name] for name in _BEGUN if self.fields.get(name)}
+        fields, begun = self.fields, {name: self.fields[name] for name in ("group", "id") if self.fields.get(name)}
         facts = {"facts": _facts(fields), "begun": _facts(begun), "raised": _raised(fields)}
         missing = numbers(fields.get("first_missing"), fields.get("last_missing"))
         return {**fields, **facts, "missing": missing, "queue": self.queue, "namespace": self.namespace}
@@ -68,7 +69,7 @@ class Event:
 
     @property
     def commands(self) -> dict[str, str]:
-        """Command lines by what they do: `inspect`, `retry`, `skip` and others, see COMMANDS."""
+        """Command lines by what they do: `inspect`, `retry`, `skip` and others."""
         return filled_commands(EVENTS[self.name].commands, self._known)
 
     @property
@@ -104,14 +105,14 @@ def event(
     """An event of the list. `error` gives the fields `error_type` and `error`, a text only the latter; a `ledger` is
     cut. Raises KeyError for a name or a field that is not in the list.
     """
-    kind, raised = EVENTS[name], error if isinstance(error, BaseException) else None
-    if raised is not None and "error_type" in kind.fields:
+    known, raised = EVENTS[name].fields.split(), error if isinstance(error, BaseException) else None
+    if raised is not None and "error_type" in known:
         fields.setdefault("error_type", type_name(raised))
     if error is not None:
         fields["error"] = error_text(error)
     if isinstance(ledger := fields.get("ledger"), bytes):
         fields["ledger"] = error_text(ledger.decode(), LEDGER_CHARACTERS)
-    if unknown := fields.keys() - kind.fields:
+    if unknown := fields.keys() - known:
         raise KeyError(f"event {name!r} has no field {min(unknown)!r}")
     return Event(name, queue, fields, raised, namespace, once)
 
@@ -230,22 +231,6 @@ def _of_new(fields: Fields) -> dict[str, str]:
     return {"delete": "sequencer delete QUEUE"} if fields["near"] and fields.get("is_new", True) else {}
 
 
-COMMANDS: Mapping[str, str] = {
-    "inspect": "shows what is wrong",
-    "retry": "retries the message",
-    "retry_same_error": "resumes all groups of the queue that are parked by this error",
-    "retry_all": "resumes all parked groups of the queue",
-    "skip": "continues without the message, or without the missing number",
-    "fix": "repairs it",
-    "done": "confirms that the step took effect",
-    "again": "runs the step again, if it did not take effect",
-    "probe": "checks at once whether the outage is over",
-    "kill": "kills the consumer; run it on the consumer's host",
-    "append": "appends a first message",
-    "delete": "deletes the queue",
-}
-"""What each command of an event does."""
-
 # -- the list ---------------------------------------------------------------------------------------------------------
 
 
@@ -254,7 +239,7 @@ class Kind(NamedTuple):
 
     level: int
     meaning: str
-    fields: Sequence[str] = ()
+    fields: str
     """Their names, with the unit at the end: `_s` is seconds."""
     words: Wording = "{facts}"
     """It also knows `facts` (group, id, step, attempt, error), `begun`, `raised`."""
@@ -263,366 +248,233 @@ class Kind(NamedTuple):
     """Whether observers (`Sequencer.observe`) are called."""
 
 
-_GROUP = ("group", "owner")
-_RAISED = ("error_type", "error")
-_MESSAGE = (*_GROUP, "id", "step", "attempt", "attempts", *_RAISED)
-_GAP = ("number", "first_missing", "last_missing")
-_BEGUN = ("group", "id")
-_DONE = ("handled", "failed", "outages", "lost", "parked", "dead", "dropped")
-FIELDS: Mapping[str, str] = {
-    "group": "parts of the group, as a list of strings; if a consumer ended, of the message it started last",
-    "owner": "name of the consumer that emits it",
-    "id": "of the message",
-    "attempt": "number of attempts so far, of the message or the step",
-    "attempts": "how many attempts it may have",
-    "error_type": "class of the error",
-    "error": "text of the error, on one line",
-    "retry_in_s": "seconds until the next attempt; none if another consumer decides that",
-    "outage": "whether it is an outage, which does not count as an attempt",
-    "since": "when the outage began, in seconds since 1970",
-    "lasted_s": "how long it lasted, in seconds",
-    "probes": "how many probes failed",
-    "late": "whether the message was given up because it was late",
-    "step": "name of the step",
-    "is_check": "whether the step's check failed",
-    "steps": "outcome of each failed step, by name",
-    "ledger": "outcome of its steps, as JSON",
-    "done": "command that confirms that the step took effect",
-    "again": "command that runs the step again, if it did not take effect",
-    "runs_s": "how long it has been running, in seconds",
-    "is_stopping": "whether a shutdown waits for it",
-    "is_killed": "whether the service kills its consumer",
-    "number": "sequence number of the first message that is present",
-    "first_missing": "first number missing before it",
-    "last_missing": "last number missing before it",
-    "until": "when the wait ends, in seconds since 1970",
-    "expired_owner": "name of the consumer whose lease expired",
-    "token": "of the lease",
-    "away_s": "how long the server was away, in seconds",
-    "server": "the server, without its password",
-    "app": "what handles the messages",
-    "processes": "how many consumers the service keeps",
-    "lease_s": "duration of a lease, in seconds",
-    "version": "of sequencer",
-    "near": "the queue that was probably meant; empty if no name is similar",
-    "is_new": "whether the queue did not exist before",
-    "consumer_pid": "process id of the consumer",
-    "other_pid": "process id of the other master",
-    "ended_by": "how the consumer ended: an exit status or a signal",
-    "deaths": "how many in a row",
-    "is_final": "whether another consumer would fail the same way",
-    "lived_s": "how long the consumer lived, in seconds",
-    "kill_in_s": "seconds until it is killed",
-    "grace_s": "seconds until the next stage",
-    "stage": "1: current messages are finished; 2: they are interrupted; 3: the consumers are killed",
-    "consumers": "how many consumers run, or ran",
-    "why": "the reason",
-    "file": "path of the file that defines the queues",
-    "said": "what the check returned",
-    "target": "name of a target of alerts",
-    "kind": "of the incident: parked, dead, wait, ...",
-    "lines": "how many lines of the log",
-    "observer": "name of the callback",
-    "seconds": "how long the service ran",
-    "handled": "messages handled",
-    "failed": "attempts that failed",
-    "outages": "how many of them were an outage",
-    "lost": "leases lost",
-    "parked": "groups parked, so far",
-    "dead": "messages set aside as dead letters",
-    "dropped": "messages dropped",
-    "started": "consumers that were started",
-    "died": "consumers that died",
-    "killed": "consumers that the service killed",
-    "unreported": "consumers that ended without a final report; their last second is not counted",
-    "what": "what was being done; for an alert: open, news, again or resolved",
-    "policy": "name of the policy",
-    "before": "the old value",
-    "now": "the new value",
-    "shards": "how many shards the queue has",
-    "from_shard": "whether only the registry was lost",
-    "suppressed": "how many events of this name the line summarizes",
-    "errors": "how many of them by class of error, the ten most frequent",
-}
-"""What each field means."""
-
+_debug, _info, _warning, _error = (partial(Kind, level) for level in (DEBUG, INFO, WARNING, ERROR))
+_RAISED = "error_type error"
+_MESSAGE = f"group owner id step attempt attempts {_RAISED}"
+_GAP = "number first_missing last_missing"
 EVENTS: Mapping[str, Kind] = {
-    "message failed": Kind(
-        WARNING,
+    "message failed": _warning(
         "an attempt failed; the message will be retried",
-        (*_MESSAGE, "retry_in_s", "outage", "since"),
+        f"{_MESSAGE} retry_in_s outage since",
         _message_failed,
         is_observed=True,
     ),
-    "group parked": Kind(
-        ERROR,
+    "group parked": _error(
         "the group waits until an operator resumes it: its head failed its last attempt, or a missing number did "
         "not arrive in time",
-        (*_MESSAGE, "parked", "done", "again", *_GAP),
+        f"{_MESSAGE} parked done again {_GAP}",
         "{facts}{number:?: missing before {number}: {missing}; it did not arrive in time}",
         _of_parked,
         is_observed=True,
     ),
-    "dead letter": Kind(
-        ERROR,
-        "a message was set aside; its group goes on",
-        (*_MESSAGE, "done", "again", "late"),
-        commands=_of_dead,
-        is_observed=True,
+    "dead letter": _error(
+        "a message was set aside; its group goes on", f"{_MESSAGE} done again late", commands=_of_dead, is_observed=True
     ),
-    "message dropped": Kind(
-        ERROR,
+    "message dropped": _error(
         "a message was discarded for good; its group goes on",
-        (*_MESSAGE, "late", "ledger"),
+        f"{_MESSAGE} late ledger",
         "{facts}; it is gone{ledger:?; its ledger: {ledger}}",
         is_observed=True,
     ),
-    "outage began": Kind(
-        ERROR,
+    "outage began": _error(
         "a shared dependency is down: the queue, or a shard of it, is held back until a probe succeeds",
-        ("owner", *_RAISED, "since", "retry_in_s"),
+        f"owner {_RAISED} since retry_in_s",
         "{facts}; handling suspended since {since:moment}, no attempts counted; next probe in {retry_in_s:duration}",
         {"inspect": "sequencer info QUEUE", "probe": "sequencer resume QUEUE --outage"},
         is_observed=True,
     ),
-    "outage ended": Kind(
-        WARNING,
+    "outage ended": _warning(
         "a probe succeeded; the queue goes on",
-        ("owner", "lasted_s", "probes"),
+        "owner lasted_s probes",
         "after {lasted_s:duration} and {probes:failed probe}",
         is_observed=True,
     ),
-    "step failed": Kind(
-        DEBUG,
+    "step failed": _debug(
         "a step of a message, or its check, raised; the outcome of the message is a separate event",
-        (*_MESSAGE, "is_check"),
+        f"{_MESSAGE} is_check",
         is_observed=True,
     ),
-    "finished with failures": Kind(
-        WARNING,
+    "finished with failures": _warning(
         "a message is done, except for optional steps that failed",
-        (*_GROUP, "id", "steps"),
+        "group owner id steps",
         "{facts}: {steps:list}",
         is_observed=True,
     ),
-    "step missing": Kind(
-        WARNING,
+    "step missing": _warning(
         "a message has a kind, or an open step, that this version of the program lacks; it waits for another version",
-        (*_GROUP, "id", *_RAISED, "retry_in_s"),
+        f"group owner id {_RAISED} retry_in_s",
         "{facts}; waiting for another version, giving up in {retry_in_s:duration} (missing_wait)",
     ),
-    "message removed": Kind(
-        ERROR,
+    "message removed": _error(
         "a message was removed or replaced while its steps ran; their outcome is in `ledger`",
-        (*_GROUP, "id", "ledger"),
+        "group owner id ledger",
         "{facts}: removed or replaced while its steps ran; nothing is acknowledged; its ledger: {ledger}",
     ),
-    "message released": Kind(
-        WARNING,
+    "message released": _warning(
         "a handler or a step was interrupted; its message will be handled again, and no attempt is counted",
-        (*_GROUP, "id", "step"),
+        "group owner id step",
         "{facts}: interrupted; it will be handled again, no attempt counted",
     ),
-    "handler slow": Kind(
-        WARNING,
+    "handler slow": _warning(
         "a handler has been running for a minute, or a shutdown waits for it; repeated each time that doubles",
-        (*_GROUP, "id", "runs_s", "is_stopping"),
+        "group owner id runs_s is_stopping",
         "{facts} running for {runs_s:duration} in {owner}{is_stopping:?; the shutdown waits for it}",
         _of_handler,
     ),
-    "handler stuck": Kind(
-        ERROR,
+    "handler stuck": _error(
         "a handler exceeded its time limit, was interrupted and is still running; its lease is no longer renewed",
-        (*_GROUP, "id", "runs_s", "is_killed"),
+        "group owner id runs_s is_killed",
         "{facts} timed out and was interrupted, but is still running after {runs_s:duration} in {owner}; its lease is "
         "no longer renewed, and its end counts as an attempt{is_killed:?; killing its consumer}",
         _of_handler,
     ),
-    "gap wait": Kind(
-        WARNING,
+    "gap wait": _warning(
         "a group of a sequence waits for a missing number",
-        (*_GROUP, "id", *_GAP, "until"),
+        f"group owner id {_GAP} until",
         "{facts}: missing before {number}: {missing}; waiting until {until:moment}",
         {"inspect": "sequencer explain QUEUE GROUP", **_SKIP},
     ),
-    "group broken": Kind(
-        ERROR,
+    "group broken": _error(
         "a group was parked because something else changed its keys",
-        (*_GROUP, "error"),
+        "group owner error",
         commands={"inspect": "sequencer doctor QUEUE", "fix": _FIX},
         is_observed=True,
     ),
-    "lease expired": Kind(
-        WARNING,
+    "lease expired": _warning(
         "a consumer died or stalled; another one took over its group",
-        (*_GROUP, "expired_owner", "id", "attempt"),
+        "group owner expired_owner id attempt",
         "{facts} owner={expired_owner}; {attempt:attempt} so far",
     ),
-    "lease lost": Kind(
-        WARNING,
+    "lease lost": _warning(
         "this consumer stalled for longer than its lease",
-        (*_GROUP, "token"),
+        "group owner token",
         "{facts} token={token}; messages it finished since are not acknowledged",
     ),
-    "ack repeated": Kind(
-        INFO,
+    "ack repeated": _info(
         "a repeated acknowledgement was refused; the first one may have arrived",
-        _GROUP,
+        "group owner",
         "{facts}: a repeated acknowledgement was refused; the first one may have arrived",
     ),
-    "server lost": Kind(
-        WARNING, "the server can't be reached", ("owner", "error"), "{error}; reconnecting until it is back"
+    "server lost": _warning("the server can't be reached", "owner error", "{error}; reconnecting until it is back"),
+    "server back": _warning("the server is reachable again", "owner away_s", "after {away_s:duration}"),
+    "renewal failed": _error("renewing leases while a handler ran failed", f"owner {_RAISED}", "{raised}; retrying"),
+    "groups not released": _warning(
+        "a consumer ended without releasing its groups", "owner error", "{error}; they wait until their leases expire"
     ),
-    "server back": Kind(WARNING, "the server is reachable again", ("owner", "away_s"), "after {away_s:duration}"),
-    "renewal failed": Kind(
-        ERROR, "renewing leases while a handler ran failed", ("owner", *_RAISED), "{raised}; retrying"
-    ),
-    "groups not released": Kind(
-        WARNING,
-        "a consumer ended without releasing its groups",
-        ("owner", "error"),
-        "{error}; they wait until their leases expire",
-    ),
-    "failure not recorded": Kind(
-        WARNING,
+    "failure not recorded": _warning(
         "the failure of a message could not be recorded in the server",
-        (*_GROUP, "error"),
+        "group owner error",
         "{facts}; the message is retried when its lease expires",
     ),
-    "observer failed": Kind(
-        ERROR,
+    "observer failed": _error(
         "an observer raised an exception; logged once per observer",
-        ("observer", *_RAISED),
+        f"observer {_RAISED}",
         "{observer} raised {raised}; it stays registered, this is logged once",
     ),
-    "service started": Kind(
-        INFO,
+    "service started": _info(
         "the service runs",
-        ("server", "app", "processes", "lease_s", "version"),
+        "server app processes lease_s version",
         "{processes:consumer}, {app}, on {server}, lease {lease_s:duration}, sequencer {version}",
     ),
-    "queue unused": Kind(
-        WARNING,
+    "queue unused": _warning(
         "nothing was ever appended to the queue; its name may be wrong",
-        ("near", "is_new"),
+        "near is_new",
         "{is_new:?did not exist, created empty}{is_new:!never had a message}{near:?; did you mean {near!r}?}",
         lambda fields: _of_new(fields) | {"append": "sequencer append QUEUE FILE.ndjson"},
     ),
-    "consumer died": Kind(
-        WARNING,
+    "consumer died": _warning(
         "a consumer ended unexpectedly",
-        ("consumer_pid", "ended_by", "lived_s", *_BEGUN),
+        "consumer_pid ended_by lived_s group id",
         "pid {consumer_pid} ({ended_by}) after {lived_s:duration}{begun:?; last message started: {begun}}",
         _inspect,
     ),
-    "consumer restarting": Kind(
-        INFO, "a worker has no consumer until then", ("retry_in_s",), "in {retry_in_s:duration}"
+    "consumer restarting": _info("a worker has no consumer until then", "retry_in_s", "in {retry_in_s:duration}"),
+    "service gave up": _error(
+        "the service ends: its consumers die before they start a message", "deaths is_final", _DEATHS
     ),
-    "service gave up": Kind(
-        ERROR, "the service ends: its consumers die before they start a message", ("deaths", "is_final"), _DEATHS
-    ),
-    "consumer not started": Kind(ERROR, "no process could be started", _RAISED, "{raised}"),
-    "service stopping": Kind(INFO, "the service is stopping", ("stage", "consumers", "grace_s"), _service_stopping),
-    "consumer killed": Kind(
-        WARNING,
+    "consumer not started": _error("no process could be started", _RAISED, "{raised}"),
+    "service stopping": _info("the service is stopping", "stage consumers grace_s", _service_stopping),
+    "consumer killed": _warning(
         "the service killed a consumer",
-        ("consumer_pid", "why", *_BEGUN),
+        "consumer_pid why group id",
         "pid {consumer_pid}, because {why}{begun:?; last message started: {begun}}",
         _inspect,
     ),
-    "lines lost": Kind(
-        WARNING, "lines of the log could not be written", ("lines", "error"), "{lines:line} of the log: {error}"
-    ),
-    "service ended": Kind(
-        INFO,
+    "lines lost": _warning("lines of the log could not be written", "lines error", "{lines:line} of the log: {error}"),
+    "service ended": _info(
         "the service ended; the totals that its consumers reported",
-        ("seconds", "consumers", *_DONE, "started", "died", "killed", "unreported"),
+        "seconds consumers handled failed outages lost parked dead dropped started died killed unreported",
         _service_ended,
     ),
-    "consumer failed": Kind(ERROR, "a consumer ends because of an error", _RAISED, "{raised}"),
-    "pool down": Kind(
-        ERROR,
+    "consumer failed": _error("a consumer ends because of an error", _RAISED, "{raised}"),
+    "pool down": _error(
         "consumers of the queue die before they start a message; retrying; other queues go on",
-        ("deaths", "is_final", "retry_in_s"),
+        "deaths is_final retry_in_s",
         _DEATHS + "; starting one every {retry_in_s:duration}",
     ),
-    "pool back": Kind(WARNING, "consumers of the queue work again", ("lasted_s",), "after {lasted_s:duration}"),
-    "pool scaled": Kind(
-        INFO,
-        "the queue gets more consumers, or fewer",
-        ("before", "now", "why"),
-        "{before} to {now:consumer}, because {why}",
+    "pool back": _warning("consumers of the queue work again", "lasted_s", "after {lasted_s:duration}"),
+    "pool scaled": _info(
+        "the queue gets more consumers, or fewer", "before now why", "{before} to {now:consumer}, because {why}"
     ),
-    "already running": Kind(
-        WARNING,
+    "already running": _warning(
         "another master runs the same file on this host",
-        ("file", "other_pid"),
+        "file other_pid",
         "process {other_pid} already runs {file} on this host: each queue now has two sets of consumers, and run "
         "--status shows that process",
     ),
-    "consumer overdue": Kind(
-        WARNING,
+    "consumer overdue": _warning(
         "a consumer is past max_age and did not end: its message is interrupted, which counts as an attempt",
-        ("consumer_pid", "lived_s", "kill_in_s", *_BEGUN),
+        "consumer_pid lived_s kill_in_s group id",
         "pid {consumer_pid} is {lived_s:duration} old; interrupting its message, which counts as an attempt; killing "
         "it in {kill_in_s:duration}{begun:?; last message started: {begun}}",
         _inspect,
     ),
-    "service reloading": Kind(
-        INFO,
+    "service reloading": _info(
         "the file was read again, and consumers are replaced one by one",
-        ("file",),
+        "file",
         "{file}; consumers are replaced one by one",
     ),
-    "service reloaded": Kind(
-        INFO, "all consumers run the new file and the new code", ("file",), "{file}; all consumers replaced"
+    "service reloaded": _info(
+        "all consumers run the new file and the new code", "file", "{file}; all consumers replaced"
     ),
-    "reload failed": Kind(
-        ERROR, "the file or the code is wrong; the old consumers stay", ("error",), "{error}; keeping the old consumers"
+    "reload failed": _error(
+        "the file or the code is wrong; the old consumers stay", "error", "{error}; keeping the old consumers"
     ),
-    "check failed": Kind(WARNING, "the queue's check reported a problem", ("said",), "{said}"),
-    "alert sent": Kind(
-        INFO,
+    "check failed": _warning("the queue's check reported a problem", "said", "{said}"),
+    "alert sent": _info(
         "an alert target accepted a message",
-        ("target", "kind", "what"),
+        "target kind what",
         lambda fields: "to {target}: {kind} (" + WHAT[fields["what"]] + ")",
     ),
-    "alert not sent": Kind(
-        ERROR,
+    "alert not sent": _error(
         "an alert target did not accept a message; logged once until it accepts one",
-        ("target", "error"),
+        "target error",
         "to {target}: {error}; retrying",
     ),
-    "output closed": Kind(
-        INFO, "the reader of the printed lines is gone; the service ends", (), "the reader of the printed lines is gone"
+    "output closed": _info(
+        "the reader of the printed lines is gone; the service ends", "", "the reader of the printed lines is gone"
     ),
-    "supervisor error": Kind(
-        ERROR, "an unexpected error; the service goes on", ("what", *_RAISED), "{what}: {raised}; the service goes on"
+    "supervisor error": _error(
+        "an unexpected error; the service goes on", f"what {_RAISED}", "{what}: {raised}; the service goes on"
     ),
-    "policy changed": Kind(
-        WARNING,
-        "a client changed the policy of the queue",
-        ("policy", "before", "now"),
-        "{policy} from {before!r} to {now!r}",
+    "policy changed": _warning(
+        "a client changed the policy of the queue", "policy before now", "{policy} from {before!r} to {now!r}"
     ),
-    "queue created": Kind(
-        WARNING,
+    "queue created": _warning(
         "a client used a queue that did not exist; at INFO unless another queue has a similar name",
-        ("near",),
+        "near",
         "{near:?did you mean {near!r}?}",
         _of_new,
     ),
-    "queue restored": Kind(
-        WARNING,
+    "queue restored": _warning(
         "the server had lost the queue's shards and policy; a client restored them",
-        ("shards", "from_shard"),
+        "shards from_shard",
         "{from_shard:?its registration was lost}{from_shard:!the server no longer knew it}; registered again, "
         "with {shards:shard}",
     ),
-    "consumer error": Kind(
-        ERROR,
+    "consumer error": _error(
         "an unexpected error outside the handler; the consumer goes on",
-        ("what", *_RAISED),
+        f"what {_RAISED}",
         "{what}: {raised}; the consumer goes on",
     ),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from .commands import doctor_of, with_commands
@@ -133,164 +134,177 @@ _REPAIR = {"fix": "sequencer doctor QUEUE --repair"}
 class Kind(NamedTuple):
     """What all findings of one code have in common."""
 
-    check: str
     level: Level
+    check: str
     wording: Wording
     commands: Commands = NO_COMMANDS
     repair: str = ""
     """What a repair did."""
 
 
-def _broken(check: str, kinds: Mapping[str, tuple[str, str]]) -> dict[str, Kind]:
-    """Broken invariants, with what their repair does."""
-    return {code: Kind(check, "problem", wording, repair=repair) for code, (wording, repair) in kinds.items()}
+_BROKEN = {
+    "outage without start": ("outage", "{policy} has probe_us {value!r}, but {key} has no outage", "removed"),
+    "outage without probe": ("outage", "{key} has an outage, but {policy} has no probe_us", "removed"),
+    "dead letter without content": ("dead letters", "dead letter {letter!r} has no content", "removed from the list"),
+    "dead letter unlisted": ("dead letters", "dead letter {letter!r} is not in the list", "added to the list"),
+    "dead letter ledger broken": (
+        "dead letters",
+        "ledger of dead letter {letter!r}: {detail}; if redriven, it parks",
+        "",
+    ),
+    "skipped ledger broken": (
+        "dead letters",
+        "ledger of the last skip, {letter!r}: {detail}; if put back, it parks",
+        "",
+    ),
+    "message without record": (
+        "messages",
+        "{id!r}, score {detail}, is in the order without a record",
+        "removed from it",
+    ),
+    "record without place": (
+        "messages",
+        "the record of {id!r} has no place in the order",
+        "now a dead letter (Broken)",
+    ),
+    "record differs": ("messages", "record of {id!r} has stamp and attempts {detail!r}", "stamp taken from the order"),
+    "score differs": (
+        "messages",
+        "record of {id!r}: its score is its stamp, but the stamp is {detail}",
+        "score taken from the order",
+    ),
+    "ledger broken": ("messages", "the ledger of {id!r} {detail}; it will park", ""),
+    "empty group scheduled": ("schedule", "0 messages, but in the schedule", "removed from the schedule"),
+    "group unscheduled": ("schedule", "has messages but is not in the schedule, so no consumer sees it", "due now"),
+    "group unscheduled behind a failure": ("schedule", "has failed, but is not in the schedule", "parked; resume it"),
+    "parked without reason": ("schedule", "is parked without a failure or a missing number", "due now"),
+    "paused without entry": ("schedule", "is held as paused, but is not among the paused groups", "due now"),
+    "lease without group": ("leases", "has a lease but is not in the schedule", "lease removed"),
+    "lease unreadable": ("leases", "its lease has an unreadable token, or one ahead: {detail!r}", "lease removed"),
+    "leased and parked": ("leases", "is leased and parked at once: {detail!r}", "lease removed"),
+    "failure without group": ("failures", "has a failure but is not in the schedule", "failure removed"),
+    "stamp ahead of clock": ("clock", "has a stamp or token {detail} ahead of the clock", "clock set forward"),
+    "shard clock unreadable": (
+        "clock",
+        "the shard's clock {name!r} can't be read: {detail!r}",
+        "set to the server's time",
+    ),
+}
+"""Broken invariants: code -> check, wording, what a repair does."""
+_ok, _warning, _problem = partial(Kind, "ok"), partial(Kind, "warning"), partial(Kind, "problem")
 
 
 FINDINGS: Mapping[str, Kind] = {
     # the server
-    "version": Kind("version", "ok", "{product} {version}"),
-    "too old": Kind("version", "problem", "is Redis {version}; 7.0 or later, or Valkey, is needed"),
-    "info denied": Kind(
-        "version", "warning", "unknown, and nothing else can be checked: INFO is not permitted; grant +info"
-    ),
-    "primary": Kind("role", "ok", "a primary"),
-    "replica": Kind("role", "problem", "is a replica; connect to the primary"),
-    "cluster": Kind("role", "problem", "runs in cluster mode, which is not supported yet"),
-    "loading": Kind("loading", "problem", "is loading its data; try again"),
-    "no eviction": Kind("eviction", "ok", "noeviction, maxmemory {maxmemory}"),
-    "evicts": Kind(
+    "version": _ok("version", "{product} {version}"),
+    "too old": _problem("version", "is Redis {version}; 7.0 or later, or Valkey, is needed"),
+    "info denied": _warning("version", "unknown, and nothing else can be checked: INFO is not permitted; grant +info"),
+    "primary": _ok("role", "a primary"),
+    "replica": _problem("role", "is a replica; connect to the primary"),
+    "cluster": _problem("role", "runs in cluster mode, which is not supported yet"),
+    "loading": _problem("loading", "is loading its data; try again"),
+    "no eviction": _ok("eviction", "noeviction, maxmemory {maxmemory}"),
+    "evicts": _problem(
         "eviction",
-        "problem",
         "evicts keys (maxmemory-policy {policy}), which silently deletes parts of groups",
         _config("maxmemory-policy", "noeviction"),
     ),
-    "will evict": Kind(
+    "will evict": _warning(
         "eviction",
-        "warning",
         "maxmemory-policy {policy} silently deletes parts of groups as soon as maxmemory is set",
         _config("maxmemory-policy", "noeviction"),
     ),
-    "volatile eviction": Kind(
+    "volatile eviction": _warning(
         "eviction",
-        "warning",
         "maxmemory-policy {policy}, maxmemory {maxmemory}: keys of sequencer have no time to live, so none is evicted; "
         "but a backlog may evict keys of others that have one",
     ),
-    "memory": Kind("memory", "ok", _USED),
-    "memory refused": Kind(
-        "memory",
-        "warning",
-        _USED + "; producers must repeat the appends that were refused",
-        {"reset": "{cli} CONFIG RESETSTAT"},
+    "memory": _ok("memory", _USED),
+    "memory refused": _warning(
+        "memory", _USED + "; producers must repeat the appends that were refused", {"reset": "{cli} CONFIG RESETSTAT"}
     ),
-    "memory nearly full": Kind(
+    "memory nearly full": _warning("memory", _USED + "; a full server refuses appends", _room),
+    "memory full": _problem(
         "memory",
-        "warning",
-        _USED + "; a full server refuses appends",
-        _room,
-    ),
-    "memory full": Kind(
-        "memory",
-        "problem",
         _USED + "; it refuses appends until consumers free memory or maxmemory is raised",
         lambda fields: {"inspect": "sequencer info", **_room(fields)},
     ),
-    "repair needs room": Kind(
+    "repair needs room": _warning(
         "memory",
-        "warning",
         "a full server refuses repairs that need memory; make room first",
         {"fix": "sequencer doctor QUEUES --repair"},
     ),
-    "append-only file": Kind("persistence", "ok", _appended),
-    "append-only file without fsync": Kind("persistence", "warning", _appended),
-    "snapshots": Kind("persistence", "warning", _snapshots),
-    "disk write failed": Kind("persistence", "problem", "{name} is {status}: it can't write to disk; check its log"),
-    "once without append-only file": Kind(
-        "persistence", "warning", f"{_ONCE}there is no append-only file", _config("appendonly", "yes")
+    "append-only file": _ok("persistence", _appended),
+    "append-only file without fsync": _warning("persistence", _appended),
+    "snapshots": _warning("persistence", _snapshots),
+    "disk write failed": _problem("persistence", "{name} is {status}: it can't write to disk; check its log"),
+    "once without append-only file": _warning(
+        "persistence", f"{_ONCE}there is no append-only file", _config("appendonly", "yes")
     ),
-    "once without fsync": Kind(
-        "persistence", "warning", f"{_ONCE}appendfsync is no", _config("appendfsync", "everysec")
+    "once without fsync": _warning("persistence", f"{_ONCE}appendfsync is no", _config("appendfsync", "everysec")),
+    "once with fsync each second": _ok(
+        "persistence", f"{_ONCE}one started in its last second", _config("appendfsync", "always")
     ),
-    "once with fsync each second": Kind(
-        "persistence", "ok", f"{_ONCE}one started in its last second", _config("appendfsync", "always")
-    ),
-    "no replicas": Kind("replicas", "ok", "none connected"),
-    "replicas": Kind("replicas", "ok", "{count} connected, min-replicas-to-write {wanted}"),
-    "replicas may lag": Kind(
+    "no replicas": _ok("replicas", "none connected"),
+    "replicas": _ok("replicas", "{count} connected, min-replicas-to-write {wanted}"),
+    "replicas may lag": _warning(
         "replicas",
-        "warning",
         "{count} connected, min-replicas-to-write 0: a failover may lose what they have not yet received; 1 bounds it",
     ),
-    "too few replicas": Kind(
-        "replicas", "problem", "{count} connected, min-replicas-to-write {wanted}: the server refuses writes"
+    "too few replicas": _problem(
+        "replicas", "{count} connected, min-replicas-to-write {wanted}: the server refuses writes"
     ),
-    "server clock": Kind("clock", "ok", "differs from this host's by {ahead_s:+.3f} s"),
-    "server clock off": Kind(
-        "clock", "warning", "differs from this host's by {ahead_s:+.3f} s; delays and leases follow the server's"
+    "server clock": _ok("clock", "differs from this host's by {ahead_s:+.3f} s"),
+    "server clock off": _warning(
+        "clock", "differs from this host's by {ahead_s:+.3f} s; delays and leases follow the server's"
     ),
-    "rights": Kind("rights", "ok", "the user may run every command and script"),
-    "rights missing": Kind("rights", "problem", "the user lacks {rights}; grant it with ACL SETUSER"),
-    "command refused": Kind("rights", "problem", "{command}: {error}"),
+    "rights": _ok("rights", "the user may run every command and script"),
+    "rights missing": _problem("rights", "the user lacks {rights}; grant it with ACL SETUSER"),
+    "command refused": _problem("rights", "{command}: {error}"),
     # queues
-    "not checked": Kind("queues", "warning", "not checked, because this server can't hold queues in its current state"),
-    "not listed": Kind("queues", "problem", "can't be listed: {error}"),
-    "never used": Kind("queues", "warning", "was never used here; check its name"),
-    "no queues": Kind("queues", "ok", "none in namespace {namespace!r}"),
-    "foreign index": Kind("queues", "problem", "{said}"),
-    "invalid name": Kind(
+    "not checked": _warning("queues", "not checked, because this server can't hold queues in its current state"),
+    "not listed": _problem("queues", "can't be listed: {error}"),
+    "never used": _warning("queues", "was never used here; check its name"),
+    "no queues": _ok("queues", "none in namespace {namespace!r}"),
+    "foreign index": _problem("queues", "{said}"),
+    "invalid name": _problem(
         "queues",
-        "problem",
         "{index} has {name!r}, which is not a valid queue name; lists omit it",
         {"fix": "HDEL {index} {name:quoted}"},
     ),
-    "index value foreign": Kind(
+    "index value foreign": _problem(
         "queues",
-        "problem",
         "{index} has the unknown value {value!r} for it, so lists omit it; the next client that uses the queue fixes "
         "it",
         _REPAIR,
     ),
-    "not in index": Kind("queues", "problem", "has keys, but is missing from {index}", _REPAIR),
-    "registration unreadable": Kind(
-        "queues",
-        "problem",
-        "{key} can't be read ({error})",
-        {"delete": "{deletable:?DEL {key}}"},
+    "not in index": _problem("queues", "has keys, but is missing from {index}", _REPAIR),
+    "registration unreadable": _problem(
+        "queues", "{key} can't be read ({error})", {"delete": "{deletable:?DEL {key}}"}
     ),
-    "deletion unfinished": Kind(
+    "deletion unfinished": _problem("queues", "its deletion did not finish", {"fix": "sequencer delete QUEUE --yes"}),
+    "shard without policy": _warning("queues", f"shard {{shard}} has no policy; {_NEXT_CLIENT}"),
+    "shard outdated": _warning(
         "queues",
-        "problem",
-        "its deletion did not finish",
-        {"fix": "sequencer delete QUEUE --yes"},
-    ),
-    "shard without policy": Kind("queues", "warning", f"shard {{shard}} has no policy; {_NEXT_CLIENT}"),
-    "shard outdated": Kind(
-        "queues",
-        "warning",
         "shard {shard} has generation {generation}, version {version}, not {wanted_generation}, {wanted_version} as "
         f"registered; {_NEXT_CLIENT}",
     ),
-    "shard policy differs": Kind(
-        "queues", "problem", "{key} has another policy than registered ({differences})", _REPAIR
+    "shard policy differs": _problem("queues", "{key} has another policy than registered ({differences})", _REPAIR),
+    "shard policy unpacked": _problem(
+        "queues", f"field packed of {{key}} does not match its other fields; {_NEXT_CLIENT}", _REPAIR
     ),
-    "shard policy unpacked": Kind(
-        "queues", "problem", f"field packed of {{key}} does not match its other fields; {_NEXT_CLIENT}", _REPAIR
-    ),
-    "unknown shard": Kind(
+    "unknown shard": _problem(
         "queues",
-        "problem",
         "has {known:shard}, so no client reads shard {shard}: it holds {messages:message} in {groups:group} and "
         "{dead:dead letter}; keep them as queue {to}, or delete them",
         _unknown_shard,
     ),
-    "registry lost": Kind(
+    "registry lost": _warning(
         "queues",
-        "warning",
         "its shards have a policy, but {key} is lost; any client that uses the queue restores it within a minute",
     ),
-    "unregistered": Kind(
+    "unregistered": _problem(
         "queues",
-        "problem",
         "has keys in {shards:shard}, but neither a registration nor a policy: a program that already uses it will "
         "register it again. Without one, the policy is lost: stop the consumers, register the queue, and configure it "
         "before they start",
@@ -299,143 +313,70 @@ FINDINGS: Mapping[str, Kind] = {
             "{sequencer doctor QUEUE --repair}"
         },
     ),
-    "first shard lost": Kind(
-        "queues", "problem", "{key} and {policy} are lost; shard {shard} has a copy", _REPAIR, "copied"
-    ),
+    "first shard lost": _problem("queues", "{key} and {policy} are lost; shard {shard} has a copy", _REPAIR, "copied"),
     # the state of a queue
-    "unchecked": Kind("invariants", "problem", "the check did not finish: {error}"),
-    "unreadable": Kind("keys", "problem", "{key} can't be read ({error}); correct it with HSET"),
-    "watermark unreadable": Kind(
-        "keys",
-        "problem",
-        "{key} has {value!r}, which is not a watermark such as {example}; correct it with HSET",
+    "unchecked": _problem("invariants", "the check did not finish: {error}"),
+    "unreadable": _problem("keys", "{key} can't be read ({error}); correct it with HSET"),
+    "watermark unreadable": _problem(
+        "keys", "{key} has {value!r}, which is not a watermark such as {example}; correct it with HSET"
     ),
-    "shard clock ahead": Kind(
+    "shard clock ahead": _warning(
         "clock",
-        "warning",
         "a shard's clock is {ahead_s:.1f} s ahead of the server's time, which was set back; leases of dead consumers "
         "and delays end that much later",
     ),
-    "outage": Kind(
+    "outage": _warning(
         "outage",
-        "warning",
         "shard {shard} of {shards} is held back by an outage: {error}; {probes:probe} failed, next in {probe_in_s:.1f} "
         "s",
         {"probe": "sequencer resume QUEUE --outage"},
     ),
-    "held long": Kind(
+    "held long": _warning(
         "leases",
-        "warning",
         f"leased by {{owner}} for {{held_s:.0f}} s; {ENDING}; set --handler-timeout to prevent that",
         {"inspect": "sequencer explain QUEUE GROUP"},
     ),
-    "parked groups": Kind("parked", "warning", "{count:parked group}", {"inspect": "sequencer parked QUEUE"}),
-    "no consumers": Kind("consumers", "warning", no_consumers, {"consume": CONSUME}),
-    "mixed score units": Kind(
+    "parked groups": _warning("parked", "{count:parked group}", {"inspect": "sequencer parked QUEUE"}),
+    "no consumers": _warning("consumers", no_consumers, {"consume": CONSUME}),
+    "mixed score units": _warning(
         "scores",
-        "warning",
         "scores look like times in different units: {units:list}; messages already handled are not reordered",
         {
             "fix": "in this order: {sequencer pause QUEUE}; let all producers send one unit; for each message in "
             "another: {sequencer reschedule QUEUE PART --id ID --score SCORE}; {sequencer unpause QUEUE}"
         },
     ),
-    "ids": Kind(
+    "ids": _ok(
         "ids",
-        "ok",
         "{count:id} of handled messages remembered, about {bytes:,} bytes; dedup_window={window_s:g} s needs up to "
         "{bytes_a_second:,.0f} bytes per message per second",
     ),
-    "ids capped": Kind(
+    "ids capped": _warning(
         "ids",
-        "warning",
         "{count:id} of handled messages remembered; dedup_cap={cap:,} cuts dedup_window={window_s:g} s short, so "
         "repeats may be handled again",
         {"fix": "sequencer configure QUEUE --dedup-cap MORE"},
     ),
     # its invariants
-    "sound": Kind("invariants", "ok", "all hold (groups: {groups:,}, messages: {messages:,})"),
-    "repaired": Kind(
-        "invariants", "ok", "{repaired_count:,} repaired, 0 left (groups: {groups:,}, messages: {messages:,})"
-    ),
-    "broken": Kind(
+    "sound": _ok("invariants", "all hold (groups: {groups:,}, messages: {messages:,})"),
+    "repaired": _ok("invariants", "{repaired_count:,} repaired, 0 left (groups: {groups:,}, messages: {messages:,})"),
+    "broken": _problem(
         "invariants",
-        "problem",
         "{repaired_count:,} repaired, {left:,} left (groups: {groups:,}, messages: {messages:,})",
         lambda fields: {} if fields["is_repair"] else _REPAIR,
     ),
-    "limit reached": Kind(
-        "invariants",
-        "warning",
-        "stopped at the limit of {limit:name}; groups read: {groups:,}, messages: {messages:,}",
+    "limit reached": _warning(
+        "invariants", "stopped at the limit of {limit:name}; groups read: {groups:,}, messages: {messages:,}"
     ),
-    "removed": Kind(
+    "removed": _warning(
         "messages",
-        "warning",
         "removed, as their content is lost: {messages:message}, {groups:whole group}; append them again from their "
         "source; ids known as handled within dedup_window are not added twice",
     ),
-    "wrong type": Kind("keys", "problem", "{key!r} is of type {type}, not {wanted}; rename or delete it"),
-    "unknown key": Kind("keys", "problem", "unknown key {key!r}; not written by sequencer"),
-    "history unlisted": Kind("keys", "problem", "history {key!r} is not listed, so it would never be deleted"),
-    "dispatch of wrong type": Kind("keys", "problem", "the dispatch list {key} is a {type}; it can be deleted"),
-    **_broken(
-        "outage",
-        {
-            "outage without start": ("{policy} has probe_us {value!r}, but {key} has no outage", "removed"),
-            "outage without probe": ("{key} has an outage, but {policy} has no probe_us", "removed"),
-        },
-    ),
-    **_broken(
-        "dead letters",
-        {
-            "dead letter without content": ("dead letter {letter!r} has no content", "removed from the list"),
-            "dead letter unlisted": ("dead letter {letter!r} is not in the list", "added to the list"),
-            "dead letter ledger broken": ("ledger of dead letter {letter!r}: {detail}; if redriven, it parks", ""),
-            "skipped ledger broken": ("ledger of the last skip, {letter!r}: {detail}; if put back, it parks", ""),
-        },
-    ),
-    **_broken(
-        "messages",
-        {
-            "message without record": ("{id!r}, score {detail}, is in the order without a record", "removed from it"),
-            "record without place": ("the record of {id!r} has no place in the order", "now a dead letter (Broken)"),
-            "record differs": ("record of {id!r} has stamp and attempts {detail!r}", "stamp taken from the order"),
-            "score differs": (
-                "record of {id!r}: its score is its stamp, but the stamp is {detail}",
-                "score taken from the order",
-            ),
-            "ledger broken": ("the ledger of {id!r} {detail}; it will park", ""),
-        },
-    ),
-    **_broken(
-        "schedule",
-        {
-            "empty group scheduled": ("0 messages, but in the schedule", "removed from the schedule"),
-            "group unscheduled": ("has messages but is not in the schedule, so no consumer sees it", "due now"),
-            "group unscheduled behind a failure": ("has failed, but is not in the schedule", "parked; resume it"),
-            "parked without reason": ("is parked without a failure or a missing number", "due now"),
-            "paused without entry": ("is held as paused, but is not among the paused groups", "due now"),
-        },
-    ),
-    **_broken(
-        "leases",
-        {
-            "lease without group": ("has a lease but is not in the schedule", "lease removed"),
-            "lease unreadable": ("its lease has an unreadable token, or one ahead: {detail!r}", "lease removed"),
-            "leased and parked": ("is leased and parked at once: {detail!r}", "lease removed"),
-        },
-    ),
-    **_broken("failures", {"failure without group": ("has a failure but is not in the schedule", "failure removed")}),
-    **_broken(
-        "clock",
-        {
-            "stamp ahead of clock": ("has a stamp or token {detail} ahead of the clock", "clock set forward"),
-            "shard clock unreadable": (
-                "the shard's clock {name!r} can't be read: {detail!r}",
-                "set to the server's time",
-            ),
-        },
-    ),
+    "wrong type": _problem("keys", "{key!r} is of type {type}, not {wanted}; rename or delete it"),
+    "unknown key": _problem("keys", "unknown key {key!r}; not written by sequencer"),
+    "history unlisted": _problem("keys", "history {key!r} is not listed, so it would never be deleted"),
+    "dispatch of wrong type": _problem("keys", "the dispatch list {key} is a {type}; it can be deleted"),
+    **{code: _problem(check, wording, repair=repair) for code, (check, wording, repair) in _BROKEN.items()},
 }
 """Code -> kind of finding. "more" summarizes further findings of the code `of`."""

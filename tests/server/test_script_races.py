@@ -115,7 +115,7 @@ def test_a_stamp_that_no_clock_could_reach_does_not_set_it(shard: Shard) -> None
     shard.link.command("ZADD", shard.keys.order("g"), "1e12", member)
     shard.link.command("HSET", shard.keys.body("g"), "x", b"950000000000000000000[1]")
     checked = shard.run(repair(shard.keys, "g", members=[member], dry_run=False))
-    assert [(one.what, one.repaired) for one in checked.found] == [("ahead", False)]
+    assert [(one.what, one.repaired) for one in checked.found] == [("stamp ahead of clock", False)]
     assert shard.link.command("GET", shard.keys.clock) == clock
     assert shard.append(item("g", "b")) == ["stored"]
     shard.link.command("ZREM", shard.keys.order("g"), member)

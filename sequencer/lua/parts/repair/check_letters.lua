@@ -13,19 +13,20 @@ end
 local function check_letters(names, seen, tell)
   for _, letter in ipairs(names) do
     local died, kept = call('ZSCORE', dead, letter), call('HGET', dead_letters, letter)
-    if died and not kept and tell('no content', letter, died) then
+    if died and not kept and tell('dead letter without content', letter, died) then
       call('ZREM', dead, letter)
     end
-    if kept and not died and tell('unlisted', letter) then
+    if kept and not died and tell('dead letter unlisted', letter) then
       call('ZADD', dead, fmt('%.0f', now), letter)
     end
-    tell_ledger('dead ledger', letter, kept or '', seen.clock, tell)
+    tell_ledger('dead letter ledger broken', letter, kept or '', seen.clock, tell)
     if is_enough(seen, kept or '') then return end
   end
 end
 
 local function check_skipped(names, seen, tell)
   for _, letter in ipairs(names) do
-    tell_ledger('skipped ledger', letter, call('HGET', skipped, letter) or '', seen.clock, tell)
+    local kept = call('HGET', skipped, letter) or ''
+    tell_ledger('skipped ledger broken', letter, kept, seen.clock, tell)
   end
 end

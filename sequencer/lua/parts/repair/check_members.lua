@@ -13,7 +13,7 @@ local function check_member(order, body, member, score, record, clock, tell)
   local is_lie = flag == 'A' and tonumber(score) ~= (tonumber(stamp) or 0) / 1e6
   local rest = is_lie and head_of('', '', '0', '', ledger) .. sub(record, at) or sub(record, 21)
   if not is_own and (#record < 22 or call('ZSCORE', order, sub(record, 1, 16) .. id)) then
-    if tell('no record', member, score) then
+    if tell('message without record', member, score) then
       call('ZREM', order, member)
       local failure = call('HGET', failures, group)
       if failure and failure:find(stamp, 1, true) then
@@ -21,14 +21,14 @@ local function check_member(order, body, member, score, record, clock, tell)
       end
     end
   elseif not (is_own and attempts) then
-    if tell('head', member, sub(record, 1, 20), #record > 21) then
+    if tell('record differs', member, sub(record, 1, 20), #record > 21) then
       call('HSET', body, id, stamp .. (attempts or '0000') .. rest)
     end
-  elseif is_lie and tell('score', member, score) then
+  elseif is_lie and tell('score differs', member, score) then
     call('HSET', body, id, sub(record, 1, 20) .. rest)
   end
   if is_own and ledger ~= '' then
-    tell('ledger', member, clock .. ' ' .. ledger, false)
+    tell('ledger broken', member, clock .. ' ' .. ledger, false)
   end
 end
 

@@ -30,7 +30,7 @@ local function check_records(group, order, body, ids, seen, tell)
     local record = call('HGET', body, id) or ''
     local stamp = sub(record, 1, 16)
     local is_lost = record ~= '' and not call('ZSCORE', order, stamp .. id)
-    if is_lost and tell('no place', id, stamp) then
+    if is_lost and tell('record without place', id, stamp) then
       give_up(group, body, id, record)
     end
     if is_enough(seen, record) then return end
