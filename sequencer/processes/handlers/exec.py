@@ -8,6 +8,7 @@ to the supervisor while it runs.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -17,17 +18,12 @@ from contextlib import suppress
 
 from ...consume.interruption import interrupts_allowed, interrupts_masked
 from ...consume.stop import Report, Stop, ignore
-from ...errors import (
-    CommandFailed,
-    CommandNotFound,
-    CommandStopped,
-    HandlerNotFound,
-    HandlerTimeout,
-)
+from ...errors import CommandFailed, CommandNotFound, CommandStopped, HandlerNotFound, HandlerTimeout
 from ...store.failure import TRACEBACK_BYTES
 from ...values.message import Message
 from ..signals import STOP_SIGNALS, ending_text
-from .pipes import CommandPipes, StderrRelay, signal_fd
+from ..worker.in_progress import memory_file
+from .pipes import CommandOutput, StderrRelay
 from .printing import message_line
 
 SHELL = "/bin/sh"
@@ -94,7 +90,7 @@ class ExecHandler:
         self._environment |= {} if redis_url is None else {REDIS_VARIABLE: redis_url}
         self._command, self._stop, self._report, self._timeout_s = command, stop, report, timeout_s
         self._words = [SHELL, "-c", command]
-        self._output = StderrRelay()
+        self._relay = StderrRelay()
         self._is_first = True
 
     def __call__(self, message: Message) -> None:
@@ -118,41 +114,42 @@ class ExecHandler:
         """How the command ended, as Popen has it; the end of what it said on standard error; when; and by which signal
         of ours, where its time was over.
         """
-        with interrupts_masked(), signal_fd() as wakeup_fd:
+        with interrupts_masked(), open(memory_file(), "w+b") as stdin:
+            stdin.write(line)
+            stdin.seek(0)
             try:
-                pipe = subprocess.PIPE
                 with subprocess.Popen(
-                    self._words, stdin=pipe, stderr=pipe, process_group=0, env=self._environment
+                    self._words, stdin=stdin, stderr=subprocess.PIPE, process_group=0, env=self._environment
                 ) as process:
                     self._report({"event": "command", "pgid": process.pid})
-                    pipes = CommandPipes(process, line, self._output, wakeup_fd)
+                    output = CommandOutput(process, self._relay)
                     try:
-                        by = self._wait_or_end(process, pipes)
+                        by = self._wait_or_end(process, output)
                     except BaseException:
                         with suppress(ProcessLookupError):  # it has just ended
                             os.killpg(process.pid, signal.SIGKILL)
                         raise
                     ended_at = time.monotonic()
-                    pipes.finish()
+                    output.finish()
             finally:
                 self._report({"event": "command", "pgid": None})
-            return process.returncode, pipes.stderr_tail, ended_at, by
+            return process.returncode, output.tail, ended_at, by
 
-    def _wait_or_end(self, process: subprocess.Popen[bytes], pipes: CommandPipes) -> str:
+    def _wait_or_end(self, process: subprocess.Popen[bytes], output: CommandOutput) -> str:
         """Wait for the command's end, and bring it about when its time is over: by which signal, or ""."""
-        if pipes.wait_for_end(self._timeout_s):
+        if output.wait_for_end(math.inf if self._timeout_s is None else self._timeout_s):
             return ""
         with suppress(OSError):  # it has just ended
             os.killpg(process.pid, signal.SIGTERM)
         until = time.monotonic() + ENDING_S
-        is_ended = pipes.wait_for_end(ENDING_S)
+        is_ended = output.wait_for_end(ENDING_S)
         with suppress(OSError):  # nobody of the group is left
             while process.poll() is not None and time.monotonic() < until:
                 os.killpg(process.pid, 0)
                 with interrupts_allowed():
                     time.sleep(REST_S)
             os.killpg(process.pid, signal.SIGKILL)
-        pipes.wait_for_end()
+        output.wait_for_end()
         return "SIGTERM" if is_ended else f"SIGKILL, {ENDING_S:g} s after SIGTERM,"
 
     def _is_caused_by_stop(self, status: int, ended_at: float) -> bool:

@@ -22,7 +22,7 @@ class InProgress:
     """The memory of one consumer of a queue, as its supervisor has it; `fd` goes to the consumer. Raises OSError."""
 
     def __init__(self) -> None:
-        self.fd, self._last = _memory_file(), dict[str, Any]()
+        self.fd, self._last = memory_file(), dict[str, Any]()
         os.write(self.fd, bytes(SIZE))
 
     @property
@@ -56,7 +56,7 @@ def mapped(fd: int | None) -> Memory:
         os.close(fd)
 
 
-def _memory_file() -> int:
+def memory_file() -> int:
     """A descriptor of an empty file: in memory, so that no folder needs to be writable, where the system has that."""
     with suppress(AttributeError, OSError):
         return os.memfd_create("sequencer-in-progress")
