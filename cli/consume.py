@@ -16,6 +16,7 @@ from ..errors import ConfigurationError
 from ..processes.handlers.apps import app_from_project, limited
 from ..processes.handlers.exec import check_command
 from ..processes.logs import LogOptions, background_writing, emit_of_service
+from ..processes.pool import Pool
 from ..processes.signals import stop_signals_in_use
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, prepare
@@ -106,20 +107,20 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
         known = names_of_queues(client)
         with new_queue_said(by_command=True):
             client.connect()
-        supervisor = Supervisor(replace(config, url=None if config.app else client.endpoint.url), processes)
+        pool = Pool(replace(config, url=None if config.app else client.endpoint.url), processes)
         with background_writing():
             _say_started(config, processes, client.endpoint.name)
             say_unused(client, known)
-            status = supervisor.run()
+            status = Supervisor([pool]).run()
             _end_at_signals(status)
         left = look_at(client)
         if (config.until_empty or config.until_idle) and status == FINE and left and left.parked:
             status = PARKED
             _end_at_signals(status)
     if as_json and (config.app or config.exec):
-        print_json({**asdict(supervisor.totals), "queue": left and queue_json(left)})
+        print_json({**asdict(pool.totals), "queue": left and queue_json(left)})
     else:
-        summarize(config.queue, supervisor.totals, processes, config.log_format)
+        summarize(config.queue, pool.totals, processes, config.log_format)
         if left is not None and config.log_format != "json":
             say_left(left, config.namespace)
     return status

@@ -29,9 +29,10 @@ from typing import Annotated, Any
 import typer
 
 from sequencer.client import Sequencer
+from sequencer.processes.pool import Pool
 from sequencer.processes.supervisor import Supervisor
 from sequencer.processes.worker.config import WorkerConfig
-from sequencer.testing import Handled
+from sequencer.testing import Handled, wait_until
 
 from ..kit.charts import Chart
 from ..kit.phase import limit_s, wait_drained
@@ -129,7 +130,8 @@ def run_case(url: str, parameters: Parameters, work_s: float, groups: int) -> Ru
 def supervised(url: str, namespace: str, parameters: Parameters) -> Iterator[None]:
     """The supervisor and its consumers, connected; at the end they are told to stop. Raises MemberFailed."""
     config = WorkerConfig(queue=QUEUE, url=url, namespace=namespace, app=APP)
-    supervisor = Supervisor(config, parameters.consumers, forward=lambda _event: True)
+    pool = Pool(config, parameters.consumers, forward=lambda _event: True)
+    supervisor = Supervisor([pool])
     status: list[int] = []
 
     def supervise() -> None:
@@ -139,12 +141,11 @@ def supervised(url: str, namespace: str, parameters: Parameters) -> Iterator[Non
     thread = threading.Thread(target=supervise, name="benchmark-supervisor")
     thread.start()
     try:
-        if not supervisor.wait_ready(READY_S):
-            raise MemberFailed("the consumers did not start")
+        wait_until(lambda: pool.is_ready, READY_S, "the consumers are connected")
         yield
         supervisor.stop()
         thread.join(END_S)
-        if thread.is_alive() or status != [0] or supervisor.totals.died:
+        if thread.is_alive() or status != [0] or pool.totals.died:
             raise MemberFailed("the consumers did not end well")
     finally:
         while thread.is_alive():  # each stop is a harder one

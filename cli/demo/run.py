@@ -22,6 +22,7 @@ from typing import Any
 
 from ...client import Sequencer
 from ...errors import SequencerError
+from ...processes.pool import Pool
 from ...processes.supervisor import Supervisor
 from ...processes.worker.config import WorkerConfig
 from ...server import EmbeddedServer
@@ -106,7 +107,8 @@ def simulate(processes: int, messages: int, say: Say, on_progress: Callable[[int
                 say(event.text)
             return True
 
-        supervisor = Supervisor(config, processes, forward=forward)
+        pool = Pool(config, processes, forward=forward)
+        supervisor = Supervisor([pool])
         threads = [
             threading.Thread(target=supervisor.run, name="sequencer-demo-supervisor"),
             threading.Thread(target=_produce, args=(server.url, messages), name="sequencer-demo-producer", daemon=True),
@@ -115,7 +117,6 @@ def simulate(processes: int, messages: int, say: Say, on_progress: Callable[[int
             thread.start()
         killed, problem = None, ""
         try:
-            problem = "" if supervisor.wait_ready(30.0) else "the consumers did not start"
             deadline = time.monotonic() + 60 + messages / 500
             with Sequencer(QUEUE, server.url) as queue:
                 while not problem and (done := queue.info().totals["handled"]) < messages:

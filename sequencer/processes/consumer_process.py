@@ -36,8 +36,10 @@ def merged(env: Mapping[str, str | None]) -> dict[str, str]:
 class ConsumerProcess:
     """A consumer that was started. Raises OSError when it can't be: no such program, no more processes."""
 
+    MODULE = "sequencer.processes.worker.run"
+
     def __init__(
-        self, config: WorkerConfig, module: str, *, env: Mapping[str, str | None] | None = None, cwd: str | None = None
+        self, config: WorkerConfig, *, env: Mapping[str, str | None] | None = None, cwd: str | None = None
     ) -> None:
         """`env`: variables beside those of this process, or None for one to leave out; `cwd`: another directory."""
         self._in_progress = InProgress()
@@ -51,7 +53,7 @@ class ConsumerProcess:
         try:
             self._process = subprocess.Popen(
                 # -P: a folder named `sequencer` in the working directory must not stand in for this package.
-                [sys.executable, "-P", "-m", module, config.queue],  # the queue is for `ps` alone
+                [sys.executable, "-P", "-m", self.MODULE, config.queue],  # the queue is for `ps` alone
                 stdin=subprocess.PIPE,
                 pass_fds=[fd for fd in fds if fd is not None],
                 start_new_session=True,

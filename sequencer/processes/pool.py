@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 import math
 import random
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -34,7 +33,7 @@ from .shared_reports import SharedReports
 from .signals import ending_text
 from .worker.config import WorkerConfig
 from .worker.run import DRAINED, EXIT_BY_ENDING, GAVE_UP, OUTPUT_CLOSED, PLANNED
-from .workers import RestartPolicy, Worker, Workers
+from .workers import Worker
 
 log = logging.getLogger("sequencer.supervisor")
 
@@ -53,25 +52,15 @@ MOST_TICK_S = 2.0
 class Pool:
     """Keeps `processes` consumers running until they are drained, stopped, or none of them gets to work."""
 
-    WORKER = "sequencer.processes.worker.run"
-
-    def __init__(
-        self,
-        config: WorkerConfig,
-        processes: int,
-        *,
-        policy: RestartPolicy | None = None,
-        forward: Callable[[Event], bool] | None = None,
-    ) -> None:
+    def __init__(self, config: WorkerConfig, processes: int, *, forward: Callable[[Event], bool] | None = None) -> None:
         self.totals = Totals()
         self.queue, self._config = config.queue, config
         self._emitter = EventEmitter(config.queue, log=log, forward=forward)
-        self._workers = Workers(processes, policy or RestartPolicy())
+        self._workers = [Worker() for _ in range(processes)]
         self.stage, self._stage_at = 0, 0.0
         """Of a stop; 0: none."""
         self._status: int | None = None
         self._reports, self._shared = Reports(), SharedReports(self.emit)
-        self._ready, self._connected = threading.Event(), set[int]()
         self._has_torn = False
         self._silence_s = None if config.handler_timeout_s is None else max(LEAST_SILENCE_S, 3 * config.lease_s)
         """How long a consumer may be silent: the first of three leases has ended its right to what it has."""
@@ -85,7 +74,12 @@ class Pool:
     @property
     def running(self) -> list[tuple[Worker, ConsumerProcess]]:
         """The consumers that run, each with its worker."""
-        return self._workers.running
+        return [(worker, worker.process) for worker in self._workers if worker.process is not None]
+
+    @property
+    def _empty(self) -> list[Worker]:
+        """Those that wait for their next consumer."""
+        return [worker for worker in self._workers if worker.process is None and not worker.is_done]
 
     @property
     def pids(self) -> list[int]:
@@ -95,20 +89,17 @@ class Pool:
     @property
     def is_done(self) -> bool:
         """Whether it gets no other consumer, and none is left."""
-        return self._workers.are_done
+        return all(worker.is_done for worker in self._workers)
 
     @property
     def status(self) -> int:
         """0, 1 when it gave up, 2 or 3 when consumers can't work at all."""
         return self._status or 0
 
-    def wait_ready(self, timeout_s: float) -> bool:
-        """Wait, in another thread, until every first consumer is connected."""
-        return self._ready.wait(timeout_s)
-
-    def open(self) -> None:
-        """Before the first round."""
-        self._config = self._with_descriptors(self._config)
+    @property
+    def is_ready(self) -> bool:
+        """Whether each worker has a consumer that is connected."""
+        return all(one.process is not None and one.process.is_connected for one in self._workers if not one.is_done)
 
     def close(self) -> None:
         """After the last round."""
@@ -117,28 +108,12 @@ class Pool:
         self._emitter.close()
         self._reports.close()
 
-    def _with_descriptors(self, config: WorkerConfig) -> WorkerConfig:
-        """The config, with those of this service."""
-        return replace(config, report_fd=self._reports.write_fd)
-
     def run_round(self) -> None:
         """What has happened since the last one, and what time brings."""
         self._read_reports()
         self._reap()
         self._on_tick()
         self._start_due()
-
-    def wait_s(self, now: float) -> float:
-        """Seconds until the next round, at most."""
-        return max(0.0, min((at - now for at in self._times(now)), default=60.0))
-
-    def _times(self, now: float) -> list[float]:
-        """When something is to be done."""
-        times = [worker.start_at for worker in self._workers.empty]
-        times += [self._patience(process)[0] for _, process in self.running]
-        if self.stage == 1 and self._config.grace_s is not None:
-            times.append(self._stage_at + self._config.grace_s)
-        return times if self._silence_s is None else [*times, now + MOST_TICK_S / 2]
 
     @property
     def _exit_timeout_s(self) -> float:
@@ -156,7 +131,10 @@ class Pool:
     # -- starting ---------------------------------------------------------------------------------------------
 
     def _start_due(self) -> None:
-        for worker in self._workers.due(time.monotonic()):
+        now = time.monotonic()
+        for worker in self._empty:
+            if worker.start_at > now:
+                continue
             try:
                 worker.process = self._start(worker)
             except OSError as error:  # no more processes; a virtual environment that is being exchanged
@@ -168,10 +146,10 @@ class Pool:
     def _start(self, _worker: Worker) -> ConsumerProcess:
         """Its next consumer. Raises OSError."""
         has_torn, self._has_torn = self._has_torn, False
-        return ConsumerProcess(replace(self._config, after_torn=has_torn), self.WORKER)
+        return ConsumerProcess(replace(self._config, after_torn=has_torn, report_fd=self._reports.write_fd))
 
     def _start_later(self, worker: Worker, *, lived_s: float) -> None:
-        delay_s = self._workers.start_later(worker, lived_s, time.monotonic(), random.random())
+        delay_s = worker.start_later(lived_s, time.monotonic(), random.random())
         self.emit("consumer restarting", retry_in_s=round(delay_s, 3))
 
     # -- stopping ---------------------------------------------------------------------------------------------
@@ -204,11 +182,11 @@ class Pool:
     def _on_tick(self) -> None:
         """What time brings: the end of the grace, and of patience with one that neither starts nor exits."""
         now, grace_s = time.monotonic(), self._config.grace_s
-        self._workers.forgive(now)
         if self.stage == 1 and grace_s is not None and now >= self._stage_at + grace_s:
             self.next_stage()
         awake_s, self._ticked_at = min(now - self._ticked_at, MOST_TICK_S), now
-        for _, process in self.running:
+        for worker, process in self.running:
+            worker.forgive(process, now)
             process.silent_s += awake_s if process.has_begun and process.ended_at is None else 0.0
             until, why = self._patience(process)
             if now >= until:
@@ -294,8 +272,8 @@ class Pool:
         self._has_torn = self._has_torn or bool(begun)
         fields = {"consumer_pid": process.pid, "ended_by": why, "lived_s": round(lived_s, 1)}
         self.emit("consumer died", **fields, **begun)
-        began = {"has_begun": process.has_begun, "is_loaded": process.is_loaded}
-        if self._workers.can_go_on(worker, lived_s, **began, is_final=is_final):
+        worker.count_death(lived_s, has_begun=process.has_begun, is_loaded=process.is_loaded, is_final=is_final)
+        if any(one.process is not None or not one.is_standing for one in self._workers if not one.is_done):
             self._start_later(worker, lived_s=lived_s)
         else:
             self._give_up(worker)
@@ -313,8 +291,6 @@ class Pool:
         for report in self._reports.read():
             with suppress(KeyError, TypeError):  # an application wrote something of that shape: the others count
                 self._take_report(report, by_pid)
-        if len(self._connected) >= len(self._workers):
-            self._ready.set()
 
     def _take_report(self, report: dict[str, Any], by_pid: dict[int, tuple[Worker, ConsumerProcess]]) -> None:
         self._shared.add_report(report, time.monotonic())
@@ -324,5 +300,3 @@ class Pool:
             process.silent_s = 0.0
             if report["event"] == "stuck" and not process.is_killed:
                 self._kill(process, "its handler ignored the end of its time (--handler-timeout)")
-            if process.is_connected:
-                self._connected.add(process.pid)

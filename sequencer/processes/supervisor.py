@@ -7,31 +7,25 @@ from __future__ import annotations
 
 import os
 import selectors
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from ..texts.events import Event, event
-from .consumer_process import Totals, reap_orphans
+from .consumer_process import reap_orphans
 from .pool import Pool
 from .signals import SignalPipe
-from .worker.config import WorkerConfig
 from .worker.run import GAVE_UP
-from .workers import RestartPolicy
 
 MAX_FAILED_ROUNDS = 100
 """Rounds that fail one after the other until the consumers are left alone; they stop then."""
-LONGEST_S = 5.0
-"""The loop looks at everything in this time in any case."""
-THREAD_S = 0.02
-"""SIGCHLD wakes the loop in the main thread; in another thread a short wait has to do."""
-
+ROUND_S = 0.1
+"""The loop looks at everything in this time in any case: a round takes some 0.1 ms."""
 
 PoolT = TypeVar("PoolT", bound=Pool)
 
 
-class PoolLoop(Generic[PoolT]):
+class Supervisor(Generic[PoolT]):
     """Runs pools to their end."""
 
     def __init__(self, pools: Sequence[PoolT], *, reloads: bool = False) -> None:
@@ -59,7 +53,7 @@ class PoolLoop(Generic[PoolT]):
             with self._signals.handlers(reloads=self._reloads), self._selector:
                 self._selector.register(self._signals.read_fd, selectors.EVENT_READ)
                 for pool in self.pools:
-                    self._open(pool)
+                    self._selector.register(pool.read_fd, selectors.EVENT_READ)
                 while not self._is_done and self._failed_rounds < MAX_FAILED_ROUNDS:
                     self._run_safely()
         finally:
@@ -68,10 +62,6 @@ class PoolLoop(Generic[PoolT]):
                 pool.totals.seconds = time.monotonic() - self._began
             self._signals.close()
         return GAVE_UP if self._failed_rounds else max(pool.status for pool in self.pools)
-
-    def _open(self, pool: PoolT) -> None:
-        pool.open()
-        self._selector.register(pool.read_fd, selectors.EVENT_READ)
 
     @property
     def _is_done(self) -> bool:
@@ -95,38 +85,8 @@ class PoolLoop(Generic[PoolT]):
         if os.getpid() == 1:
             reap_orphans(self.pids)
         if not self._is_done:
-            self._selector.select(self._wait_s(time.monotonic()))
-
-    def _wait_s(self, now: float) -> float:
-        """Seconds until the next round, at most."""
-        is_main = threading.current_thread() is threading.main_thread()
-        return min([LONGEST_S if is_main else THREAD_S, *(pool.wait_s(now) for pool in self.pools)])
+            self._selector.select(ROUND_S)
 
     def _stop_pools(self) -> None:
         for pool in self.pools:
             pool.next_stage()
-
-
-class Supervisor(PoolLoop[Pool]):
-    """One pool: what `sequencer consume` runs."""
-
-    POOL = Pool
-
-    def __init__(
-        self,
-        config: WorkerConfig,
-        processes: int,
-        *,
-        policy: RestartPolicy | None = None,
-        forward: Callable[[Event], bool] | None = None,
-    ) -> None:
-        super().__init__([self.POOL(config, processes, policy=policy, forward=forward)])
-
-    @property
-    def totals(self) -> Totals:
-        """What its consumers did."""
-        return self.pools[0].totals
-
-    def wait_ready(self, timeout_s: float) -> bool:
-        """Wait, in another thread, until every first consumer is connected."""
-        return self.pools[0].wait_ready(timeout_s)

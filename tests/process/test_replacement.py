@@ -14,11 +14,13 @@ import pytest
 from sequencer import EmbeddedServer
 from sequencer.processes import pool as pool_module
 from sequencer.processes import supervisor as supervisor_module
+from sequencer.processes import workers
 from sequencer.processes.consumer_process import ConsumerProcess
+from sequencer.processes.pool import Pool
 from sequencer.processes.supervisor import Supervisor
 from sequencer.processes.worker.config import WorkerConfig
 from sequencer.processes.worker.run import SERVER
-from sequencer.processes.workers import STANDING_RETRY_S, RestartPolicy
+from sequencer.processes.workers import LIMIT, STANDING_RETRY_S
 from sequencer.settings.backoff import Backoff
 from sequencer.testing import wait_until
 
@@ -73,15 +75,16 @@ def config(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> WorkerConfig:
 
 def test_it_is_ready_when_all_its_consumers_are_connected(cli: Cli, work: Work, config: WorkerConfig) -> None:
     (cli.directory / "slow.py").write_text(FIRST)
-    supervisor = Supervisor(replace(config, app="slow:handle"), 2)
+    pool = Pool(replace(config, app="slow:handle"), 2)
+    supervisor = Supervisor([pool])
     thread = threading.Thread(target=supervisor.run)
     thread.start()
     try:
         work.add("a", {})
         work.wait_handled("a-0")
-        assert not supervisor.wait_ready(0.5), "one is, the other still imports its application"
+        assert not pool.is_ready, "one is, the other still imports its application"
         cli.open("later")
-        assert supervisor.wait_ready(PATIENCE_S)
+        wait_until(lambda: pool.is_ready, PATIENCE_S)
     finally:
         cli.open("later")
         supervisor.stop()
@@ -100,19 +103,19 @@ def test_what_a_consumer_said_before_its_end_is_known_when_it_is_found_ended(
         return look(process)
 
     monkeypatch.setattr(ConsumerProcess, "returncode", property(once_it_has_ended))
-    supervisor = Supervisor(replace(config, until_empty=True), 1)
-    assert supervisor.run() == 0
-    assert (supervisor.totals.started, supervisor.totals.died) == (1, 0)
+    pool = Pool(replace(config, until_empty=True), 1)
+    assert Supervisor([pool]).run() == 0
+    assert (pool.totals.started, pool.totals.died) == (1, 0)
 
 
 def test_a_place_in_which_no_consumer_gets_to_work_does_not_end_what_others_do(
-    cli: Cli, work: Work, config: WorkerConfig, caplog: pytest.LogCaptureFixture
+    cli: Cli, work: Work, config: WorkerConfig, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(workers, "RESTART", Backoff(base_s=0.01, cap_s=0.01))
     caplog.set_level(logging.INFO, "sequencer.supervisor")
     (cli.directory / "broken.py").write_text(FIRST + "if not is_first:\n    os._exit(7)\n")
     cli.open("later")
-    policy = RestartPolicy(backoff=Backoff(base_s=0.01, cap_s=0.01))
-    supervisor = Supervisor(replace(config, app="broken:handle"), 2, policy=policy)
+    supervisor = Supervisor([Pool(replace(config, app="broken:handle"), 2)])
     thread = threading.Thread(target=supervisor.run)
     thread.start()
     try:
@@ -133,13 +136,13 @@ def test_a_server_that_consumers_can_not_use_is_told_from_consumers_that_die(
     config: WorkerConfig, server: EmbeddedServer
 ) -> None:
     wrong = replace(config, app=None, url=f"unix://nobody:wrong@{server.socket}")
-    assert Supervisor(wrong, 1).run() == SERVER
+    assert Supervisor([Pool(wrong, 1)]).run() == SERVER
 
 
 def test_a_supervisor_that_can_not_go_on_leaves_consumers_that_stop_by_themselves(
     cli: Cli, work: Work, config: WorkerConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    supervisor = Supervisor(config, 1)
+    supervisor = Supervisor([Pool(config, 1)])
     processes: list[ConsumerProcess] = []
 
     def look(process: ConsumerProcess) -> int | None:
@@ -167,13 +170,13 @@ def test_consumers_that_can_not_be_started_end_no_service(
 
     def start(*words: Any) -> ConsumerProcess:
         attempts.append(1)
-        if len(attempts) <= 2 * RestartPolicy().limit:
+        if len(attempts) <= 2 * LIMIT:
             raise OSError(11, "Resource temporarily unavailable")
         return ConsumerProcess(*words)
 
     monkeypatch.setattr(pool_module, "ConsumerProcess", start)
     work.add("a", {})
-    quick = RestartPolicy(backoff=Backoff(base_s=0.01, cap_s=0.02))
-    assert Supervisor(replace(config, until_empty=True), 1, policy=quick).run() == 0
+    monkeypatch.setattr(workers, "RESTART", Backoff(base_s=0.01, cap_s=0.02))
+    assert Supervisor([Pool(replace(config, until_empty=True), 1)]).run() == 0
     assert work.events("handled", "a-0")
     assert "BlockingIOError: [Errno 11]" in caplog.text

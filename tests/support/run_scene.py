@@ -9,15 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sequencer import Sequencer
+from sequencer.processes import workers
 from sequencer.processes.master.master import Master
 from sequencer.processes.master.run_file import read_file
-from sequencer.processes.workers import RestartPolicy
 from sequencer.settings.backoff import Backoff
 from sequencer.testing import wait_until
 
 PATIENCE_S = 30.0
-QUICK = RestartPolicy(limit=2, backoff=Backoff(base_s=0.01, cap_s=0.02))
 APP = '''"""Each run of a handler is a line; a message's body says what happens."""
 
 import json, os, time
@@ -114,10 +115,12 @@ class RunScene:
         master = Master(
             read_file(path, redis=url, namespace=namespace),
             lambda: read_file(path, redis=url, namespace=namespace),
-            policy=QUICK,
             cpu=lambda: 0.0,
         )
         statuses: list[int] = []
+        patch = pytest.MonkeyPatch()
+        patch.setattr(workers, "LIMIT", 2)
+        patch.setattr(workers, "RESTART", Backoff(base_s=0.01, cap_s=0.02))
         thread = threading.Thread(target=lambda: statuses.append(master.run()))
         thread.start()
         try:
@@ -126,5 +129,6 @@ class RunScene:
             for _ in range(3):
                 master.stop()
                 thread.join(PATIENCE_S / 3)
+            patch.undo()
         assert not thread.is_alive()
         assert statuses == [0]

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.processes.workers import STANDING_RETRY_S, RestartPolicy, Workers
+from sequencer.processes import workers
+from sequencer.processes.workers import FAST_S, LIMIT, RESTART, STANDING_RETRY_S, STARTUP_S, Worker
 
 LEASE_S, ATTEMPTS, START_S, LIMIT_S = 15.0, 5, 0.3, 40_000.0
 
@@ -18,23 +19,21 @@ LEASE_S, ATTEMPTS, START_S, LIMIT_S = 15.0, 5, 0.3, 40_000.0
 class OnePlace:
     """A service with one place."""
 
-    def __init__(self, policy: RestartPolicy) -> None:
-        self.workers = Workers(1, policy)
-        (self.worker,) = self.workers
+    def __init__(self) -> None:
+        self.worker = Worker()
 
     def after_death(self, lived_s: float, *, has_begun: bool) -> float | None:
         """Seconds until the next start, None where it stands."""
-        if not self.workers.can_go_on(self.worker, lived_s, has_begun=has_begun):
-            return None
-        return self.workers.start_later(self.worker, lived_s, 0.0, 0.5)
+        self.worker.count_death(lived_s, has_begun=has_begun)
+        return None if self.worker.is_standing else self.worker.start_later(lived_s, 0.0, 0.5)
 
 
-def parked_of(groups: int, workers: int, policy: RestartPolicy) -> tuple[int, float]:
+def parked_of(groups: int, places: int) -> tuple[int, float]:
     """Groups whose message kills each consumer that begins it: how many of them are parked in the end, and when."""
     due = [(0.0, number) for number in range(groups)]
     tried = [0] * groups
-    starts = [(0.0, number) for number in range(workers)]
-    room, parked, now = [OnePlace(policy) for _ in range(workers)], 0, 0.0
+    starts = [(0.0, number) for number in range(places)]
+    room, parked, now = [OnePlace() for _ in range(places)], 0, 0.0
     while starts and parked < groups and now < LIMIT_S:
         began, number = heapq.heappop(starts)
         now = began + START_S
@@ -55,43 +54,39 @@ def parked_of(groups: int, workers: int, policy: RestartPolicy) -> tuple[int, fl
 
 
 @pytest.mark.parametrize("groups", [7, 100, 1000])
-@pytest.mark.parametrize("workers", [1, 2, 4])
-def test_messages_that_kill_their_consumers_are_all_parked_in_the_end(groups: int, workers: int) -> None:
-    assert parked_of(groups, workers, RestartPolicy())[0] == groups
+@pytest.mark.parametrize("places", [1, 2, 4])
+def test_messages_that_kill_their_consumers_are_all_parked_in_the_end(groups: int, places: int) -> None:
+    assert parked_of(groups, places)[0] == groups
 
 
 @pytest.mark.parametrize("groups", [7, 100, 1000])
-def test_a_rule_that_counts_these_deaths_too_ends_the_service_with_nothing_parked(groups: int) -> None:
-    class EveryDeath(RestartPolicy):
-        def is_startup_death(self, lived_s: float, *, has_begun: bool, is_loaded: bool = True) -> bool:
-            return True
-
-    parked, ended_at = parked_of(groups, 1, EveryDeath())
+def test_a_rule_that_counts_these_deaths_too_ends_the_service_with_nothing_parked(
+    groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "is_startup_death", lambda lived_s, **_: True)
+    parked, ended_at = parked_of(groups, 1)
     assert parked == 0
     assert ended_at < LEASE_S, "no lease has expired by then"
 
 
 @given(st.lists(st.tuples(st.floats(0, 200), st.booleans()), max_size=40))
 def test_a_place_stands_only_after_deaths_at_startup_in_a_row(lives: list[tuple[float, bool]]) -> None:
-    policy, row = RestartPolicy(), 0
-    worker = OnePlace(policy)
+    row, worker = 0, OnePlace()
     for lived_s, has_begun in lives:
-        row = row + 1 if not has_begun and lived_s < policy.startup_s else 0
+        row = row + 1 if not has_begun and lived_s < STARTUP_S else 0
         delay_s = worker.after_death(lived_s, has_begun=has_begun)
-        assert (delay_s is None) == (row >= policy.limit)
+        assert (delay_s is None) == (row >= LIMIT)
         if delay_s is not None:
-            assert 0 <= delay_s <= policy.backoff.cap_s
-            assert delay_s == 0 or lived_s < policy.fast_s
+            assert 0 <= delay_s <= RESTART.cap_s
+            assert delay_s == 0 or lived_s < FAST_S
 
 
 def test_one_that_can_do_no_better_stands_at_once_and_is_counted_once() -> None:
-    workers = Workers(2, RestartPolicy())
-    first, second = workers
-    assert workers.can_go_on(first, 0.1, has_begun=False, is_final=True)
-    assert workers.start_later(first, 0.1, 0.0, 0.5) == STANDING_RETRY_S
-    assert not workers.can_go_on(second, 0.1, has_begun=True, is_final=True)
-    assert [(worker.startup_deaths, worker.is_final) for worker in workers] == [(1, True)] * 2
-    first.free()
-    assert (first.startup_deaths, first.is_final) == (0, False)
-    assert workers.can_go_on(first, 0.1, has_begun=False)
-    assert workers.start_later(first, 0.1, 0.0, 0.5) < 1.0
+    worker = Worker()
+    worker.count_death(0.1, has_begun=True, is_final=True)
+    assert worker.start_later(0.1, 0.0, 0.5) == STANDING_RETRY_S
+    assert (worker.startup_deaths, worker.is_standing) == (1, True)
+    worker.free()
+    assert (worker.startup_deaths, worker.is_standing) == (0, False)
+    worker.count_death(0.1, has_begun=False)
+    assert worker.start_later(0.1, 0.0, 0.5) < 1.0

@@ -23,7 +23,7 @@ from ..consumer_process import ConsumerProcess
 from ..handlers.exec import REDIS_VARIABLE
 from ..pool import Pool
 from ..signals import ending_text
-from ..workers import STANDING_RETRY_S, RestartPolicy, Worker
+from ..workers import STANDING_RETRY_S, Worker, is_startup_death
 from .application import CheckProcess
 from .plan import PoolPlan
 from .scaling import Load, PoolSnapshot, Scaler
@@ -56,14 +56,8 @@ class Replacement:
 class KeptPool(Pool):
     """The consumers of one queue of the file."""
 
-    def __init__(
-        self,
-        plan: PoolPlan,
-        host: Master,
-        *,
-        policy: RestartPolicy | None = None,
-    ) -> None:
-        super().__init__(plan.config, 0, policy=policy)
+    def __init__(self, plan: PoolPlan, host: Master) -> None:
+        super().__init__(plan.config, 0)
         self.plan, self._host = plan, host
         self._scaler, self._load = Scaler(plan.n, plan.most, plan.wait_s), Load()
         self._checks = CheckProcess(plan, self._reports.write_fd)
@@ -72,10 +66,9 @@ class KeptPool(Pool):
         self.reload_error = ""
         """Why the last reload kept the old consumers."""
 
-    def open(self) -> None:
-        super().open()
-        for _ in range(min(self.plan.n, self._host.room())):
-            self._workers.add()
+    def fill(self) -> None:
+        """Before the first round: its consumers are to start, as far as the host has room."""
+        self._workers = [Worker() for _ in range(min(self.plan.n, self._host.room()))]
 
     def close(self) -> None:
         self._checks.close()
@@ -105,7 +98,7 @@ class KeptPool(Pool):
     @property
     def is_ready(self) -> bool:
         """Whether each consumer is connected, or can't be."""
-        return self.is_down or all(process.is_connected for _, process in self.running)
+        return self.is_down or super().is_ready
 
     @property
     def is_replacing(self) -> bool:
@@ -156,12 +149,12 @@ class KeptPool(Pool):
     def _start(self, worker: Worker) -> ConsumerProcess:
         replacement = self._replacement
         plan = replacement.plan if replacement is not None and worker is replacement.successor else self.plan
-        config = self._with_descriptors(plan.config)
+        config = replace(plan.config, report_fd=self._reports.write_fd)
         env = plan.env or {}
         if config.max_age_s is not None:
             config = replace(config, max_age_s=max(0.1, config.max_age_s * random.uniform(1 - AGE_SPREAD, 1.0)))
         redis = env.get(REDIS_VARIABLE, config.url) or os.environ.get(REDIS_VARIABLE)
-        process = ConsumerProcess(config, self.WORKER, env={**env, REDIS_VARIABLE: redis}, cwd=plan.cwd)
+        process = ConsumerProcess(config, env={**env, REDIS_VARIABLE: redis}, cwd=plan.cwd)
         if config.max_age_s is not None and plan.hang_after_s is not None:
             process.longest_s = config.max_age_s + plan.hang_after_s
         return process
@@ -176,20 +169,13 @@ class KeptPool(Pool):
             self._checks.close()
             return
         self._checks.tick(now)
-        self._workers.remove_done()
+        self._workers = [worker for worker in self._workers if not worker.is_done]
         self._replace()
 
-    def _times(self, now: float) -> list[float]:
-        return [*super()._times(now), *(self._overdue_at(process) for _, process in self.running)]
-
-    @staticmethod
-    def _overdue_at(process: ConsumerProcess) -> float:
-        """When it is to be told for its age that its message hangs."""
-        is_ending = process.is_killed or process.ended_at is not None or process.released_at is not None
-        return math.inf if is_ending else process.works_from + process.longest_s
-
     def _end_overdue(self, process: ConsumerProcess, now: float) -> None:
-        if now < self._overdue_at(process):
+        """For its age, tell it that its message hangs."""
+        is_ending = process.is_killed or process.ended_at is not None or process.released_at is not None
+        if is_ending or now < process.works_from + process.longest_s:
             return
         process.released_at = now
         lived_s, lease_s = round(now - process.started_at, 1), self.plan.config.lease_s
@@ -226,7 +212,7 @@ class KeptPool(Pool):
             self._down_since = now
             deaths, is_final = worker.startup_deaths, worker.is_final
             self.emit("pool down", deaths=deaths, is_final=is_final, retry_in_s=STANDING_RETRY_S)
-        for other in self._workers.empty:
+        for other in self._empty:
             other.start_at = math.inf
         worker.start_at = now + STANDING_RETRY_S
 
@@ -238,11 +224,11 @@ class KeptPool(Pool):
 
     def _has_lived(self, process: ConsumerProcess, now: float) -> bool:
         lived_s = now - process.started_at
-        return process.is_connected and not self._workers.policy.is_startup_death(lived_s, has_begun=process.has_begun)
+        return process.is_connected and not is_startup_death(lived_s, has_begun=process.has_begun)
 
     def _try_all(self) -> None:
         """Each empty worker gets a consumer now."""
-        for worker in self._workers.empty:
+        for worker in self._empty:
             worker.free()
 
     # -- size ---------------------------------------------------------------------------------------------------
@@ -252,7 +238,7 @@ class KeptPool(Pool):
         self._load.measure({process.pid: process.busy_s for _, process in self.running}, self.handled, now)
         if self.stage or snapshot is None:
             return
-        workers = list(self._workers)
+        workers = self._workers
         are_dying = self.is_down or any(worker.fast_deaths or worker.startup_deaths for worker in workers)
         change = self._scaler.decide(
             PoolSnapshot(
@@ -273,8 +259,7 @@ class KeptPool(Pool):
 
     def _change(self, change: int, snapshot: QueueSnapshot) -> None:
         before = sum(not worker.is_leaving for worker in self._workers)
-        for _ in range(change):
-            self._workers.add()
+        self._workers += [Worker() for _ in range(change)]
         if change > 0:
             waits = "waits" if snapshot.due == 1 else "wait"
             why = f"{many(snapshot.due, 'group')} {waits}, the first for {snapshot.waits_s:.1f} s"
@@ -286,8 +271,8 @@ class KeptPool(Pool):
 
     def _let_youngest_leave(self) -> None:
         staying = [(worker, process) for worker, process in self.running if not worker.is_leaving]
-        if self._workers.empty:
-            self._workers.empty[-1].is_done = True
+        if self._empty:
+            self._empty[-1].is_done = True
         elif staying:
             self._leave(*max(staying, key=lambda one: one[1].started_at))
 
@@ -327,7 +312,8 @@ class KeptPool(Pool):
             if replacement.next_old() is None:
                 self._replacement = None
             elif self._host.may_exchange():
-                replacement.successor = self._workers.add()
+                replacement.successor = Worker()
+                self._workers.append(replacement.successor)
         elif successor.process is not None and successor.process.is_connected:
             self._adopt(replacement)
             if (old := replacement.next_old()) is not None:
@@ -338,7 +324,7 @@ class KeptPool(Pool):
         if replacement.is_adopted:
             return
         replacement.is_adopted, plan = True, replacement.plan
-        self.plan, self._config = plan, self._with_descriptors(plan.config)
+        self.plan, self._config = plan, plan.config
         self._scaler.least, self._scaler.most, self._scaler.wait_s = plan.n, plan.most, plan.wait_s
         self._checks.replace(plan)
 

@@ -22,10 +22,9 @@ from ...texts.words import error_text, many, type_name
 from ...values.version import VERSION
 from ..alerts.server_away import ServerAway
 from ..alerts.watcher import END_S, Local, watcher_of
-from ..supervisor import PoolLoop
-from ..workers import RestartPolicy
+from ..supervisor import Supervisor
 from .kept_pool import KeptPool
-from .plan import PoolPlan, RunPlan
+from .plan import RunPlan
 from .scaling import HostCpu
 from .status import ServiceManager, StatusSocket, other_pid
 
@@ -35,20 +34,13 @@ READY_S = 30.0
 """systemd is told that the service is ready when all consumers are connected, or after this time in any case."""
 
 
-class Master(PoolLoop[KeptPool]):
+class Master(Supervisor[KeptPool]):
     """Runs a plan; `read` reads the file again, `cpu` says what share of the host's processors is in use."""
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        read: Callable[[], RunPlan],
-        *,
-        policy: RestartPolicy | None = None,
-        cpu: Callable[[], float] | None = None,
-    ) -> None:
-        self.plan, self._read, self._policy = plan, read, policy
+    def __init__(self, plan: RunPlan, read: Callable[[], RunPlan], *, cpu: Callable[[], float] | None = None) -> None:
+        self.plan, self._read = plan, read
         self._emitter = EventEmitter("", log=log)
-        super().__init__([self._make(pool) for pool in plan.pools], reloads=True)
+        super().__init__([KeptPool(pool, self) for pool in plan.pools], reloads=True)
         self._stage = 0
         self._cpu = cpu or HostCpu().share
         self._away = ServerAway()
@@ -65,9 +57,6 @@ class Master(PoolLoop[KeptPool]):
     def count(self) -> int:
         """Processes of all pools, those too that are about to start."""
         return sum(pool.size for pool in self.pools)
-
-    def _make(self, plan: PoolPlan) -> KeptPool:
-        return KeptPool(plan, self, policy=self._policy)
 
     def room(self) -> int:
         """How many processes may be started."""
@@ -109,7 +98,7 @@ class Master(PoolLoop[KeptPool]):
         if self._status is not None:
             self._selector.register(self._status, selectors.EVENT_READ)
         for pool in self.pools:
-            self._say_started(pool)
+            self._fill(pool)
         self._watcher.start()
         try:
             return super().run()
@@ -118,7 +107,8 @@ class Master(PoolLoop[KeptPool]):
             if self._status is not None:
                 self._status.close()
 
-    def _say_started(self, pool: KeptPool) -> None:
+    def _fill(self, pool: KeptPool) -> None:
+        pool.fill()
         config, server = pool.plan.config, find_server(self.plan.url).name
         fields = {"app": config.handles, "processes": pool.plan.n, "lease_s": config.lease_s}
         pool.emit("service started", server=server, version=VERSION, **fields)
@@ -141,12 +131,6 @@ class Master(PoolLoop[KeptPool]):
         self._tell_systemd(now)
         if self._status is not None:
             self._status.answer(self._status_as_json)
-
-    def _wait_s(self, now: float) -> float:
-        waits = [super()._wait_s(now), max(0.0, self._scales_at - now)]
-        if self.plan.run_for_s and not self._stage:
-            waits.append(max(0.0, self._began + self.plan.run_for_s - now))
-        return min(waits) if not self._stage else waits[0]
 
     def _stop_pools(self) -> None:
         self._stage = min(3, self._stage + 1)
@@ -214,7 +198,7 @@ class Master(PoolLoop[KeptPool]):
     def _take(self, plan: RunPlan) -> None:
         pools = {pool.queue: pool for pool in self.pools if not pool.stage}
         watcher = watcher_of(plan, self.emit, self._known_of, self._away)  # what may fail comes first
-        made = [self._make(one) for one in plan.pools if one.queue not in pools]
+        made = [KeptPool(one, self) for one in plan.pools if one.queue not in pools]
         self.plan = plan
         self._watcher.close()
         self._watcher = watcher
@@ -226,8 +210,8 @@ class Master(PoolLoop[KeptPool]):
             pool.next_stage()
         for pool in made:
             self.pools.append(pool)
-            self._open(pool)
-            self._say_started(pool)
+            self._selector.register(pool.read_fd, selectors.EVENT_READ)
+            self._fill(pool)
 
     def _forget_removed(self) -> None:
         if self._stage:

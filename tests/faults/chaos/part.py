@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from sequencer.processes.pool import Pool
 from sequencer.processes.supervisor import Supervisor
 from sequencer.processes.worker.config import WorkerConfig
 from tests.support.proxy.fault_proxy import FaultProxy
@@ -58,7 +59,7 @@ def be_consumers(setting: Setting) -> int:
     """Orders: {"signal": number, "index": which}, or "pid" in place of "index". The answer: the process it went to."""
     app = "tests.faults.chaos.victim:seq"
     config = WorkerConfig(queue=QUEUE, app=app, lease_s=setting.lease_s)
-    supervisor = Supervisor(config, CONSUMERS)
+    supervisor = Supervisor([Pool(config, CONSUMERS)])
 
     def carry_out(order: Order) -> int:
         pids = supervisor.pids

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 
-from sequencer.processes.pool import Pool
+from sequencer.processes.consumer_process import ConsumerProcess
 
 from .controls import apply
 from .controls_supervisor import CHANGES
 
 if __name__ == "__main__":
     apply(CHANGES)
-    Pool.WORKER = "tests.faults.signals.worker"
+    ConsumerProcess.MODULE = "tests.faults.signals.worker"
     importlib.import_module("sequencer_start").main()

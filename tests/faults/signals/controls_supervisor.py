@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from sequencer.processes import pool, signals
+from sequencer.processes import signals, workers
 from sequencer.processes.consumer_process import ConsumerProcess
 from sequencer.processes.pool import Pool
 from sequencer.processes.signals import STOP_SIGNALS
-from sequencer.processes.workers import RestartPolicy
 from sequencer.settings.backoff import Backoff
 
 from .controls import by_name, put
 
-HURRIED = RestartPolicy(backoff=Backoff(base_s=0.02, cap_s=0.1))
-
 
 def hurried() -> None:
     """No control: consumers are replaced sooner, for cases with many deaths."""
-    put(pool, "RestartPolicy", lambda: HURRIED)
+    put(workers, "RESTART", Backoff(base_s=0.02, cap_s=0.1))
 
 
 def no_grace() -> None:
