@@ -36,6 +36,7 @@ from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..drain.steps.declared import Steps
 from ..drain.steps.functions import InlineHandler
+from ..drain.steps.runner import StepRunner
 from ..errors import SequencerError, ServerUnavailable, StopConsuming, Undecodable
 from ..net.endpoint import Endpoint
 from ..net.link import Guide, Link
@@ -145,23 +146,15 @@ class Consumer:
         """
         timeout_s, work = self._options.handler_timeout_s, self._handler
         limit = self._renewer.limit = self._step_calls.limit = None if timeout_s is None else TimeLimit(timeout_s)
-        effects = drain(
-            self._held,
-            self._queue,
-            self._options,
-            self._control,
-            owner=self.owner,
-            clock=time.monotonic,
-            wall=time.time,
-            random=random.random,
-            declared=work if isinstance(work, Steps | InlineHandler) else None,
-        )
+        declared = work if isinstance(work, Steps | InlineHandler) else None
+        clocks = time.monotonic, time.time, random.random
+        runner = StepRunner(self._held, self._queue, declared, self._control, self.owner, *clocks)
         switch_s = sys.getswitchinterval()
         with limit.in_force() if limit else nullcontext():
             try:
                 sys.setswitchinterval(min(switch_s, SWITCH_S))
                 self._renewer.start()
-                return self._perform(effects)
+                return self._perform(drain(runner, self._options))
             except BaseException:
                 self._release()
                 raise

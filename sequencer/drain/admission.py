@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..calls.claim import LeasedGroup
 from ..errors import LeaseExpired, TooLate, Undecodable
 from ..settings.options import QueueOptions
-from .outcome import has_expired, no_answer
+from ..texts.words import many
+from .outcome import most_unanswered
 
 
 def unfit(leased: LeasedGroup, position: int) -> TooLate | Undecodable | None:
@@ -33,7 +34,10 @@ def refusal_of(queue: QueueOptions, leased: LeasedGroup, position: int) -> TooLa
     """
     if refusal := unfit(leased, position):
         return refusal
-    message = leased.messages[position]
-    if has_expired(queue, message):
-        return LeaseExpired(no_answer(queue, message, leased.expired_owner))
-    return None
+    tried, most, owner = leased.messages[position].attempt - 1, most_unanswered(queue), leased.expired_owner
+    if tried < most:
+        return None
+    if not owner:
+        return LeaseExpired(f"it was tried {many(tried, 'time')}, of at most {most}, and is not retried")
+    stood = f"consumer {owner} died, or stood still for longer than its lease"
+    return LeaseExpired(f"attempt {tried} ended without an answer: {stood}")

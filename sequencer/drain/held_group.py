@@ -118,7 +118,7 @@ class HeldGroup:
 
         Of one that is parked the script leaves the mark.
         """
-        leased, at, decision, steps = self.leased, self.done, failed.decision, failed.steps
+        leased, at, decision, end = self.leased, self.done, failed.decision, failed.end
         is_over = decision.delay_s is None
         mark, ended = "", ""
         if is_over and self.mark.startswith("#"):
@@ -129,7 +129,7 @@ class HeldGroup:
             leased.key,
             leased.token,
             leased.members[at],
-            failed.failure.attempt if steps is None else steps.unanswered,
+            leased.messages[at].attempt - 1 if end else failed.failure.attempt,
             decision.delay_s,
             encode_failure(failed.failure, leased.members[at]),
             decision.ending,
@@ -137,8 +137,8 @@ class HeldGroup:
             failed.is_late,
             decision.outage,
             failed.is_timeout,
-            written=steps.written if steps else None,
-            has_progressed=steps is not None and steps.has_progressed,
+            written=failed.written,
+            has_progressed=end is not None and end.has_progressed,
             is_missing=failed.is_missing,
             ended=ended,
         )

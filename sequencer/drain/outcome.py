@@ -25,8 +25,9 @@ from ..settings.error_names import is_named
 from ..settings.options import OnFailure, QueueOptions
 from ..store.ledger import Written
 from ..texts.events import Event, event
-from ..texts.words import many, type_name
+from ..texts.words import type_name
 from ..values.message import Failure, Message
+from .steps.actions import Unfinished
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +43,6 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class OfSteps:
-    """What a pass over the steps of a message left."""
-
-    written: Written | None
-    """None leaves the record as it is."""
-    has_progressed: bool
-    unanswered: int
-    """Leases that ended unanswered: what a record without a ledger counts on. Attempts of steps are in the ledger."""
-    was_tried: bool
-    """Whether a step was called."""
-    is_missing: bool = False
-    """Whether this version lacks its kind or a step: it is released, and counts nothing."""
-    step: str = ""
-    """The step that raised what the message failed with."""
-
-
-@dataclass(frozen=True, slots=True)
 class Failed:
     """A message that failed or is not to be tried, with what, and what becomes of it."""
 
@@ -70,8 +54,14 @@ class Failed:
     """Whether its lease still counts as held: if not, another consumer decides."""
     held_back: ShardOutage | None = None
     """The outage that holds the shard back, as the server said when it was told of an outage."""
-    steps: OfSteps | None = None
-    """Of a message with a ledger: what its pass left."""
+    end: Unfinished | None = None
+    """Of a message with steps: how its pass ended."""
+    written: Written | None = None
+    """The ledger that its pass left; None leaves the record as it is."""
+    was_tried: bool = True
+    """Whether its handler, or a step of it, ran."""
+    step: str = ""
+    """The step that raised what the message failed with."""
 
     @property
     def is_late(self) -> bool:
@@ -81,14 +71,7 @@ class Failed:
     @property
     def is_missing(self) -> bool:
         """Whether this version of the program lacks what the message needs."""
-        return self.steps is not None and self.steps.is_missing
-
-    @property
-    def was_tried(self) -> bool:
-        """Whether its handler, or a step of it, ran."""
-        if self.steps is not None:
-            return self.steps.was_tried
-        return not isinstance(self.error, TooLate | Undecodable | LeaseExpired)
+        return self.end is not None and self.end.is_missing
 
     @property
     def is_timeout(self) -> bool:
@@ -108,6 +91,8 @@ class Failed:
         return replace(self, decision=replace(self.decision, delay_s=done.wait_s), held_back=done.held)
 
 
+UNTRIED = TooLate, Undecodable, LeaseExpired
+"""What a message is given up with that no handler got."""
 ENDING_BY_OPTION: dict[OnFailure, Ending] = {"park": "park", "dead_letter": "dead", "drop": "drop"}
 
 
@@ -158,23 +143,9 @@ def failed_with(
     is_held: bool = True,
 ) -> Failed:
     """What becomes of the message. `at`: now, in seconds since 1970; `random`: in [0, 1)."""
-    decision = decide(options, message.attempt, error, random)
-    return Failed(message, error, decision, describe(error, message, owner, at), is_held)
-
-
-def no_answer(options: QueueOptions, message: Message, owner: str) -> str:
-    """What LeaseExpired says; `owner`: whose lease on it ran out just before, if one did."""
-    tried = message.attempt - 1
-    if owner:
-        return (
-            f"attempt {tried} ended without an answer: consumer {owner} died, or stood still for longer than its lease"
-        )
-    return f"it was tried {many(tried, 'time')}, of at most {most_unanswered(options)}, and is not retried"
-
-
-def has_expired(options: QueueOptions, message: Message) -> bool:
-    """Whether so many leases ended without an answer that the message is not tried any more."""
-    return message.attempt > most_unanswered(options)
+    decision, was_tried = decide(options, message.attempt, error, random), not isinstance(error, UNTRIED)
+    failure = describe(error, message, owner, at, message.attempt if was_tried else message.attempt - 1)
+    return Failed(message, error, decision, failure, is_held, was_tried=was_tried)
 
 
 def most_unanswered(options: QueueOptions) -> int:
@@ -184,23 +155,15 @@ def most_unanswered(options: QueueOptions) -> int:
     return max(2, options.max_attempts) if options.on_failure == "drop" else options.max_attempts
 
 
-def describe(error: BaseException, message: Message, owner: str, at: float, attempt: int | None = None) -> Failure:
-    """The failure as it is kept with the group, at this attempt, by default that of the message. The traceback starts
-    below our own frames.
-    """
+def describe(error: BaseException, message: Message, owner: str, at: float, attempt: int) -> Failure:
+    """The failure as it is kept with the group, at this attempt. The traceback starts below our own frames."""
     inner = error.__traceback__.tb_next if error.__traceback__ else None
     try:
         said = str(error)
         text = "".join(traceback.format_exception(type(error), error, inner)) if inner else ""
     except Exception as broken:  # an exception that can't even say what it is
         said, text = f"its text could not be read: {type(broken).__name__}", ""
-    tried = attempts(message, error) if attempt is None else attempt
-    return Failure(message.id, type(error).__name__, said, text, tried, at, owner)
-
-
-def attempts(message: Message, error: BaseException) -> int:
-    """How often the message was tried, when it failed with this."""
-    return message.attempt - 1 if isinstance(error, LeaseExpired | TooLate | Undecodable) else message.attempt
+    return Failure(message.id, type(error).__name__, said, text, attempt, at, owner)
 
 
 EVENTS: dict[Ending, str] = {"park": "group parked", "dead": "dead letter", "drop": "message dropped"}
@@ -208,13 +171,13 @@ EVENTS: dict[Ending, str] = {"park": "group parked", "dead": "dead letter", "dro
 
 def event_of(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0) -> Event:
     """What a message failed with, and what becomes of it. `parked`: how many groups this consumer parked before."""
-    message, error, decision, steps = one.message, one.error, one.decision, one.steps
+    message, error, decision = one.message, one.error, one.decision
     fields: dict[str, Any] = {"group": list(message.group), "owner": owner, "id": message.id}
     fields |= {"attempt": one.failure.attempt, "error_type": type_name(error)}
-    if one.failure.attempt and not (one.is_late or decision.outage or steps):
+    if one.failure.attempt and not (one.is_late or decision.outage or one.end):
         fields["attempts"] = options.max_attempts
-    if steps and steps.step:
-        fields["step"] = steps.step
+    if one.step:
+        fields["step"] = one.step
     name, raised, wait_s = "message failed", error, decision.delay_s
     if not one.is_held:
         pass
@@ -228,8 +191,8 @@ def event_of(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0)
             fields["parked"] = parked + 1
         elif one.is_late:
             fields["late"] = True
-        if decision.ending == "drop" and steps and steps.written:
-            fields["ledger"] = steps.written.ledger
+        if decision.ending == "drop" and one.written:
+            fields["ledger"] = one.written.ledger
         if isinstance(error, StepUnknown):
             fields |= {"done": error.done, "again": error.again}
         elif isinstance(error, StepResultInvalid) and decision.ending == "park":

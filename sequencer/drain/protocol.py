@@ -10,71 +10,34 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ..calls.claim import Claimed
 from ..errors import ServerUnavailable, StopConsuming
 from ..settings.backoff import RECONNECT
-from ..settings.options import ConsumerOptions, QueueOptions
+from ..settings.options import ConsumerOptions
 from ..settings.pace import ENDING_S, FLUSH_S, IDLE_S
 from ..values.message import ConsumeSummary
 from .admission import refusal_of
 from .batch import BatchEnd, BatchSize
-from .effects import Ahead, Clock, Control, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
-from .held import Held
+from .effects import Ahead, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
 from .held_group import HeldGroup
 from .outcome import Failed
 from .steps.actions import Finished, Stopped, Unfinished
-from .steps.declared import Steps
-from .steps.functions import InlineHandler
 from .steps.runner import MISSING_S, StepRunner
 
 
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """What the shards said since one of them had something due."""
-
-    shards: int = 0
-    """How many of them were asked."""
-    is_empty: bool = True
-    """Whether nothing is left in them but what waits for a person."""
-    wait_s: float = IDLE_S
-    """Until the first of them has something due, as far as they know; 0 where that may be so already."""
-
-    def found_nothing(self, claimed: Claimed) -> Idle:
-        """One more shard has nothing due now."""
-        due_s = IDLE_S if claimed.next_due_s is None else claimed.next_due_s
-        return Idle(self.shards + 1, self.is_empty and claimed.is_empty, min(self.wait_s, due_s))
-
-
-NOT_IDLE = Idle()
-
-
-def drain(
-    held: Held,
-    queue: QueueOptions,
-    options: ConsumerOptions,
-    control: Control,
-    *,
-    owner: str,
-    clock: Clock,
-    wall: Clock,
-    random: Clock,
-    declared: Steps | InlineHandler | None = None,
-) -> Drain:
-    """Drain the queue's shards until told to stop; the summary is the generator's return value.
-
-    `clock` is monotonic and `wall` since 1970, both in seconds; `random` gives numbers in [0, 1). `declared`: the steps
-    of each message, None where a handler takes them.
-    """
+def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
+    """Drain the queue's shards until told to stop; the summary is the generator's return value."""
+    held, control, clock, random = runner.held, runner.control, runner.clock, runner.random
     size = BatchSize(options.limits)
-    held.with_failures = declared is not None
-    runner = StepRunner(held, queue, declared, control, owner, clock, wall, random)
+    held.with_failures = runner.declared is not None
     born, shards = clock(), len(held.shards)
     shard = troubles = failed = late = 0
-    idle, goes_ahead = NOT_IDLE, True
+    idle: list[Claimed] = []
+    """What the shards said since one of them had something due."""
+    goes_ahead = True
     claimed_while_waiting: Claimed | None = None
 
     def ending() -> str | None:
@@ -107,20 +70,24 @@ def drain(
         if not goes_ahead:
             continue
         if not claimed.groups:
-            idle = idle.found_nothing(claimed)
-            if idle.shards >= shards:
-                if (options.until_empty and idle.is_empty) or (options.until_idle and idle.wait_s > 0):
+            idle.append(claimed)
+            if len(idle) >= shards:
+                dues_s = [IDLE_S if one.next_due_s is None else one.next_due_s for one in idle]
+                seconds = min(IDLE_S, *dues_s)  # 0 where something may be due already
+                is_empty = all(one.is_empty for one in idle)
+                if (options.until_empty and is_empty) or (options.until_idle and seconds > 0):
                     reason = "drained"
                     break
-                seconds = min(idle.wait_s, ENDING_S) if options.until_empty else idle.wait_s
+                if options.until_empty:
+                    seconds = min(seconds, ENDING_S)
                 try:
                     # A hint does not say to a claim which of several shards it is for.
                     claimed_while_waiting = yield Wait(seconds, shard if shards == 1 else None, size.first_limits(left))
                 except ServerUnavailable:
                     yield Sleep(RECONNECT.base_s)
-                idle = NOT_IDLE
+                idle.clear()
             continue
-        idle = NOT_IDLE
+        idle.clear()
 
         if may_ahead and claimed.has_more and (after_s := size.claims_after_s()) is not None:
             with suppress(ServerUnavailable):

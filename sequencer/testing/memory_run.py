@@ -19,6 +19,7 @@ from ..drain.steps.actions import Raised, Returned
 from ..drain.steps.declared import Steps
 from ..drain.steps.functions import InlineHandler
 from ..drain.steps.inline import InlineSteps
+from ..drain.steps.runner import StepRunner
 from ..errors import ConfigurationError, StopConsuming
 from ..net.blocking import finish
 from ..settings.options import ConsumerOptions
@@ -72,17 +73,9 @@ class MemoryRun:
 
     def to_the_end(self, max_effects: int) -> ConsumeSummary:
         queue = self.queue
-        effects = drain(
-            self._held,
-            queue.options,
-            self._options,
-            Control(),
-            owner="memory",
-            clock=lambda: queue.now,
-            wall=lambda: queue.now,
-            random=lambda: 0.5,
-            declared=self._declared,
-        )
+        clocks = (lambda: queue.now), (lambda: queue.now), (lambda: 0.5)
+        runner = StepRunner(self._held, queue.options, self._declared, Control(), "memory", *clocks)
+        effects = drain(runner, self._options)
         answer: Any = None
         with queue._net.link() as link:
             in_flight = InFlight(self._held, queue.queue, "memory", link, clock=lambda: queue.now)
@@ -117,7 +110,7 @@ class MemoryRun:
         if isinstance(effect, SettleAndClaim):
             return self._told(in_flight.settle_and_claim(effect))
         if isinstance(effect, Failed):
-            if effect.steps is not None:
+            if effect.end is not None:
                 self.failed.append((effect.message, effect.error))
             self._events.failed(effect)
         elif isinstance(effect, Tell):

@@ -11,6 +11,7 @@ from sequencer.consume.in_flight import InFlight
 from sequencer.drain.effects import Control, Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
 from sequencer.drain.held import Held
 from sequencer.drain.protocol import drain
+from sequencer.drain.steps.runner import StepRunner
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ConsumerOptions, QueueOptions
 from sequencer.store.item import Item
@@ -72,16 +73,9 @@ class Drained:
         return [[group for group, _ in batch] for batch in self.batches]
 
     def run(self, until: Callable[[], bool]) -> None:
-        self.generator = drain(
-            self.held,
-            QueueOptions(queue="q"),
-            self.options,
-            self.control,
-            owner="me",
-            clock=lambda: self.now_s,
-            wall=lambda: self.now_s,
-            random=lambda: 0.5,
-        )
+        clocks = (lambda: self.now_s), (lambda: self.now_s), (lambda: 0.5)
+        runner = StepRunner(self.held, QueueOptions(queue="q"), None, self.control, "me", *clocks)
+        self.generator = drain(runner, self.options)
         effect: Any = next(self.generator)
         for _ in range(STEPS):
             if until():

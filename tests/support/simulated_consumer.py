@@ -23,6 +23,7 @@ from sequencer.drain.held import Held
 from sequencer.drain.outcome import Failed
 from sequencer.drain.protocol import drain
 from sequencer.drain.steps.actions import Raised, Returned
+from sequencer.drain.steps.runner import StepRunner
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ConsumerOptions
 from sequencer.store.keys import shard_keys
@@ -83,17 +84,9 @@ class SimConsumer:
         self.held, self.control = Held([KEYS], OPTIONS.lease_s), Control()
         self.link = cast(Any, FatefulLink(machine))
         self.in_flight = InFlight(self.held, "q", name, self.link, clock=lambda: machine.now_s)
-        self.generator = drain(
-            self.held,
-            machine.queue,
-            OPTIONS,
-            self.control,
-            owner=name,
-            clock=lambda: machine.now_s,
-            wall=lambda: machine.now_s,
-            random=lambda: 0.5,
-            declared=machine.declared,
-        )
+        clocks = (lambda: machine.now_s), (lambda: machine.now_s), (lambda: 0.5)
+        runner = StepRunner(self.held, machine.queue, machine.declared, self.control, name, *clocks)
+        self.generator = drain(runner, OPTIONS)
         self.running: Message | None = None
         self.effect: Any = next(self.generator)
 

@@ -22,6 +22,7 @@ from sequencer.drain.outcome import event_of, failed_with
 from sequencer.drain.protocol import drain
 from sequencer.drain.steps.actions import Returned
 from sequencer.drain.steps.declared import Steps, new_step
+from sequencer.drain.steps.runner import StepRunner
 from sequencer.errors import LeaseExpired, Undecodable
 from sequencer.lease import Lease
 from sequencer.settings.options import ConsumerOptions, OnFailure, QueueOptions
@@ -75,7 +76,7 @@ def consumed(case: Case, declared: Steps | None = None, **named: Any) -> Outcome
     held, control, given = Held([KEYS], 60.0), Control(), list[str]()
     clock: Any = {"clock": lambda: 0.0, "wall": lambda: NOW_S, "random": lambda: 0.5}
     queue = replace(case.queue(), **named)
-    effects = drain(held, queue, ConsumerOptions(), control, owner="me", **clock, declared=declared)
+    effects = drain(StepRunner(held, queue, declared, control, "me", **clock), ConsumerOptions())
     assert isinstance(next(effects), SettleAndClaim)
     groups = [case.leased()]
     held.take(0, groups, 0.0, 0.0)

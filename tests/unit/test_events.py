@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.calls.outage import ShardOutage
-from sequencer.drain.outcome import Decision, Failed, OfSteps, describe, event_of, failed_with
+from sequencer.drain.outcome import Decision, Failed, describe, event_of, failed_with
 from sequencer.errors import (
     LeaseExpired,
     Park,
@@ -80,8 +80,8 @@ def test_fields_are_plain_values_and_fit_into_one_write_to_a_pipe() -> None:
     for one in examples():
         assert json.loads(json.dumps(one.fields)) == one.fields
     whole, error = message(("g" * 250, "h" * 250), "i" * 200), ValueError("\x1b" * 10_000)
-    steps = OfSteps(Written(LEDGER, 1, True), False, 0, True)
-    dropped = Failed(whole, error, Decision(None, "drop"), describe(error, whole, "me", 1.0, 3), steps=steps)
+    written = Written(LEDGER, 1, True)
+    dropped = Failed(whole, error, Decision(None, "drop"), describe(error, whole, "me", 1.0, 3), written=written)
     for long in (told(error, one=whole), event_of(QUEUE, "me", dropped)):
         assert len(json.dumps(dict(long.fields))) < 4000
 

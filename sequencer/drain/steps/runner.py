@@ -23,7 +23,7 @@ from ..admission import unfit
 from ..effects import Clock, Control, Effect, Note, Run, RunHandler, Sleep, Tell
 from ..held import Held
 from ..held_group import HeldGroup
-from ..outcome import Decision, Failed, OfSteps, describe, failed_with, waits
+from ..outcome import Decision, Failed, describe, failed_with, waits
 from . import rules, texts
 from .actions import (
     AGAIN,
@@ -53,16 +53,20 @@ UNWRITTEN = Written(b"", 0, has_effects=False)
 
 @dataclass(slots=True)
 class StepRunner:
-    """Runs the passes of one consumer."""
+    """Runs the passes of one consumer, and says what becomes of its messages that fail."""
 
     held: Held
     queue: QueueOptions
     declared: Steps | InlineHandler | None
+    """The steps of each message, None where a handler takes them."""
     control: Control
     owner: str
     clock: Clock
+    """Monotonic, in seconds."""
     wall: Clock
+    """In seconds since 1970."""
     random: Clock
+    """Gives numbers in [0, 1)."""
     _message: Message = field(init=False)
     """The current one, as its steps see it: its attempt is one more than the most failures of a step."""
     _last: Written = field(init=False, default=UNWRITTEN)
@@ -227,13 +231,13 @@ class StepRunner:
         if isinstance(end, BaseException):
             at, is_held = self.wall(), group.is_open
             return failed_with(self.queue, message, end, owner=self.owner, at=at, random=self.random(), is_held=is_held)
-        unanswered, is_over = message.attempt - 1, end.ending is not None
-        written = None if end.ledger is None or (self._is_new and is_over) else self._written(end.ledger)
+        unanswered, is_unwritten = message.attempt - 1, self._is_new and end.ending is not None
+        written = None if end.ledger is None or is_unwritten else self._written(end.ledger)
         step = next((name for name, error in self._raised.items() if error is end.error), "")
-        steps = OfSteps(written, end.has_progressed, unanswered, not self._is_new, end.is_missing, step)
         attempt = unanswered if end.ledger is None else max(end.attempts, unanswered)
         failure = describe(end.error, message, self.owner, self.wall(), attempt)
-        return Failed(message, end.error, self._decision(end), failure, group.is_open, steps=steps)
+        decision, was_tried = self._decision(end), not self._is_new
+        return Failed(message, end.error, decision, failure, group.is_open, None, end, written, was_tried, step)
 
     def _decision(self, end: Unfinished) -> Decision:
         queue, random = self.queue, self.random()
