@@ -90,20 +90,14 @@ async def dead(
 async def count_dead(
     session: Session, group: Group | None = None, *, id: Id | None = None, error: str | None = None
 ) -> int:
-    """How many dead letters there are, chosen as for `dead`; reads their names only for a group or an id, and their
-    contents only for an `error`.
-    """
+    """How many dead letters there are, chosen as for `dead`."""
     wanted = DeadLetterFilter.of(group, id, error)
     if wanted == DeadLetterFilter():
         return sum(await session.read_shards(int, lambda keys: [("ZCARD", keys.dead)]))
     count = 0
     for keys in await session.shards():
-        if wanted.error is None:
-            async for names in _names(session.net, keys, wanted):
-                count += len(names)
-        else:
-            async for letters in _found(session, keys, wanted):
-                count += len(letters)
+        async for letters in _found(session, keys, wanted):
+            count += len(letters)
     return count
 
 

@@ -2,7 +2,7 @@
 net.
 
 Each change is one script, so that nothing is ever half done. An operation looks first, and its change is refused by the
-script if something else is there by then; it looks again, up to ATTEMPTS times.
+script if something else is there by then: GroupBusy.
 """
 
 from __future__ import annotations
@@ -35,13 +35,11 @@ from ...values.history import Skipped
 from ...values.message import Message
 from ...values.views import Gap
 from ..explain import explanation, missing_number
+from ..pages import read
 from ..session import Session
 from ..state import expired_head, is_deferred, lease_fields, unanswered
 from ..steps.answers import answered_head, given_answers
 from ..steps.record_steps import record_steps
-
-ATTEMPTS = 5
-"""How often to look again when something changed between look and act."""
 
 
 async def resume(
@@ -76,7 +74,7 @@ async def resume(
         return True
     if missing:
         raise NotParked("number_missing", group=decode_group(key))
-    resumed, _ = await _resume(session, keys, key, "", wanted, answers=answers, by=by)
+    resumed, _ = await _resume(session, keys, key, facts, "", wanted, answers=answers, by=by)
     return resumed.status == "resumed"
 
 
@@ -108,9 +106,13 @@ async def skip(
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
     keys = await session.keys_of(key, "operate")
-    if (await session.policy()).sequence and (gap := await _skip_gap(session, keys, key, wanted)):
-        return gap
-    done, member = await _resume(session, keys, key, "dead" if dead_letter else "discard" if yes else "drop", wanted)
+    facts, policy = await session.ask(calls.inspect(keys, key)), await session.policy()
+    with Reading(session.net.name):
+        missing = None if facts.failure else missing_number(facts, policy)
+    if missing:
+        return await _skip_gap(session, keys, key, facts, missing, wanted)
+    ending: calls.Ending = "dead" if dead_letter else "discard" if yes else "drop"
+    done, member = await _resume(session, keys, key, facts, ending, wanted)
     queue = session.options.queue
     message = readable_message(member, done.score or "nan", done.record, decode_group(key), 0, queue)
     message = message._replace(attempt=max(message.attempt, done.attempts + 1))
@@ -125,10 +127,8 @@ async def unskip(session: Session, group: Group, *, id: Id | None = None) -> Mes
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
     keys = await session.keys_of(key, "operate")
-    (words,) = await session.net.read([("HGETALL", keys.skipped)])
-    with Reading(session.net.name):
-        kept = {text(letter): record for letter, record in pairs(words)}
-    for letter, record in kept.items():
+    kept: dict[bytes, bytes] = await read(session.net, lambda words: dict(pairs(words)), ("HGETALL", keys.skipped))
+    for letter, record in ((text(word), record) for word, record in kept.items()):
         name = DeadLetterName.parse(letter)
         if name.group != key or wanted not in (None, name.id):
             continue
@@ -141,28 +141,17 @@ async def unskip(session: Session, group: Group, *, id: Id | None = None) -> Mes
     raise MessageNotFound("nothing_skipped", id=wanted, group=decode_group(key), queue=session.options.queue)
 
 
-async def _skip_gap(session: Session, keys: ShardKeys, group: str, id: str | None) -> Gap | None:
-    """The gap that was skipped; None when the group waits for no number."""
-    seen: tuple[int, int] | None = None
-    policy = await session.policy()
-    for _ in range(ATTEMPTS):
-        facts = await session.ask(calls.inspect(keys, group))
-        with Reading(session.net.name):
-            missing, passed = missing_number(facts, policy), Sequenced.parse(facts.mark)
-        if seen is None and (missing is None or facts.failure):
-            return None
-        if id is not None:
-            raise NotParked("number_missing", group=decode_group(group), id=id)
-        seen = seen or missing
-        if missing != seen or seen is None:
-            break  # only what was seen is skipped
-        mark = passed.gap_skipped(seen).text()
-        done = await session.net.ask(calls.skip_gap(keys, group, facts.head, facts.mark, mark))
-        if done.value == "skipped":
-            return Gap(decode_group(group), *seen)
-        refuse_unknown_outcome(done, done.value == "changed", f"numbers {seen[0]} to {seen[1]} were stepped over")
-        if done.value == "leased":
-            break
+async def _skip_gap(
+    session: Session, keys: ShardKeys, group: str, facts: calls.GroupFacts, missing: tuple[int, int], id: str | None
+) -> Gap:
+    if id is not None:
+        raise NotParked("number_missing", group=decode_group(group), id=id)
+    with Reading(session.net.name):
+        mark = Sequenced.parse(facts.mark).gap_skipped(missing).text()
+    done = await session.net.ask(calls.skip_gap(keys, group, facts.head, facts.mark, mark))
+    if done.value == "skipped":
+        return Gap(decode_group(group), *missing)
+    refuse_unknown_outcome(done, done.value == "changed", f"numbers {missing[0]} to {missing[1]} were stepped over")
     raise GroupBusy("group_changed", group=decode_group(group))
 
 
@@ -170,6 +159,7 @@ async def _resume(
     session: Session,
     keys: ShardKeys,
     group: str,
+    facts: calls.GroupFacts,
     ending: calls.Ending,
     id: str | None = None,
     *,
@@ -177,54 +167,41 @@ async def _resume(
     by: str | None = None,
 ) -> tuple[calls.Resumed, str]:
     """What the script did, and the member that it was about. With an ending, that is taken away."""
-    seen: str | None = None
-    parts = decode_group(group)
-    for _ in range(ATTEMPTS):
-        facts = await session.ask(calls.inspect(keys, group))
-        member, told = _failed_member(facts), b""
-        if ending and (head := expired_head(facts)) not in ("", member):
-            member, told = head, unanswered(facts)
-        if id is not None and member and id_of(member) != id:
-            raise NotParked("other_head", group=parts, head=id_of(member), id=id)
-        if ending and seen not in (None, member):
-            break  # only what was seen is skipped
-        seen = member
-        mark = await _mark_behind(session, keys, group, member, facts.mark) if ending and member else ""
-        written = None
-        if answers is not None:
-            written = await answered_head(session, keys, group, facts, member, answers, by)
-        call = calls.resume(keys, group, facts.failure, member, ending=ending, mark=mark, written=written, told=told)
-        try:
-            answer = await session.net.ask(call)
-        except ServerUnavailable as error:
-            if ending and error.maybe_sent:
-                raise _unknown(session, parts, member, ending) from error
-            raise
-        done = answer.value
-        if done.status == "resumed":
-            attempts = decode_failure(told or facts.failure)[0].attempt if told or facts.failure else 0
-            return done._replace(attempts=attempts), member
-        if ending and answer.is_repeat:
-            raise _unknown(session, parts, member, ending)
-        if answer.is_repeat and done.status in ("changed", "due", "missing"):
-            return done._replace(status="resumed"), member  # the first attempt did it
-        if done.status == "effects":
-            raise EffectsSaved("skip_refused", id=id_of(member), group=parts)
-        if done.status != "changed" or answers:
-            break  # an answer is for what was seen
-    about: dict[str, Any] = {"group": parts, **session.names}
-    if done.status == "missing":
+    about: dict[str, Any] = {"group": decode_group(group), **session.names}
+    member, told = _failed_member(facts), b""
+    if ending and (head := expired_head(facts)) not in ("", member):
+        member, told = head, unanswered(facts)
+    if id is not None and member and id_of(member) != id:
+        raise NotParked("other_head", **about, head=id_of(member), id=id)
+    mark = await _mark_behind(session, keys, group, member, facts.mark) if ending and member else ""
+    written = None if answers is None else await answered_head(session, keys, group, facts, member, answers, by)
+    call = calls.resume(keys, group, facts.failure, member, ending=ending, mark=mark, written=written, told=told)
+    # Of a skip whose answer was lost: what was taken away is kept.
+    unknown = OutcomeUnknown("skip_unknown", **about, id=id_of(member), is_dead=ending == "dead")
+    try:
+        answer = await session.net.ask(call)
+    except ServerUnavailable as error:
+        if ending and error.maybe_sent:
+            raise unknown from error
+        raise
+    status = answer.value.status
+    if status == "resumed":
+        return answer.value._replace(attempts=decode_failure(told or facts.failure)[0].attempt), member
+    if answer.is_repeat and ending:
+        raise unknown
+    if answer.is_repeat and status in ("changed", "due", "missing"):
+        return answer.value._replace(status="resumed"), member  # the first attempt did it
+    if status == "effects":
+        raise EffectsSaved("skip_refused", **about, id=id_of(member))
+    if status == "missing":
         raise GroupNotFound(**about)
-    if done.status in ("leased", "changed"):
+    if status == "changed":
+        raise GroupBusy("group_changed", **about)
+    if status == "leased":
         raise GroupBusy(**about, **lease_fields(facts))
-    if done.status == "unfailed":
+    if status == "unfailed":
         raise NotParked("no_failed_head", **about, id=id_of(facts.head))
-    return done, member
-
-
-def _unknown(session: Session, group: tuple[str, ...], member: str, ending: str) -> OutcomeUnknown:
-    """Of a skip whose answer was lost: what was taken away is kept."""
-    return OutcomeUnknown("skip_unknown", id=id_of(member), group=group, is_dead=ending == "dead", **session.names)
+    return answer.value, member
 
 
 def _failed_member(facts: calls.GroupFacts) -> str:
@@ -236,9 +213,11 @@ async def _mark_behind(session: Session, keys: ShardKeys, group: str, member: st
     """The watermark of a sequence after this member; "" for a queue that is none."""
     if not (await session.policy()).sequence:
         return ""
-    (score,) = await session.net.read([("ZSCORE", keys.order(group), member)])
-    with Reading(session.net.name):
-        return advance(mark or "#0", [score.decode()]) if score else ""
+    return await read(
+        session.net,
+        lambda score: advance(mark or "#0", [score.decode()]) if score else "",
+        ("ZSCORE", keys.order(group), member),
+    )
 
 
 def refuse_unknown_outcome(answer: Answer[Any], is_refused: bool, what: str) -> None:
