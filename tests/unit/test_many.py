@@ -258,7 +258,7 @@ def test_the_first_of_a_group_goes_back_first_and_parked_groups_are_named() -> N
     session = session_of([names("a", "b", "c")], [[kept(3), kept(1), kept(2)]], b"+=+", [b"inf"])
     done = run(redrive(session, everything=True))
     assert (done.redriven, done.pending, done.parked) == (2, 1, [("g",)])
-    ((_, _, letters, _, _),) = [words for words in session.net.asked if words[0] == "redrive"]
+    ((_, _, letters, *_),) = [words for words in session.net.asked if words[0] == "redrive"]
     assert [letters.index(b"\\n" + id) for id in (b"b", b"c", b"a")] == sorted(
         letters.index(b"\\n" + id) for id in (b"a", b"b", b"c")
     )

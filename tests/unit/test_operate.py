@@ -125,7 +125,7 @@ def test_the_message_that_was_skipped_last_is_put_back(answer: Any) -> None:
     session = session_of([[LETTER, KEPT]], answer)
     message = run(unskip(session, "g", id="m1"))
     assert (message.id, message.score, message.body) == ("m1", 7.0, 1)
-    (*_, (_, _, letters, _, _)) = session.net.asked
+    (*_, (_, _, letters, *_)) = session.net.asked
     assert orjson.loads(letters) == [LETTER.decode(), ""]
     assert session.allowed == ["operate"]
 
