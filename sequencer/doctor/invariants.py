@@ -21,9 +21,9 @@ ledger that is broken stays as it is: its message parks, for a person to look at
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
+from ..calls.call import Call
 from ..calls.examine import Checked, Found, repair
 from ..net.link import Link
 from ..store.group import decode_group
@@ -55,6 +55,8 @@ TYPES = {
     "stream": ("audit",),
 }
 
+Everything = dict[tuple[str, str], Found]
+"""What is broken: code and name -> the row of the script's reply."""
 _LEDGERS = ("ledger broken", "dead letter ledger broken", "skipped ledger broken")
 
 
@@ -112,13 +114,17 @@ class InvariantCheck:
         for key in (keys.leases, keys.failures):
             for names in self._scan("HSCAN", key):
                 yield from self._unscheduled(keys, names)
-        found: dict[tuple[str, str], Found] = {}
+        found: Everything = {}
+
+        def check(letters: Sequence[str]) -> Call[Checked]:
+            return repair(keys, "", letters=letters, dry_run=not self._repair)
+
         for names in self._scan("ZSCAN", keys.dead):
-            self._check_letters(keys, names, found)
+            self._check(check, names, found)
         listed, kept = self._link.commands([("ZCARD", keys.dead), ("HLEN", keys.dead_letters)])
         if listed != kept:
             for names in self._scan("HSCAN", keys.dead_letters, RECORDS_PAGE):
-                self._check_letters(keys, names, found)
+                self._check(check, names, found)
         yield from (_finding("", one) for one in found.values())
 
     def _outage(self, keys: ShardKeys) -> Iterator[Finding]:
@@ -185,93 +191,62 @@ class InvariantCheck:
 
     def _groups(self, keys: ShardKeys, groups: Sequence[str]) -> Iterator[Finding]:
         for some in _pages(groups, GROUPS_PAGE):
-            found: dict[str, dict[tuple[str, str], Found]] = {group: {} for group in some}
             checks: list[Checked] = self._link.run([repair(keys, group, dry_run=not self._repair) for group in some])
-            for group, check in zip(some, checks, strict=True):
-                _add(found[group], check.found)
-                self.messages += max(0, check.order_size)
             self.groups += len(some)
-            sizes = {group: check for group, check in zip(some, checks, strict=True) if check.order_size >= 0}
-            self._check_members(keys, [group for group, check in sizes.items() if check.order_size], found)
-            for group, check in sizes.items():
-                if check.order_size != check.body_size or any(
-                    what == "message without record" for what, _ in found[group]
-                ):
-                    self._check_records(keys, group, found[group])
-            for group, all_found in found.items():
-                repaired = [one.what for one in all_found.values() if one.repaired]
+            for group, check in zip(some, checks, strict=True):
+                found: Everything = {(one.what, one.name): one for one in self._judged(check.found)}
+                self.messages += max(0, check.order_size)
+                if check.order_size >= 0:
+                    self._check_group(keys, group, check, found)
+                repaired = [one.what for one in found.values() if one.repaired]
                 self.lost += repaired.count("message without record")
                 self.emptied += "empty group scheduled" in repaired and "message without record" not in repaired
-                yield from (_finding(group, one) for one in all_found.values())
+                yield from (_finding(group, one) for one in found.values())
 
-    def _check_members(
-        self, keys: ShardKeys, groups: Sequence[str], found: dict[str, dict[tuple[str, str], Found]]
-    ) -> None:
-        cursors: dict[str, Any] = dict.fromkeys(groups, 0)
-        while cursors:
-            commands = [("ZSCAN", keys.order(group), at, "COUNT", MEMBERS) for group, at in cursors.items()]
-            pages = dict(zip(cursors, self._link.commands(commands), strict=True))
-            todo = [
-                (group, members)
-                for group, (_, words) in pages.items()
-                for members in _pages(texts(words[::2]), MEMBERS)
-            ]
-            while todo:  # again from where a script stopped because records are large
-                calls = [repair(keys, group, members=members, dry_run=not self._repair) for group, members in todo]
-                checks: list[Checked] = self._link.run(calls)
-                for (group, _), check in zip(todo, checks, strict=True):
-                    _add(found[group], self._judged(check.found))
-                rest = [
-                    (group, members[max(1, check.looked_at) :])
-                    for (group, members), check in zip(todo, checks, strict=True)
-                    if check.order_size > 0
-                ]
-                todo = [(group, members) for group, members in rest if members]
-            cursors = {group: at for group, (at, _) in pages.items() if int(at)}
-
-    def _check_records(self, keys: ShardKeys, group: str, found: dict[tuple[str, str], Found]) -> None:
+    def _check_group(self, keys: ShardKeys, group: str, seen: Checked, found: Everything) -> None:
+        """What its first check left out: members of a large group, and records where order and body differ."""
+        if seen.looked_at < seen.order_size:
+            for members in self._scan("ZSCAN", keys.order(group), is_limited=False):
+                self._check(lambda page: repair(keys, group, members=page, dry_run=not self._repair), members, found)
+        if seen.order_size == seen.body_size and not any(what == "message without record" for what, _ in found):
+            return
         placed = {id_of(name) for what, name in found if what == "record differs"}
-        for names in self._scan("HSCAN", keys.body(group), RECORDS_PAGE):
-            for page in _pages(names, MEMBERS):
-                ids = page
-                while ids:
-                    check = self._link.run_one(repair(keys, group, ids=ids, dry_run=not self._repair))
-                    _add(
-                        found,
-                        [one for one in check.found if one.what != "record without place" or one.name not in placed],
-                    )
-                    ids = ids[max(1, check.looked_at) :]
+        for ids in self._scan("HSCAN", keys.body(group), RECORDS_PAGE):
+            self._check(lambda page: repair(keys, group, ids=page, dry_run=not self._repair), ids, found)
+        for id in placed:
+            found.pop(("record without place", id), None)
 
-    def _check_letters(self, keys: ShardKeys, letters: Sequence[str], found: dict[tuple[str, str], Found]) -> None:
-        for page in _pages(letters, MEMBERS):
+    def _check(self, check: Callable[[Sequence[str]], Call[Checked]], names: Sequence[str], found: Everything) -> None:
+        """Check these, as many as one script takes at a time. Each thing is told as it was found first."""
+        for page in _pages(names, MEMBERS):
             left = page
-            while left:
-                check = self._link.run_one(repair(keys, "", letters=left, dry_run=not self._repair))
-                _add(found, self._judged(check.found))
-                left = left[max(1, check.looked_at) :]
+            while left:  # again from where a script stopped because records are large
+                checked = self._link.run_one(check(left))
+                for one in self._judged(checked.found):
+                    found.setdefault((one.what, one.name), one)
+                left = left[max(1, checked.looked_at) :]
 
-    def _judged(self, found: Sequence[Found]) -> list[Found]:
+    def _judged(self, found: Sequence[Found]) -> Iterator[Found]:
         """What is broken. The script reports all ledgers; those that are sound are left out."""
-        self.has_once = self.has_once or any(_has_once(one.detail) for one in found if one.what in _LEDGERS)
-        said = [(one, _ledger_problem(one.detail) if one.what in _LEDGERS else one.detail) for one in found]
-        return [one._replace(detail=detail) for one, detail in said if detail or one.what not in _LEDGERS]
+        for one in found:
+            if one.what not in _LEDGERS:
+                yield one
+                continue
+            problem, has_once = _ledger_problem(one.detail)
+            self.has_once = self.has_once or has_once
+            if problem:
+                yield one._replace(detail=problem)
 
-    def _scan(self, command: str, key: str, page: int = PAGE) -> Iterator[list[str]]:
+    def _scan(self, command: str, key: str, page: int = PAGE, *, is_limited: bool = True) -> Iterator[list[str]]:
         """The names in a key, or the keys that begin with it, a page at a time, until the limit."""
         place = ("MATCH", "".join(f"[{char}]" if char in "*?[]\\" else char for char in key) + "*")
         cursor: bytes | None = b"0"
-        while cursor is not None and not self.is_cut:
+        while cursor is not None and not (is_limited and self.is_cut):
             words = (cursor, *place) if command == "SCAN" else (key, cursor)
             cursor, found = scanned(self._link.command(command, *words, "COUNT", page))
             names = found if command == "SCAN" else found[::2]
-            self._left -= page if command == "SCAN" else len(names)
+            self._left -= page if command == "SCAN" else len(names) if is_limited else 0
             yield texts(names)
-
-
-def _add(found: dict[tuple[str, str], Found], more: Sequence[Found]) -> None:
-    """Each thing once, as it was found first: with the word whether it was repaired then."""
-    for one in more:
-        found.setdefault((one.what, one.name), one)
 
 
 def _types(keys: ShardKeys) -> dict[str, str]:
@@ -305,26 +280,22 @@ def _finding(group: str, one: Found) -> Finding:
     return finding(code, one.repaired, group=decode_group(group) if group else (), **fields)
 
 
-def _has_once(told: str) -> bool:
-    kept = told.partition(" ")[2].encode("utf-8", "surrogateescape")
-    try:
-        return any(entry.once for entry in decode_ledger(written_at(kept, 0)[0].ledger).entries)
-    except LedgerError:  # it is reported as broken
-        return False
-
-
-def _ledger_problem(told: str) -> str:
-    """What is wrong with a ledger as its record has it, behind the shard's clock; "" for one that is sound."""
+def _ledger_problem(told: str) -> tuple[str, bool]:
+    """What is wrong with a ledger as its record has it, behind the shard's clock, "" for one that is sound; and whether
+    it has a `once` step.
+    """
     clock, _, text = told.partition(" ")
     kept = text.encode("utf-8", "surrogateescape")
     written = written_at(kept, 0)[0]
-    if written.text() != kept:
-        return "has other digits before it than belong to its bytes"
     try:
         ledger = decode_ledger(written.ledger)
     except LedgerError as error:
-        return f"can't be used: {error}"
-    if ledger.has_effects != written.has_effects:
-        return f"says effects {written.has_effects}, and its steps say {ledger.has_effects}"
-    ahead = [entry.name for entry in ledger.entries if entry.token > int(clock)]
-    return f"names a lease ahead of the clock, in step {ahead[0]}" if ahead else ""
+        return f"can't be used: {error}", False
+    problem = ""
+    if written.text() != kept:
+        problem = "has other digits before it than belong to its bytes"
+    elif ledger.has_effects != written.has_effects:
+        problem = f"says effects {written.has_effects}, and its steps say {ledger.has_effects}"
+    elif ahead := [entry.name for entry in ledger.entries if entry.token > int(clock)]:
+        problem = f"names a lease ahead of the clock, in step {ahead[0]}"
+    return problem, any(entry.once for entry in ledger.entries)

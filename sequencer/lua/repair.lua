@@ -2,7 +2,8 @@
 -- a group holds is decided by its order and body, and the schedule follows from them.
 -- ARGV[1] group    "" for none
 -- ARGV[2] words    JSON [[member of the order, ...], [id in the body, ...], [dead letter, ...],
---                  [skipped message, ...]]: to be checked too; at most 100 in all
+--                  [skipped message, ...]]: to be checked too; at most 100 in all. Without members
+--                  and ids all members of a group that has at most 100
 -- ARGV[3] dry_run  "1": only say what is broken; "0": repair it too
 -- RETURN  [messages in order or -1 for a wrong type, messages in body, how many members, ids and
 --         letters were looked at (fewer than asked for where records are large), [[what, name,
@@ -46,7 +47,8 @@ for _, name in ipairs({order, body}) do
     return {-1, 0, 0, found}
   end
 end
-check_members(order, body, words[1], seen, tell)
+local is_whole = #words[1] == 0 and #words[2] == 0 and call('ZCARD', order) <= 100
+check_members(order, body, is_whole and call('ZRANGE', order, 0, -1) or words[1], seen, tell)
 check_records(group, order, body, words[2], seen, tell)
 
 local visible = tonumber(call('ZSCORE', schedule, group) or nil)
