@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import uuid
 from typing import Any
@@ -25,23 +26,26 @@ from sequencer.settings.policy import Policy
 from sequencer.store.failure import decode_failure, digest_of
 from sequencer.store.item import Item
 from sequencer.store.keys import ShardKeys, shard_keys
-from sequencer.store.ledger import Entry, Ledger, Written, encode_ledger
+from sequencer.store.ledger import Entry, Ledger, Written, encode_ledger, ledger_of_done
 from sequencer.store.watermark import advance
 
 from ..support.examples import examples
 from ..support.model.shard import ModelShard
 from ..support.model.state import Refused
 from ..support.shard import at, policy_words
+from ..support.steps_model.controls import CONTROLS
 
 GROUPS = ("a", "b", "c:1")
 GROUP = st.sampled_from(GROUPS)
 IDS = st.sampled_from("123456")
+DONE = ledger_of_done({"charge": {"n": 1}}, 7)
 ITEM = st.tuples(
     GROUP,
     IDS,
     st.sampled_from(["", "1.0", "2.5", "3.0", "1700000000000.5"]),
     st.sampled_from("xy"),
     st.sampled_from(["", "", "", "+0", "+500000", "+3000000", "+500000ms", "1699999999000000", "1700000001500000us"]),
+    st.sampled_from([b"", b"", b"", DONE]),
 )
 SERIALS = st.sampled_from([1, 2, 3, 0x7FFF, 0x8001, 0xFFFF, 0])
 STARTED = encode_ledger(Ledger(7, (Entry("charge", once=True, state="started", token=1),)))
@@ -101,8 +105,8 @@ POLICIES = st.sampled_from(
 class Both:
     """Runs each call on the server and on the model, with the same time, and compares."""
 
-    def __init__(self, link: Link, keys: ShardKeys, policy: Policy) -> None:
-        self.link, self.keys, self.model = link, keys, ModelShard(policy)
+    def __init__(self, link: Link, keys: ShardKeys, policy: Policy, model: ModelShard | None = None) -> None:
+        self.link, self.keys, self.model = link, keys, model or ModelShard(policy)
         link.command("HSET", keys.policy, *policy_words(policy))
         self.leases: list[Any] = []
 
@@ -156,11 +160,10 @@ def plain(value: Any) -> Any:
     return value
 
 
-@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
-@given(policy=POLICIES, steps=st.lists(STEP, max_size=25))
-def test_scripts_and_model_agree(server: EmbeddedServer, policy: Policy, steps: list[Any]) -> None:
+def walk(server: EmbeddedServer, steps: list[Any], policy: Policy, model: ModelShard | None = None) -> None:
+    """Do all this on both, and compare."""
     link, keys = Link(Endpoint.from_url(server.url)), shard_keys(f"m{uuid.uuid4().hex[:8]}", "q", 0)
-    both = Both(link, keys, policy)
+    both = Both(link, keys, policy, model)
     try:
         for kind, *args in steps:
             do(both, kind, args)
@@ -170,10 +173,76 @@ def test_scripts_and_model_agree(server: EmbeddedServer, policy: Policy, steps: 
         link.close()
 
 
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
+@given(policy=POLICIES, steps=st.lists(STEP, max_size=25))
+def test_scripts_and_model_agree(server: EmbeddedServer, policy: Policy, steps: list[Any]) -> None:
+    walk(server, steps, policy)
+
+
+def put(*ids: str, done: bytes = b"", due: str = "", how: str = "none") -> Any:
+    return ("append", [("a", one, f"{one}.0", "x", due, done) for one in ids], how, False)
+
+
+def noted(serial: int, *, at: int = 0, started: bool = False, progressed: bool = False, behind: int = 9) -> Any:
+    return (
+        "note",
+        0,
+        at,
+        Written(STARTED if started else encode_ledger(Ledger(7)), serial, started),
+        progressed,
+        behind,
+    )
+
+
+PUT, CLAIM, FREE = put("1", "2"), ("claim", 1, 3, 10_000, False, None, True, ""), ("ack", 0, 0, True, False, False)
+LATER = ("advance", 2000)
+TRACES: dict[str, list[Any]] = {
+    "a note is behind the acknowledgements of its group": [PUT, CLAIM, noted(1, behind=0)],
+    "a late repeat of a note undoes nothing": [PUT, CLAIM, noted(2, started=True), noted(1)],
+    "reschedule keeps the stamp of the keys": [PUT, ("update", "a", "1", "due", "+800000")],
+    "redrive compares the failure that was seen": [PUT, CLAIM, ("nack", 0, "dead", 4), ("redrive", 1, None, "another")],
+    "progress counts them anew": [PUT, CLAIM, LATER, CLAIM, noted(1, progressed=True)],
+    "only the holder of the lease writes": [PUT, CLAIM, LATER, CLAIM, ("ack", 1, 1, False, False, False)],
+    "cancel and replace are refused after effects": [PUT, CLAIM, noted(1, started=True), FREE, put("1", how="replace")],
+    "a ledger dies with its message": [PUT, CLAIM, noted(1), FREE, put("1", how="replace")],
+    "what a message was appended with is kept": [put("1", done=DONE), CLAIM],
+}
+"""What shows on the server that a rule of the model is missing."""
+
+
+MISSING, PARKED, FAILED = ("nack", 0, 0.5, 9), ("nack", 0, "park", 4), ("nack", 0, 0.5, 0)
+SEEN, NEWER = ("redrive", 1, None, "seen"), Written(STARTED, 5, True)
+LONG: list[list[Any]] = [
+    [PUT, CLAIM, MISSING, LATER, CLAIM, MISSING, LATER, CLAIM, ("nack", 0, 0.5, 4), LATER, CLAIM],
+    [PUT, CLAIM, LATER, CLAIM, noted(1, started=True), PARKED, ("resume", "a", "", NEWER, False), CLAIM, noted(6)],
+    [PUT, CLAIM, noted(1, started=True), PARKED, ("resume", "a", "dead", None, False), SEEN, CLAIM, noted(3), noted(2)],
+    [PUT, CLAIM, ("ack", 0, 1, False, False, False), FAILED, LATER, CLAIM, ("update", "a", "2", "due", "+0"), CLAIM],
+    [put("1", due="+3000000"), ("update", "a", "1", "due", "+0"), CLAIM, noted(1), FREE, ("update", "a", "1", "", "")],
+]
+
+
+@pytest.mark.parametrize("steps", LONG)
+def test_what_chance_rarely_finds(server: EmbeddedServer, steps: list[Any]) -> None:
+    walk(server, steps, Policy())
+
+
+class LosesDone(ModelShard):
+    def append(self, *args: str) -> bytes:
+        flat, dues, _ = json.loads(args[3])
+        return super().append(*args[:3], json.dumps([flat, dues, []]), *args[4:])
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_a_rule_of_the_model_that_is_taken_away_shows(server: EmbeddedServer, name: str) -> None:
+    walk(server, TRACES[name], Policy())
+    with pytest.raises(AssertionError):
+        walk(server, TRACES[name], Policy(), CONTROLS[name].shard() if name in CONTROLS else LosesDone())
+
+
 def do(both: Both, kind: str, args: list[Any]) -> None:
     keys, model = both.keys, both.model
     if kind == "append":
-        items = [Item(group, name, score, f'["{body}"]'.encode(), due) for group, name, score, body, due in args[0]]
+        items = [Item(g, name, score, f'["{body}"]'.encode(), due, done) for g, name, score, body, due, done in args[0]]
         is_counted = args[2] and len(items) == 1
         both.run(append(keys, items, on_conflict=args[1], backlog=is_counted))
     elif kind == "claim":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from sequencer.store.watermark import Sequenced
@@ -17,6 +18,8 @@ class ArrivingShard(ShardState):
     def append(self, *args: str) -> bytes:
         on_conflict, is_dry_run, items, envelopes = arrivals(args)
         assert not is_dry_run
+        ledgers = json.loads(args[3])[2] if args[3] else []
+        self.appended = dict(zip(ledgers[::2], ledgers[1::2], strict=True))
         for word in items:
             if self.is_sequence and not (word[2] and float(word[2]) >= 0 and float(word[2]).is_integer()):
                 raise Refused("SEQUENCE")
@@ -28,7 +31,7 @@ class ArrivingShard(ShardState):
         ready: list[tuple[str, float]] = []
         late: list[tuple[str, str, str, str, str]] = []
         for i, (word, envelope) in enumerate(zip(items, envelopes, strict=True), 1):
-            marks.append(self.append_one(word, f"{base + i:016d}", envelope, on_conflict, ready, late))
+            marks.append(self.append_one(i, word, f"{base + i:016d}", envelope, on_conflict, ready, late))
         if on_conflict not in ("others", "replace") and any(mark[0] in "!#<*" for mark in marks):
             for group, (order, body) in before.items():
                 self.orders[group], self.bodies[group] = order, body
@@ -47,7 +50,7 @@ class ArrivingShard(ShardState):
         return ("".join(marks) + backlog).encode()
 
     def append_one(
-        self, word: list[str], stamp: str, envelope: str, on_conflict: str, ready: list[Any], late: list[Any]
+        self, i: int, word: list[str], stamp: str, envelope: str, on_conflict: str, ready: list[Any], late: list[Any]
     ) -> str:
         group, message_id, score, *rest = word
         due, unit, flag, at, given = "", "s", "0", float(self.now_us), score
@@ -62,10 +65,11 @@ class ArrivingShard(ShardState):
             score = due_score(due or stamp, unit)
         if int(self.policy["window_us"]):
             at = max(at, int(stamp) + int(self.policy["window_us"]))
-        known, record = self.bodies.get(group, {}).get(message_id), stamp + "0000" + flag + due + envelope
+        known = self.bodies.get(group, {}).get(message_id)
+        record = Cut(stamp, "0000", flag, due, self.appended.get(i, ""), envelope).text()
         if known is not None and on_conflict != "replace":
             return self.compare(word, known, envelope, given)
-        if known is not None and Cut.of(known).has_effects:
+        if known is not None and self.is_protected(known):
             fate = "*"
         elif known is not None:
             is_own = not self.is_sequence or self.orders[group][known[:16] + message_id] == float(score)

@@ -27,7 +27,7 @@ class FixedShard(ShardState):
         in_progress = lease and max(int(cut.stamp), int(cut.due or 0)) <= int(lease[:16])
         if in_progress and not self.is_over(group):
             return b"leased"
-        if not score and cut.has_effects:
+        if not score and self.is_protected(record):
             return b"effects"
         taken = self.take(group, message_id)
         assert taken is not None
@@ -129,7 +129,7 @@ class FixedShard(ShardState):
         elif not failure and not math.isinf(visible):
             return [b"unfailed", b"", b""]
         score, record = "", ""
-        if ending == "drop" and Cut.of(self.bodies.get(group, {}).get(member[16:], "")).has_effects:
+        if ending == "drop" and self.is_protected(self.bodies.get(group, {}).get(member[16:], "")):
             return [b"effects", b"", b""]
         if member:
             score = repr(self.orders.get(group, {}).get(member, ""))

@@ -199,6 +199,10 @@ class ShardState:
                 return math.inf
         return at if at > self.now_us else 0.0
 
+    def is_protected(self, record: str) -> bool:
+        """Effects that were noted are not thrown away by cancel, replace and discard."""
+        return Cut.of(record).has_effects
+
     def rewritten(self, record: str, attempts: str, ledger: str) -> str:
         """With this count and this ledger; "" leaves each."""
         cut = Cut.of(record).with_ledger(ledger)

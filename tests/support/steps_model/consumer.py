@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
+from ..model.shard import ModelShard
 from .actions import (
     UNCONFIRMED,
     Ack,
@@ -26,9 +26,8 @@ from .actions import (
 from .declared import App, Step
 from .ledger import Ledger
 from .passes import Pass, begin, next_action, stopped
-from .record import Claim, Record
 from .rules import Rules
-from .shard import Shard
+from .shard import Claim, Record, Shard, token_text
 from .truth import Run, Truth
 
 MOST = 2
@@ -56,7 +55,7 @@ class Consumer:
         """Acknowledgements on their way."""
         self.serial = 0
         self.is_stopping = False
-        self.late: list[tuple[str, int, Record, Note]] = []
+        self.late: list[tuple[int, Record, int, str, Note]] = []
         """Copies of notes that the network still holds."""
 
     @property
@@ -70,7 +69,8 @@ class Consumer:
 
     @property
     def is_valid(self) -> bool:
-        return self.claim is not None and self.shard.groups[self.group].token == self.claim.token
+        claim = self.claim  # the truth, also for a broken shard
+        return claim is not None and ModelShard.holds(self.shard, self.group, token_text(claim.token))
 
     def died(self) -> None:
         for record in self.claim.records[: self.place + 1] if self.claim else ():
@@ -111,12 +111,13 @@ class Consumer:
         if not due:
             return
         self.group = self.rng.choice(sorted(due))
-        was_held = self.shard.groups[self.group].token
-        self.claim = self.shard.claim(self.group, MOST)
+        was_held = self.group in self.shard.leases
+        self.claim = self.shard.claim_group(self.group, MOST)
+        if self.claim is None:
+            return
         if was_held:
             self.truth.claimed(self.claim.records[0].uid, self.app.max_attempts)
-            there = self.shard.groups[self.group].records.values()
-            self.truth.disturbed |= {record.uid for record in there}
+            self.truth.disturbed |= {record.uid for record in self.shard.records(self.group)}
         self.place = 0
         self._begin()
 
@@ -126,8 +127,8 @@ class Consumer:
         facts = Facts(
             record.id, record.group, record.stamp, record.kind, self.claim.token, record.unanswered,
             given_up=record.fate, given_up_as=self.moods.fates.get(record.fate, "park"),
-            outages=told.outages if told else 0, counts_outage=2,
-            has_waited=bool(told and told.missing >= 3),
+            outages=told.count("outages") if told else 0, counts_outage=2,
+            has_waited=bool(told and told.count("missing") >= 3),
         )  # fmt: skip
         self.serial = record.serial
         self.state = begin(self.app, facts, record.ledger, self.rules)
@@ -167,9 +168,7 @@ class Consumer:
     def _is_alone(self, what: str) -> None:
         """The messages before this one are gone from the server."""
         assert self.claim is not None
-        there = self.shard.groups[self.group].records.values()
-        before = [record.member for record in self.claim.records[: self.place]]
-        if any(record.member in before for record in there):
+        if any(map(self.shard.is_there, self.claim.records[: self.place])):
             self.truth.wrong(f"order: {what} of message {self.uid} came while the message before it was still there")
 
     def _checked(self, step: str, event: Event) -> None:
@@ -182,25 +181,23 @@ class Consumer:
                 assert self.claim is not None
                 self.truth.found[self.uid, step] = self.claim.token, event.result
 
-    def _send_acks(self, faults: frozenset[str]) -> tuple[int, str] | None:
+    def _send_acks(self, faults: frozenset[str]) -> str:
         """The member of the last one, which the call behind them names."""
         assert self.claim is not None
         for record, ack in self.acks if "ack refused" not in faults else ():
-            if self.shard.ack(self.group, self.claim.token, record) == 1:
+            if self.shard.acked(self.claim.token, record):
                 self.truth.acked(record.uid, self.app, record.kind, ack, self.claim.token)
-        return self.acks[-1][0].member if self.acks else None
+        return self.acks[-1][0].member if self.acks else ""
 
     def _note(self, note: Note, faults: frozenset[str]) -> None:
         assert self.claim is not None
         self.serial += 1
-        sent = replace(self.record, serial=self.serial)
-        before = self._send_acks(faults)
-        code = self.shard.note(self.group, self.claim.token, sent, before, note)
+        sent = self.claim.token, self.record, self.serial
+        code = self.shard.noted(*sent, self._send_acks(faults), note)
         if code == -2:
-            before = self._send_acks(frozenset())
-            code = self.shard.note(self.group, self.claim.token, sent, before, note)
+            code = self.shard.noted(*sent, self._send_acks(frozenset()), note)
         if "repeat" in faults:
-            self.late.append((self.group, self.claim.token, sent, note))
+            self.late.append((*sent, "", note))
         self.acks.clear()
         if code == 1 and self.is_valid:
             self.truth.written(self.uid, self.app, self.record.kind, self.claim.token)
@@ -212,9 +209,10 @@ class Consumer:
     def _nack(self, nack: Nack, faults: frozenset[str]) -> None:
         assert self.claim is not None
         was_valid = self.is_valid
-        code = self.shard.nack(self.group, self.claim.token, self.record, self._send_acks(faults), nack)
+        sent = self.claim.token, self.record, self.serial + 1
+        code = self.shard.nacked(*sent, self._send_acks(faults), nack)
         if code == -2:
-            code = self.shard.nack(self.group, self.claim.token, self.record, self._send_acks(frozenset()), nack)
+            code = self.shard.nacked(*sent, self._send_acks(frozenset()), nack)
         if code == 1 and was_valid:
             self._is_alone("the failure")
             if not nack.is_missing:  # it is released as it was

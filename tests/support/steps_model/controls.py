@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..model.record import Cut
 from .declared import App, Step
 from .ledger import Entry, Ledger
-from .record import Group, Record, Told
 from .rules import Rules
-from .shard import Shard
+from .shard import Shard, Told
 
 
 @dataclass(frozen=True)
@@ -112,26 +113,34 @@ class _LeavesWhatWaits(Rules):
 
 @_control("a note is behind the acknowledgements of its group", "order")
 class _NoteAlone(Shard):
-    def is_before(self, group: Group, member: tuple[int, str]) -> bool:
-        return False
+    def save_step(self, group: str, token: str, member: str, before: str, ledger: str, progressed: str) -> int:
+        return super().save_step(group, token, member, "", ledger, progressed)
 
 
 @_control("a late repeat of a note undoes nothing", "ran again")
 class _NoSerial(Shard):
-    def is_repeat(self, held: Record, serial: int) -> bool:
-        return False
+    def save_step(self, group: str, token: str, member: str, before: str, ledger: str, progressed: str) -> int:
+        known = Cut.of(self.bodies.get(group, {}).get(member[16:], "")).ledger
+        serial = int(known[1:5], 16) + 1 if known else 1
+        return super().save_step(group, token, member, before, f"{ledger[0]}{serial:04x}{ledger[5:]}", progressed)
 
 
 @_control("reschedule keeps the stamp of the keys", "second key")
 class _NewStamp(Shard):
-    def rescheduled(self, record: Record) -> Ledger | None:
-        return record.ledger
+    def update(self, group: str, message_id: str, score: str, due: str, _now: str) -> bytes:
+        before = Cut.of(self.bodies.get(group, {}).get(message_id, "")).ledger
+        done = super().update(group, message_id, score, due, _now)
+        if done == b"done" and score:
+            body = self.bodies[group]
+            body[message_id] = replace(Cut.of(body[message_id]), ledger=before).text()
+        return done
 
 
 @_control("redrive compares the failure that was seen", "ran again")
 class _AnyLetter(Shard):
-    def is_seen(self, message_id: str, seen: Told) -> bool:
-        return True
+    def redrive(self, _from: str, words: str, ledger: str, _now: str) -> bytes:
+        letters = [word for letter in json.loads(words)[::2] for word in (letter, "")]
+        return super().redrive(_from, json.dumps(letters), ledger, _now)
 
 
 # -- the rest of the rules: the negative control of the fault tests
@@ -247,19 +256,19 @@ class _NeverKilled(Rules):
 
 @_control("progress counts them anew", "given up")
 class _NoProgress(Shard):
-    def counted(self, held: Record, *, has_progressed: bool) -> int:
-        return held.unanswered
+    def save_step(self, group: str, token: str, member: str, before: str, ledger: str, progressed: str) -> int:
+        return super().save_step(group, token, member, before, ledger, "0")
 
 
 @_control("only the holder of the lease writes", "ran again")
 class _NoFence(Shard):
-    def is_valid(self, group: Group, token: int) -> bool:
-        return True
+    def holds(self, group: str, token: str) -> bool:
+        return group in self.leases
 
 
 @_control("cancel and replace are refused after effects", "question lost")
 class _Unprotected(Shard):
-    def is_protected(self, record: Record) -> bool:
+    def is_protected(self, record: str) -> bool:
         return False
 
 
@@ -275,13 +284,24 @@ class _LedgerElsewhere(Shard):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ledgers: dict[tuple[str, str], Ledger] = {}
+        self.ledgers: dict[tuple[str, str], str] = {}
 
-    def remove(self, group: Group, record: Record) -> None:
-        held = group.records.get(record.id)
-        if held is not None and held.ledger is not None:
-            self.ledgers[record.group, record.id] = held.ledger
-        super().remove(group, record)
+    def keep(self, group: str, message_id: str) -> None:
+        if ledger := Cut.of(self.bodies.get(group, {}).get(message_id, "")).ledger:
+            self.ledgers[group, message_id] = ledger
 
-    def new(self, record: Record) -> Record:
-        return replace(record, ledger=self.ledgers.get((record.group, record.id)))
+    def remove(self, group: str, members: list[str]) -> None:
+        for member in members:
+            self.keep(group, member[16:])
+        super().remove(group, members)
+
+    def take(self, group: str, message_id: str) -> tuple[str, float] | None:
+        self.keep(group, message_id)
+        return super().take(group, message_id)
+
+    def append(self, *args: str) -> bytes:
+        reply = super().append(*args)
+        for group, body in self.bodies.items():
+            for id, cut in {id: Cut.of(text) for id, text in body.items()}.items():
+                body[id] = replace(cut, ledger=cut.ledger or self.ledgers.get((group, id), "")).text()
+        return reply

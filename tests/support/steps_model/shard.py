@@ -1,244 +1,254 @@
-"""One shard as the scripts leave it: records with ledgers, leases, dead letters. Time is a number that the walk sets.
+"""The shard of a walk: the model of the scripts, which a test on the real server compares with them, and what walks see
+of it as plain data. Time is a number that the walk sets, in ms.
 
-A script reads the ledger never, but for whether there is one and its effects digit. What a person answers is worked
-out by the client, and written behind a compare of the failure that was seen.
+A script never reads a ledger, but for whether there is one and its effects digit: a record holds a number for one here.
+What a person answers is worked out by the client, and written behind a compare of the failure that was seen.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from .actions import Nack, Note
+from ..model.operate import digest_of
+from ..model.record import Cut
+from ..model.shard import ModelShard
+from .actions import Failure, Nack, Note
 from .ledger import Ledger
-from .record import Claim, Group, Record, Told
 
-PARKED = float("inf")
-LEASE = 1000
+BEGAN_US = 1_700_000_000_000_000
+LEASE_MS = 1000
 
 
-class Shard:
-    """The scripts. A control is a subclass with one rule changed."""
+@dataclass(frozen=True)
+class Record:
+    """One message in the server."""
+
+    id: str
+    group: str
+    kind: str
+    score: int
+    uid: int = 0
+    """Which message it is; for the judge alone. It stays over reschedule, set aside and redrive."""
+    fate: str = ""
+    """late, expired, undecodable: why the next pass gives it up."""
+    stamp: int = 0
+    due: int = 0
+    unanswered: int = 0
+    ledger: Ledger | None = None
+    serial: int = 0
+
+    @property
+    def member(self) -> str:
+        return f"{self.stamp:016d}{self.id}"
+
+    @property
+    def envelope(self) -> str:
+        return json.dumps([self.uid, self.kind, self.fate])
+
+
+@dataclass(frozen=True)
+class Told:
+    """The failure of a group or of a dead letter, as it is kept."""
+
+    text: str
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        fields: dict[str, Any] = json.loads(self.text)
+        return fields
+
+    @property
+    def failure(self) -> Failure:
+        reason, questions, missing = self.fields["failure"]
+        return Failure(reason, tuple(questions), tuple(missing))
+
+    @property
+    def member(self) -> str:
+        return str(self.fields["member"])
+
+    def count(self, verdict: str) -> int:
+        """How often in a row: "outages" or "missing"."""
+        return int(self.fields.get(verdict, 0))
+
+
+class Claim(NamedTuple):
+    """What a consumer gets."""
+
+    token: int
+    records: tuple[Record, ...]
+    told: Told | None
+
+
+def token_text(token: int) -> str:
+    return f"{token:016d}"
+
+
+class Shard(ModelShard):
+    """A control is a subclass with one rule changed."""
 
     def __init__(self) -> None:
-        self.now = 1
-        self.clock = 0
-        self.groups: dict[str, Group] = {}
-        self.letters: dict[str, tuple[Record, Told]] = {}
-        self.known: set[str] = set()
+        super().__init__()
+        self._ledgers: list[Ledger] = []
 
-    def tick(self) -> int:
-        self.clock += 1
-        return self.clock
+    @property
+    def now(self) -> int:
+        return (self.now_us - BEGAN_US) // 1000
 
-    # -- producers ----------------------------------------------------------------------------------------------
+    @now.setter
+    def now(self, ms: int) -> None:
+        self.now_us = BEGAN_US + ms * 1000
 
-    def append(self, record: Record, *, is_replacement: bool = False) -> str:
-        """added, known, replaced, or refused: a message with effects is not replaced."""
-        group = self.groups.setdefault(record.group, Group())
-        before = group.records.get(record.id)
-        if before is None and (record.id in self.known or record.id in self.letters):
-            return "known"
-        if before is not None and not is_replacement:
-            return "known"
-        if before is not None and self.is_protected(before):
-            return "refused"
-        group.records[record.id] = self.new(replace(record, stamp=self.tick()))
-        if not group.token and group.visible != PARKED:
-            group.visible = min(group.visible, record.due)
-        self.told_of(group, before)
-        return "replaced" if before else "added"
+    # -- what lies there ------------------------------------------------------------------------------------------
 
-    def new(self, record: Record) -> Record:
-        """A record has its own ledger, and a new one has none: nothing of another message is read."""
-        return record
+    def records(self, group: str) -> list[Record]:
+        """In their order."""
+        order = self.orders.get(group, {})
+        return [self._record(group, self.bodies[group][one[16:]], one[16:], order[one]) for one in self.members(group)]
 
-    def cancel(self, group_name: str, message_id: str) -> str:
-        """cancelled, gone, or refused."""
-        group = self.groups.get(group_name, Group())
-        record = group.records.get(message_id)
-        if record is None:
-            return "gone"
-        if self.is_protected(record):
-            return "refused"
-        self.remove(group, record)
-        self.told_of(group, record)
-        return "cancelled"
+    def everything(self) -> list[Record]:
+        return [record for group in self.orders for record in self.records(group)]
 
-    def is_protected(self, record: Record) -> bool:
-        """Effects that were noted are not thrown away by cancel and replace."""
-        return record.has_effects
+    def stuck(self) -> Iterator[tuple[Record, Told]]:
+        """What waits for a person: heads of parked groups and dead letters, with their failures."""
+        for group, at in self.schedule.items():
+            told = Told(self.failures[group]) if math.isinf(at) else None
+            yield from ((one, told) for one in self.records(group) if told and one.member == told.member)
+        for letter, (score, record) in self.letters.items():
+            group, _, id = letter[16:].partition("\n")
+            yield self._record(group, record, id, score), Told(self.told[letter])
 
-    def reschedule(self, group_name: str, message_id: str, due: int) -> bool:
-        group = self.groups.get(group_name, Group())
-        record = group.records.get(message_id)
-        if record is None:
-            return False
-        moved = replace(record, stamp=self.tick(), due=due, ledger=self.rescheduled(record))
-        group.records[message_id] = moved
-        self.told_of(group, record)
-        return True
+    def _record(self, group: str, text: str, id: str, score: float) -> Record:
+        cut = Cut.of(text)
+        uid, kind, fate = json.loads(cut.envelope)
+        due = (int(cut.due) - BEGAN_US) // 1000 if cut.due else 0
+        serial = int(cut.ledger[1:5], 16) if cut.ledger else 0
+        own = int(cut.stamp), due, int(cut.attempts), self._ledger(cut.ledger[11:]), serial
+        return Record(id, group, kind, int(score), uid, fate, *own)
 
-    def rescheduled(self, record: Record) -> Ledger | None:
-        """The stamp of its keys stays, unless its due time lies ahead: a first step may have begun without a note."""
-        if record.ledger is None and record.due > self.now:
+    def _ledger(self, text: str) -> Ledger | None:
+        """The script makes one that has its stamp alone."""
+        return None if not text else self._ledgers[int(text)] if text.isdigit() else Ledger(json.loads(text)["k"])
+
+    def text(self, ledger: Ledger | None, serial: int) -> str:
+        """As it is written."""
+        if ledger is None:
+            return ""
+        self._ledgers.append(ledger)
+        number = str(len(self._ledgers) - 1)
+        return f"{ledger.has_effects:d}{serial % 65536:04x}{len(number):06x}{number}"
+
+    def fated(self, record: Record, fate: str) -> None:
+        """Whatever a consumer will find wrong with a message; "" for nothing."""
+        body = self.bodies[record.group]
+        body[record.id] = replace(Cut.of(body[record.id]), envelope=replace(record, fate=fate).envelope).text()
+
+    # -- producers ------------------------------------------------------------------------------------------------
+
+    def append_record(self, record: Record, *, is_replacement: bool = False) -> bool:
+        """Whether it is stored."""
+        word = [record.group, record.id, f"{record.score}.0"]
+        due = [1, f"{BEGAN_US + record.due * 1000}"] if record.due else []
+        how = "replace" if is_replacement else "none"
+        return self.append(how, "0", "", json.dumps([word, due, []]), record.envelope)[:1] == b"+"
+
+    def cancel(self, record: Record) -> bool:
+        return self.update(record.group, record.id, "", "", "") == b"done"
+
+    def reschedule(self, record: Record, delay: int) -> bool:
+        return self.update(record.group, record.id, "due", f"+{delay * 1000}", "") == b"done"
+
+    def forget(self) -> None:
+        """Ids of messages that are gone are not known any more; that of a dead letter is."""
+        kept = {letter[16:] for letter in self.letters}
+        for known in (self.seen.new, self.seen.old):
+            for entry in known.keys() - kept:
+                del known[entry]
+
+    # -- consumers ------------------------------------------------------------------------------------------------
+
+    def claim_group(self, group: str, most: int) -> Claim | None:
+        """None where its head is not due."""
+        reply = self.claim("me", str(LEASE_MS), "1", str(most), "1000000", "", "", "", "1", group)
+        entries = json.loads(reply[2]) if len(reply) > 4 else []
+        if not entries:
             return None
-        return record.ledger or Ledger(record.stamp)
+        records = tuple(self.records(group)[: len(entries[0][4]) // 2])
+        told = Told(self.failures[group]) if group in self.failures else None
+        return Claim(int(reply[1]), records, told if told and told.member == records[0].member else None)
 
-    # -- consumers ----------------------------------------------------------------------------------------------
+    def is_there(self, record: Record) -> bool:
+        return record.member in self.orders.get(record.group, {})
 
-    def due(self) -> list[str]:
-        return [name for name, group in self.groups.items() if self.is_due(group)]
+    def noted(self, token: int, record: Record, serial: int, before: str, note: Note) -> int:
+        """As `save_step`; `before`: the member whose acknowledgement was sent in front of it."""
+        ledger, progressed = self.text(note.ledger, serial), "1" if note.has_progressed else "0"
+        return self.save_step(record.group, token_text(token), record.member, before, ledger, progressed)
 
-    def is_due(self, group: Group) -> bool:
-        head = next(iter(group.ordered()), None)
-        return head is not None and max(group.visible, head.due) <= self.now
+    def acked(self, token: int, record: Record) -> bool:
+        """Whether it was there, and is acknowledged."""
+        was_there = self.is_there(record)
+        refused = self.ack(json.dumps([[record.group, token_text(token), "0", "", 0, record.member]]), "", "", "", "")[
+            1:
+        ]
+        return was_there and not refused
 
-    def claim(self, name: str, most: int) -> Claim:
-        group = self.groups[name]
-        records = [record for record in group.ordered() if record.due <= self.now][:most]
-        if group.token:  # its holder said nothing
-            head = replace(records[0], unanswered=records[0].unanswered + 1)
-            records[0] = group.records[head.id] = head
-        group.token, group.visible = self.tick(), self.now + LEASE
-        told = group.told if group.told and group.told.member == records[0].member else None
-        return Claim(group.token, tuple(records), told)
+    def nacked(self, token: int, record: Record, serial: int, before: str, nack: Nack) -> int:
+        """As `nack`; -1: the message was gone."""
+        was_there, known = self.is_there(record), self.failures.get(record.group)
+        seen = Told(known) if known and Told(known).member == record.member else None
+        failure = nack.failure
+        fields: dict[str, Any] = {"failure": [failure.reason, failure.questions, failure.missing]}
+        fields |= {"member": record.member, "at": self.clock, "token": token}
+        if nack.is_outage:
+            fields["outages"] = (seen.count("outages") if seen else 0) + 1
+        attempts = "" if nack.is_missing else "0" if nack.has_progressed or nack.ending in ("park", "dead") else ""
+        verdict, ledger = ("missing", "") if nack.is_missing else ("", self.text(nack.ledger, serial))
+        words = (record.group, token_text(token), record.member, attempts, str(nack.delay or 0), nack.ending)
+        code = self.nack(*words, json.dumps(fields), "", "", verdict, "", before, ledger, "", "")
+        return -1 if code == 1 and not was_there else code
 
-    def note(self, name: str, token: int, record: Record, before: tuple[int, str] | None, note: Note) -> int:
-        """1, or 0: the token is not valid; -1: the message is gone; -2: the one before it is still there."""
-        code = self._checked(name, token, record, before)
-        if code != 1:
-            return code
-        group = self.groups[name]
-        held = group.records[record.id]
-        if self.is_repeat(held, record.serial):
-            return 1
-        unanswered = self.counted(held, has_progressed=note.has_progressed)
-        group.records[record.id] = replace(held, ledger=note.ledger, serial=record.serial, unanswered=unanswered)
-        return 1
+    def release(self, group: str, token: int) -> None:
+        self.ack(json.dumps([[group, token_text(token), "1", "", 0]]), "", "", "", "")
 
-    def counted(self, held: Record, *, has_progressed: bool) -> int:
-        """Leases without an answer since a step became done: ten long steps on a shaky machine end."""
-        return 0 if has_progressed else held.unanswered
+    # -- persons --------------------------------------------------------------------------------------------------
 
-    def is_repeat(self, held: Record, serial: int) -> bool:
-        """A late repeat of a note must not undo a later one."""
-        return held.serial >= serial
-
-    def ack(self, name: str, token: int, record: Record) -> int:
-        code = self._checked(name, token, record, None)
-        if code == 1:
-            self.remove(self.groups[name], record)
-            self.known.add(record.id)
-        return code
-
-    def nack(self, name: str, token: int, record: Record, before: tuple[int, str] | None, nack: Nack) -> int:
-        code = self._checked(name, token, record, before)
-        if code not in (1, -1):
-            return code
-        group = self.groups[name]
-        if code == 1:
-            self._failed(group, record, nack)
-        else:
-            group.visible = self.now
-        group.token = 0
-        return code
-
-    def _failed(self, group: Group, record: Record, nack: Nack) -> None:
-        held, before = group.records[record.id], group.told
-        same = before if before and before.member == record.member else None
-        told = Told(
-            nack.failure,
-            self.tick(),
-            record.member,
-            (same.outages if same else 0) + 1 if nack.is_outage else 0,
-            (same.missing if same else 0) + 1 if nack.is_missing else 0,
-        )
-        unanswered = self.counted(held, has_progressed=nack.has_progressed)
-        if not nack.is_missing:
-            is_over = nack.ending in ("park", "dead")
-            held = replace(held, ledger=nack.ledger, unanswered=0 if is_over else unanswered)
-        group.records[record.id], group.told = held, told
-        group.visible = PARKED if nack.ending == "park" else self.now + (nack.delay or 0)
-        if nack.ending in ("dead", "drop"):
-            self.remove(group, record)
-            group.told = None
-            if nack.ending == "dead":
-                self.letters[record.id] = held, told
-
-    def release(self, name: str, token: int) -> None:
-        group = self.groups[name]
-        if group.token == token:
-            group.token, group.visible = 0, self.now
-
-    def _checked(self, name: str, token: int, record: Record, before: tuple[int, str] | None) -> int:
-        group = self.groups[name]
-        if not self.is_valid(group, token):
-            return 0
-        if before is not None and self.is_before(group, before):
-            return -2
-        held = group.records.get(record.id)
-        return 1 if held is not None and held.stamp == record.stamp else -1
-
-    def is_valid(self, group: Group, token: int) -> bool:
-        """Only the holder of the lease may write."""
-        return group.token == token
-
-    def is_before(self, group: Group, member: tuple[int, str]) -> bool:
-        """Whether the message whose ack was sent with this call is still there."""
-        return any(record.member == member for record in group.records.values())
-
-    def remove(self, group: Group, record: Record) -> None:
-        """The lease goes with the last message."""
-        group.records.pop(record.id, None)
-        group.token = group.token if group.records else 0
-
-    def told_of(self, group: Group, record: Record | None) -> None:
-        """A failure goes with the message that it tells of; its group is free then."""
-        if record is not None and group.told is not None and group.told.member == record.member:
-            group.told = None
-            group.visible = group.visible if group.token else self.now
-
-    # -- persons ------------------------------------------------------------------------------------------------
-
-    def resume(self, name: str, seen: Told, ledger: Ledger | None) -> bool:
+    def resumed(self, record: Record, seen: Told, ledger: Ledger | None) -> bool:
         """Let a parked group go on, with what a person answered; False if it is not the failure that was seen."""
-        group = self.groups.get(name)
-        if group is None or group.visible != PARKED or group.told != seen:
-            return False
-        record = next(one for one in group.records.values() if one.member == seen.member)
-        group.records[record.id] = replace(record, ledger=ledger or record.ledger, unanswered=0, fate="")
-        group.visible, group.told = self.now, None
-        return True
+        is_done = self._decided(record, seen, self.text(ledger, record.serial + 1), "")
+        if is_done:
+            self.fated(record, "")
+        return is_done
 
-    def skip(self, name: str, seen: Told) -> bool:
-        """Set the head of a parked group aside, with its ledger and its question."""
-        group = self.groups[name]
-        if group.visible != PARKED or group.told != seen:
-            return False
-        record = next(one for one in group.records.values() if one.member == seen.member)
-        self.letters[record.id] = record, seen
-        self.remove(group, record)
-        self.told_of(group, record)
-        return True
+    def set_aside(self, record: Record, seen: Told) -> None:
+        """The head of a parked group, with its ledger and its question."""
+        self._decided(record, seen, "", "dead")
 
-    def redrive(self, message_id: str, seen: Told, ledger: Ledger | None) -> bool:
+    def _decided(self, record: Record, seen: Told, ledger: str, ending: str) -> bool:
+        words = [[record.group, digest_of(seen.text), record.member, "", ledger, ""]]
+        is_parked = math.isinf(self.schedule.get(record.group, 0))
+        return is_parked and self.resume(json.dumps(words), ending, "0", "")[0] == [b"resumed"]
+
+    def redriven(self, record: Record, seen: Told, ledger: Ledger | None) -> bool:
         """Put a dead letter back into its place; False if it is not the failure that was seen."""
-        if message_id not in self.letters or not self.is_seen(message_id, seen):
-            return False
-        record, _ = self.letters.pop(message_id)
-        group = self.groups.setdefault(record.group, Group())
-        group.records[message_id] = replace(record, ledger=ledger or record.ledger, unanswered=0, fate="")
-        return True
+        words = [self.letter(record), digest_of(seen.text)]
+        is_done = self.redrive("", json.dumps(words), self.text(ledger, record.serial + 1), "") == b"+"
+        if is_done:
+            self.fated(record, "")
+        return is_done
 
-    def is_seen(self, message_id: str, seen: Told) -> bool:
-        """Two persons at one letter: the second one's answer was to another failure."""
-        return self.letters[message_id][1] == seen
+    def letter(self, record: Record) -> str:
+        return f"{record.stamp:016d}{record.group}\n{record.id}"
 
-    def age_out(self, message_id: str) -> bool:
+    def age_out(self, record: Record, told: Told) -> bool:
         """`dead_window` and `dead_cap` leave a letter with an unresolved step."""
-        if self.has_unresolved(self.letters[message_id][1]):
+        if self.has_unresolved(told):
             return False
-        del self.letters[message_id]
+        for table in (self.letters, self.died, self.told):
+            del table[self.letter(record)]
         return True
 
     def has_unresolved(self, told: Told) -> bool:

@@ -13,9 +13,8 @@ from typing import Any
 from .consumer import Consumer, Died, answered
 from .ledger import LedgerError
 from .moods import KINDS, Moods
-from .record import Record, Told
 from .rules import Rules
-from .shard import PARKED, Shard
+from .shard import Record, Shard, Told
 from .truth import Truth
 
 LINES, LAST_LINES = 220, 700
@@ -93,7 +92,7 @@ class Walk:
 
     def _happen(self, name: str) -> None:
         which = self.rng.randrange(2)
-        records = [record for group in self.shard.groups.values() for record in group.records.values()]
+        records = self.shard.everything()
         acts: dict[str, Callable[[], None]] = {
             "death": lambda: self._die(which),
             "lease ends": self._end_lease,
@@ -103,7 +102,7 @@ class Walk:
             "look": self._look,
             "answer": self._answer,
             "age": self._age,
-            "forget": self.shard.known.clear,
+            "forget": self.shard.forget,
         }
         if name in acts:
             acts[name]()
@@ -114,42 +113,39 @@ class Walk:
         """Somebody changes a message that waits, or is being handled."""
         shard, rng = self.shard, self.rng
         if name == "reschedule":
-            shard.reschedule(record.group, record.id, shard.now + rng.choice((0, 0, 5, 30)))
+            shard.reschedule(record, rng.choice((0, 0, 5, 30)))
             self.truth.disturbed.add(record.uid)
         elif name == "cancel":
-            if shard.cancel(record.group, record.id) == "cancelled":
+            if shard.cancel(record):
                 self.truth.gone(record.uid, name)
         elif name == "replace":
-            if shard.append(self._new(record), is_replacement=True) == "replaced":
+            if shard.append_record(self._new(record), is_replacement=True):
                 self.truth.gone(record.uid, name)
         elif name == "fate":
-            fated = replace(record, fate=rng.choice(sorted(self.moods.fates)))
-            shard.groups[record.group].records[record.id] = fated
+            shard.fated(record, rng.choice(sorted(self.moods.fates)))
 
     def _new(self, like: Record) -> Record:
         self.uids += 1
-        return replace(like, uid=self.uids, ledger=None, serial=0, unanswered=0, fate="")
+        return replace(like, uid=self.uids, fate="")
 
     def _append(self) -> None:
         rng, now = self.rng, self.shard.now
-        if sum(len(group.records) for group in self.shard.groups.values()) >= 5:
+        if sum(map(len, self.shard.orders.values())) >= 5:
             return
         group = rng.choice(GROUPS)
         due = rng.choice((0, 0, 0, now + 10))
-        record = Record(f"{group[0]}{rng.choice(IDS)}", group, rng.choice(KINDS), 0, rng.randrange(20), due=due)
-        self.shard.append(self._new(record))
+        record = Record(f"{group[0]}{rng.choice(IDS)}", group, rng.choice(KINDS), rng.randrange(20), due=due)
+        self.shard.append_record(self._new(record))
 
     def _end_lease(self) -> None:
-        held = [group for group in self.shard.groups.values() if group.token]
-        if held:
-            self.rng.choice(held).visible = self.shard.now
+        if self.shard.leases:
+            self.shard.schedule[self.rng.choice(sorted(self.shard.leases))] = self.shard.now_us
 
     def _late_note(self) -> None:
         """The network delivers a copy of a note that was repeated meanwhile."""
         late = [*self.late, *(one for consumer in self.consumers for one in consumer.late)]
         if late:
-            group, token, record, note = self.rng.choice(late)
-            self.shard.note(group, token, record, None, note)
+            self.shard.noted(*self.rng.choice(late))
 
     def _deploy(self, which: int) -> None:
         """The process ends between two passes; another version may follow it."""
@@ -159,17 +155,9 @@ class Walk:
 
     # -- persons --------------------------------------------------------------------------------------------------
 
-    def _stuck(self) -> list[tuple[Record, Told]]:
-        parked = [
-            (next(record for record in group.records.values() if record.member == group.told.member), group.told)
-            for group in self.shard.groups.values()
-            if group.visible == PARKED and group.told is not None
-        ]
-        return [*parked, *self.shard.letters.values()]
-
     def _look(self) -> None:
         """A person looks at what is parked or set aside, asks the bank, and makes up an answer."""
-        if stuck := self._stuck():
+        if stuck := list(self.shard.stuck()):
             record, told = self.rng.choice(stuck)
             self.looks.append((record, told, self._answers(record, told)))
 
@@ -198,14 +186,13 @@ class Walk:
             self.truth.wrong(f"refused: {error}")
             return
         shard = self.shard
-        if record.id in shard.letters:
-            is_done = shard.redrive(record.id, told, ledger if record.ledger or answers else None)
+        if shard.letter(record) in shard.letters:
+            is_done = shard.redriven(record, told, ledger if record.ledger or answers else None)
         elif not self.moods.is_calm and self.rng.random() < 0.1:
             is_done, answers = False, {}
-            if record.group in shard.groups:
-                shard.skip(record.group, told)
+            shard.set_aside(record, told)
         else:
-            is_done = shard.resume(record.group, told, ledger if record.ledger or answers else None)
+            is_done = shard.resumed(record, told, ledger if record.ledger or answers else None)
         if is_done:
             self.truth.let_go_on(record.uid)
         for name, result in answers.items() if is_done else ():
@@ -216,11 +203,11 @@ class Walk:
 
     def _age(self) -> None:
         """`dead_window` removes a letter."""
-        if self.shard.letters:
-            letter = self.rng.choice(sorted(self.shard.letters))
-            uid = self.shard.letters[letter][0].uid
-            if self.shard.age_out(letter):
-                self.truth.gone(uid, "age")
+        letters = [one for one in self.shard.stuck() if self.shard.letter(one[0]) in self.shard.letters]
+        if letters:
+            record, told = self.rng.choice(letters)
+            if self.shard.age_out(record, told):
+                self.truth.gone(record.uid, "age")
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -234,10 +221,9 @@ class Walk:
             if line % 5 == 0:
                 for which in range(2):
                     self._deploy(which)
-                if stuck := self._stuck():
+                if stuck := list(self.shard.stuck()):
                     record, told = self.rng.choice(stuck)
                     self._act(record, told, self._answers(record, told))
-            if self.problems or not (self.shard.letters or any(g.records for g in self.shard.groups.values())):
+            if self.problems or not (self.shard.letters or self.shard.orders):
                 return
-        left = [record for group in self.shard.groups.values() for record in group.records.values()]
-        self.truth.wrong(f"for ever: {left or list(self.shard.letters.values())} is still there")
+        self.truth.wrong(f"for ever: {self.shard.everything() or list(self.shard.stuck())} is still there")
