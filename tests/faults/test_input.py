@@ -50,10 +50,6 @@ def test_records_changed_by_others_raise_our_own_errors(made: Bench) -> None:
     search(records.changes(), lambda value: records.check_records(value, made), 150)
 
 
-def test_every_command_is_tried() -> None:
-    assert cli.all_commands() == set(cli.COMMANDS) | cli.PROCESSES
-
-
 # -- negative controls ------------------------------------------------------------------------------------------------
 
 

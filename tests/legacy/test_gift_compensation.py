@@ -14,11 +14,11 @@ from sequencer.testing import wait_until
 
 from ..process.conftest import Cli
 from ..support.hook_server import hook_server
+from ..support.run_scene import PATIENCE_S
 from .conftest import HERE, Load, is_signed
 
 pytestmark = pytest.mark.nightly
 
-PATIENCE_S = 30.0
 
 METHODS = ("debit", "income", "points", "level", "ranking", "badge", "statistics", "notice", "invoice", "text_message")
 

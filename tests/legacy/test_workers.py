@@ -19,8 +19,6 @@ from .conftest import HERE, Load, is_signed
 Said = pytest.CaptureFixture[str]
 pytestmark = pytest.mark.nightly
 
-PATIENCE_S = 30.0
-
 
 @pytest.fixture
 def work(load: Load) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,48 +27,11 @@ from sequencer.cli.main import run
 from sequencer.testing import Handled, Verdict, check_history, wait_until
 from sequencer.texts.commands import name_server
 
-from ..faults.signals.processes import living
-from ..support.run_scene import RunScene
+from ..support.processes import children, command_line, living
+from ..support.run_scene import PATIENCE_S, SHOP, RunScene, noted
 
 MARK = "SQT_PROCESS_OF"
-PATIENCE_S = 30.0
-"""How long to wait for what must come: far more than it takes, because test machines stand still now and then."""
-
-SHOP = '''"""Handlers of the tests: a message's body says what happens to it; each run is written down."""
-
-import json, os, time
-
-from sequencer import Sequencer
-from sequencer.testing import wait_until
-
-seq = Sequencer("jobs", namespace=os.environ["SEQUENCER_NAMESPACE"])
-
-
-def note(what, message, **more):
-    fields = {"what": what, "pid": os.getpid(), "at": time.monotonic(), "attempt": message.attempt}
-    fields |= {"group": ":".join(message.group), "id": message.id, "score": message.score}
-    fields |= {"stamp": message.stamp, "token": message.token, **more}
-    with open("history.ndjson", "ab", buffering=0) as history:
-        history.write(json.dumps(fields).encode() + b"\\n")
-
-
-@seq.handler
-def handle(message):
-    started, body = time.monotonic(), message.body
-    note("begun", message)
-    while body.get("stubborn"):
-        try:
-            wait_until(lambda: os.path.exists("never"), 60)
-        except BaseException:
-            note("swallowed", message)
-    if "gate" in body:
-        wait_until(lambda: os.path.exists(body["gate"]), 60)
-    if "fail" in body:
-        raise ValueError(body["fail"])
-    if "exit" in body:
-        os._exit(body["exit"])
-    note("handled", message, started=started, ended=time.monotonic())
-'''
+WORKER = re.compile(r"-m \S+\.worker\b")
 
 
 class Running:
@@ -90,8 +54,7 @@ class Running:
 
     def consumers(self) -> list[int]:
         """Its consumer processes, once each has become an interpreter of its own."""
-        children = sorted(pid for pid, parent in living() if parent == self.pid)
-        return [pid for pid in children if "sequencer.processes.worker.run" in Cli.command_line(pid)]
+        return [pid for pid in children(self.pid) if WORKER.search(command_line(pid))]
 
     def wait_for(self, text: str) -> None:
         """Wait until it said so on standard error."""
@@ -166,31 +129,23 @@ class Cli:
 
     def piped(self, *words: object) -> Running:
         """As `start`, its standard output being a pipe that the test reads."""
-        return self._start([self.program, *map(str, words)], {}, is_piped=True)
+        return self._start([self.program, *map(str, words)], {}, stdout=subprocess.PIPE)
 
-    def _start(self, command: list[str], environment: dict[str, str], *, is_piped: bool = False) -> Running:
+    def _start(
+        self, command: list[str], environment: dict[str, str], *, stdout: Any = None, stderr: Any = None
+    ) -> Running:
         out, err = (self.directory / f"{name}-{len(self._started)}" for name in ("out", "err"))
-        with out.open("wb") as stdout, err.open("wb") as stderr:
+        with out.open("wb") as to_out, err.open("wb") as to_err:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if is_piped else stdout,
-                stderr=stderr,
+                stdout=to_out if stdout is None else stdout,
+                stderr=to_err if stderr is None else stderr,
                 cwd=self.directory,
                 env=self.environment | environment,
             )
         self._started.append(Running(process, out, err))
         return self._started[-1]
-
-    @staticmethod
-    def command_line(pid: int) -> str:
-        """What `ps` shows of a process; empty when it is gone."""
-        if not Path("/proc/self/cmdline").exists():
-            words = ["ps", "-p", str(pid), "-o", "args="]
-            return subprocess.run(words, capture_output=True, text=True, check=False).stdout
-        with suppress(FileNotFoundError, ProcessLookupError):
-            return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        return ""
 
     def open(self, gate: str) -> None:
         """Let handlers go on that wait for this gate."""
@@ -204,7 +159,7 @@ class Cli:
             with suppress(OSError):
                 if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                     found.add(pid)
-            line = self.command_line(pid)
+            line = command_line(pid)
             if any(place in line for place in self.places):
                 found.add(pid)
         return sorted(found)
@@ -214,7 +169,7 @@ class Cli:
             running.kill()
         with suppress(AssertionError):
             wait_until(lambda: not self.left(), 10.0)
-        left = {pid: self.command_line(pid) for pid in self.left()}
+        left = {pid: command_line(pid) for pid in self.left()}
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -237,9 +192,7 @@ class Work:
         )
 
     def events(self, what: str, message_id: str | None = None) -> list[dict[str, Any]]:
-        text = self._history.read_text() if self._history.exists() else ""
-        events = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
-        return [event for event in events if event["what"] == what and message_id in (None, event["id"])]
+        return noted(self._history, what, message_id)
 
     def wait_begun(self, message_id: str, times: int = 1) -> dict[str, Any]:
         """Wait until a handler began this message for the so-manieth time; the event."""
@@ -295,4 +248,4 @@ def here(cli: Cli, scene: RunScene, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def work(cli: Cli, seq: Sequencer) -> Work:
     """Messages in queue `jobs`."""
-    return Work(seq, cli.directory / "history.ndjson")
+    return Work(seq, cli.directory / "jobs.ndjson")

@@ -12,9 +12,9 @@ import pytest
 from sequencer import Sequencer
 from sequencer.testing import wait_until
 
+from ..support.run_scene import PATIENCE_S
 from .conftest import Cli, Work
 
-PATIENCE_S = 30.0
 FIELDS = ["queue", "group", "id", "score", "attempt", "token", "appended_at", "body"]
 LARGE = 128 * 1024
 """Twice what a pipe holds, so that a line is never written in one piece."""

@@ -14,10 +14,9 @@ import pytest
 from sequencer import Sequencer
 from sequencer.net.link import Link
 
+from ..support.run_scene import PATIENCE_S
 from ..support.said import dump, ids, json_of, refused
 from .conftest import Cli
-
-PATIENCE_S = 30.0
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from sequencer.cli.main import COMMANDS
 from sequencer.net.link import Link
 from sequencer.testing import wait_until
 
+from ..support.run_scene import PATIENCE_S
 from .conftest import Cli
 
-PATIENCE_S = 30.0
 PLAIN = {"--help", "--version", "--install-completion", "--show-completion"}
 
 
@@ -131,7 +131,7 @@ def test_a_command_in_the_call_wins_over_an_app_in_a_variable(cli: Cli, seq: Seq
     done = cli.run("consume", "jobs", "--exec", "cat > seen.json", "--until-empty", SEQUENCER_APP="shop:handle")
     assert done.returncode == 0, done.stderr
     assert json.loads((cli.directory / "seen.json").read_text())["id"] == "m"
-    assert not (cli.directory / "history.ndjson").exists(), "the app handled nothing"
+    assert not (cli.directory / "jobs.ndjson").exists(), "the app handled nothing"
     both = cli.run("consume", "jobs", "--exec", "cat", "--app", "shop:handle")
     assert (both.returncode, both.stdout) == (2, "")
     assert "give app or exec, not both" in both.stderr

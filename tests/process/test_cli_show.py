@@ -13,10 +13,10 @@ from sequencer.net.link import Link
 from sequencer.store.keys import registry_key
 from sequencer.testing import wait_until
 
+from ..support.run_scene import PATIENCE_S
 from ..support.said import json_of, refused
 from .conftest import Cli
 
-PATIENCE_S = 30.0
 STATES = ("parked", "waiting", "leased", "due")
 
 

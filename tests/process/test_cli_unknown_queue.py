@@ -14,11 +14,11 @@ from sequencer.net.link import Link
 from sequencer.store.keys import index_key
 from sequencer.testing import wait_until
 
+from ..support.run_scene import PATIENCE_S
 from ..support.said import dump, refused
 from .conftest import Cli
 from .test_cli_options import commands
 
-PATIENCE_S = 30.0
 MAKING = {"append", "configure", "consume"}
 """Commands that make a queue that is not there."""
 APART = {

@@ -9,9 +9,9 @@ import pytest
 
 from sequencer.testing import wait_until
 
+from ..support.run_scene import PATIENCE_S
 from .conftest import Cli, Work
 
-PATIENCE_S = 30.0
 LEASE_S = 1.5
 CONSUME = ("consume", "jobs", "--app", "shop:handle", "--lease", LEASE_S)
 

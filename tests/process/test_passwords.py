@@ -20,9 +20,10 @@ from sequencer.errors import ServerError
 from sequencer.server import find_binary
 from sequencer.testing import wait_until
 
+from ..support.processes import command_line
+from ..support.run_scene import PATIENCE_S
 from .conftest import Cli
 
-PATIENCE_S = 30.0
 CANARY = "canary-7f3a"
 WRONG = "kestrel-91c2"
 
@@ -73,9 +74,9 @@ def test_a_password_is_used_and_shown_nowhere(cli: Cli, secured: str, form: str)
     append = cli.run(*debug, "append", form, *words, input=line)
     assert append.returncode == 0, append.stderr
     consume = cli.start(*debug, "consume", form, "--app", "shop:handle", "-n", 2, *words)
-    wait_until((cli.directory / "history.ndjson").exists, PATIENCE_S, "a handler runs")
+    wait_until((cli.directory / f"{form}.ndjson").exists, PATIENCE_S, "a handler runs")
     wait_until(lambda: len(consume.consumers()) == 2, PATIENCE_S)
-    lines = [cli.command_line(pid) for pid in (consume.pid, *consume.consumers())]
+    lines = [command_line(pid) for pid in (consume.pid, *consume.consumers())]
     assert all(lines)
     clean(*lines)
     info = cli.run(*debug, "info", form, "--json", SEQUENCER_REDIS=url)
@@ -130,7 +131,7 @@ def test_a_password_is_in_no_command_line_and_in_no_environment_of_a_consumer_or
         wait_until((cli.directory / "environment").exists, PATIENCE_S, "the command runs")
         pids = cli.left()
         assert len(pids) >= 3, "a supervisor, a consumer and a command"
-        clean(*[cli.command_line(pid) for pid in pids])
+        clean(*[command_line(pid) for pid in pids])
         clean(*[environment_of(pid) for pid in pids if pid != consume.pid])
     finally:
         cli.open("gate")
@@ -170,7 +171,7 @@ def test_run_shows_the_password_in_no_process_and_no_answer_but_its_own_environm
     wait_until((cli.directory / "environment").exists, PATIENCE_S, "the command ran")
     pids = cli.left()
     assert len(pids) >= 4, "a master, two consumers and a check"
-    clean(*[cli.command_line(pid) for pid in pids])
+    clean(*[command_line(pid) for pid in pids])
     others = [environment_of(pid) for pid in pids if pid != running.pid]
     clean(*[one.replace(f"SHOP_REDIS=redis://:{CANARY}", "") for one in others])
     running.signal()

@@ -23,7 +23,8 @@ import yaml
 from sequencer import Sequencer
 from sequencer.testing import wait_until
 
-from .conftest import PATIENCE_S, Cli, Work
+from ..support.run_scene import PATIENCE_S
+from .conftest import Cli, Work
 
 pytestmark = pytest.mark.nightly
 

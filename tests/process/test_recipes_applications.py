@@ -17,7 +17,7 @@ from sequencer.testing import wait_until
 
 from ..support import doc_blocks
 from ..support.doc_blocks import PAGES, Block, missing
-from .conftest import PATIENCE_S
+from ..support.run_scene import PATIENCE_S
 
 pytestmark = pytest.mark.nightly
 

@@ -24,9 +24,9 @@ from sequencer.processes.workers import LIMIT, STANDING_RETRY_S
 from sequencer.settings.backoff import Backoff
 from sequencer.testing import wait_until
 
+from ..support.run_scene import PATIENCE_S
 from .conftest import Cli, Running, Work
 
-PATIENCE_S = 30.0
 FIRST = """
 import os, sys
 from shop import handle, wait_until

@@ -18,6 +18,7 @@ from sequencer.net.link import Link
 from sequencer.store.keys import registry_key
 from sequencer.testing import wait_until
 
+from ..support.processes import command_line
 from ..support.run_scene import PATIENCE_S, RunScene
 from .conftest import Cli, Running
 
@@ -61,7 +62,7 @@ def test_many_queues_each_with_its_own_surroundings(cli: Cli, scene: RunScene) -
     orders, mails = told["pools"]
     assert (orders["queue"], orders["state"], orders["n"], len(orders["processes"])) == ("orders", "running", 2, 2)
     assert sorted(one["pid"] for pool in (orders, mails) for one in pool["processes"]) == running.consumers()
-    shown = [Cli.command_line(pid).split()[-1] for pid in running.consumers()]
+    shown = [command_line(pid).split()[-1] for pid in running.consumers()]
     assert sorted(shown) == ["mails", "orders", "orders"], "ps names the queue"
     text = cli.call("run", "--status").stdout
     assert [line.split()[0] for line in text.splitlines()[1:]] == ["queue", "orders", "mails"]

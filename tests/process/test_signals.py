@@ -12,9 +12,9 @@ import pytest
 
 from sequencer.testing import wait_until
 
+from ..support.run_scene import PATIENCE_S
 from .conftest import Cli, Running, Work
 
-PATIENCE_S = 30.0
 LEASE_S = 20
 COMMAND = ("consume", "jobs", "--app", "shop:handle", "--lease", LEASE_S)
 PROGRAM = f"""

@@ -22,10 +22,10 @@ from sequencer.store.ledger import decode_ledger
 from sequencer.store.record import decode_head
 from sequencer.testing import wait_until
 
+from ..support.run_scene import PATIENCE_S
 from .conftest import Cli, Running
 
 pytestmark = pytest.mark.slow
-PATIENCE_S = 30.0
 LEASE_S = {"old": 1, "new": 20}
 PROGRAM = """
 import json, os, sys

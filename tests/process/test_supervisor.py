@@ -12,9 +12,10 @@ import pytest
 
 from sequencer.testing import wait_until
 
+from ..support.processes import command_line
+from ..support.run_scene import PATIENCE_S
 from .conftest import Cli, Work
 
-PATIENCE_S = 30.0
 APP = ("consume", "jobs", "--app", "shop:handle")
 
 
@@ -49,7 +50,7 @@ def test_consumers_are_interpreters_of_their_own_in_sessions_of_their_own(cli: C
     work.wait_begun("b-0")
     pids = consume.consumers()
     assert sorted(event["pid"] for event in work.events("begun")) == pids
-    assert all("-m sequencer.processes.worker.run" in cli.command_line(pid) for pid in pids), "started, not forked"
+    assert all("-m sequencer.processes.worker.run" in command_line(pid) for pid in pids), "started, not forked"
     assert len({os.getsid(pid) for pid in [*pids, consume.pid]}) == 3
     cli.open("gate")
 

@@ -19,52 +19,81 @@ from sequencer.settings.backoff import Backoff
 from sequencer.testing import wait_until
 
 PATIENCE_S = 30.0
-APP = '''"""Each run of a handler is a line; a message's body says what happens."""
+"""How long to wait for what must come: far more than it takes, because test machines stand still now and then."""
+SHOP = '''"""Each step of a handler is a line; a message's body says what happens."""
 
-import json, os, time
+import json, os, signal, time
 
 from sequencer import Sequencer
 from sequencer.testing import wait_until
 
-VERSION = {version}
+VERSION = 1
 
 
-def note(what, queue, message):
-    line = {{"what": what, "id": message.id, "attempt": message.attempt, "pid": os.getpid(), "version": VERSION}}
-    line["tz"] = os.environ.get("TZ")
-    with open(f"{{queue}}.ndjson", "ab", buffering=0) as history:
-        history.write(json.dumps(line).encode() + b"\\n")
+def note(what, message, **more):
+    fields = {"what": what, "pid": os.getpid(), "at": time.monotonic(), "attempt": message.attempt}
+    fields |= {"group": ":".join(message.group), "id": message.id, "score": message.score}
+    fields |= {"stamp": message.stamp, "token": message.token, "version": VERSION, "tz": os.environ.get("TZ"), **more}
+    with open(f"{message.queue}.ndjson", "ab", buffering=0) as history:
+        history.write(json.dumps(fields).encode() + b"\\n")
+
+
+def wait_for(gate):
+    """Until it is open; each look leaves a beat, by which others see that this process goes on."""
+
+    def look():
+        with open(f"beats-{os.getpid()}", "ab") as beats:
+            beats.write(b".")
+        return os.path.exists(gate)
+
+    wait_until(look, 60)
+
+
+def handle(message):
+    started, body = time.monotonic(), message.body
+    note("begun", message)
+    while "stubborn" in body:
+        try:
+            wait_for("never")
+        except BaseException:
+            note("swallowed", message)
+    if "gate" in body:
+        try:
+            wait_for(body["gate"])
+        except BaseException:
+            note("cut", message)
+            raise
+    if "seconds" in body:
+        time.sleep(body["seconds"])
+    if "fail" in body:
+        raise ValueError(body["fail"])
+    if "exit" in body:
+        os._exit(body["exit"])
+    if "killed" in body and message.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    note("handled", message, started=started, ended=time.monotonic())
 
 
 def queue(name):
     seq = Sequencer(name, namespace=os.environ["SEQUENCER_NAMESPACE"])
-
-    @seq.handler
-    def handle(message):
-        body = message.body
-        note("begun", name, message)
-        while "stubborn" in body:
-            try:
-                wait_until(lambda: os.path.exists("never"), 60)
-            except BaseException:
-                note("swallowed", name, message)
-        if "gate" in body:
-            wait_until(lambda: os.path.exists(body["gate"]), 60)
-        if "seconds" in body:
-            time.sleep(body["seconds"])
-        if "exit" in body:
-            os._exit(body["exit"])
-        note("handled", name, message)
-
+    seq.handler(handle)
     return seq
 
 
-orders, mails, bills = queue("orders"), queue("mails"), queue("bills")
+seq, orders, mails, bills = map(queue, ("jobs", "orders", "mails", "bills"))
 
 
 def look(seen):
-    return f"{{seen.parked}} parked" if seen.parked else None
+    return f"{seen.parked} parked" if seen.parked else None
 '''
+"""The application of all tests here, `shop.py`; what its handlers noted is in QUEUE.ndjson."""
+
+
+def noted(path: Path, what: str, message_id: str | None = None) -> list[dict[str, Any]]:
+    """Steps of handlers by what they are, in their order."""
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    events = [json.loads(line) for line in lines if line.endswith(b"\n")]
+    return [event for event in events if event["what"] == what and message_id in (None, event["id"])]
 
 
 class RunScene:
@@ -72,11 +101,10 @@ class RunScene:
 
     def __init__(self, directory: Path, make: Callable[..., Sequencer]) -> None:
         self.directory, self._make = directory, make
-        self.write_app()
 
     def write_app(self, version: int = 1, *, end: str = "") -> None:
         """The application; `end` stands behind it."""
-        (self.directory / "shop.py").write_text(APP.format(version=version) + end)
+        (self.directory / "shop.py").write_text(SHOP.replace("VERSION = 1", f"VERSION = {version}") + end)
 
     def write_file(self, top: str = "", **queues: str) -> Path:
         """The file: a line for each word of a queue, split at `;`. Each has `app` unless it names `exec`."""
@@ -96,10 +124,7 @@ class RunScene:
         )
 
     def events(self, queue: str, what: str) -> list[dict[str, Any]]:
-        path = self.directory / f"{queue}.ndjson"
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        events = [json.loads(line) for line in lines if line.endswith(b"\n")]
-        return [event for event in events if event["what"] == what]
+        return noted(self.directory / f"{queue}.ndjson", what)
 
     def ids(self, queue: str, what: str = "handled") -> list[str]:
         return [event["id"] for event in self.events(queue, what)]

@@ -11,13 +11,14 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
 import orjson
+import typer.main
 from hypothesis import strategies as st
 
 from . import strategies as inputs
@@ -25,59 +26,10 @@ from .bench import NAMESPACE, QUEUE, Bench
 from .records import DEAD, GROUP, fill
 
 CODES = range(6)
-GROUPED = {
-    *("peek", "explain", "resume", "skip", "unskip", "pause", "unpause", "get", "rerun", "cancel", "reschedule"),
-    *("dead list", "dead show", "history", "steps"),
-}
-COMMANDS: dict[str, tuple[str, ...]] = {
-    "append": (
-        *("--group-by", "--id-by", "--score-by", "--on-error", "--input", "--replace", "--max-body-bytes", "--shards"),
-    ),
-    "info": ("--interval",),
-    "groups": ("--state", "--limit"),
-    "parked": ("--limit",),
-    "peek": ("--limit",),
-    "explain": (),
-    "resume": ("--done", "--again", "--result"),
-    "skip": (),
-    "unskip": ("--id",),
-    "pause": (),
-    "unpause": (),
-    "delete": ("--yes", "--dry-run"),
-    "get": ("--id",),
-    "find": ("--id",),
-    "history": ("--since", "--until", "--outcome", "--kind", "--limit"),
-    "sweep": (),
-    "steps": ("--id",),
-    "rerun": ("--id", "--keep-steps"),
-    "cancel": ("--id",),
-    "reschedule": ("--id", "--delay", "--at", "--score"),
-    "dead list": ("--id", "--error", "--limit"),
-    "dead show": ("--id",),
-    "dead redrive": ("--id", "--error", "--all", "--dry-run", "--done", "--again", "--result"),
-    "dead purge": ("--id", "--error", "--all", "--yes"),
-    "audit": (),
-    "acl": (),
-    "alerts": ("--test", "--file"),
-    "check": ("--max-wait", "--max-no_consumers", "--max-lag", "--max-backlog", "--max-parked", "--max-dead"),
-    "doctor": ("--repair", "--limit"),
-    "configure": (
-        *("--dedup-window", "--dedup-cap", "--on-late", "--watermark-window", "--watermark-cap"),
-        *("--reorder-window", "--gap-timeout", "--on-gap"),
-        *("--history-window", "--history-cap", "--history-bodies", "--dead-window", "--dead-cap"),
-    ),
-}
-"""Commands that run in this process, with their options."""
 PROCESSES = {"consume", "run", "watch", "demo", "server start", "server stop", "server status"}
 """Commands that start processes or servers: left out."""
-FLAGS = {
-    *("--history-bodies", "--keep-steps", "--replace", "--force", "--all", "--dry-run", "--yes", "--repair", "--json"),
-}
-VARIABLES = (
-    *("LIMIT", "SHARDS", "JSON", "ID", "SCORE", "AT", "DELAY", "GROUP_BY", "ID_BY", "ON_ERROR", "STATE", "LOG_LEVEL"),
-    *("MAX_BODY_BYTES", "DEDUP_WINDOW", "ON_LATE", "REPAIR", "ERROR", "ALL", "REPLACE", "DRY_RUN", "FILE"),
-)
-COMMON = ("--json", "--namespace", "--redis")
+ENDLESS = {"--watch", "--rate", "--help"}
+"""Options that are left out: they may take for ever, or say nothing."""
 
 
 @dataclass(frozen=True)
@@ -167,51 +119,57 @@ def ndjson() -> Any:
 def lines() -> Any:
     """A command, its queue and group, some of its options, or words in any order."""
     words = _words()
-    variable = st.tuples(st.sampled_from(VARIABLES).map("SEQUENCER_{}".format), words)
+    named = {str(option.envvar) for _, command in all_commands() for option in command.params if option.envvar}
+    variable = st.tuples(st.sampled_from(sorted(named)), words)
     variables = st.one_of(st.just([]), st.lists(variable, max_size=2))
     files = st.sampled_from(["-", "/dev/null/x", ".", "none", "a" * 300, "\udcff", ""])
 
+    commands = dict(all_commands())
+
     def of(name: str) -> Any:
-        options = st.lists(st.sampled_from([*COMMANDS[name], *COMMON]), max_size=3, unique=True)
+        known = [one for one in commands[name].params if not ENDLESS & {*one.opts}]
+        arguments = [one.name for one in known if one.param_type_name == "argument"]
+        options = st.lists(st.sampled_from([one for one in known if one.param_type_name == "option"]), max_size=3)
         values = st.lists(words, min_size=3, max_size=3)
         queue: st.SearchStrategy[Any] = st.one_of(st.just([QUEUE]), words.map(lambda word: [word]), st.just([]))
         rest: st.SearchStrategy[Any] = st.just([])
-        if name in GROUPED:
+        if "group" in arguments:
             rest = st.one_of(st.just([GROUP]), st.lists(words, max_size=2))
         elif name == "append":
             rest = st.one_of(st.just([]), files.map(lambda file: [file]))
 
         def line(given: Any) -> Line:
             first, more, chosen, filled, stdin, variables = given
-            placed = [word for option, value in zip(chosen, filled, strict=False) for word in _option(option, value)]
+            placed = [_option(option, value) for option, value in zip(chosen, filled, strict=False)]
             return Line((*name.split(), *first, *more, *placed, "--namespace", NAMESPACE), stdin, tuple(variables))
 
         return st.tuples(queue, rest, options, values, ndjson(), variables).map(line)
 
-    free = st.builds(lambda some: Line(tuple(some)), st.lists(st.one_of(st.sampled_from(sorted(COMMANDS)), words)))
+    free = st.builds(lambda some: Line(tuple(some)), st.lists(st.one_of(st.sampled_from(sorted(commands)), words)))
     top = st.sampled_from([Line(("--log-level", "x", "info")), Line(("--help",)), Line(()), Line(("--version",))])
-    return st.one_of(*[of(name) for name in COMMANDS], of("append"), of("append"), free, top, files.map(_file_line))
+    return st.one_of(*[of(name) for name in commands], of("append"), of("append"), free, top, files.map(_file_line))
 
 
 def _file_line(file: str) -> Line:
     return Line(("append", QUEUE, file, "--namespace", NAMESPACE))
 
 
-def _option(option: str, value: str) -> tuple[str, ...]:
-    if option == "--redis":
-        return (f"--redis=redis://127.0.0.1:1/{value}",)
-    return (option,) if option in FLAGS else (f"{option}={value}",)
+def all_commands() -> Iterator[tuple[str, Any]]:
+    """Every command that is registered and runs in this process."""
 
-
-def all_commands() -> set[str]:
-    """Every command that is registered, so that a new one can't be forgotten here."""
-
-    def names(of: Any, before: Sequence[str]) -> list[str]:
-        own = [(*before, info.name or info.callback.__name__.rstrip("_")) for info in of.registered_commands]
-        found = [" ".join(parts) for parts in own]
-        for group in of.registered_groups:
-            found += names(group.typer_instance, (*before, group.name or group.typer_instance.info.name))
-        return found
+    def below(path: tuple[str, ...], command: Any) -> Iterator[tuple[str, Any]]:
+        inner = getattr(command, "commands", {})
+        for name, child in inner.items():
+            yield from below((*path, name), child)
+        if not inner and " ".join(path) not in PROCESSES:
+            yield " ".join(path), command
 
     command_line("main").import_commands()
-    return set(names(command_line("app").app, ()))
+    return below((), typer.main.get_command(command_line("app").app))
+
+
+def _option(option: Any, value: str) -> str:
+    name = option.opts[0]
+    if name == "--redis":
+        return f"{name}=redis://127.0.0.1:1/{value}"
+    return name if option.is_flag else f"{name}={value}"
