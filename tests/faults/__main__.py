@@ -32,7 +32,6 @@ PARTS = {
     "crash": "real processes, killed, stopped and cut off at every step, at its first, second ... passage",
     "chaos": "producers, consumers and an operator behind a proxy that loses, delays and lies; --only is a policy",
     "server": "the server's own faults: kill -9, a cut file, full memory, lost rights, failover",
-    "signals": "the processes around the core: stopped, crashed and starved as operators and machines do it",
 }
 SCALES = ("smoke", "ci", "nightly")
 FINE, FOUND, WRONG_USE = 0, 1, 2

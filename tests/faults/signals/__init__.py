@@ -1,5 +1,1 @@
-"""The processes around the core: stopped, crashed and starved the way operators and machines do it."""
-
-from .fault_test import run
-
-__all__ = ["run"]
+"""What test_signals.py changes in the command and in its consumers."""

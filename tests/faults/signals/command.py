@@ -1,15 +1,12 @@
-"""The command line with what SQ_SIGNALS_CONTROLS names changed in it and in its consumers."""
-
-from __future__ import annotations
+"""The command line, and consumers of it, with what SQ_SIGNALS names changed in them."""
 
 import importlib
 
 from sequencer.processes.consumer_process import ConsumerProcess
 
-from .controls import apply
-from .controls_supervisor import CHANGES
+from .changes import apply
 
 if __name__ == "__main__":
-    apply(CHANGES)
+    apply()
     ConsumerProcess.MODULE = "tests.faults.signals.worker"
     importlib.import_module("sequencer_start").main()

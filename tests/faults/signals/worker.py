@@ -1,14 +1,11 @@
-"""A consumer process with what SQ_SIGNALS_CONTROLS names changed in it."""
-
-from __future__ import annotations
+"""A consumer process with what SQ_SIGNALS names changed in it."""
 
 import sys
 
 from sequencer.processes.worker.run import main
 
-from .controls import apply
-from .controls_consumer import CHANGES
+from .changes import apply
 
 if __name__ == "__main__":
-    apply(CHANGES)
+    apply()
     sys.exit(main())

@@ -1,7 +1,11 @@
-"""Changes of the consumer process: how it hears signals and its supervisor, prints, and runs commands."""
+"""Changes of the command and its consumers, by name in SQ_SIGNALS: each control brings back what was wrong once.
+
+Both processes apply all that are named: what belongs to the other one changes nothing here.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from typing import Any
@@ -10,17 +14,29 @@ from sequencer.calls import settle
 from sequencer.consume import interruption
 from sequencer.drain import held, protocol
 from sequencer.drain.batch import BatchSize
+from sequencer.processes import signals, workers
+from sequencer.processes.consumer_process import ConsumerProcess
+from sequencer.processes.pool import Pool
 from sequencer.processes.signals import STOP_SIGNALS
 from sequencer.processes.worker import control_thread, run
 from sequencer.processes.worker.control_thread import ControlThread
 from sequencer.processes.worker.run import Worker
+from sequencer.settings.backoff import Backoff
 
-from .controls import by_name, put
+VARIABLE = "SQ_SIGNALS"
+
+
+def put(where: Any, name: str, value: Any) -> None:
+    """Put it there. Raises AttributeError for what is not there: a control that changes nothing is none."""
+    getattr(where, name)
+    setattr(where, name, value)
 
 
 def hurried() -> None:
-    """No control: a consumer without a supervisor is patient for a second only, and reports more often."""
-    control_thread.ORPHAN_S, control_thread.TICK_S = 1.0, 0.1
+    """No control: consumers are replaced sooner, and one without a supervisor is patient for a second only."""
+    put(workers, "RESTART", Backoff(base_s=0.02, cap_s=0.1))
+    put(control_thread, "ORPHAN_S", 1.0)
+    put(control_thread, "TICK_S", 0.1)
 
 
 def claims_many() -> None:
@@ -28,9 +44,20 @@ def claims_many() -> None:
     put(protocol, "BatchSize", lambda limits: BatchSize(limits, messages=limits.messages))
 
 
+def no_grace() -> None:
+    """Stage 2 comes by a second signal only."""
+    put(Pool, "_on_tick", lambda self: None)
+
+
 def hears_what_was_ignored() -> None:
     """A signal that was ignored at the start is taken all the same."""
-    put(run, "stop_signals_in_use", lambda: list(STOP_SIGNALS))
+    for where in (signals, run):
+        put(where, "stop_signals_in_use", lambda: list(STOP_SIGNALS))
+
+
+def command_outlives() -> None:
+    """A dead consumer's command is left alone."""
+    put(ConsumerProcess, "clean_up", ConsumerProcess.close_control)
 
 
 def second_signal_interrupts() -> None:
@@ -71,11 +98,14 @@ def blames_nobody() -> None:
     put(held, "renew", lambda *given, **more: settle.renew(*given, **{**more, "alone": False}))
 
 
-CHANGES = by_name(
-    hurried,
-    claims_many,
-    hears_what_was_ignored,
-    second_signal_interrupts,
-    end_of_pipe_unheard,
+CONDITIONS = (hurried, claims_many)
+CONTROLS = (
+    *(no_grace, hears_what_was_ignored, command_outlives, second_signal_interrupts, end_of_pipe_unheard),
     blames_nobody,
 )
+
+
+def apply() -> None:
+    for change in (*CONDITIONS, *CONTROLS):
+        if change.__name__ in os.environ[VARIABLE].split(","):
+            change()
