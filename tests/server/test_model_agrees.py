@@ -228,8 +228,8 @@ def test_what_chance_rarely_finds(server: EmbeddedServer, steps: list[Any]) -> N
 
 class LosesDone(ModelShard):
     def append(self, *args: str) -> bytes:
-        flat, dues, _ = json.loads(args[3])
-        return super().append(*args[:3], json.dumps([flat, dues, []]), *args[4:])
+        flat, dues, _ = json.loads(args[2])
+        return super().append(*args[:2], json.dumps([flat, dues, []]), *args[3:])
 
 
 @pytest.mark.parametrize("name", TRACES)

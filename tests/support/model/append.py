@@ -18,7 +18,7 @@ class ArrivingShard(ShardState):
     def append(self, *args: str) -> bytes:
         on_conflict, is_dry_run, items, envelopes = arrivals(args)
         assert not is_dry_run
-        ledgers = json.loads(args[3])[2] if args[3] else []
+        ledgers = json.loads(args[2])[2] if args[2] else []
         self.appended = dict(zip(ledgers[::2], ledgers[1::2], strict=True))
         for word in items:
             if self.is_sequence and not (word[2] and float(word[2]) >= 0 and float(word[2]).is_integer()):

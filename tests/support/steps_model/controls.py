@@ -127,9 +127,9 @@ class _NoSerial(Shard):
 
 @_control("reschedule keeps the stamp of the keys", "second key")
 class _NewStamp(Shard):
-    def update(self, group: str, message_id: str, score: str, due: str, _now: str) -> bytes:
+    def update(self, group: str, message_id: str, score: str, due: str) -> bytes:
         before = Cut.of(self.bodies.get(group, {}).get(message_id, "")).ledger
-        done = super().update(group, message_id, score, due, _now)
+        done = super().update(group, message_id, score, due)
         if done == b"done" and score:
             body = self.bodies[group]
             body[message_id] = replace(Cut.of(body[message_id]), ledger=before).text()
@@ -138,9 +138,9 @@ class _NewStamp(Shard):
 
 @_control("redrive compares the failure that was seen", "ran again")
 class _AnyLetter(Shard):
-    def redrive(self, _from: str, words: str, ledger: str, _now: str) -> bytes:
+    def redrive(self, _from: str, words: str, ledger: str) -> bytes:
         letters = [word for letter in json.loads(words)[::2] for word in (letter, "")]
-        return super().redrive(_from, json.dumps(letters), ledger, _now)
+        return super().redrive(_from, json.dumps(letters), ledger)
 
 
 # -- the rest of the rules: the negative control of the fault tests

@@ -153,13 +153,13 @@ class Shard(ModelShard):
         word = [record.group, record.id, f"{record.score}.0"]
         due = [1, f"{BEGAN_US + record.due * 1000}"] if record.due else []
         how = "replace" if is_replacement else "none"
-        return self.append(how, "0", "", json.dumps([word, due, []]), record.envelope)[:1] == b"+"
+        return self.append(how, "0", json.dumps([word, due, []]), record.envelope)[:1] == b"+"
 
     def cancel(self, record: Record) -> bool:
-        return self.update(record.group, record.id, "", "", "") == b"done"
+        return self.update(record.group, record.id, "", "") == b"done"
 
     def reschedule(self, record: Record, delay: int) -> bool:
-        return self.update(record.group, record.id, "due", f"+{delay * 1000}", "") == b"done"
+        return self.update(record.group, record.id, "due", f"+{delay * 1000}") == b"done"
 
     def forget(self) -> None:
         """Ids of messages that are gone are not known any more; that of a dead letter is."""
@@ -172,7 +172,7 @@ class Shard(ModelShard):
 
     def claim_group(self, group: str, most: int) -> Claim | None:
         """None where its head is not due."""
-        reply = self.claim("me", str(LEASE_MS), "1", str(most), "1000000", "", "", "", "1", group)
+        reply = self.claim("me", str(LEASE_MS), "1", str(most), "1000000", "", "", "1", group)
         entries = json.loads(reply[2]) if len(reply) > 4 else []
         if not entries:
             return None
@@ -191,10 +191,8 @@ class Shard(ModelShard):
     def acked(self, token: int, record: Record) -> bool:
         """Whether it was there, and is acknowledged."""
         was_there = self.is_there(record)
-        refused = self.ack(json.dumps([[record.group, token_text(token), "0", "", 0, record.member]]), "", "", "", "")[
-            1:
-        ]
-        return was_there and not refused
+        words = [record.group, token_text(token), "0", "", 0, record.member]
+        return was_there and len(self.ack(json.dumps([words]), "", "", "", "")) == 1
 
     def nacked(self, token: int, record: Record, serial: int, before: str, nack: Nack) -> int:
         """As `nack`; -1: the message was gone."""
@@ -208,7 +206,7 @@ class Shard(ModelShard):
         attempts = "" if nack.is_missing else "0" if nack.has_progressed or nack.ending in ("park", "dead") else ""
         verdict, ledger = ("missing", "") if nack.is_missing else ("", self.text(nack.ledger, serial))
         words = (record.group, token_text(token), record.member, attempts, str(nack.delay or 0), nack.ending)
-        code = self.nack(*words, json.dumps(fields), "", "", verdict, "", before, ledger, "", "")
+        code = self.nack(*words, json.dumps(fields), "", "", verdict, "", before, ledger, "")
         return -1 if code == 1 and not was_there else code
 
     def release(self, group: str, token: int) -> None:
@@ -230,12 +228,12 @@ class Shard(ModelShard):
     def _decided(self, record: Record, seen: Told, ledger: str, ending: str) -> bool:
         words = [[record.group, digest_of(seen.text), record.member, "", ledger, ""]]
         is_parked = math.isinf(self.schedule.get(record.group, 0))
-        return is_parked and self.resume(json.dumps(words), ending, "0", "")[0] == [b"resumed"]
+        return is_parked and self.resume(json.dumps(words), ending, "0")[0] == [b"resumed"]
 
     def redriven(self, record: Record, seen: Told, ledger: Ledger | None) -> bool:
         """Put a dead letter back into its place; False if it is not the failure that was seen."""
         words = [self.letter(record), digest_of(seen.text)]
-        is_done = self.redrive("", json.dumps(words), self.text(ledger, record.serial + 1), "") == b"+"
+        is_done = self.redrive("", json.dumps(words), self.text(ledger, record.serial + 1)) == b"+"
         if is_done:
             self.fated(record, "")
         return is_done
