@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import socket
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from ..client import Sequencer
 from ..errors import ConfigurationError
+from ..processes.logs import LogOptions
 from ..texts.words import many, plain
 from ..values.alerts import Incident
 from ..values.checks import nearest
-from ..values.views import as_json
-from .app import (
-    FINE,
-    GAVE_UP,
-    OPEN,
-    JsonOption,
-    NamespaceOption,
-    OptionalQueueArgument,
-    RedisOption,
-    app,
-    call_option,
-)
-from .file import FileArgument, NamespaceOfFileOption, find, read, read_with_server
+from .app import JsonOption, NamespaceOption, OptionalQueueArgument, RedisOption, app
+from .file import FileArgument, NamespaceOfFileOption, find, read_with_server
+from .output import FINE, GAVE_UP, OPEN, Answer, say
 from .queues import clients_of
-from .render import cells, console, print_json, say, seconds, table
+from .table import span, table
 
 if TYPE_CHECKING:
     from ..processes.master.plan import RunPlan
@@ -36,11 +29,7 @@ SENT_S = 25.0
 """How long `watch --once` waits for its messages to be sent: three attempts of a target."""
 FileOption = Annotated[
     str | None,
-    call_option(
-        "--file",
-        help="The file of `run`. Default: the nearest sequencer.toml or pyproject.toml, here or above.",
-        show_default=False,
-    ),
+    Option("--file", help="The file of `run`. Default: the nearest sequencer.toml or pyproject.toml, here or above."),
 ]
 
 
@@ -48,9 +37,7 @@ FileOption = Annotated[
 def alerts(
     ctx: typer.Context,
     queue: OptionalQueueArgument = None,
-    test: Annotated[
-        str | None, call_option("--test", help="Send a test message to this target of the file.", show_default=False)
-    ] = None,
+    test: Annotated[str | None, Option("--test", help="Send a test message to this target of the file.")] = None,
     file: FileOption = None,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
@@ -62,16 +49,8 @@ def alerts(
     it exits with 1 if the target did not accept the message.
     """
     if test is not None:
-        return _try_target(test, read(find(file), ctx.obj))
-    found: list[Incident] = []
-    for client in clients_of(queue, redis, namespace):
-        with client:
-            found += client.alerts()
-    if json:
-        print_json([as_json(one) for one in found])
-    else:
-        show(found)
-    return FINE
+        return _try_target(test, find(file), ctx.obj)
+    return _answer(clients_of(queue, redis, namespace)).show(json)
 
 
 @app.command()
@@ -80,9 +59,7 @@ def watch(
     file: FileArgument = None,
     once: Annotated[
         bool,
-        call_option(
-            "--once", help="Check once, send what is due, and list open incidents; exit code 6 if there are any."
-        ),
+        Option("--once", help="Check once, send what is due, and list open incidents; exit code 6 if there are any."),
     ] = False,
     redis: RedisOption = None,
     namespace: NamespaceOfFileOption = None,
@@ -102,24 +79,18 @@ def watch(
     return _watch_once(plan, json) if once else _watch(plan)
 
 
-def _watch_once(plan: RunPlan, as_json_: bool) -> int:
+def _watch_once(plan: RunPlan, json: bool) -> int:
     from ..processes.alerts.watcher import watcher_of
 
     watcher = watcher_of(plan)
     watcher.round()
     watcher.wait_sent(SENT_S)
     watcher.close()
-    found: list[Incident] = []
-    for pool in plan.pools:
-        with Sequencer(pool.queue, plan.url, namespace=plan.namespace) as client:
-            found += client.alerts()
-    if as_json_:
-        print_json([as_json(one) for one in found])
-    else:
-        show(found)
+    answer = _answer([Sequencer(pool.queue, plan.url, namespace=plan.namespace) for pool in plan.pools])
+    answer.show(json)
     if watcher.trouble:
         raise watcher.trouble
-    return OPEN if any(one.resolved_at is None for one in found) else FINE
+    return OPEN if any(one.resolved_at is None for one in answer.value) else FINE
 
 
 def _watch(plan: RunPlan) -> int:
@@ -131,10 +102,12 @@ def _watch(plan: RunPlan) -> int:
     return FINE
 
 
-def _try_target(name: str, plan: RunPlan) -> int:
+def _try_target(name: str, path: Path, log: LogOptions | None) -> int:
     from ..processes.alerts.notice import Origin, test_notice
     from ..processes.alerts.sender import failure_of
+    from ..processes.master.run_file import read_file
 
+    plan = read_file(path, log=log)
     targets = {one.name: one for one in plan.targets}
     if name not in targets:
         raise ConfigurationError(f"{plan.path}: there is no target {name!r}; {nearest(name, targets)}")
@@ -146,14 +119,20 @@ def _try_target(name: str, plan: RunPlan) -> int:
     return FINE
 
 
-def show(found: list[Incident]) -> None:
-    """The incidents as a table."""
-    if not found:
-        typer.echo("no open incidents")
-        return
-    rows, now = table("queue", "condition", "for", "notified", "text"), time.time()
-    for one in found:
-        notified = ", ".join(f"{to.target} {to.messages}" for to in one.told) or "nobody"
-        state = " (over)" if one.resolved_at is not None else ""
-        rows.add_row(*cells(one.queue, one.kind + state, seconds(max(0.0, now - one.opened_at)), notified, one.text))
-    console().print(rows)
+def _answer(clients: list[Sequencer]) -> Answer:
+    """The incidents of these queues."""
+    found: list[Incident] = []
+    for client in clients:
+        with client:
+            found += client.alerts()
+    rows = [
+        {
+            "queue": one.queue,
+            "condition": one.kind + (" (over)" if one.resolved_at is not None else ""),
+            "for": span(max(0.0, time.time() - one.opened_at)),
+            "notified": ", ".join(f"{to.target} {to.messages}" for to in one.told) or "nobody",
+            "text": one.text,
+        }
+        for one in found
+    ]
+    return Answer(found, table(rows) or "no open incidents")

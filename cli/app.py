@@ -1,21 +1,23 @@
-"""The Typer application: options that every command shares, and exit codes. The commands register with it."""
+"""The Typer application, the options that commands share, and how a command of one queue is registered."""
 
 from __future__ import annotations
 
 import inspect
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from ..client import Sequencer
 from ..errors import ConfigurationError, shown
 from ..processes.logs import Format, LogOptions, configure
-from ..texts.commands import name_server
+from ..texts.commands import command, name_server
 from ..values.durations import seconds
 from ..values.version import VERSION
+from .output import Answer
 from .queues import require_queue
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -31,43 +33,11 @@ app = typer.Typer(
     "check found a problem; 6 `watch --once` found an open incident.",
 )
 
-FINE, GAVE_UP, WRONG_USE, SERVER, PARKED, FOUND, OPEN = range(7)
-INTERRUPTED = 130
-"""As a shell says it of a process that Ctrl-C ended."""
-
-
-VARIABLES = {
-    "--redis": "SEQUENCER_REDIS",
-    "--directory": "SEQUENCER_HOME",
-    "--namespace": "SEQUENCER_NAMESPACE",
-    "--processes": "SEQUENCER_PROCESSES",
-    "--log-level": "SEQUENCER_LOG_LEVEL",
-    "--log-format": "SEQUENCER_LOG_FORMAT",
-    "--dry-run": "SEQUENCER_DRY_RUN",
-}
-"""The variable of each option that describes a deployment: server, namespace, processes, log; those of `declared.py`
-name theirs.
-
-And of --dry-run, since that only makes a call do less: who has set it must not meet a call that does more.
-"""
-
 GIVEN = "_SEQUENCER_REDIS_IS_OF_THE_CALL"
 """Set by `cli/start` beside SEQUENCER_REDIS, where the call named a server with a password."""
 
 FILLED = ("SEQUENCER_HOME", "SEQUENCER_NAMESPACE", "SEQUENCER_APP", "SEQUENCER_PROCESSES", "SEQUENCER_LEASE")
 """Variables that are wrong where they are empty: a name was meant that is not there. SEQUENCER_REDIS says so itself."""
-
-
-def option(*names: str, help: str, **more: Any) -> Any:
-    """An option that holds for many calls: of a server, a service, a kind of input. Those in VARIABLES have one."""
-    return typer.Option(*names, envvar=VARIABLES.get(names[0]), help=help, **more)
-
-
-def call_option(*names: str, help: str, **more: Any) -> Any:
-    """An option that says what is meant in one call. No variable sets it: that would hold for every call, and make of a
-    look a change, or of a question a deletion.
-    """
-    return typer.Option(*names, help=help, **more)
 
 
 def _seconds(text: str | float) -> float:
@@ -88,31 +58,27 @@ def _server_named(ctx: typer.Context, parameter: typer.CallbackParam, url: str |
     return url
 
 
-QueueArgument = Annotated[str, typer.Argument(help="Name of the queue.", show_default=False)]
-OptionalQueueArgument = Annotated[
-    str | None, typer.Argument(help="Name of the queue; without it, all of them.", show_default=False)
-]
+# An option has a variable where it describes a deployment: server, namespace, processes, log. So has --dry-run, since
+# that only makes a call do less. Any other says what is meant in one call: a variable would make of a look a change.
+QueueArgument = Annotated[str, Argument(help="Name of the queue.")]
+OptionalQueueArgument = Annotated[str | None, Argument(help="Name of the queue; without it, all of them.")]
 RedisOption = Annotated[
     str | None,
-    option(
+    Option(
         "--redis",
+        envvar="SEQUENCER_REDIS",
         callback=_server_named,
         help="Server URL: redis:// rediss:// unix:// valkey://. Without it, the embedded server.",
-        show_default=False,
     ),
 ]
-NamespaceOption = Annotated[str, option("--namespace", help="Prefix of all keys.")]
-JsonOption = Annotated[bool, option("--json", help="Print JSON, for scripts.")]
-LimitOption = Annotated[int, call_option("--limit", min=1, max=10**9, help="Show at most this many.")]
+NamespaceOption = Annotated[str, Option("--namespace", envvar="SEQUENCER_NAMESPACE", help="Prefix of all keys.")]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON, for scripts.")]
+LimitOption = Annotated[int, Option("--limit", min=1, max=10**9, help="Show at most this many.")]
 GroupArgument = Annotated[
-    list[str],
-    typer.Argument(metavar="PART...", help="The parts of the group, for example: 1002 2302393013", show_default=False),
+    list[str], Argument(metavar="PART...", help="The parts of the group, for example: 1002 2302393013")
 ]
-OptionalGroupArgument = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="PART...", help="The parts of one group.", show_default=False),
-]
-IdOption = Annotated[str, call_option("--id", help="Id of the message.", show_default=False)]
+OptionalGroupArgument = Annotated[list[str] | None, Argument(metavar="PART...", help="The parts of one group.")]
+IdOption = Annotated[str, Option("--id", help="Id of the message.")]
 
 
 def dressed(call: Callable[..., Any], function: Callable[..., Any], shown: list[inspect.Parameter]) -> Any:
@@ -126,25 +92,36 @@ def dressed(call: Callable[..., Any], function: Callable[..., Any], shown: list[
 
 
 def queue_command(of: typer.Typer, name: str | None = None) -> Callable[[FunctionT], FunctionT]:
-    """Register a command that looks at one queue, or operates it: it gets a client of a queue that is there.
+    """Register a command that looks at one queue, or operates it: it gets a client of a queue that is there, and
+    returns its Answer.
 
-    The command line takes QUEUE, --redis and --namespace.
+    The command line takes QUEUE, --redis, --namespace and --json.
     """
 
     def register(function: FunctionT) -> FunctionT:
         def command(
-            queue: QueueArgument, redis: RedisOption = None, namespace: NamespaceOption = "sequencer", **given: Any
-        ) -> Any:
+            queue: QueueArgument,
+            redis: RedisOption = None,
+            namespace: NamespaceOption = "sequencer",
+            json: JsonOption = False,
+            **given: Any,
+        ) -> int:
             with Sequencer(queue, redis, namespace=namespace) as client:
                 require_queue(client)
-                return function(client, **given)
+                answer: Answer = function(client=client, **given)
+            return answer.show(json)
 
-        _, *own, json = inspect.signature(function, eval_str=True).parameters.values()
-        queue, *server, _ = inspect.signature(command, eval_str=True).parameters.values()
-        of.command(name)(dressed(command, function, [queue, *own, *server, json]))
+        _, *own = inspect.signature(function, eval_str=True).parameters.values()
+        queue, *shared, _ = inspect.signature(command, eval_str=True).parameters.values()
+        of.command(name)(dressed(command, function, [queue, *own, *shared]))
         return function
 
     return register
+
+
+def command_of(client: Sequencer, name: str, *values: str, options: Sequence[str] = ()) -> str:
+    """A line for a shell that runs a command on the queue of a client."""
+    return command(name, client.queue, *values, namespace=client.options.namespace, options=options)
 
 
 def is_of_call(ctx: typer.Context, name: str) -> bool:
@@ -174,14 +151,20 @@ def hear_hangups() -> None:
 def options(
     ctx: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     log_level: Annotated[
         Literal["DEBUG", "INFO", "WARNING", "ERROR"],
-        option("--log-level", case_sensitive=False, help="Lowest level that is logged."),
+        Option("--log-level", envvar="SEQUENCER_LOG_LEVEL", case_sensitive=False, help="Lowest level that is logged."),
     ] = "WARNING",
     log_format: Annotated[
-        Format, option("--log-format", case_sensitive=False, help="text, or json: one object per line.")
+        Format,
+        Option(
+            "--log-format",
+            envvar="SEQUENCER_LOG_FORMAT",
+            case_sensitive=False,
+            help="text, or json: one object per line.",
+        ),
     ] = "text",
 ) -> None:
     if ctx.invoked_subcommand != "run":

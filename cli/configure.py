@@ -9,8 +9,9 @@ from ..client import Sequencer
 from ..settings.policy import Policy
 from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app
 from .declared import takes
-from .queues import names_of_queues, new_queue_said
-from .render import console, policy_table, print_json, say
+from .output import Answer, say
+from .queues import names_of_queues
+from .table import number, table
 
 
 @app.command()
@@ -21,21 +22,28 @@ def configure(
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
     **given: Any,
-) -> None:
+) -> int:
     """Show the policy of a queue, or set it with options.
 
     The policy is kept in the server and applies to all producers and consumers from their next call. Options that are
     not given stay as they are; a change is logged. Setting a policy creates a queue that does not exist yet. The body
     fields that the queue remembers are shown below the policy.
     """
-    with Sequencer(queue, redis, namespace=namespace, **given) as client, new_queue_said():
+    with Sequencer(queue, redis, namespace=namespace, **given) as client:
         known = names_of_queues(client)
         policy = asdict(client.policy)
         fields = {name: value for name, value in client.fields._asdict().items() if value is not None}
     if not given and known is not None and queue not in known:
         say(f"queue {queue!r} does not exist yet; this would be its policy")
-    if json:
-        print_json({"queue": queue, "policy": policy, "fields": fields})
-    else:
-        named = {name: ", ".join(value) if isinstance(value, tuple) else value for name, value in fields.items()}
-        console().print(policy_table({**policy, **named}))
+    rows = [{"policy": name, "value": _text(name, value)} for name, value in {**policy, **fields}.items()]
+    return Answer({"queue": queue, "policy": policy, "fields": fields}, table(rows)).show(json)
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if name.endswith("_cap") else f"{number(value)} s"

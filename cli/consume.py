@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from ..errors import ConfigurationError
 from ..processes.handlers.apps import app_from_project, limited
@@ -27,22 +28,10 @@ from ..texts.commands import name_server, server_named
 from ..texts.events import event
 from ..texts.explanations import import_hangs
 from ..values.version import VERSION
-from .app import (
-    FINE,
-    PARKED,
-    WRONG_USE,
-    JsonOption,
-    NamespaceOption,
-    QueueArgument,
-    RedisOption,
-    app,
-    hear_interrupts,
-    is_of_call,
-    option,
-)
+from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, hear_interrupts, is_of_call
 from .declared import takes
-from .queues import names_of_queues, new_queue_said, say_unused
-from .render import print_json, say
+from .output import FINE, PARKED, WRONG_USE, json_text, say
+from .queues import log_unused, names_of_queues
 from .summary import look_at, queue_json, say_left, summarize
 
 SUMMARY_S = 2.0
@@ -54,7 +43,10 @@ SUMMARY_S = 2.0
 def consume(
     ctx: typer.Context,
     queue: QueueArgument,
-    processes: Annotated[int, option("--processes", "-n", min=1, max=1024, help="Consumer processes.")] = 1,
+    processes: Annotated[
+        int,
+        Option("--processes", "-n", envvar="SEQUENCER_PROCESSES", min=1, max=1024, help="Consumer processes."),
+    ] = 1,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
@@ -105,12 +97,11 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
         if config.app and not server_named() and not _is_default(url):
             name_server(url)  # the app's own: no variable says it in the shell where the lines are pasted
         known = names_of_queues(client)
-        with new_queue_said(by_command=True):
-            client.connect()
+        client.connect()
         pool = Pool(replace(config, url=None if config.app else client.endpoint.url), processes)
         with background_writing():
             _say_started(config, processes, client.endpoint.name)
-            say_unused(client, known)
+            log_unused(client, known)
             status = Supervisor([pool]).run()
             _end_at_signals(status)
         left = look_at(client)
@@ -118,7 +109,7 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
             status = PARKED
             _end_at_signals(status)
     if as_json and (config.app or config.exec):
-        print_json({**asdict(pool.totals), "queue": left and queue_json(left)})
+        typer.echo(json_text({**asdict(pool.totals), "queue": left and queue_json(left)}))
     else:
         summarize(config.queue, pool.totals, processes, config.log_format)
         if left is not None and config.log_format != "json":

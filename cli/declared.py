@@ -14,21 +14,25 @@ from .app import DURATION, FunctionT, dressed
 
 
 def takes(command: Taker, *kinds: type) -> Callable[[FunctionT], FunctionT]:
-    """Give a command the options that it takes of these dataclasses, before its `--redis`: what a call or a variable
-    names comes by `**given`, as a keyword argument would.
+    """Give a command the options that it takes of these dataclasses."""
+    return takes_options(taken_by(command, *kinds), is_set=command == "configure")
+
+
+def takes_options(known: Mapping[str, Option], *, is_set: bool = False) -> Callable[[FunctionT], FunctionT]:
+    """Give a command these options, before its `--redis`: what a call or a variable names comes by `**given`, as a
+    keyword argument would.
     """
 
     def take(function: FunctionT) -> FunctionT:
-        known = taken_by(command, *kinds)
         own = [one for one in inspect.signature(function, eval_str=True).parameters.values() if one.name != "given"]
-        at = next(index for index, one in enumerate(own) if one.name == "redis")
+        at = next((index for index, one in enumerate(own) if one.name == "redis"), len(own))
 
         def called(**values: Any) -> Any:
             named = {name: values.pop(name) for name in known}
             given = {name: known[name].kind.split(value) for name, value in named.items() if value is not None}
             return function(**values, **given)
 
-        made = [_parameter(one, known, is_set=command == "configure") for one in known.values()]
+        made = [_parameter(one, known, is_set=is_set) for one in known.values()]
         return dressed(called, function, [*own[:at], *made, *own[at:]])  # type: ignore[no-any-return]
 
     return take

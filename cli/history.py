@@ -5,24 +5,17 @@ from __future__ import annotations
 from itertools import islice
 from typing import Annotated
 
-import typer
+import orjson
+from typer import Option
 
 from ..client import Sequencer
 from ..errors import MessageNotFound
-from ..texts.commands import command
+from ..texts.words import named, quoted
 from ..values.history import MessageInfo, Outcome
-from .app import (
-    DURATION,
-    IdOption,
-    JsonOption,
-    LimitOption,
-    OptionalGroupArgument,
-    app,
-    call_option,
-    queue_command,
-)
-from .message import show_message
-from .render import console, message_info_table, print_json
+from .app import DURATION, IdOption, LimitOption, OptionalGroupArgument, app, command_of, queue_command
+from .message import message_text, took
+from .output import Answer
+from .table import table, when
 
 
 @queue_command(app)
@@ -30,16 +23,15 @@ def history(
     client: Sequencer,
     group: OptionalGroupArgument = None,
     since: Annotated[
-        float | None, call_option("--since", help="Only what ended within this time: 90s, 10m, 2h, 1d.", **DURATION)
+        float | None, Option("--since", help="Only what ended within this time: 90s, 10m, 2h, 1d.", **DURATION)
     ] = None,
     until: Annotated[
-        float | None, call_option("--until", help="Only what ended before this time ago: 90s, 10m, 2h, 1d.", **DURATION)
+        float | None, Option("--until", help="Only what ended before this time ago: 90s, 10m, 2h, 1d.", **DURATION)
     ] = None,
-    outcome: Annotated[Outcome | None, call_option("--outcome", help="Only messages with this outcome.")] = None,
-    kind: Annotated[str | None, call_option("--kind", help="Only messages of this kind.")] = None,
+    outcome: Annotated[Outcome | None, Option("--outcome", help="Only messages with this outcome.")] = None,
+    kind: Annotated[str | None, Option("--kind", help="Only messages of this kind.")] = None,
     limit: LimitOption = 100,
-    json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Ended messages of one group or of all, newest first.
 
     Shows the outcome, when, after how many attempts, and in which consumer. Empty unless the queue keeps a history:
@@ -47,38 +39,50 @@ def history(
     dropped; cancelled; replaced; purged or swept (a dead letter deleted by an operator or by `sweep`). Reading takes
     about a second per million messages.
     """
-    options = {"since": since, "until": until, "outcome": outcome, "kind": kind}
-    found = client.history(group or None, **options)  # type: ignore[arg-type]  # each by its own name
+    found = client.history(group or None, since=since, until=until, outcome=outcome, kind=kind)
     shown = list(islice(found, limit))
-    if json:
-        print_json(shown)
-        return
-    console().print(message_info_table(shown) if shown else _nothing(client))
-    if found:
-        typer.echo(f"showing the newest {limit:,}; for more use --limit, or narrow down with --since and --until")
+    more = f"showing the newest {limit:,}; for more use --limit, or narrow down with --since and --until"
+    return Answer(shown, _table(shown) or _nothing(client), more if found else "")
+
+
+def _table(infos: list[MessageInfo]) -> str:
+    """A narrow terminal shows id, group and state in any case."""
+    has_bodies = any(info.message for info in infos)
+    rows = [
+        {
+            "id": quoted(info.id),
+            "group": named(info.group),
+            "state": info.state,
+            "attempts": info.attempts,
+            "took": took(info),
+            "ended": when(info.finished_at),
+            "consumer": info.consumer,
+            "kind": info.kind,
+            "note": info.note,
+            **({"body": orjson.dumps(info.message.body).decode()[:200] if info.message else ""} if has_bodies else {}),
+        }
+        for info in infos
+    ]
+    order = ("consumer", "attempts", "kind", "took", "note", "ended")
+    return table(rows, ("body", *order) if has_bodies else order, cut="note")
 
 
 def _nothing(client: Sequencer) -> str:
     if client.policy.history_window:
         return "no such messages in the history"
-    keep = command("configure", client.queue, namespace=client.options.namespace, options=["--history-window", "3d"])
+    keep = command_of(client, "configure", options=["--history-window", "3d"])
     return f"queue {client.queue} keeps no history; to keep it for 3 days: {keep}"
 
 
 @queue_command(app)
-def find(client: Sequencer, id: IdOption, json: JsonOption = False) -> None:
+def find(client: Sequencer, id: IdOption) -> Answer:
     """Find a message by its id alone, in any group.
 
     Searches pending messages, dead letters and the history, about a second per million; `get` with the group is
     immediate.
     """
-    found: list[MessageInfo] = client.find(id)
+    found = client.find(id)
     if not found:
         said = f"no message {id!r} in any group of queue {client.queue!r}, nor in its history"
         raise MessageNotFound(f"{said}; if you know its group, try get")
-    if json:
-        print_json(found)
-        return
-    for position, info in enumerate(found):
-        typer.echo("\n" if position else "", nl=False)
-        show_message(info)
+    return Answer(found, "\n\n".join(map(message_text, found)))

@@ -36,8 +36,8 @@ def parse(line: bytes, *, is_envelope: bool) -> Any:
         last = len(error.doc.rstrip())  # of a line that is no UTF-8 there is no text
         at = f", at column {max(1, min(error.pos + 1, last))}" if last else ""
         raise ValueError(f"not JSON: {error.msg}{at}; each line must be one JSON value (jq -c . FILE)") from None
-    if _MAYBE_LARGE.search(line) and (large := next(_large_numbers(line), None)) is not None:
-        raise ValueError(f'{large} has more than 64 bits and would lose digits; write it as text: "{large}"')
+    if _MAYBE_LARGE.search(line):
+        json.loads(line, parse_int=_whole)
     if isinstance(value, dict) and value.keys() - {"headers"} == PRINTED:
         return {name: field for name, field in value.items() if name not in OF_CONSUMER}
     if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -54,19 +54,12 @@ def parse(line: bytes, *, is_envelope: bool) -> Any:
     return value
 
 
-def _large_numbers(line: bytes) -> Iterator[str]:
-    """The whole numbers of a line that are not within 64 bits, as they are written there."""
-    found: list[str] = []
-
-    def number(text: str) -> int:
-        digits = text.lstrip("-").lstrip("0")
-        if len(digits) > 20 or not SMALLEST <= int(text) <= LARGEST:
-            found.append(text if len(text) <= 60 else f"{text[:60]}...")
-            return 0
-        return int(text)
-
-    json.loads(line, parse_int=number)
-    yield from found
+def _whole(text: str) -> int:
+    """A whole number. Raises ValueError for one that is not within 64 bits."""
+    if len(text.lstrip("-0")) > 20 or not SMALLEST <= int(text) <= LARGEST:
+        large = text if len(text) <= 60 else f"{text[:60]}..."
+        raise ValueError(f'{large} has more than 64 bits and would lose digits; write it as text: "{large}"')
+    return int(text)
 
 
 Row = list[str]
@@ -82,18 +75,18 @@ class CsvInput:
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
         """Each row, with the number of the line on which it begins. Raises InvalidMessage where reading can't go on."""
+        first = 1
         try:
-            self._header = next((row for row in self._rows if row), Row())
-            twice = [name for name, count in Counter(self._header).items() if count > 1]
-            if twice:
-                raise InvalidMessage(f"the header has {twice[0]!r} twice")
-            first = self._rows.line_num + 1
             for row in self._rows:
-                if row:
+                if row and self._header:
                     yield first, row
+                elif row:
+                    self._header = row
+                    if twice := [name for name, count in Counter(row).items() if count > 1]:
+                        raise InvalidMessage(f"line {first}: the header has {twice[0]!r} twice")
                 first = self._rows.line_num + 1
         except (csv.Error, UnicodeDecodeError) as error:
-            raise InvalidMessage(f"the next row can't be read: {error}") from None
+            raise InvalidMessage(f"line {first}: the row can't be read: {error}") from None
 
     def body(self, row: Row) -> dict[str, Any]:
         """The body of a row. Raises ValueError."""

@@ -12,16 +12,15 @@ from typer.models import CommandInfo, Default
 
 from ..errors import OutcomeUnknown, QueueFull, SequencerError, ServerError
 from ..texts.words import plain
-from .app import FINE, GAVE_UP, INTERRUPTED, SERVER, WRONG_USE, app
-from .output import failure_text
-from .render import say
+from .app import app
+from .output import FINE, GAVE_UP, INTERRUPTED, SERVER, WRONG_USE, failure_text, say
 
 PRODUCE, INSPECT, FIX = "Produce and consume", "Inspect", "Fix"
 CONFIGURE, SERVICE, MAINTENANCE = "Configure", "Service", "Maintenance"
 COMMANDS = {
     "append": ("append", PRODUCE, "append orders orders.ndjson --group-by user_id,order_id"),
     "consume": ("consume", PRODUCE, "consume orders --app shop.handlers:handle -n 4"),
-    "demo": ("demo.command", PRODUCE, "demo --processes 4"),
+    "demo": ("demo", PRODUCE, "demo --processes 4"),
     "info": ("show", INSPECT, "info orders --watch"),
     "groups": ("show", INSPECT, "groups orders --state due"),
     "parked": ("show", INSPECT, "parked orders --by-error"),

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from ..client import Sequencer
 from ..texts.words import many, plain
-from ..values.history import Swept
 from ..values.views import Usage, as_json
-from .app import (
-    FINE,
-    INTERRUPTED,
-    JsonOption,
-    NamespaceOption,
-    OptionalQueueArgument,
-    RedisOption,
-    app,
-    option,
-    queue_command,
-)
-from .many import YesOption, confirm
+from .app import JsonOption, NamespaceOption, OptionalQueueArgument, RedisOption, app, queue_command
+from .many import DryRunOption, YesOption, confirm
+from .output import Answer, say
 from .queues import clients_of
-from .render import print_either, print_json
-
-DryRunOption = Annotated[bool, option("--dry-run", help="Change nothing; show what would be deleted, and who uses it.")]
 
 
 def _said(used: Usage) -> str:
@@ -38,31 +21,22 @@ def _said(used: Usage) -> str:
 
 
 @queue_command(app)
-def delete(client: Sequencer, yes: YesOption = False, dry_run: DryRunOption = False, json: JsonOption = False) -> int:
+def delete(client: Sequencer, yes: YesOption = False, dry_run: DryRunOption = False) -> Answer:
     """Delete a queue and everything in it for good.
 
     Stop its consumers and producers first: a producer that is still connected creates the queue again with its next
     append, a consumer with its next claim. A running handler is not stopped, but its lease is lost. If the deletion is
     interrupted, run the command again.
     """
-    used = client.usage()
-    told = {
-        "queue": client.queue,
-        "messages": used.messages,
-        "groups": used.groups,
-        "dead": used.dead,
-        "leases": used.leases,
-    }
+    queue, used = client.queue, client.usage()
+    told = {"queue": queue, **{name: getattr(used, name) for name in ("messages", "groups", "dead", "leases")}}
     if dry_run:
-        print_either(json, {**told, "is_deleted": False}, f"would delete {client.queue}: {_said(used)}")
-        return FINE
-    typer.echo(f"queue {client.queue}: {_said(used)}", err=True)
+        return Answer({**told, "is_deleted": False}, f"would delete {queue}: {_said(used)}")
+    say(f"queue {queue}: {_said(used)}")
     lost = f"{many(used.messages, 'message')} and {many(used.dead, 'dead letter')}"
-    if not confirm(f"delete queue {client.queue}, with {lost}, for good?", yes):
-        return INTERRUPTED
+    confirm(f"delete queue {queue}, with {lost}, for good?", yes)
     client.delete()
-    print_either(json, {**told, "is_deleted": True}, f"deleted {client.queue}")
-    return FINE
+    return Answer({**told, "is_deleted": True}, f"deleted {queue}")
 
 
 @app.command()
@@ -71,21 +45,17 @@ def sweep(
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
-) -> None:
+) -> int:
     """Delete old history and old dead letters.
 
     Deletes what the policy no longer keeps, in one queue or in all. History is also cleaned as messages end, so this is
     for idle queues, and for dead letters (--dead-window and --dead-cap of `configure`). Run it every hour or so.
     """
-    done: dict[str, Swept] = {}
+    value, lines = [], []
     for client in clients_of(queue, redis, namespace):
         with client:
-            done[client.queue] = client.sweep()
-    if json:
-        print_json([{"queue": name, **as_json(swept)} for name, swept in done.items()])
-        return
-    for name, swept in done.items():
+            swept = client.sweep()
+        value.append({"queue": client.queue, **as_json(swept)})
         what = f"{many(swept.history, 'message')} from the history, {many(swept.dead, 'dead letter')}"
-        typer.echo(plain(f"{name}: deleted {what}"))
-    if not done:
-        typer.echo("no queues")
+        lines.append(f"{client.queue}: deleted {what}")
+    return Answer(value, *(lines or ["no queues"])).show(json)

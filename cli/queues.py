@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from ..client import Sequencer, list_queues
 from ..errors import ConfigurationError, DataError, SequencerError, ServerNotUsable
@@ -13,7 +11,7 @@ from ..texts.commands import command
 from ..texts.events import event
 from ..texts.words import plain
 from ..values.checks import near_name, nearest
-from .render import say
+from .output import say
 
 
 def require_queue(client: Sequencer) -> None:
@@ -69,32 +67,13 @@ def names_of_queues(client: Sequencer) -> list[str] | None:
     return None
 
 
-@contextmanager
-def new_queue_said(*, by_command: bool = False) -> Iterator[None]:
-    """A queue that is made within is said in a plain sentence, not in the log; or by the command, in its own words."""
-    log = logging.getLogger("sequencer")
-    before, least = log.level, log.getEffectiveLevel()
-
-    def hear(record: logging.LogRecord) -> bool:
-        if getattr(record, "event", "") != "queue created":
-            return record.levelno >= least
-        if not by_command and least <= logging.WARNING:
-            say(record.getMessage())
-        return False
-
-    log.setLevel(min(least, logging.INFO))
-    log.addFilter(hear)
-    try:
-        yield
-    finally:
-        log.removeFilter(hear)
-        log.setLevel(before)
-
-
-def say_unused(client: Sequencer, known: list[str] | None) -> None:
-    """Say it where nobody has appended to the queue: perhaps its name is wrong, and we would wait for ever."""
+def log_unused(client: Sequencer, known: list[str] | None) -> None:
+    """Where nobody has appended to the queue: perhaps its name is wrong, and we would wait for ever. Of one that was
+    made just now and has a name like another's the log says that already.
+    """
+    is_new = known is not None and client.queue not in known
+    near = near_name(client.queue, known or ())
     with suppress(SequencerError):  # it is a look, no more
-        if not has_been_used(client):
-            near, is_new = near_name(client.queue, known or ()), known is not None and client.queue not in known
+        if not (is_new and near) and not has_been_used(client):
             namespace = client.options.namespace
             emit_of_service(event("queue unused", client.queue, namespace=namespace, near=near, is_new=is_new))

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from ..client import Sequencer
 from ..errors import ConfigurationError, SequencerError, ServerUnavailable
 from ..processes.logs import LogOptions, background_writing
 from ..texts.words import many, plain
-from .app import FINE, WRONG_USE, JsonOption, RedisOption, app, call_option, hear_hangups, hear_interrupts
+from .app import JsonOption, RedisOption, app, hear_hangups, hear_interrupts
 from .file import FileArgument, NamespaceOfFileOption, find, read_with_server
-from .queues import names_of_queues, say_unused
-from .render import cells, console, print_json, say, seconds, table
+from .output import FINE, WRONG_USE, Answer
+from .queues import log_unused, names_of_queues
 from .summary import summarize
+from .table import span, table
 
 if TYPE_CHECKING:
     from ..processes.master.plan import RunPlan
@@ -28,10 +30,10 @@ def run(
     ctx: typer.Context,
     file: FileArgument = None,
     check: Annotated[
-        bool, call_option("--check", help="Load every app, check the rights and print the plan, but run nothing.")
+        bool, Option("--check", help="Load every app, check the rights and print the plan, but run nothing.")
     ] = False,
     status: Annotated[
-        bool, call_option("--status", help="Show the status of the master that runs this file on this host.")
+        bool, Option("--status", help="Show the status of the master that runs this file on this host.")
     ] = False,
     redis: RedisOption = None,
     namespace: NamespaceOfFileOption = None,
@@ -49,7 +51,7 @@ def run(
 
     if status or check:
         hear_hangups()
-        return _show_status(path, json) if status else _check(read(), json)
+        return (_status(path) if status else _check(read())).show(json)
     if json:
         raise ConfigurationError("--json needs --check or --status")
     return _run(read, log)
@@ -81,48 +83,49 @@ def _unusable(queue: str, plan: RunPlan) -> SequencerError | None:
             if known is None and isinstance(error, ServerUnavailable):
                 raise
             return error
-        say_unused(client, known)
+        log_unused(client, known)
     return None
 
 
-def _check(plan: RunPlan, as_json: bool) -> int:
+def _check(plan: RunPlan) -> Answer:
     from ..processes.master.application import examine_all
 
     found = examine_all(plan)
-    problems = [f"{one.queue}: {text}" for one in found for text in one.problems]
-    if as_json:
-        queues = [asdict(one) for one in found]
-        print_json({"file": str(plan.path), "is_fine": not problems, "queues": queues})
-    else:
-        rows = table("queue", "handles", "n", "max", "lease", "max age", "rights", "directory")
-        for one, pool in zip(found, plan.pools, strict=True):
-            config, rights = pool.config, ", ".join(one.rights) or "none"
-            counts = (str(pool.n), str(pool.most), seconds(config.lease_s), seconds(config.max_age_s))
-            rows.add_row(*cells(pool.queue, one.handles, *counts, rights, pool.cwd))
-        console().print(rows)
-    for problem in problems:
-        say(plain(f"error: {problem}"))
-    return WRONG_USE if problems else FINE
+    problems = [plain(f"error: {one.queue}: {text}") for one in found for text in one.problems]
+    value = {"file": str(plan.path), "is_fine": not problems, "queues": [asdict(one) for one in found]}
+    rows = [
+        {
+            "queue": pool.queue,
+            "handles": one.handles,
+            "n": pool.n,
+            "max": pool.most,
+            "lease": span(pool.config.lease_s),
+            "max age": span(pool.config.max_age_s),
+            "rights": ", ".join(one.rights) or "none",
+            "directory": pool.cwd,
+        }
+        for one, pool in zip(found, plan.pools, strict=True)
+    ]
+    return Answer(value, table(rows), hint="\n".join(problems), status=WRONG_USE if problems else FINE)
 
 
-def _show_status(path: Path, as_json: bool) -> int:
+def _status(path: Path) -> Answer:
     from ..processes.master.status import ask
 
     found = ask(path)
-    if as_json:
-        print_json(found)
-        return FINE
-    title = f"{found['file']}: {found['state']}, pid {found['pid']}, up {seconds(found['age_s'])}"
-    typer.echo(plain(f"{title}, {many(found['processes'], 'consumer')} of at most {found['max_processes']:,}"))
-    rows = table("queue", "state", "n", "busy", "out/s", "handled", "due", "waits", "parked", "dead", "ages")
-    for pool in found["pools"]:
-        ages = " ".join(seconds(one["age_s"]) for one in pool["processes"])
-        counts = [f"{len(pool['processes'])} of {pool['n']} to {pool['max']}", f"{pool['busy']:g}", f"{pool['rate']:g}"]
-        counts += [f"{pool['handled']:,}", *map(_known, (pool["due"],)), seconds(pool["waits_s"])]
-        rows.add_row(*cells(pool["queue"], pool["state"], *counts, _known(pool["parked"]), _known(pool["dead"]), ages))
-    console().print(rows)
-    return FINE
-
-
-def _known(count: int | None) -> str:
-    return "-" if count is None else f"{count:,}"
+    title = f"{found['file']}: {found['state']}, pid {found['pid']}, up {span(found['age_s'])}"
+    rows = [
+        {
+            **{name: pool[name] for name in ("queue", "state")},
+            "n": f"{len(pool['processes'])} of {pool['n']} to {pool['max']}",
+            "busy": f"{pool['busy']:g}",
+            "out/s": f"{pool['rate']:g}",
+            **{name: pool[name] for name in ("handled", "due")},
+            "waits": span(pool["waits_s"]),
+            **{name: pool[name] for name in ("parked", "dead")},
+            "ages": " ".join(span(one["age_s"]) for one in pool["processes"]),
+        }
+        for pool in found["pools"]
+    ]
+    consumers = f"{many(found['processes'], 'consumer')} of at most {found['max_processes']:,}"
+    return Answer(found, plain(f"{title}, {consumers}"), table(rows))

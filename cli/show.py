@@ -5,21 +5,25 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Annotated
 
-import typer
+import orjson
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
+from typer import Option
 
 from ..client import Sequencer, find_server
 from ..doctor.diagnose import memory_trouble
 from ..errors import SequencerError, StepResultInvalid, StepUnknown
 from ..texts.commands import command, resume_all
-from ..texts.words import named, plain
+from ..texts.explanations import no_consumers_text, start_consumers
+from ..texts.words import many, moment, named, plain, quoted
 from ..values.checks import seconds_of
+from ..values.message import Message
 from ..values.views import GroupInfo, GroupState, QueueInfo, as_json
 from .app import (
     DURATION,
@@ -30,28 +34,17 @@ from .app import (
     OptionalQueueArgument,
     RedisOption,
     app,
-    call_option,
     queue_command,
 )
-from .many import ByErrorOption, say_errors
-from .output import is_lost
+from .many import ByErrorOption, error_table
+from .output import Answer, is_lost, say
 from .queues import clients_of
-from .render import (
-    console,
-    group_table,
-    history_line,
-    log_fields,
-    message_table,
-    no_consumers_line,
-    outage_line,
-    print_either,
-    print_json,
-    queue_table,
-    say,
-)
+from .table import error_words, log_fields, number, span, table
 
 GAP = "gap"
 """Shown as the error where a missing number holds a group back."""
+STATES = ("groups", "due", "leased", "waiting", "parked", "paused", "dead")
+"""Counts of groups, and of dead letters, as columns."""
 UNRESUMED = {GAP, StepUnknown.__name__, StepResultInvalid.__name__}
 """Errors that `resume` of many groups leaves alone: they need a number, or an answer, first."""
 
@@ -59,8 +52,8 @@ UNRESUMED = {GAP, StepUnknown.__name__, StepResultInvalid.__name__}
 @app.command()
 def info(
     queue: OptionalQueueArgument = None,
-    watch: Annotated[bool, call_option("--watch", help="Refresh until Ctrl-C.")] = False,
-    interval: Annotated[float, call_option("--interval", help="Time between refreshes.", **DURATION)] = 1.0,
+    watch: Annotated[bool, Option("--watch", help="Refresh until Ctrl-C.")] = False,
+    interval: Annotated[float, Option("--interval", help="Time between refreshes.", **DURATION)] = 1.0,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
@@ -70,43 +63,79 @@ def info(
     Of one queue, or of all. The JSON also has the policy.
     """
     clients = clients_of(queue, redis, namespace)
-    looks = _looks(clients, 0.2, seconds_of("interval", interval, 0.1, 86_400), watch)
-    if json:
-        for infos in looks:
-            policies = [as_json(client.policy) for client in clients]
-            ours = [{**as_json(one), "policy": policy} for one, policy in zip(infos, policies, strict=True)]
-            print_json(ours if queue is None else ours[0])
-    elif watch and sys.stdout.isatty():
+    looks = _looks(clients, seconds_of("interval", interval, 0.1, 86_400), watch)
+    if watch and not json and sys.stdout.isatty():
         with Live(console=Console(highlight=False, markup=False), auto_refresh=False) as live:
             for infos in looks:
                 live.update(Text(_queues(infos), no_wrap=True, overflow="crop"), refresh=True)
-    else:
-        for infos in looks:
-            console().print(_queues(infos) if infos else "no queues")
-        with suppress(SequencerError):  # doctor names missing rights
-            if said := memory_trouble(find_server(redis)):
-                say(f"memory: {said}")
+        return
+    for infos in looks:
+        policies = [client.policy for client in clients]
+        ours = [as_json(one) | {"policy": as_json(policy)} for one, policy in zip(infos, policies, strict=True)]
+        Answer(ours if queue is None else ours[0], _queues(infos) or "no queues").show(json)
+    with suppress(SequencerError):  # doctor names missing rights
+        if not json and (said := memory_trouble(find_server(redis))):
+            say(f"memory: {said}")
 
 
 def _queues(infos: list[QueueInfo]) -> str:
-    """The table, and below it what holds a queue back: an outage, or that nobody consumes."""
-    histories = [history_line(one) for one in infos if one.history]
-    return "\n".join([str(queue_table(infos)), *histories, *_troubles(infos)])
+    """The table, and below it what a history has, and what holds a queue back: an outage, or that nobody consumes."""
+    histories = [_history(one) for one in infos if one.history]
+    outages = [_outage(one) for one in infos if one.outage]
+    idle = [_no_consumers(one) for one in infos if one.no_consumers]
+    return "\n".join([queue_table(infos), *histories, *outages, *idle])
 
 
-def _troubles(infos: list[QueueInfo]) -> list[str]:
-    outages = [outage_line(one) for one in infos if one.outage]
-    return outages + [no_consumers_line(one) for one in infos if one.no_consumers]
+def queue_table(infos: list[QueueInfo]) -> str:
+    """On a narrow terminal first without paused groups and dead letters, where there are none."""
+    rows = [
+        {
+            "queue": f"{info.queue} (paused)" if info.is_paused else info.queue,
+            "backlog": f"{'~' if info.is_estimate else ''}{info.backlog:,}",
+            "lag": span(info.lag_s),
+            **{
+                name: getattr(info, name) for name in ("groups", "due", "leased", "waiting", "parked", "paused", "dead")
+            },
+            "in/s": None if info.append_rate is None else round(info.append_rate),
+            "out/s": None if info.handle_rate is None else round(info.handle_rate),
+            "handled": info.totals["handled"],
+        }
+        for info in infos
+    ]
+    zeros = [name for name in ("paused", "dead") if not any(getattr(info, name) for info in infos)]
+    order = ("handled", "in/s", "out/s", "groups", "leased", "waiting", "paused", "dead", "due", "lag", "parked")
+    return table(rows, [*zeros, *(name for name in order if name not in zeros), "backlog"])
 
 
-def _looks(clients: list[Sequencer], first_s: float, interval_s: float, watch: bool):  # type: ignore[no-untyped-def]
+def _outage(info: QueueInfo) -> str:
+    outage = info.outage
+    assert outage is not None
+    of = f" {outage.shards} of {many(info.shards, 'shard')}" if outage.shards < info.shards else ""
+    probe = command("resume", info.queue, namespace=info.namespace, options=["--outage"])
+    said = f"{info.queue}: outage since {moment(outage.since)}{of}: {outage.error}"
+    return plain(f"{said}; next probe in {outage.next_probe_s:.1f} s; to probe at once: {probe}")
+
+
+def _no_consumers(info: QueueInfo) -> str:
+    assert info.no_consumers is not None
+    start = start_consumers(info.queue, info.namespace)
+    return plain(f"{info.queue}: {no_consumers_text(asdict(info.no_consumers))}; consume: {start}")
+
+
+def _history(info: QueueInfo) -> str:
+    """How far back it goes."""
+    assert info.history is not None
+    reaches, window = span(info.history.reaches_s), span(info.history.window_s)
+    return plain(f"{info.queue}: history {reaches} of {window}, {many(info.history.messages, 'message')}")
+
+
+def _looks(clients: list[Sequencer], interval_s: float, watch: bool) -> Iterator[list[QueueInfo]]:
     """Looks at all queues: one before the first, since rates need two."""
     for client in clients:
         client.info()
-    time.sleep(first_s if clients else 0)
+    time.sleep(0.2 if clients else 0)
     while True:
-        infos: list[QueueInfo] = [client.info() for client in clients]
-        yield infos
+        yield [client.info() for client in clients]
         if not watch or is_lost():  # nobody reads it any more
             return
         time.sleep(interval_s)
@@ -115,38 +144,48 @@ def _looks(clients: list[Sequencer], first_s: float, interval_s: float, watch: b
 @queue_command(app)
 def groups(
     client: Sequencer,
-    state: Annotated[GroupState | None, call_option("--state", help="Only groups in this state.")] = None,
+    state: Annotated[GroupState | None, Option("--state", help="Only groups in this state.")] = None,
     limit: LimitOption = 100,
-    json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Groups with state, backlog and head, the longest due first."""
     found = client.groups(state, limit=limit)
-    _show_groups(found, json, "no such groups" if state else "no groups: the queue is empty")
-    if not json:
-        _say_cut(len(found), limit)
+    nothing = "no such groups" if state else "no groups: the queue is empty"
+    return Answer(found, group_table(found) or nothing, _cut(found, limit))
 
 
-def _say_cut(shown: int, limit: int) -> None:
-    if shown == limit:
-        typer.echo(f"showing the first {limit:,}; for more use --limit")
+def group_table(infos: Sequence[GroupInfo]) -> str:
+    """A narrow terminal shows group and head in any case."""
+    rows = [
+        {
+            "group": named(info.group),
+            "state": info.state,
+            "backlog": info.backlog,
+            "head": "" if info.head_id is None else quoted(info.head_id),
+            "age": span(info.lag_s),
+            "attempts": info.attempts,
+            "due in": span(info.due_in_s),
+            "owner / failure": error_words(info.failure)[:100] if info.failure else info.owner or "",
+        }
+        for info in infos
+    ]
+    return table(rows, ("due in", "attempts", "age", "owner / failure", "backlog", "state"), cut="owner / failure")
+
+
+def _cut(found: Sequence[GroupInfo], limit: int) -> str:
+    return f"showing the first {limit:,}; for more use --limit" if len(found) == limit else ""
 
 
 @queue_command(app)
-def parked(
-    client: Sequencer, by_error: ByErrorOption = False, limit: LimitOption = 100, json: JsonOption = False
-) -> None:
+def parked(client: Sequencer, by_error: ByErrorOption = False, limit: LimitOption = 100) -> Answer:
     """Parked groups, and the errors of their heads."""
+    nothing = "no parked groups"
     if by_error:
         errors = _errors(client.parked())
-        say_errors(errors, "groups", "no parked groups", json)
-        if not json:
-            _say_resuming(client, errors, errors.total())
-        return
+        shown = error_table(errors, "groups") or nothing
+        return Answer(dict(errors.most_common()), shown, *_resuming(client, errors, errors.total()))
     found = list(client.parked(limit=limit))
-    _show_groups(found, json, "no parked groups")
-    if not json:
-        _say_cut(len(found), limit)
-        _say_resuming(client, _errors(found), client.count_parked())
+    resuming = _resuming(client, _errors(found), client.count_parked())
+    return Answer(found, group_table(found) or nothing, _cut(found, limit), *resuming)
 
 
 def _errors(groups: Iterable[GroupInfo]) -> Counter[str]:
@@ -154,38 +193,43 @@ def _errors(groups: Iterable[GroupInfo]) -> Counter[str]:
     return Counter(one.failure.type if one.failure else GAP for one in groups)
 
 
-def _say_resuming(client: Sequencer, errors: Counter[str], count: int) -> None:
+def _resuming(client: Sequencer, errors: Counter[str], count: int) -> list[str]:
     """The commands that resume all `count` of them, or all of one error; nothing for a single group."""
     namespace = client.options.namespace
     names = sorted(errors.keys() - UNRESUMED)
-    if names and count > 1:
-        typer.echo(f"resume all: {resume_all(client.queue, namespace)}")
+    said = [f"resume all: {resume_all(client.queue, namespace)}"] if names and count > 1 else []
     for name in names if len(errors) > 1 else ():
         alike = command("resume", client.queue, namespace=namespace, options=["--error", name])
-        typer.echo(f"resume all of {plain(name)}: {alike}")
-
-
-def _show_groups(found: list[GroupInfo], as_json: bool, nothing: str) -> None:
-    if as_json:
-        print_json(found)
-    else:
-        console().print(group_table(found) if found else nothing)
+        said.append(f"resume all of {plain(name)}: {alike}")
+    return said
 
 
 @queue_command(app)
-def peek(client: Sequencer, group: GroupArgument, limit: LimitOption = 10, json: JsonOption = False) -> None:
+def peek(client: Sequencer, group: GroupArgument, limit: LimitOption = 10) -> Answer:
     """The next messages of one group, in order."""
-    messages = client.peek(group, limit=limit)
-    if json:
-        print_json(messages)
-    else:
-        console().print(message_table(messages) if messages else f"group {named(group)} has no messages")
+    found = client.peek(group, limit=limit)
+    return Answer(found, _message_table(found) or f"group {named(group)} has no messages")
+
+
+def _message_table(messages: list[Message]) -> str:
+    """A narrow terminal shows the id in any case."""
+    rows = [
+        {
+            "id": quoted(message.id),
+            "score": number(message.score),
+            "attempts": message.attempt - 1,
+            "appended": number(message.appended_at),
+            "body": (message.body if isinstance(message.body, str) else orjson.dumps(message.body).decode())[:200],
+        }
+        for message in messages
+    ]
+    return table(rows, ("appended", "attempts", "score", "body"), cut="body")
 
 
 @queue_command(app)
-def explain(client: Sequencer, group: GroupArgument, json: JsonOption = False) -> None:
+def explain(client: Sequencer, group: GroupArgument) -> Answer:
     """Why a group does not move, and what would move it."""
-    explanation = client.explain(group)
-    tried = explanation.log if len(explanation.log) > 1 else ()  # of a single one, the sentence already has it
-    lines = [explanation.text, *[f"{name} failed at {said}" for name, said in log_fields(tried).items()]]
-    print_either(json, explanation, "\n".join(map(plain, lines)))
+    found = client.explain(group)
+    tried = found.log if len(found.log) > 1 else ()  # of a single one, the sentence already has it
+    lines = [found.text, *[f"{name} failed at {said}" for name, said in log_fields(tried).items()]]
+    return Answer(found, *map(plain, lines))

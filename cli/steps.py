@@ -5,87 +5,69 @@ from __future__ import annotations
 import getpass
 import socket
 from collections.abc import Sequence
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 import orjson
 import typer
+from typer import Option
 
 from ..client import Sequencer
 from ..errors import MessageNotFound
-from ..texts.commands import answer_options, command, id_option
+from ..texts.commands import answer_options, id_option
 from ..texts.words import moment, named, plain
 from ..values.history import MessageSteps, StepInfo
-from .app import GroupArgument, JsonOption, app, call_option, queue_command
-from .render import cells, console, print_json, table
-from .table import Column, Table
+from .app import GroupArgument, app, command_of, queue_command
+from .output import Answer
+from .table import table
 
 DoneOption = Annotated[
     list[str] | None,
-    call_option(
-        "--done",
-        metavar="STEP",
-        help="This step took effect, so it does not run again. May be repeated.",
-        show_default=False,
-    ),
+    Option("--done", metavar="STEP", help="This step took effect, so it does not run again. May be repeated."),
 ]
 ResultOption = Annotated[
     list[str] | None,
-    call_option(
+    Option(
         "--result",
         metavar="JSON",
         help="Result of the step named by --done; null if not given. Once for each --done, in their order.",
-        show_default=False,
     ),
 ]
 AgainOption = Annotated[
     list[str] | None,
-    call_option(
+    Option(
         "--again",
         metavar="STEP",
         help="This step did not take effect, so it runs again, with a new key. May be repeated.",
-        show_default=False,
     ),
 ]
-
-
 AttemptOption = Annotated[
     list[int] | None,
-    call_option(
+    Option(
         "--attempt",
         help="The attempt that this answer is for; refused once the step has run again. One for each --done, then one "
         "for each --again.",
-        show_default=False,
     ),
 ]
 
 
-class Answers(TypedDict):
-    """Answers for steps, as `Sequencer.resume_many` takes them."""
-
-    done: dict[str, Any]
-    again: list[str]
-    by: str
-
-
-def answers(done: Sequence[str] | None, results: Sequence[str] | None, again: Sequence[str] | None) -> Answers:
-    """From the options. Raises BadParameter."""
-    names, texts = done or [], results or []
-    if len(texts) > len(names):
-        raise typer.BadParameter("is the result of a step named by --done; give that too", param_hint="--result")
-    if texts and len(texts) < len(names):
-        said = f"steps done: {len(names)}, results: {len(texts)}; give one result for each step, null for none"
-        raise typer.BadParameter(said, param_hint="--result")
-    named = {name: _result(texts, at) for at, name in enumerate(names)}
-    return Answers(done=named, again=list(again or []), by=_user())
+def answers(
+    done: list[str] | None, results: list[str] | None, again: list[str] | None, attempts: list[int] | None
+) -> dict[str, Any]:
+    """Answers for steps, as `Sequencer.resume` takes them. Raises BadParameter."""
+    done, again = done or [], again or []
+    _check_count(results, done, "--result", "give one result for each --done, null for none")
+    _check_count(attempts, [*done, *again], "--attempt", "give one for each --done and --again")
+    return {
+        "done": dict(zip(done, map(_result, results or ["null"] * len(done)), strict=True)),
+        "again": again,
+        "attempts": dict(zip([*done, *again], attempts or (), strict=False)),
+        "by": _user(),
+    }
 
 
-def attempts_of(said: Answers, attempts: Sequence[int] | None) -> dict[str, int]:
-    """The attempt that each answer is for; empty without the option. Raises BadParameter."""
-    names = [*said["done"], *said["again"]]
-    if attempts and len(attempts) != len(names):
-        text = f"steps answered: {len(names)}, attempts: {len(attempts)}; give one attempt for each step"
-        raise typer.BadParameter(text, param_hint="--attempt")
-    return dict(zip(names, attempts or (), strict=False))
+def _check_count(given: Sequence[object] | None, names: list[str], option: str, wanted: str) -> None:
+    if given and len(given) != len(names):
+        raise typer.BadParameter(f"{len(given)} given, steps: {len(names)}; {wanted}", param_hint=option)
 
 
 def _user() -> str:
@@ -96,13 +78,11 @@ def _user() -> str:
         return socket.gethostname()[:100] or "somebody"
 
 
-def _result(texts: Sequence[str], at: int) -> Any:
-    if not texts:
-        return None
+def _result(text: str) -> Any:
     try:
-        return orjson.loads(texts[at])
+        return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        said = f"{plain(texts[at])} is not JSON ({error}); text needs quotes: '\"p9\"'"
+        said = f"{plain(text)} is not JSON ({error}); text needs quotes: '\"p9\"'"
         raise typer.BadParameter(said, param_hint="--result") from error
 
 
@@ -111,11 +91,9 @@ def steps(
     client: Sequencer,
     group: GroupArgument,
     id: Annotated[
-        str | None,
-        call_option("--id", help="Id of the message. Default: the failed message, else the head.", show_default=False),
+        str | None, Option("--id", help="Id of the message. Default: the failed message, else the head.")
     ] = None,
-    json: JsonOption = False,
-) -> None:
+) -> Answer:
     """The outcome of each step of a message.
 
     Shows outcome, attempts, when, how long, error or result, and key.
@@ -124,55 +102,50 @@ def steps(
     if found is None:
         which = "the group has no message" if id is None else f"no message {id!r} is pending or dead"
         raise MessageNotFound(f"{which} in group {named(group)} of queue {client.queue!r}")
-    if json:
-        print_json(found)
-    else:
-        show_steps(found)
-        if found.questions:
-            typer.echo(question(client.queue, client.options.namespace, found))
+    return Answer(found, steps_text(client, found))
 
 
-def show_steps(found: MessageSteps, *, err: bool = False) -> None:
-    """On standard output, or on standard error."""
+def steps_text(client: Sequencer, found: MessageSteps, *, asks: bool = True) -> str:
+    """A table, the failures, and where it `asks`, what has to be found out and the two commands that say it."""
     name = f"message {plain(found.id)} of group {named(found.group)}"
-    if found.unreadable:
-        typer.echo(f"{name}: {plain(found.unreadable)}", err=err)
-        return
-    if not found.steps:
-        typer.echo(f"{name}: no step has started", err=err)
-        return
-    console(err=err).print(steps_table(found.steps))
-    for past in found.failures:  # without their attempts: those count again after a resume, those of `--attempt` do not
-        typer.echo(f"{moment(past.at)}  {plain(past.error)}", err=err)
+    if found.unreadable or not found.steps:
+        return f"{name}: {plain(found.unreadable) or 'no step has started'}"
+    # Without their attempts: those count again after a resume, those of `--attempt` do not.
+    lines = [_table(found.steps), *(f"{moment(past.at)}  {plain(past.error)}" for past in found.failures)]
+    if asks and found.questions:
+        asked = {step.name: step.attempts for step in found.steps if step.name in found.questions}
+        done, again = (
+            command_of(
+                client,
+                "dead redrive" if found.is_dead else "resume",
+                *found.group,
+                options=[*id_option(found.id), *answer_options(answer, asked)],
+            )
+            for answer in ("--done", "--again")
+        )
+        lines.append(f"did {', '.join(map(plain, found.questions))} take effect? If it did: {done}")
+        lines.append(f"{' ' * 8}if it did not: {again}")
+    return "\n".join(lines)
 
 
-def question(queue: str, namespace: str, found: MessageSteps) -> str:
-    """The question about unresolved steps, and the commands for both answers."""
-    name, words = "dead redrive" if found.is_dead else "resume", id_option(found.id)
-    asked = {step.name: step.attempts for step in found.steps if step.name in found.questions}
-    done, again = (
-        command(name, queue, *found.group, namespace=namespace, options=[*words, *answer_options(answer, asked)])
-        for answer in ("--done", "--again")
-    )
-    return (
-        f"did {', '.join(map(plain, found.questions))} take effect? If it did: {done}\n{' ' * 8}if it did not: {again}"
-    )
-
-
-def steps_table(steps: Sequence[StepInfo]) -> Table:
+def _table(steps: Sequence[StepInfo]) -> str:
     """A narrow terminal shows step and outcome in any case."""
-    rows = table(
-        "step", "outcome", Column("attempts", 3), Column("when", 2), Column("took", 4), Column("result", 1), "key"
-    )
-    for step in steps:
-        when = moment(step.at) if step.at else "-"
-        took = f"{1000 * step.took_s:.0f} ms" if step.took_s else "-"
-        said = step.error or ("-" if step.result is None else orjson.dumps(step.result).decode())
-        rows.add_row(*cells(step.name, outcome(step), str(step.attempts), when, took, said, step.key))
-    return rows
+    rows = [
+        {
+            "step": step.name,
+            "outcome": _outcome(step),
+            "attempts": step.attempts,
+            "when": moment(step.at) if step.at else None,
+            "took": f"{1000 * step.took_s:.0f} ms" if step.took_s else None,
+            "result": step.error or (None if step.result is None else orjson.dumps(step.result).decode()),
+            "key": step.key,
+        }
+        for step in steps
+    ]
+    return table(rows, ("took", "attempts", "when", "result"))
 
 
-def outcome(step: StepInfo) -> str:
+def _outcome(step: StepInfo) -> str:
     """Its state, and what kind of step it is where that says what may become of it."""
     said = f"done by {step.who}" if step.who else step.state
     marks = [mark for mark, is_so in (("once", step.once), ("optional", step.optional)) if is_so]

@@ -13,7 +13,7 @@ from ..texts.commands import command
 from ..texts.events import event
 from ..texts.words import many, plain
 from ..values.views import QueueInfo
-from .render import say
+from .output import say
 
 
 def look_at(client: Sequencer) -> QueueInfo | None:

@@ -1,11 +1,16 @@
-"""A table of texts that fits a terminal without cutting what somebody has to copy. Pure."""
+"""Values as tables of texts, which fit a terminal without cutting what somebody has to copy."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.cells import cell_len, set_cell_size
-from rich.text import Text
+
+from ..texts.words import duration, moment, plain
+from ..values.message import Failure, PastAttempt
 
 GAP_FROM = 100
 """Columns of a terminal from which on cells are two blanks apart."""
@@ -13,66 +18,76 @@ MIN_CUT = 16
 """Columns that a text which may be cut keeps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """`rank`: 0 is always shown. Where the terminal is too narrow, the highest goes first."""
-
-    name: str
-    rank: int = 0
-    is_cut: bool = False
-    """Whether its texts may be cut at their end: nobody has to copy them."""
+def terminal_width() -> int | None:
+    """Columns of the terminal on standard output. None without one: what goes into a pipe is for grep, and is whole."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-@dataclass(slots=True)
-class Table:
-    """Rows under the names of their columns.
+def table(rows: Sequence[Mapping[str, Any]], leave_out: Sequence[str] = (), cut: str = "") -> str:
+    """Rows under the names of their columns; "" without any.
 
-    What is always shown may be wider than the terminal. That wraps the line, and what is copied of it is whole.
+    Where the terminal is too narrow, the texts of column `cut` are cut, then columns are left out, in this order. What
+    is left may still be wider: that wraps the line, and what is copied of it is whole.
     """
-
-    columns: list[Column]
-    width: int | None = None
-    """Of the terminal; None without one."""
-    rows: list[list[str]] = field(default_factory=list)
-
-    def add_row(self, *texts: str) -> None:
-        """One text for each column."""
-        self.rows.append(list(texts))
-
-    def __rich__(self) -> Text:
-        return Text(str(self))
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
-
-    def lines(self) -> list[str]:
-        """The head, where the columns have names, and the rows."""
-        head = [[column.name for column in self.columns]] if any(column.name for column in self.columns) else []
-        rows = [*head, *self.rows]
-        widths = [max((cell_len(row[i]) for row in rows), default=0) for i in range(len(self.columns))]
-        gap = 2 if self.width is None or self.width >= GAP_FROM else 1
-        shown = _fitted(self.columns, widths, gap, self.width)
-        return [_joined([(_cut(row[i], width), width) for i, width in shown.items()], " " * gap) for row in rows]
-
-
-def _joined(cells: list[tuple[str, int]], gap: str) -> str:
-    return gap.join(text + " " * (width - cell_len(text)) for text, width in cells).rstrip()
-
-
-def _fitted(columns: list[Column], widths: list[int], gap: int, width: int | None) -> dict[int, int]:
-    """The columns that are shown, by their place, each with its width."""
-    shown = dict(enumerate(widths))
-    while width is not None and (over := sum(shown.values()) + gap * (len(shown) - 1) - width) > 0:
-        cut = next((i for i in shown if columns[i].is_cut), None)
-        if cut is not None and shown[cut] - over >= MIN_CUT:
-            shown[cut] -= over
+    if not rows:
+        return ""
+    texts = [{name: name for name in rows[0]}, *({name: cell(row[name]) for name in row} for row in rows)]
+    widths = {name: max(cell_len(row[name]) for row in texts) for name in rows[0]}
+    width, rest = terminal_width(), list(leave_out)
+    gap = 2 if width is None or width >= GAP_FROM else 1
+    while width is not None and (over := sum(widths.values()) + gap * (len(widths) - 1) - width) > 0:
+        if widths.get(cut, 0) - over >= MIN_CUT:
+            widths[cut] -= over
+        elif rest:
+            del widths[rest.pop(0)]
+        else:
             break
-        last = max(shown, key=lambda i: columns[i].rank)
-        if not columns[last].rank:
-            break
-        del shown[last]
-    return shown
+    return "\n".join((" " * gap).join(_fitted(row[name], widths[name]) for name in widths).rstrip() for row in texts)
 
 
-def _cut(text: str, width: int) -> str:
-    return text if cell_len(text) <= width else f"{set_cell_size(text, width - 3).rstrip()}..."
+def fields(values: Mapping[str, Any]) -> str:
+    """One thing, a field a line; those that it does not have are left out."""
+    shown = {name: cell(value) for name, value in values.items() if value not in (None, "")}
+    width = max(map(len, shown))
+    return "\n".join(f"{name:{width}}  {text}" for name, text in shown.items())
+
+
+def with_failure(said: dict[str, Any], error: Failure | None) -> str:
+    """Fields, those of a failure, and below them its traceback."""
+    if error is None:
+        return fields(said)
+    said |= {"error": error_words(error), "owner": error.owner, **log_fields(error.log)}
+    return "\n".join([fields(said), *map(plain, error.traceback.splitlines())])
+
+
+def error_words(error: Failure) -> str:
+    return f"{error.type}: {error.message}"
+
+
+def log_fields(log: Sequence[PastAttempt]) -> dict[str, str]:
+    """What a message failed with, an attempt a line."""
+    return {f"attempt {one.attempt}": f"{moment(one.at)} {one.error}" for one in log if one.attempt}
+
+
+def cell(value: Any) -> str:
+    """A value for people: no control character of others' texts reaches the terminal."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return "-" if value is None else plain(value)
+
+
+def _fitted(text: str, width: int) -> str:
+    size = cell_len(text)
+    return text + " " * (width - size) if size <= width else f"{set_cell_size(text, width - 3).rstrip()}..."
+
+
+def when(at: float | None) -> str | None:
+    return None if at is None else moment(at)
+
+
+def span(value: float | None) -> str:
+    return "-" if value is None else duration(value)
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e9 else f"{value:.6f}".rstrip("0").rstrip(".")

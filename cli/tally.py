@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from ..texts.commands import command
 from ..texts.words import many, plain
 from ..values.message import BatchReceipt
 from .app import is_of_call
-from .render import say
+from .output import say
 
 LINES = 128
 """In one call, and in its chunk unless they are large: where one is refused, nothing of its chunk is stored."""
@@ -28,13 +28,16 @@ OnError = Literal["stop", "skip"]
 class Tally:
     """What became of the lines so far; `problem` ends the run."""
 
+    queue: Sequencer
+    on_error: OnError = "stop"
+    replace: bool = False
+    chunk: int = LINES
+    """The most lines in one call."""
     appended: int = 0
     duplicates: int = 0
     refused: int = 0
     dropped: int = 0
     dead: int = 0
-    chunk: int = LINES
-    """The most lines in one call."""
     fields: BodyFields = field(default_factory=BodyFields)
     """Those of the queue."""
     problem: str = ""
@@ -45,53 +48,61 @@ class Tally:
     has_ids: bool = True
     """Whether each message had an id of its own, so that to append it again adds nothing."""
 
-    def add(self, queue: Sequencer, lines: list[tuple[int, Any]], on_error: OnError, replace: bool) -> None:
+    def readable(self, lines: list[tuple[int, Any]], read: Callable[[Any], Any]) -> list[tuple[int, Any]]:
+        """The bodies of numbered lines; up to a bad one, or but for the bad ones."""
+        good = []
+        for number, line in lines:
+            try:
+                good.append((number, read(line)))
+            except ValueError as error:
+                said = f"line {number}: {error}"
+                if self.on_error == "stop":
+                    self.problem = said
+                    break
+                self._refuse(said)
+        return good
+
+    def add(self, lines: list[tuple[int, Any]]) -> None:
         """Append the bodies of numbered lines; at a bad one, stop behind those before it, or count it and go on."""
         self.has_ids = self.has_ids and all(
             self.fields.id_by or (isinstance(body, dict) and "id" in body and not self.fields.group_by)
             for _, body in lines
         )
-        last_line = lines[-1][0] if lines else self.last_line
         try:
-            receipt = self._send(queue, lines, on_error, replace)
+            self._send(lines, self.on_error)
         except BatchRefused as error:
-            first = error.refused[0]
-            self.problem = f"line {lines[first.index][0]}: {first.error}"
-            last_line = lines[first.index][0] - 1
-            done = error.earlier
-            self._count(done)
-            own = error.stored - done.appended
-            self.appended += own  # of the shards that were stored when another one refused
-            begin = done.appended + done.duplicates + done.dropped + done.dead
-            before = [] if own else lines[begin : first.index]
-            receipt = self._send(queue, before, "skip", replace)
-        self._count(receipt)
-        self._say_refused(lines, receipt)
-        self.last_line = last_line
+            first, done = error.refused[0], error.earlier
+            number = lines[first.index][0]
+            self.problem = f"line {number}: {first.error}"
+            if own := error.stored - done.appended:  # of the shards that were stored when another one refused
+                self.appended += own
+            else:
+                self._send(lines[_settled(done) : first.index], "skip")
+            self.last_line = number - 1
 
-    def _send(self, queue: Sequencer, lines: list[tuple[int, Any]], on_refused: OnError, replace: bool) -> BatchReceipt:
+    def _send(self, lines: list[tuple[int, Any]], on_refused: OnError) -> None:
         """Append the bodies of these lines; where that breaks off, count what is stored of them."""
-        bodies = [body for _, body in lines]
+        bodies, receipt = [body for _, body in lines], BatchReceipt(0, 0, [])
         try:
-            return queue.append_many(bodies, on_refused=on_refused, chunk=self.chunk, replace=replace)
-        except (ServerError, QueueFull, OutcomeUnknown) as error:
-            done = error.earlier or BatchReceipt(0, 0, [])
-            self._count(done)
-            self._say_refused(lines, done)
-            behind = done.appended + done.duplicates + done.dropped + done.dead + len(done.refused)
-            self.last_line = lines[behind][0] - 1
+            receipt = self.queue.append_many(bodies, on_refused=on_refused, chunk=self.chunk, replace=self.replace)
+        except (BatchRefused, ServerError, QueueFull, OutcomeUnknown) as error:
+            receipt = error.earlier or receipt
             raise
+        finally:
+            for name in ("appended", "duplicates", "dropped", "dead"):
+                setattr(self, name, getattr(self, name) + getattr(receipt, name))
+            for refused in receipt.refused:
+                self._refuse(f"line {lines[refused.index][0]}: {refused.error}")
+            if settled := _settled(receipt):
+                self.last_line = lines[settled - 1][0]
 
-    def _say_refused(self, lines: list[tuple[int, Any]], receipt: BatchReceipt) -> None:
-        self.refused += len(receipt.refused)
-        for refused in receipt.refused:
-            typer.echo(plain(f"line {lines[refused.index][0]}: {refused.error}"), err=True)
+    def _refuse(self, said: str) -> None:
+        self.refused += 1
+        say(plain(said))
 
-    def _count(self, receipt: BatchReceipt) -> None:
-        self.appended += receipt.appended
-        self.duplicates += receipt.duplicates
-        self.dropped += receipt.dropped
-        self.dead += receipt.dead
+
+def _settled(receipt: BatchReceipt) -> int:
+    return receipt.appended + receipt.duplicates + receipt.dropped + receipt.dead + len(receipt.refused)
 
 
 UNREPEATED = ("namespace", "redis", "json", "help", "from_line")

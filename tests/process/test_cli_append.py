@@ -33,7 +33,7 @@ def test_a_file_by_fields_of_the_body(cli: Cli, make: Callable[..., Sequencer]) 
     done = cli.call("append", "xxx_job", "orders.ndjson", *BY)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"appended 4, duplicates 0, refused 0 in \d+\.\d\d s \([\d,]+/s\)\n", done.stdout)
-    assert done.stderr == "xxx_job: queue created\n"
+    assert done.stderr == ""
     messages = make("xxx_job").peek([1002, 77])
     assert [(message.id, message.score) for message in messages] == [("r2", 98.0), ("r1", 99.0), ("r0", 100.0)]
     assert messages[2].body == order(0)
@@ -176,8 +176,8 @@ def test_a_line_that_stands_is_not_appended_again_when_another_is_refused(
     client = make(redis=wired(seq.endpoint, Racing))
     client.connect()
     lines = [(1, {"group": first, "body": 1}), (2, {"group": second, "id": "x", "body": "mine"})]
-    tally = Tally()
-    tally.add(client, lines, "stop", False)
+    tally = Tally(client)
+    tally.add(lines)
     assert taken == ["x"]
     assert tally.problem.startswith("line 2: ")
     assert tally.appended == 1

@@ -30,8 +30,7 @@ def test_configure_shows_the_policy_and_sets_what_is_named(
 
     options = ("--dedup-window", 5, "--dedup-cap", 10, "--on-late", "drop", "--watermark-window", 60)
     more = ("--watermark-cap", 20, "--reorder-window", 0.5, "--gap-timeout", 7, "--on-gap", "skip", "--no-sequence")
-    made = cli.call("configure", "jobs", *options, *more, "--json")
-    assert (json.loads(made.stdout)["queue"], made.stderr.count("\n")) == ("jobs", 1)
+    assert json_of(cli, "configure", "jobs", *options, *more)["queue"] == "jobs"
     wanted = Policy(
         dedup_window=5.0,
         dedup_cap=10,

@@ -87,7 +87,7 @@ def test_get_and_explain_show_the_log(cli: Cli, queue: Sequencer) -> None:
 def test_info_says_how_far_the_history_goes(cli: Cli, queue: Sequencer) -> None:
     line = cli.call("info", "jobs").stdout.splitlines()[2]
     assert line.startswith("jobs: history ")
-    assert line.endswith(" of 3.0 d, 4 messages")
+    assert line.endswith(" of 3 d 0 h, 4 messages")
     assert json_of(cli, "info", "jobs")["history"]["messages"] == 4
 
 

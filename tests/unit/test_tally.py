@@ -55,9 +55,9 @@ def test_up_to_the_last_line_all_is_stored_or_refused_and_behind_it_nothing(
     numbered = [
         (number, f"{body}{number}" if body == "good" else body) for number, body in zip(numbers, bodies, strict=True)
     ]
-    tally, is_broken = Tally(), False
+    tally, is_broken = Tally(queue, on_error), False
     try:
-        tally.add(queue, numbered, on_error, False)
+        tally.add(numbered)
     except kind:
         is_broken = True
     settled = [body for number, body in numbered if number <= tally.last_line]
@@ -70,7 +70,7 @@ def test_up_to_the_last_line_all_is_stored_or_refused_and_behind_it_nothing(
 
 def test_a_tally_that_counts_what_came_before_twice_would_be_seen() -> None:
     queue: Any = Breaking(3, QueueFull("full"))
-    tally = Tally(appended=5)
+    tally = Tally(queue, appended=5)
     with pytest.raises(QueueFull):
-        tally.add(queue, [(n, str(n)) for n in range(10, 20)], "stop", False)
+        tally.add([(n, str(n)) for n in range(10, 20)])
     assert (tally.appended, tally.last_line) == (8, 12)

@@ -1,0 +1,143 @@
+"""`sequencer demo`: made-up orders, a consumer killed halfway, a verdict.
+
+Server, consumers and SIGKILL are real, and gone afterwards. `handle` is the consumers' handler, which writes down what
+it did.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Option
+
+from ..client import Sequencer
+from ..errors import SequencerError
+from ..processes.pool import Pool
+from ..processes.supervisor import Supervisor
+from ..processes.worker.config import WorkerConfig
+from ..server import EmbeddedServer
+from ..testing import Handled, check_history
+from ..texts.events import INFO, Event
+from ..texts.words import many
+from ..values.message import Message
+from .app import JsonOption, app
+from .many import progress
+from .output import FINE, GAVE_UP, Answer, say
+from .table import fields
+
+QUEUE = "demo_orders"
+STEPS = ("created", "paid", "packed", "shipped", "delivered")
+OPEN_ORDERS = 400
+HISTORY = "SEQUENCER_DEMO_HISTORY"
+LEASE_S = 2.0
+WORK_S = 0.0005
+
+
+def orders(messages: int) -> Iterator[dict[str, Any]]:
+    """The steps of many orders, interleaved, each order's in the order of `ts`."""
+    chance, steps = random.Random(1), Counter[int]()
+    for made in range(messages):
+        order = made // (OPEN_ORDERS * len(STEPS)) * OPEN_ORDERS + chance.randrange(OPEN_ORDERS)
+        step, ts = STEPS[steps[order] % len(STEPS)], round(1_700_000_000.0 + made / 1000, 3)
+        yield {"user_id": 1000 + order % 1000, "order_id": order, "step": step, "ts": ts, "id": str(made)}
+        steps[order] += 1
+
+
+def handle(message: Message) -> None:
+    """Pretend to work, then write the run down in one piece before it is acknowledged."""
+    started = time.monotonic()
+    time.sleep(WORK_S)
+    record = [":".join(message.group), message.id, message.score, message.stamp, message.token]
+    with open(os.environ[HISTORY], "ab", buffering=0) as history:
+        history.write(json.dumps([*record, started, time.monotonic(), str(os.getpid())]).encode() + b"\n")
+
+
+@app.command()
+def demo(
+    processes: Annotated[int, Option("--processes", "-n", min=1, max=64, help="Consumer processes.")] = 8,
+    messages: Annotated[int, Option("--messages", min=100, max=10_000_000, help="Number of messages.")] = 20_000,
+    json: JsonOption = False,
+) -> int:
+    """Handle made-up orders, kill a consumer halfway, and check the result.
+
+    Checks order, losses and duplicates, on a temporary server; nothing is left behind.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # everything is cleaned up on the way out
+    with tempfile.TemporaryDirectory(prefix="sequencer-demo-") as name, EmbeddedServer(Path(name) / "server") as server:
+        history = Path(name) / "history"
+        history.touch()
+        os.environ[HISTORY] = str(history)
+        config = WorkerConfig(
+            queue=QUEUE, url=server.url, app="sequencer.cli.demo:handle", lease_s=LEASE_S, log_level="ERROR"
+        )
+        with progress("handling", then="") as told:
+            return _run(config, processes, messages, told).show(json)
+
+
+def _forward(event: Event) -> bool:
+    if event.level > INFO:
+        say(event.text)
+    return True
+
+
+def _run(config: WorkerConfig, processes: int, messages: int, told: Callable[[int, int], None]) -> Answer:
+    began, url, supervisor = time.monotonic(), config.url, Supervisor([Pool(config, processes, forward=_forward)])
+    consuming = threading.Thread(target=supervisor.run, name="sequencer-demo-supervisor")
+    consuming.start()
+    threading.Thread(target=_append, args=(url, messages), name="sequencer-demo-producer", daemon=True).start()
+    killed, problem = 0, ""
+    try:
+        deadline = time.monotonic() + 60 + messages / 500
+        with Sequencer(QUEUE, url) as queue:
+            while not problem and (done := queue.info().totals["handled"]) < messages:
+                told(done, messages)
+                if not killed and done >= messages // 2 and len(supervisor.pids) == processes:
+                    killed = supervisor.pids[-1]
+                    os.kill(killed, signal.SIGKILL)
+                    say(f"killed consumer {killed} halfway; its groups wait for their leases to end ({LEASE_S:g} s)")
+                if time.monotonic() > deadline or not consuming.is_alive():
+                    problem = "not finished in time"
+                time.sleep(0.02)
+    except SequencerError as error:
+        problem = str(error)
+    finally:
+        while consuming.is_alive():  # each time less patiently
+            supervisor.stop()
+            consuming.join(20.0)
+    handled = [Handled(*json.loads(line)) for line in Path(os.environ[HISTORY]).read_bytes().splitlines()]
+    verdict = check_history({(f"{one['user_id']}:{one['order_id']}", one["id"]) for one in orders(messages)}, handled)
+    again = Counter(one.id for one in handled)
+    allowed = sum(again[one.id] > 1 for one in handled if one.consumer == str(killed))
+    is_clean = bool(not problem and killed and verdict.is_clean(allowed))
+    value = {"verdict": asdict(verdict), "consumers": processes, "seconds": time.monotonic() - began, "killed": killed}
+    value |= {"allowed_duplicates": allowed, "problem": problem, "is_clean": is_clean}
+    said = {
+        "messages": verdict.messages,
+        "order violations": verdict.order_violations + verdict.overlaps,
+        "losses": verdict.losses + verdict.inventions,
+        "duplicates": f"{verdict.duplicates:,} ({allowed:,} of them the killed consumer's last, handled again)",
+        "seconds": f"{value['seconds']:.1f}, with {many(processes, 'consumer')}, one killed halfway",
+        "verdict": "clean" if is_clean else f"NOT CLEAN {problem}",
+    }
+    return Answer(value, *verdict.cases, fields(said), status=FINE if is_clean else GAVE_UP)
+
+
+def _append(url: str | None, messages: int) -> None:
+    with (
+        suppress(SequencerError),  # the server is stopped under it where the demo is
+        Sequencer(QUEUE, url, group_by=("user_id", "order_id"), score_by="ts", id_by="id") as queue,
+    ):
+        queue.append_many(orders(messages), chunk=50)
