@@ -180,9 +180,10 @@ def test_a_failure_comes_back_and_its_texts_are_cut_to_8_kib_at_the_front() -> N
     assert found == replace(failure, traceback=found.traceback)
 
 
-@pytest.mark.parametrize("record", [b"", b"\xff", b"[]", b"7", b'{"attempt": "x"}'])
+@pytest.mark.parametrize("record", [b"\xff", b"[]", b"7", b'{"attempt": "x"}'])
 def test_a_foreign_failure_record_is_shown_not_raised(record: bytes) -> None:
     assert decode_failure(record)[0].type == "Broken"
+    assert decode_failure(b"") == (Failure("", "", "", "", 0, 0.0, ""), "")
 
 
 @given(st.lists(st.lists(st.text(st.characters(exclude_categories=[])), max_size=3), max_size=3))

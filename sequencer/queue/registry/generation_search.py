@@ -107,8 +107,7 @@ class GenerationSearch:
             if number:
                 await self.net.sleep(PAUSE_S * number)
             seen = await look_at(self.alone, options)
-            is_settled = await (self._settle(seen, seen.there) if seen.there else self._settle_unregistered(seen))
-            if is_settled:
+            if await self._is_settled(seen):
                 if self._told:
                     log_event(self._told)
                 copy = None if self._uses or (seen.copy and seen.copy.is_deleted) else seen.copy
@@ -117,9 +116,11 @@ class GenerationSearch:
             raise ServerNotUsable("queue_being_deleted", queue=options.queue, namespace=options.namespace)
         raise ServerUnavailable("queue_contended", queue=options.queue)
 
-    async def _settle(self, seen: QueueSeen, there: Registration) -> bool:
+    async def _is_settled(self, seen: QueueSeen) -> bool:
         """Whether registry and shards agree by now."""
-        copy = seen.copy
+        there, copy = seen.there, seen.copy
+        if there is None:
+            return await self._is_unregistered(seen)
         copies = [one for one in (self._known, copy) if one and one.age > there.age]
         if copies and self._uses:  # the registry has older data than it had
             await self._register(there, max(copies, key=lambda one: one.age))
@@ -141,7 +142,7 @@ class GenerationSearch:
         await self._index(seen)
         return True
 
-    async def _settle_unregistered(self, seen: QueueSeen) -> bool:
+    async def _is_unregistered(self, seen: QueueSeen) -> bool:
         """Whether it stays so: nothing is registered, or what shard 0 has is only looked at."""
         options, known, copy = self._options, self._known, seen.copy
         if not self._uses or (known and not self._restores and (copy is None or copy.is_deleted)):
