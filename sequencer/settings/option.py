@@ -103,8 +103,6 @@ class Option:
     has_variable: bool
     key: str
     """Under which the server keeps it, if it is of the policy."""
-    is_rare: bool
-    """Whether the server has it only where it was set once: the others pay nothing for it."""
 
     @property
     def flag(self) -> str:
@@ -137,10 +135,9 @@ def option(
     *,
     has_variable: bool = False,
     key: str = "",
-    is_rare: bool = False,
 ) -> DefaultT:
     """Declare an option, as the default of a dataclass's field."""
-    more = {"kind": kind, "help": help, "takers": takers, "has_variable": has_variable, "key": key, "is_rare": is_rare}
+    more = {"kind": kind, "help": help, "takers": takers, "has_variable": has_variable, "key": key}
     return field(default=default, metadata={"option": more})
 
 

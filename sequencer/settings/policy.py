@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Literal, TypedDict
 
 from ..errors import ConfigurationError
@@ -41,8 +40,8 @@ class PolicySettings(TypedDict, total=False):
     dead_cap: int | None
 
 
-def _kept(key: str, kind: Kind, default: DefaultT, help: str, *, is_rare: bool = False) -> DefaultT:
-    return option(kind, default, help, ("configure", "run"), key=key, is_rare=is_rare)
+def _kept(key: str, kind: Kind, default: DefaultT, help: str) -> DefaultT:
+    return option(kind, default, help, ("configure", "run"), key=key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,14 +108,12 @@ class Policy:
         seconds(0, 366 * DAY_S),
         0.0,
         "How long the outcome of each ended message is kept; at most 1/24 longer. 0: not at all.",
-        is_rare=True,
     )
     history_cap: int = _kept(
         "history_cap",
         whole(24, 10**8),
         1_000_000,
         "Messages in the history of a shard above which its oldest part, 1/24 or more, is dropped early.",
-        is_rare=True,
     )
     history_bodies: bool = _kept(
         "history_bodies",
@@ -124,21 +121,18 @@ class Policy:
         False,
         "Keep body, headers, steps and last error in the history too, for `rerun`; takes the size of the body plus "
         "about 200 bytes per message.",
-        is_rare=True,
     )
     dead_window: float = _kept(
         "dead_us",
         seconds(0, 10 * 366 * DAY_S),
         0.0,
         "How long a dead letter is kept before `sweep` deletes it. 0: forever.",
-        is_rare=True,
     )
     dead_cap: int = _kept(
         "dead_cap",
         whole(0, 10**8),
         0,
         "Dead letters per shard above which `sweep` deletes the oldest. 0: no limit.",
-        is_rare=True,
     )
 
     def __post_init__(self) -> None:
@@ -160,15 +154,9 @@ class Policy:
         if self.history_bodies and not self.history_window:
             raise ConfigurationError("history_bodies=True needs a history_window above 0")
 
-    def stored(self, before: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-        """Key -> text, as the server keeps it: times in us. A rare one is left out while it has its default, unless it
-        was there `before`.
-        """
-        return {
-            one.key: _written(one.kind, value)
-            for name, one in declared(Policy).items()
-            if (value := getattr(self, name)) != one.default or not one.is_rare or one.key in before
-        }
+    def stored(self) -> dict[str, str]:
+        """Key -> text, as the server keeps it: times in us."""
+        return {one.key: _written(one.kind, getattr(self, name)) for name, one in declared(Policy).items()}
 
 
 def _written(kind: Kind, value: Any) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..values.message import PastAttempt
+from ..values.views import as_json
 from .commands import end_command, line, with_commands
 from .templates import NO_COMMANDS, Commands, Fields, Wording, fill, filled_commands
 from .words import numbers
@@ -70,10 +71,8 @@ class Explanation:
 
     def as_json(self) -> dict[str, Any]:
         """What `explain --json` prints."""
-        said: dict[str, Any] = {name: getattr(self, name) for name in ("group", "reason", "text", "commands")}
-        said |= {name: getattr(self, name) for name in ("moves_in_s", "backlog", "head_id", "fields")}
-        log = [{"attempt": one.attempt, "at": one.at, "error": one.error} for one in self.log]
-        return {**said, "log": log, "then": self.then.as_json() if self.then else None}
+        names = ("group", "reason", "text", "commands", "moves_in_s", "backlog", "head_id", "fields", "log", "then")
+        return {name: as_json(getattr(self, name)) for name in names}
 
 
 def _due(fields: Fields) -> str:

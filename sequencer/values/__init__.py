@@ -8,7 +8,7 @@ The rule: values hold data and decide nothing; `version` refuses a system, and `
 """
 
 from .alerts import Incident
-from .history import HistoryInfo, MessageInfo, MessageSteps, Skipped, StepFailure, StepInfo, Swept
+from .history import HistoryInfo, MessageInfo, MessageSteps, Skipped, StepInfo, Swept
 from .message import BatchReceipt, ConsumeSummary, Failure, Message, PastAttempt, Receipt, Refused, StepCall
 from .owner import NoConsumers
 from .views import (
@@ -48,7 +48,6 @@ __all__ = [
     "Refused",
     "Skipped",
     "StepCall",
-    "StepFailure",
     "StepInfo",
     "Swept",
     "Usage",

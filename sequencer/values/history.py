@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from .message import Failure, Message
+from .message import Failure, Message, PastAttempt
 
 Outcome = Literal["finished", "failed", "skipped", "dropped", "cancelled", "replaced", "purged", "swept"]
 """How a message ended. "failed": it is finished, but parts of it that need not succeed failed. "purged" and "swept": a
@@ -116,16 +116,6 @@ class StepInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class StepFailure:
-    """A failure of the past."""
-
-    attempt: int
-    at: float
-    """In seconds since 1970."""
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
 class MessageSteps:
     """What became of the steps of a message: of those that began, or that a pass left open."""
 
@@ -134,7 +124,7 @@ class MessageSteps:
     is_dead: bool
     """Whether the message is a dead letter."""
     steps: tuple[StepInfo, ...]
-    failures: tuple[StepFailure, ...]
+    failures: tuple[PastAttempt, ...]
     """The last five, the oldest first."""
     questions: tuple[str, ...]
     """Required `once` steps that began or failed, and whose end a person must tell."""

@@ -179,7 +179,7 @@ class GenerationSearch:
         if not self._asked and not any(self._fields) and stored:
             return stored
         with Reading(self.alone.name):
-            wanted = merge_policy(self._options.queue, stored, self._asked).stored(stored)
+            wanted = merge_policy(self._options.queue, stored, self._asked).stored()
             known, text = read_fields(stored.get(BODY_FIELDS)), stored.get(BODY_FIELDS)
         found = merge_fields(self._options.queue, known, self._fields)
         if found != known:
