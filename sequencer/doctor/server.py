@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from shutil import which
@@ -177,8 +176,7 @@ def memory_findings(info: Mapping[str, str], cli: str) -> Iterator[Finding]:
 
 def admin_command(endpoint: Endpoint) -> str:
     """How a line for a shell begins that sends a command to this server."""
-    program = next((name for name in ("redis-cli", "valkey-cli") if which(name)), "")
-    return server_command(endpoint.url or "", program, sys.executable)
+    return server_command(endpoint.url or "", "redis-cli" if which("redis-cli") else "valkey-cli")
 
 
 def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> Finding:

@@ -137,15 +137,15 @@ def option(
     key: str = "",
 ) -> DefaultT:
     """Declare an option, as the default of a dataclass's field."""
-    more = {"kind": kind, "help": help, "takers": takers, "has_variable": has_variable, "key": key}
-    return field(default=default, metadata={"option": more})
+    made = partial(Option, kind=kind, default=default, help=help, takers=takers, has_variable=has_variable, key=key)
+    return field(default=default, metadata={"option": made})
 
 
 @cache
 def declared(*kinds: type) -> Mapping[str, Option]:
     """Name -> each option that these dataclasses declare."""
     found = [
-        Option(name=one.name.removesuffix("_s"), field=one.name, default=one.default, **one.metadata["option"])
+        one.metadata["option"](name=one.name.removesuffix("_s"), field=one.name)
         for kind in kinds
         for one in fields(kind)
         if "option" in one.metadata

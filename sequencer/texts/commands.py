@@ -86,31 +86,25 @@ def resume_all(queue: str, namespace: str) -> str:
     return command("resume", queue, namespace=namespace, options=["--all"])
 
 
-def server_command(url: str, program: str, python: str) -> str:
-    """How a line for a shell begins that sends a command to a server, with redis-cli or a program like it.
-
-    Where there is none (""), with Python and redis-py, which is there. A password is asked for, and never shown.
+def server_command(url: str, program: str) -> str:
+    """How a line for a shell begins that sends a command to a server, with redis-cli or a program like it. A password
+    is asked for, and never shown.
     """
     parts = urlsplit(url)
-    has_password, is_tls, options = bool(parts.password), parts.scheme in ("rediss", "valkeys"), parse_qsl(parts.query)
-    if not program and url:
-        given = ", password=__import__('getpass').getpass()" if has_password else ""
-        script = f"import redis, sys; print(redis.from_url(sys.argv[1]{given}).execute_command(*sys.argv[2:]))"
-        user = f"{parts.username}@" if parts.username else ""
-        place = f"{parts.scheme.replace('valkey', 'redis')}://{user}{parts.netloc.rpartition('@')[2]}{parts.path}"
-        place += f"?{parts.query}" if parts.query else ""
-        return " ".join(map(quoted, (python, "-c", script, place)))
-    words = [program or "redis-cli"]
+    words = [program]
     if parts.scheme == "unix":
         words += ["-s", unquote(parts.path)]
     elif parts.hostname:
         words += ["-h", parts.hostname, "-p", str(parts.port or 6379)]
-    if is_tls:
+    if parts.scheme in ("rediss", "valkeys"):
         files = {"ssl_ca_certs": "--cacert", "ssl_certfile": "--cert", "ssl_keyfile": "--key"}
-        words += ["--tls", *(word for name, file in options if name in files for word in (files[name], file))]
+        words += [
+            "--tls",
+            *(word for name, file in parse_qsl(parts.query) if name in files for word in (files[name], file)),
+        ]
     if parts.username:
         words += ["--user", unquote(parts.username)]
-    return " ".join(map(quoted, [*words, "--askpass"] if has_password else words))
+    return " ".join(map(quoted, [*words, "--askpass"] if parts.password else words))
 
 
 LABELS = {"done": "if it took effect", "again": "if it did not", "retry_same_error": "retry all of this error"}

@@ -111,17 +111,11 @@ def check_rate(rate: Any, what: str = "messages") -> float:
 
 
 def near_name(name: str, known: Iterable[str]) -> str:
-    """The other name that was perhaps meant, the nearest; "" for none."""
-    return next(iter(near_names(name, known)), "")
-
-
-def near_names(name: str, known: Iterable[str]) -> list[str]:
-    """The other names that were perhaps meant, the nearest first. One that differs in numbers only is no typo."""
+    """The other name that was perhaps meant, the nearest; "" for none. One that differs in numbers only is no typo."""
     others = [other for other in known if other != name]
     if any(_NUMBER.sub("", other) == _NUMBER.sub("", name) for other in others):
-        return []
-    typos = [other for other in others if _is_typo(name, other)]
-    return difflib.get_close_matches(name, typos, n=len(typos) or 1)
+        return ""
+    return next(iter(difflib.get_close_matches(name, [one for one in others if _is_typo(name, one)], n=1)), "")
 
 
 def _is_typo(name: str, other: str) -> bool:

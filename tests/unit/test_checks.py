@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.values.checks import near_name, near_names
+from sequencer.values.checks import near_name
 
 NAMES = st.text("abo-1", min_size=1, max_size=6)
 
@@ -35,12 +35,3 @@ def test_it_is_another_name_and_none_of_a_series(name: str, known: list[str]) ->
     kinds = {re.sub("1", "", other) for other in known if other != name}
     if re.sub("1", "", name) in kinds:
         assert near == ""
-
-
-@given(NAMES, st.lists(NAMES, unique=True))
-def test_all_typos_are_near_and_the_order_of_the_names_says_nothing(name: str, known: list[str]) -> None:
-    near = near_names(name, known)
-    assert near_name(name, known) == (near[0] if near else "")
-    assert near == near_names(name, known[::-1])
-    if near:
-        assert set(near) == {one for one in known if near_name(name, [one])}
