@@ -9,27 +9,21 @@ from .alerts import (
     AlertTimes,
     Condition,
     Grant,
-    PendingNews,
     PendingNewsGroup,
-    What,
     alert,
     alert_sent,
     mark_notified,
     pending_news,
 )
-from .append import MAX_APPEND, REFUSALS, ItemOutcome, OnConflict, Outcome, append
-from .call import Args, Call
-from .claim import Claimed, Halted, LeasedGroup, claim, parse_claimed
-from .examine import Checked, Found, GroupFacts, find, inspect, repair
+from .append import MAX_APPEND, REFUSALS, ItemOutcome, OnConflict, append
+from .call import Call
+from .claim import Claimed, claim
+from .examine import GroupFacts, find, inspect, repair
 from .operate import (
-    MAX_RESUME,
     Ending,
     ParkedGroup,
     Redriving,
-    Rerun,
     Resumed,
-    Resuming,
-    SweptShard,
     pause,
     purge,
     redrive,
@@ -41,48 +35,28 @@ from .operate import (
     update,
     wake,
 )
-from .outage import Ended, Waits, outage
-from .register import SyncedShard, register, sync_shard, unregister, woken
-from .settle import Ack, Acked, HandlerRun, Nack, Nacked, SaveStep, StepSaved, ack, nack, renew, save_step
+from .outage import outage
+from .register import register, sync_shard, unregister
+from .settle import Ack, SaveStep, ack, nack, renew, save_step
 
 __all__ = [
     "MAX_APPEND",
-    "MAX_RESUME",
     "REFUSALS",
     "Ack",
-    "Acked",
     "AlertTimes",
-    "Args",
     "Call",
-    "Checked",
     "Claimed",
     "Condition",
-    "Ended",
     "Ending",
-    "Found",
     "Grant",
     "GroupFacts",
-    "Halted",
-    "HandlerRun",
     "ItemOutcome",
-    "LeasedGroup",
-    "Nack",
-    "Nacked",
     "OnConflict",
-    "Outcome",
     "ParkedGroup",
-    "PendingNews",
     "PendingNewsGroup",
     "Redriving",
-    "Rerun",
     "Resumed",
-    "Resuming",
     "SaveStep",
-    "StepSaved",
-    "SweptShard",
-    "SyncedShard",
-    "Waits",
-    "What",
     "ack",
     "alert",
     "alert_sent",
@@ -93,7 +67,6 @@ __all__ = [
     "mark_notified",
     "nack",
     "outage",
-    "parse_claimed",
     "pause",
     "pending_news",
     "purge",
@@ -111,5 +84,4 @@ __all__ = [
     "unregister",
     "update",
     "wake",
-    "woken",
 ]

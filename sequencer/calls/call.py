@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ..store.keys import ShardKeys
-from ..store.ledger.written import Written
+from ..store.ledger import Written
 from ..store.text import dumps_words
 from . import source
 

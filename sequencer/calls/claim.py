@@ -10,7 +10,7 @@ from ..settings.options import SIZE_BESIDE, ClaimLimits
 from ..store.failure import decode_failure
 from ..store.group import decode_group
 from ..store.keys import ShardKeys
-from ..store.ledger.written import Written
+from ..store.ledger import Written
 from ..store.record import (
     Arrivals,
     decode_record,

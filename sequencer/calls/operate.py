@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from ..store.failure import digest_of
 from ..store.keys import ShardKeys
-from ..store.ledger.written import Written
+from ..store.ledger import Written
 from ..store.replies import text
 from .call import Call, on_shard
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from ..settings.options import AUDIT_LENGTH
 from ..store.keys import ShardKeys
-from ..store.ledger.written import Written
+from ..store.ledger import Written
 from ..store.text import dumps_words
 from .call import Call, ms_text, on_shard
 from .outage import ShardOutage, Waits

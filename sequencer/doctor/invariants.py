@@ -29,8 +29,7 @@ from ..net.link import Link
 from ..store.group import decode_group
 from ..store.history.ending import bucket_began_us
 from ..store.keys import ShardKeys
-from ..store.ledger import LedgerError, decode_ledger
-from ..store.ledger.written import written_at
+from ..store.ledger import LedgerError, decode_ledger, written_at
 from ..store.record import STAMP_DIGITS, DeadLetterName, id_of
 from ..store.replies import scanned, texts
 from ..texts.findings import FINDINGS, Finding, finding

@@ -8,10 +8,10 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -34,7 +34,7 @@ class ItemMaker:
     """Checks messages by a queue's options. Every method raises InvalidMessage, before anything is sent."""
 
     def __init__(self, options: QueueOptions) -> None:
-        self._options, self._ids = options, _IdMaker()
+        self._options = options
         self.fields: BodyFields = options.fields
         """Which fields of a body make group, id and score: before the first use those that were named."""
         self._score = ""
@@ -80,7 +80,7 @@ class ItemMaker:
         if is_sequence:
             number = _number(text, score)
             given_id = given_id or number
-        return Item(key, given_id or self._ids.make(), text, envelope, due, ledger)
+        return Item(key, given_id or next(_ids()), text, envelope, due, ledger)
 
     def make_of(self, value: Any, *, is_sequence: bool | None) -> Item:
         """An item of `append_many`: a mapping of `append`'s arguments, or where the queue has `group_by` a body.
@@ -175,32 +175,15 @@ def _nested(body: Mapping[Any, Any], path: str, option: str, error: type[Invalid
     return found
 
 
-class _IdMaker:
-    """Ids that no other client makes: 64 random bits for each process, then a count.
-
-    0.2 us against 1.5 us for a UUID, and half its length in memory.
+@cache
+def _ids() -> Iterator[str]:
+    """Ids that no other process makes: 64 random bits, then a count. 0.2 us against 1.5 us for a UUID, and half its
+    length in memory.
     """
-
-    def __init__(self) -> None:
-        self._renew()
-        _makers.add(self)
-
-    def _renew(self) -> None:
-        self._prefix, self._count = secrets.token_hex(8), itertools.count(1)
-
-    def make(self) -> str:
-        return f"{self._prefix}-{next(self._count):x}"
+    return map(f"{secrets.token_hex(8)}-{{:x}}".format, itertools.count(1))
 
 
-_makers: weakref.WeakSet[_IdMaker] = weakref.WeakSet()
-
-
-def _renew_all() -> None:
-    for maker in _makers:
-        maker._renew()
-
-
-os.register_at_fork(after_in_child=_renew_all)
+os.register_at_fork(after_in_child=_ids.cache_clear)
 
 
 class Item(NamedTuple):
@@ -215,4 +198,4 @@ class Item(NamedTuple):
     envelope: bytes
     due: str = ""
     ledger: bytes = b""
-    """As the record keeps it (store/ledger/written.py)."""
+    """As the record keeps it (store/ledger.py)."""

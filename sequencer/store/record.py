@@ -24,7 +24,7 @@ from ..values.views import DeadLetter
 from .envelope import decode_envelope
 from .failure import decode_failure
 from .group import decode_group
-from .ledger.written import Written, written_at
+from .ledger import Written, written_at
 
 STAMP_DIGITS = 16
 FLAG_AT = STAMP_DIGITS + 4

@@ -13,7 +13,7 @@ from sequencer.settings.options import ClaimLimits
 from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
 from sequencer.store.keys import ShardKeys
-from sequencer.store.ledger.written import Written
+from sequencer.store.ledger import Written
 from sequencer.store.registration import Registration, plain_tags
 
 

@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.store.ledger import (
+    MAX_KEY,
+    MAX_STAMP,
     MOVES,
     Entry,
     Ledger,
@@ -24,8 +26,6 @@ from sequencer.store.ledger import (
     encode_ledger,
     step_key,
 )
-from sequencer.store.ledger.format import MAX_STAMP
-from sequencer.store.ledger.key import MAX_KEY
 
 from ..support.steps_model import ledger as model
 from .test_envelope_and_record import JSON, TEXT

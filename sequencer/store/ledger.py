@@ -1,0 +1,428 @@
+"""The ledger: what became of a message's steps, as its record keeps it. Pure.
+
+Not here: what a ledger means for the next attempt (`drain`), where it stands in a record (`store.record`).
+The rule: a script never reads a ledger; it puts it behind the head of its record, and hands it out again.
+
+As bytes it is JSON:
+
+    {"k": STAMP, "s": [[name, kind, state, attempts, runs, turn, token or who, at, took, result, error], ...],
+     "log": [[attempt, at, error], ...]}
+
+Kind is what holds of the step: `1` (once), `o` (optional), `i` (inline), in this order, or `a` where nothing does. A
+state is its first letter. A row ends early where there is no error, or neither result nor error; `log` is missing where
+it is empty.
+
+Before it a record has an effects digit, 4 hex digits of a serial, and 6 of a length. In Lua parts/record.lua cuts that,
+and parts/ledger.lua compares serials.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import sha256
+from itertools import product
+from typing import Any, Literal, NamedTuple, get_args
+from urllib.parse import quote
+
+import orjson
+
+from ..errors import ConfigurationError, InvalidMessage, shown
+from ..texts.words import many
+from .group import encode_group
+from .text import has_non_finite
+
+State = Literal["open", "started", "done", "failed", "left"]
+ERROR_BYTES = 512
+LOG_ERROR_BYTES = 200
+LOG = 5
+"""How many failures of the past a ledger keeps."""
+
+_AGAIN = frozenset[State](("open", "done", "failed", "left"))
+_SAID = frozenset[State](("done", "open"))
+MOVES: Mapping[str, Mapping[State, frozenset[State]]] = {
+    "automatic": {"open": _AGAIN, "failed": _AGAIN},
+    "once": {
+        "open": frozenset(("started", "left")),
+        "started": frozenset(("started", *_AGAIN)),
+        "failed": _AGAIN,
+    },
+    "person": {"open": frozenset(("done",)), "started": _SAID, "failed": _SAID, "left": _SAID},
+}
+"""Who moves a step, and from where to where; nothing else is allowed. A person may also give a result to a step that is
+done and whose own could not be kept."""
+
+
+class LedgerError(ValueError):
+    """A move that MOVES lacks, a cap that is passed, or bytes that are no ledger of this version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What became of one step."""
+
+    name: str
+    once: bool = False
+    optional: bool = False
+    state: State = "open"
+    attempts: int = 0
+    """Since the message was last parked or set aside: what counts for its limit."""
+    turn: int = 1
+    token: int = 0
+    """Of the lease under which a `once` step was started."""
+    who: str = ""
+    """The person who said that it is done; then no token is kept."""
+    at: float = 0.0
+    """When it last moved, in seconds since 1970."""
+    took_s: float = 0.0
+    result: Any = None
+    """What it returned, as JSON has it."""
+    error: str = ""
+    """Of its last failure, cut to 512 bytes; of a step that is done: why its result could not be kept."""
+    inline: bool = False
+    """Whether the code of a handler made it, which need not call it again; a step that was declared has to be done."""
+    runs: int = 0
+    """How often it was called, in all: a `once` step from its start on. An answer names the run that it is for."""
+
+    def __post_init__(self) -> None:
+        if self.error:
+            object.__setattr__(self, "error", cut_text(self.error, ERROR_BYTES))
+
+    @property
+    def kind(self) -> str:
+        return ("1" if self.once else "") + ("o" if self.optional else "") + ("i" if self.inline else "") or "a"
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether `cancel` and `replace` must not remove the message."""
+        ended_once = self.once and self.state in ("failed", "left")
+        return self.state in ("started", "done") or ended_once or self.turn > 1
+
+    def moved(self, state: State, *, by: str = "", **changes: Any) -> Entry:
+        """This entry in another state; `by` "person" where somebody said so. Raises LedgerError for no such move."""
+        allowed = MOVES[by or ("once" if self.once else "automatic")].get(self.state, frozenset())
+        is_result = by == "person" and self.state == state == "done" and self.error
+        if state not in allowed and not is_result:
+            raise LedgerError(f"step {self.name} can't go from {self.state} to {state}")
+        if by == "person":
+            changes.setdefault("token", 0)
+        return replace(self, state=state, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class PastAttempt:
+    """A failure of the past: a line of the log."""
+
+    attempt: int
+    at: float
+    """In seconds since 1970."""
+    error: str
+    """Cut to 200 bytes."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error", cut_text(self.error, LOG_ERROR_BYTES))
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The entries of a message, in the order in which they came in."""
+
+    stamp: int
+    """The message's stamp when its first step began: a part of each step's key."""
+    entries: tuple[Entry, ...] = ()
+    log: tuple[PastAttempt, ...] = ()
+    """The last five failures, the oldest first."""
+
+    def get(self, name: str) -> Entry | None:
+        for entry in self.entries:  # fifty times a message: a generator takes four times as long
+            if entry.name == name:
+                return entry
+        return None
+
+    def put(self, entry: Entry) -> Ledger:
+        """With this entry in place of the one of its name, or behind the others."""
+        if self.get(entry.name) is None:
+            return Ledger(self.stamp, (*self.entries, entry), self.log)
+        return Ledger(self.stamp, tuple([entry if one.name == entry.name else one for one in self.entries]), self.log)
+
+    def logged(self, tried: PastAttempt) -> Ledger:
+        return replace(self, log=(*self.log, tried)[-LOG:])
+
+    @property
+    def has_effects(self) -> bool:
+        return any(entry.has_effects for entry in self.entries)
+
+    @property
+    def attempts(self) -> int:
+        """The most of a step."""
+        return max((entry.attempts for entry in self.entries), default=0)
+
+    @property
+    def failures(self) -> int:
+        """The most of a step after which the message was retried."""
+        return max((entry.attempts - (entry.state in ("done", "left")) for entry in self.entries), default=0)
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """What the steps that are done returned; none for one whose result could not be kept."""
+        return {entry.name: entry.result for entry in self.entries if entry.state == "done" and not entry.error}
+
+
+def cut_text(text: str, most: int) -> str:
+    """The first bytes of a text; what is no text (lone surrogates) comes as escapes."""
+    return text.encode("utf-8", "backslashreplace")[:most].decode("utf-8", "ignore")
+
+
+# -- as bytes -------------------------------------------------------------------------------------------------------
+
+MAX_STEPS = 64
+MAX_RESULT_BYTES = 16 * 1024
+MAX_LEDGER_BYTES = 64 * 1024
+"""More is not written: each note writes the whole ledger."""
+SPARE_BYTES = 16 * 1024
+"""Of a ledger: what results leave for the errors that may come."""
+MAX_COUNT = 999_999
+"""Of attempts, runs and turns: beyond, nobody counted."""
+MAX_STAMP = 10**16 - 1
+_ENTRY = (str, str, str, int, int, int, (int, str), (int, float), (int, float), object, str)
+"""Types of the fields of a row."""
+_LINE = (int, (int, float), str)
+_LETTERS: dict[State, str] = {state: state[0] for state in get_args(State)}
+_STATES: dict[str, State] = {letter: state for state, letter in _LETTERS.items()}
+_KINDS = {
+    ("1" if once else "") + ("o" if optional else "") + ("i" if inline else "") or "a": (once, optional, inline)
+    for once, optional, inline in product((False, True), repeat=3)
+}
+"""Kind -> once, optional, inline."""
+
+
+def kept_result(result: Any) -> Any:
+    """What JSON makes of a step's result: so the first run has what a later one reads.
+
+    Raises LedgerError, with the size, for one that is too large or no JSON.
+    """
+    return orjson.loads(_result_bytes(result))
+
+
+def _result_bytes(result: Any) -> bytes:
+    try:
+        kept = orjson.dumps(result)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise LedgerError(f"the result can't be written as JSON: {error}") from error
+    if b"null" in kept and has_non_finite(result):
+        raise LedgerError("the result holds NaN or infinity, which JSON has no word for")
+    if len(kept) > MAX_RESULT_BYTES:
+        raise LedgerError(f"the result is {len(kept)} bytes as JSON, at most {MAX_RESULT_BYTES}")
+    return kept
+
+
+def encode_ledger(ledger: Ledger) -> bytes:
+    """As the record keeps it. Raises LedgerError where a cap is passed, or a value is out of its range."""
+    words: dict[str, Any] = {"k": ledger.stamp, "s": [_row(entry) for entry in ledger.entries]}
+    if ledger.log:
+        words["log"] = [[one.attempt, one.at, one.error] for one in ledger.log]
+    _checked(ledger)
+    try:
+        text = orjson.dumps(words)
+    except (TypeError, ValueError) as error:
+        raise LedgerError(f"the ledger can't be written as JSON: {error}") from error
+    if len(text) > MAX_LEDGER_BYTES:
+        raise LedgerError(f"the ledger is {len(text)} bytes long, at most {MAX_LEDGER_BYTES}")
+    return text
+
+
+def check_room(written: bytes) -> None:
+    """Raises LedgerError where a result leaves too little: then a step that ran might not be noted."""
+    if len(written) > (most := MAX_LEDGER_BYTES - SPARE_BYTES):
+        raise LedgerError(f"the results of all steps together are over {most} bytes")
+
+
+def _row(entry: Entry) -> list[Any]:
+    end: list[Any] = [entry.result, entry.error] if entry.error else [] if entry.result is None else [entry.result]
+    if end and entry.result is not None:
+        try:
+            end[0] = orjson.Fragment(_result_bytes(entry.result))
+        except LedgerError as error:
+            raise LedgerError(f"step {entry.name}: {error}") from error.__cause__
+    who = entry.who or entry.token
+    counts = entry.attempts, entry.runs, entry.turn
+    return [entry.name, entry.kind, _LETTERS[entry.state], *counts, who, entry.at, entry.took_s, *end]
+
+
+def _checked(ledger: Ledger) -> Ledger:
+    """This ledger. Raises LedgerError where a value is out of its range."""
+    if not 0 <= ledger.stamp <= MAX_STAMP:
+        raise LedgerError(f"the ledger's stamp is {ledger.stamp}")
+    names = {entry.name for entry in ledger.entries}
+    if "" in names or len(names) < len(ledger.entries):
+        raise LedgerError("the ledger has two steps of one name, or one without a name")
+    if len(ledger.entries) > MAX_STEPS:
+        raise LedgerError(f"the ledger has {len(ledger.entries)} steps, at most {MAX_STEPS}")
+    if len(ledger.log) > LOG:
+        raise LedgerError(f"the ledger's log has {many(len(ledger.log), 'line')}, at most {LOG}")
+    for entry in ledger.entries:
+        counts = min(entry.attempts, entry.runs) >= 0 and max(entry.attempts, entry.runs) <= MAX_COUNT
+        if not (counts and 1 <= entry.turn <= MAX_COUNT and 0 <= entry.token <= MAX_STAMP):
+            raise LedgerError(f"step {entry.name}: a count is out of its range")
+    times = [*[(entry.at, entry.took_s) for entry in ledger.entries], *[(one.at, 0.0) for one in ledger.log]]
+    if not all(math.isfinite(at) and math.isfinite(took) for at, took in times):
+        raise LedgerError("the ledger has a time that is no finite number")
+    return ledger
+
+
+def decode_ledger(text: bytes) -> Ledger:
+    """The ledger of a record. Raises LedgerError, and nothing else, for what no client of this version wrote."""
+    try:
+        words = orjson.loads(text)
+        if type(words) is not dict or not {"k", "s"} <= set(words) <= {"k", "s", "log"} or type(words["k"]) is not int:
+            raise TypeError("its fields are others")
+        entries = [_entry(*_fields(row, _ENTRY, 9)) for row in _fields(words["s"])]
+        log = [_tried(*_fields(line, _LINE, 3)) for line in _fields(words.get("log", []))]
+        return _checked(Ledger(words["k"], tuple(entries), tuple(log)))
+    except LedgerError:
+        raise
+    except (TypeError, ValueError, KeyError) as error:
+        raise LedgerError(f"the ledger is unreadable: {error}") from error
+
+
+def _entry(
+    name: str,
+    kind: str,
+    state: str,
+    attempts: int,
+    runs: int,
+    turn: int,
+    who: int | str,
+    at: float,
+    took_s: float,
+    result: Any = None,
+    error: str = "",
+) -> Entry:
+    once, optional, inline = _KINDS[kind]
+    token, person = (0, who) if isinstance(who, str) else (who, "")
+    counts = attempts, turn, token, person, float(at), float(took_s)
+    return Entry(name, once, optional, _STATES[state], *counts, result, error, inline, runs)
+
+
+def _tried(attempt: int, at: float, error: str) -> PastAttempt:
+    return PastAttempt(attempt, float(at), error)
+
+
+def _fields(row: Any, kinds: Sequence[Any] | None = None, least: int = 0) -> list[Any]:
+    """The list, and where `kinds` are given, the types of its fields: all, or the first ones."""
+    if type(row) is not list or (kinds and not least <= len(row) <= len(kinds)):
+        raise TypeError(f"{row!r:.40} stands where it does not belong")
+    for value, kind in zip(row, kinds or (), strict=False):
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not object):
+            raise TypeError(f"{value!r:.40} stands where it does not belong")
+    return row
+
+
+# -- as a record keeps it -------------------------------------------------------------------------------------------
+
+MAX_SERIAL = 0xFFFF
+_HEAD = 1 + 4 + 6
+_HEX = b"0123456789abcdefABCDEF"
+
+
+class Written(NamedTuple):
+    """A ledger as a record keeps it."""
+
+    ledger: bytes
+    """Encoded."""
+    serial: int
+    """From 0 to 65535: each write counts on by one, and 0 comes behind the last. A record whose own is not behind it is
+    left as it is: so a late repeat undoes nothing."""
+    has_effects: bool
+    """Whether `cancel` and `replace` must not throw the message away."""
+
+    def next(self, ledger: bytes, *, has_effects: bool) -> Written:
+        """What the write behind this one brings."""
+        return Written(ledger, (self.serial + 1) & MAX_SERIAL, has_effects)
+
+    def text(self) -> bytes:
+        """With the digits that stand before it."""
+        return b"%d%04x%06x" % (self.has_effects, self.serial, len(self.ledger)) + self.ledger
+
+
+def written_at(record: bytes, at: int) -> tuple[Written, int]:
+    """The ledger that begins there, and where it ends. Never raises: a number that can't be read is 0."""
+    begins = at + _HEAD
+    ends = begins + _number(record[at + 5 : begins], 6)
+    return Written(record[begins:ends], _number(record[at + 1 : at + 5], 4), record[at : at + 1] == b"1"), ends
+
+
+def _number(digits: bytes, count: int) -> int:
+    return int(digits, 16) if len(digits) == count and not digits.strip(_HEX) else 0
+
+
+# -- steps that are done already when the message is appended -------------------------------------------------------
+
+MAX_STEP_NAME = 100
+"""Characters of a step's name: it is part of keys, commands and ledgers."""
+HANDLER = "(handler)"
+"""The entry that counts what the code of a handler raises outside of steps: no step has this name."""
+PRODUCER = "producer"
+"""Who says that a step is done, where the append did."""
+
+
+def check_step_name(name: Any) -> None:
+    """Raises ConfigurationError for what can't be a step's name."""
+    if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= MAX_STEP_NAME:
+        raise ConfigurationError(f"step name {shown(name)} must be 1 to {MAX_STEP_NAME} printable characters")
+    if name == HANDLER:
+        raise ConfigurationError(f"{HANDLER} stands for the code around the steps; give the step another name")
+
+
+def ledger_of_done(done: Any, stamp: int) -> bytes:
+    """As a record keeps it, b"" of none: `done` maps the name of each step to its result. Raises InvalidMessage.
+
+    `stamp`: part of the keys of its steps; the message gets its own only when it is stored.
+    """
+    if not isinstance(done, Mapping):
+        raise InvalidMessage(f"done={shown(done)} must be a mapping: name of a step -> its result")
+    if not done:
+        return b""
+    try:
+        for name in done:
+            check_step_name(name)
+        entries = [Entry(name, state="done", who=PRODUCER, result=kept_result(result)) for name, result in done.items()]
+        ledger = Ledger(stamp, tuple(entries))
+        text = encode_ledger(ledger)
+        check_room(text)
+    except (ConfigurationError, LedgerError) as error:
+        raise InvalidMessage(f"done can't be kept: {error}") from error
+    return Written(b"", 0, has_effects=False).next(text, has_effects=ledger.has_effects).text()
+
+
+# -- keys of steps --------------------------------------------------------------------------------------------------
+
+MAX_KEY = 200
+"""Characters; providers take 255."""
+KEY_START, KEY_DIGEST = 100, 32
+"""Of a longer one: its first characters, and hex digits of its SHA-256."""
+
+
+def step_key(queue: str, group: str | Sequence[Any], message_id: str, stamp: int, entry: Entry) -> str:
+    """What a step hands to a provider, so that a repeat is known as one: printable ASCII, at most 200 characters.
+
+    `group`: encoded, or its parts. `stamp`: that of the ledger. After `--again` the step has another key.
+    """
+    again = f"#{entry.turn}" if entry.turn > 1 else ""
+    start = _start(queue, group if isinstance(group, str) else encode_group(group), message_id, stamp)
+    key = f"{start}/{_quoted(entry.name)}{again}"
+    if len(key) <= MAX_KEY:
+        return key
+    return f"{key[:KEY_START]}~{sha256(key.encode()).hexdigest()[:KEY_DIGEST]}"
+
+
+@lru_cache(maxsize=16)
+def _start(queue: str, encoded: str, message_id: str, stamp: int) -> str:
+    """What the keys of all steps of a message begin with."""
+    return "/".join([*map(_quoted, (queue, encoded, message_id)), f"{stamp:016d}"])
+
+
+def _quoted(part: str) -> str:
+    return quote(part, safe="", errors="surrogateescape")
