@@ -12,11 +12,11 @@ What the code raises outside of steps counts as attempts of an entry of its own,
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from ...errors import ConfigurationError, LeaseLost, StepFailed, StepResultInvalid, StepUnknown, StopConsuming
 from ...store.ledger import HANDLER, MAX_STEPS, Entry, check_step_name
+from ...values.message import StepCall
 from ..outcome import ENDING_BY_OPTION
 from . import rules, texts
 from .actions import Asked, End, Finished, Lost, Raised, Stopped, Unfinished
@@ -24,6 +24,7 @@ from .declared import Step
 from .functions import Function
 from .passes import Pass
 
+Called = Callable[[Any, StepCall], Any]
 _CODE = Step(HANDLER, Function(lambda message: None, takes_call=False), optional=True, inline=True)
 
 
@@ -38,47 +39,54 @@ class InlinePass(Pass):
         """What keeps the message from its handler. Which steps its code has, nobody knows before."""
         return self._refused()
 
-    def step(
-        self, name: str, function: Callable[[], Any], check: Callable[[], Any] | None, *, once: bool
-    ) -> Generator[Asked, Any, Any]:
+    def step(self, name: str, function: Called, check: Called | None, *, once: bool) -> Generator[Asked, Any, Any]:
         """Run a step, or release what it returned before. Raises what it raised, and what ends the pass."""
         if self.over is not None:
             raise self.over
-        self._check_name(name)
-        kept = self.ledger.get(name)
-        if kept is not None and kept.state == "done":
-            if kept.error:
-                self._ends(texts.result_invalid(self._queue, self._facts, kept))
-            self._called.add(name)
-            return kept.result
-        if self._control.is_stopping:
-            yield from self._noting()
-            self._ends(StopConsuming("a stop was asked for"))
-        step = self._declare(name, function, check, once=once)
-        if self._view.may_check(step):
-            yield from self._ask(step)
-        entry = self._view.entry(name)
-        if entry.state == "done":
-            self._called.add(name)
-            return entry.result
-        if entry.once and entry.state in ("started", "failed"):
-            self._ends(self._question([entry], None))
-        if not self._view.is_open(step):
-            self._ends(self._spent())
-        yield from self._noting(step if entry.once else None)
-        if name in self._called:  # its start was taken back
-            assert self._error is not None
-            self._ends(self._error)
-        return (yield from self._result_of(step))
-
-    def _check_name(self, name: str) -> None:
         check_step_name(name)
         if name in self._called:
             raise ConfigurationError(f"step {name} needs another name: it has run in this handler")
+        if self._is_done(name):
+            return self._view.entry(name).result
+        if self._control.is_stopping:
+            yield from self._noting()
+            self._ends(StopConsuming("a stop was asked for"))
+        step, view = self._declare(name, function, check, once=once), self._view
+        if view.may_check(step):
+            yield from self._noting()
+            yield from self._call_or_end(step, is_check=True)
+            if self._is_done(name):
+                return view.entry(name).result
+            if view.may_check(step):  # it failed, and is retried
+                self._ends(self._error)
+        entry = view.entry(name)
+        if entry.once and entry.state in ("started", "failed"):
+            self._ends(self._question([entry], self._spent()))
+        if not view.is_open(step):
+            self._ends(self._spent())
+        yield from self._noting(step if entry.once else None)
+        if name in self._called:  # its start was taken back
+            self._ends(self._error)
+        yield from self._call_or_end(step, is_check=False)
+        entry = view.entry(name)
+        if self._is_done(name):
+            return entry.result
+        assert self._error is not None
+        if entry.once and entry.state == "failed" and not step.asks:
+            self._ends(self._question([entry], self._error))
+        raise self._error
 
-    def _declare(self, name: str, function: Callable[[], Any], check: Callable[[], Any] | None, *, once: bool) -> Step:
-        asks = Function(_taking(check)) if check else None
-        step = Step(name, Function(_taking(function)), once=once, asks=asks, inline=True)
+    def _is_done(self, name: str) -> bool:
+        entry = self.ledger.get(name)
+        if entry is None or entry.state != "done":
+            return False
+        if entry.error:
+            self._ends(texts.result_invalid(self._queue, self._facts, entry))
+        self._called.add(name)
+        return True
+
+    def _declare(self, name: str, function: Called, check: Called | None, *, once: bool) -> Step:
+        step = Step(name, Function(function), once=once, asks=Function(check) if check else None, inline=True)
         before = self.ledger.get(name)
         if before is None and len(self.ledger.entries) >= MAX_STEPS:
             raise ConfigurationError(f"step {name} is one too many: at most {MAX_STEPS} are allowed")
@@ -95,35 +103,12 @@ class InlinePass(Pass):
             self._lost = lost
             self._ends(LeaseLost("its lease is lost, or the message is gone: nothing more of it can be kept"))
 
-    def _ask(self, step: Step) -> Generator[Asked, Any, None]:
-        yield from self._noting()
-        if stopped := (yield from self._call(step, is_check=True)):
-            self._ends(stopped.error or StopConsuming())
-        entry = self._view.entry(step.name)
-        if entry.state in ("started", "failed") and self._view.may_check(step):  # its check failed, and is retried
-            assert self._error is not None
-            self._ends(self._error)
+    def _call_or_end(self, step: Step, *, is_check: bool) -> Generator[Asked, Any, None]:
+        if stopped := (yield from self._call(step, is_check=is_check)):
+            self._ends(stopped.error)
 
-    def _result_of(self, step: Step) -> Generator[Asked, Any, Any]:
-        if stopped := (yield from self._call(step, is_check=False)):
-            self._ends(stopped.error or StopConsuming())
-        entry = self._view.entry(step.name)
-        if entry.state != "done":
-            assert self._error is not None
-            if entry.once and entry.state == "failed" and not step.asks:
-                self._ends(self._question([entry], self._error))
-            raise self._error
-        if entry.error:
-            assert self._error is not None
-            self._ends(self._error)
-        return entry.result
-
-    def _question(self, asked: list[Entry], error: BaseException | None) -> BaseException:
-        is_dead = self._queue.on_unresolved == "dead_letter"
-        cause = error or self._spent()
-        return texts.step_unknown(self._queue, self._facts, asked, cause, is_dead=is_dead)
-
-    def _ends(self, error: BaseException) -> None:
+    def _ends(self, error: BaseException | None) -> NoReturn:
+        assert error is not None
         self.over = error
         raise error
 
@@ -149,8 +134,8 @@ class InlinePass(Pass):
         """The code has come to its end, so the message is finished, but for steps that another version declared: what
         it listed as required is either run by this code, or missing.
         """
-        declared = replace(self.ledger, entries=tuple(entry for entry in self.ledger.entries if not entry.inline))
-        if missing := rules.missing(declared, [*self._steps.values()], self._queue.retired):
+        declared = [entry for entry in self.ledger.entries if not entry.inline]
+        if missing := rules.missing(declared, self._steps, self._queue.retired):
             if lost := (yield from self._note_rest()):
                 return lost
             return self._lacks("park", texts.step_missing(self._queue, self._facts, missing))
@@ -174,10 +159,6 @@ class InlinePass(Pass):
             why = error.__cause__ or error if isinstance(error, StepUnknown) else error
             return self._give_up(ENDING_BY_OPTION[self._queue.on_failure], why)
         return self._again(error)
-
-
-def _taking(function: Callable[[], Any]) -> Callable[..., Any]:
-    return lambda message, call: function()
 
 
 class InlineSteps:
@@ -204,9 +185,9 @@ class InlineSteps:
         raised; StepUnknown, StepResultInvalid, LeaseLost and StopConsuming end the handling of the message, though the
         code catches them; ConfigurationError for a name that was used before, for a step in a step or another thread.
         """
-        one = self._one
-        asks = None if check is None else (lambda: check(one.key(name)))
-        return self._perform(one.step(name, lambda: function(*arguments, **named), asks, once=once))
+        asks = None if check is None else (lambda message, call: check(call.key))
+        called = self._one.step(name, lambda message, call: function(*arguments, **named), asks, once=once)
+        return self._perform(called)
 
     def key(self, name: str) -> str:
         """The key of a step, to be handed to a provider: see StepCall."""

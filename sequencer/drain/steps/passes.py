@@ -60,7 +60,7 @@ class Pass:
         self._control, self._clock = control, clock
         self._steps = {step.name: step for step in declared.ordered(facts.kind)}
         message = facts.message
-        self._noted = rules.joined(ledger or Ledger(message.stamp), [*self._steps.values()])
+        self._noted = rules.joined(ledger or Ledger(message.stamp), self._steps.values())
         """The ledger as the server has it."""
         self._view = rules.View(self._noted, self._steps, queue.max_attempts, message.token)
         """As it is known here."""
@@ -131,7 +131,7 @@ class Pass:
     def _missing(self) -> Unfinished | None:
         facts, queue = self._facts, self._queue
         is_unknown = facts.kind not in self._declared.kinds
-        missing = rules.missing(self.ledger, [*self._steps.values()], queue.retired)
+        missing = rules.missing(self.ledger.entries, self._steps, queue.retired)
         if not is_unknown and not missing:
             return None
         if is_unknown:
@@ -294,6 +294,9 @@ class Pass:
     def _spent(self) -> StepFailed:
         return StepFailed(texts.no_attempts(self._queue, self._facts, self.ledger, self._steps))
 
+    def _question(self, asked: list[Entry], cause: BaseException | None) -> BaseException:
+        return texts.step_unknown(self._queue, self._facts, asked, cause)
+
     # -- the end ----------------------------------------------------------------------------------------------------
 
     def _end(self) -> Generator[Asked, Any, End | None]:
@@ -304,7 +307,7 @@ class Pass:
             view = self._view
             view.close()
             if view.is_finished:
-                return Finished(self.ledger, tuple(entry.name for entry in rules.failures(self.ledger)))
+                return Finished(self.ledger, rules.failures(self.ledger))
             if any(view.can_be_tried(step) for step in self._steps.values()):
                 return self._again(self._error or self._spent())
         if self._unasked() is not None:
@@ -321,8 +324,7 @@ class Pass:
         questions = rules.questions(self.ledger)
         if questions:
             ending = ENDING_BY_OPTION[self._queue.on_unresolved]
-            cause = self.raised.get(questions[0].name)
-            error = texts.step_unknown(self._queue, self._facts, questions, cause, is_dead=ending == "dead")
+            error = self._question(questions, self.raised.get(questions[0].name))
         ledger = self.ledger if ending == "drop" else rules.fresh(self.ledger)
         return Unfinished(error, rules.fitting(ledger), self._has_progressed, ending, self.ledger.attempts)
 

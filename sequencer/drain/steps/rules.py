@@ -5,7 +5,7 @@ The model of them is in tests/support/steps_model/: a rule that changes changes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -24,7 +24,7 @@ SHORT_ERROR = 20
 # -- the ledger, and the steps that this version declares --------------------------------------------------------------
 
 
-def joined(ledger: Ledger, steps: Sequence[Step]) -> Ledger:
+def joined(ledger: Ledger, steps: Iterable[Step]) -> Ledger:
     """The ledger with an entry for each declared step, by name. Raises LedgerError where that are too many."""
     entries = {entry.name: entry for entry in ledger.entries}
     for step in steps:
@@ -42,15 +42,13 @@ def kept(entry: Entry, step: Step) -> Entry:
     return replace(entry, once=entry.once or step.once, optional=optional, inline=step.inline)
 
 
-def missing(ledger: Ledger, steps: Sequence[Step], retired: Sequence[str]) -> tuple[str, ...]:
+def missing(entries: Iterable[Entry], known: Container[str], retired: Sequence[str]) -> tuple[str, ...]:
     """Required steps that are not done and that this version lacks. Done and optional ones are kept, and shown.
 
     `retired` covers open and failed automatic steps only: it answers no question.
     """
-    known = {step.name for step in steps}
-    unknown = [entry for entry in ledger.entries if entry.name not in known and not entry.optional]
-    is_over = ("done", "left")
-    return tuple(e.name for e in unknown if e.state not in is_over and (e.once or e.name not in retired))
+    unknown = [e for e in entries if e.name not in known and not e.optional and e.state not in ("done", "left")]
+    return tuple(entry.name for entry in unknown if entry.once or entry.name not in retired)
 
 
 def without_result(ledger: Ledger) -> list[Entry]:
@@ -58,10 +56,10 @@ def without_result(ledger: Ledger) -> list[Entry]:
     return [entry for entry in ledger.entries if entry.state == "done" and entry.error and not entry.optional]
 
 
-def failures(ledger: Ledger) -> list[Entry]:
+def failures(ledger: Ledger) -> tuple[str, ...]:
     """What a message that is finished did without: optional steps that are not done, or have lost their result."""
     found = [e for e in ledger.entries if e.state == "left" or (e.optional and (e.state != "done" or e.error))]
-    return [entry for entry in found if entry.name != HANDLER]
+    return tuple(entry.name for entry in found if entry.name != HANDLER)
 
 
 def ending_of_unknown(ending: Ending, ledger: Ledger) -> Ending:

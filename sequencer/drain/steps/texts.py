@@ -22,16 +22,15 @@ def answers(queue: QueueOptions, facts: PassFacts, options: Sequence[str], *, is
 
 
 def step_unknown(
-    queue: QueueOptions, facts: PassFacts, asked: Sequence[Entry], cause: BaseException | None, *, is_dead: bool
+    queue: QueueOptions, facts: PassFacts, asked: Sequence[Entry], cause: BaseException | None
 ) -> StepUnknown:
     """The question to a person. `cause`: what the step raised in this pass, if it ran."""
     said = "; ".join(_asked(entry, facts) for entry in asked)
-    names = [entry.name for entry in asked]
+    runs, is_dead = {entry.name: entry.runs for entry in asked}, queue.on_unresolved == "dead_letter"
     done, again = (
-        answers(queue, facts, answer_options(option, {entry.name: entry.runs for entry in asked}), is_dead=is_dead)
-        for option in ("--done", "--again")
+        answers(queue, facts, answer_options(option, runs), is_dead=is_dead) for option in ("--done", "--again")
     )
-    question = StepUnknown(said, tuple(names), done, again)
+    question = StepUnknown(said, tuple(runs), done, again)
     question.__cause__ = cause
     return question.with_traceback(cause.__traceback__ if cause else None)
 
