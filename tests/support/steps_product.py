@@ -18,7 +18,7 @@ from sequencer.drain.steps.actions import (
     WriteLedger,
 )
 from sequencer.drain.steps.declared import Step, Steps, new_step
-from sequencer.drain.steps.passes import Pass
+from sequencer.drain.steps.passes import Ended, Pass
 from sequencer.errors import Outage, Park, Retry, SetAside, StepMissing, StepUnknown, TooLate
 from sequencer.settings.options import QueueOptions
 from sequencer.store.ledger import Entry, Ledger, PastAttempt
@@ -154,6 +154,8 @@ def played(case: Case) -> list[Rows]:
             asked = generator.send(answer)
         except StopIteration as end:
             return [*done, _end(end.value)]
+        except Ended as ended:
+            return [*done, _end(ended.end)]
         if isinstance(asked, CallStep) and asked.is_check:
             done.append(["check", asked.step.name, asked.call.key])
             answer = heard(case.checks.get(asked.step.name, model.Returned(None)))

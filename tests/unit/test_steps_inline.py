@@ -123,6 +123,19 @@ def test_nothing_happened_says_a_signal(error: Exception) -> None:
     assert ran == ["charge", "charge"]
 
 
+def test_a_check_whose_result_can_not_be_kept_ends_the_pass() -> None:
+    """Else the code went on without it."""
+    ran = Ran()
+
+    def ship(message: Any, steps: Any) -> None:
+        steps.run("charge", ran.does("charge", fails=[ValueError("cut off")]), once=True, check=lambda key: object())
+        ran.append("on")
+
+    done = shop(ship).drain()
+    assert ran == ["charge"]
+    assert [group.failure.type for group in done.parked] == ["StepResultInvalid"]
+
+
 def test_what_is_refused_in_a_run() -> None:
     def ship(message: Any, steps: Any) -> None:
         def refused(*given: Any) -> None:

@@ -22,7 +22,7 @@ from . import rules, texts
 from .actions import Asked, End, Finished, Lost, Raised, Stopped, Unfinished
 from .declared import Step
 from .functions import Function
-from .passes import Pass
+from .passes import Ended, Pass
 
 Called = Callable[[Any, StepCall], Any]
 _CODE = Step(HANDLER, Function(lambda message: None, takes_call=False), optional=True, inline=True)
@@ -43,18 +43,26 @@ class InlinePass(Pass):
         """Run a step, or release what it returned before. Raises what it raised, and what ends the pass."""
         if self.over is not None:
             raise self.over
+        try:
+            return (yield from self._step(name, function, check, once=once))
+        except Ended as ended:
+            end = ended.end
+        if isinstance(end, Stopped):
+            self._ends(end.error or StopConsuming("a stop was asked for"))
+        self._lost = end
+        self._ends(LeaseLost("its lease is lost, or the message is gone: nothing more of it can be kept"))
+
+    def _step(self, name: str, function: Called, check: Called | None, *, once: bool) -> Generator[Asked, Any, Any]:
         check_step_name(name)
         if name in self._called:
             raise ConfigurationError(f"step {name} needs another name: it has run in this handler")
         if self._is_done(name):
             return self._view.entry(name).result
-        if self._control.is_stopping:
-            yield from self._noting()
-            self._ends(StopConsuming("a stop was asked for"))
+        yield from self._stop_if_asked()
         step, view = self._declare(name, function, check, once=once), self._view
         if view.may_check(step):
-            yield from self._noting()
-            yield from self._call_or_end(step, is_check=True)
+            yield from self._note_rest()
+            yield from self._call(step, is_check=True)
             if self._is_done(name):
                 return view.entry(name).result
             if view.may_check(step):  # it failed, and is retried
@@ -64,10 +72,10 @@ class InlinePass(Pass):
             self._ends(self._question([entry], self._spent()))
         if not view.is_open(step):
             self._ends(self._spent())
-        yield from self._noting(step if entry.once else None)
+        yield from self._start(step) if entry.once else self._note_rest()
         if name in self._called:  # its start was taken back
             self._ends(self._error)
-        yield from self._call_or_end(step, is_check=False)
+        yield from self._call(step, is_check=False)
         entry = view.entry(name)
         if self._is_done(name):
             return entry.result
@@ -98,15 +106,6 @@ class InlinePass(Pass):
                 self._noted = self._noted.put(entry)
         return step
 
-    def _noting(self, starting: Step | None = None) -> Generator[Asked, Any, None]:
-        if lost := (yield from self._start(starting) if starting else self._note_rest()):
-            self._lost = lost
-            self._ends(LeaseLost("its lease is lost, or the message is gone: nothing more of it can be kept"))
-
-    def _call_or_end(self, step: Step, *, is_check: bool) -> Generator[Asked, Any, None]:
-        if stopped := (yield from self._call(step, is_check=is_check)):
-            self._ends(stopped.error)
-
     def _ends(self, error: BaseException | None) -> NoReturn:
         assert error is not None
         self.over = error
@@ -115,16 +114,15 @@ class InlinePass(Pass):
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def end(self, error: BaseException | None) -> Generator[Asked, Any, End]:
-        """The handler returned, or raised this."""
+        """The handler returned, or raised this. Raises Ended."""
         error = self.over or error
         if self._lost is not None:
             return self._lost
         if isinstance(error, StopConsuming):
-            return (yield from self._note_rest()) or Stopped(error)
-        if lost := (yield from self._note_ends()):
-            return lost
-        asked = rules.questions(self.ledger)
-        if error is None and not asked:
+            yield from self._note_rest()
+            return Stopped(error)
+        yield from self._note_ends()
+        if error is None and not rules.questions(self.ledger):
             return (yield from self._finished())
         if isinstance(error, StepResultInvalid):
             return self._give_up("park", error)
@@ -136,8 +134,7 @@ class InlinePass(Pass):
         """
         declared = [entry for entry in self.ledger.entries if not entry.inline]
         if missing := rules.missing(declared, self._steps, self._queue.retired):
-            if lost := (yield from self._note_rest()):
-                return lost
+            yield from self._note_rest()
             return self._lacks("park", texts.step_missing(self._queue, self._facts, missing))
         failed = [e.name for e in self.ledger.entries if e.state != "done" and e.name != HANDLER]
         return Finished(self.ledger, tuple(failed))

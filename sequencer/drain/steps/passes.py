@@ -42,6 +42,13 @@ if TYPE_CHECKING:
 OUTAGES = ("outage", "outage by hand")
 
 
+class Ended(Exception):
+    """A stop, an interruption or a lost lease ends the pass at once."""
+
+    def __init__(self, end: Lost | Stopped) -> None:
+        self.end = end
+
+
 class Pass:
     """A pass, and where it stands."""
 
@@ -84,38 +91,37 @@ class Pass:
         return self._view.ledger
 
     def run(self) -> Generator[Asked, Any, End]:
-        """Raises LedgerError for a move that no step may make: the ledger is not what a client of ours wrote."""
-        end = yield from self._before()
+        """Raises Ended; LedgerError for a move that no step may make: the ledger is not what a client of ours wrote."""
+        end: End | None = self._refused() or self._missing()
+        if isinstance(end, Unfinished) and end.ending is not None and self._unasked():
+            yield from self._ask_checks()
+            end = self._refused() or self._missing()
         while end is None:
-            end = (yield from self._steps_in_order()) or (yield from self._end())
+            yield from self._steps_in_order()
+            end = yield from self._end()
         return end
 
-    def _steps_in_order(self) -> Generator[Asked, Any, Lost | Stopped | None]:
+    def _steps_in_order(self) -> Generator[Asked, Any, None]:
+        view = self._view
         while self._ending is None and (step := self._next_step()) is not None:
-            view = self._view
             is_begun, is_check = view.is_begun(step), view.may_check(step)
-            if self._control.is_stopping and not is_begun:
-                return (yield from self._note_rest()) or Stopped()
+            if not is_begun:
+                yield from self._stop_if_asked()
             if view.entry(step.name).once and not is_check and not is_begun:
-                if lost := (yield from self._start(step)):
-                    return lost
+                yield from self._start(step)
                 if step.name in self._called:
                     continue  # its start was taken back
             elif self.ledger != self._noted:
-                if lost := (yield from self._note()):
-                    return lost
+                yield from self._note()
                 continue  # a stop may have come meanwhile
-            if stopped := (yield from self._call(step, is_check=is_check)):
-                return stopped
-        return None
+            yield from self._call(step, is_check=is_check)
+
+    def _stop_if_asked(self) -> Generator[Asked, Any, None]:
+        if self._control.is_stopping:
+            yield from self._note_rest()
+            raise Ended(Stopped())
 
     # -- before the first step -------------------------------------------------------------------------------------
-
-    def _before(self) -> Generator[Asked, Any, End | None]:
-        end = self._refused() or self._missing()
-        if end is None or end.ending is None or self._unasked() is None:
-            return end
-        return (yield from self._ask_checks()) or self._refused() or self._missing()
 
     def _refused(self) -> Unfinished | None:
         facts, queue = self._facts, self._queue
@@ -154,17 +160,14 @@ class Pass:
         names = {entry.name for entry in rules.questions(self.ledger)} - self._called - self._checked
         return next((step for step in self._steps.values() if step.name in names and step.asks), None)
 
-    def _ask_checks(self) -> Generator[Asked, Any, Lost | Stopped | None]:
+    def _ask_checks(self) -> Generator[Asked, Any, None]:
         """What checks know, before the message is given up."""
         while (step := self._unasked()) is not None:
-            if self._control.is_stopping:
-                return (yield from self._note_rest()) or Stopped()
+            yield from self._stop_if_asked()
             if self.ledger != self._noted:
-                if lost := (yield from self._note()):
-                    return lost
-            elif stopped := (yield from self._call(step, is_check=True)):
-                return stopped
-        return None
+                yield from self._note()
+            else:
+                yield from self._call(step, is_check=True)
 
     # -- a step ------------------------------------------------------------------------------------------------------
 
@@ -187,30 +190,31 @@ class Pass:
     def _put(self, entry: Entry) -> None:
         self._view.ledger = self.ledger.put(entry)
 
-    def _note(self, *, start: str = "") -> Generator[Asked, Any, Lost | None]:
+    def _note(self, *, start: str = "") -> Generator[Asked, Any, None]:
         names = tuple(entry.name for entry in self.ledger.entries if entry is not self._noted.get(entry.name))
         code = yield WriteLedger(rules.fitting(self.ledger), self._has_progressed, names, bool(start))
         if code not in (1, UNCONFIRMED):
-            return Lost(code, self.ledger)
+            raise Ended(Lost(code, self.ledger))
         self._noted, self._has_progressed = self.ledger, False
         if code == UNCONFIRMED:
             self._take_back(self._view.entry(start))
-        return None
 
-    def _note_rest(self) -> Generator[Asked, Any, Lost | None]:
+    def _note_rest(self) -> Generator[Asked, Any, None]:
         """Write what is known and not written yet."""
-        return None if self.ledger == self._noted else (yield from self._note())
+        if self.ledger != self._noted:
+            yield from self._note()
 
-    def _note_ends(self) -> Generator[Asked, Any, Lost | None]:
+    def _note_ends(self) -> Generator[Asked, Any, None]:
         """The end of a `once` step is waited for, the last one's too."""
         ended = [e for e in self.ledger.entries if e.once and e.name in self._called and e != self._noted.get(e.name)]
-        return (yield from self._note()) if any(entry.state in ("done", "left") for entry in ended) else None
+        if any(entry.state in ("done", "left") for entry in ended):
+            yield from self._note()
 
-    def _start(self, step: Step) -> Generator[Asked, Any, Lost | None]:
+    def _start(self, step: Step) -> Generator[Asked, Any, None]:
         """Note that a `once` step begins."""
         entry = self._view.entry(step.name)
         self._put(entry.moved("started", token=self._view.token, at=self._clock(), runs=entry.runs + 1))
-        return (yield from self._note(start=step.name))
+        yield from self._note(start=step.name)
 
     def _take_back(self, started: Entry) -> None:
         """A failover may lose the start, and it would run twice: it is not called now. An outage counts no attempt."""
@@ -218,7 +222,7 @@ class Pass:
         self._put(started.moved("open", token=0, runs=started.runs - 1))
         self._error = self._outage = texts.not_begun(self._queue, started.name)
 
-    def _call(self, step: Step, *, is_check: bool) -> Generator[Asked, Any, Stopped | None]:
+    def _call(self, step: Step, *, is_check: bool) -> Generator[Asked, Any, None]:
         (self._checked if is_check else self._called).add(step.name)
         entry, results = self._view.entry(step.name), self.ledger.results
         attempt = max(1, entry.attempts) if is_check else entry.attempts + 1
@@ -229,13 +233,12 @@ class Pass:
         now = self._clock()
         if isinstance(heard, Raised):
             if isinstance(heard.error, StopConsuming):
-                return Stopped(heard.error)  # as if the process had ended: of a `once` step the server knows the start
+                raise Ended(Stopped(heard.error))  # as if the process had ended: a `once` step stays as it began
             self.raised[step.name] = heard.error
         if is_check:
             self._hear_check(step, entry, heard, now)
         else:
             self._hear(step, entry, heard, now, now - began)
-        return None
 
     def _hear(self, step: Step, entry: Entry, heard: Returned | Raised, at: float, took_s: float) -> None:
         entry = entry if entry.once else replace(entry, runs=entry.runs + 1)
@@ -301,8 +304,7 @@ class Pass:
 
     def _end(self) -> Generator[Asked, Any, End | None]:
         """Nothing can be called any more in this pass; None where a check was asked, and may have changed that."""
-        if lost := (yield from self._note_ends()):
-            return lost
+        yield from self._note_ends()
         if self._ending is None:
             view = self._view
             view.close()
@@ -311,7 +313,8 @@ class Pass:
             if any(view.can_be_tried(step) for step in self._steps.values()):
                 return self._again(self._error or self._spent())
         if self._unasked() is not None:
-            return (yield from self._ask_checks())
+            yield from self._ask_checks()
+            return None
         return self._give_up(self._ending or ENDING_BY_OPTION[self._queue.on_failure], self._error or self._spent())
 
     def _again(self, error: BaseException) -> Unfinished:

@@ -42,7 +42,7 @@ from .actions import (
 from .declared import PassWatcher, Steps
 from .functions import InlineHandler
 from .inline import InlinePass
-from .passes import Pass
+from .passes import Ended, Pass
 
 NONE = Steps(kinds={"": {}})
 """Of a program with a plain handler: where a message has a ledger, nothing of it may be open."""
@@ -163,6 +163,8 @@ class StepRunner:
                 asked = generator.send(answer)
             except StopIteration as end:
                 return end.value
+            except Ended as ended:
+                return ended.end
             if isinstance(asked, CallStep):
                 answer = yield from self._call(asked)
             else:
