@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ def check_registrations(
         if not is_name(name):
             yield finding("invalid name", index=index, name=name)
             continue
-        one = _Queue(link, namespace, name, used.get(name, 0), shards, repair)
+        one = _Queue(link, namespace, name, used.get(name, set()), shards, repair)
         word = listed.get(name)
         is_odd = word is not None and not is_index_word(word)
         is_missing = word is None and name in used and not is_foreign
@@ -63,8 +63,8 @@ class _Queue:
     link: Link
     namespace: str
     name: str
-    used: int
-    """How many shards have keys."""
+    used: set[int]
+    """Shards that have keys."""
     shards: dict[str, int]
     repair: bool
 
@@ -99,8 +99,8 @@ class _Queue:
         if there.is_deleted:
             yield self.found("deletion unfinished")
             return
-        if self.used > len(there.tags):
-            yield from self._unknown_shards(len(there.tags))
+        known = len(there.tags)
+        yield from (self._unknown_shard(known, shard) for shard in sorted(self.used) if shard >= known)
         yield from self._shards(there)
 
     def _shards(self, there: Registration) -> Iterator[Finding]:
@@ -116,41 +116,24 @@ class _Queue:
                 is_of = {"generation": fields["generation"], "version": fields.get("version")}
                 wanted = {"wanted_generation": there.generation, "wanted_version": there.version}
                 yield self.found("shard outdated", shard=tag, **is_of, **wanted)
-            elif wrong := {name: value for name, value in there.policy.items() if fields.get(name) != value}:
-                words = ("HSET", key, *chain.from_iterable(wrong.items()), "packed", there.packed())
-                said = ", ".join(
-                    f"{name}: {shown(fields.get(name))}, registered {shown(value)}" for name, value in wrong.items()
-                )
-                yield self.found("shard policy differs", self.is_written(*words), key=key, differences=said)
-            elif fields.get("packed") != there.packed():
-                is_repaired = self.is_written("HSET", key, "packed", there.packed())
-                yield self.found("shard policy unpacked", is_repaired, key=key)
+            else:
+                wanted = {**there.policy, "packed": there.packed()}
+                if wrong := {name: value for name, value in wanted.items() if fields.get(name) != value}:
+                    said = ", ".join(
+                        f"{one}: {shown(fields.get(one))}, registered {shown(wrong[one])}" for one in wrong
+                    )
+                    is_repaired = self.is_written("HSET", key, *chain.from_iterable(wrong.items()))
+                    yield self.found("shard policy differs", is_repaired, key=key, differences=said)
 
-    def _unknown_shards(self, known: int) -> Iterator[Finding]:
-        """Shards that are in no table, which no client reads; after another look at all names."""
-        groups, messages = Counter[int](), Counter[int]()
-        pattern = _pattern(self.namespace, re.escape(self.name))
-        for page in _pages_of_names(self.link, f"{{{self.namespace}:{self.name}:"):
-            for match in filter(None, map(pattern.match, page)):
-                shard = int(match[2])
-                if known <= shard < MAX_SHARDS:
-                    is_order = match.string.startswith(self.keys(shard).order("").encode())
-                    groups[shard] += is_order
-                    messages[shard] += (reply_or_error(self.link, "ZCARD", match.string)[0] or 0) if is_order else 0
-        for shard in sorted(groups):
-            keys, to = self.keys(shard), f"{self.name}-shard-{shard}"
-            yield self.found(
-                "unknown shard",
-                known=known,
-                shard=shard,
-                messages=messages[shard],
-                groups=groups[shard],
-                dead=reply_or_error(self.link, "ZCARD", keys.dead)[0] or 0,
-                prefix=keys.prefix,
-                unmoved=(keys.policy, keys.clock),
-                to=to,
-                to_prefix=shard_keys(self.namespace, to, 0).prefix,
-            )
+    def _unknown_shard(self, known: int, shard: int) -> Finding:
+        """One that is in no table, so that no client reads it."""
+        keys, to = self.keys(shard), f"{self.name}-shard-{shard}"
+        groups, dead = (reply_or_error(self.link, "ZCARD", key)[0] or 0 for key in (keys.schedule, keys.dead))
+        more = {"prefix": keys.prefix, "unmoved": (keys.policy, keys.clock), "to": to}
+        to_prefix = shard_keys(self.namespace, to, 0).prefix
+        return self.found(
+            "unknown shard", known=known, shard=shard, groups=groups, dead=dead, to_prefix=to_prefix, **more
+        )
 
     def _unregistered(self, copy: Registration | None) -> Iterator[Finding]:
         """Of a queue whose registry was lost."""
@@ -158,17 +141,13 @@ class _Queue:
             self.shards[self.name] = len(copy.tags)
             yield self.found("registry lost", key=self.registry)
         elif self.used:
-            self.shards[self.name] = self.used
-            yield self._restored() or self.found(
-                "unregistered",
-                shards=self.used,
-                clock=self.keys(0).clock,
-                cli=admin_command(self.link.endpoint),
-            )
+            self.shards[self.name] = shards = max(self.used) + 1
+            cli = admin_command(self.link.endpoint)
+            yield self._restored() or self.found("unregistered", shards=shards, clock=self.keys(0).clock, cli=cli)
 
     def _restored(self) -> Finding | None:
         """Of a queue that only other shards than the first know yet: a client finds it by the first."""
-        for shard in range(1, self.used):
+        for shard in sorted(self.used - {0}):
             fields = _fields(self.link, self.keys(shard).policy)
             with suppress(ValueError, KeyError):
                 if (copy := of_shard(fields)) and not copy.is_deleted:
@@ -184,32 +163,21 @@ def _fields(link: Link, key: str) -> dict[str, str]:
     return dict(pairs(words))
 
 
-def _shards_used(link: Link, namespace: str) -> dict[str, int]:
-    """Queue -> its number of shards, as far as there are keys of them. Reads every name on the server, in pages.
+def _shards_used(link: Link, namespace: str) -> dict[str, set[int]]:
+    """Queue -> its shards that have keys; none where the user may not ask. Reads every name on the server, in pages.
 
-    A queue has at most MAX_SHARDS: a higher number is another program's.
+    A queue has at most MAX_SHARDS: a higher number is another program's. Incidents are not counted: a queue may have
+    some before it is used, such as that its pool is down.
     """
-    pattern = _pattern(namespace, r"[\w.-]+")
-    found: dict[str, int] = {}
-    for keys in _pages_of_names(link, f"{{{namespace}:"):
-        for match in filter(None, map(pattern.match, keys)):
-            name, shard = match[1].decode(), int(match[2])
-            if shard < MAX_SHARDS:
-                found[name] = max(found.get(name, 0), shard + 1)
-    return found
-
-
-def _pattern(namespace: str, queue: str) -> re.Pattern[bytes]:
-    """Queue and shard of a key; not of incidents, which a queue may have before it is used: that its pool is down."""
-    return re.compile(rf"\{{{re.escape(namespace)}:({queue}):(\d{{1,4}})\}}:(?!alerts\Z)".encode())
-
-
-def _pages_of_names(link: Link, prefix: str) -> Iterator[list[bytes]]:
-    """All keys that begin so; none where the user may not ask."""
+    pattern = re.compile(rf"\{{{re.escape(namespace)}:([\w.-]+):(\d{{1,4}})\}}:(?!alerts\Z)".encode())
+    found = defaultdict[str, set[int]](set)
     cursor: bytes | None = b"0"
     while cursor is not None:
-        page, denied = reply_or_error(link, "SCAN", cursor, "MATCH", f"{prefix}*", "COUNT", 1000)
+        page, denied = reply_or_error(link, "SCAN", cursor, "MATCH", f"{{{namespace}:*", "COUNT", 1000)
         if denied:
-            return
+            break
         cursor, keys = scanned(page)
-        yield keys
+        for match in filter(None, map(pattern.match, keys)):
+            if (shard := int(match[2])) < MAX_SHARDS:
+                found[match[1].decode()].add(shard)
+    return found

@@ -93,17 +93,6 @@ def _room(fields: Fields) -> dict[str, str]:
     return {"fix": f"{{cli}} CONFIG SET maxmemory {size}"}
 
 
-def _unknown_shard(fields: Fields) -> Mapping[str, str]:
-    keys = "redis-cli --scan --pattern '{prefix}*'"
-    delete = {"delete": f"{keys} | tr '\\n' '\\0' | xargs -0 redis-cli UNLINK"}
-    if not (fields["groups"] or fields["dead"]):
-        return delete
-    moved = 'while IFS= read -r key; do redis-cli RENAME "$key" \'{to_prefix}\'"${{key#*\\}}:}}"; done'
-    unmoved = "-e '{unmoved[0]}' -e '{unmoved[1]}'"
-    make = "{sequencer configure TO --on-late handle}"
-    return {"keep": f"{make}; {keys} | grep -vxF {unmoved} | {moved}", **delete}
-
-
 def _appended(fields: Fields) -> str:
     if fields["fsync"] not in _LOSES:
         return "appendonly yes; appendfsync unknown, as CONFIG GET is not permitted"
@@ -128,6 +117,7 @@ _SNAPSHOTS = {
 """The setting `save` -> the wording without an append-only file."""
 _ONCE = "has `once` steps; a server crash may lose the start of one, so that it runs twice: "
 _NEXT_CLIENT = "the next client that uses the queue fixes it"
+_KEYS = "redis-cli --scan --pattern '{prefix}*'"
 _REPAIR = {"fix": "sequencer doctor QUEUE --repair"}
 
 
@@ -290,14 +280,16 @@ FINDINGS: Mapping[str, Kind] = {
         f"registered; {_NEXT_CLIENT}",
     ),
     "shard policy differs": _problem("queues", "{key} has another policy than registered ({differences})", _REPAIR),
-    "shard policy unpacked": _problem(
-        "queues", f"field packed of {{key}} does not match its other fields; {_NEXT_CLIENT}", _REPAIR
-    ),
     "unknown shard": _problem(
         "queues",
-        "has {known:shard}, so no client reads shard {shard}: it holds {messages:message} in {groups:group} and "
-        "{dead:dead letter}; keep them as queue {to}, or delete them",
-        _unknown_shard,
+        "has {known:shard}, so no client reads shard {shard}: it holds {groups:group} and {dead:dead letter}; "
+        "keep them as queue {to}, or delete them",
+        {
+            "keep": "{sequencer configure TO --on-late handle}; " + _KEYS + " | grep -vxF "
+            "-e '{unmoved[0]}' -e '{unmoved[1]}' | while IFS= read -r key; "
+            'do redis-cli RENAME "$key" \'{to_prefix}\'"${{key#*\\}}:}}"; done',
+            "delete": _KEYS + " | tr '\\n' '\\0' | xargs -0 redis-cli UNLINK",
+        },
     ),
     "registry lost": _warning(
         "queues",

@@ -106,7 +106,7 @@ def test_packed_rules_that_others_wrote_are_corrected(
         if fixes == "doctor":
             with Sequencer("q", url) as seq:
                 (told,) = [one for one in seq.doctor() if one.level == "problem"]
-                assert (told.code, told.fields["key"]) == ("shard policy unpacked", KEYS.policy)
+                assert (told.code, told.fields["key"]) == ("shard policy differs", KEYS.policy)
                 assert told.commands["fix"] == "sequencer doctor q --repair"
                 (fixed,) = [one for one in seq.doctor(repair=True) if one.level == "problem"]
                 assert fixed.repaired

@@ -65,7 +65,6 @@ def test_all_names_are_read_a_few_times_however_many_shards_they_seem_to_be_of(
         assert 0 < command_counts(admin)["scan"] < 10, "one page, a few times"
     found = [one.fields for one in told if one.code == "unknown shard"]
     assert [one["shard"] for one in found] == [700, 900] * is_registered
-    assert all((one["messages"], one["groups"], one["dead"]) == (1, 1, 0) for one in found)
 
 
 @pytest.mark.parametrize("way", ["keep", "destroy"])
@@ -81,13 +80,13 @@ def test_what_the_doctor_says_of_such_a_shard_can_be_run(admin: Link, tmp_path: 
         for key in (registry_key("sequencer", "q"), shard_keys("sequencer", "q", 0).policy):
             admin.command("HSET", key, "table", "0")
         (told,) = [one for one in seq.doctor() if one.code == "unknown shard"]
-    assert told.fields["messages"] == sum(len(before[group]) for group in shard)
+    assert told.fields["groups"] == len(shard)
     line = told.commands["keep" if way == "keep" else "delete"]
     done = run_line(line, tmp_path, str(admin.endpoint.url))
     assert (done.returncode, "error" in done.stderr) == (0, False)
     with client(admin) as seq, Sequencer("q-shard-1", str(admin.endpoint.url)) as saved:
         left = [one for one in seq.doctor() if one.code == "unknown shard"]
-        assert [list(one.commands) for one in left] == ([["delete"]] if way == "keep" else [])
+        assert [(one.fields["groups"], one.fields["dead"]) for one in left] == [(0, 0)] * (way == "keep")
         if way == "keep":
             assert {group: [one.id for one in saved.peek(group)] for group in shard} == {g: before[g] for g in shard}
             assert saved.count_dead() + seq.count_dead() == dead
