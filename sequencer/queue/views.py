@@ -153,9 +153,9 @@ async def peek(session: Session, group: Group, *, limit: int = 10) -> list[Messa
     members = await read(net, lambda words: [(text(member), score.decode()) for member, score in pairs(words)], command)
     if not members:
         return []
-    rest = (decode_group(key), 0, session.options.queue, late_below(mark))
 
     def messages(records: list[bytes | None]) -> list[Message]:
+        rest = (decode_group(key), 0, session.options.queue, late_below(mark))
         found = zip(members, records, strict=True)
         return [readable_message(member, score, record or b"", *rest) for (member, score), record in found]
 
