@@ -125,8 +125,8 @@ def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: b
     hint, error = "", how["error"]
     if done.done and not discard:
         back = command_of(client, "dead redrive", options=["--error", error] if error else ["--all"])
-        which = "of this error" if error else "of the queue, not only these,"
-        hint = f"to put all dead letters {which} back: {back}"
+        which = "of this error" if error else "of the queue, not only these"
+        hint = f"put back all dead letters {which}: {back}"
     return answer_of_many(
         client, done, "skipped", f", their heads {'discarded' if discard else 'made dead letters'}", hint
     )
@@ -143,8 +143,8 @@ def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: 
     back = command_of(client, name, *skipped.group, options=id_option(skipped.id))
     is_paused = client.explain(group).reason in ("paused", "queue paused")
     then = f"is paused (unpause: {command_of(client, 'unpause', *group)})" if is_paused else "goes on"
-    hint = f"{what} {plain(skipped.id)} from group {named(group)}, which {then}; {until}put it back (behind what is "
-    hint += f"handled meanwhile) with: {back}"
+    hint = f"{what} {plain(skipped.id)} from group {named(group)}, which {then}; to put it back ({until}after what is "
+    hint += f"handled meanwhile): {back}"
     if skipped.steps:
         hint += f"\n{steps_text(client, skipped.steps, asks=dead_letter)}"
     fields = as_json(skipped)

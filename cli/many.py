@@ -63,8 +63,7 @@ def confirm(question: str, is_sure: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise ConfigurationError(
-            f"{question.removesuffix('?')}: there is no terminal to ask on; add --yes to do it, or --dry-run to see "
-            "how many would be affected"
+            f"{question} No terminal to ask on; add --yes to confirm, or --dry-run to see what would be affected"
         )
     typer.confirm(question, err=True, abort=True)
 
@@ -113,11 +112,11 @@ def answer_of_many(client: Sequencer, done: ManySummary, what: str, how: str = "
     if done.changed:
         lines.append(f"left alone {done.changed:,} that changed meanwhile; inspect: {see}; then run this again")
     if done.waiting:
-        said = f"{many(done.waiting, 'more parked group')} waiting for a missing number: append it, or skip it"
+        said = f"left alone {many(done.waiting, 'parked group')} waiting for a missing number: append it, or skip it"
         lines.append(f"{said}; inspect: {see}")
     if done.asked:
         answer = command_of(client, "resume", options=["--error", "StepUnknown", "--done", "STEP"])
-        said = f"{many(done.asked, 'more parked group')} waiting for an operator to confirm the outcome of a step"
+        said = f"left alone {many(done.asked, 'parked group')} waiting for an operator to confirm the outcome of a step"
         lines.append(f"{said}; inspect: {see}; answer for all at once: {answer}, or --again STEP")
     status = GAVE_UP if is_none or (left and not (done.is_dry_run and done.chosen)) else FINE
     return Answer(done, *lines, hint=hint, status=status)

@@ -100,7 +100,7 @@ def steps(
     """
     found = client.steps(group, id)
     if found is None:
-        which = "the group has no message" if id is None else f"no message {id!r} is pending or dead"
+        which = "no message" if id is None else f"no pending or dead message {id!r}"
         raise MessageNotFound(f"{which} in group {named(group)} of queue {client.queue!r}")
     return Answer(found, steps_text(client, found))
 

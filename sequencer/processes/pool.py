@@ -200,17 +200,17 @@ class Pool:
             return math.inf, ""
         if process.ended_at is not None:
             threads = ", ".join(process.threads) or "none"
-            why = f"it ended its work {timeout_s:g} s ago and does not exit (threads: {threads})"
+            why = f"it finished {timeout_s:g} s ago but does not exit (threads: {threads})"
             return process.ended_at + timeout_s, why
         if process.stop_sent_at is not None and not process.is_connected:
             # It ends by itself, unless code in C keeps the interpreter's lock.
-            return process.stop_sent_at + timeout_s, f"it was starting when told to stop, {timeout_s:g} s ago"
+            return process.stop_sent_at + timeout_s, f"it was stopped while starting, {timeout_s:g} s ago"
         if not process.is_loaded:
             limit_s = process.start_timeout_s
             return process.started_at + limit_s, import_hangs(limit_s)
         if self._silence_s is not None and process.silent_s > self._silence_s:
-            said = f"it gave no sign of life for {self._silence_s:g} s"
-            return -math.inf, f"{said}, as when code in C keeps the interpreter's lock"
+            said = f"it sent no heartbeat for {self._silence_s:g} s"
+            return -math.inf, f"{said} (for example, C code that holds the GIL)"
         return math.inf, ""
 
     def _kill(self, process: ConsumerProcess, why: str) -> None:

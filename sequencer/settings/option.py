@@ -181,7 +181,7 @@ def read_table(table: Mapping[str, Any], known: Mapping[str, Option], beside: Co
     found = {name: value for name, value in table.items() if name not in beside}
     for name in found:
         if name not in known:
-            raise ConfigurationError(f"there is no {name!r}; {nearest(name, [*known, *beside])}")
+            raise ConfigurationError(f"unknown key {name!r}; {nearest(name, [*known, *beside])}")
     return {name: known[name].kind.read(name, value) for name, value in found.items()}
 
 

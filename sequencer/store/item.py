@@ -94,8 +94,8 @@ class ItemMaker:
                 f"{type(value).__name__}: must be a mapping with 'body' and 'group', or give the queue group_by=(...)"
             )
         if not FIELDS.issuperset(value):
-            names = sorted(map(str, set(value) - FIELDS))
-            raise InvalidMessage(f"item has unknown fields {names}; known: {' '.join(sorted(FIELDS))}")
+            names = ", ".join(sorted(map(str, set(value) - FIELDS)))
+            raise InvalidMessage(f"unknown fields {names}; known: {', '.join(sorted(FIELDS))}")
         get = value.get
         body, group, headers = value["body"], get("group"), get("headers")
         return self.make(

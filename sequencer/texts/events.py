@@ -164,7 +164,7 @@ def _service_stopping(fields: Fields) -> str:
 
 
 _ENDED = {
-    "failed": "{failed:failed attempt}{outages:? ({outages:,} by an outage)}",
+    "failed": "{failed:failed attempt}{outages:? ({outages:,} in an outage)}",
     "parked": "groups parked {parked:time}",  # not how many groups: one that was resumed may be parked again
     "dead": "{dead:dead letter}",
     "dropped": "{dropped:dropped message}",

@@ -91,7 +91,7 @@ def _backoff(fields: Fields) -> str:
     tried = "{attempt:failed attempt} of {id}"
     if fields["outages"]:
         tried = "{outages:outage} of {id}, "
-        tried += "the last counted as attempt {attempt}," if fields["is_counted"] else "not counted as attempts,"
+        tried += "the last counted as attempt {attempt}" if fields["is_counted"] else "not counted as attempts"
     return f"backs off until {{until:moment}} after {tried} ({{error}})"
 
 

@@ -112,7 +112,7 @@ _LOSES = {
 """appendfsync -> what a crash loses."""
 _SNAPSHOTS = {
     None: "no append-only file; snapshots unknown, as CONFIG GET is not permitted: a crash may lose everything",
-    "": "none: a crash may lose everything",
+    "": "neither an append-only file nor snapshots: a crash may lose everything",
 }
 """The setting `save` -> the wording without an append-only file."""
 _ONCE = "has `once` steps; a server crash may lose the start of one, so that it runs twice: "

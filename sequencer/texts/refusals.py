@@ -63,14 +63,14 @@ REFUSALS: dict[str, Wording] = {
     "repeat it. If it was, it {is_dead:?is a dead letter}{is_dead:!is kept until the next skip}; to put it back: "
     "{is_dead:?{sequencer dead redrive QUEUE GROUP --id ID}}{is_dead:!{sequencer unskip QUEUE GROUP --id ID}}",
     "pending_again": "message {id!r} of group {group} is pending again; see get",
-    "nothing_skipped": "no skipped message of group {group} is kept in queue {queue!r} (id: {id}): it is already "
+    "nothing_skipped": "no skipped message {id:?{id!r} }of group {group} is kept in queue {queue!r}: it is already "
     "back, or another was skipped since",
     # messages
     "not_pending": "message {id!r} of group {group} is not pending in queue {queue!r}",
     "message_busy": "message {id!r} may be in progress: " + _BUSY,
     "cancel_refused": "message {id!r} of group {group} was not cancelled: some of its steps took effect. Let it end; "
     "or, once it is parked, skip it with yes=True (--yes), which unskip undoes",
-    "time_missing": "no time given; pass delay= in seconds, or at=",
+    "time_missing": "no time given; pass delay= in seconds, or at= (--delay or --at)",
     "number_fixed": "score can't be changed in a queue with sequence=True; leave it out",
     "message_unknown": "message {id!r} of group {group} is unknown in queue {queue!r}",
     "not_ended": "message {id!r} of group {group} has not ended: it is {state}",

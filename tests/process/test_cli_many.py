@@ -71,7 +71,7 @@ def test_groups_that_are_left_are_said_with_status_1(cli: Cli, make: Callable[..
     done = cli.call("resume", "jobs", "--all")
     assert done.returncode == 1
     assert done.stdout.splitlines()[1].startswith(
-        "1 more parked group waiting for a missing number: append it, or skip it; inspect: sequencer parked jobs"
+        "left alone 1 parked group waiting for a missing number: append it, or skip it; inspect: sequencer parked jobs"
     )
 
 
@@ -79,7 +79,7 @@ def test_skipped_heads_become_dead_letters_or_are_discarded(cli: Cli, stuck: Seq
     done = cli.call("skip", "jobs", "--error", "LookupError")
     assert done.stdout == "skipped 2 of 2 groups, their heads made dead letters\n", done.stderr
     back = f"sequencer dead redrive jobs --error LookupError --namespace {namespace}"
-    assert done.stderr == f"to put all dead letters of this error back: {back}\n"
+    assert done.stderr == f"put back all dead letters of this error: {back}\n"
     assert len(stuck.dead()) == 2
     assert refused(cli, "skip", "jobs", "--all", "--discard"), "no terminal to ask on"
     for answer, status, parked in ((b"n\n", 130, 3), (b"y\n", 0, 0)):

@@ -58,7 +58,7 @@ def test_many_are_answered_at_once(cli: Cli, asked: Sequencer) -> None:
     done = cli.call("resume", "jobs", "--all")
     left = done.stdout
     assert done.returncode == 1
-    assert "1 more parked group waiting for an operator to confirm the outcome of a step" in left
+    assert "left alone 1 parked group waiting for an operator to confirm the outcome of a step" in left
     assert "sequencer resume jobs --error StepUnknown --done STEP" in left
     assert cli.call("resume", "jobs", "--error", "StepUnknown", "--again", "charge").stdout == "resumed 1 of 1 group\n"
     assert asked.consume(until_empty=True).handled == 2

@@ -1,4 +1,4 @@
-"""What is said of steps that a person has to look after: each text names the commands that settle it. Pure."""
+"""Texts about steps that need an operator; each names the commands that settle it. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def answers(queue: QueueOptions, facts: PassFacts, options: Sequence[str], *, is
 def step_unknown(
     queue: QueueOptions, facts: PassFacts, asked: Sequence[Entry], cause: BaseException | None
 ) -> StepUnknown:
-    """The question to a person. `cause`: what the step raised in this pass, if it ran."""
+    """The question to an operator. `cause`: what the step raised in this pass, if it ran."""
     said = "; ".join(_asked(entry, facts) for entry in asked)
     runs, is_dead = {entry.name: entry.runs for entry in asked}, queue.on_unresolved == "dead_letter"
     done, again = (
@@ -38,7 +38,7 @@ def step_unknown(
 def _asked(entry: Entry, facts: PassFacts) -> str:
     where = f" in {facts.lost_owner}" if facts.lost_owner else ""
     if entry.state == "started":
-        return f"step {entry.name} began at {moment(entry.at)}{where}, and its end is not known"
+        return f"step {entry.name} began at {moment(entry.at)}{where}, and its outcome is unknown"
     return f"step {entry.name} failed at {moment(entry.at)} ({entry.error}), and may have taken effect"
 
 
@@ -46,7 +46,7 @@ def result_invalid(queue: QueueOptions, facts: PassFacts, entry: Entry) -> StepR
     """A step is done, and what it returned is lost."""
     fix = answers(queue, facts, ["--done", entry.name, "--result", "null"])
     return StepResultInvalid(
-        f"step {entry.name} is done, and will not run again, but its result can't be kept: {entry.error}", fix
+        f"step {entry.name} is done and will not run again, but its result can't be kept: {entry.error}", fix
     )
 
 
@@ -64,7 +64,7 @@ def step_missing(queue: QueueOptions, facts: PassFacts, names: Sequence[str]) ->
     done = answers(queue, facts, [word for name in names for word in ("--done", name)])
     return StepMissing(
         f"{many} {', '.join(names)} of another version {they} not done, and this version lacks {them}; run a version "
-        f"that has {them}, or say that nothing is left to do: {done}",
+        f"that has {them}, or confirm that nothing is left to do: {done}",
         tuple(names),
     )
 
@@ -78,30 +78,30 @@ def unknown_kind(
     if not facts.kind:
         said = f"the body has no text or number in field {queue.kind_by!r}, which kind_by names"
     return StepMissing(
-        f"{said}; it is parked and not dropped, as steps of it took effect" if is_kept else said, missing
+        f"{said}; parked, not dropped, because some of its steps took effect" if is_kept else said, missing
     )
 
 
 def no_answer(unanswered: int, owner: str) -> str:
-    """What LeaseExpired says."""
+    """The text of LeaseExpired."""
     who = f"consumer {owner}" if owner else "its consumer"
     return (
-        f"{many(unanswered, 'lease')} in a row ended without an answer, and no step was done meanwhile: {who} died, or "
-        "stood still for longer than its lease"
+        f"{many(unanswered, 'lease')} in a row ended without a result, and no step was done meanwhile: {who} died, or "
+        "stalled for longer than its lease"
     )
 
 
 def no_attempts(queue: QueueOptions, facts: PassFacts, ledger: Ledger, steps: Mapping[str, Step]) -> str:
-    """What StepFailed says."""
+    """The text of StepFailed."""
     waiting = [entry.name for entry in ledger.entries if entry.state not in ("done", "left")]
     left = {entry.name for entry in ledger.entries if entry.state == "left"}
     for step in steps.values():
         behind = [name for name in step.after if name in left]
         if step.name in waiting and behind:  # both were optional in the version that gave it up
-            ways = [("run it", "--again"), ("say that it is done", "--done")]
+            ways = [("run it", "--again"), ("mark it as done", "--done")]
             is_dead, name = queue.on_failure == "dead_letter", behind[0]
             said = [f"to {way}: {answers(queue, facts, [option, name], is_dead=is_dead)}" for way, option in ways]
-            return f"step {step.name} comes after {name}, which was given up while it was optional; {'; '.join(said)}"
+            return f"step {step.name} comes after {name}, which was abandoned while it was optional; {'; '.join(said)}"
     failed = [f"{entry.name} ({entry.error})" for entry in ledger.entries if entry.state == "failed"]
     if failed:
         return f"no attempt is left for {', '.join(failed)}"
@@ -109,7 +109,7 @@ def no_attempts(queue: QueueOptions, facts: PassFacts, ledger: Ledger, steps: Ma
 
 
 def ended(ledger: Ledger) -> str:
-    """What history says of the steps of a message that ended."""
+    """How the history shows the steps of an ended message."""
     return ", ".join(map(_ended, ledger.entries))
 
 

@@ -189,7 +189,7 @@ class KeptPool(Pool):
             return limits[0]
         if process.released_at is not None:
             lease_s = self.plan.config.lease_s
-            why = f"it is too old, was told to end {lease_s:g} s ago, and goes on"
+            why = f"it is past max_age, was stopped {lease_s:g} s ago, and is still running"
             limits.append((process.released_at + lease_s, why))
         trial = self._trial
         if trial is not None and trial.process is process and not process.is_connected:
@@ -265,7 +265,7 @@ class KeptPool(Pool):
             why = f"{many(snapshot.due, 'group')} {waits}, the first for {snapshot.waits_s:.1f} s"
         else:
             is_file = before > self.plan.most or self._host.spare_room() < 0
-            why = "there are more than the file says" if is_file else "they have little to do"
+            why = "there are more than the file allows" if is_file else "they have little to do"
             self._let_youngest_leave()
         self.emit("pool scaled", before=before, now=before + change, why=why)
 

@@ -46,8 +46,7 @@ def find_file(given: str | None, directory: Path) -> Path:
         if (path := place / PROJECT_FILE).is_file():
             return path
     raise ConfigurationError(
-        f"there is no {OWN_FILE} or {PROJECT_FILE} in {directory} or above it; write one, or name it: "
-        "sequencer run FILE"
+        f"no {OWN_FILE} or {PROJECT_FILE} in {directory} or above; write one, or name the file: sequencer run FILE"
     )
 
 
@@ -69,22 +68,22 @@ def _why(error: Exception) -> str:
     if isinstance(error, SequencerError):
         return str(error)
     what = error.strerror if isinstance(error, OSError) else None
-    return f"it can't be read: {what or f'{type_name(error)}: {error_text(error)}'}"
+    return f"can't be read: {what or f'{type_name(error)}: {error_text(error)}'}"
 
 
 def _table(path: Path) -> dict[str, Any]:
     try:
         table: Any = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"it is not TOML: {error}") from error
+        raise ConfigurationError(f"not valid TOML: {error}") from error
     if path.name == PROJECT_FILE:
         tool = table.get("tool")
         table = tool.get("sequencer") if isinstance(tool, dict) else None
         if not isinstance(table, dict) or not table.get("queues"):
-            raise ConfigurationError("it has no [tool.sequencer.queues.NAME], which says what to run for a queue")
+            raise ConfigurationError("no [tool.sequencer.queues.NAME], so there is no queue to run")
         table = {name: value for name, value in table.items() if name != "app"}  # that is for `consume`
     elif "tool" in table:
-        raise ConfigurationError(f"tables begin with tool.sequencer in {PROJECT_FILE} alone; here it is [queues.NAME]")
+        raise ConfigurationError(f"tool.sequencer is for {PROJECT_FILE} only; write [queues.NAME] here")
     return dict(table)
 
 
@@ -94,7 +93,7 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
     queues = table_of("queues", table.get("queues"))
     queues = {name: table_of(f"queues.{name}", queue) for name, queue in queues.items()}
     if not queues:
-        raise ConfigurationError("it has no [queues.NAME], which says what to run for a queue")
+        raise ConfigurationError("no [queues.NAME], so there is no queue to run")
     found = [_pool(name, queue, path.parent, options, log) for name, queue in queues.items()]
     targets = read_targets(table_of("targets", table.get("targets")), path.parent, variables_in(table))
     own = {name: table_of(f"queues.{name}.alerts", queue.get("alerts")) for name, queue in queues.items()}
@@ -103,8 +102,8 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
     pools = tuple(replace(pool, env=_env_of(pool, table), alerts=alerts.get(pool.queue)) for pool in found)
     if (needed := sum(max(pool.n, 1) for pool in pools)) > options.max_processes:
         raise ConfigurationError(
-            f"max_processes={options.max_processes} is too low: the queues need {needed} together, by their n, and one "
-            "with n=0 needs 1; raise it, or lower an n"
+            f"max_processes={options.max_processes} is too low: the queues need {needed} together (the sum of "
+            "their n; n=0 counts as 1); raise it, or lower an n"
         )
     given = {one.field: getattr(options, one.field) for one in declared(RunOptions).values()}
     return RunPlan(path=path, pools=pools, targets=tuple(targets.values()), **given)
@@ -122,7 +121,7 @@ def _checked(name: str, table: Mapping[str, Any], directory: Path, options: RunO
     if not ("app" in given or "exec" in given):
         raise ConfigurationError('give app = "module:attribute" or exec = "a command"')
     if "hang_after" in given and "max_age" not in given:
-        raise ConfigurationError("hang_after is counted from max_age; give that too")
+        raise ConfigurationError("hang_after needs max_age, from which it is counted")
     settings: Any = {key: value for key, value in given.items() if key in declared(QueueOptions, Policy)}
     queue_options(name, options.namespace, settings)  # what a consumer would refuse is refused here
     config = WorkerConfig(
@@ -145,9 +144,9 @@ def _checked(name: str, table: Mapping[str, Any], directory: Path, options: RunO
 
 def _variable(name: str, text: str) -> str:
     if not name or "=" in name or "\0" in name:
-        raise ConfigurationError(f"env: {name!r} is not the name of a variable")
+        raise ConfigurationError(f"env: {name!r} is not a valid variable name")
     if "\0" in text:
-        raise ConfigurationError(f"env: the value of {name!r} has a NUL, which no variable can have")
+        raise ConfigurationError(f"env: the value of {name!r} contains a NUL character")
     return value_of(f"env.{name}", text)
 
 
@@ -171,5 +170,5 @@ def _server(text: str | None, given: str | None) -> str | None:
     except SequencerError as error:
         raise ConfigurationError(f"redis: {error}") from error
     if not text.startswith(SECRET) and urlsplit(url).password:
-        raise ConfigurationError(f'redis has a password in it; put it into a variable, and write "{SECRET}NAME"')
+        raise ConfigurationError(f'redis contains a password; put it into a variable, and write "{SECRET}NAME"')
     return given or url
