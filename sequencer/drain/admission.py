@@ -39,5 +39,5 @@ def refusal_of(queue: QueueOptions, leased: LeasedGroup, position: int) -> TooLa
         return None
     if not owner:
         return LeaseExpired(f"it was tried {many(tried, 'time')}, of at most {most}, and is not retried")
-    stood = f"consumer {owner} died, or stood still for longer than its lease"
-    return LeaseExpired(f"attempt {tried} ended without an answer: {stood}")
+    stood = f"consumer {owner} died, or stalled for longer than its lease"
+    return LeaseExpired(f"attempt {tried} ended without a result: {stood}")
