@@ -80,9 +80,9 @@ def watch(
 
 
 def _watch_once(plan: RunPlan, json: bool) -> int:
-    from ..processes.alerts.watcher import watcher_of
+    from ..processes.alerts.watcher import Watcher
 
-    watcher = watcher_of(plan)
+    watcher = Watcher(plan)
     watcher.round()
     watcher.wait_sent(SENT_S)
     watcher.close()
@@ -94,11 +94,11 @@ def _watch_once(plan: RunPlan, json: bool) -> int:
 
 
 def _watch(plan: RunPlan) -> int:
-    from ..processes.alerts.server_away import ServerAway
-    from ..processes.alerts.watcher import watcher_of
+    from ..processes.alerts.server_away import AwayIncident
+    from ..processes.alerts.watcher import Watcher
 
     say(f"watching {many(len(plan.pools), 'queue')} for {many(len(plan.targets), 'target')}; Ctrl-C stops it")
-    watcher_of(plan, away=ServerAway()).run()
+    Watcher(plan, away=AwayIncident()).run()
     return FINE
 
 

@@ -7,7 +7,6 @@ that Ctrl-C in the terminal that started it does not reach it, and lives until `
 
 from __future__ import annotations
 
-import atexit
 import fcntl
 import hashlib
 import logging
@@ -34,17 +33,6 @@ SOCKET_PATH_MAX = 107
 ANSWER_S = 5.0
 START_S = 20.0
 STOP_S = 20.0
-_children: dict[int, subprocess.Popen[bytes]] = {}
-"""Servers that this process started, so that it reaps them when they are stopped."""
-
-
-@atexit.register
-def _leave_running() -> None:
-    """A server outlives the process that started it, by design: Popen shall not warn of that at exit."""
-    for process in _children.values():
-        process.returncode = 0
-
-
 CONFIG = """\
 port 0
 unixsocket "{socket}"
@@ -170,7 +158,7 @@ class EmbeddedServer:
                 pass
             finally:
                 link.close()
-            self._wait_gone(int(info.get("process_id", "0")))
+            self._wait_gone(int(info["process_id"]))
             if self.socket.parent != self.directory:
                 with suppress(OSError):
                     self.socket.parent.rmdir()
@@ -246,8 +234,7 @@ class EmbeddedServer:
             while process.poll() is None and time.monotonic() < until:
                 with suppress(ServerUnavailable):  # it may have ended between the two
                     if self._info() is not None:
-                        _children[process.pid] = process
-                        is_started = True
+                        is_started, process.returncode = True, 0  # it outlives us: Popen shall not warn of that
                         return
                 time.sleep(0.005)
         finally:
@@ -258,20 +245,17 @@ class EmbeddedServer:
         raise ServerUnavailable("embedded_not_started", binary=binary, said=said[:500], log=str(log_file))
 
     def _wait_gone(self, pid: int) -> None:
-        child = _children.pop(pid, None)
         until = time.monotonic() + STOP_S
-        while time.monotonic() < until:
-            if child is not None:
-                if child.poll() is not None:
-                    return
-            elif not _is_alive(pid):
-                return
+        while _is_alive(pid):
+            if time.monotonic() >= until:
+                raise ServerUnavailable("embedded_not_stopped", pid=pid, after_s=STOP_S)
             time.sleep(0.005)
-        raise ServerUnavailable("embedded_not_stopped", pid=pid, after_s=STOP_S)
 
 
 def _is_alive(pid: int) -> bool:
     """Whether the process runs. One that has ended and waits for its parent to notice does not (seen on Linux only)."""
+    with suppress(ChildProcessError):  # another process started it
+        os.waitpid(pid, os.WNOHANG)
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

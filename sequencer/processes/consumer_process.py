@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,9 +28,46 @@ from .worker.control_thread import HANGS
 from .worker.in_progress import InProgress
 
 
-def merged(env: Mapping[str, str | None]) -> dict[str, str]:
-    """The variables of this process with others beside them; None leaves one out."""
-    return {name: value for name, value in {**os.environ, **env}.items() if value is not None}
+def start_python(
+    module: str,
+    queue: str,
+    fds: Sequence[int],
+    *,
+    env: Mapping[str, str | None] | None = None,
+    cwd: str | None = None,
+    stdout: int | None = None,
+) -> tuple[subprocess.Popen[bytes], str | None]:
+    """A module in an interpreter and a session of its own; and SEQUENCER_REDIS, with its password, which it is told by
+    its standard input: what it starts would inherit the variable. `env`: variables beside those of this process, or
+    None for one to leave out. Raises OSError.
+    """
+    environment = {name: value for name, value in {**os.environ, **(env or {})}.items() if value is not None}
+    redis = environment.pop(REDIS_VARIABLE, None)
+    process = subprocess.Popen(
+        # -P: a folder named `sequencer` in the working directory must not stand in for this package.
+        [sys.executable, "-P", "-m", module, queue],  # the queue is for `ps` alone
+        stdin=subprocess.PIPE,
+        stdout=stdout,
+        pass_fds=fds,
+        start_new_session=True,
+        env=environment,
+        cwd=cwd,
+    )
+    return process, redis
+
+
+def tell(process: subprocess.Popen[bytes], data: bytes) -> None:
+    """Write to its standard input, unless it died: it is reaped like any other."""
+    assert process.stdin is not None
+    with suppress(OSError):
+        process.stdin.write(data)
+        process.stdin.flush()
+
+
+def close_stdin(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    with suppress(OSError):
+        process.stdin.close()
 
 
 class ConsumerProcess:
@@ -41,25 +78,14 @@ class ConsumerProcess:
     def __init__(
         self, config: WorkerConfig, *, env: Mapping[str, str | None] | None = None, cwd: str | None = None
     ) -> None:
-        """`env`: variables beside those of this process, or None for one to leave out; `cwd`: another directory."""
         self._in_progress = InProgress()
         config = replace(config, hand_fd=self._in_progress.fd)
-        fds = (config.report_fd, config.hand_fd)
-        environment = merged(env or {})
-        redis = environment.pop(REDIS_VARIABLE, None)  # with its password; what a consumer starts would inherit it
+        fds = [fd for fd in (config.report_fd, config.hand_fd) if fd is not None]
         # A signal that comes before the consumer's own handlers are there has to wait for them: whoever starts with
         # it blocked gets it then, and does not die of it.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
-            self._process = subprocess.Popen(
-                # -P: a folder named `sequencer` in the working directory must not stand in for this package.
-                [sys.executable, "-P", "-m", self.MODULE, config.queue],  # the queue is for `ps` alone
-                stdin=subprocess.PIPE,
-                pass_fds=[fd for fd in fds if fd is not None],
-                start_new_session=True,
-                env=environment,
-                cwd=cwd,
-            )
+            self._process, redis = start_python(self.MODULE, config.queue, fds, env=env, cwd=cwd)
         except BaseException:
             self._in_progress.close()
             raise
@@ -90,7 +116,7 @@ class ConsumerProcess:
         self.silent_s = 0.0
         """How long it has reported nothing since its first handler began, while its supervisor was awake."""
         self.is_killed = False
-        self._write(replace(config, redis_variable=redis, named_server=server_named()).line())
+        tell(self._process, replace(config, redis_variable=redis, named_server=server_named()).line())
 
     @property
     def returncode(self) -> int | None:
@@ -105,17 +131,11 @@ class ConsumerProcess:
     def send_stage(self, stage: int) -> None:
         """Send it a stage of stopping."""
         self.stop_sent_at = self.stop_sent_at or time.monotonic()
-        self._write(str(stage).encode())
+        tell(self._process, str(stage).encode())
 
     def end_hung(self) -> None:
         """Its message hangs: stage 2, and that counts as an attempt."""
-        self._write(HANGS + b"2")
-
-    def _write(self, data: bytes) -> None:
-        assert self._process.stdin is not None
-        with suppress(OSError):  # it died: reaped like any other
-            self._process.stdin.write(data)
-            self._process.stdin.flush()
+        tell(self._process, HANGS + b"2")
 
     def kill(self) -> None:
         """End it at once, and the command that it runs."""
@@ -124,9 +144,7 @@ class ConsumerProcess:
 
     def close_control(self) -> None:
         """Close the control pipe: it stops by itself if it still runs."""
-        if self._process.stdin is not None:
-            with suppress(OSError):
-                self._process.stdin.close()
+        close_stdin(self._process)
 
     def clean_up(self) -> None:
         """After its end: its command must not go on beside its successor."""

@@ -25,11 +25,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ..consume.emitter import EventEmitter
+from ..consume.emitter import EventEmitter, ServerAway
 from ..texts.events import Event, event
 from ..texts.explanations import import_hangs
 from .consumer_process import ConsumerProcess, Reports, Totals
-from .shared_reports import SharedReports
 from .signals import ending_text
 from .worker.config import WorkerConfig
 from .worker.run import DRAINED, EXIT_BY_ENDING, GAVE_UP, OUTPUT_CLOSED, PLANNED
@@ -55,15 +54,13 @@ class Pool:
     def __init__(self, config: WorkerConfig, processes: int, *, forward: Callable[[Event], bool] | None = None) -> None:
         self.totals = Totals()
         self.queue, self._config = config.queue, config
-        self._emitter = EventEmitter(config.queue, log=log, forward=forward)
+        self.emitter = EventEmitter(config.queue, log=log, forward=forward)
         self._workers = [Worker() for _ in range(processes)]
         self.stage, self._stage_at = 0, 0.0
         """Of a stop; 0: none."""
         self._status: int | None = None
-        self._reports, self._shared = Reports(), SharedReports(self.emit)
+        self._reports, self._away = Reports(), ServerAway(self.emit)
         self._has_torn = False
-        self._silence_s = None if config.handler_timeout_s is None else max(LEAST_SILENCE_S, 3 * config.lease_s)
-        """How long a consumer may be silent: the first of three leases has ended its right to what it has."""
         self._ticked_at = time.monotonic()
 
     @property
@@ -105,7 +102,7 @@ class Pool:
         """After the last round."""
         for _, process in self.running:  # only after failed rounds: they stop by themselves
             process.close_control()
-        self._emitter.close()
+        self.emitter.close()
         self._reports.close()
 
     def run_round(self) -> None:
@@ -116,17 +113,17 @@ class Pool:
         self._start_due()
 
     @property
+    def _silence_s(self) -> float:
+        """How long a consumer may be silent: the first of three leases has ended its right to what it has."""
+        return math.inf if self._config.handler_timeout_s is None else max(LEAST_SILENCE_S, 3 * self._config.lease_s)
+
+    @property
     def _exit_timeout_s(self) -> float:
         return EXIT_TIMEOUT_S if self._config.grace_s is None else max(self._config.grace_s, MIN_EXIT_TIMEOUT_S)
 
     def emit(self, name: str, **fields: Any) -> None:
         """An event of this queue."""
-        self.log(event(name, self.queue, namespace=self._config.namespace, **fields))
-
-    def log(self, one: Event) -> None:
-        """Whatever is wrong with the log, the consumers go on."""
-        with suppress(Exception):
-            self._emitter.emit(one)
+        self.emitter.emit(event(name, self.queue, namespace=self._config.namespace, **fields))
 
     # -- starting ---------------------------------------------------------------------------------------------
 
@@ -191,7 +188,7 @@ class Pool:
             until, why = self._patience(process)
             if now >= until:
                 self._kill(process, why)
-        self._emitter.tick()
+        self.emitter.tick()
 
     def _patience(self, process: ConsumerProcess) -> tuple[float, str]:
         """Until when it may go on as it does, and why it is killed then."""
@@ -208,7 +205,7 @@ class Pool:
         if not process.is_loaded:
             limit_s = process.start_timeout_s
             return process.started_at + limit_s, import_hangs(limit_s)
-        if self._silence_s is not None and process.silent_s > self._silence_s:
+        if process.silent_s > self._silence_s:
             said = f"it sent no heartbeat for {self._silence_s:g} s"
             return -math.inf, f"{said} (for example, C code that holds the GIL)"
         return math.inf, ""
@@ -226,7 +223,7 @@ class Pool:
             self._read_reports()  # what it had to say comes before its end
             worker.process = None
             process.clean_up()
-            self._shared.forget(process.pid)
+            self._away.forget(process.pid)
             self.totals.add(process.counts)
             self.totals.unreported += process.has_begun and process.status is None
             self._after_end(worker, process, returncode)
@@ -287,15 +284,20 @@ class Pool:
     # -- reports ----------------------------------------------------------------------------------------------
 
     def _read_reports(self) -> None:
-        by_pid = {process.pid: (worker, process) for worker, process in self.running}
+        by_pid = {process.pid: process for _, process in self.running}
         for report in self._reports.read():
             with suppress(KeyError, TypeError):  # an application wrote something of that shape: the others count
                 self._take_report(report, by_pid)
 
-    def _take_report(self, report: dict[str, Any], by_pid: dict[int, tuple[Worker, ConsumerProcess]]) -> None:
-        self._shared.add_report(report, time.monotonic())
-        if report["pid"] in by_pid:
-            _, process = by_pid[report["pid"]]
+    def _take_report(self, report: dict[str, Any], by_pid: dict[int, ConsumerProcess]) -> None:
+        match report["event"]:
+            case "server lost":
+                self._away.lost(report["error"], time.monotonic(), report["pid"])
+            case "server back" | "started":  # who has started is connected
+                self._away.back(time.monotonic(), report["pid"])
+            case "lease expired":  # within the lines that one emitter logs in a second
+                self.emit("lease expired", **{name: report[name] for name in report if name not in ("pid", "event")})
+        if process := by_pid.get(report["pid"]):
             process.apply_report(report)
             process.silent_s = 0.0
             if report["event"] == "stuck" and not process.is_killed:

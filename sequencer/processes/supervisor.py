@@ -1,20 +1,22 @@
 """The loop over pools of consumers: it waits for signals, reports and time, and lets each pool act.
 
-Signal handlers only count requests; the loop acts. What goes wrong in it is logged, and the consumers go on.
+Signals are only taken note of; the loop acts. What goes wrong in it is logged, and the consumers go on.
 """
 
 from __future__ import annotations
 
 import os
 import selectors
+import signal
 import time
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from ..texts.events import Event, event
+from ..consume.emitter import EventEmitter
+from ..texts.events import event
 from .consumer_process import reap_orphans
-from .pool import Pool
-from .signals import SignalPipe
+from .pool import Pool, log
+from .signals import STOP_SIGNALS, SignalPipe
 from .worker.run import GAVE_UP
 
 MAX_FAILED_ROUNDS = 100
@@ -31,21 +33,21 @@ class Supervisor(Generic[PoolT]):
     def __init__(self, pools: Sequence[PoolT], *, reloads: bool = False) -> None:
         """`reloads`: SIGHUP asks for a reload, not for a stop."""
         self.pools, self._reloads = list(pools), reloads
+        self._asked = b""
+        """The signals of this round."""
         self._signals, self._selector = SignalPipe(), selectors.DefaultSelector()
         self._failed_rounds, self._began = 0, time.monotonic()
+        self.emitter = EventEmitter("", log=log)
+        """For what concerns no queue."""
 
     def stop(self) -> None:
         """Ask for the next stage of stopping. Safe in a signal handler or any thread."""
-        self._signals.request_stop()
+        self._signals.ask(signal.SIGTERM)
 
     @property
     def pids(self) -> list[int]:
         """The processes of the consumers that run now."""
         return [pid for pool in self.pools for pid in pool.pids]
-
-    def emit(self, one: Event) -> None:
-        """Log it."""
-        self.pools[0].log(one)
 
     def run(self) -> int:
         """Supervise to the end. Returns 0, 1 when it gave up, 2 or 3 when consumers can't work at all."""
@@ -74,12 +76,14 @@ class Supervisor(Generic[PoolT]):
         except Exception as error:
             self._failed_rounds += 1
             if self._failed_rounds == 1:
-                self.emit(event("supervisor error", "", error=error, what="supervising"))
+                self.emitter.emit(event("supervisor error", "", error=error, what="supervising"))
             time.sleep(min(0.01 * self._failed_rounds, 0.5))
 
     def _run_round(self) -> None:
-        for _ in range(self._signals.take_requests()):
-            self._stop_pools()
+        self._asked = self._signals.take()
+        for number in self._asked:
+            if number in STOP_SIGNALS and not (self._reloads and number == signal.SIGHUP):
+                self._stop_pools()
         for pool in self.pools:
             pool.run_round()
         if os.getpid() == 1:

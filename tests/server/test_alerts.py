@@ -12,13 +12,12 @@ from sequencer import Message
 from sequencer.doctor.diagnose import diagnose
 from sequencer.errors import Park, SetAside
 from sequencer.net.link import Link
-from sequencer.processes.alerts.notice import Origin
-from sequencer.processes.alerts.watcher import Local, WatchedQueue, Watcher
+from sequencer.processes.alerts.watcher import Local, Watcher
 from sequencer.store.keys import ShardKeys, shard_keys
 
 from ..support.changed_script import changed_script
 from ..support.shard import SECOND, Shard, item
-from ..support.watching import MakeSequencer, Watching
+from ..support.watching import MakeSequencer, Watching, plan_of, watched
 from .test_history_windows import end
 
 
@@ -66,7 +65,7 @@ def test_each_parked_group_is_told_once_and_again_if_it_parks_again(watching: Wa
 def news(watching: Watching) -> list[str]:
     """Groups that the target `chat` was not told of."""
     seq = watching.seq
-    client = WatchedQueue(seq.queue, seq.endpoint.url, namespace=seq.options.namespace)
+    client = watched(seq)
     found = client.news_of("chat", {}).groups
     client.close()
     return sorted(one.group for some in found.values() for one in some)
@@ -136,7 +135,7 @@ def test_a_clock_that_is_set_back_makes_no_head_younger_and_no_history_shorter(
     shard.append(item("waits", "m"))
     shard.later(1200)
     shard.append(item("other", "m"))  # the clock was an hour and 20 minutes ahead, and is set back now
-    with closing(WatchedQueue("old", watching.seq.endpoint.url, namespace=namespace)) as client:
+    with closing(watched(watching.seq, "old")) as client:
         info = client.info()
     assert info.history is not None
     assert (info.lag_s, info.history.reaches_s) == (1200.0, 12 * 3600 + 1200.0)
@@ -203,14 +202,7 @@ def test_the_minute_cleans_a_queue_in_which_nothing_ends(watching: Watching, lin
     keys: ShardKeys = shard_keys(seq.options.namespace, "old", 0)
     (letter,) = link.command("ZRANGE", keys.dead, 0, -1)
     link.command("ZADD", keys.dead, 1, letter)
-    quiet = Watcher(
-        {"old": None},
-        [],
-        url=seq.endpoint.url,
-        origin=Origin(seq.options.namespace, "", "web1"),
-        every_s=0.01,
-        emit=watching.events.append,
-    )
+    quiet = Watcher(plan_of(seq, "old"), emit=watching.events.append)
     watching.watchers.append(quiet)
     watching.look(quiet)
     assert seq.count_dead() == 0

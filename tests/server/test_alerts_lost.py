@@ -13,13 +13,13 @@ from sequencer.net.link import Link
 from sequencer.processes.alerts import sender
 from sequencer.processes.alerts import watcher as watchers
 from sequencer.processes.alerts.notice import Notice
-from sequencer.processes.alerts.watcher import WatchedQueue, Watcher
+from sequencer.processes.alerts.watcher import Watcher
 from sequencer.queue.alerts import pending_news
 from sequencer.queue.session import QueueGone
 from sequencer.store.keys import ShardKeys, shard_keys
 
 from ..support.command_counts import commands_of
-from ..support.watching import MakeSequencer, Watching
+from ..support.watching import MakeSequencer, Watching, watched
 
 END_HOLDS = """
 for _, kind in ipairs(redis.call('HKEYS', KEYS[1])) do
@@ -108,7 +108,7 @@ def test_however_many_are_parked_all_are_told(
 
 
 def test_who_marks_late_brings_nothing_back(watching: Watching, link: Link, keys: ShardKeys) -> None:
-    client = WatchedQueue("jobs", watching.seq.endpoint.url, namespace=watching.seq.options.namespace)
+    client = watched(watching.seq)
     watching.fail(SetAside("x"), "ann")
     late = client.news_of("chat", {})
     watching.fail(SetAside("x"), "bob")
@@ -120,7 +120,7 @@ def test_who_marks_late_brings_nothing_back(watching: Watching, link: Link, keys
 
 def test_who_marks_after_a_deletion_writes_nothing(watching: Watching, link: Link, keys: ShardKeys) -> None:
     watching.fail(Park("x"), "ann")
-    client = WatchedQueue("jobs", watching.seq.endpoint.url, namespace=watching.seq.options.namespace)
+    client = watched(watching.seq)
     found = client.news_of("chat", {})
     watching.seq.delete()
     for _ in range(2):

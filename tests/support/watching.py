@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from sequencer import Message, Sequencer
-from sequencer.processes.alerts.notice import DeliveryFailed, Notice, Origin
+from sequencer.processes.alerts.notice import DeliveryFailed, Notice
 from sequencer.processes.alerts.settings import QueueAlerts
-from sequencer.processes.alerts.watcher import Local, Watcher
+from sequencer.processes.alerts.targets import Target
+from sequencer.processes.alerts.watcher import Local, WatchedQueue, Watcher
+from sequencer.processes.master.plan import PoolPlan, RunPlan
+from sequencer.processes.worker.config import WorkerConfig
 from sequencer.settings.thresholds import Thresholds
 from sequencer.testing import wait_until
 from sequencer.texts.events import Event
 
 MakeSequencer = Callable[..., Sequencer]
+
+
+def plan_of(seq: Sequencer, queue: str, alerts: QueueAlerts | None = None, *targets: Target) -> RunPlan:
+    """A file that names one queue on the server of a client, and its targets."""
+    url, namespace = seq.endpoint.url, seq.options.namespace
+    pool = PoolPlan(config=WorkerConfig(queue=queue, url=url, namespace=namespace), alerts=alerts)
+    given = {"redis": url, "namespace": namespace, "environment": "test", "check_every_s": 0.1}
+    return RunPlan(path=Path("sequencer.toml"), pools=(pool,), targets=targets, **given)  # type: ignore[arg-type]
+
+
+def watched(seq: Sequencer, queue: str = "jobs") -> WatchedQueue:
+    """A watcher's client of a queue on the server of another client."""
+    return WatchedQueue(plan_of(seq, queue).pools[0])
 
 
 class Recorder:
@@ -50,15 +67,8 @@ class Watching:
 
     def watcher(self, **limits: Any) -> Watcher:
         alerts = QueueAlerts(limits=Thresholds(**limits), to=("chat", "mail"))
-        found = Watcher(
-            {self.seq.queue: alerts},
-            self.targets,
-            url=self.seq.endpoint.url,
-            origin=Origin(self.seq.options.namespace, "test", "web1"),
-            every_s=0.01,
-            emit=self.events.append,
-            local=lambda _: self.local,
-        )
+        plan = plan_of(self.seq, self.seq.queue, alerts, *self.targets)
+        found = Watcher(plan, emit=self.events.append, local=lambda _: self.local)
         self.watchers.append(found)
         return found
 

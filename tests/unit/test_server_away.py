@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from sequencer.calls.alerts import Grant
 from sequencer.processes.alerts.notice import Origin, notice_of
 from sequencer.processes.alerts.sender import ALL_ATTEMPTS_S, Sender
-from sequencer.processes.alerts.server_away import HOLD_S, ServerAway
+from sequencer.processes.alerts.server_away import HOLD_S, AwayIncident
 from sequencer.processes.alerts.settings import QueueAlerts
 from sequencer.processes.alerts.targets import Command
 from sequencer.processes.alerts.watcher import Watcher
+from sequencer.processes.master.plan import PoolPlan, RunPlan
+from sequencer.processes.worker.config import WorkerConfig
 from sequencer.settings.thresholds import Thresholds
 
 AT, LIMIT_S, REPEAT_S = 1_700_000_000.0, 30.0, 600.0
@@ -25,7 +27,7 @@ class Walk:
     """A process that looks, with a clock of its own."""
 
     def __init__(self, *targets: str) -> None:
-        self.away, self.now, self.targets = ServerAway(), 0.0, targets or ("chat",)
+        self.away, self.now, self.targets = AwayIncident(), 0.0, targets or ("chat",)
         self.takes = set(self.targets)
         self.told: list[tuple[float, str, str, int]] = []
 
@@ -118,15 +120,11 @@ def test_a_message_is_begun_soon_enough_to_end_with_its_hold(tmp_path: Path, mon
     """Else the next look gets the right to tell it while it is being sent, and it is told twice."""
     untils = list[float]()
     monkeypatch.setattr(Sender, "offer", lambda self, until, notice, on_sent: untils.append(until))
-    watcher = Watcher(
-        {"orders": QueueAlerts(limits=Thresholds(away=1e-9), to=("chat",))},
-        [Command(name="chat", words=("true",), directory=tmp_path, hidden=frozenset(), timeout_s=1.0)],
-        url=f"unix://{tmp_path}/none",
-        origin=Origin("shop", "", "web-1"),
-        every_s=0.1,
-        emit=lambda event: None,
-        away=ServerAway(),
-    )
+    target = Command(name="chat", words=("true",), directory=tmp_path, hidden=frozenset(), timeout_s=1.0)
+    alerts = QueueAlerts(limits=Thresholds(away=1e-9), to=("chat",))
+    pool = PoolPlan(config=WorkerConfig(queue="orders", url=f"unix://{tmp_path}/none"), alerts=alerts)
+    plan = RunPlan(path=tmp_path / "sequencer.toml", pools=(pool,), targets=(target,))
+    watcher = Watcher(plan, emit=lambda event: None, away=AwayIncident())
     watcher.round()
     watcher.round()
     ended = time.monotonic()

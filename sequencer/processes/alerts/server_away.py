@@ -29,7 +29,7 @@ class _Message(NamedTuple):
     at: float
 
 
-class ServerAway:
+class AwayIncident:
     """What a process knows of it; kept when its file is read again."""
 
     def __init__(self) -> None:

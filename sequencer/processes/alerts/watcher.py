@@ -13,14 +13,14 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...calls.alerts import AlertTimes, Grant
 from ...client import Sequencer
-from ...consume.emitter import EventEmitter
+from ...consume.emitter import EventEmitter, ServerAway
 from ...errors import ServerUnavailable
 from ...net.blocking import blocking
 from ...queue.alerts import facts, incidents, pending_news
@@ -32,12 +32,11 @@ from ...values.views import QueueSnapshot
 from ..signals import stop_signals_in_use
 from .notice import Notice, Origin, notice_of
 from .sender import ALL_ATTEMPTS_S, Sender
-from .server_away import HOLD_S, ServerAway
+from .server_away import HOLD_S, AwayIncident
 from .settings import QueueAlerts
-from .targets import Target
 
 if TYPE_CHECKING:
-    from ..master.plan import RunPlan
+    from ..master.plan import PoolPlan, RunPlan
 
 log = logging.getLogger("sequencer.supervisor.watch")
 
@@ -62,10 +61,10 @@ class Local(NamedTuple):
 class WatchedQueue(Sequencer):
     """The client of one queue, with what a watcher asks and what it saw. It does not restore what was deleted."""
 
-    def __init__(self, queue: str, url: str | None, *, namespace: str, alerts: QueueAlerts | None = None) -> None:
-        super().__init__(queue, url, namespace=namespace)
+    def __init__(self, pool: PoolPlan) -> None:
+        super().__init__(pool.queue, pool.config.url, namespace=pool.config.namespace)
         self._session.restores = False
-        self.settings = alerts or QueueAlerts()
+        self.settings = pool.alerts or QueueAlerts()
         self.attempts = facts.Attempts()
         self.seen: tuple[float, QueueSnapshot] | None = None
         """The last look, and when that was."""
@@ -93,37 +92,30 @@ class WatchedQueue(Sequencer):
 
 
 class Watcher:
-    """Watches the queues: `round` once, or `start` in a thread of its own until `close`.
+    """Watches the queues of a file: `round` once, or `start` in a thread of its own until `close`.
 
-    `alerts`: of each queue, what is told and to whom; None: nothing. `local`: what is known of a
-    queue on this host. `emit` takes events, from any thread. `away`: what this process knows of a server that does not
-    answer; without it, nobody is told of that.
+    `local`: what is known of a queue on this host. `emit` takes events, from any thread; without it, they go to the
+    log. `away`: what this process knows of a server that does not answer; without it, nobody is told of that.
     """
 
     def __init__(
         self,
-        alerts: Mapping[str, QueueAlerts | None],
-        targets: Iterable[Target],
+        plan: RunPlan,
         *,
-        url: str | None,
-        origin: Origin,
-        every_s: float,
-        emit: Callable[[Event], object],
+        emit: Callable[[Event], None] | None = None,
         local: Callable[[str], Local] = lambda _: Local(),
-        away: ServerAway | None = None,
+        away: AwayIncident | None = None,
     ) -> None:
-        self._origin, self._every_s, self._emit, self._local = origin, every_s, emit, local
-        self._url, self._alerts = url, alerts
-        self._queues = {name: self._client(name) for name in alerts}
-        self._told = {name: one for name, one in alerts.items() if one is not None}
-        self._away = away
-        self._senders = {one.name: Sender(one, self._say_failed) for one in targets}
+        apps = {pool.queue: pool.config.app for pool in plan.pools if pool.config.app}
+        self._origin = Origin(plan.namespace, plan.environment, socket.gethostname(), str(plan.path), apps)
+        self._every_s, self._local, self._away = plan.check_every_s, local, away
+        self._emit = emit or EventEmitter("", log=log).emit
+        self._pools = {pool.queue: pool for pool in plan.pools}
+        self._queues = {name: WatchedQueue(pool) for name, pool in self._pools.items()}
+        self._told = {pool.queue: pool.alerts for pool in plan.pools if pool.alerts}
+        self._senders = {one.name: Sender(one, self._say_failed) for one in plan.targets}
         self._ends = threading.Event()
-        self._lost_at: float | None = None
-        """When it was told that the server is away; None while it is there."""
-
-    def _client(self, queue: str) -> WatchedQueue:
-        return WatchedQueue(queue, self._url, namespace=self._origin.namespace, alerts=self._alerts[queue])
+        self._server = ServerAway(lambda name, **fields: self._emit(event(name, "", **fields)))
 
     def start(self) -> None:
         """Watch from now on, in a thread."""
@@ -165,7 +157,7 @@ class Watcher:
                 self._watch(one, time.monotonic())
             except QueueGone:
                 one.close()
-                self._queues[name] = self._client(name)
+                self._queues[name] = WatchedQueue(self._pools[name])
                 continue
             except Exception as error:
                 trouble = error
@@ -184,12 +176,10 @@ class Watcher:
 
     def _tell_trouble(self, one: WatchedQueue, trouble: Exception | None) -> None:
         now, is_away = time.monotonic(), isinstance(trouble, ServerUnavailable)
-        if is_away and self._lost_at is None:
-            self._lost_at = now
-            self._emit(event("server lost", "", error=str(trouble)))
-        elif not is_away and self._lost_at is not None:
-            self._emit(event("server back", "", away_s=round(now - self._lost_at, 3)))
-            self._lost_at = None
+        if is_away:
+            self._server.lost(str(trouble), now)
+        else:
+            self._server.back(now)
         if trouble and not is_away and (one.trouble is None or isinstance(one.trouble, ServerUnavailable)):
             self._emit(event("supervisor error", one.queue, error=trouble, what="watching the queue"))
         one.trouble = trouble
@@ -266,7 +256,7 @@ class Watcher:
         notice = notice_of(self._origin, one.queue, grant, news, errors, texts=one.settings.texts)
         self._send(start_by, notice, grant.target, on_sent)
 
-    def _tell_away(self, away: ServerAway, now: float, error: str) -> None:
+    def _tell_away(self, away: AwayIncident, now: float, error: str) -> None:
         """All targets are told, as the first queue of the file says."""
         if not self._told:
             return
@@ -287,28 +277,3 @@ class Watcher:
 
     def _say_failed(self, target: str, error: str) -> None:
         self._emit(event("alert not sent", "", target=target, error=error))
-
-
-def watcher_of(
-    plan: RunPlan,
-    emit: Callable[[Event], object] | None = None,
-    local: Callable[[str], Local] = lambda _: Local(),
-    away: ServerAway | None = None,
-) -> Watcher:
-    """The watcher of a file's queues. Without `emit`, what happens goes to the log."""
-    return Watcher(
-        {pool.queue: pool.alerts for pool in plan.pools},
-        plan.targets,
-        url=plan.url,
-        origin=Origin(
-            plan.namespace,
-            plan.environment,
-            socket.gethostname(),
-            str(plan.path),
-            {pool.queue: pool.config.app for pool in plan.pools if pool.config.app},
-        ),
-        every_s=plan.check_every_s,
-        emit=emit or EventEmitter("", log=log).emit,
-        local=local,
-        away=away,
-    )

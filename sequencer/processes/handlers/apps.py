@@ -151,16 +151,11 @@ def app_from_project(directory: Path) -> str | None:
         path = folder / "pyproject.toml"
         if path.is_file():
             try:
-                table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                tool = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
+                app = tool.get("sequencer", {}).get("app")
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError) as error:
                 raise HandlerNotFound(f"{path} can't be read for [tool.sequencer] app: {error}") from error
-            for name in ("tool", "sequencer", "app"):
-                if isinstance(table, dict) and name not in table:
-                    return None
-                table = table[name] if isinstance(table, dict) else None
-            if not isinstance(table, str) or not table:
-                raise HandlerNotFound(
-                    f'{path}: [tool.sequencer] app must be text like "shop.orders:seq", got {table!r}'
-                )
-            return table
+            if app is not None and not (isinstance(app, str) and app):
+                raise HandlerNotFound(f'{path}: [tool.sequencer] app must be text like "shop.orders:seq", got {app!r}')
+            return app
     return None

@@ -1,8 +1,9 @@
 """A process of its own for code of an application that no consumer runs, so that it can't halt or end the master: it
 looks whether a queue's app can be loaded, or calls the queue's own check, with the queue's variables and directory.
 
-`python -m sequencer.processes.master.application`: standard input is one JSON line (Task), and its end ends the
-process; what is found goes to the descriptor that the task names, a JSON line each."""
+`python -m sequencer.processes.master.application`: standard input is one JSON line, and its end ends the process; what
+is found goes to the descriptor that the line names, a JSON line each.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from ...server import start_embedded
 from ...store.keys import shard_keys
 from ...texts.explanations import import_hangs
 from ...texts.words import error_text, type_name
-from ..consumer_process import merged
+from ..consumer_process import close_stdin, start_python, tell
 from ..handlers.apps import load_app, load_value
 from ..handlers.exec import REDIS_VARIABLE, check_command
 from ..worker.config import WorkerConfig, prepare
@@ -42,34 +43,18 @@ AGAIN_S = 60.0
 """Between two lines of a check, and before one that ended is started again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What this process is to do: with `every_s` call the check again and again, else examine once."""
-
-    config: dict[str, Any]
-    check: str | None
-    every_s: float | None
-    report_fd: int
-
-
 def _start(plan: PoolPlan, every_s: float | None, report_fd: int) -> subprocess.Popen[bytes]:
-    env = plan.env or {}
-    environment, redis = merged(env), env.get(REDIS_VARIABLE, plan.config.url)
-    environment.pop(REDIS_VARIABLE, None)  # with its password
-    task = Task(replace(plan.config, redis_variable=redis).given(), plan.check, every_s, report_fd)
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", MODULE, plan.queue],  # the queue is for `ps` alone
-        stdin=subprocess.PIPE,
-        stdout=2,  # what it prints is not what `--json` prints
-        pass_fds=[report_fd],
-        start_new_session=True,
-        env=environment,
+    """A process that calls the check again and again with `every_s`, and examines once without."""
+    process, redis = start_python(
+        MODULE,
+        plan.queue,
+        [report_fd],
+        env=plan.variables,
         cwd=plan.cwd,
+        stdout=2,  # what it prints is not what `--json` prints
     )
-    assert process.stdin is not None
-    with suppress(OSError):
-        process.stdin.write(json.dumps(asdict(task)).encode() + b"\n")
-        process.stdin.flush()
+    config = replace(plan.config, redis_variable=redis).given()
+    tell(process, json.dumps([config, plan.check, every_s, report_fd]).encode() + b"\n")
     return process
 
 
@@ -124,8 +109,7 @@ def examine(plan: PoolPlan) -> Examined:
         process.kill()
         process.wait()
         why = import_hangs(limit_s)
-    if process.stdin:
-        process.stdin.close()
+    close_stdin(process)
     with os.fdopen(read_fd, "rb") as found:
         lines = found.read().splitlines()
     with suppress(ValueError, TypeError, IndexError):
@@ -163,9 +147,7 @@ class CheckProcess:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-            if self._process.stdin is not None:
-                with suppress(OSError):
-                    self._process.stdin.close()
+            close_stdin(self._process)
             self._process = self.says = None
 
     def take_report(self, report: dict[str, Any], emit: Callable[..., None], now: float) -> bool:
@@ -184,17 +166,18 @@ class CheckProcess:
 # -- in that process ------------------------------------------------------------------------------------------------
 
 
-def main() -> int:
+def main() -> None:
     del sys.argv[1:]
-    task = Task(**json.loads(sys.stdin.buffer.readline()))
-    config = WorkerConfig(**task.config)
+    given, check, every_s, report_fd = json.loads(sys.stdin.buffer.readline())
+    config = WorkerConfig(**given)
     if config.redis_variable is not None:
         os.environ[REDIS_VARIABLE] = config.redis_variable
-    if task.every_s is None:
-        os.write(task.report_fd, json.dumps(asdict(_examined(config, task.check))).encode() + b"\n")
+    if every_s is None:
+        os.write(report_fd, json.dumps(asdict(_examined(config, check))).encode() + b"\n")
         os._exit(0)  # not by what the application does at its exit
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    threading.Thread(target=_call_again_and_again, args=(task, config), daemon=True).start()
+    again = threading.Thread(target=_call_again_and_again, args=(config, check, every_s, report_fd), daemon=True)
+    again.start()
     sys.stdin.buffer.read()
     os._exit(0)
 
@@ -226,17 +209,14 @@ def _check_function(spec: str) -> Callable[[Any], Any]:
     return function  # type: ignore[no-any-return]
 
 
-def _call_again_and_again(task: Task, config: WorkerConfig) -> None:
-    assert task.check is not None
-    assert task.every_s is not None
-
+def _call_again_and_again(config: WorkerConfig, check: str, every_s: float, report_fd: int) -> None:
     def report(text: str) -> None:
         with suppress(OSError):
-            os.write(task.report_fd, report_line({"event": "says", "text": text}))
+            os.write(report_fd, report_line({"event": "says", "text": text}))
 
     client = Sequencer(config.queue, config.url, namespace=config.namespace)
     try:
-        function = _check_function(task.check)
+        function = _check_function(check)
     except SequencerError as error:
         report(f"the check can't be called: {error}")
         return
@@ -245,14 +225,14 @@ def _call_again_and_again(task: Task, config: WorkerConfig) -> None:
             with not_in_a_copy():
                 found = function(client.snapshot())
             if found is not None and not isinstance(found, str):
-                raise ConfigurationError(f"{task.check} returned {shown(found)}, which is neither text nor None")
+                raise ConfigurationError(f"{check} returned {shown(found)}, which is neither text nor None")
             report(found or "")
         except SequencerError as error:
             report(error_text(error))
         except Exception as error:
             report(f"the check failed: {type_name(error)}: {error_text(error)}")
-        time.sleep(task.every_s)
+        time.sleep(every_s)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

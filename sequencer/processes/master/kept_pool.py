@@ -10,7 +10,6 @@ Not here: when to change the size (`scaling.py`).
 from __future__ import annotations
 
 import math
-import os
 import random
 import time
 from dataclasses import dataclass, replace
@@ -20,7 +19,6 @@ from ...texts.words import many
 from ...values.views import QueueSnapshot
 from ..alerts.watcher import Local
 from ..consumer_process import ConsumerProcess
-from ..handlers.exec import REDIS_VARIABLE
 from ..pool import Pool
 from ..signals import ending_text
 from ..workers import STANDING_RETRY_S, Worker, is_startup_death
@@ -150,11 +148,9 @@ class KeptPool(Pool):
         replacement = self._replacement
         plan = replacement.plan if replacement is not None and worker is replacement.successor else self.plan
         config = replace(plan.config, report_fd=self._reports.write_fd)
-        env = plan.env or {}
         if config.max_age_s is not None:
             config = replace(config, max_age_s=max(0.1, config.max_age_s * random.uniform(1 - AGE_SPREAD, 1.0)))
-        redis = env.get(REDIS_VARIABLE, config.url) or os.environ.get(REDIS_VARIABLE)
-        process = ConsumerProcess(config, env={**env, REDIS_VARIABLE: redis}, cwd=plan.cwd)
+        process = ConsumerProcess(config, env=plan.variables, cwd=plan.cwd)
         if config.max_age_s is not None and plan.hang_after_s is not None:
             process.longest_s = config.max_age_s + plan.hang_after_s
         return process
@@ -339,7 +335,7 @@ class KeptPool(Pool):
 
     # -- reports ------------------------------------------------------------------------------------------------
 
-    def _take_report(self, report: dict[str, Any], by_pid: dict[int, tuple[Worker, ConsumerProcess]]) -> None:
+    def _take_report(self, report: dict[str, Any], by_pid: dict[int, ConsumerProcess]) -> None:
         if not self._checks.take_report(report, self.emit, time.monotonic()):
             super()._take_report(report, by_pid)
 

@@ -6,29 +6,26 @@ SIGHUP, ends after `run_for`, answers `--status`, and tells systemd how it is.
 
 from __future__ import annotations
 
-import logging
 import os
 import selectors
+import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from ...client import find_server
-from ...consume.emitter import EventEmitter
 from ...errors import ConfigurationError, SequencerError
-from ...texts.events import Event, event
+from ...texts.events import event
 from ...texts.words import error_text, many, type_name
 from ...values.version import VERSION
-from ..alerts.server_away import ServerAway
-from ..alerts.watcher import END_S, Local, watcher_of
+from ..alerts.server_away import AwayIncident
+from ..alerts.watcher import END_S, Local, Watcher
+from ..pool import log
 from ..supervisor import Supervisor
 from .kept_pool import KeptPool
 from .plan import RunPlan
 from .scaling import HostCpu
 from .status import ServiceManager, StatusSocket, other_pid
-
-log = logging.getLogger("sequencer.supervisor")
 
 READY_S = 30.0
 """systemd is told that the service is ready when all consumers are connected, or after this time in any case."""
@@ -39,19 +36,18 @@ class Master(Supervisor[KeptPool]):
 
     def __init__(self, plan: RunPlan, read: Callable[[], RunPlan], *, cpu: Callable[[], float] | None = None) -> None:
         self.plan, self._read = plan, read
-        self._emitter = EventEmitter("", log=log)
         super().__init__([KeptPool(pool, self) for pool in plan.pools], reloads=True)
         self._stage = 0
         self._cpu = cpu or HostCpu().share
-        self._away = ServerAway()
-        self._watcher = watcher_of(plan, self.emit, self._known_of, self._away)
+        self._away = AwayIncident()
+        self._watcher = self._new_watcher(plan)
         self._scales_at = 0.0
         self._is_ready = self._is_reloading = False
         self._systemd, self._status = ServiceManager(), self._status_socket()
 
     def reload(self) -> None:
         """Read the file again, and replace all consumers. Safe in a signal handler or any thread."""
-        self._signals.request_reload()
+        self._signals.ask(signal.SIGHUP)
 
     @property
     def count(self) -> int:
@@ -78,15 +74,13 @@ class Master(Supervisor[KeptPool]):
         try:
             if (other := other_pid(self.plan.path)) is None:
                 return StatusSocket(self.plan.path)
-            self.emit(event("already running", "", file=str(self.plan.path), other_pid=other))
+            self.emitter.emit(event("already running", "", file=str(self.plan.path), other_pid=other))
         except (OSError, ConfigurationError) as error:
             log.warning("run --status will not answer: %s", error)
         return None
 
-    def emit(self, one: Event) -> None:
-        """Whatever is wrong with the log, the pools go on."""
-        with suppress(Exception):
-            self._emitter.emit(one)
+    def _new_watcher(self, plan: RunPlan) -> Watcher:
+        return Watcher(plan, emit=self.emitter.emit, local=self._known_of, away=self._away)
 
     def _known_of(self, queue: str) -> Local:
         """What no server knows of a queue; asked by the watcher, in its thread."""
@@ -120,7 +114,7 @@ class Master(Supervisor[KeptPool]):
     def _run_round(self) -> None:
         super()._run_round()
         now = time.monotonic()
-        if self._signals.take_reload():
+        if signal.SIGHUP in self._asked:
             self._reload()
         if self.plan.run_for_s and now - self._began >= self.plan.run_for_s and not self._stage:
             self._stop_pools()
@@ -135,7 +129,7 @@ class Master(Supervisor[KeptPool]):
     def _stop_pools(self) -> None:
         self._stage = min(3, self._stage + 1)
         if self._stage == 1:
-            self._systemd.stopping()
+            self._systemd.tell("STOPPING=1")
         for pool in self.pools:
             while pool.stage < self._stage:
                 pool.next_stage()
@@ -167,37 +161,37 @@ class Master(Supervisor[KeptPool]):
         is_ready = all(pool.is_ready for pool in self.pools) or now - self._began >= READY_S
         if not self._is_ready and is_ready and not self._stage:
             self._is_ready = True
-            self._systemd.ready(self._summary())
+            self._tell_ready()
         if self._is_reloading and not any(pool.is_replacing for pool in self.pools):
             self._is_reloading = False
-            self._systemd.ready(self._summary())
+            self._tell_ready()
             if not any(pool.reload_error for pool in self.pools):
-                self.emit(event("service reloaded", "", file=str(self.plan.path)))
+                self.emitter.emit(event("service reloaded", "", file=str(self.plan.path)))
 
-    def _summary(self) -> str:
+    def _tell_ready(self) -> None:
         down = [pool.queue for pool in self.pools if pool.is_down]
         said = f"{many(len(self.pools), 'pool')}, {many(self.count, 'consumer')}"
-        return f"{said}, down: {', '.join(down)}" if down else said
+        self._systemd.tell("READY=1", f"STATUS={said}, down: {', '.join(down)}" if down else f"STATUS={said}")
 
     # -- a reload -----------------------------------------------------------------------------------------------
 
     def _reload(self) -> None:
         if self._stage:
             return
-        self._systemd.reloading()
+        self._systemd.tell("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
         self._is_reloading = True
-        self.emit(event("service reloading", "", file=str(self.plan.path)))
+        self.emitter.emit(event("service reloading", "", file=str(self.plan.path)))
         try:
             self._take(self._read())
         except Exception as error:  # whatever is wrong with the file
             self._is_reloading = False
             kind = "" if isinstance(error, SequencerError) else f"{type_name(error)}: "
-            self.emit(event("reload failed", "", error=kind + error_text(error)))
-            self._systemd.ready(self._summary())
+            self.emitter.emit(event("reload failed", "", error=kind + error_text(error)))
+            self._tell_ready()
 
     def _take(self, plan: RunPlan) -> None:
         pools = {pool.queue: pool for pool in self.pools if not pool.stage}
-        watcher = watcher_of(plan, self.emit, self._known_of, self._away)  # what may fail comes first
+        watcher = self._new_watcher(plan)  # what may fail comes first
         made = [KeptPool(one, self) for one in plan.pools if one.queue not in pools]
         self.plan = plan
         self._watcher.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 from ...settings.options import PoolOptions, RunOptions
 from ..alerts.settings import QueueAlerts
 from ..alerts.targets import Target
+from ..handlers.exec import REDIS_VARIABLE
 from ..worker.config import WorkerConfig
 
 
@@ -24,6 +25,13 @@ class PoolPlan(PoolOptions):
     @property
     def queue(self) -> str:
         return self.config.queue
+
+    @property
+    def variables(self) -> dict[str, str | None]:
+        """What its processes get beside the master's; that of the server, where one is named."""
+        env = dict(self.env or {})
+        url = env.pop(REDIS_VARIABLE, None) if REDIS_VARIABLE in env else self.config.url
+        return {**env, REDIS_VARIABLE: url} if url else env
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

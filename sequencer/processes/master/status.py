@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import socket
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -100,19 +99,8 @@ class ServiceManager:
     def __init__(self) -> None:
         self._address = os.environ.pop(VARIABLE, "")  # consumers are not to speak for the master
 
-    def ready(self, status: str) -> None:
-        """It works, for the first time or again."""
-        self._tell("READY=1", f"STATUS={status}")
-
-    def reloading(self) -> None:
-        """The file is read again; READY=1 follows."""
-        self._tell("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
-
-    def stopping(self) -> None:
-        """It was told to stop."""
-        self._tell("STOPPING=1")
-
-    def _tell(self, *lines: str) -> None:
+    def tell(self, *lines: str) -> None:
+        """As sd_notify does: `READY=1`, when it works for the first time or again."""
         if not self._address:
             return
         address = f"\0{self._address[1:]}" if self._address.startswith("@") else self._address

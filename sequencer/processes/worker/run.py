@@ -202,19 +202,12 @@ class Worker:
 
 def report_line(event: dict[str, Any]) -> bytes:
     """The line for an event: what makes it longer than a pipe takes in one piece is cut."""
-    for length in (select.PIPE_BUF, 100, 10):
-        line = json.dumps({"pid": os.getpid(), **_cut(event, length)}).encode() + b"\n"
+    for length in (select.PIPE_BUF, 200, 5):
+        cut = {name: value[:length] if isinstance(value, str | list) else value for name, value in event.items()}
+        line = json.dumps({"pid": os.getpid(), **cut}).encode() + b"\n"
         if len(line) <= select.PIPE_BUF:
             break
     return line
-
-
-def _cut(value: Any, length: int) -> Any:
-    if isinstance(value, dict):
-        return {name: _cut(one, length) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_cut(one, length) for one in value[:length]]
-    return value[:length] if isinstance(value, str) else value
 
 
 def read_config(control_fd: int) -> WorkerConfig | None:
