@@ -17,7 +17,7 @@ Each step is a script that compares. Where another client's came between, all is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ...calls.call import Call
@@ -72,37 +72,38 @@ async def look_at(alone: Alone, options: QueueOptions) -> QueueSeen:
     return QueueSeen(there, copy, bool(clock), None if isinstance(word, Exception) else word)
 
 
+@dataclass(slots=True)
 class GenerationSearch:
     """One search on one connection."""
 
-    def __init__(
-        self,
-        net: Net,
-        alone: Alone,
-        options: QueueOptions,
-        *,
-        known: Registration | None = None,
-        asked: Mapping[str, Any] | None = None,
-        registers: bool = False,
-        restores: bool = True,
-    ) -> None:
-        """`known`: what this client used so far; `asked`: the policy to set, and then the names of body fields;
-        `registers`: whether it uses the queue; `restores`: whether it registers again what is gone.
-        """
-        self.net, self.alone, self._options = net, alone, options
-        self._known, self._asked, self._registers, self._restores = known, asked or {}, registers, restores
-        self._fields = BodyFields() if asked is None else options.fields
-        self._uses = registers or known is not None
-        self._registry = registry_key(options.namespace, options.queue)
-        self._told: Event | None = None
-        self._is_new = False
+    net: Net
+    alone: Alone
+    options: QueueOptions
+    known: Registration | None = None
+    """What this client used so far."""
+    asked: Mapping[str, Any] | None = None
+    """The policy to set; with one, `options` name body fields, too."""
+    registers: bool = False
+    """Whether it uses the queue."""
+    restores: bool = True
+    """Whether it registers again what is gone."""
+    _told: Event | None = None
+    _is_new: bool = False
+
+    @property
+    def _uses(self) -> bool:
+        return self.registers or self.known is not None
+
+    @property
+    def _registry(self) -> str:
+        return registry_key(self.options.namespace, self.options.queue)
 
     async def run(self) -> Registration | None:
         """What is registered, and in all shards; None where nothing is, and nothing may be.
 
         Raises ConfigurationError, DataError; after ROUNDS ServerUnavailable, or ServerNotUsable during a deletion.
         """
-        options, seen = self._options, None
+        options, seen = self.options, None
         for number in range(ROUNDS):
             if number:
                 await self.net.sleep(PAUSE_S * number)
@@ -121,7 +122,7 @@ class GenerationSearch:
         there, copy = seen.there, seen.copy
         if there is None:
             return await self._is_unregistered(seen)
-        copies = [one for one in (self._known, copy) if one and one.age > there.age]
+        copies = [one for one in (self.known, copy) if one and one.age > there.age]
         if copies and self._uses:  # the registry has older data than it had
             await self._register(there, max(copies, key=lambda one: one.age))
             return False
@@ -144,8 +145,8 @@ class GenerationSearch:
 
     async def _is_unregistered(self, seen: QueueSeen) -> bool:
         """Whether it stays so: nothing is registered, or what shard 0 has is only looked at."""
-        options, known, copy = self._options, self._known, seen.copy
-        if not self._uses or (known and not self._restores and (copy is None or copy.is_deleted)):
+        options, known, copy = self.options, self.known, seen.copy
+        if not self._uses or (known and not self.restores and (copy is None or copy.is_deleted)):
             return True
         if copy and not copy.is_deleted:
             self._told = event("queue restored", options.queue, shards=len(copy.tags), from_shard=True)
@@ -167,28 +168,28 @@ class GenerationSearch:
         """Raises DataError where this client used another number of shards, ConfigurationError where it asks for
         one.
         """
-        options, known = self._options, self._known
-        if known and self._restores and len(known.tags) != shards:
+        options, known = self.options, self.known
+        if known and self.restores and len(known.tags) != shards:
             raise DataError("shards_changed", queue=options.queue, before=len(known.tags), now=shards)
         if options.shards not in (None, shards):
             raise ConfigurationError("other_shards", queue=options.queue, shards=shards, asked=options.shards)
 
     def _merged(self, there: Registration) -> Mapping[str, str]:
         """The policy and the body fields, with what is asked for. Raises ConfigurationError."""
-        stored = there.policy
-        if not self._asked and not any(self._fields) and stored:
+        stored, fields = there.policy, BodyFields() if self.asked is None else self.options.fields
+        if not self.asked and not any(fields) and stored:
             return stored
         with Reading(self.alone.name):
-            wanted = merge_policy(self._options.queue, stored, self._asked).stored()
+            wanted = merge_policy(self.options.queue, stored, self.asked or {}).stored()
             known, text = read_fields(stored.get(BODY_FIELDS)), stored.get(BODY_FIELDS)
-        found = merge_fields(self._options.queue, known, self._fields)
+        found = merge_fields(self.options.queue, known, fields)
         if found != known:
             text = write_fields(found, text)
         return {**wanted, BODY_FIELDS: text} if text else wanted
 
     async def _bring_to_shards(self, there: Registration) -> bool:
         """Whether all shards have it by now."""
-        shards = there.keys(self._options)
+        shards = there.keys(self.options)
         # The first shard first: where it keeps its own table, no other shard has got this one.
         return await self._bring(there, shards[:1]) and (len(shards) == 1 or await self._bring(there, shards[1:]))
 
@@ -223,8 +224,8 @@ class GenerationSearch:
 
     async def _index(self, seen: QueueSeen) -> None:
         """The index comes last."""
-        if self._registers and seen.word != INDEX_WORD.encode():
-            options = self._options
+        if self.registers and seen.word != INDEX_WORD.encode():
+            options = self.options
             names = await write_index(self.alone, options, is_new=self._is_new)
             if self._is_new:
                 near = near_name(options.queue, names)
@@ -232,9 +233,9 @@ class GenerationSearch:
 
     def _log_changes(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         """Each option that was asked for, and was another before."""
-        for name in self._asked:
+        for name in self.asked or ():
             if name in before and before[name] != now[name]:
-                changed = event("policy changed", self._options.queue, policy=name, before=before[name], now=now[name])
+                changed = event("policy changed", self.options.queue, policy=name, before=before[name], now=now[name])
                 log_event(changed)
 
     async def _register(
