@@ -52,21 +52,36 @@ async def append_many(
     check_choice("on_refused", on_refused, ("stop", "skip"))
     if chunk is not None:
         check_integer("chunk", chunk, 1, calls.MAX_APPEND)
-    tally, chunks = Tally(on_refused), Chunks(session, items, chunk)
+    stops, counts, refused = on_refused == "stop", Counter[str](), list[Refused]()
+    chunks = Chunks(session, items, chunk)
+
+    def receipt() -> BatchReceipt:
+        return BatchReceipt(counts["stored"], counts["duplicate"], refused, counts["dropped"], counts["dead_letter"])
+
     try:
         while True:
             if session.known_sequence() is None:
                 await _first_use(session, chunks)
             if (one := chunks.take()) is None:
-                return tally.receipt()
+                return receipt()
             outcomes = list[calls.ItemOutcome]()
-            if tally.sends(one):
+            if one.items and not (one.errors and stops):
                 how: dict[str, Any] = {"replace": replace, "meanwhile": chunks.prepare}
                 outcomes = await append_chunk(session, one.items, on_refused, **how)
-            tally.add(one, outcomes)
+            errors = one.errors + _refusals(one, outcomes)
+            errors.sort(key=lambda error: error.index)
+            if errors and stops:
+                raise BatchRefused(refused=errors, stored=counts["stored"])
+            counts.update(one.outcome for one in outcomes)
+            refused += errors
     except SequencerError as error:
-        error.earlier = error.earlier or tally.receipt()
+        error.earlier = error.earlier or receipt()
         raise
+
+
+def _refusals(chunk: Chunk, outcomes: list[calls.ItemOutcome]) -> list[Refused]:
+    found = zip(chunk.indexes, chunk.items, outcomes, strict=False)  # a chunk that was not sent has no outcomes
+    return [Refused(index, refusal(item, one)) for index, item, one in found if one.outcome in calls.REFUSALS]
 
 
 async def _first_use(session: Session, chunks: Chunks) -> None:
@@ -143,39 +158,6 @@ class Chunks:
             if len(groups) == self._most_groups or size >= CHUNK_BYTES:
                 break
         return Chunk(found, indexes, refused)
-
-
-class Tally:
-    """What became of the chunks so far."""
-
-    def __init__(self, on_refused: str) -> None:
-        self._stops, self._counts, self._refused = on_refused == "stop", Counter[str](), list[Refused]()
-
-    def sends(self, chunk: Chunk) -> bool:
-        """Whether the chunk is to be sent: not where one of its items stops all."""
-        return bool(chunk.items) and not (chunk.errors and self._stops)
-
-    def add(self, chunk: Chunk, outcomes: list[calls.ItemOutcome]) -> None:
-        """Count what was sent. Raises BatchRefused."""
-        counts = Counter(one.outcome for one in outcomes)
-        errors = chunk.errors
-        if not counts.keys().isdisjoint(calls.REFUSALS):
-            found = zip(chunk.indexes, chunk.items, outcomes, strict=True)
-            errors += [Refused(at, refusal(item, one)) for at, item, one in found if one.outcome in calls.REFUSALS]
-            errors.sort(key=lambda one: one.index)
-        if errors and self._stops:
-            error = BatchRefused(refused=errors, stored=self._counts["stored"] + counts["stored"])
-            error.earlier = self.receipt()
-            raise error
-        self._counts += counts
-        self._refused += errors
-
-    def receipt(self) -> BatchReceipt:
-        """What became of all."""
-        stored, duplicate, dropped, dead = map(
-            self._counts.__getitem__, ("stored", "duplicate", "dropped", "dead_letter")
-        )
-        return BatchReceipt(stored, duplicate, self._refused, dropped, dead)
 
 
 # -- what a chunk stores ----------------------------------------------------------------------------------------

@@ -34,11 +34,15 @@ TOTALS = (
 )
 
 
+COUNTED = ("groups", "due", "leased", "parked", "paused", "backlog", "dead")
+"""Of groups, groups by state, messages and dead letters: as fields of QueueInfo."""
+
+
 class _Shard(NamedTuple):
     """What one shard has."""
 
     counts: Counter[str]
-    """Of groups, groups by state, messages and dead letters."""
+    """COUNTED."""
     totals: dict[str, int]
     lag_s: float
     is_paused: bool
@@ -72,17 +76,11 @@ async def info_of(session: Session, exact: int) -> QueueInfo:
     found = QueueInfo(
         queue=session.options.queue,
         namespace=session.options.namespace,
-        groups=counts["groups"],
-        due=counts["due"],
-        leased=counts["leased"],
-        parked=counts["parked"],
-        paused=counts["paused"],
+        **{name: counts[name] for name in COUNTED},
         shards=len(shards),
-        backlog=counts["backlog"],
         lag_s=max(one.lag_s for one in shards),
         waiting=max(0, counts["groups"] - others),  # the counts are of different moments
         is_paused=any(one.is_paused for one in shards),
-        dead=counts["dead"],
         is_estimate=any(one.is_estimate for one in shards),
         totals=dict(totals),
         append_rate=append_rate,

@@ -12,7 +12,6 @@ from ..store.keys import ShardKeys
 from ..store.replies import Reading, scanned
 
 T = TypeVar("T")
-Pages = list[tuple[ShardKeys, Sequence[T]]]
 
 
 async def read(net: Reader, of: Callable[..., T], *commands: Command) -> T:
@@ -27,21 +26,19 @@ def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     return (items[at : at + size] for at in range(0, len(items), size))
 
 
-def pages_of(by_shard: Iterable[tuple[ShardKeys, Sequence[T]]], size: int, rate: float | None = None) -> Pages[T]:
-    """What goes into one call each: at a given rate at most a tenth of a second's worth."""
+async def paced(
+    net: Net, by_shard: Iterable[tuple[ShardKeys, Sequence[T]]], size: int, rate: float | None = None
+) -> AsyncIterator[tuple[ShardKeys, Sequence[T]]]:
+    """What goes into one call each; with a rate (items a second) at most a tenth of a second's worth, in its time."""
     size = size if rate is None else max(1, min(size, int(rate / 10)))
-    return [(keys, some) for keys, items in by_shard for some in batches(items, size)]
-
-
-async def paced(net: Net, pages: Pages[T], rate: float | None) -> AsyncIterator[tuple[ShardKeys, Sequence[T]]]:
-    """One page after the other, each when the rate (items a second) allows it."""
     began, sent = await net.now(), 0
-    for keys, some in pages:
-        ahead_s = began + sent / rate - await net.now() if rate else 0.0
-        if ahead_s > 0:
-            await net.sleep(ahead_s)
-        yield keys, some
-        sent += len(some)
+    for keys, items in by_shard:
+        for some in batches(items, size):
+            ahead_s = began + sent / rate - await net.now() if rate else 0.0
+            if ahead_s > 0:
+                await net.sleep(ahead_s)
+            yield keys, some
+            sent += len(some)
 
 
 async def scan(

@@ -17,7 +17,7 @@ from ...store.record import DeadLetterContent, DeadLetterName
 from ...store.replies import Reading, micros
 from ...values.checks import check_rate
 from ...values.views import Redriven
-from ..pages import batches, paced, pages_of
+from ..pages import batches, paced
 from ..session import Session
 from ..steps.answers import answered_letter, given_answers
 from .listed import NAMES_PAGE, PAGE, DeadLetterFilter, SeenDeadLetter, by_shard
@@ -60,7 +60,7 @@ async def redrive(
         stay["asked"] = [one for _, letters in by_keys for one in letters if one.error in ASKING]
         by_keys = [(keys, [one for one in letters if one.error not in ASKING]) for keys, letters in by_keys]
     went: dict[ShardKeys, list[str]] = {keys: [] for keys, _ in by_keys}
-    async for keys, some in paced(net, pages_of(by_keys, 1 if answers else PAGE, rate), rate):
+    async for keys, some in paced(net, by_keys, 1 if answers else PAGE, rate):
         answer = await net.ask(await _redriving(session, keys, some, answers, by))
         for letter, outcome in zip(some, answer.value, strict=True):
             # After a repeated call, one that is missing went with the first attempt.
@@ -92,7 +92,7 @@ async def purge(
     wanted = DeadLetterFilter.chosen(group, id, error, everything, "purge")
     await session.allow("operate")
     count = 0
-    for keys, some in pages_of(await by_shard(session, wanted), PAGE):
+    async for keys, some in paced(session.net, await by_shard(session, wanted), PAGE):
         answer = await session.net.ask(calls.purge(keys, [one.name for one in some]))
         # After a repeated call, those that were not there any more went with the first attempt.
         count += len(some) if answer.is_repeat else answer.value

@@ -22,7 +22,7 @@ from ...values.checks import check_error, check_rate, fits_error, seconds_of
 from ...values.durations import Duration
 from ...values.message import Failure
 from ...values.views import ManySummary
-from ..pages import batches, paced, pages_of, read
+from ..pages import batches, paced, read
 from ..session import Session
 from ..steps.answers import given_answers
 from ..views import now_of
@@ -103,8 +103,8 @@ async def _run(
     found, counts = await choose(session, wanted), Counter[str]()
     chosen = found if ending else found.only(asking=bool(answers))
     # With answers one after the other: each ledger is read, and written with the answer.
-    pages = pages_of([] if dry_run else chosen.by_shard, 1 if answers else PAGE, rate)
-    async for keys, some in paced(session.net, pages, rate):
+    by_shard = [] if dry_run else chosen.by_shard
+    async for keys, some in paced(session.net, by_shard, 1 if answers else PAGE, rate):
         if answers:
             counts[await resume_asked(session, keys, some[0].group, some[0].digest, answers, by)] += 1
         else:
