@@ -33,50 +33,44 @@ _DENIED = re.compile(r"no permissions|can't run this command|NOPERM", re.IGNOREC
 _ALONE = frozenset({"INFO", "MULTI", "EXEC", "DISCARD"})
 """Those that are not tried inside a MULTI: they open and end it, may not stand in it, or were run before."""
 # To connect: the checks, the registry and the policy; ZSCAN and TIME for a change of the policy.
-_CONNECT = [*_ALONE, "HGET", "HSETNX", "HGETALL", "HMGET", "HSET", "EXISTS", "ZSCAN", "TIME", "EVAL", "EVALSHA"]
-_INFO = ["ZCARD", "ZCOUNT", "ZRANGE", "HSCAN", "ZMSCORE", "SMEMBERS", "HMGET", "ZRANGEBYSCORE", "ZINTER", "ZINTERCARD"]
-_PLAIN: dict[Role, list[str]] = {
+_CONNECT = "INFO MULTI EXEC DISCARD HGET HSETNX HGETALL HMGET HSET EXISTS ZSCAN TIME EVAL EVALSHA"
+_INFO = "ZCARD ZCOUNT ZRANGE HSCAN ZMSCORE SMEMBERS ZRANGEBYSCORE ZINTER ZINTERCARD"
+_PLAIN: dict[Role, str] = {
     "append": _CONNECT,
-    "consume": [*_CONNECT, *_INFO, "BLPOP", "CLIENT|ID", "CLIENT|UNBLOCK"],
-    "operate": [*_CONNECT, "ZRANGE", "ZCARD", "ZCOUNT", "HMGET", "ZSCORE", "SMEMBERS", "ZINTER", "ZINTERCARD"],
+    "consume": f"{_CONNECT} {_INFO} BLPOP CLIENT|ID CLIENT|UNBLOCK",
+    "operate": f"{_CONNECT} ZRANGE ZCARD ZCOUNT ZSCORE SMEMBERS ZINTER ZINTERCARD",
 }
 WISHED: dict[Role, list[str]] = {"consume": ["CLIENT|SETNAME"], "admin": ["CLIENT|LIST", "CLIENT|SETNAME"]}
 """What a role does without where it may not: to say that a connection is a consumer's, and to see which are."""
-_SCRIPTS: dict[Role, tuple[str, ...]] = {
-    "append": ("append", "register", "sync_shard", "wake"),
-    "consume": ("claim", "ack", "nack", "save_step", "renew", "outage", "register", "sync_shard", "wake"),
-    "operate": (
-        *("register", "sync_shard", "inspect", "resume", "skip_gap", "wake", "update", "pause", "redrive", "purge"),
-        *("rerun", "outage", "find", "sweep", "alert", "alert_sent", "pending_news", "mark_notified"),
-    ),
+_SCRIPTS: dict[Role, str] = {
+    "append": "append register sync_shard wake",
+    "consume": "claim ack nack save_step renew outage register sync_shard wake",
+    "operate": "register sync_shard inspect resume skip_gap wake update pause redrive purge rerun outage find sweep "
+    "alert alert_sent pending_news mark_notified",
 }
+_TRIED = """
+    TIME / INFO / CLIENT ID / CLIENT UNBLOCK 0 / MULTI / EXEC / MULTI / DISCARD
+    SET @clock 1 / GET @clock / EXISTS @clock / TYPE @clock
+    RPUSH @dispatch a b / LLEN @dispatch / LTRIM @dispatch 0 9 / BLPOP @dispatch 0.1
+    HSET @body a 1 / HSETNX @body b 1 / HGET @body a / HMGET @body a / HGETALL @body / HKEYS @body / HLEN @body
+    HEXISTS @body a / HINCRBY @body a 1 / HSCAN @body 0 / HDEL @body a
+    ZADD @order 1 a 2 b / ZRANGE @order 0 0 / ZRANGEBYSCORE @order 0 1 / ZCOUNT @order 0 1 / ZCARD @order
+    ZSCORE @order a / ZMSCORE @order a / ZSCAN @order 0 / ZREM @order a / ZINTER 1 @order / ZINTERCARD 1 @order
+    SADD @dedup a b / SCARD @dedup / SISMEMBER @dedup a / SREM @dedup b / SMISMEMBER @dedup a / SMEMBERS @dedup
+    RENAME @dedup @dedup_old / UNLINK @dedup_old
+    XADD @audit MAXLEN ~ 9 * a 1 / XRANGE @audit - + / XLEN @audit / XINFO STREAM @audit
+    SCAN 0 MATCH @order COUNT 1 / EVAL return 0
+"""
 
 
-def plain_commands(keys: ShardKeys) -> list[tuple[Any, ...]]:
+def plain_commands(keys: ShardKeys) -> list[tuple[str, ...]]:
     """Each command that our scripts and clients use, once, in an order in which none waits or fails."""
-    order, body, group, old = keys.order(SCRATCH), keys.body(SCRATCH), SCRATCH, keys.dedup_old
-    return [
-        *(("TIME",), ("INFO",), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0)),
-        *(("MULTI",), ("EXEC",), ("MULTI",), ("DISCARD",)),
-        *(("SET", keys.clock, 1), ("GET", keys.clock), ("EXISTS", keys.clock), ("TYPE", keys.clock)),
-        *(("RPUSH", keys.dispatch, group, group), ("LLEN", keys.dispatch), ("LTRIM", keys.dispatch, 0, 9)),
-        *(("BLPOP", keys.dispatch, "0.1"), ("HSET", body, "a", 1), ("HSETNX", body, "b", 1), ("HGET", body, "a")),
-        *(("HMGET", body, "a"), ("HGETALL", body), ("HKEYS", body), ("HLEN", body), ("HEXISTS", body, "a")),
-        *(("HINCRBY", body, "a", 1), ("HSCAN", body, 0), ("HDEL", body, "a"), ("ZADD", order, 1, "a", 2, "b")),
-        *(("ZRANGE", order, 0, 0), ("ZRANGEBYSCORE", order, 0, 1), ("ZCOUNT", order, 0, 1), ("ZCARD", order)),
-        *(("ZSCORE", order, "a"), ("ZMSCORE", order, "a"), ("ZSCAN", order, 0), ("ZREM", order, "a")),
-        *(("ZINTER", 1, order), ("ZINTERCARD", 1, order)),
-        *(
-            ("SADD", keys.dedup, "a", "b"),
-            ("SCARD", keys.dedup),
-            ("SISMEMBER", keys.dedup, "a"),
-            ("SREM", keys.dedup, "b"),
-        ),
-        *(("SMISMEMBER", keys.dedup, "a"), ("SMEMBERS", keys.dedup), ("RENAME", keys.dedup, old), ("UNLINK", old)),
-        *(("XADD", keys.audit, "MAXLEN", "~", 9, "*", "a", 1), ("XRANGE", keys.audit, "-", "+"), ("XLEN", keys.audit)),
-        *(("XINFO", "STREAM", keys.audit), ("SCAN", 0, "MATCH", order, "COUNT", 1)),
-        *(("EVAL", "return 1", 0), ("DEL", *scratch_keys(keys))),
+    named = {"@order": keys.order(SCRATCH), "@body": keys.body(SCRATCH)}
+    commands = [
+        tuple(named.get(word) or (getattr(keys, word[1:]) if word.startswith("@") else word) for word in line.split())
+        for line in _TRIED.strip().replace("\n", "/").split("/")
     ]
+    return [*commands, ("DEL", *scratch_keys(keys))]
 
 
 def scratch_keys(keys: ShardKeys) -> list[str]:
@@ -102,7 +96,7 @@ def needed(role: Role) -> frozenset[str]:
     if role == "admin":
         tried = plain_commands(shard_keys("sequencer", "jobs", SCRATCH))
         return frozenset({_name(words) for words in tried} | {"EVALSHA"})
-    return frozenset(_PLAIN[role]).union(*map(commands_of, _SCRIPTS[role]))
+    return frozenset(_PLAIN[role].split()).union(*map(commands_of, _SCRIPTS[role].split()))
 
 
 def acl_rules(namespace: str, role: str, queue: str | None = None) -> list[str]:

@@ -81,7 +81,7 @@ def test_every_script_has_an_example_here_is_exported_and_belongs_to_a_role() ->
     """An admin may run all; `repair` is for nobody else."""
     assert sorted(EXAMPLES) == NAMES
     assert {*NAMES} < {*calls.__all__}
-    of_roles = {name for names in _SCRIPTS.values() for name in names}
+    of_roles = {name for names in _SCRIPTS.values() for name in names.split()}
     assert {*NAMES} - of_roles == {"repair"}
     assert of_roles <= {*NAMES}
     assert {command for name in NAMES for command in commands_in(script_source(name))} <= needed("admin")
