@@ -15,7 +15,7 @@ from .values.durations import Duration, seconds
 
 
 def shown(value: Any) -> str:
-    """A value as a text of ours shows it: at most 200 characters, and whatever its own `repr` does."""
+    """A value as texts show it: at most 200 characters, even if its own `repr` fails."""
     try:
         text = repr(value)
     except Exception:  # a number of more than 4,300 digits, or a broken class
@@ -26,7 +26,7 @@ def shown(value: Any) -> str:
 class SequencerError(Exception):
     """Something went wrong in sequencer.
 
-    `code` names what; `fields` are its data. The text is made of them when it is read (`texts/refusals.py`).
+    `code` names it; `fields` are its data. The text is made from them when it is read (`texts/refusals.py`).
     """
 
     code: str = "error"
@@ -35,7 +35,7 @@ class SequencerError(Exception):
     """Of `append_many`: the receipt of the chunks before the one that failed."""
 
     def __init__(self, said: str = "", /, **fields: Any) -> None:
-        """`said`: a code, where the class has several; or a whole text."""
+        """`said`: a code, if the class has several; or a whole text."""
         super().__init__(said)
         self.fields = fields
         if said.isidentifier():
@@ -66,7 +66,7 @@ class ConfigurationError(SequencerError, ValueError):
 
 
 class HandlerNotFound(ConfigurationError):
-    """The handler that was asked for does not exist; the text lists what was found instead."""
+    """The requested handler does not exist; the text lists what was found instead."""
 
 
 class InvalidMessage(SequencerError, ValueError):
@@ -86,7 +86,7 @@ class InvalidScore(InvalidMessage):
 
 
 class InvalidTime(InvalidMessage):
-    """`delay` or `at` is no time that a message can wait for."""
+    """`delay` or `at` is not a valid time for a message to wait for."""
 
 
 class InvalidBody(InvalidMessage):
@@ -105,11 +105,11 @@ class NumberTaken(IdConflict):
 
 
 class LateMessage(SequencerError):
-    """The score lies below one already handled in its group, and the queue refuses such messages (`on_late`)."""
+    """The score is below one already handled in its group, and the queue refuses such messages (`on_late`)."""
 
 
 class BatchRefused(SequencerError):
-    """`append_many` met an item it could not store and was not told to go on; `refused` says which and why.
+    """`append_many` met an item that it could not store, with on_refused="stop"; `refused` says which and why.
 
     `stored` counts the messages of earlier chunks, which are in the queue; nothing of the failing chunk is. (With
     several shards, a conflict that another producer makes in the instant between check and append is the exception:
@@ -128,17 +128,17 @@ class BatchRefused(SequencerError):
 
 
 class OutcomeUnknown(SequencerError):
-    """The connection failed after a change was sent, and so did each repeat, or repeating is not harmless.
+    """The connection failed after a change was sent, and repeating it failed too, or would not be harmless.
 
-    After an append: append again with the same id and content; if it was stored, that adds nothing. After anything
-    else, look first. `id`: of the message that was appended, else "".
+    After an append: append again with the same id and content, which adds nothing if it was stored. After anything
+    else, check first. `id`: of the message that was appended, else "".
     """
 
 
 class NotReplicated(OutcomeUnknown):
     """The message is stored, but fewer replicas than `wait_replicas` confirmed it in time: a failover may lose it.
 
-    Append again with the same id and content: that adds nothing, and waits again.
+    Append again with the same id and content, which adds nothing and waits again.
     """
 
 
@@ -163,11 +163,11 @@ class ServerUnavailable(ServerError):
 
 
 class ServerNotUsable(ServerError):
-    """The server answers but must not be used as it is: version, role, eviction, rights or password."""
+    """The server answers but can't be used as it is, because of its version, role, eviction, rights or password."""
 
 
 class DataError(ServerError):
-    """The server holds data under our keys that we did not write, such as a key of another type."""
+    """Keys of sequencer hold data that it did not write, such as a value of the wrong type."""
 
 
 # -- leases and groups -------------------------------------------------------------------------------------
@@ -182,39 +182,39 @@ class GroupNotFound(SequencerError, LookupError):
 
 
 class GroupBusy(SequencerError):
-    """The group is leased by a consumer, or its failure changed meanwhile; look again and repeat."""
+    """The group is leased by a consumer, or its failure changed meanwhile; check again and repeat."""
 
 
 class NotParked(SequencerError):
-    """`skip` was asked for a group whose head did not fail, so there is nothing to step over; or `resume` for a group
-    that waits for a missing number, which only an append or `skip` can end."""
+    """`skip` was called for a group whose head did not fail, so there is nothing to skip; or `resume` for a group that
+    waits for a missing number, which only an append or `skip` can resolve."""
 
 
 class AnswerNeeded(SequencerError):
-    """A `once` step began, and nobody knows whether it took effect: the message does not go on before a person says
-    so, by `done=` or `again=`; on the command line `--done STEP` or `--again STEP`."""
+    """A `once` step began, and its outcome is unknown: the message waits until an operator answers with `done=` or
+    `again=`; on the command line `--done STEP` or `--again STEP`."""
 
 
 class AnswerRefused(SequencerError):
-    """What was said of a step does not fit what the server knows of it: it is done already, or there is no such step.
-    Look again: `sequencer steps QUEUE GROUP --id ID`."""
+    """The answer for a step does not match its state: it is already done, or there is no such step.
+    Check: `sequencer steps QUEUE GROUP --id ID`."""
 
 
 class MessageNotFound(SequencerError, LookupError):
-    """No message with this id is pending in the group, or no dead letter fits."""
+    """No message with this id is pending in the group, or no dead letter matches."""
 
 
 class RerunRefused(SequencerError):
-    """The message can't be run again: it has not ended, the history doesn't have its content, or it is unknown how one
-    of its `once` steps ended. The text says which, and what to do."""
+    """The message can't be run again: it has not ended, the history doesn't have its content, or the outcome of one of
+    its `once` steps is unknown. The text says which, and what to do."""
 
 
 class MessageBusy(SequencerError):
-    """The message may be in the hands of a consumer just now, so it can't be cancelled or moved; look at it again."""
+    """A consumer may have the message in progress, so it can't be cancelled or rescheduled now; check again."""
 
 
 class EffectsSaved(SequencerError):
-    """Effects of the message's steps are noted, so it is not cancelled, replaced or skipped: let it end, or see the
+    """Some steps of the message took effect, so it is not cancelled, replaced or skipped: let it end, or follow the
     text.
     """
 
@@ -223,17 +223,17 @@ class EffectsSaved(SequencerError):
 
 
 class WrongSignal(ConfigurationError, TypeError):
-    """A Retry or an Outage was made of what it does not take; the text says how it is written.
+    """A Retry or an Outage was created with a wrong argument; the text shows the right call.
 
-    Raised in a handler, it counts as a failed attempt and the message is retried by the queue's backoff, up to
-    `max_attempts`: whatever `park_on` and `dead_letter_on` say of ValueError or TypeError.
+    Raised in a handler, it counts as a failed attempt, and the message is retried with the queue's backoff, up to
+    `max_attempts`, even if `park_on` or `dead_letter_on` name ValueError or TypeError.
     """
 
 
 def _checked_after(name: str, reason: object, after: object) -> float | None:
     if isinstance(reason, int | float | timedelta):
         raise WrongSignal(
-            f"{name}({shown(reason)}): the first argument says why; write {name}(after={shown(reason)}), "
+            f"{name}({shown(reason)}): the first argument is the reason; write {name}(after={shown(reason)}), "
             f"or {name}('why', after=5), in seconds"
         )
     try:
@@ -245,8 +245,8 @@ def _checked_after(name: str, reason: object, after: object) -> float | None:
 class Retry(Exception):
     """Raised by a handler: handle this message again after this time: 5, "5m" (default: the queue's backoff).
 
-    `reason` is said in the failure. It counts as an attempt, like any failure, so that a message cannot retry for ever.
-    Raises WrongSignal for a number in the place of the reason, and for an `after` that is no duration.
+    `reason` is shown in the failure. It counts as an attempt, like any failure, so a message cannot retry forever.
+    Raises WrongSignal for a number in place of the reason, and for an `after` that is not a duration.
     """
 
     def __init__(self, reason: str = "", after: Duration | None = None) -> None:
@@ -256,9 +256,9 @@ class Retry(Exception):
 
 
 class Park(Exception):
-    """Raised by a handler: park the group behind this message at once, whatever attempts are left.
+    """Raised by a handler: park the group of this message at once, even if attempts are left.
 
-    `reason` is said in the failure.
+    `reason` is shown in the failure.
     """
 
     def __init__(self, reason: str = "") -> None:
@@ -268,23 +268,23 @@ class Park(Exception):
 class SetAside(Exception):
     """Raised by a handler: make this message a dead letter at once, and let its group go on.
 
-    `reason` is said in the failure.
+    `reason` is shown in the failure.
     """
 
     def __init__(self, reason: str = "") -> None:
-        super().__init__(reason or "the handler gave the message up")
+        super().__init__(reason or "the handler set the message aside")
 
 
 class Outage(Exception):
-    """Raised by a handler: something that all handlers need is not there. It costs no attempt, and a few of these hold
-    the queue back until it works again; `after`: how long until that is tried (default: 1, 2, 4, then 5 s).
-    Raises WrongSignal as Retry does.
+    """Raised by a handler: a shared dependency is down. No attempt is counted, and a few of these hold the queue back
+    until it works again. `after`: time until the next probe (default: 1, 2, 4, then 5 s). Raises WrongSignal like
+    Retry.
     """
 
     def __init__(self, reason: str = "", *, after: Duration | None = None) -> None:
         self.after = _checked_after("Outage", reason, after)
         """In seconds."""
-        super().__init__(reason or "the handler said that something it needs is not there")
+        super().__init__(reason or "the handler reported that a dependency is down")
 
 
 class StopConsuming(BaseException):
@@ -298,34 +298,34 @@ class StopConsuming(BaseException):
 
 
 class Undecodable(Exception):
-    """The bytes of a message are not what a client of ours writes; they are kept for a look."""
+    """The bytes of a message were not written by a sequencer client; they are kept for inspection."""
 
 
 class LeaseExpired(Exception):
-    """Consumers died, or were paused past their lease, at this message again and again."""
+    """Consumers repeatedly died, or stalled past their lease, while handling this message."""
 
 
 class HandlerTimeout(TimeoutError):
     """A handler ran longer than the `handler_timeout` of its consumer, and was interrupted.
 
-    `park_on` and its like match it by its own name only: a TimeoutError that they name is one of what the handler uses.
+    `park_on` and similar options match it by its own name only: TimeoutError there means one raised by the handler.
     """
 
 
 class TooLate(Exception):
-    """The message's score lies below one already handled, and the queue gives such messages up."""
+    """The message's score is below one already handled, and the queue drops or dead-letters such messages."""
 
     def __init__(self, score: float, mark: str, on_late: str) -> None:
         self.ending: Literal["dead", "drop"] = "drop" if on_late == "drop" else "dead"
-        super().__init__(f"its score {score!r} lies below {mark}, which was handled")
+        super().__init__(f"its score {score!r} is below {mark}, which was already handled")
 
 
 # -- steps of a message ------------------------------------------------------------------------------------
 
 
 class StepUnknown(Exception):
-    """A `once` step began, or failed, and nobody knows whether it took effect: an operator says so. `steps`: their
-    names; `question`: what is known; `done` and `again`: the commands that answer.
+    """A `once` step began or failed, and whether it took effect is unknown: an operator has to answer. `steps`: their
+    names; `question`: what is known; `done` and `again`: the commands for the two answers.
     """
 
     def __init__(self, question: str, steps: tuple[str, ...] = (), done: str = "", again: str = "") -> None:
@@ -342,17 +342,17 @@ class StepMissing(Exception):
 
 
 class StepResultInvalid(Exception):
-    """A step took effect, and what it returned is too large, or no JSON: an operator gives its result, by `done`.
-    `question`: what is known.
+    """A step took effect, but its result is too large or not JSON: an operator gives a result with `done`. `question`:
+    what is known.
     """
 
     def __init__(self, question: str = "", done: str = "") -> None:
         self.question, self.done = question, done
-        super().__init__(f"{question}; say the result as JSON: {done}")
+        super().__init__(f"{question}; give the result as JSON: {done}")
 
 
 class StepFailed(Exception):
-    """No step of the message can be tried any more; the text names them."""
+    """No step of the message has attempts left; the text names them."""
 
 
 # -- commands for messages (`--exec`) --------------------------------------------------------------------
@@ -363,11 +363,11 @@ class CommandFailed(Exception):
 
 
 class CommandNotFound(StopConsuming):
-    """The first command of a consumer could not be run: more likely the command is wrong than the message."""
+    """The first command of a consumer could not be run: the command is probably wrong, not the message."""
 
 
 class CommandStopped(StopConsuming):
-    """The command was ended by a signal that came together with the consumer's stop: no failure of its message."""
+    """The command was ended by a signal that came with the consumer's stop: its message did not fail."""
 
 
 _OWN = {name for name, kind in globals().items() if isinstance(kind, type) and kind.__module__ == __name__}

@@ -43,13 +43,13 @@ def test_another_error_is_none(error: BaseException) -> None:
 
 def test_a_handler_may_say_when_it_is_tried_again() -> None:
     assert decide(PLAIN, 1, Outage("why", after=30), 0.0).outage == Waits(30, 30, 30)
-    assert str(Outage()) == "the handler said that something it needs is not there"
+    assert str(Outage()) == "the handler reported that a dependency is down"
     wrong: list[Any] = [-1, float("nan"), float("inf"), "5x", True]
     for after in wrong:
         with pytest.raises(WrongSignal, match="after="):
             Outage(after=after)
     seconds: Any = 5
-    with pytest.raises(WrongSignal, match=r"Outage\(5\): the first argument says why; write Outage\(after=5\)"):
+    with pytest.raises(WrongSignal, match=r"Outage\(5\): the first argument is the reason; write Outage\(after=5\)"):
         Outage(seconds)
 
 
