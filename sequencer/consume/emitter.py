@@ -36,15 +36,6 @@ LINES = 10
 WINDOW_S = 1.0
 REMEMBERED = 1_000
 """Some events are emitted once for one thing: this number of things is remembered."""
-OURS = (
-    "sequencer.consume.threads",
-    "sequencer.consume.step_calls",
-    "sequencer.consume.time_limit",
-    "sequencer.drain.steps.functions",
-    "sequencer.testing.memory_run",
-)
-"""Modules whose frames stand above a handler's in its traceback."""
-
 Observer = Callable[[Event], Any]
 
 
@@ -166,8 +157,7 @@ class EventEmitter:
                 window.suppressed[event.fields.get("error_type", "")] += 1
         if not is_over:
             with suppress(Exception):  # a handler of the application's own that is broken: the work goes on
-                cause = event.cause
-                self._log.log(event.level, event.line, exc_info=cause and _exc_info(cause), extra=event.record)
+                self._log.log(event.level, event.line, exc_info=event.cause, extra=event.record)
 
     def _log_suppressed(self, window: _Window, elapsed_s: float) -> None:
         if not (count := window.suppressed.total()):
@@ -180,14 +170,6 @@ class EventEmitter:
         record = {"event": last.name, "queue": last.queue, "suppressed": count, "errors": errors, **commands}
         with suppress(Exception):
             self._log.log(last.level, text, extra=record)
-
-
-def _exc_info(error: BaseException) -> tuple[type[BaseException], BaseException, Any]:
-    """The error with its traceback from the handler on."""
-    trace = error.__traceback__
-    while trace and trace.tb_next and trace.tb_frame.f_globals.get("__name__") in OURS:
-        trace = trace.tb_next
-    return type(error), error, trace
 
 
 class ServerAway:

@@ -217,7 +217,7 @@ class InFlight:
             held.answered(sending, results[: len(told)], now, is_repeat=self._link.is_repeat)
         code: int = results[-1]
         if code == 0:
-            held.lose(effect.group)
+            held.lose(effect.group.lease)
         if code != 1 or not effect.wait:
             return code
         if self._link.is_repeat:  # a first attempt may have written it, and WAIT speaks of its own connection only

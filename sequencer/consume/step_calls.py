@@ -18,7 +18,7 @@ from ..values.message import Message
 from .emitter import ConsumerEvents
 from .forks import Fork, not_in_a_copy
 from .interruption import is_ctrl_c
-from .time_limit import TimeLimit, timed_out
+from .time_limit import TimeLimit, timed_out, without_ours
 
 
 class StepCalls:
@@ -95,6 +95,6 @@ class StepCalls:
         """How the end of a handler or a step is recorded."""
         if type(error) is StopConsuming:
             if message is self.hung:
-                return timed_out(error, None)
+                return without_ours(timed_out(error, None))
             self._events.emit("message released", message, **({"step": step} if step else {}))
-        return error if self.limit is None else self.limit.outcome(error)
+        return without_ours(error if self.limit is None else self.limit.outcome(error))

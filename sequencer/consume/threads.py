@@ -86,8 +86,7 @@ class Consumer:
             options.lease_s,
             audits=options.audit,
             audit_length=options.audit_length,
-            writer=History(self.owner),
-            keeps_history=keeps_history,
+            history=History(self.owner, keeps_history),
         )
         self._in_flight = InFlight(self._held, queue.queue, self.owner, self._main, clock=time.monotonic)
         self._renewer = Renewer(self._held, self._in_flight, self._main, self.events, lambda: self.running)

@@ -28,7 +28,9 @@ IGNORED_S = 5.0
 """A handler that goes on for so long after it was interrupted is stuck."""
 REPEAT_S = 0.1
 """How often a signal is repeated that has not raised yet."""
-PACKAGE = __name__.partition(".")[0]
+PACKAGE = "sequencer."
+CALLERS = "sequencer.consume.", "sequencer.drain.", "sequencer.testing.memory_run."
+"""Whose frames stand above a handler's in its traceback."""
 
 
 class TimeIsUp(BaseException):
@@ -89,12 +91,9 @@ class TimeLimit:
             self._is_raised, self._since = False, time.monotonic()
 
     def outcome(self, error: BaseException) -> BaseException:
-        """What a handler ended with, as it is recorded: HandlerTimeout where it was interrupted, without our frames."""
+        """What a handler ended with, as it is recorded: HandlerTimeout where it was interrupted."""
         self._since = None
-        if isinstance(error, TimeIsUp):
-            return timed_out(error, self.seconds)
-        _leave_out_ours(error.__traceback__)
-        return error
+        return timed_out(error, self.seconds) if isinstance(error, TimeIsUp) else error
 
     def check(self, now: float) -> bool:
         """By the renewer: interrupt a handler that runs too long. True, once, when it has ignored that for
@@ -131,24 +130,26 @@ def timed_out(error: BaseException, seconds: float | None) -> HandlerTimeout:
     """The failure of a handler that this error interrupted: it ran longer than `seconds`; None: its consumer is too
     old.
     """
-    _leave_out_ours(error.__traceback__, also_at_end=True)
+    theirs = trace = error.__traceback__
+    while trace is not None:
+        if not _is_of(trace, PACKAGE):
+            theirs = trace
+        trace = trace.tb_next
+    if theirs is not None:
+        theirs.tb_next = None  # the signal, or the client that the handler was using then
     limit = "its consumer's max_age and hang_after" if seconds is None else f"{seconds:g} s (handler_timeout)"
     timeout = HandlerTimeout(f"it ran longer than {limit}, and was interrupted")
     timeout.__context__ = error.__context__
     return timeout.with_traceback(error.__traceback__)
 
 
-def _leave_out_ours(trace: TracebackType | None, *, also_at_end: bool = False) -> None:
-    """Take out the frames that call the handler, but the first; and at the end those of the signal, or of the client
-    that the handler was using then.
-    """
-    last = theirs = trace
-    while last is not None and (below := last.tb_next) is not None:
-        if below.tb_frame.f_globals is globals():
-            last.tb_next = below.tb_next
-            continue
-        last = below
-        if str(last.tb_frame.f_globals.get("__name__")).partition(".")[0] != PACKAGE:
-            theirs = last
-    if theirs is not None and also_at_end:
-        theirs.tb_next = None
+def without_ours(error: BaseException) -> BaseException:
+    """The error with its traceback from the handler on, if that ran."""
+    trace = error.__traceback__
+    while trace is not None and _is_of(trace, *CALLERS):
+        trace = trace.tb_next
+    return error.with_traceback(trace or error.__traceback__)
+
+
+def _is_of(trace: TracebackType, *modules: str) -> bool:
+    return f"{trace.tb_frame.f_globals.get('__name__')}.".startswith(modules)

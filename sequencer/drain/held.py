@@ -26,7 +26,7 @@ for 4. With a pair of lines turned round, a group could be begun and released at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +35,6 @@ from ..calls.outage import Began, Ended, ProbeEnd
 from ..calls.settle import Acked, Nack, Nacked, renew
 from ..settings.options import AUDIT_LENGTH
 from ..settings.pace import ACK_AFTER_S, RELEASE_S, RENEW_PART, RENEWER_AFTER_S, RENEWER_S
-from ..settings.policy import HistoryKept
 from ..store.keys import ShardKeys
 from .held_group import HeldGroup, History
 from .outcome import Failed
@@ -75,12 +74,9 @@ class Held:
     """Whether claims bring the failures of heads: passes over steps need them."""
     audits: bool = False
     audit_length: int = AUDIT_LENGTH
-    writer: History = field(default_factory=lambda: History(""))
-    """What it writes into the history."""
-    keeps_history: Callable[[], HistoryKept] = lambda: ""
-    """What the queue keeps, as far as its client knows; asked at each claim."""
-    history: History | None = None
-    """For the claim in progress."""
+    history: History = field(default_factory=lambda: History(""))
+    is_timed: bool = False
+    """Whether the times of handler runs are kept, for an audit or a history of the claim in progress."""
     refusals: list[tuple[str, str, bool]] = field(default_factory=list)
     """Group and token of each refusal that the shell has yet to tell, and whether its call was repeated."""
     is_held_back: bool = False
@@ -102,17 +98,17 @@ class Held:
         """Hold these groups, those with few messages first: one that never ends lets the others go before it.
         Their leases are counted from before the claim was sent. `now_us`: the server's time when it was carried out.
         """
-        kept = self.keeps_history()
-        self.history, self.writer.has_bodies = self.writer if kept else None, kept == "bodies"
-        self.writer.learn(now_us, asked_at, answered_at)
+        history = self.history
+        history.learn(now_us, asked_at, answered_at)
+        self.is_timed = self.audits or bool(history.kept)
         for leased in groups:
             leased.claimed_at = answered_at
         self.shard, self.pending_acks, self.current, self.number = shard, self.shard_acks[shard], -1, self.number + 1
         few_first = sorted(groups, key=lambda leased: len(leased.members))
         self.groups = [*map(HeldGroup, few_first)]
-        if self.audits or self.history:
+        if self.is_timed:
             for group in self.groups:
-                group.audits, group.history = self.audits, self.history
+                group.audits, group.history = self.audits, history if history.kept else None
         self.deadline = asked_at + self.lease_s
         self.running_since = self.finished_at = None
         self.is_more_due = self.is_held_back = False
@@ -136,7 +132,7 @@ class Held:
 
         The wait for an ack is counted from the beginning, so that the ack of a slow handler goes out at once.
         """
-        if self.audits or self.history:
+        if self.is_timed:
             group.times.append((began, ended))
         group.done += 1
         self.handled += 1
@@ -192,7 +188,7 @@ class Held:
             return None
         sending = self.pending_acks.sending(self.number, claims_next=claims_next)
         if renews:
-            sending.renewals = [(group.leased.key, group.leased.token) for group in self.groups if group.is_open]
+            sending.renewals = [group.lease for group in self.groups if group.is_open]
             if sending.renewals:
                 sending.is_last = self.is_stuck
                 keys = self.pending_acks.keys
@@ -225,19 +221,19 @@ class Held:
         if sending.acks:
             acked: Acked = next(answers)
             self.is_more_due = acked.is_more_due
-            refused += [(entry.group, entry.token) for entry in acked.refused if entry.members]
+            refused += [entry[:2] for entry in acked.refused if entry.members]
         nacked = [(entry, next(answers)) for entry in sending.nacks]
-        refused += [(entry.group, entry.token) for entry, done in nacked if not self._taken(entry, done)]
+        refused += [entry[:2] for entry, done in nacked if not self._taken(entry, done)]
         source.nacks[:0] = [entry for entry, done in nacked if done.is_behind]
         self.outages += [end for end in (next(answers) for _ in sending.probes) if end.status == "closed"]
         if refused and (sending.is_repeat or is_repeat):
-            self.refusals += [(group, token, True) for group, token in refused]
+            self.refusals += [(*lease, True) for lease in refused]
         else:
-            for group, token in refused:
-                self._lose(group, token)
+            for lease in refused:
+                self.lose(lease)
         if sending.renewals:
-            for group, token in next(answers):
-                self._lose(group, token)
+            for lease in next(answers):
+                self.lose(lease)
             self.deadline = sent_at + self.lease_s
             self.left_since = self.stuck_since if sending.is_last else None
 
@@ -250,27 +246,24 @@ class Held:
             if done.held.is_new:
                 self.outages.append(Began(done.held, entry.failure))
         if entry.outage:
-            self.nacked[entry.group, entry.token] = done
+            self.nacked[entry[:2]] = done
         return done.is_valid
 
-    def lose(self, group: HeldGroup) -> None:
-        """Its lease is lost, as the answer to a note said."""
-        self._lose(group.leased.key, group.leased.token)
-
-    def _lose(self, key: str, token: str) -> None:
+    def lose(self, lease: tuple[str, str]) -> None:
+        """This lease is lost: group and token."""
         for group in self.groups:
-            if group.leased.key == key and group.leased.token == token:
+            if group.lease == lease:
                 if group.is_lost:
                     return
                 group.is_open, group.is_lost = False, True
         self.lost += 1
-        self.refusals.append((key, token, False))
+        self.refusals.append((*lease, False))
 
     def abandon(self) -> None:
         """The leases ran out while the server was away: forget all of it; others handle those groups again."""
         for pending_acks in self.shard_acks:
             leases = pending_acks.leases()
             pending_acks.posted()
-            for key, token in leases:
-                self._lose(key, token)
+            for lease in leases:
+                self.lose(lease)
         self.groups = []

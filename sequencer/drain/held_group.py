@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..calls.claim import LeasedGroup
 from ..calls.settle import Ack, EndingSaid, HandlerRun, Nack, SaveStep
+from ..settings.policy import HistoryKept
 from ..store.failure import encode_failure
 from ..store.history.ending import PLAIN, Remark, all_handled, handled
 from ..store.ledger import Written
@@ -16,15 +17,17 @@ from .outcome import Failed
 class History:
     """What a consumer writes into the history, while the queue keeps one."""
 
-    __slots__ = ("ahead_us", "consumer", "has_bodies")
+    __slots__ = ("ahead_us", "consumer", "keeps", "kept")
 
-    def __init__(self, consumer: str) -> None:
-        self.consumer, self.has_bodies = consumer, False
+    def __init__(self, consumer: str, keeps: Callable[[], HistoryKept] = lambda: "") -> None:
+        """`keeps`: what the queue keeps, as far as its client knows; asked at each claim."""
+        self.consumer, self.keeps, self.kept = consumer, keeps, keeps()
         self.ahead_us = 0.0
         """How far the server's clock, since 1970, is ahead of the consumer's."""
 
     def learn(self, now_us: int, sent_at: float, answered_at: float) -> None:
         """A claim was carried out at `now_us` by the server's clock: halfway between these, as far as can be known."""
+        self.kept = self.keeps()
         if now_us:
             self.ahead_us = now_us - (sent_at + answered_at) / 2 * 1e6
 
@@ -54,12 +57,12 @@ class HeldGroup:
     """A leased group and how far it is."""
 
     __slots__ = (
-        *("acked", "audits", "done", "history", "is_lost", "is_open", "leased", "ledgers", "mark", "remarks", "times"),
-        "tried",
+        *("acked", "audits", "done", "history", "is_lost", "is_open", "lease", "leased", "ledgers", "mark", "remarks"),
+        *("times", "tried"),
     )
 
     def __init__(self, leased: LeasedGroup) -> None:
-        self.leased = leased
+        self.leased, self.lease = leased, (leased.key, leased.token)
         self.audits = False
         self.history: History | None = None
         self.done = 0

@@ -156,11 +156,10 @@ def most_unanswered(options: QueueOptions) -> int:
 
 
 def describe(error: BaseException, message: Message, owner: str, at: float, attempt: int) -> Failure:
-    """The failure as it is kept with the group, at this attempt. The traceback starts below our own frames."""
-    inner = error.__traceback__.tb_next if error.__traceback__ else None
+    """The failure as it is kept with the group, at this attempt."""
     try:
         said = str(error)
-        text = "".join(traceback.format_exception(type(error), error, inner)) if inner else ""
+        text = "".join(traceback.format_exception(error)) if error.__traceback__ else ""
     except Exception as broken:  # an exception that can't even say what it is
         said, text = f"its text could not be read: {type(broken).__name__}", ""
     return Failure(message.id, type(error).__name__, said, text, attempt, at, owner)

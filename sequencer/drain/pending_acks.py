@@ -62,9 +62,9 @@ class PendingAcks:
         calls: list[Call[Any]] = []
         if self.acks:
             calls.append(ack(self.keys, self.acks, hint=claims_next != self.shard, audit_length=self.audit_length))
-        before = {(entry.group, entry.token): entry.members[-1] for entry in self.acks if entry.members}
+        before = {entry[:2]: entry.members[-1] for entry in self.acks if entry.members}
         # A nack ends the lease: carried out where the ack in front of it was refused, what was handled would run again.
-        calls += [nack(self.keys, one._replace(before=before.get((one.group, one.token), ""))) for one in self.nacks]
+        calls += [nack(self.keys, one._replace(before=before.get(one[:2], ""))) for one in self.nacks]
         calls += [outage(self.keys, *end) for end in self.probes]
         sending = Sending(self, calls, self.acks, self.nacks, (), self.is_repeat, number, probes=self.probes)
         self.is_repeat = self.is_repeat or bool(calls)
@@ -86,4 +86,4 @@ class PendingAcks:
 
     def leases(self) -> set[tuple[str, str]]:
         """Group and token of all that it tells of."""
-        return {(a.group, a.token) for a in self.acks} | {(n.group, n.token) for n in self.nacks}
+        return {entry[:2] for entry in self.acks} | {entry[:2] for entry in self.nacks}

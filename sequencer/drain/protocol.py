@@ -141,8 +141,7 @@ def _give_up(group: HeldGroup, runner: StepRunner, one: Failed) -> Generator[Eff
     if one.decision.outage:
         with suppress(ServerUnavailable):
             yield Flush(is_awaited=True)
-        lease = group.leased.key, group.leased.token
-        yield one.answered((yield Locked(partial(held.nacked.pop, lease, None))))
+        yield one.answered((yield Locked(partial(held.nacked.pop, group.lease, None))))
 
 
 def _handle_group(

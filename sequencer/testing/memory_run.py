@@ -9,7 +9,7 @@ from ..calls.claim import Claimed
 from ..consume.emitter import ConsumerEvents
 from ..consume.in_flight import InFlight
 from ..consume.registered import Work
-from ..consume.time_limit import TimeIsUp, timed_out
+from ..consume.time_limit import TimeIsUp, timed_out, without_ours
 from ..drain.effects import Control, Flush, Handle, Locked, Note, Run, RunHandler, SettleAndClaim, Sleep, Tell, Wait
 from ..drain.held import Held
 from ..drain.held_group import HeldGroup, History
@@ -64,9 +64,11 @@ class MemoryRun:
         self._options = options
         self._declared = work if isinstance(work, Steps | InlineHandler) else None
         shards = finish(queue._session.shards("consume"))
-        self._held = _Held(shards, options.lease_s, audits=options.audit, audit_length=options.audit_length)
+        history = History("memory", queue._session.keeps_history)
+        self._held = _Held(
+            shards, options.lease_s, audits=options.audit, audit_length=options.audit_length, history=history
+        )
         self._held.on_finish = self.handled.append
-        self._held.writer, self._held.keeps_history = History("memory"), queue._session.keeps_history
         self._events = ConsumerEvents(queue._emitter, queue.options, "memory")
         self._dues_s: list[float] = []
         """Seconds until something is due, as the last claims said."""
@@ -168,7 +170,7 @@ class MemoryRun:
         except KeyboardInterrupt:
             raise
         except BaseException as raised:  # as a consumer does: whatever ends a handler is a failure of its message
-            return None, timed_out(raised, limit_s or 0.0) if isinstance(raised, TimeIsUp) else raised
+            return None, without_ours(timed_out(raised, limit_s or 0.0) if isinstance(raised, TimeIsUp) else raised)
         finally:
             queue._cut_us = None
 

@@ -44,7 +44,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..drain.steps.declared import Steps
+from ..drain.steps.declared import PassWatcher, Steps
 from ..drain.steps.functions import Function, InlineHandler
 from ..errors import ConfigurationError
 from ..processes.handlers.apps import load_app
@@ -166,7 +166,7 @@ def _pointed(name: str, run: Function) -> Function:
     return Function(pointed)
 
 
-class _Watcher:
+class _Watcher(PassWatcher):
     """Records each pass as the run of a handler, and passes a point where a note is in the server."""
 
     def __init__(self, recorder: Recorder) -> None:

@@ -6,14 +6,13 @@ What it judges besides the order of messages: which steps of a message run again
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from sequencer.drain.effects import Run
-from sequencer.drain.steps.declared import Steps, new_step
+from sequencer.drain.steps.declared import PassWatcher, Steps, new_step
 from sequencer.errors import Park, Retry, SetAside
 from sequencer.values.message import Message
 
@@ -34,7 +33,7 @@ class Called(NamedTuple):
     attempt: int
 
 
-class StepsMachine(ConsumersMachine):
+class StepsMachine(ConsumersMachine, PassWatcher):
     """Each message has three steps."""
 
     def begin_with(self, policy: Any, queue: Any) -> None:
@@ -49,10 +48,6 @@ class StepsMachine(ConsumersMachine):
         super().begin_with(policy, queue)
 
     # -- what passes do ------------------------------------------------------------------------------------------
-
-    def begun(self, message: Message) -> None: ...
-
-    def noted(self, names: Sequence[str]) -> None: ...
 
     def ended(self, message: Message, *, is_finished: bool) -> None:
         if is_finished:

@@ -144,7 +144,7 @@ def played(case: Case) -> list[Rows]:
         facts_of(case.facts),
         ledger_of(case.ledger),
         control,
-        clock=lambda: 0.0,
+        lambda: 0.0,
     )
     generator, answers = one.run(), list(case.answers)
     answer: Any = None

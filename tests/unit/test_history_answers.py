@@ -304,7 +304,7 @@ def test_what_a_consumer_knows_besides_is_told_with_its_message() -> None:
     messages = [Message(str(n), ("g",), 1.0, 1, {}, 1, 1, 1.0, "q", 10**15) for n in range(3)]
     members = [f"{message.stamp}{message.id}" for message in messages]
     leased = LeasedGroup("g", ("g",), f"{10**15 + 10**6}", "", messages, members, ["1"] * 3, "", "")
-    held = Held([shard_keys("n", "q", 0)], 10.0, writer=History("me"), keeps_history=lambda: "ends")
+    held = Held([shard_keys("n", "q", 0)], 10.0, history=History("me", lambda: "ends"))
     held.take(0, [leased], 0.0, 0.0, 10**15)
     for remark in (None, Remark("mail", "step a failed", has_failures=True), None):
         if remark:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
-from typing import Any, Protocol, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from ...errors import ConfigurationError, shown
 from ...settings.error_names import error_names
@@ -77,8 +77,8 @@ class Step:
         return 1 if self.optional and not self.inline else max_attempts
 
 
-class PassWatcher(Protocol):
-    """Is told what passes do, by the thread that runs steps."""
+class PassWatcher:
+    """Is told what passes do, by the thread that runs steps; that of a test ends its process there."""
 
     def begun(self, message: Message) -> None:
         """A pass over it begins."""
@@ -97,8 +97,7 @@ class Steps:
     kind_by: str | None = None
     kinds: dict[str, dict[str, Step]] = field(default_factory=dict)
     """Kind -> name -> step, as they were registered; the kind is "" without `kind_by`."""
-    watcher: PassWatcher | None = None
-    """Of tests, which end a process where it is told something."""
+    watcher: PassWatcher = field(default_factory=PassWatcher)
 
     def __bool__(self) -> bool:
         return bool(self.kinds)

@@ -1,6 +1,6 @@
 """One pass over the open steps of a message, as a generator: what it asks for, and its end, stand in `actions`. Pure.
 
-    one = Pass(queue, steps, facts, ledger, Control(), clock=time.time)
+    one = Pass(queue, steps, facts, ledger, Control(), time.time)
     end = yield from one.run()
 
 In turns: what keeps the message from its first step; each step that can be called or checked, in its order; the end.
@@ -59,7 +59,6 @@ class Pass:
         facts: PassFacts,
         ledger: Ledger | None,
         control: Control,
-        *,
         clock: Clock,
     ) -> None:
         """`clock`: since 1970. Raises LedgerError where this version and those before it have too many steps."""

@@ -39,7 +39,7 @@ from .actions import (
     Unfinished,
     WriteLedger,
 )
-from .declared import PassWatcher, Steps
+from .declared import Steps
 from .functions import InlineHandler
 from .inline import InlinePass
 from .passes import Ended, Pass
@@ -82,17 +82,15 @@ class StepRunner:
     """What steps of the message in progress raised."""
 
     @property
-    def _watcher(self) -> PassWatcher | None:
-        return self.declared.watcher if isinstance(self.declared, Steps) else None
+    def _steps(self) -> Steps:
+        return self.declared if isinstance(self.declared, Steps) else NONE
 
     def handle(self, group: HeldGroup, position: int) -> Generator[Effect, Any, End]:
         """One pass over the message at this position."""
-        message = group.leased.messages[position]
-        if self._watcher is not None:
-            self._watcher.begun(message)
+        message, watcher = group.leased.messages[position], self._steps.watcher
+        watcher.begun(message)
         end = yield from self._handle(group, position)
-        if self._watcher is not None:
-            self._watcher.ended(message, is_finished=isinstance(end, Finished))
+        watcher.ended(message, is_finished=isinstance(end, Finished))
         return end
 
     def _handle(self, group: HeldGroup, position: int) -> Generator[Effect, Any, End]:
@@ -106,9 +104,9 @@ class StepRunner:
             return Unfinished(error, None, ending="park")
         if group.history and self.declared is not None and isinstance(end, Finished | Unfinished) and end.ledger:
             failed = isinstance(end, Finished) and bool(end.failed)
-            kind = self.declared.kind_of(leased.messages[position].body) if isinstance(self.declared, Steps) else ""
+            kind = self._steps.kind_of(leased.messages[position].body)
             group.remarks[position] = Remark(kind, texts.ended(end.ledger), failed, end.ledger.attempts)
-            if isinstance(end, Finished) and group.history.has_bodies:
+            if isinstance(end, Finished) and group.history.kept == "bodies":
                 group.ledgers[position] = self._written(rules.fitting(end.ledger))
         if isinstance(end, Finished) and end.failed and self.declared is not None:
             steps = {name: _outcome(entry) for name in end.failed if (entry := end.ledger.get(name))}
@@ -119,28 +117,28 @@ class StepRunner:
         return end
 
     def _pass(self, group: HeldGroup, position: int, ledger: Ledger | None) -> Generator[Effect, Any, End]:
-        declared = self.declared if isinstance(self.declared, Steps) else NONE
-        message = group.leased.messages[position]
+        leased, held = group.leased, self.held
+        message = leased.messages[position]
         self._message = message._replace(attempt=max(message.attempt, ledger.failures + 1 if ledger else 1))
-        facts = self._facts(group.leased, position, declared)
-        kind = InlinePass if isinstance(self.declared, InlineHandler) else Pass
-        one = kind(self.queue, declared, facts, ledger, self.control, clock=self.wall)
-        self._raised = one.raised
-        end: End
-        if not (isinstance(one, InlinePass) and isinstance(self.declared, InlineHandler)):
-            end = yield from self._run(group, one.run())
+        given = self.queue, self._steps, self._facts(leased, position), ledger, self.control, self.wall
+        if not isinstance(self.declared, InlineHandler):
+            whole = Pass(*given)
+            self._raised = whole.raised
+            end: End = yield from self._run(group, whole.run())
             return end
+        one = InlinePass(*given)
+        self._raised = one.raised
         if (refused := one.before()) is not None:
             return refused
-        self.held.switch(self.clock(), runs=True)
+        held.switch(self.clock(), runs=True)
         self._is_new, self._is_inline = False, True
         heard: Returned | Raised = yield RunHandler(self._message, self.declared, one, partial(self._run, group))
-        self.held.switch(self.clock(), runs=False)
+        held.switch(self.clock(), runs=False)
         self._is_inline = False
         end = yield from self._run(group, one.end(heard.error if isinstance(heard, Raised) else None))
         return end
 
-    def _facts(self, leased: LeasedGroup, position: int, declared: Steps) -> PassFacts:
+    def _facts(self, leased: LeasedGroup, position: int) -> PassFacts:
         message = leased.messages[position]
         refusal = unfit(leased, position)
         failure = _failure_of(leased, position)
@@ -148,7 +146,7 @@ class StepRunner:
         self.waited_s = max(message.token / 1e6 - since, 0.0) if since else 0.0
         return PassFacts(
             message,
-            "" if refusal else declared.kind_of(message.body),
+            "" if refusal else self._steps.kind_of(message.body),
             refusal,
             failure is not None and not leased.is_probe and is_own_outage(leased.failure),
             bool(since) and self.waited_s >= self.queue.missing_wait_s,
@@ -199,12 +197,12 @@ class StepRunner:
             if code in (1, UNCONFIRMED) and (not group.is_open or self.clock() >= self.held.deadline):
                 break  # the process stood still: another consumer may have the group, and no step begins
             if code != AGAIN:
-                if code == 1 and self._watcher is not None:
-                    self._watcher.noted(asked.names)
+                if code == 1:
+                    self._steps.watcher.noted(asked.names)
                 return code
             troubles += 1
             yield Sleep(RECONNECT.delay_s(troubles, self.random()), is_whole=True)
-        self.held.lose(group)
+        self.held.lose(group.lease)
         return 0
 
     def _wait(self) -> Replicas:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sequencer.client import Sequencer
-from sequencer.drain.steps.declared import Steps
+from sequencer.drain.steps.declared import PassWatcher, Steps
 from sequencer.drain.steps.functions import InlineHandler
 from sequencer.drain.steps.inline import InlineSteps
 from sequencer.errors import Park, Retry, SetAside
@@ -120,7 +120,7 @@ class StepCast:
         return {"done": done, "again": [name for name in keys if name not in done]}
 
 
-class Passes:
+class Passes(PassWatcher):
     """Notes each pass as the run of a handler."""
 
     def __init__(self, cast: Cast, process: Process) -> None:
