@@ -13,19 +13,7 @@ from functools import cache, partial
 from typing import Any, Literal, TypeVar, get_args
 
 from ..errors import ConfigurationError, shown
-from ..values.checks import (
-    check_choice,
-    check_flag,
-    check_instance,
-    check_integer,
-    check_name,
-    check_names,
-    check_share,
-    check_text,
-    check_texts,
-    nearest,
-    seconds_of,
-)
+from ..values.checks import check_choice, check_integer, check_name, check_names, nearest, seconds_of
 from ..values.durations import LONGEST_S
 from .error_names import error_names
 
@@ -54,6 +42,17 @@ class Kind:
         return [one.strip() for one in given.split(",") if given.strip()] if self.is_list else given
 
 
+def _must(is_right: Callable[[Any], bool], what: str, *, is_secret: bool = False) -> Callable[[str, Any], Any]:
+    """What takes a value as it is, if it is right. `is_secret`: no error shows it."""
+
+    def read(name: str, value: Any) -> Any:
+        if not is_right(value):
+            raise ConfigurationError(f"{name}{'' if is_secret else f'={shown(value)}'} must be {what}")
+        return value
+
+    return read
+
+
 def whole(low: int, high: int) -> Kind:
     return Kind("whole number", partial(check_integer, low=low, high=high), int, f"{low:,} to {high:,}")
 
@@ -69,8 +68,10 @@ def choice(literal: Any) -> Kind:
 
 
 def text(what: str = "text", *, is_secret: bool = False) -> Kind:
-    """`is_secret`: no error shows it."""
-    return Kind("text", partial(check_text, what=what, is_secret=is_secret))
+    def is_right(value: Any) -> bool:
+        return isinstance(value, str) and bool(value.strip()) and "\0" not in value
+
+    return Kind("text", _must(is_right, what, is_secret=is_secret))
 
 
 def names(what: str, *, may_be_one: bool = False) -> Kind:
@@ -80,14 +81,23 @@ def names(what: str, *, may_be_one: bool = False) -> Kind:
 
 def instance(of: type) -> Kind:
     """For Python alone."""
-    return Kind(of.__name__, partial(check_instance, kind=of))
+    return Kind(of.__name__, _must(lambda value: isinstance(value, of), f"a {of.__name__}"))
 
 
-FLAG = Kind("true or false", check_flag, bool)
-SHARE = Kind("number", check_share, float, "0 to 1")
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _is_table(value: Any) -> bool:
+    """Names and texts; None leaves out what is there by that name."""
+    return isinstance(value, Mapping) and all(isinstance(one, str | None) for one in value.values())
+
+
+FLAG = Kind("true or false", _must(lambda value: isinstance(value, bool), "true or false"), bool)
+SHARE = Kind("number", _must(_is_share, "a number from 0 to 1"), float, "0 to 1")
 NAME = Kind("name", check_name)
 ERRORS = Kind("names of exceptions", error_names, is_list=True)
-TEXTS = Kind("table of texts", check_texts)
+TEXTS = Kind("table of texts", _must(_is_table, "a table of texts", is_secret=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

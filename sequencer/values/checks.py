@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..errors import ConfigurationError, shown
@@ -55,41 +55,12 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     return value  # type: ignore[no-any-return]
 
 
-def check_flag(name: str, value: Any) -> bool:
-    return bool(check_instance(name, value, bool, "true or false"))
-
-
-def check_share(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ConfigurationError(f"{name}={shown(value)} must be a number from 0 to 1")
-    return value
-
-
-def check_text(name: str, value: Any, what: str = "text", *, is_secret: bool = False) -> str:
-    if not isinstance(value, str) or not value.strip() or "\0" in value:
-        raise ConfigurationError(f"{name}{'' if is_secret else f'={shown(value)}'} must be {what}")
-    return value
-
-
 def check_names(name: str, value: Any, what: str, *, may_be_one: bool = False) -> tuple[str, ...]:
     found = (value,) if may_be_one and isinstance(value, str) else value
     is_list = isinstance(found, list | tuple) and all(isinstance(one, str) and one for one in found)
     if not is_list or (may_be_one and not found):
         raise ConfigurationError(f"{name}={shown(value)} must be a list of {what}")
     return tuple(found)
-
-
-def check_texts(name: str, value: Any) -> Mapping[str, str | None]:
-    """Names and texts, which may be secrets; None leaves out what is there by that name."""
-    if not isinstance(value, Mapping) or not all(isinstance(one, str | None) for one in value.values()):
-        raise ConfigurationError(f"{name} must be a table of texts")
-    return value
-
-
-def check_instance(name: str, value: Any, kind: type, what: str = "") -> Any:
-    if not isinstance(value, kind):
-        raise ConfigurationError(f"{name}={shown(value)} must be {what or f'a {kind.__name__}'}")
-    return value
 
 
 def seconds_of(name: str, duration: Any, low: float = 0.0, high: float = LONGEST_S) -> float:
