@@ -328,7 +328,7 @@ FINDINGS: Mapping[str, Kind] = {
         f"leased by {{owner}} for {{held_s:.0f}} s; {ENDING}; set --handler-timeout to prevent that",
         {"inspect": "sequencer explain QUEUE GROUP"},
     ),
-    "parked groups": _warning("parked", "{count:parked group}", {"inspect": "sequencer parked QUEUE"}),
+    "parked groups": _warning("parked", "{count:parked group}", {"inspect": "sequencer parked QUEUE --by-error"}),
     "no consumers": _warning("consumers", no_consumers, {"consume": CONSUME}),
     "mixed score units": _warning(
         "scores",

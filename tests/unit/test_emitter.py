@@ -94,7 +94,8 @@ def test_the_line_that_counts_parked_groups_names_what_resumes_them(
         error = type(kinds[number % len(kinds)], (Exception,), {})("no")
         emitted.emitter.emit(failed("group parked", error, number + 1))
     emitted.emitter.close()
-    names = ("retry_same_error", "retry_all")
+    names = ("inspect", "retry_same_error", "retry_all")
+    commands = {"inspect": "sequencer parked orders --by-error", **commands}
     assert {name: vars(lines.records[-1])[name] for name in names if hasattr(lines.records[-1], name)} == commands
 
 
