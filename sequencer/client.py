@@ -19,8 +19,8 @@ from .lease import Lease
 from .net.appender import Appender
 from .net.blocking import BlockingNet, blocking, blocking_list, finish
 from .net.endpoint import Endpoint, given_endpoint
-from .queue import append, counts, operate, views
 from .queue import audit as auditing
+from .queue import counts, operate, views
 from .queue.alerts import incidents
 from .queue.append_many import append_many
 from .queue.dead_letters import listed as dead_letters
@@ -153,11 +153,11 @@ class Sequencer(Registered):
         Raises InvalidMessage with nothing sent, IdConflict, LateMessage where `on_late` is "refuse", QueueFull,
         NotReplicated, OutcomeUnknown when the connection failed after sending, ServerUnavailable when it failed before.
         """
-        session = self._session
+        session, given = self._session, (body, group, id, score, headers, delay, at, done)
         if (is_sequence := session.known_sequence()) is None:  # what breaks a rule is said without a server
-            finish(append.check(session, body, group, id, score, headers, delay, at, done))
+            finish(session.check_first(session.items.check, session.items.make, *given))
             is_sequence = finish(session.policy("append")).sequence
-        item = session.items.make(body, group, id, score, headers, delay, at, done, is_sequence=is_sequence)
+        item = session.items.make(*given, is_sequence=is_sequence)
         if pipeline is not None:
             return self._appender.append_to(pipeline, item, replace=replace)
         return self._appender.append(item, replace=replace, backlog=backlog)

@@ -1,4 +1,4 @@
-"""One message more: what is checked first, and what became of it. Its append: `net/appender.py`."""
+"""What became of a message that was appended. The append itself: `net/appender.py`, `append_many`. Pure."""
 
 from __future__ import annotations
 
@@ -19,17 +19,6 @@ from ..settings.options import Replicas
 from ..store.group import decode_group
 from ..store.item import Item
 from ..values.message import Receipt
-from .session import Session
-
-
-async def check(session: Session, *arguments: Any) -> None:
-    """Refuse what breaks a rule before the queue is used for the first time: nothing is registered then.
-
-    The server is asked only where the queue may remember which fields make the group.
-    """
-    if session.items.check(*arguments):
-        await session.take_fields()
-        session.items.make(*arguments, is_sequence=None)
 
 
 def receipt_of(

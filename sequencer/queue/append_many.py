@@ -85,12 +85,9 @@ def _refusals(chunk: Chunk, outcomes: list[calls.ItemOutcome]) -> list[Refused]:
 
 
 async def _first_use(session: Session, chunks: Chunks) -> None:
-    """Refuse what breaks a rule before the queue is used for the first time: nothing is registered then."""
     for index, value in itertools.islice(chunks.values, chunks.size):
         try:
-            if session.items.check_of(value):
-                await session.take_fields()
-                session.items.make_of(value, is_sequence=None)
+            await session.check_first(session.items.check_of, session.items.make_of, value)
         except InvalidMessage as error:
             chunks.refused.append(Refused(index, error))
         else:
@@ -126,7 +123,6 @@ class Chunks:
         self._error: Exception | None = None
 
     def take(self) -> Chunk | None:
-        """The next chunk; None at the end."""
         if self._error:
             raise self._error
         one, self._ahead = self._ahead or self._make(), None

@@ -52,8 +52,6 @@ Kind = Literal["inversion", "overlap", "token back"]
 
 
 class AuditRecord(NamedTuple):
-    """One recorded handler run."""
-
     group: str
     """Encoded."""
     id: str
@@ -192,7 +190,6 @@ class Prover:
             self._case = record.at_ms, f"{kind} in group {named(decode_group(record.group))}: {text}"
 
     def report(self) -> AuditReport:
-        """What all records so far show."""
         counts, is_empty = self._counts, not self._groups
         return AuditReport(
             messages=counts["runs"] - counts["duplicates"],

@@ -39,10 +39,7 @@ COUNTED = ("groups", "due", "leased", "parked", "paused", "backlog", "dead")
 
 
 class _Shard(NamedTuple):
-    """What one shard has."""
-
     counts: Counter[str]
-    """COUNTED."""
     totals: dict[str, int]
     lag_s: float
     is_paused: bool

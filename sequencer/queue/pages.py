@@ -22,7 +22,6 @@ async def read(net: Reader, of: Callable[..., T], *commands: Command) -> T:
 
 
 def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """These items, so many at a time."""
     return (items[at : at + size] for at in range(0, len(items), size))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..calls.call import Call
 from ..calls.net_protocol import Alone, Command, Net
@@ -17,10 +17,10 @@ from ..errors import ConfigurationError, SequencerError, ServerNotUsable
 from ..settings.body_fields import BODY_FIELDS, BodyFields, merge_fields, read_fields
 from ..settings.options import QueueOptions
 from ..settings.policy import HistoryKept, Policy, merge_policy
-from ..store.item import ItemMaker
+from ..store.item import Item, ItemMaker
 from ..store.keys import ShardKeys, consumer_name, index_key, registry_key, shard_keys, shard_of
 from ..store.registration import INDEX_WORD, Registration, of_shard, registered
-from ..store.replies import Reading, field_texts, text
+from ..store.replies import Reading, field_texts
 from ..values.views import QueueInfo
 from .pages import read
 from .registry.generation_search import GenerationSearch
@@ -38,11 +38,9 @@ class Session:
 
     def __init__(self, options: QueueOptions, net: Net) -> None:
         self.options = options
-        """The queue's options, as this client was given them."""
         self.names = {"queue": options.queue, "namespace": options.namespace}
         """As fields of errors."""
         self.net = net
-        """Over which operations run."""
         self.items = ItemMaker(options)
         self.generation = ""
         """What calls bring: protocol and generation_number of the queue; "" while it was not found."""
@@ -59,7 +57,7 @@ class Session:
         self._shards: list[ShardKeys] = []
         self._policy = Policy()
         self._registration: Registration | None = None
-        self._is_known = self._is_registered = self._was_fit = self._notes_starts = False
+        self._is_registered = self._was_fit = self._notes_starts = False
         self._tells_info = True
         self._checks = 0
         self._roles: frozenset[Role] = frozenset()
@@ -109,13 +107,9 @@ class Session:
 
     async def fresh_policy(self) -> Policy:
         """The policy as the server has it now."""
-
-        def known_in(reply: list[bytes]) -> tuple[Policy, Registration | None]:
-            fields = field_texts(reply)
-            return merge_policy(self.options.queue, fields, {}), of_shard(fields)
-
-        keys = (await self.shards())[0]
-        policy, shard = await read(self.net, known_in, ("HGETALL", keys.policy))
+        fields = await read(self.net, field_texts, ("HGETALL", (await self.shards())[0].policy))
+        with Reading(self.net.name):
+            policy, shard = merge_policy(self.options.queue, fields, {}), of_shard(fields)
         known = self._registration
         if shard and known and shard.generation_number == known.generation_number and shard.version > known.version:
             self._learn(shard)  # a server that loses its data gets this one again
@@ -130,15 +124,19 @@ class Session:
             ("HGET", keys.policy, BODY_FIELDS),
         )
 
-    async def take_fields(self) -> None:
-        """Take the body fields that the queue remembers, before it is registered: that refuses other values."""
-        known = await self.fresh_fields()
-        self.items.fields = merge_fields(self.options.queue, known, self.options.fields)
+    async def check_first(self, check: Callable[..., bool], make: Callable[..., Item], *arguments: Any) -> None:
+        """Refuse what breaks a rule before the queue is used for the first time: nothing is registered then.
+
+        The server is asked only where the queue may remember which fields make the group.
+        """
+        if check(*arguments):
+            known = await self.fresh_fields()
+            self.items.fields = merge_fields(self.options.queue, known, self.options.fields)
+            make(*arguments, is_sequence=None)
 
     def forget(self) -> None:
         """What was found is no more: the next use finds it, or registers the queue, as the first one did."""
-        self._is_known = self._is_registered = False
-        self._registration, self.generation = None, ""
+        self._is_registered, self._registration, self.generation = False, None, ""
 
     def will_note_starts(self) -> None:
         """Consumers of this client may run `once` steps, whose starts wait for replicas too: that takes a right."""
@@ -158,7 +156,7 @@ class Session:
     # -- first use ----------------------------------------------------------------------------------------------
 
     def _is_found(self, register: bool) -> bool:
-        return self._is_registered or (self._is_known and not register)
+        return self._is_registered or (self._registration is not None and not register)
 
     async def _find(self, register: bool) -> None:
         options = self.options
@@ -174,11 +172,9 @@ class Session:
             return
         with Reading(self.net.name):
             merge_policy(options.queue, found.policy, {})
+            self.items.fields = read_fields(found.policy.get(BODY_FIELDS)) if register else self.items.fields
         self._learn(found)
-        if register:
-            with Reading(self.net.name):
-                self.items.fields = read_fields(found.policy.get(BODY_FIELDS))
-        self._is_known, self._is_registered = True, register
+        self._is_registered = register
 
     def _learn(self, found: Registration) -> None:
         """In this order: another thread that sees a flag uses shards and policy without waiting."""
@@ -282,21 +278,16 @@ class Session:
 
         Else a client that comes new would take one shard, and never see what this one appends to the others. A server
         that has lost a generation may evict: that is asked first. Raises ServerNotUsable; DataError, and writes
-        nothing,
-        when others registered the queue meanwhile with another number of shards.
+        nothing, when others registered the queue meanwhile with another number of shards.
         """
         await self.check(alone)
         await self._find_generation(alone)
 
     async def ask_generation(self) -> None:
-        """For one whose answers others see: whether the shards have the generation that is known. Raises as
-        `find_generation`.
-        """
+        """For one whose answers others see: as `find_generation`, if a shard has another one."""
         async with self.net.alone() as alone:
             answers = await alone.read([("HGET", keys.policy, "generation") for keys in self._shards])
-            with Reading(self.net.name):
-                found = {text(generation or b"") for generation in answers}
-            if found != {self.generation}:
+            if any(one != self.generation.encode() for one in answers):
                 await self.find_generation(alone)
 
     async def _find_generation(self, alone: Alone) -> None:

@@ -63,12 +63,10 @@ class ShardView(NamedTuple):
 
     now_us: int
     leases: dict[bytes, bytes]
-    """Group -> token and owner."""
     paused: set[bytes]
 
 
 async def shard_view(net: Net, keys: ShardKeys) -> ShardView:
-    """One look at a shard."""
     now, leases = await now_of(net), await leases_of(net, keys)
     return ShardView(now, leases, await read(net, set, ("SMEMBERS", keys.paused)))
 

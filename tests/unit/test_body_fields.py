@@ -128,7 +128,7 @@ def test_what_no_client_of_ours_wrote_is_said(foreign: str) -> None:
         with pytest.raises(ValueError, match=r".+"):
             read_fields(foreign)
     seq = Session(QueueOptions(queue="q"), ListedNet([foreign.encode()]))
-    seq._shards, seq._is_known = [shard_keys("sequencer", "q", 0)], True
+    seq._shards, seq._is_registered = [shard_keys("sequencer", "q", 0)], True
     if foreign:
         with pytest.raises(DataError):
             run(seq.fresh_fields())

@@ -73,7 +73,6 @@ class ShardProgress:
     began: Amounts | None = None
     """The amounts at its beginning."""
     is_clean: bool = True
-    """Nothing in it was new."""
     quiet: Amounts | None = None
     """The amounts of a round that was clean to its end."""
 

@@ -118,7 +118,6 @@ async def _redriving(
 
 
 async def _parked(net: Net, went: dict[ShardKeys, list[str]]) -> list[tuple[str, ...]]:
-    """The groups of these letters that are parked."""
     found: list[tuple[str, ...]] = []
     for keys, letters in went.items():
         groups = list(dict.fromkeys(DeadLetterName.parse(letter).group for letter in letters))
@@ -129,7 +128,6 @@ async def _parked(net: Net, went: dict[ShardKeys, list[str]]) -> list[tuple[str,
 
 
 def _refusal(session: Session, id: Id, stay: Mapping[str, Sequence[SeenDeadLetter]]) -> SequencerError:
-    """Why none with this id went back."""
     for why, letters in stay.items():
         for letter in letters:
             group = decode_group(DeadLetterName.parse(letter.name).group)

@@ -169,8 +169,6 @@ class FailureFilter(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """What was found, shard by shard."""
-
     by_shard: list[tuple[ShardKeys, list[calls.ParkedGroup]]]
     waiting: int
     """Parked groups without a failure: they wait for a missing number. Only counted where all are meant."""
@@ -183,7 +181,6 @@ class Chosen(NamedTuple):
 
     @property
     def errors(self) -> dict[str, int]:
-        """How many by type of error, the most frequent first."""
         return dict(Counter(group.error for _, groups in self.by_shard for group in groups).most_common())
 
     def only(self, *, asking: bool) -> Chosen:
@@ -193,7 +190,6 @@ class Chosen(NamedTuple):
 
 
 async def choose(session: Session, wanted: FailureFilter) -> Chosen:
-    """The parked groups that fit, each as it is now."""
     by_shard, waiting, others = [], 0, Counter[str]()
     for keys in await session.shards():
         now_s = await now_of(session.net) / 1e6

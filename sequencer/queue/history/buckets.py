@@ -19,8 +19,6 @@ CONTENTS = 20
 
 
 class Bucket(NamedTuple):
-    """A bucket of a shard."""
-
     keys: ShardKeys
     name: str
     end_us: float

@@ -99,7 +99,6 @@ def _pending_info(facts: calls.GroupFacts, group: str, queue: str) -> MessageInf
 
 
 def dead_info(dead: DeadLetter) -> MessageInfo:
-    """A dead letter."""
     return _of_message(dead.message, "dead", attempts=dead.attempts, error=dead.error, steps=dead.steps)
 
 
@@ -156,7 +155,6 @@ async def find(session: Session, id: Id) -> list[MessageInfo]:
 
 
 async def _groups_with(session: Session, keys: ShardKeys, message_id: str) -> list[str]:
-    """Encoded groups in which it waits."""
     found: dict[str, None] = {}
     cursor = ""
     while cursor != "0":

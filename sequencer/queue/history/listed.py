@@ -26,8 +26,6 @@ BEFORE_MS = 86_400_000
 
 
 class HistoryFilter(NamedTuple):
-    """Which messages: those that fit all that is given."""
-
     since: Callable[[float], float]
     """From now, in seconds since 1970, to such a time; so is `until`."""
     until: Callable[[float], float]
@@ -103,7 +101,6 @@ async def _history(
 
 
 async def _shown(session: Session, found: Sequence[_Found]) -> AsyncIterator[MessageInfo]:
-    """With their contents, read as they are taken."""
     for some in batches(found, CONTENTS):
         for bucket, of_bucket in groupby(some, key=attrgetter("bucket")):
             for info in await with_contents(session, bucket, {one.field: one.info for one in of_bucket}):

@@ -27,7 +27,6 @@ from .generation_search import PAUSE_S, ROUNDS, answer_pending, ask, look_at
 from .index import remove_from_index
 
 PAGE = 500
-"""Groups deleted in one round trip."""
 
 
 async def find_shards(alone: Alone, options: QueueOptions) -> Registration | None:
@@ -123,7 +122,6 @@ async def _close(net: Net, alone: Alone, options: QueueOptions, there: Registrat
 
 
 async def _delete_groups(alone: Alone, keys: ShardKeys) -> int:
-    """By pages, so that the server is never blocked."""
     count = 0
     while True:
         groups = await read(alone, texts, ("ZRANGE", keys.schedule, 0, PAGE - 1))

@@ -42,8 +42,6 @@ PAUSE_S = 0.02
 
 
 class QueueSeen(NamedTuple):
-    """What a look at a queue has found."""
-
     there: Registration | None
     copy: Registration | None
     """That of shard 0."""
@@ -74,8 +72,6 @@ async def look_at(alone: Alone, options: QueueOptions) -> QueueSeen:
 
 @dataclass(slots=True)
 class GenerationSearch:
-    """One search on one connection."""
-
     net: Net
     alone: Alone
     options: QueueOptions
@@ -223,7 +219,6 @@ class GenerationSearch:
         )
 
     async def _index(self, seen: QueueSeen) -> None:
-        """The index comes last."""
         if self.registers and seen.word != INDEX_WORD.encode():
             options = self.options
             names = await write_index(self.alone, options, is_new=self._is_new)
