@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from ..drain.effects import Effect, Run, RunHandler
-from ..drain.steps.actions import Asked, Raised, Returned
+from ..drain.steps.actions import Raised, Returned
 from ..drain.steps.inline import InlineSteps
 from ..errors import ConfigurationError, StopConsuming
 from ..values.message import Message
@@ -47,7 +47,7 @@ class StepCalls:
         """Call it, with what runs its steps. Raises as `run`."""
         thread, forks, is_inside = threading.get_ident(), Fork.count, False
 
-        def perform(asked: Generator[Asked, Any, Any]) -> Any:
+        def perform(effects: Generator[Effect, Any, Any]) -> Any:
             nonlocal is_inside
             if threading.get_ident() != thread:
                 raise ConfigurationError("steps run in the thread of their handler; this is another one")
@@ -58,7 +58,7 @@ class StepCalls:
             is_inside, self.is_running = True, False
             try:
                 with self.limit.paused() if self.limit else nullcontext():
-                    return self._perform(effect.effects(asked))
+                    return self._perform(effects)
             finally:
                 is_inside, self.is_running = False, True
                 if self.is_interrupted:  # it came meanwhile

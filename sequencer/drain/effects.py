@@ -16,9 +16,9 @@
     Run(message, function, call)
                             call this function of a step or its check; `is_begun`: though the     Returned, or Raised
                             consumer is interrupted, as its start is noted
-    RunHandler(message, handler, effects)
-                            call this handler with InlineSteps; what that asks for, by `effects`, Returned, or Raised
-                            is done meanwhile
+    RunHandler(message, handler, one)
+                            call this handler with InlineSteps of this pass; the effects of its   Returned, or Raised
+                            steps are done meanwhile
     Note(group, written)    write the ledger of the group's current message into its record,      see InFlight.note
                             behind the acknowledgements of the group, and wait for the answer;
                             with `wait` (replicas, ms) for theirs, too
@@ -49,7 +49,6 @@ from ..texts.events import Event
 from ..values.message import ConsumeSummary, Message, StepCall
 from .held_group import HeldGroup
 from .outcome import Failed
-from .steps.actions import Asked
 from .steps.functions import Function, InlineHandler
 from .steps.inline import InlinePass
 
@@ -92,7 +91,6 @@ class RunHandler:
     message: Message
     handler: InlineHandler
     one: InlinePass
-    effects: Callable[[Generator[Asked, Any, Any]], Generator[Effect, Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)

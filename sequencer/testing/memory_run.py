@@ -144,11 +144,11 @@ class MemoryRun:
     def _run_handler(self, effect: RunHandler, in_flight: InFlight) -> Returned | Raised:
         is_inside = False
 
-        def perform(asked: Any) -> Any:
+        def perform(effects: Any) -> Any:
             nonlocal is_inside
             if is_inside:
                 raise ConfigurationError("a step can't run within another step; run it behind that")
-            effects, answer, is_inside = effect.effects(asked), None, True
+            answer, is_inside = None, True
             try:
                 while True:
                     answer = self._do(effects.send(answer), in_flight)

@@ -6,17 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sequencer.drain.effects import Control
-from sequencer.drain.steps.actions import (
-    UNCONFIRMED,
-    CallStep,
-    Finished,
-    Lost,
-    PassFacts,
-    Raised,
-    Returned,
-    Stopped,
-    WriteLedger,
-)
+from sequencer.drain.steps.actions import UNCONFIRMED, Finished, Lost, PassFacts, Raised, Returned, Stopped
 from sequencer.drain.steps.declared import Step, Steps, new_step
 from sequencer.drain.steps.passes import Ended, Pass
 from sequencer.errors import Outage, Park, Retry, SetAside, StepMissing, StepUnknown, TooLate
@@ -134,39 +124,50 @@ def facts_of(facts: model.Facts) -> PassFacts:
     )
 
 
+class Runner:
+    """Hands on what a pass asks for."""
+
+    def __init__(self, app: App) -> None:
+        self.queue, self.steps, self.control = options(app), declared(app), Control()
+
+    def wall(self) -> float:
+        return 0.0
+
+    def call(self, step: Step, call: Any, *, is_check: bool) -> Any:
+        return (yield "check" if is_check else "call", step.name, call)
+
+    def note(self, ledger: Ledger, names: Any, *, has_progressed: bool, is_start: bool) -> Any:
+        return (yield "note", ledger, has_progressed, is_start)
+
+
 def played(case: Case) -> list[Rows]:
     """The actions of the product's pass, and its end."""
     done: list[Rows] = []
-    control = Control()
-    one = Pass(
-        options(case.app),
-        declared(case.app),
-        facts_of(case.facts),
-        ledger_of(case.ledger),
-        control,
-        lambda: 0.0,
-    )
-    generator, answers = one.run(), list(case.answers)
+    runner: Any = Runner(case.app)
+    one = Pass(runner, facts_of(case.facts), ledger_of(case.ledger))
+    generator: Any = one.run()
+    answers = list(case.answers)
     answer: Any = None
     while len(done) < MOST_ACTIONS:
-        control.is_stopping = case.stops_at is not None and len(done) >= case.stops_at
+        runner.control.is_stopping = case.stops_at is not None and len(done) >= case.stops_at
         try:
             asked = generator.send(answer)
         except StopIteration as end:
             return [*done, _end(end.value)]
         except Ended as ended:
             return [*done, _end(ended.end)]
-        if isinstance(asked, CallStep) and asked.is_check:
-            done.append(["check", asked.step.name, asked.call.key])
-            answer = heard(case.checks.get(asked.step.name, model.Returned(None)))
-        elif isinstance(asked, CallStep):
-            done.append(["call", asked.step.name, asked.call.key, dict(asked.call.results)])
-            answer = heard(case.calls.get(asked.step.name, WELL))
+        what, *about = asked
+        if what == "check":
+            done.append(["check", about[0], about[1].key])
+            answer = heard(case.checks.get(about[0], model.Returned(None)))
+        elif what == "call":
+            done.append(["call", about[0], about[1].key, dict(about[1].results)])
+            answer = heard(case.calls.get(about[0], WELL))
         else:
-            assert isinstance(asked, WriteLedger)
-            done.append(["note", rows(asked.ledger), asked.ledger.has_effects, asked.has_progressed])
+            ledger, has_progressed, is_start = about
+            done.append(["note", rows(ledger), ledger.has_effects, has_progressed])
             answer = answers.pop(0) if answers else 1
-            answer = 1 if answer == UNCONFIRMED and not asked.is_start else answer
+            answer = 1 if answer == UNCONFIRMED and not is_start else answer
     raise AssertionError(f"a pass without an end: {done[-6:]}")
 
 

@@ -58,10 +58,10 @@ def test_a_broken_engine_is_caught(monkeypatch: pytest.MonkeyPatch, name: str) -
         )
     else:
 
-        def unwaited(self: Any, group: Any, asked: Any) -> Any:
+        def unwaited(self: Any, *asked: Any, **about: Any) -> Any:
             yield from ()
             return 1
 
-        monkeypatch.setattr(StepRunner, "_note", unwaited)
+        monkeypatch.setattr(StepRunner, "note", unwaited)
     with pytest.raises(AssertionError):
         run_state_machine_as_test(StepsMachine, settings=SEARCH)

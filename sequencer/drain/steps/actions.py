@@ -1,12 +1,4 @@
-"""What a pass is told, what it asks for, what it hears, and how it ends. Pure.
-
-asks for                what the caller does                                       answer
---------                --------------------                                       ------
-CallStep(step, call)    call the step's function, or with `is_check` its check     Returned, or Raised
-WriteLedger(ledger)     write it into the message's record, and wait for that      1; 0: the lease is lost;
-                                                                                   -1: the message is gone;
-                                                                                   UNCONFIRMED, of a start
-"""
+"""What a pass is told, what it hears of a call, and how it ends. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +7,7 @@ from typing import Any, NamedTuple
 
 from ...calls.settle import Ending
 from ...store.ledger import Ledger
-from ...values.message import Message, StepCall
-from .declared import Step
+from ...values.message import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,28 +26,12 @@ class PassFacts:
     """Whose lease on it ran out just before, or ""."""
 
 
-# -- what it asks for, and hears ---------------------------------------------------------------------------------
+# -- what it hears -------------------------------------------------------------------------------------------------
 
 UNCONFIRMED = 2
 """The start of a step is written, and fewer replicas than `wait_replicas` confirmed it in time."""
 AGAIN = -2
 """A note is to be sent once more. What went in front of it was refused, or nobody knows what replicas have."""
-
-
-class CallStep(NamedTuple):
-    step: Step
-    call: StepCall
-    is_check: bool = False
-
-
-class WriteLedger(NamedTuple):
-    ledger: Ledger
-    has_progressed: bool
-    """Whether a step became done since the last write: the leases that end unanswered are then counted again."""
-    names: tuple[str, ...] = ()
-    """Of the steps that it tells something new of."""
-    is_start: bool = False
-    """Whether a `once` step begins with it: then replicas are to have it, too."""
 
 
 class Returned(NamedTuple):
@@ -65,9 +40,6 @@ class Returned(NamedTuple):
 
 class Raised(NamedTuple):
     error: BaseException
-
-
-Asked = CallStep | WriteLedger
 
 
 # -- how it ends ---------------------------------------------------------------------------------------------------

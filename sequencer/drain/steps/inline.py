@@ -12,17 +12,20 @@ What the code raises outside of steps counts as attempts of an entry of its own,
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...errors import ConfigurationError, LeaseLost, StepFailed, StepResultInvalid, StepUnknown, StopConsuming
 from ...store.ledger import HANDLER, MAX_STEPS, Entry, check_step_name
 from ...values.message import StepCall
 from ..outcome import ENDING_BY_OPTION
 from . import rules, texts
-from .actions import Asked, End, Finished, Lost, Raised, Stopped, Unfinished
+from .actions import End, Finished, Lost, Raised, Stopped, Unfinished
 from .declared import Step
 from .functions import Function
 from .passes import Ended, Pass
+
+if TYPE_CHECKING:
+    from ..effects import Effect
 
 Called = Callable[[Any, StepCall], Any]
 _CODE = Step(HANDLER, Function(lambda message: None, takes_call=False), optional=True, inline=True)
@@ -39,7 +42,7 @@ class InlinePass(Pass):
         """What keeps the message from its handler. Which steps its code has, nobody knows before."""
         return self._refused()
 
-    def step(self, name: str, function: Called, check: Called | None, *, once: bool) -> Generator[Asked, Any, Any]:
+    def step(self, name: str, function: Called, check: Called | None, *, once: bool) -> Generator[Effect, Any, Any]:
         """Run a step, or release what it returned before. Raises what it raised, and what ends the pass."""
         if self.over is not None:
             raise self.over
@@ -52,7 +55,7 @@ class InlinePass(Pass):
         self._lost = end
         self._ends(LeaseLost("its lease is lost, or the message is gone: nothing more of it can be kept"))
 
-    def _step(self, name: str, function: Called, check: Called | None, *, once: bool) -> Generator[Asked, Any, Any]:
+    def _step(self, name: str, function: Called, check: Called | None, *, once: bool) -> Generator[Effect, Any, Any]:
         check_step_name(name)
         if name in self._called:
             raise ConfigurationError(f"step {name} needs another name: it has run in this handler")
@@ -113,7 +116,7 @@ class InlinePass(Pass):
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
-    def end(self, error: BaseException | None) -> Generator[Asked, Any, End]:
+    def end(self, error: BaseException | None) -> Generator[Effect, Any, End]:
         """The handler returned, or raised this. Raises Ended."""
         error = self.over or error
         if self._lost is not None:
@@ -128,7 +131,7 @@ class InlinePass(Pass):
             return self._give_up("park", error)
         return self._unfinished(error or self._spent())
 
-    def _finished(self) -> Generator[Asked, Any, End]:
+    def _finished(self) -> Generator[Effect, Any, End]:
         """The code has come to its end, so the message is finished, but for steps that another version declared: what
         it listed as required is either run by this code, or missing.
         """
@@ -161,7 +164,7 @@ class InlinePass(Pass):
 class InlineSteps:
     """What a handler with two parameters gets besides its message: it runs the steps of that."""
 
-    def __init__(self, one: InlinePass, token: int, perform: Callable[[Generator[Asked, Any, Any]], Any]) -> None:
+    def __init__(self, one: InlinePass, token: int, perform: Callable[[Generator[Effect, Any, Any]], Any]) -> None:
         self._one, self._perform, self.token = one, perform, token
 
     def run(

@@ -1,7 +1,4 @@
-"""One pass over the open steps of a message, as a generator: what it asks for, and its end, stand in `actions`. Pure.
-
-    one = Pass(queue, steps, facts, ledger, Control(), time.time)
-    end = yield from one.run()
+"""One pass over the open steps of a message, as a generator of effects. Pure.
 
 In turns: what keeps the message from its first step; each step that can be called or checked, in its order; the end.
 """
@@ -14,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...calls.settle import Ending
 from ...errors import LeaseExpired, Outage, Retry, StepFailed, StepMissing, StopConsuming
-from ...settings.options import QueueOptions
 from ...store.ledger import Entry, Ledger, LedgerError, PastAttempt, check_room, encode_ledger, kept_result, step_key
 from ...texts.words import error_text, type_name
 from ...values.message import StepCall
@@ -22,8 +18,6 @@ from ..outcome import ENDING_BY_OPTION, decide, most_unanswered
 from . import rules, texts
 from .actions import (
     UNCONFIRMED,
-    Asked,
-    CallStep,
     End,
     Finished,
     Lost,
@@ -32,12 +26,12 @@ from .actions import (
     Returned,
     Stopped,
     Unfinished,
-    WriteLedger,
 )
-from .declared import Step, Steps
+from .declared import Step
 
 if TYPE_CHECKING:
-    from ..effects import Clock, Control
+    from ..effects import Effect
+    from .runner import StepRunner
 
 OUTAGES = ("outage", "outage by hand")
 
@@ -52,23 +46,15 @@ class Ended(Exception):
 class Pass:
     """A pass, and where it stands."""
 
-    def __init__(
-        self,
-        queue: QueueOptions,
-        declared: Steps,
-        facts: PassFacts,
-        ledger: Ledger | None,
-        control: Control,
-        clock: Clock,
-    ) -> None:
-        """`clock`: since 1970. Raises LedgerError where this version and those before it have too many steps."""
-        self._queue, self._declared, self._facts = queue, declared, facts
-        self._control, self._clock = control, clock
-        self._steps = {step.name: step for step in declared.ordered(facts.kind)}
+    def __init__(self, runner: StepRunner, facts: PassFacts, ledger: Ledger | None) -> None:
+        """Raises LedgerError where this version and those before it have too many steps."""
+        self._runner, self._facts = runner, facts
+        self._queue, self._control, self._clock = runner.queue, runner.control, runner.wall
+        self._steps = {step.name: step for step in runner.steps.ordered(facts.kind)}
         message = facts.message
         self._noted = rules.joined(ledger or Ledger(message.stamp), self._steps.values())
         """The ledger as the server has it."""
-        self._view = rules.View(self._noted, self._steps, queue.max_attempts, message.token)
+        self._view = rules.View(self._noted, self._steps, self._queue.max_attempts, message.token)
         """As it is known here."""
         self._called: set[str] = set()
         self._checked: set[str] = set()
@@ -89,7 +75,7 @@ class Pass:
     def ledger(self) -> Ledger:
         return self._view.ledger
 
-    def run(self) -> Generator[Asked, Any, End]:
+    def run(self) -> Generator[Effect, Any, End]:
         """Raises Ended; LedgerError for a move that no step may make: the ledger is not what a client of ours wrote."""
         end: End | None = self._refused() or self._missing()
         if isinstance(end, Unfinished) and end.ending is not None and self._unasked():
@@ -100,7 +86,7 @@ class Pass:
             end = yield from self._end()
         return end
 
-    def _steps_in_order(self) -> Generator[Asked, Any, None]:
+    def _steps_in_order(self) -> Generator[Effect, Any, None]:
         view = self._view
         while self._ending is None and (step := self._next_step()) is not None:
             is_begun, is_check = view.is_begun(step), view.may_check(step)
@@ -115,7 +101,7 @@ class Pass:
                 continue  # a stop may have come meanwhile
             yield from self._call(step, is_check=is_check)
 
-    def _stop_if_asked(self) -> Generator[Asked, Any, None]:
+    def _stop_if_asked(self) -> Generator[Effect, Any, None]:
         if self._control.is_stopping:
             yield from self._note_rest()
             raise Ended(Stopped())
@@ -135,14 +121,14 @@ class Pass:
 
     def _missing(self) -> Unfinished | None:
         facts, queue = self._facts, self._queue
-        is_unknown = facts.kind not in self._declared.kinds
+        is_unknown = facts.kind not in self._runner.steps.kinds
         missing = rules.missing(self.ledger.entries, self._steps, queue.retired)
         if not is_unknown and not missing:
             return None
         if is_unknown:
             asked = ENDING_BY_OPTION[queue.on_unknown]
             ending = rules.ending_of_unknown(asked, self.ledger)
-            error = texts.unknown_kind(queue, self._declared, facts, missing, is_kept=ending != asked)
+            error = texts.unknown_kind(queue, self._runner.steps, facts, missing, is_kept=ending != asked)
             return self._lacks(ending, error)
         return self._lacks("park", texts.step_missing(queue, facts, missing))
 
@@ -159,7 +145,7 @@ class Pass:
         names = {entry.name for entry in rules.questions(self.ledger)} - self._called - self._checked
         return next((step for step in self._steps.values() if step.name in names and step.asks), None)
 
-    def _ask_checks(self) -> Generator[Asked, Any, None]:
+    def _ask_checks(self) -> Generator[Effect, Any, None]:
         """What checks know, before the message is given up."""
         while (step := self._unasked()) is not None:
             yield from self._stop_if_asked()
@@ -189,27 +175,28 @@ class Pass:
     def _put(self, entry: Entry) -> None:
         self._view.ledger = self.ledger.put(entry)
 
-    def _note(self, *, start: str = "") -> Generator[Asked, Any, None]:
+    def _note(self, *, start: str = "") -> Generator[Effect, Any, None]:
         names = tuple(entry.name for entry in self.ledger.entries if entry is not self._noted.get(entry.name))
-        code = yield WriteLedger(rules.fitting(self.ledger), self._has_progressed, names, bool(start))
+        written, progressed = rules.fitting(self.ledger), self._has_progressed
+        code = yield from self._runner.note(written, names, has_progressed=progressed, is_start=bool(start))
         if code not in (1, UNCONFIRMED):
             raise Ended(Lost(code, self.ledger))
         self._noted, self._has_progressed = self.ledger, False
         if code == UNCONFIRMED:
             self._take_back(self._view.entry(start))
 
-    def _note_rest(self) -> Generator[Asked, Any, None]:
+    def _note_rest(self) -> Generator[Effect, Any, None]:
         """Write what is known and not written yet."""
         if self.ledger != self._noted:
             yield from self._note()
 
-    def _note_ends(self) -> Generator[Asked, Any, None]:
+    def _note_ends(self) -> Generator[Effect, Any, None]:
         """The end of a `once` step is waited for, the last one's too."""
         ended = [e for e in self.ledger.entries if e.once and e.name in self._called and e != self._noted.get(e.name)]
         if any(entry.state in ("done", "left") for entry in ended):
             yield from self._note()
 
-    def _start(self, step: Step) -> Generator[Asked, Any, None]:
+    def _start(self, step: Step) -> Generator[Effect, Any, None]:
         """Note that a `once` step begins."""
         entry = self._view.entry(step.name)
         self._put(entry.moved("started", token=self._view.token, at=self._clock(), runs=entry.runs + 1))
@@ -221,14 +208,14 @@ class Pass:
         self._put(started.moved("open", token=0, runs=started.runs - 1))
         self._error = self._outage = texts.not_begun(self._queue, started.name)
 
-    def _call(self, step: Step, *, is_check: bool) -> Generator[Asked, Any, None]:
+    def _call(self, step: Step, *, is_check: bool) -> Generator[Effect, Any, None]:
         (self._checked if is_check else self._called).add(step.name)
         entry, results = self._view.entry(step.name), self.ledger.results
         attempt = max(1, entry.attempts) if is_check else entry.attempts + 1
         result = results.get(step.after[0]) if len(step.after) == 1 else None
         call = StepCall(step.name, self.key(step.name), self._view.token, attempt, result, results)
         began = self._clock()
-        heard = yield CallStep(step, call, is_check)
+        heard = yield from self._runner.call(step, call, is_check=is_check)
         now = self._clock()
         if isinstance(heard, Raised):
             if isinstance(heard.error, StopConsuming):
@@ -301,7 +288,7 @@ class Pass:
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
-    def _end(self) -> Generator[Asked, Any, End | None]:
+    def _end(self) -> Generator[Effect, Any, End | None]:
         """Nothing can be called any more in this pass; None where a check was asked, and may have changed that."""
         yield from self._note_ends()
         if self._ending is None:

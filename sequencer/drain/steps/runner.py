@@ -5,9 +5,8 @@ A note is sent again until it is answered, while the lease holds; then the lease
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from ...calls.claim import LeasedGroup
@@ -18,7 +17,7 @@ from ...store.failure import decode_failure, is_own_outage
 from ...store.history.ending import Remark
 from ...store.ledger import Entry, Ledger, LedgerError, Written, decode_ledger, encode_ledger
 from ...texts.events import event
-from ...values.message import Failure, Message
+from ...values.message import Failure, Message, StepCall
 from ..admission import unfit
 from ..effects import Clock, Control, Effect, Note, Run, RunHandler, Sleep, Tell
 from ..held import Held
@@ -28,8 +27,6 @@ from . import rules, texts
 from .actions import (
     AGAIN,
     UNCONFIRMED,
-    Asked,
-    CallStep,
     End,
     Finished,
     Lost,
@@ -37,9 +34,8 @@ from .actions import (
     Raised,
     Returned,
     Unfinished,
-    WriteLedger,
 )
-from .declared import Steps
+from .declared import Step, Steps
 from .functions import InlineHandler
 from .inline import InlinePass
 from .passes import Ended, Pass
@@ -67,6 +63,7 @@ class StepRunner:
     """In seconds since 1970."""
     random: Clock
     """Gives numbers in [0, 1)."""
+    _group: HeldGroup = field(init=False)
     _message: Message = field(init=False)
     """The current one, as its steps see it: its attempt is one more than the most failures of a step."""
     _last: Written = field(init=False, default=UNWRITTEN)
@@ -82,12 +79,12 @@ class StepRunner:
     """What steps of the message in progress raised."""
 
     @property
-    def _steps(self) -> Steps:
+    def steps(self) -> Steps:
         return self.declared if isinstance(self.declared, Steps) else NONE
 
     def handle(self, group: HeldGroup, position: int) -> Generator[Effect, Any, End]:
         """One pass over the message at this position."""
-        message, watcher = group.leased.messages[position], self._steps.watcher
+        message, watcher = group.leased.messages[position], self.steps.watcher
         watcher.begun(message)
         end = yield from self._handle(group, position)
         watcher.ended(message, is_finished=isinstance(end, Finished))
@@ -104,7 +101,7 @@ class StepRunner:
             return Unfinished(error, None, ending="park")
         if group.history and self.declared is not None and isinstance(end, Finished | Unfinished) and end.ledger:
             failed = isinstance(end, Finished) and bool(end.failed)
-            kind = self._steps.kind_of(leased.messages[position].body)
+            kind = self.steps.kind_of(leased.messages[position].body)
             group.remarks[position] = Remark(kind, texts.ended(end.ledger), failed, end.ledger.attempts)
             if isinstance(end, Finished) and group.history.kept == "bodies":
                 group.ledgers[position] = self._written(rules.fitting(end.ledger))
@@ -117,26 +114,27 @@ class StepRunner:
         return end
 
     def _pass(self, group: HeldGroup, position: int, ledger: Ledger | None) -> Generator[Effect, Any, End]:
-        leased, held = group.leased, self.held
+        leased, held, self._group = group.leased, self.held, group
         message = leased.messages[position]
         self._message = message._replace(attempt=max(message.attempt, ledger.failures + 1 if ledger else 1))
-        given = self.queue, self._steps, self._facts(leased, position), ledger, self.control, self.wall
-        if not isinstance(self.declared, InlineHandler):
-            whole = Pass(*given)
-            self._raised = whole.raised
-            end: End = yield from self._run(group, whole.run())
-            return end
-        one = InlinePass(*given)
-        self._raised = one.raised
-        if (refused := one.before()) is not None:
-            return refused
-        held.switch(self.clock(), runs=True)
-        self._is_new, self._is_inline = False, True
-        heard: Returned | Raised = yield RunHandler(self._message, self.declared, one, partial(self._run, group))
-        held.switch(self.clock(), runs=False)
-        self._is_inline = False
-        end = yield from self._run(group, one.end(heard.error if isinstance(heard, Raised) else None))
-        return end
+        facts = self._facts(leased, position)
+        try:
+            if not isinstance(self.declared, InlineHandler):
+                whole = Pass(self, facts, ledger)
+                self._raised = whole.raised
+                return (yield from whole.run())
+            one = InlinePass(self, facts, ledger)
+            self._raised = one.raised
+            if (refused := one.before()) is not None:
+                return refused
+            held.switch(self.clock(), runs=True)
+            self._is_new, self._is_inline = False, True
+            heard: Returned | Raised = yield RunHandler(self._message, self.declared, one)
+            held.switch(self.clock(), runs=False)
+            self._is_inline = False
+            return (yield from one.end(heard.error if isinstance(heard, Raised) else None))
+        except Ended as ended:
+            return ended.end
 
     def _facts(self, leased: LeasedGroup, position: int) -> PassFacts:
         message = leased.messages[position]
@@ -146,59 +144,49 @@ class StepRunner:
         self.waited_s = max(message.token / 1e6 - since, 0.0) if since else 0.0
         return PassFacts(
             message,
-            "" if refusal else self._steps.kind_of(message.body),
+            "" if refusal else self.steps.kind_of(message.body),
             refusal,
             failure is not None and not leased.is_probe and is_own_outage(leased.failure),
             bool(since) and self.waited_s >= self.queue.missing_wait_s,
             "" if position else leased.expired_owner,
         )
 
-    def _run(self, group: HeldGroup, generator: Generator[Asked, Any, Any]) -> Generator[Effect, Any, Any]:
-        """What a pass asks for, as effects; what it returns."""
-        answer: Returned | Raised | int | None = None
-        while True:
-            try:
-                asked = generator.send(answer)
-            except StopIteration as end:
-                return end.value
-            except Ended as ended:
-                return ended.end
-            if isinstance(asked, CallStep):
-                answer = yield from self._call(asked)
-            else:
-                answer = yield from self._note(group, asked)
-
-    def _call(self, asked: CallStep) -> Generator[Effect, Any, Returned | Raised]:
-        message, step, held = self._message, asked.step, self.held
-        function = step.asks if asked.is_check else step.run
+    def call(self, step: Step, call: StepCall, *, is_check: bool) -> Generator[Effect, Any, Returned | Raised]:
+        """Call the step's function, or its check."""
+        message, held, function = self._message, self.held, step.asks if is_check else step.run
         assert function is not None
         self._is_new = False
         held.switch(self.clock(), runs=True)
-        heard: Returned | Raised = yield Run(
-            message, function, asked.call, asked.is_check, step.once and not asked.is_check
-        )
+        heard: Returned | Raised = yield Run(message, function, call, is_check, step.once and not is_check)
         held.switch(self.clock(), runs=self._is_inline)
         if isinstance(heard, Raised) and isinstance(heard.error, Exception):
-            at, limit = asked.call.attempt, step.limit(self.queue.max_attempts)
-            fields = {"step": step.name, "is_check": asked.is_check, "attempt": at, "attempts": limit}
+            limit = step.limit(self.queue.max_attempts)
+            fields = {"step": step.name, "is_check": is_check, "attempt": call.attempt, "attempts": limit}
             yield self.tell("step failed", message, error=heard.error, **fields)
         return heard
 
-    def _note(self, group: HeldGroup, asked: WriteLedger) -> Generator[Effect, Any, int]:
-        written, troubles, self._is_new = self._written(asked.ledger), 0, False
+    def note(
+        self, ledger: Ledger, names: Sequence[str], *, has_progressed: bool, is_start: bool
+    ) -> Generator[Effect, Any, int]:
+        """Write the ledger into the message's record, and wait for that: 1; 0: the lease is lost; -1: the message is
+        gone; UNCONFIRMED, of a start, which replicas are to have, too. `has_progressed`: whether a step became done
+        since the last write; `names`: the steps that it tells something new of.
+        """
+        group, troubles, self._is_new = self._group, 0, False
+        written = self._written(ledger)
         while self.clock() < self.held.deadline:
-            wait = self._wait() if asked.is_start else None
+            wait = self._wait() if is_start else None
             if wait and troubles:  # replicas confirm what is written, and by the same serial nothing may be
-                written = self._written(asked.ledger)
+                written = self._written(ledger)
             try:
-                code: int = yield Note(group, written, asked.has_progressed, wait)
+                code: int = yield Note(group, written, has_progressed, wait)
             except ServerUnavailable:
                 code = AGAIN
             if code in (1, UNCONFIRMED) and (not group.is_open or self.clock() >= self.held.deadline):
                 break  # the process stood still: another consumer may have the group, and no step begins
             if code != AGAIN:
                 if code == 1:
-                    self._steps.watcher.noted(asked.names)
+                    self.steps.watcher.noted(names)
                 return code
             troubles += 1
             yield Sleep(RECONNECT.delay_s(troubles, self.random()), is_whole=True)
