@@ -28,7 +28,6 @@ from .table import fields, span, table
 def doctor(
     queue: OptionalQueueArgument = None,
     repair: Annotated[bool, Option("--repair", help="Fix what can be fixed from the data.")] = False,
-    limit: Annotated[int | None, Option("--limit", min=1, help="Read at most about this many names per queue.")] = None,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
@@ -42,7 +41,7 @@ def doctor(
     if queue is not None:
         with Sequencer(queue, server, namespace=namespace) as client:
             require_queue(client)
-    found = diagnose(server, namespace, queue, repair=repair, limit=limit, for_program=json)
+    found = diagnose(server, namespace, queue, repair=repair, for_program=json)
     rows = [{"level": "repaired" if one.repaired else one.level, "check": one.check, "": one.text} for one in found]
     return Answer(found, table(rows), status=FINE if is_healthy(found) else FOUND).show(json)
 

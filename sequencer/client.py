@@ -193,13 +193,13 @@ class Sequencer(Registered):
         """Which fields of a body make group, id and score, as the server remembers them now. Raises ServerError."""
         return finish(self._session.fresh_fields())
 
-    def doctor(self, *, repair: bool = False, limit: int | None = None) -> list[Finding]:
+    def doctor(self, *, repair: bool = False) -> list[Finding]:
         """Examine the server and this queue's invariants; with `repair`, fix what the data allow.
 
-        `limit`: about how many names to read. Raises ConfigurationError, ServerUnavailable.
+        Raises ServerUnavailable.
         """
         names = self.options.namespace, self.options.queue
-        return diagnose(self.endpoint, *names, repair=repair, limit=limit, for_program=True)
+        return diagnose(self.endpoint, *names, repair=repair, for_program=True)
 
     # -- operating --------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from ..errors import ConfigurationError, DataError, SequencerError, ServerUnavailable, shown
+from ..errors import DataError, SequencerError, ServerUnavailable
 from ..net.endpoint import Endpoint
 from ..net.link import ConnectionAlone, Link, finish
 from ..store.keys import shard_keys
@@ -34,25 +34,22 @@ def diagnose(
     queue: str | None = None,
     *,
     repair: bool = False,
-    limit: int | None = None,
     for_program: bool = False,
 ) -> list[Finding]:
     """Examine the server, and one queue or all of the namespace; with `repair`, repair what the data allow.
 
-    `limit`: about how many names to read in each queue; `for_program`: list what is broken thing by thing, not only as
-    much as a person reads. Reads in pages, and may run while producers and consumers do.
+    `for_program`: list what is broken thing by thing, not only as much as a person reads. Reads in pages, and may run
+    while producers and consumers do.
     Raises ConfigurationError, ServerUnavailable, DataError.
     """
     check_name("namespace", namespace)
     if queue is not None:
         check_name("queue", queue)
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise ConfigurationError(f"limit={shown(limit)} must be a whole number from 1")
     link = Link(endpoint)
     try:
         with Reading(endpoint.name):
             most = MAX_LISTED if for_program else MAX_SHOWN
-            return list(_diagnose(link, namespace, queue, repair, limit, most))
+            return list(_diagnose(link, namespace, queue, repair, most))
     finally:
         link.close()
 
@@ -73,9 +70,7 @@ def memory_trouble(endpoint: Endpoint) -> str:
         link.close()
 
 
-def _diagnose(
-    link: Link, namespace: str, queue: str | None, repair: bool, limit: int | None, most: int
-) -> Iterator[Finding]:
+def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, most: int) -> Iterator[Finding]:
     link.connection()
     (info, config, ahead_s), cli = server_facts(link), admin_command(link.endpoint)
     server = list(server_findings(info, config, ahead_s, cli))
@@ -99,12 +94,12 @@ def _diagnose(
         return
     for name in queues:
         keys = [shard_keys(namespace, name, shard) for shard in range(shards.get(name, 0))]
-        scope = Scope(link, namespace, name, keys, repair, limit, most)
+        scope = Scope(link, namespace, name, keys, repair, most)
         if not keys:
             yield scope.found("never used")
             continue
         try:
-            check = InvariantCheck(link, keys, repair=repair, limit=limit)
+            check = InvariantCheck(link, keys, repair=repair)
             yield from check_state(scope)
             yield from _invariants(scope, check)
             if check.has_once and (code := once_code(info, config)):
@@ -154,8 +149,6 @@ def _invariants(scope: Scope, check: InvariantCheck) -> Iterator[Finding]:
     if check.lost or check.emptied:
         yield scope.found("removed", messages=check.lost, groups=check.emptied)
     read = {"groups": check.groups, "messages": check.messages}
-    if check.is_cut:
-        yield scope.found("limit reached", limit=scope.limit, **read)
     if not broken:
         yield scope.found("sound", **read)
     elif broken == repaired:

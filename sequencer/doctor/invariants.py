@@ -64,11 +64,8 @@ def check_invariants(link: Link, shards: list[ShardKeys]) -> list[str]:
 class InvariantCheck:
     """One pass over some shards of a queue; with `repair`, what is broken is repaired where that is possible."""
 
-    def __init__(
-        self, link: Link, shards: Sequence[ShardKeys], *, repair: bool = False, limit: int | None = None
-    ) -> None:
+    def __init__(self, link: Link, shards: Sequence[ShardKeys], *, repair: bool = False) -> None:
         self._link, self._shards, self._repair = link, shards, repair
-        self._left = float("inf") if limit is None else limit
         self._checked: set[tuple[str, str]] = set()
         self.groups = self.messages = 0
         """How many were checked."""
@@ -76,11 +73,6 @@ class InvariantCheck:
         """How many messages without a record were removed; and how many groups that had no message at all."""
         self.has_once = False
         """Whether one of them has a `once` step."""
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether it stopped at the limit of keys."""
-        return self._left <= 0
 
     def run(self) -> Iterator[Finding]:
         """What is broken, as it is found. Raises ServerError."""
@@ -202,7 +194,7 @@ class InvariantCheck:
     def _check_group(self, keys: ShardKeys, group: str, seen: Checked, found: Everything) -> None:
         """What its first check left out: members of a large group, and records where order and body differ."""
         if seen.looked_at < seen.order_size:
-            for members in self._scan("ZSCAN", keys.order(group), is_limited=False):
+            for members in self._scan("ZSCAN", keys.order(group)):
                 self._check(lambda page: repair(keys, group, members=page, dry_run=not self._repair), members, found)
         if seen.order_size == seen.body_size and not any(what == "message without record" for what, _ in found):
             return
@@ -233,16 +225,14 @@ class InvariantCheck:
             if problem:
                 yield one._replace(detail=problem)
 
-    def _scan(self, command: str, key: str, page: int = PAGE, *, is_limited: bool = True) -> Iterator[list[str]]:
-        """The names in a key, or the keys that begin with it, a page at a time, until the limit."""
+    def _scan(self, command: str, key: str, page: int = PAGE) -> Iterator[list[str]]:
+        """The names in a key, or the keys that begin with it, a page at a time."""
         place = ("MATCH", "".join(f"[{char}]" if char in "*?[]\\" else char for char in key) + "*")
         cursor: bytes | None = b"0"
-        while cursor is not None and not (is_limited and self.is_cut):
+        while cursor is not None:
             words = (cursor, *place) if command == "SCAN" else (key, cursor)
             cursor, found = scanned(self._link.command(command, *words, "COUNT", page))
-            names = found if command == "SCAN" else found[::2]
-            self._left -= page if command == "SCAN" else len(names) if is_limited else 0
-            yield texts(names)
+            yield texts(found if command == "SCAN" else found[::2])
 
 
 def _types(keys: ShardKeys) -> dict[str, str]:

@@ -22,8 +22,6 @@ class Scope:
     queue: str
     shards: Sequence[ShardKeys]
     repair: bool
-    limit: int | None
-    """About how many names to read of each kind of key."""
     most: int
     """How many findings of one code are listed; the rest is counted."""
 
@@ -43,10 +41,8 @@ class Scope:
                 yield self.found("more", repaired, of=code, count=count - self.most)
 
     def pages(self, command: str, key: str, size: int) -> Iterator[list[tuple[bytes, bytes]]]:
-        """The pairs that HSCAN or ZSCAN finds in a key, page by page, up to the limit."""
+        """The pairs that HSCAN or ZSCAN finds in a key, page by page."""
         cursor: bytes | None = b"0"
-        count = 0
-        while cursor is not None and (self.limit is None or count < self.limit):
+        while cursor is not None:
             cursor, words = scanned(self.link.command(command, key, cursor, "COUNT", size))
-            count += len(words) // 2
             yield list(pairs(words))

@@ -357,9 +357,6 @@ FINDINGS: Mapping[str, Kind] = {
         "{repaired_count:,} repaired, {left:,} left (groups: {groups:,}, messages: {messages:,})",
         lambda fields: {} if fields["is_repair"] else _REPAIR,
     ),
-    "limit reached": _warning(
-        "invariants", "stopped at the limit of {limit:name}; groups read: {groups:,}, messages: {messages:,}"
-    ),
     "removed": _warning(
         "messages",
         "removed, as their content is lost: {messages:message}, {groups:whole group}; append them again from their "

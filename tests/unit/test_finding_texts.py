@@ -76,7 +76,6 @@ EXAMPLE: dict[str, Any] = {
     "repaired_count": 1,
     "left": 2,
     "is_repair": False,
-    "limit": 1,
     "type": "string",
     "detail": "17",
 }

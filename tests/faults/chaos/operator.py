@@ -77,7 +77,7 @@ class Operator:
                 self._events.note("seen", kind=f"broken: {told.text}")
 
     def _examine(self, seq: Sequencer) -> None:
-        for finding in broken(seq.doctor(limit=2000)):
+        for finding in broken(seq.doctor()):
             self._events.note("seen", kind=f"broken: {finding.check}: {finding.text}")
 
 
