@@ -33,9 +33,9 @@ def by_model(entry: model.Entry, *, done: bool) -> Any:
 
 
 def by_product(entry: model.Entry, *, done: bool) -> Any:
-    answers = Answers.of({"pay": 9}, []) if done else Answers.of({}, ["pay"])
+    answers = Answers.of({"pay": 9}, [], by="ann") if done else Answers.of({}, ["pay"], by="ann")
     try:
-        return rows(answers.applied(ledger_of(model.Ledger(1, (entry,))), who="ann", at=5.0))
+        return rows(answers.applied(ledger_of(model.Ledger(1, (entry,))), at=5.0))
     except AnswerRefused:
         return "refused"
 
@@ -65,6 +65,6 @@ def test_a_result_is_what_json_makes_of_it_and_another_turn_has_fresh_attempts()
     asked = model.Entry("pay", once=True, state="started", token=7)
     left = model.Entry("note", optional=True, state="left", attempts=4)
     ledger = ledger_of(model.Ledger(1, (asked, left)))
-    pay, note = Answers.of({"pay": (1, 2)}, ["note"]).applied(ledger, who="ann", at=5.0).entries
+    pay, note = Answers.of({"pay": (1, 2)}, ["note"], by="ann").applied(ledger, at=5.0).entries
     assert (pay.result, pay.who, pay.token, pay.at, pay.error) == ([1, 2], "ann", 0, 5.0, "")
     assert (note.state, note.turn, note.attempts) == ("open", 2, 0)

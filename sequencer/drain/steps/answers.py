@@ -10,6 +10,9 @@ from ...errors import AnswerRefused, ConfigurationError, InvalidBody, shown
 from ...store.ledger import MAX_COUNT, Entry, Ledger, LedgerError, check_step_name, kept_result
 from ...values.checks import check_integer
 
+SOMEBODY, MAX_NAME = "somebody", 100
+"""Who says it, where nobody is named; and the most characters of a name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answers:
@@ -20,14 +23,20 @@ class Answers:
     attempts: Mapping[str, int] = field(default_factory=dict)
     """Of these steps, how often they were called when it was said: it says nothing of a later run."""
 
+    by: str = SOMEBODY
+    """Who says it."""
+
     def __bool__(self) -> bool:
         return bool(self.done or self.again)
 
     @classmethod
-    def of(cls, done: Any, again: Any, attempts: Any = None) -> Answers:
-        """From what a caller gives: {step: its result}, names, {step: a number}. Raises ConfigurationError,
+    def of(cls, done: Any, again: Any, attempts: Any = None, by: Any = None) -> Answers:
+        """From what a caller gives: {step: its result}, names, {step: a number}, a name. Raises ConfigurationError,
         InvalidBody.
         """
+        if by is not None and (not isinstance(by, str) or not by.isprintable() or not 0 < len(by) <= MAX_NAME):
+            raise ConfigurationError("by_invalid", value=shown(by), most=MAX_NAME)
+        done = {} if done is None else done
         if not isinstance(done, Mapping):
             raise ConfigurationError(f"done={shown(done)} must be a mapping: name of a step -> its result")
         if isinstance(again, str) or not isinstance(again, Sequence):
@@ -45,12 +54,12 @@ class Answers:
             check_integer(f"attempts: {name}", number, 0, MAX_COUNT)
         try:
             results = {name: kept_result(result) for name, result in done.items()}
-            return cls(results, tuple(dict.fromkeys(again)), dict(attempts))
+            return cls(results, tuple(dict.fromkeys(again)), dict(attempts), by or SOMEBODY)
         except LedgerError as error:
             raise InvalidBody(f"a result given in done can't be kept: {error}") from error
 
-    def applied(self, ledger: Ledger | None, *, who: str, at: float) -> Ledger:
-        """The ledger with them. `who`: says it; `at`: now, in seconds since 1970. Raises AnswerRefused.
+    def applied(self, ledger: Ledger | None, *, at: float) -> Ledger:
+        """The ledger with them. `at`: now, in seconds since 1970. Raises AnswerRefused.
 
         "Done" is said of any step that is not done, or that is done without a result. "Again" is said of one that was
         started or failed and is `once`, or that was left: it runs under another key, and with fresh attempts.
@@ -66,7 +75,7 @@ class Answers:
             entry = _entry(ledger, name)
             if entry.state == "done" and not entry.error:
                 raise AnswerRefused(f"step {name} is done already{_by(entry)}")
-            ledger = ledger.put(_moved(entry, "done", who=who, at=at, result=result, error=""))
+            ledger = ledger.put(_moved(entry, "done", who=self.by, at=at, result=result, error=""))
         for name in self.again:
             entry = _entry(ledger, name)
             if entry.state == "done":

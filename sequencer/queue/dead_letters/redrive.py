@@ -19,7 +19,7 @@ from ...values.checks import check_rate
 from ...values.views import Redriven
 from ..pages import batches, paced
 from ..session import Session
-from ..steps.answers import answered_letter, given_answers
+from ..steps.answers import answered_letter
 from .listed import NAMES_PAGE, PAGE, DeadLetterFilter, SeenDeadLetter, by_shard
 
 NAMED = 100
@@ -51,7 +51,7 @@ async def redrive(
     is not there, IdConflict when it was given and all stay, AnswerNeeded, AnswerRefused, ConfigurationError.
     """
     wanted = DeadLetterFilter.chosen(group, id, error, everything, "redrive")
-    answers = given_answers(done, again, by, attempts)
+    answers = Answers.of(done, again, attempts, by)
     check_rate(rate)
     net, stay = session.net, dict[str, list[SeenDeadLetter]](pending=[], handled=[], changed=[], asked=[])
     await session.allow("operate")
@@ -61,7 +61,7 @@ async def redrive(
         by_keys = [(keys, [one for one in letters if one.error not in ASKING]) for keys, letters in by_keys]
     went: dict[ShardKeys, list[str]] = {keys: [] for keys, _ in by_keys}
     async for keys, some in paced(net, by_keys, 1 if answers else PAGE, rate):
-        answer = await net.ask(await _redriving(session, keys, some, answers, by))
+        answer = await net.ask(await _redriving(session, keys, some, answers))
         for letter, outcome in zip(some, answer.value, strict=True):
             # After a repeated call, one that is missing went with the first attempt.
             if outcome == "redriven" or (outcome == "missing" and answer.is_repeat):
@@ -102,7 +102,7 @@ async def purge(
 
 
 async def _redriving(
-    session: Session, keys: ShardKeys, some: Sequence[SeenDeadLetter], answers: Answers, by: str | None
+    session: Session, keys: ShardKeys, some: Sequence[SeenDeadLetter], answers: Answers
 ) -> calls.Call[list[calls.Redriving]]:
     """The call that puts them back, each only while its failure is the one that was seen."""
     names, digests = [one.name for one in some], [one.digest for one in some]
@@ -113,7 +113,7 @@ async def _redriving(
         return calls.redrive(keys, names, digests=digests)
     with Reading(session.net.name):
         now_us, digest = micros(time), digest_of(DeadLetterContent.parse(kept).failure)
-    written = answered_letter(session, names[0], kept, answers, by, now_us)
+    written = answered_letter(session, names[0], kept, answers, now_us)
     return calls.redrive(keys, names, digests=[digest], written=written)
 
 

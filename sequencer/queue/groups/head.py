@@ -38,7 +38,7 @@ from ..explain import explanation, missing_number
 from ..pages import read
 from ..session import Session
 from ..state import expired_head, is_deferred, lease_fields, unanswered
-from ..steps.answers import answered_head, given_answers
+from ..steps.answers import answered_head
 from ..steps.record_steps import record_steps
 
 
@@ -62,7 +62,7 @@ async def resume(
     its time or for a missing number, or is paused; AnswerNeeded, AnswerRefused.
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
-    answers = given_answers(done, again, by, attempts)
+    answers = Answers.of(done, again, attempts, by)
     keys = await session.keys_of(key, "operate")
     facts = await session.ask(calls.inspect(keys, key))
     policy = await session.fresh_policy()
@@ -74,19 +74,19 @@ async def resume(
         return True
     if missing:
         raise NotParked("number_missing", group=decode_group(key))
-    resumed, _ = await _resume(session, keys, key, facts, "", wanted, answers=answers, by=by)
+    resumed, _ = await _resume(session, keys, key, facts, "", wanted, answers=answers)
     return resumed.status == "resumed"
 
 
 async def resume_asked(
-    session: Session, keys: ShardKeys, group: str, digest: str, answers: Answers, by: str | None
+    session: Session, keys: ShardKeys, group: str, digest: str, answers: Answers
 ) -> Literal["resumed", "changed"]:
     """Answer for the head of a group, if its failure is still the one with this digest. Raises AnswerRefused."""
     facts = await session.ask(calls.inspect(keys, group))
     if digest_of(facts.failure) != digest:
         return "changed"
     member = _failed_member(facts)
-    written = await answered_head(session, keys, group, facts, member, answers, by)
+    written = await answered_head(session, keys, group, facts, member, answers)
     answer = await session.net.ask(calls.resume(keys, group, facts.failure, member, written=written))
     return "resumed" if answer.value.status == "resumed" or answer.is_repeat else "changed"
 
@@ -164,7 +164,6 @@ async def _resume(
     id: str | None = None,
     *,
     answers: Answers | None = None,
-    by: str | None = None,
 ) -> tuple[calls.Resumed, str]:
     """What the script did, and the member that it was about. With an ending, that is taken away."""
     about: dict[str, Any] = {"group": decode_group(group), **session.names}
@@ -174,7 +173,7 @@ async def _resume(
     if id is not None and member and id_of(member) != id:
         raise NotParked("other_head", **about, head=id_of(member), id=id)
     mark = await _mark_behind(session, keys, group, member, facts.mark) if ending and member else ""
-    written = None if answers is None else await answered_head(session, keys, group, facts, member, answers, by)
+    written = None if answers is None else await answered_head(session, keys, group, facts, member, answers)
     call = calls.resume(keys, group, facts.failure, member, ending=ending, mark=mark, written=written, told=told)
     # Of a skip whose answer was lost: what was taken away is kept.
     unknown = OutcomeUnknown("skip_unknown", **about, id=id_of(member), is_dead=ending == "dead")

@@ -24,7 +24,6 @@ from ...values.message import Failure
 from ...values.views import ManySummary
 from ..pages import batches, paced, read
 from ..session import Session
-from ..steps.answers import given_answers
 from ..views import now_of
 from .head import resume_asked
 from .parked import parked_names
@@ -62,9 +61,9 @@ async def resume_many(
     give one, as for `resume`: then only such groups are meant, and all that fit get the same answer. Raises
     AnswerRefused at the first whose steps it does not fit, ConfigurationError, ServerError.
     """
-    wanted, answers = FailureFilter.chosen(error, since, everything, "resume_many"), given_answers(done, again, by)
+    wanted, answers = FailureFilter.chosen(error, since, everything, "resume_many"), Answers.of(done, again, by=by)
     how: dict[str, Any] = {"rate": rate, "dry_run": dry_run, "on_progress": on_progress}
-    return await _run(session, wanted, "", answers, by, **how)
+    return await _run(session, wanted, "", answers, **how)
 
 
 async def skip_many(
@@ -92,7 +91,6 @@ async def _run(
     wanted: FailureFilter,
     ending: calls.Ending,
     answers: Answers | None = None,
-    by: str | None = None,
     *,
     rate: float | None,
     dry_run: bool,
@@ -106,7 +104,7 @@ async def _run(
     by_shard = [] if dry_run else chosen.by_shard
     async for keys, some in paced(session.net, by_shard, 1 if answers else PAGE, rate):
         if answers:
-            counts[await resume_asked(session, keys, some[0].group, some[0].digest, answers, by)] += 1
+            counts[await resume_asked(session, keys, some[0].group, some[0].digest, answers)] += 1
         else:
             groups = await _marked(session, keys, some) if ending else some
             answer = await session.net.ask(calls.resume_many(keys, groups, ending=ending))
