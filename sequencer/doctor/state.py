@@ -100,7 +100,7 @@ def _watermarks(scope: Scope) -> Iterator[Finding]:
             wanted, example = (_NUMBERS, "#57") if is_sequence or key == keys.sequences else (_SCORE, "57.5")
             for page in scope.pages("HSCAN", key, PAGE):
                 for group, mark in page:
-                    if group and not wanted.fullmatch(mark):  # "": see lua/parts/memory/remember_marks
+                    if group and not wanted.fullmatch(mark):  # "": see lua/parts/memory/remember.lua
                         value, parts = mark[:60].decode("utf-8", "replace"), decode_group(text(group))
                         yield scope.found("watermark unreadable", group=parts, key=key, value=value, example=example)
 

@@ -33,10 +33,8 @@ if endings ~= '' then -- else it pays nothing
   history = taken_in(open_history(), cjson.decode(endings))
 end
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
---+ memory/check_memory
-if runs ~= '' then
-  call('XLEN', audit)
-end
+--+ memory/remember
+if runs ~= '' then call('XLEN', audit) end
 local rules = rules_of(packed, ends)
 local dedup_us, dedup_cap, mark_us = rules.dedup_us, rules.dedup_cap, rules.mark_us
 local mark_cap = tonumber(policy[2] or 0)
@@ -50,11 +48,7 @@ for i, word in ipairs(words) do
 end
 local leased = call('HMGET', leases, unpack(groups))
 local answer = {call('ZCOUNT', schedule, '-inf', now_text)}
---+ memory/remember_ids
---+ memory/remember_marks
---+ memory/retire
 --+ remove
---+ ack/keep_highest
 --+ ack/release
 local refused = {} -- by position
 local valid, orders = {}, {} -- the other entries, and the key of each one's order
@@ -72,13 +66,9 @@ for i, word in ipairs(words) do
     valid[#valid + 1] = word
     if #word > 5 then
       local first = #ids
-      if history then
-        history.look(word, order)
-      end
+      if history then history.look(word, order) end
       local removed, which = remove(group, word, 6, ids, order)
-      if history then
-        history.add(i, word, ids, first, which)
-      end
+      if history then history.add(i, word, ids, first, which) end
       local to = removed == #word - 5 and marks or doubtful
       handled = handled + removed
       late = late + word[5]
@@ -95,21 +85,13 @@ for i, word in ipairs(words) do
 end
 
 release(valid, orders, hint, has_numbers and retire)
-if has_failures and #cleared > 0 then
-  call('HDEL', failures, unpack(cleared))
-end
+if has_failures and #cleared > 0 then call('HDEL', failures, unpack(cleared)) end
 remember_ids(ids, dedup_us, dedup_cap)
 remember_marks(marks, mark_us, mark_cap)
 remember_marks(keep_highest(doubtful, mark_us), mark_us, mark_cap)
-if history then
-  history.keep()
-end
-if handled > 0 then
-  pcall('HINCRBY', stats, 'handled', handled)
-end
-if late > 0 then
-  pcall('HINCRBY', stats, 'late', late)
-end
+if history then history.keep() end
+if handled > 0 then pcall('HINCRBY', stats, 'handled', handled) end
+if late > 0 then pcall('HINCRBY', stats, 'late', late) end
 for _, run in ipairs(runs ~= '' and cjson.decode(runs) or {}) do
   local position, id, score, stamp, began, ended, redriven = unpack(run)
   local group, token = words[position][1], words[position][2]

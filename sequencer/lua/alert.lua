@@ -77,9 +77,7 @@ local function take(one)
   end
   if record then
     record.seen, record.value, record.limit = now_text, value, limit
-    if text ~= '' then
-      record.text = text
-    end
+    if text ~= '' then record.text = text end
     kept[kind] = record
   end
 end
@@ -128,9 +126,7 @@ local function offer(kind, record)
     end
   end
   for name, to in pairs(record.to) do
-    if is_past(to.asked, stale) then
-      record.to[name] = nil
-    end
+    if is_past(to.asked, stale) then record.to[name] = nil end
   end
 end
 

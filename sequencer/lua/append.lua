@@ -66,34 +66,25 @@ if words == '' and is_plain then
       call('HDEL', body, id)
       return added
     end
-    if wakes then
-      call('ZADD', schedule, fmt('%.0f', now), group)
-    end
-    if hinted == 0 then
-      call('RPUSH', dispatch, group)
-    end
+    if wakes then call('ZADD', schedule, fmt('%.0f', now), group) end
+    if hinted == 0 then call('RPUSH', dispatch, group) end
     pcall('HINCRBY', stats, 'appended', 1)
     return '+' .. stamp
   end
-  if new then
-    call('SET', clock_key, fmt('%.0f', before))
-  end
+  if new then call('SET', clock_key, fmt('%.0f', before)) end
 end
 --+ rights
 local leases, failures, memory = prefix .. 'leases', prefix .. 'failures', prefix .. 'memory'
 --+ append/look_up
 --+ append/by_group
 --+ append/one_by_one
---+ append/undo
 --+ append/settle
---+ memory/check_memory
+--+ memory/remember
 local rules = rules_of(packed, ends)
 rules.replaces = replaces
 rules.dry_run = dry_run
 local flat, dues, ledgers, due, ledger = {group, id, score}, {}, {}, {}, {}
-if words ~= '' then
-  flat, dues, ledgers = unpack(cjson.decode(words))
-end
+if words ~= '' then flat, dues, ledgers = unpack(cjson.decode(words)) end
 for k = 1, #dues, 2 do
   due[dues[k]] = dues[k + 1]
 end
@@ -155,7 +146,5 @@ for i = 1, closer[1] and batch.total or 1 do
     done.marks[2 * i] = table.concat({stamp_of(batch, i)})
   end
 end
-if mode == '2' then
-  done.marks[3] = call('ZCARD', prefix .. 'order:' .. flat[1])
-end
+if mode == '2' then done.marks[3] = call('ZCARD', prefix .. 'order:' .. flat[1]) end
 return table.concat(done.marks)

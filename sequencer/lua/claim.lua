@@ -50,9 +50,7 @@ local hints = call('LLEN', dispatch)
 local clock = shard_clock()
 local probe_us = policy[3] and tonumber(policy[3])
 --+ outage/probe
-if probe_us and now < probe_us and has_gone_back() then
-  probe_us = now
-end
+if probe_us and now < probe_us and has_gone_back() then probe_us = now end
 local is_held = probe_us and (is_ahead or now < probe_us)
 local some_paused = call('SCARD', paused) > 0
 local is_paused = policy[2] == '1'
@@ -68,20 +66,14 @@ end
 --+ claim/idle
 if #due == 0 then return idle_reply(is_paused, probe_us, only) end
 
---+ claim/fair_share
---+ claim/known_of
+--+ claim/taking
 --+ claim/read
 --+ number_of
---+ claim/halt
-if probe_us then
-  due, max_groups, room, alone = probe_order(due), 1, 1, nil
-end
+if probe_us then due, max_groups, room, alone = probe_order(due), 1, 1, nil end
 local eighth, left = math.ceil(room / 8), math.min(#due, max_groups)
 if alone then
   max_groups, left = half_of(due, max_groups)
-  if left == 1 then
-    room = math.max(room, alone)
-  end
+  if left == 1 then room = math.max(room, alone) end
 end
 local rules = rules_of(packed, ends)
 local gate = gate_of(rules, policy_key)
@@ -150,9 +142,7 @@ for i, group in ipairs(due) do
 end
 
 if #groups > 0 then
-  if #groups == 1 and not is_ahead then
-    holders[2] = token .. '1' .. owner
-  end
+  if #groups == 1 and not is_ahead then holders[2] = token .. '1' .. owner end
   call('SET', clock_key, token)
   call('ZADD', schedule, unpack(visibles))
   call('HSET', leases, unpack(holders))
@@ -164,6 +154,5 @@ if probe_us and #groups > 0 then
 elseif only == '' then
   more = more_due(due, passed, #groups, hints)
 end
---+ claim/failures_of
 local failed = told_too and #groups > 0 and failures_of(groups) or nil
 return {now, token, cjson.encode(groups), taken.records, more, told or failed and '', failed}

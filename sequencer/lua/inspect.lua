@@ -11,7 +11,7 @@
 local group, id = ARGV[1], ARGV[2]
 --+ keys
 --+ generation
---+ memory/marks_of
+--+ memory/known
 --+ history/content
 local policy = call('HMGET', policy_key, 'mark_us', 'dedup_us', 'paused', 'probe_us')
 local trouble = policy[4] and call('HMGET', outage, 'since_us', 'failure') or {}
@@ -23,9 +23,7 @@ if type(size) == 'table' then
 else
   head = call('ZRANGE', order, 0, 0, 'WITHSCORES')
 end
-if type(length) == 'table' then
-  length = -1
-end
+if type(length) == 'table' then length = -1 end
 if length >= 0 and head[1] then
   record = sub(call('HGET', body, sub(head[1], 17)) or '', 1, 37)
 end
@@ -37,13 +35,9 @@ if id ~= '' then
   member = kept ~= '' and sub(kept, 1, 16) .. id or ''
   score = member ~= '' and size >= 0 and call('ZSCORE', order, member) or ''
   for _, name in ipairs(known('dedup', tonumber(policy[2] or 0))) do
-    if call('SISMEMBER', name, group .. '\n' .. id) == 1 then
-      is_known = '1'
-    end
+    if call('SISMEMBER', name, group .. '\n' .. id) == 1 then is_known = '1' end
   end
-  if kept == '' then
-    ended, content, again = all_of_history(group .. '\n' .. id)
-  end
+  if kept == '' then ended, content, again = all_of_history(group .. '\n' .. id) end
 end
 local mark = marks_of({group}, tonumber(policy[1] or 0))[1] or ''
 return {

@@ -33,7 +33,6 @@ local verdict, waits, before, ledger, ended = ARGV[10], ARGV[11], ARGV[12], ARGV
 --+ outage/count
 --+ ledger
 --+ failure_kept
---+ outage/failed_probe
 --+ history/behind
 --+ take_away
 --+ go_on
@@ -51,16 +50,12 @@ end
 check_keys()
 local probe_us = tonumber(call('HGET', policy_key, 'probe_us') or nil)
 local held_back = {probe_us = probe_us, is_new = false}
-if ledger == '' then
-  failure = with_log(failure, failed_before, member)
-end
+if ledger == '' then failure = with_log(failure, failed_before, member) end
 local wait_ms, after_ms = nil, nil
 if verdict == 'outage' then
   wait_ms, after_ms, failure = count_outage(held_back, cjson.decode(waits),
     failed_before, handled)
-  if ledger ~= '' and ending ~= '' then
-    wait_ms = nil
-  end
+  if ledger ~= '' and ending ~= '' then wait_ms = nil end
 elseif verdict == 'missing' then
   failure = count_missing(failure, failed_before)
 end
@@ -90,9 +85,7 @@ elseif ending == 'dead' or ending == 'drop' then
   keep_history(history)
   name = ending == 'dead' and 'dead' or 'dropped'
   call('HDEL', failures, group)
-  if is_late then
-    pcall('HINCRBY', stats, 'late', 1)
-  end
+  if is_late then pcall('HINCRBY', stats, 'late', 1) end
 else
   call('HSET', failures, group, failure)
   if ending == 'park' then
@@ -111,9 +104,7 @@ end
 
 go_on(group, visible)
 call('HDEL', leases, group)
-if name ~= 'failed' then
-  pcall('HINCRBY', stats, name, 1)
-end
+if name ~= 'failed' then pcall('HINCRBY', stats, name, 1) end
 if not is_late and verdict ~= 'missing' then
   pcall('HINCRBY', stats, 'failed', 1)
 end

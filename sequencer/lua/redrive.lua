@@ -15,8 +15,8 @@ local ledger = ARGV[3]
 --+ keys
 --+ generation
 --+ check_keys
---+ memory/marks_of
---+ memory/note_again
+--+ memory/known
+--+ memory/again
 --+ memory/was_handled
 --+ wake
 --+ record
@@ -44,9 +44,7 @@ local function put_back(letter, digest) -- the mark of the reply
   known = ledger ~= '' and ledger or known
   call('HSET', body, id, head_of(stamp, '0000', 'R', '', known) .. sub(record, at))
   local mark = marks_of({group}, mark_us)[1] or ''
-  if sub(mark, 1, 1) == '#' then
-    call('HSETNX', sequences, group, mark)
-  end
+  if sub(mark, 1, 1) == '#' then call('HSETNX', sequences, group, mark) end
   call('ZADD', prefix .. 'order:' .. group, score, stamp .. id)
   call('ZREM', dead, letter)
   call('HDEL', prefix .. from, letter)
@@ -59,11 +57,7 @@ local marks, count = {}, 0
 for i = 1, #words, 2 do
   local mark = put_back(words[i], words[i + 1])
   marks[#marks + 1] = mark
-  if mark == '+' then
-    count = count + 1
-  end
+  if mark == '+' then count = count + 1 end
 end
-if count > 0 then
-  pcall('HINCRBY', stats, 'redriven', count)
-end
+if count > 0 then pcall('HINCRBY', stats, 'redriven', count) end
 return table.concat(marks)

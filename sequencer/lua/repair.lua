@@ -14,9 +14,8 @@ local dry_run = ARGV[3] == '1'
 --+ keys
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local policy = call('HMGET', policy_key, 'mark_us', 'sequence', 'on_gap')
---+ read_clock
---+ repair/check_letters
---+ repair/check_members
+--+ shard_clock
+--+ repair/check_messages
 --+ repair/check_records
 --+ repair/check_schedule
 local found = {}
@@ -65,8 +64,6 @@ local mark_us = gap_parks and tonumber(policy[1] or 0)
 if check_visible(group, visible, failure, number, mark_us, tell) then
   -- One with a failure may have been parked: it stays so, until somebody resumes it.
   call('ZADD', schedule, not visible and failure and 'inf' or fmt('%.0f', now), group)
-  if call('LLEN', dispatch) < 1000 then
-    call('RPUSH', dispatch, group)
-  end
+  if call('LLEN', dispatch) < 1000 then call('RPUSH', dispatch, group) end
 end
 return {call('ZCARD', order), call('HLEN', body), seen.looked, found}

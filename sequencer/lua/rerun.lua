@@ -18,7 +18,6 @@ local envelope, ledger = ARGV[6], ARGV[7]
 --+ record
 --+ wake
 --+ memory/known
---+ memory/marks_of
 --+ history/content
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local field = group .. '\n' .. id
@@ -63,9 +62,7 @@ call('SET', clock_key, new_stamp)
 if not is_own then
   call('HSET', body, new, head_of(new_stamp, '0000', 'R', '', ledger) .. envelope)
   call('ZADD', order, score, new_stamp .. new)
-  if sub(mark, 1, 1) == '#' then
-    call('HSETNX', sequences, group, mark)
-  end
+  if sub(mark, 1, 1) == '#' then call('HSETNX', sequences, group, mark) end
   wake(group, now)
   pcall('HINCRBY', stats, 'appended', 1)
 end

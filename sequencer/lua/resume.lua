@@ -65,18 +65,14 @@ end
 local function resume(group, digest, member, mark, ledger, told) -- status, score, record
   local visible = tonumber(call('ZSCORE', schedule, group) or 'nan')
   local failure = call('HGET', failures, group) or ''
-  if is_bulk and member == '' then
-    member = head_of_group(group)
-  end
+  if is_bulk and member == '' then member = head_of_group(group) end
   local why_not = refusal(group, digest, member, ledger, told, visible, failure)
   if why_not then return why_not end
   local body, id = prefix .. 'body:' .. group, sub(member, 17)
   local score = member ~= '' and pcall('ZSCORE', prefix .. 'order:' .. group, member)
   local record = member ~= '' and pcall('HGET', body, id)
   if type(score) == 'table' or type(record) == 'table' then return 'changed' end -- other types
-  if not record or sub(record, 1, 16) ~= sub(member, 1, 16) then
-    record = ''
-  end
+  if not record or sub(record, 1, 16) ~= sub(member, 1, 16) then record = '' end
   local _, _, known = cut(record)
   if ending == 'drop' and sub(known, 1, 1) == '1' then return 'effects' end
   if skip and score then

@@ -9,7 +9,7 @@ local group, member, old_mark, mark = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --+ keys
 --+ generation
 --+ check_keys
---+ memory/marks_of
+--+ memory/known
 --+ go_on
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local mark_us, mark_cap = policy_numbers('mark_us', 'mark_cap')

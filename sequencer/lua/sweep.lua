@@ -9,7 +9,7 @@
 local passed = ARGV[1]
 --+ keys
 --+ generation
---+ history/of_letter
+--+ history/behind
 --+ repair/is_enough
 local dead_us, dead_cap = policy_numbers('dead_us', 'dead_cap')
 local LETTERS = 100
@@ -56,9 +56,7 @@ for i = 1, #page, 2 do
   if is_enough(seen, letter) then break end
 end
 keep_history(history)
-if swept > 0 then
-  pcall('HINCRBY', stats, 'swept', swept)
-end
+if swept > 0 then pcall('HINCRBY', stats, 'swept', swept) end
 local is_more = not is_over and seen.looked > 0
   and (seen.looked == LETTERS or #page > 2 * seen.looked)
 return {gone, swept, left, is_more and '1' or '0'}

@@ -20,7 +20,7 @@ if sub(step, 1, 5) == 'woken' then
   end
   return {'none', {}}
 end
---+ read_clock
+--+ shard_clock
 local generation, wanted = words.generation, words.generation_number
 local there = call('HMGET', policy_key, 'generation', 'version', 'pending', 'table')
 local number = tonumber((there[1] or ''):match('%.(%d+)$'))
@@ -31,9 +31,7 @@ local has_other_table = number and sub(there[1], 1, 1) ~= '-' and there[4]
 local status = 'none'
 
 if step == 'remove' then
-  if there[3] == words.pending then
-    call('HDEL', policy_key, 'pending')
-  end
+  if there[3] == words.pending then call('HDEL', policy_key, 'pending') end
 elseif number and not is_newer then
   status = wanted == number and words.version == version and 'same' or 'newer'
   if status == 'same' and words.packed ~= '' then
@@ -61,9 +59,7 @@ elseif number or there[3] == words.pending then
   if words.packed ~= '' then
     call('HSET', policy_key, 'packed', words.packed)
     local clock = read_clock(call('GET', clock_key) or '0')
-    if clock then
-      call('SET', clock_key, fmt('%.0f', math.max(clock, now)))
-    end
+    if clock then call('SET', clock_key, fmt('%.0f', math.max(clock, now))) end
   end
   status = 'taken'
 end

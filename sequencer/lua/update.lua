@@ -13,14 +13,13 @@ local group, id, score, due = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --+ keys
 --+ generation
 --+ shard_clock
---+ memory/check_memory
---+ memory/forget_again
---+ forget
+--+ memory/remember
+--+ memory/again
 --+ wake
 --+ remove_pending
 --+ record
 --+ due_score
---+ history/ended
+--+ history/keep
 local stamp = fmt('%.0f', math.max(shard_clock() + 1, now))
 local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
 local record, held = pcall('HGET', body, id), call('HGET', leases, group)
@@ -57,9 +56,7 @@ if score == '' then
   keep_history(history)
 else
   local at = tonumber(due)
-  if sub(due, 1, 1) == '+' then
-    at = now + at
-  end
+  if sub(due, 1, 1) == '+' then at = now + at end
   local text = fmt('%016.0f', at)
   local unit = DIGITS[score] and score
     or score == 'due' and flag == 'T' and unit_of(tonumber(old_score))
@@ -72,9 +69,7 @@ else
   call('ZADD', order, score, stamp .. id)
   call('HSET', body, id, head .. sub(record, at_envelope))
 end
-if in_progress then
-  call('HDEL', leases, group)
-end
+if in_progress then call('HDEL', leases, group) end
 if call('EXISTS', order) == 1 then
   wake(group, now)
 else

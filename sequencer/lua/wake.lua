@@ -5,7 +5,7 @@
 local group = ARGV[1]
 --+ keys
 --+ generation
---+ memory/check_memory
+--+ memory/remember
 --+ go_on
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 local visible = tonumber(call('ZSCORE', schedule, group) or 'nan')

@@ -1,6 +1,6 @@
 -- check_keys: what may be written has its types. Asked before the first write: Lua does not roll
 -- back.
---+ memory/check_memory
+--+ memory/remember
 local function check_keys()
   check_memory()
   call('LLEN', dispatch)

@@ -3,7 +3,5 @@
 local SOON = 5200000
 
 local function hint(group)
-  if call('LLEN', dispatch) == 0 then
-    call('RPUSH', dispatch, group)
-  end
+  if call('LLEN', dispatch) == 0 then call('RPUSH', dispatch, group) end
 end

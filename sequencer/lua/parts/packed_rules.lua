@@ -1,7 +1,6 @@
 -- packed_rules: what append, claim and ack need of the shard's policy, in one text: the generation,
 -- "1" where no rule concerns a message ("0"), dedup_us, window_us, on_late, sequence, mark_us,
 -- dedup_cap. Whoever brings the policy to a shard writes it (sync_shard.lua).
-
 local NO_RULES = 'none 1 0 0 handle 0 0 0' -- of a shard without a policy
 
 -- Where the generation ends, if it is this one; "" is any.

@@ -1,19 +1,11 @@
--- record: cuts a record: 16 digits of a stamp, 4 of attempts, a flag, for D and T 16 digits of a
--- due time in us, then the envelope. With the flag in lower case (`o` for `0`), the ledger stands
--- before the envelope: an effects digit ("1": what was done must not be thrown away), 4 hex digits
--- of a serial, 6 of a length, and this many bytes, which no script reads. Besides this part,
--- parts/ledger and opens_at, only store/record.py knows it. Returns the flag as if there were no
--- ledger; the due time or ""; the ledger with the digits before it, "" for none; and where the
--- envelope begins.
+-- record: cuts a record, whose form is said in store/record.py. Besides this part, parts/ledger and
+-- opens_at no script knows it. Returns the flag as if there were no ledger; the due time or ""; the
+-- ledger with the digits before it, "" for none; and where the envelope begins.
 local function cut(record)
   local flag, due, at = sub(record, 21, 21), '', 22
   local has_ledger = flag:find('[aodtr]')
-  if has_ledger then
-    flag = flag == 'o' and '0' or flag:upper()
-  end
-  if flag == 'D' or flag == 'T' then
-    due, at = sub(record, 22, 37), 38
-  end
+  if has_ledger then flag = flag == 'o' and '0' or flag:upper() end
+  if flag == 'D' or flag == 'T' then due, at = sub(record, 22, 37), 38 end
   if not has_ledger then return flag, due, '', at end
   local size = sub(record, at + 5, at + 10):match('^%x%x%x%x%x%x$') or '0'
   local envelope_at = at + 11 + tonumber(size, 16)
@@ -22,8 +14,6 @@ end
 
 -- What stands before the envelope of a record, of the pieces that parts/record cuts.
 local function head_of(stamp, attempts, flag, due, ledger)
-  if ledger ~= '' then
-    flag = flag:find('[ADTR]') and flag:lower() or 'o'
-  end
+  if ledger ~= '' then flag = flag:find('[ADTR]') and flag:lower() or 'o' end
   return stamp .. attempts .. flag .. due .. ledger
 end

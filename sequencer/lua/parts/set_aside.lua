@@ -2,7 +2,7 @@
 -- -> when it died, us) and `dead_letters` (hash: letter -> score, newline, failure as JSON, newline
 -- and record). Each dies later than the one before, also where the clock was set back: who was
 -- notified of all up to a time (lua/pending_news.lua) misses none.
---+ memory/forget_again
+--+ memory/again
 local function letter_of(group, member)
   return sub(member, 1, 16) .. group .. '\n' .. sub(member, 17)
 end

@@ -1,8 +1,7 @@
 -- take_away: takes a message out of its group for good: as a dead letter, or, where `text` says how
 -- it ended, into the history. Its id stays known, and `mark`, unless that is "", as watermark.
 --+ history/keep
---+ memory/remember_ids
---+ memory/remember_marks
+--+ memory/remember
 --+ remove
 --+ set_aside
 local function take_away(group, member, score, record, failure, mark, history, text)
@@ -16,7 +15,5 @@ local function take_away(group, member, score, record, failure, mark, history, t
   end
   remove(group, {member}, 1, ids, prefix .. 'order:' .. group)
   remember_ids(ids, dedup_us, dedup_cap)
-  if mark ~= '' then
-    remember_marks({group, mark}, mark_us, mark_cap)
-  end
+  if mark ~= '' then remember_marks({group, mark}, mark_us, mark_cap) end
 end

@@ -5,9 +5,7 @@
 local PAUSED = 9e15
 
 local function wake(group, at)
-  if at < now then
-    at = now
-  end
+  if at < now then at = now end
   local visible = tonumber(call('ZSCORE', schedule, group) or 'nan')
   if visible == visible then
     if visible <= at or visible == PAUSED then return end

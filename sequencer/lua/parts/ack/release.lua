@@ -1,5 +1,27 @@
 -- release: groups that have no messages any more leave the schedule, and those to be released
--- become due. Groups that are gone; score, group ... of those released; all that are free now.
+-- become due. An acknowledgement that was on its way for long, and repeated meanwhile, sets no
+-- watermark back.
+--+ memory/known
+local function height(mark)
+  return tonumber((mark or ''):match('^#?(%S+)') or nil)
+end
+
+-- Those of group, watermark, group ... that stand above what is known.
+local function keep_highest(pairs_, window)
+  local groups, found = {}, {}
+  for i = 1, #pairs_, 2 do
+    groups[#groups + 1] = pairs_[i]
+  end
+  for i, mark in ipairs(#groups > 0 and marks_of(groups, window) or {}) do
+    if not height(mark) or height(pairs_[2 * i]) > height(mark) then
+      found[#found + 1] = groups[i]
+      found[#found + 1] = pairs_[2 * i]
+    end
+  end
+  return found
+end
+
+-- Groups that are gone; score, group ... of those released; all that are free now.
 local function free_of(valid, orders)
   local left = #orders > 0 and call('EXISTS', unpack(orders)) or 0
   local gone, visibles, free = {}, {}, {}
@@ -21,9 +43,7 @@ end
 -- number.
 local function release(valid, orders, hint, retire)
   local gone, visibles, free = free_of(valid, orders)
-  if #gone > 0 then
-    call('ZREM', schedule, unpack(gone))
-  end
+  if #gone > 0 then call('ZREM', schedule, unpack(gone)) end
   for _, group in ipairs(retire and gone or {}) do
     retire(group)
   end
@@ -33,7 +53,5 @@ local function release(valid, orders, hint, retire)
       call('RPUSH', dispatch, visibles[2])
     end
   end
-  if #free > 0 then
-    call('HDEL', leases, unpack(free))
-  end
+  if #free > 0 then call('HDEL', leases, unpack(free)) end
 end

@@ -1,7 +1,6 @@
 -- by_group: the quick way for messages that no policy concerns: those of one group are stored
--- together. A group that holds one of their ids already is left as it was, for a closer look at
--- each. What is stored is noted in `done`: {stored = positions, list = groups that got messages,
--- failure}.
+-- together, unless it holds one of their ids already. What is stored is noted in `done`: {stored =
+-- positions, list = groups that got messages, failure}.
 --+ append/message
 local function store_several(batch, positions, order, body) -- the answer to ZADD; nil where none is
   local ids, fields, places = {}, {}, {}
@@ -45,9 +44,7 @@ local function store_group(batch, done, group, positions) -- a table; or a numbe
     end
   end
   list[#list + 1] = group
-  if type(added) == 'table' then
-    done.failure = added
-  end
+  if type(added) == 'table' then done.failure = added end
   return true
 end
 
@@ -60,9 +57,7 @@ local function store_groups(batch, done, is_plain)
   for i = 1, total do
     local group = words[3 * i - 2]
     local positions = of[group]
-    if due[i] or ledger[i] or seen[i] or not is_plain then
-      odd[group] = true
-    end
+    if due[i] or ledger[i] or seen[i] or not is_plain then odd[group] = true end
     if not positions then
       groups[#groups + 1] = group
       of[group] = i
@@ -79,9 +74,7 @@ local function store_groups(batch, done, is_plain)
   end
   for i = 1, next(odd) and total or 0 do
     local group = words[3 * i - 2]
-    if odd[group] then
-      closer[#closer + 1] = i
-    end
+    if odd[group] then closer[#closer + 1] = i end
   end
   return closer
 end

@@ -1,7 +1,6 @@
 -- look_up: what is known of a batch before it is stored; reads only.
 --+ append/message
 --+ memory/known
---+ memory/marks_of
 --+ due_score
 local function wrong_number(batch) -- the error for a score that can't be a number of a sequence
   for i = 1, batch.total do

@@ -5,16 +5,13 @@
 -- was refused}.
 --+ append/message
 --+ record
---+ append/arrival
 --+ append/fate
---+ memory/note_again
+--+ memory/again
 --+ remove_pending
 local function note_stored(done, i, group, at)
   local first = done.first
   done.stored[#done.stored + 1] = i
-  if not first[group] then
-    done.list[#done.list + 1] = group
-  end
+  if not first[group] then done.list[#done.list + 1] = group end
   first[group] = math.min(at, first[group] or at)
 end
 
@@ -52,9 +49,7 @@ local function store_closely(batch, i, rules, done)
   elseif not rules.dry_run then
     note_stored(done, i, group, at)
     local added = pcall('ZADD', order, score, stamp .. id)
-    if type(added) == 'table' then
-      done.failure = added
-    end
+    if type(added) == 'table' then done.failure = added end
   end
   return fate, stamp
 end

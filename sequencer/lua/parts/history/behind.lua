@@ -1,9 +1,8 @@
 -- behind: what a script says of a message that ended behind a failure: how, and with which error.
 --+ failure
---+ history/ended
+--+ history/keep
 local function clean(word)
-  local text = tostring(word or ''):gsub('%c', ' ')
-  return text
+  return (tostring(word or ''):gsub('%c', ' '))
 end
 
 -- `letter`: of the outcome; `failure`: as it is kept, or "": it knows the attempts of a message
@@ -21,4 +20,13 @@ local function ended_behind(letter, member, record, failure, text)
     table.remove(said, 2)
   end
   return table.concat(said, '\n')
+end
+
+-- Of a dead letter that is deleted. `outcome`: its letter; `letter`: 16-digit stamp, group,
+-- newline, id; `kept`: its content.
+local function ended_letter(open, outcome, letter, kept)
+  local score, failure, record = kept:match('^([^\n]*)\n([^\n]*)\n(.*)$')
+  score, failure, record = score or '', failure or '', record or ''
+  local text = ended_behind(outcome, letter, record, failure)
+  add_ending(open, sub(letter, 17), text, score, failure, record)
 end

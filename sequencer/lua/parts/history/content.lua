@@ -1,8 +1,7 @@
 -- content: all that history has of a message that ended; "" for what it has not.
---+ history/listed
 -- How it ended, of the newest where it has several; and the key of the bodies of that bucket.
 local function found_in_history(field)
-  local buckets = listed()
+  local buckets = call('ZRANGEBYSCORE', prefix .. 'histories', '-inf', 'inf', 'WITHSCORES')
   for i = #buckets - 1, 1, -2 do
     local key = prefix .. 'history:' .. buckets[i]
     local text = call('HGET', key, field)

@@ -30,9 +30,7 @@ local function begin_bucket(open)
   end
   local _, _, due = clean_history(open.window, open.cap - open.share)
   local began = now
-  if last and last >= now and last - now < open.span then
-    began = last + 1
-  end
+  if last and last >= now and last - now < open.span then began = last + 1 end
   open.name, open.ends = fmt('%016.0f', began), now + math.ceil(open.span)
   open.due = math.min(due, open.ends + open.window)
   call('HSET', prefix .. 'history:' .. open.name, '', ('-'):rep(65))
@@ -71,4 +69,12 @@ local function keep_history(open)
   local key = prefix .. 'history:' .. open.name
   write_all(key .. ':bodies', open.bodies)
   write_all(key, open.endings)
+end
+
+-- What a script itself says of a message that ended, as store/history/ending.py reads it: no run of
+-- its handler is known. `letter`: of the outcome; `stamp`: its record begins with it.
+local function ended_text(letter, stamp, attempts)
+  local at = math.floor(now / 1000)
+  local waited = math.max(0, at - math.floor((tonumber(sub(stamp, 1, 16)) or now) / 1000))
+  return letter .. fmt('%x %x %x', tonumber(attempts) or 0, at, waited)
 end

@@ -1,5 +1,5 @@
 -- of_append: what an append writes into the history.
---+ history/ended
+--+ history/keep
 local function history_of_append()
   local open, ended = open_history(true), {}
 

@@ -1,12 +1,12 @@
--- open: history says what became of messages that ended, in buckets of time: `histories` (zset:
--- bucket -> its end, us), and of each a hash `history:BUCKET` (group, newline, id -> what became of
--- it), named by its beginning. A bucket is over after a 24th of the window, or with a 24th of the
--- cap; so what is dropped is a 24th. `memory` has of the open one name and end, when the oldest is
--- to be dropped, and whether it has bodies (history:open, :end, :due, :bodies). Bodies are in a
--- second hash, `history:BUCKET:bodies`: the same field -> what a dead letter keeps; with a newline
--- before it -> stamp and new id of one that ran again. A full server takes none: consumers are to
--- drain it.
---+ history/listed
+-- open: history is kept in buckets of time (sequencer/README.md has the keys), each named by its
+-- beginning. One is over after a 24th of the window, or with a 24th of the cap; so what is dropped
+-- is a 24th. `memory` has of the open one name and end, when the oldest is to be dropped, and
+-- whether it has bodies (history:open, :end, :due, :bodies). A full server takes no bodies: it is
+-- to be drained.
+local function listed() -- the buckets, each with its end, the oldest first
+  return call('ZRANGEBYSCORE', prefix .. 'histories', '-inf', 'inf', 'WITHSCORES')
+end
+
 local PARTS = 24
 
 -- Nil where no history is kept. Called before the first write: behind that the server refuses

@@ -23,12 +23,8 @@ local function taken_in(open, texts)
   local function content_of(j, member, ledger) -- score, failure, record
     if not open.takes_bodies then return end
     local record, failure = kept.records[j] or '', kept.failure
-    if ledger and record ~= '' then
-      record = rewritten(record, '', ledger)
-    end
-    if not failure:find(sub(member, 1, 16), 1, true) then
-      failure = ''
-    end
+    if ledger and record ~= '' then record = rewritten(record, '', ledger) end
+    if not failure:find(sub(member, 1, 16), 1, true) then failure = '' end
     return kept.scores[j] or '', failure, record
   end
 
@@ -36,9 +32,7 @@ local function taken_in(open, texts)
   function taken.add(i, word, ids, first, which)
     for j, text in ipairs(texts[i] or {}) do
       local ledger = nil
-      if type(text) == 'table' then
-        text, ledger = text[1], text[2]
-      end
+      if type(text) == 'table' then text, ledger = text[1], text[2] end
       if not which or which[j] then
         add_ending(open, ids[first + j], text, content_of(j, word[j + 5], ledger))
       end

@@ -3,14 +3,10 @@
 local function probe_order(due)
   local failed, order = call('HMGET', failures, unpack(due)), {}
   for i, group in ipairs(due) do
-    if not failed[i] then
-      order[#order + 1] = group
-    end
+    if not failed[i] then order[#order + 1] = group end
   end
   for i, group in ipairs(due) do
-    if failed[i] then
-      order[#order + 1] = group
-    end
+    if failed[i] then order[#order + 1] = group end
   end
   return order
 end

@@ -1,7 +1,7 @@
 -- check_schedule: whether what the schedule, the lease and the failure say of a group follows from
 -- its messages.
 --+ number_of
---+ memory/marks_of
+--+ memory/known
 local function check_empty(group, visible, lease, failure, tell) -- of a group that has no messages
   local what = visible and 'empty group scheduled' or lease and 'lease without group'
     or failure and 'failure without group'

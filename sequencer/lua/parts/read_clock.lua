@@ -1,6 +1,0 @@
--- read_clock: the shard's clock, in us. Nil for one that only others can have written: a stamp of
--- it would not have 16 digits.
-local function read_clock(text)
-  if text:match('^%d+$') and tonumber(text) < 9e15 then return tonumber(text) end
-  return nil
-end
