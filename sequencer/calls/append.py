@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 from ..errors import InvalidMessage
@@ -45,40 +46,25 @@ _BY_SIGN: dict[int, Outcome] = {
 _SIZE = 1 + STAMP_DIGITS
 
 
-def _parse_only(reply: bytes) -> list[ItemOutcome]:
-    if len(reply) != _SIZE:
-        raise ValueError(f"{len(reply)} bytes say what became of one message")
-    return [ItemOutcome(_BY_SIGN[reply[0]], int(reply[1:]))]
-
-
-def _parse_with_backlog(reply: bytes) -> list[ItemOutcome]:
-    return [_parse_only(reply[:_SIZE])[0]._replace(backlog=int(reply[_SIZE:]))]
-
-
-def _parse_with_stamps(reply: bytes, count: int) -> list[ItemOutcome]:
-    if _speaks_for_all(reply, count):
-        return [ItemOutcome(_BY_SIGN[reply[0]], stamp) for stamp in range(int(reply[1:]), int(reply[1:]) + count)]
-    return [ItemOutcome(_BY_SIGN[reply[i]], int(reply[i + 1 : i + _SIZE])) for i in range(0, len(reply), _SIZE)]
-
-
 _UNSTAMPED = {letter: ItemOutcome(outcome, 0) for letter, outcome in _BY_SIGN.items()}
 
 
-def _parse_without_stamps(reply: bytes, count: int) -> list[ItemOutcome]:
-    if _speaks_for_all(reply, count):
-        return [_UNSTAMPED[reply[0]]] * count
-    return [_UNSTAMPED[letter] for letter in reply[::_SIZE]]
-
-
-def _speaks_for_all(reply: bytes, count: int) -> bool:
-    """Whether the first item's is all that is said: of several messages, that each is stored, with stamps in a row.
-
-    Raises ValueError.
-    """
-    is_first = len(reply) == _SIZE and (count == 1 or reply[:1] == b"+")
-    if not is_first and len(reply) != count * _SIZE:
+def _parse(reply: bytes, count: int, *, with_stamps: bool) -> list[ItemOutcome]:
+    if len(reply) == _SIZE and (count == 1 or reply[:1] == b"+"):  # that all are stored, with stamps in a row
+        outcome, stamp = _BY_SIGN[reply[0]], int(reply[1:])
+        return (
+            [ItemOutcome(outcome, stamp + i) for i in range(count)] if with_stamps else [_UNSTAMPED[reply[0]]] * count
+        )
+    if len(reply) != count * _SIZE:
         raise ValueError(f"{len(reply)} bytes say what became of messages: {count}")
-    return is_first
+    if not with_stamps:
+        return [_UNSTAMPED[letter] for letter in reply[::_SIZE]]
+    return [ItemOutcome(_BY_SIGN[reply[i]], int(reply[i + 1 : i + _SIZE])) for i in range(0, len(reply), _SIZE)]
+
+
+def _parse_with_backlog(reply: bytes) -> list[ItemOutcome]:
+    (one,) = _parse(reply[:_SIZE], 1, with_stamps=True)
+    return [one._replace(backlog=int(reply[_SIZE:]))]
 
 
 def append(
@@ -111,7 +97,6 @@ def append(
         args = (*how, dumps_words([flat, dues, ledgers]), *[item.envelope for item in items])
     written = (keys.schedule, keys.clock, keys.dispatch, keys.stats)
     is_repeatable = dry_run or on_conflict not in ("replace", "error_replace")
-    if len(items) == 1:
-        return Call("append", written, args, _parse_with_backlog if backlog else _parse_only, is_repeatable)
-    parse = _parse_with_stamps if with_stamps else _parse_without_stamps
-    return Call("append", written, args, lambda reply: parse(reply, len(items)), is_repeatable)
+    count = len(items)
+    parse = partial(_parse, count=count, with_stamps=with_stamps or count == 1)
+    return Call("append", written, args, _parse_with_backlog if backlog else parse, is_repeatable)
