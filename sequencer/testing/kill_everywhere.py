@@ -18,10 +18,10 @@ from ..client import Sequencer
 from ..errors import ConfigurationError, StepUnknown
 from ..processes.handlers.apps import load_app
 from ..server import EmbeddedServer
+from ..settings.options import settings_of
 from ..store.group import encode_group
 from ..texts.words import many
 from ..values.message import Message
-from ..values.views import GroupInfo
 from .judge.history import Event, Recorder, read_events
 from .judge.judgement import judge
 from .points import APP, ARMED, DIRECTORY
@@ -80,12 +80,11 @@ def kill_everywhere(
 
     Raises HandlerNotFound, ConfigurationError, ServerNotUsable without a server to start.
     """
-    setup = _Setup(app, list(messages), queue, lease, consumers, timeout, dict(env or {}))
-    runs = _Runs(setup, before, check)
-    passed = sorted(runs.run("", 0).passed)
+    runs = _Runs(app, list(messages), queue, before, check, lease, consumers, timeout, dict(env or {}))
+    passed = sorted({event.id for event in runs.run() if event.kind == "passage"})
     for point in passed if points is None else points:
         for passage in range(1, most + 1):
-            if not runs.run(point, passage).is_killed:
+            if not any(event.what == "fault" for event in runs.run(point, passage)):
                 break
         if point not in runs.report.passages:
             runs.report.problems.append(f"point {point!r} was never reached; the handler passes: {', '.join(passed)}")
@@ -94,114 +93,78 @@ def kill_everywhere(
 
 @dataclass(slots=True)
 class _Runs:
-    """Run after run, and what they showed so far."""
-
-    setup: _Setup
-    before: Callable[[], object] | None
-    check: Callable[[], object] | None
-    report: KillReport = field(default_factory=KillReport)
-    left: int | None = None
-    """Messages left by the first run, without a kill."""
-
-    def run(self, point: str, passage: int) -> _Run:
-        """One run, with a kill unless the point is ""."""
-        if self.before:
-            self.before()
-        run = self.setup.run(point, passage)
-        try:
-            if self.check:
-                self.check()
-        except AssertionError as error:
-            run.problems.append(f"check: {(str(error) or 'failed').splitlines()[0]}")
-        self.report.questions += run.questions
-        self.left = run.left if self.left is None else self.left
-        if run.left != self.left:
-            run.problems.append(f"{many(run.left, 'message')} left, {self.left} without a kill; {run.said[-500:]}")
-        where = f"killed at {point}, passage {passage}" if run.is_killed else "without a kill"
-        self.report.problems += [f"{where}: {problem}" for problem in run.problems]
-        self.report.duplicates += run.duplicates
-        if run.is_killed:
-            self.report.kills += 1
-            self.report.passages[point] = passage
-            self.report.recovery_s.append(run.recovery_s)
-        return run
-
-
-@dataclass(slots=True)
-class _Run:
-    """What one run showed."""
-
-    is_killed: bool
-    passed: set[str]
-    """The points that any process passed."""
-    left: int
-    """Messages in the queue at the end: of groups that the handler parked, say. Not those behind a question."""
-    questions: int
-    said: str
-    """What the consumers wrote to standard error."""
-    duplicates: int
-    recovery_s: float
-    problems: list[str]
-
-
-@dataclass(slots=True)
-class _Setup:
-    """All that the runs have in common."""
+    """Run after run, each on a server of its own, and what they showed so far."""
 
     app: str
     messages: list[Any]
     queue: str | None
+    before: Callable[[], object] | None
+    check: Callable[[], object] | None
     lease_s: float
     consumers: int
     timeout_s: float
     environment: dict[str, str]
+    report: KillReport = field(default_factory=KillReport)
+    left: int | None = None
+    """Messages left by the first run, without a kill: of groups that the handler parked, say. Not those behind a
+    question.
+    """
 
-    def run(self, point: str, passage: int) -> _Run:
-        """One run on a fresh server."""
+    def run(self, point: str = "", passage: int = 0) -> list[Event]:
+        """One run, with a kill unless the point is ""; what its processes wrote down."""
+        if self.before:
+            self.before()
         with tempfile.TemporaryDirectory(prefix="sqk-") as name:
             directory = Path(name)
             (directory / f"{MODULE}.py").write_text(_SOURCE)
             with EmbeddedServer(directory / "server") as server, self._client(server.url) as seq:
                 seq.append_many(self.messages)
-                self._record(seq, directory)
+                _record(seq, directory)
                 status, said = self._consume(seq, server.url, directory, f"{point}:{passage}" if point else "")
                 ended = time.monotonic()
                 left = _names(_messages_in(seq))
-                asked = {encode_group(one.group) for one in seq.parked() if _is_unresolved(one)}
+                parked = [one for one in seq.parked() if one.failure and one.failure.type == StepUnknown.__name__]
                 dead = _names(letter.message for letter in seq.dead())
             events = read_events(sorted(directory.glob("*.ndjson")))
-            run = _judge(events, left, dead, ended, said, asked)
-            if status not in FINE:
-                run.problems.append(f"sequencer consume ended with status {status}: {said[-500:]}")
-            return run
+        fault, verdict = (
+            next((one for one in events if one.what == "fault"), None),
+            judge(events, dead=dead, pending=left),
+        )
+        problems = list(verdict.cases)
+        if fault and "(signal SIGKILL)" not in said:  # whether a process was really killed is what its parent saw
+            problems.append(
+                f"a process says that it died at the point, and the supervisor saw no such death; {said[-500:]}"
+            )
+        if status not in FINE:
+            problems.append(f"sequencer consume ended with status {status}: {said[-500:]}")
+        try:
+            if self.check:
+                self.check()
+        except AssertionError as error:
+            problems.append(f"check: {(str(error) or 'failed').splitlines()[0]}")
+        asked = {encode_group(one.group) for one in parked}
+        waiting = sum(group not in asked for group, _ in left)
+        self.left = waiting if self.left is None else self.left
+        if waiting != self.left:
+            problems.append(f"{many(waiting, 'message')} left, {self.left} without a kill; {said[-500:]}")
+        where = f"killed at {point}, passage {passage}" if fault else "without a kill"
+        self.report.problems += [f"{where}: {problem}" for problem in problems]
+        self.report.questions += len(asked)
+        self.report.duplicates += verdict.duplicates
+        if fault:
+            self.report.kills += 1
+            self.report.passages[point] = passage
+            self.report.recovery_s.append(ended - fault.at)
+        return events
 
     def _client(self, url: str) -> Sequencer:
         """The app's queue, with what it says about groups, ids and scores, on another server."""
         own = load_app(self.app).sequencer
-        if own is None and self.queue is None:
+        if own is not None:
+            return Sequencer(own.queue, url, namespace=own.options.namespace, **settings_of(own.options))
+        if self.queue is None:
             raise ConfigurationError(f"app {self.app} is a function; pass queue= as well")
-        if own is None:
-            return Sequencer(str(self.queue), url)
-        options = own.options
-        return Sequencer(
-            options.queue,
-            url,
-            namespace=options.namespace,
-            group_by=options.group_by,
-            id_by=options.id_by,
-            score_by=options.score_by,
-            shards=options.shards,
-            **options.policy,
-        )
-
-    def _record(self, seq: Sequencer, directory: Path) -> None:
-        """What is in the queue was appended."""
-        recorder = Recorder(directory / "appended.ndjson", "producer")
-        for message in _messages_in(seq):
-            name = {"group": encode_group(message.group), "id": message.id, "score": message.score}
-            recorder.note("appending", **name)
-            recorder.note("appended", kind="stored", stamp=message.stamp, **name)
-        recorder.close()
+        return Sequencer(self.queue, url)
 
     def _consume(self, seq: Sequencer, url: str, directory: Path, armed: str) -> tuple[int, str]:
         """The real supervisor with real consumers, until nothing is left; what it said."""
@@ -227,6 +190,16 @@ class _Setup:
                 return -signal.SIGKILL, f"not done within {self.timeout_s:g} s"
 
 
+def _record(seq: Sequencer, directory: Path) -> None:
+    """What is in the queue was appended."""
+    recorder = Recorder(directory / "appended.ndjson", "producer")
+    for message in _messages_in(seq):
+        name = {"group": encode_group(message.group), "id": message.id, "score": message.score}
+        recorder.note("appending", **name)
+        recorder.note("appended", kind="stored", stamp=message.stamp, **name)
+    recorder.close()
+
+
 def _messages_in(seq: Sequencer) -> Iterator[Message]:
     for info in seq.groups(limit=MAX_MESSAGES):
         yield from seq.peek(info.group, limit=MAX_MESSAGES)
@@ -234,35 +207,3 @@ def _messages_in(seq: Sequencer) -> Iterator[Message]:
 
 def _names(messages: Iterable[Message]) -> list[tuple[str, str]]:
     return [(encode_group(message.group), message.id) for message in messages]
-
-
-def _is_unresolved(group: GroupInfo) -> bool:
-    return group.failure is not None and group.failure.type == StepUnknown.__name__
-
-
-def _judge(
-    events: list[Event],
-    left: list[tuple[str, str]],
-    dead: list[tuple[str, str]],
-    ended: float,
-    said: str,
-    asked: set[str],
-) -> _Run:
-    """What a run showed; whether a process was really killed is what its parent saw."""
-    fault = next((event for event in events if event.what == "fault"), None)
-    verdict = judge(events, dead=dead, pending=left)
-    problems = list(verdict.cases)
-    if fault and "(signal SIGKILL)" not in said:
-        problems.append(
-            f"a process says that it died at the point, and the supervisor saw no such death; {said[-500:]}"
-        )
-    return _Run(
-        is_killed=fault is not None,
-        passed={event.id for event in events if event.kind == "passage"},
-        left=sum(group not in asked for group, _ in left),
-        questions=len(asked),
-        said=said,
-        duplicates=verdict.duplicates,
-        recovery_s=ended - fault.at if fault else 0.0,
-        problems=problems,
-    )
