@@ -29,12 +29,7 @@ MAX_LISTED = 10_000
 
 
 def diagnose(
-    endpoint: Endpoint,
-    namespace: str,
-    queue: str | None = None,
-    *,
-    repair: bool = False,
-    for_program: bool = False,
+    endpoint: Endpoint, namespace: str, queue: str | None = None, *, repair: bool = False, for_program: bool = False
 ) -> list[Finding]:
     """Examine the server, and one queue or all of the namespace; with `repair`, repair what the data allow.
 

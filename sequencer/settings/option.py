@@ -138,13 +138,7 @@ class Option:
 
 
 def option(
-    kind: Kind,
-    default: DefaultT,
-    help: str,
-    takers: Takers = (),
-    *,
-    has_variable: bool = False,
-    key: str = "",
+    kind: Kind, default: DefaultT, help: str, takers: Takers = (), *, has_variable: bool = False, key: str = ""
 ) -> DefaultT:
     """Declare an option, as the default of a dataclass's field."""
     made = partial(Option, kind=kind, default=default, help=help, takers=takers, has_variable=has_variable, key=key)

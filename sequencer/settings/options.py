@@ -96,10 +96,7 @@ class QueueOptions:
     id_by: str | None = option(text("the name of a body field"), None, "Body field that is the id.", APPEND)
     score_by: str | None = option(text("the name of a body field"), None, "Body field that is the score.", APPEND)
     shards: int | None = option(
-        whole(1, MAX_SHARDS),
-        None,
-        "Number of shards, fixed at first use. Without it, the queue's own, else 1.",
-        APPEND,
+        whole(1, MAX_SHARDS), None, "Number of shards, fixed at first use. Without it, the queue's own, else 1.", APPEND
     )
     max_attempts: int = option(
         whole(1, 9999), 5, "Attempts per message, including the first, before `on_failure` applies.", CONSUMERS
@@ -149,10 +146,7 @@ class QueueOptions:
         text("the name of a body field"), None, "Body field that decides which steps a message has."
     )
     on_unknown: OnFailure = option(
-        choice(OnFailure),
-        "park",
-        "What happens to a message whose kind has no steps, after `missing_wait`.",
-        CONSUMERS,
+        choice(OnFailure), "park", "What happens to a message whose kind has no steps, after `missing_wait`.", CONSUMERS
     )
     on_unresolved: OnUnresolved = option(
         choice(OnUnresolved), "park", "What happens to a message with a `once` step of unknown outcome.", CONSUMERS

@@ -129,10 +129,7 @@ class Policy:
         "How long a dead letter is kept before `sweep` deletes it. 0: forever.",
     )
     dead_cap: int = _kept(
-        "dead_cap",
-        whole(0, 10**8),
-        0,
-        "Dead letters per shard above which `sweep` deletes the oldest. 0: no limit.",
+        "dead_cap", whole(0, 10**8), 0, "Dead letters per shard above which `sweep` deletes the oldest. 0: no limit."
     )
 
     def __post_init__(self) -> None:

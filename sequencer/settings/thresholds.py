@@ -25,10 +25,7 @@ class Thresholds:
     backlog: int = option(_COUNT, 10_000, "Messages that wait.", FILE)
     wait: float = option(seconds(), 60.0, "How long the longest due group waits for a consumer.", FILE)
     lag: float = option(
-        seconds(),
-        600.0,
-        "Age of the oldest head of a group that is neither parked nor paused, from its arrival.",
-        FILE,
+        seconds(), 600.0, "Age of the oldest head of a group that is neither parked nor paused, from its arrival.", FILE
     )
     no_consumers: float = option(seconds(), 60.0, "How long groups are due while no consumer has one.", FILE)
     failing: float = option(SHARE, 0.2, "Share of the attempts in five minutes that failed, from 20 attempts on.", FILE)

@@ -32,12 +32,7 @@ def _listed(items: Any) -> str:
     return ", ".join(f"{name} ({value})" if value else name for name, value in values.items())
 
 
-_SPECS: Mapping[str, Callable[[Any], str]] = {
-    "duration": duration,
-    "moment": moment,
-    "list": _listed,
-    "quoted": quoted,
-}
+_SPECS: Mapping[str, Callable[[Any], str]] = {"duration": duration, "moment": moment, "list": _listed, "quoted": quoted}
 
 
 class _Filler(Formatter):
