@@ -80,17 +80,21 @@ class InvariantCheck:
         for keys in self._shards:
             wrong = list(self._types(keys))
             yield from wrong
-            if not wrong:
+            if all(one.repaired for one in wrong):
                 sound.append(keys)
                 yield from self._shard(keys)
         yield from self._keys(sound)
 
     def _types(self, keys: ShardKeys) -> Iterator[Finding]:
+        """Keys of a wrong type. What the dispatch list holds may be lost, so it can go."""
         wanted = _types(keys)
         types = self._link.commands([("TYPE", key) for key in wanted])
         for (key, kind), found in zip(wanted.items(), types, strict=True):
             if found.decode() not in (kind, "none"):
-                yield finding("wrong type", key=key, type=found.decode(), wanted=kind)
+                can_go = self._repair and key == keys.dispatch
+                if can_go:
+                    self._link.command("DEL", key)
+                yield finding("wrong type", can_go, key=key, type=found.decode(), wanted=kind)
 
     def _shard(self, keys: ShardKeys) -> Iterator[Finding]:
         yield from self._outage(keys)

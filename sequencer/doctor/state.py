@@ -31,21 +31,10 @@ ID_BYTES = 76
 
 def check_state(scope: Scope) -> Iterator[Finding]:
     """What stops scripts or clients, or holds them back. Raises ServerError."""
-    yield from _dispatch(scope)
     yield from _clocks(scope)
     yield from _outages(scope)
     yield from _unreadable(scope)
     yield from scope.cut(_watermarks(scope))
-
-
-def _dispatch(scope: Scope) -> Iterator[Finding]:
-    """A dispatch list of another type stops every script; what it holds may be lost, so it can go."""
-    for keys in scope.shards:
-        kind = scope.link.command("TYPE", keys.dispatch).decode()
-        if kind not in ("list", "none"):
-            if scope.repair:
-                scope.link.command("DEL", keys.dispatch)
-            yield scope.found("dispatch of wrong type", scope.repair, key=keys.dispatch, type=kind)
 
 
 def _clocks(scope: Scope) -> Iterator[Finding]:

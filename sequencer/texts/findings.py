@@ -365,7 +365,6 @@ FINDINGS: Mapping[str, Kind] = {
     "wrong type": _problem("keys", "{key!r} is of type {type}, not {wanted}; rename or delete it"),
     "unknown key": _problem("keys", "unknown key {key!r}; not written by sequencer"),
     "history unlisted": _problem("keys", "history {key!r} is not listed, so it would never be deleted"),
-    "dispatch of wrong type": _problem("keys", "the dispatch list {key} is a {type}; it can be deleted"),
     **{code: _problem(check, wording, repair=repair) for code, (check, wording, repair) in _BROKEN.items()},
 }
 """Code -> kind of finding. "more" summarizes further findings of the code `of`."""
