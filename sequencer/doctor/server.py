@@ -43,27 +43,22 @@ def parse_version(text: str) -> tuple[int, ...]:
 # -- what makes a server unusable -------------------------------------------------------------------------------
 
 
-def _is_old(info: Mapping[str, str]) -> bool:
-    version = parse_version(info.get("redis_version", ""))
-    return bool(version) and version < MIN_VERSION
+def _evicts(info: Mapping[str, str], *, is_limited: bool = True) -> bool:
+    """Whether it deletes keys without a time to live, such as all of ours: now, or as soon as it has a maxmemory."""
+    return (info.get("maxmemory", "0") != "0") == is_limited and _has_policy(info, "allkeys-")
 
 
 def _has_policy(info: Mapping[str, str], start: str) -> bool:
     return info.get("maxmemory_policy", "").startswith(start)
 
 
-def _evicts(info: Mapping[str, str]) -> bool:
-    """Whether it deletes keys without a time to live, such as all of ours."""
-    return info.get("maxmemory", "0") != "0" and _has_policy(info, "allkeys-")
-
-
 def would_evict(info: Mapping[str, str]) -> bool:
     """Whether it evicts as soon as it has a maxmemory."""
-    return info.get("maxmemory", "0") == "0" and _has_policy(info, "allkeys-")
+    return _evicts(info, is_limited=False)
 
 
 RULES: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
-    "too old": _is_old,
+    "too old": lambda info: () < parse_version(info.get("redis_version", "")) < MIN_VERSION,
     "replica": lambda info: info.get("role") == "slave",
     "loading": lambda info: info.get("loading") == "1",
     "cluster": lambda info: info.get("cluster_enabled") == "1",

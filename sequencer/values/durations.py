@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from datetime import timedelta
 from typing import Any
@@ -11,7 +10,7 @@ Duration = float | str | timedelta
 """A number of seconds, text with a unit as "90s", "5m", "2h", "1d" or "500ms", or a timedelta."""
 
 LONGEST_S = 100 * 366 * 86_400.0  # far below the time in us by which scripts know a paused group
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _TEXT = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([a-z]*)\Z", re.IGNORECASE | re.ASCII)
 EXPECTED = "a number of seconds, or text like 90s, 5m, 2h, 1d or 500ms"
 
@@ -33,8 +32,6 @@ def seconds(duration: Any) -> float:
 
 def _of_text(text: str) -> float:
     found = _TEXT.match(text)
-    unit = found[2] if found else ""
-    if not found or (unit and unit not in _UNITS):
-        near = difflib.get_close_matches(unit.lower(), _UNITS, n=1, cutoff=0.5) if unit else []
-        raise ValueError(EXPECTED + (f"; did you mean {near[0]!r}?" if near else ""))
-    return float(found[1]) * _UNITS[unit or "s"]
+    if not found or found[2] not in _UNITS:
+        raise ValueError(EXPECTED)
+    return float(found[1]) * _UNITS[found[2]]
