@@ -29,7 +29,7 @@ SENT_S = 25.0
 """How long `watch --once` waits for its messages to be sent: three attempts of a target."""
 FileOption = Annotated[
     str | None,
-    Option("--file", help="The file of `run`. Default: the nearest sequencer.toml or pyproject.toml, here or above."),
+    Option(help="The file of `run`. Default: the nearest sequencer.toml or pyproject.toml, here or above."),
 ]
 
 
@@ -37,7 +37,7 @@ FileOption = Annotated[
 def alerts(
     ctx: typer.Context,
     queue: OptionalQueueArgument = None,
-    test: Annotated[str | None, Option("--test", help="Send a test message to this target of the file.")] = None,
+    test: Annotated[str | None, Option(help="Send a test message to this target of the file.")] = None,
     file: FileOption = None,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",

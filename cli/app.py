@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import signal
@@ -65,25 +66,24 @@ OptionalQueueArgument = Annotated[str | None, Argument(help="Name of the queue; 
 RedisOption = Annotated[
     str | None,
     Option(
-        "--redis",
         envvar="SEQUENCER_REDIS",
         callback=_server_named,
         help="Server URL: redis:// rediss:// unix:// valkey://. Without it, the embedded server.",
     ),
 ]
-NamespaceOption = Annotated[str, Option("--namespace", envvar="SEQUENCER_NAMESPACE", help="Prefix of all keys.")]
+NamespaceOption = Annotated[str, Option(envvar="SEQUENCER_NAMESPACE", help="Prefix of all keys.")]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON, for scripts.")]
-LimitOption = Annotated[int, Option("--limit", min=1, max=10**9, help="Show at most this many.")]
+LimitOption = Annotated[int, Option(min=1, max=10**9, help="Show at most this many.")]
 GroupArgument = Annotated[
     list[str], Argument(metavar="PART...", help="The parts of the group, for example: 1002 2302393013")
 ]
 OptionalGroupArgument = Annotated[list[str] | None, Argument(metavar="PART...", help="The parts of one group.")]
-IdOption = Annotated[str, Option("--id", help="Id of the message.")]
+IdOption = Annotated[str, Option(help="Id of the message.")]
 
 
 def dressed(call: Callable[..., Any], function: Callable[..., Any], shown: list[inspect.Parameter]) -> Any:
     """`call` under the name and the text of another function, with these parameters on the command line."""
-    call.__name__, call.__doc__, call.__module__ = function.__name__, function.__doc__, function.__module__
+    functools.update_wrapper(call, function)
     call.__annotations__ = {one.name: one.annotation for one in shown}
     keyword = inspect.Parameter.KEYWORD_ONLY
     signature = inspect.Signature([one.replace(kind=keyword) for one in shown])
@@ -155,12 +155,11 @@ def options(
     ] = False,
     log_level: Annotated[
         Literal["DEBUG", "INFO", "WARNING", "ERROR"],
-        Option("--log-level", envvar="SEQUENCER_LOG_LEVEL", case_sensitive=False, help="Lowest level that is logged."),
+        Option(envvar="SEQUENCER_LOG_LEVEL", case_sensitive=False, help="Lowest level that is logged."),
     ] = "WARNING",
     log_format: Annotated[
         Format,
         Option(
-            "--log-format",
             envvar="SEQUENCER_LOG_FORMAT",
             case_sensitive=False,
             help="text, or json: one object per line.",

@@ -39,14 +39,10 @@ def append(
     form: Annotated[
         Literal["ndjson", "csv"] | None, Option("--input", help="Format; without it, .csv files are CSV.")
     ] = None,
-    on_error: Annotated[OnError, Option("--on-error", help="What to do at a bad line.")] = "stop",
-    chunk: Annotated[
-        int, Option("--chunk", min=1, max=1000, help="Lines per round trip; never more than 1 MiB.")
-    ] = LINES,
+    on_error: Annotated[OnError, Option(help="What to do at a bad line.")] = "stop",
+    chunk: Annotated[int, Option(min=1, max=1000, help="Lines per round trip; never more than 1 MiB.")] = LINES,
     replace: Annotated[bool, Option("--replace", help="Replace a pending message with the same id.")] = False,
-    from_line: Annotated[
-        int, Option("--from-line", min=1, help="Start at this line of the input; the first is 1.")
-    ] = 1,
+    from_line: Annotated[int, Option(min=1, help="Start at this line of the input; the first is 1.")] = 1,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
@@ -62,7 +58,7 @@ def append(
     score field.
     """
     client = Sequencer(queue, redis, namespace=namespace, **given)
-    began, interruption = time.monotonic(), Interruption()
+    began = time.monotonic()
     tally = Tally(client, on_error, replace, chunk, last_line=from_line - 1)
     why, status, is_unknown = "", FINE, False
     with _opened(file) as source, client:
@@ -79,12 +75,12 @@ def append(
             rows = CsvInput(source, tally.fields.score_by, client.options.max_body_bytes)
             lines, read = iter(rows), rows.body
         numbered = ((number, line) for number, line in lines if number >= from_line)
+        interruption = Interruption()
         try:
-            with interruption.heard():
-                while not tally.problem and (some := _some(numbered, tally)):
-                    good = tally.readable(some, read)
-                    with interruption.sending():
-                        tally.add(good)
+            while not tally.problem and (some := _some(numbered, tally)):
+                good = tally.readable(some, read)
+                with interruption.sending():
+                    tally.add(good)
             tally.problem = tally.problem or tally.end
             if not (tally.refused or tally.problem):
                 client.connect()  # an input without a line makes it too: nothing in it was wrong

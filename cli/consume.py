@@ -32,7 +32,7 @@ from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, h
 from .declared import takes
 from .output import FINE, PARKED, WRONG_USE, json_text, say
 from .queues import log_unused, names_of_queues
-from .summary import look_at, queue_json, say_left, summarize
+from .summary import look_at, say_left, summarize
 
 SUMMARY_S = 2.0
 """How long signals are ignored while the summary is printed."""
@@ -107,9 +107,8 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
         left = look_at(client)
         if (config.until_empty or config.until_idle) and status == FINE and left and left.parked:
             status = PARKED
-            _end_at_signals(status)
     if as_json and (config.app or config.exec):
-        typer.echo(json_text({**asdict(pool.totals), "queue": left and queue_json(left)}))
+        typer.echo(json_text({**asdict(pool.totals), "queue": left}))
     else:
         summarize(config.queue, pool.totals, processes, config.log_format)
         if left is not None and config.log_format != "json":

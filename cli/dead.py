@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Annotated, Any
 
-import orjson
 import typer
 from typer import Option
 
 from ..client import Sequencer
 from ..errors import ConfigurationError, MessageNotFound
+from ..queue.history.known import dead_info
 from ..texts.words import many, moment, named, quoted
 from ..values.checks import check_rate
 from ..values.views import DeadLetter, Redriven, as_json
 from .app import IdOption, LimitOption, OptionalGroupArgument, app, command_of, queue_command
 from .many import AllOption, ByErrorOption, DryRunOption, ErrorOption, OnlyIdOption, YesOption, confirm, error_table
+from .message import message_text
 from .output import FINE, GAVE_UP, Answer
 from .steps import AgainOption, AttemptOption, DoneOption, ResultOption, answers, steps_text
-from .table import error_words, number, table, with_failure
+from .table import error_words, number, table
 
 dead = typer.Typer(
     help="Dead letters: list, show, redrive, purge.",
@@ -62,7 +64,7 @@ def _table(letters: list[DeadLetter]) -> str:
         }
         for letter in letters
     ]
-    return table(rows, ("score", "attempts", "died", "error"), cut="error")
+    return table(rows, "score, attempts, died, error", cut="error")
 
 
 @queue_command(dead)
@@ -78,19 +80,7 @@ def show(client: Sequencer, id: IdOption, group: OptionalGroupArgument = None) -
 
 
 def _text(client: Sequencer, letter: DeadLetter) -> str:
-    message = letter.message
-    fields = {
-        "id": quoted(message.id),
-        "group": named(message.group),
-        "score": number(message.score),
-        "stamp": str(message.stamp),
-        "appended": moment(message.appended_at),
-        "died": moment(letter.died_at),
-        "attempts": letter.attempts,
-        "headers": orjson.dumps(message.headers).decode(),
-        "body": orjson.dumps(message.body).decode(),
-    }
-    text = with_failure(fields, letter.error)
+    text = message_text(dead_info(replace(letter, steps=None)), died=moment(letter.died_at))
     return f"{text}\n{steps_text(client, letter.steps)}" if letter.steps else text
 
 
@@ -101,7 +91,7 @@ def redrive(
     id: OnlyIdOption = None,
     error: ErrorOption = None,
     everything: AllOption = False,
-    rate: Annotated[float, Option("--rate", help="Maximum number of messages per second.")] = 1000.0,
+    rate: Annotated[float, Option(help="Maximum number of messages per second.")] = 1000.0,
     dry_run: DryRunOption = False,
     done: DoneOption = None,
     result: ResultOption = None,

@@ -19,7 +19,7 @@ FileArgument = Annotated[
 ]
 NamespaceOfFileOption = Annotated[
     str | None,
-    Option("--namespace", envvar="SEQUENCER_NAMESPACE", help="Prefix of all keys; overrides the file's."),
+    Option(envvar="SEQUENCER_NAMESPACE", help="Prefix of all keys; overrides the file's."),
 ]
 
 

@@ -56,10 +56,10 @@ def resume(
     """
     said = answers(done, result, again, attempt)
     if outage:
-        chosen = {"all": everything, "error": error, "since": since, "rate": rate, "dry_run": dry_run, "id": id}
-        refuse("not for --outage, which is for the whole queue", **chosen)
-        if group:
-            raise ConfigurationError("--outage is for the whole queue; leave the group out")
+        if group or everything or dry_run or any(one is not None for one in (id, error, since, rate)):
+            raise ConfigurationError(
+                "--outage is for the whole queue; leave out the group, and options that choose some"
+            )
         is_probing = client.probe_outage()
         text = "attempts its next message at once" if is_probing else "is not held back by an outage; nothing to do"
         return Answer({"queue": client.queue, "probing": is_probing}, f"queue {client.queue} {text}")

@@ -23,13 +23,13 @@ def history(
     client: Sequencer,
     group: OptionalGroupArgument = None,
     since: Annotated[
-        float | None, Option("--since", help="Only what ended within this time: 90s, 10m, 2h, 1d.", **DURATION)
+        float | None, Option(help="Only what ended within this time: 90s, 10m, 2h, 1d.", **DURATION)
     ] = None,
     until: Annotated[
-        float | None, Option("--until", help="Only what ended before this time ago: 90s, 10m, 2h, 1d.", **DURATION)
+        float | None, Option(help="Only what ended before this time ago: 90s, 10m, 2h, 1d.", **DURATION)
     ] = None,
-    outcome: Annotated[Outcome | None, Option("--outcome", help="Only messages with this outcome.")] = None,
-    kind: Annotated[str | None, Option("--kind", help="Only messages of this kind.")] = None,
+    outcome: Annotated[Outcome | None, Option(help="Only messages with this outcome.")] = None,
+    kind: Annotated[str | None, Option(help="Only messages of this kind.")] = None,
     limit: LimitOption = 100,
 ) -> Answer:
     """Ended messages of one group or of all, newest first.
@@ -47,7 +47,6 @@ def history(
 
 def _table(infos: list[MessageInfo]) -> str:
     """A narrow terminal shows id, group and state in any case."""
-    has_bodies = any(info.message for info in infos)
     rows = [
         {
             "id": quoted(info.id),
@@ -59,12 +58,11 @@ def _table(infos: list[MessageInfo]) -> str:
             "consumer": info.consumer,
             "kind": info.kind,
             "note": info.note,
-            **({"body": orjson.dumps(info.message.body).decode()[:200] if info.message else ""} if has_bodies else {}),
+            **({"body": orjson.dumps(info.message.body).decode()[:200]} if info.message else {}),
         }
         for info in infos
     ]
-    order = ("consumer", "attempts", "kind", "took", "note", "ended")
-    return table(rows, ("body", *order) if has_bodies else order, cut="note")
+    return table(rows, "body, consumer, attempts, kind, took, note, ended", cut="note")
 
 
 def _nothing(client: Sequencer) -> str:

@@ -8,57 +8,67 @@ import sys
 from collections.abc import Sequence
 
 import typer
-from typer.models import CommandInfo, Default
+from typer.models import CommandInfo
 
 from ..errors import OutcomeUnknown, QueueFull, SequencerError, ServerError
 from ..texts.words import plain
 from .app import app
 from .output import FINE, GAVE_UP, INTERRUPTED, SERVER, WRONG_USE, failure_text, say
 
-PRODUCE, INSPECT, FIX = "Produce and consume", "Inspect", "Fix"
-CONFIGURE, SERVICE, MAINTENANCE = "Configure", "Service", "Maintenance"
-COMMANDS = {
-    "append": ("append", PRODUCE, "append orders orders.ndjson --group-by user_id,order_id"),
-    "consume": ("consume", PRODUCE, "consume orders --app shop.handlers:handle -n 4"),
-    "demo": ("demo", PRODUCE, "demo --processes 4"),
-    "info": ("show", INSPECT, "info orders --watch"),
-    "groups": ("show", INSPECT, "groups orders --state due"),
-    "parked": ("show", INSPECT, "parked orders --by-error"),
-    "peek": ("show", INSPECT, "peek orders 1002 2302393013"),
-    "explain": ("show", INSPECT, "explain orders 1002 2302393013"),
-    "get": ("message", INSPECT, "get orders 1002 --id m7"),
-    "steps": ("steps", INSPECT, "steps orders 1002 --id m7"),
-    "history": ("history", INSPECT, "history orders --since 1h --outcome failed"),
-    "find": ("history", INSPECT, "find orders --id m7"),
-    "resume": ("group", FIX, "resume orders 1002"),
-    "skip": ("group", FIX, "skip orders 1002 --id m7 --dead-letter"),
-    "unskip": ("group", FIX, "unskip orders 1002 --id m7"),
-    "pause": ("group", FIX, "pause orders 1002"),
-    "unpause": ("group", FIX, "unpause orders 1002"),
-    "cancel": ("message", FIX, "cancel orders 1002 --id m7"),
-    "reschedule": ("message", FIX, "reschedule orders 1002 --id m7 --delay 10m"),
-    "rerun": ("message", FIX, "rerun orders 1002 --id m7"),
-    "dead": ("dead", FIX, ""),
-    "dead list": ("dead", "", "dead list orders --by-error"),
-    "dead show": ("dead", "", "dead show orders --id m7"),
-    "dead redrive": ("dead", "", "dead redrive orders --error ValueError"),
-    "dead purge": ("dead", "", "dead purge orders --id m7"),
-    "configure": ("configure", CONFIGURE, "configure orders --dedup-window 10m"),
-    "acl": ("doctor", CONFIGURE, "acl consume orders"),
-    "run": ("run", SERVICE, "run sequencer.toml"),
-    "alerts": ("alerts", SERVICE, "alerts --test ops"),
-    "watch": ("alerts", SERVICE, "watch --once"),
-    "check": ("doctor", SERVICE, "check orders --max-wait 60s --max-parked 0"),
-    "server": ("server", SERVICE, ""),
-    "server start": ("server", "", "server start"),
-    "server stop": ("server", "", "server stop"),
-    "server status": ("server", "", "server status --json"),
-    "doctor": ("doctor", MAINTENANCE, "doctor orders --repair"),
-    "audit": ("doctor", MAINTENANCE, "audit orders"),
-    "sweep": ("maintenance", MAINTENANCE, "sweep orders"),
-    "delete": ("maintenance", MAINTENANCE, "delete orders --dry-run"),
+COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "Produce and consume": {
+        "append": ("append orders orders.ndjson --group-by user_id,order_id",),
+        "consume": ("consume orders --app shop.handlers:handle -n 4",),
+        "demo": ("demo --processes 4",),
+    },
+    "Inspect": {
+        "show": (
+            "info orders --watch",
+            "groups orders --state due",
+            "parked orders --by-error",
+            "peek orders 1002 2302393013",
+            "explain orders 1002 2302393013",
+        ),
+        "message": ("get orders 1002 --id m7",),
+        "steps": ("steps orders 1002 --id m7",),
+        "history": ("history orders --since 1h --outcome failed", "find orders --id m7"),
+    },
+    "Fix": {
+        "group": (
+            "resume orders 1002",
+            "skip orders 1002 --id m7 --dead-letter",
+            "unskip orders 1002 --id m7",
+            "pause orders 1002",
+            "unpause orders 1002",
+        ),
+        "message": (
+            "cancel orders 1002 --id m7",
+            "reschedule orders 1002 --id m7 --delay 10m",
+            "rerun orders 1002 --id m7",
+        ),
+        "dead": (
+            "dead list orders --by-error",
+            "dead show orders --id m7",
+            "dead redrive orders --error ValueError",
+            "dead purge orders --id m7",
+        ),
+    },
+    "Configure": {"configure": ("configure orders --dedup-window 10m",), "doctor": ("acl consume orders",)},
+    "Service": {
+        "run": ("run sequencer.toml",),
+        "alerts": ("alerts --test ops", "watch --once"),
+        "doctor": ("check orders --max-wait 60s --max-parked 0",),
+        "server": ("server start", "server stop", "server status --json"),
+    },
+    "Maintenance": {
+        "doctor": ("doctor orders --repair", "audit orders"),
+        "maintenance": ("sweep orders", "delete orders --dry-run"),
+    },
 }
-"""Each command: the file that registers it when it is imported, its panel in `--help`, and an example."""
+"""By its panel in `--help` and the file that registers it when it is imported: an example of each command."""
+EXAMPLES = {
+    example: (file, panel) for panel, files in COMMANDS.items() for file, some in files.items() for example in some
+}
 
 
 def import_commands(words: Sequence[str] = ()) -> None:
@@ -66,22 +76,28 @@ def import_commands(words: Sequence[str] = ()) -> None:
 
     A third of the start is commands that a call does not ask for: their imports, and what Typer makes of each.
     """
-    asked = {COMMANDS[words[0]][0]} if words and words[0] in COMMANDS else {file for file, _, _ in COMMANDS.values()}
-    for file in sorted(asked):
+    asked = {file for example, (file, _) in EXAMPLES.items() if example.split()[:1] == [*words[:1]]}
+    for file in sorted(asked or {file for file, _ in EXAMPLES.values()}):
         importlib.import_module(f".{file}", __package__)
-    _describe(app, "")
-    app.registered_commands.sort(key=lambda one: list(COMMANDS).index(_name(one)))
+    _describe(app)
+    app.registered_commands.sort(key=lambda one: list(EXAMPLES).index(_example(_name(one))))
 
 
-def _describe(of: typer.Typer, above: str) -> None:
+def _describe(of: typer.Typer, above: str = "") -> None:
     """Give each command its panel and its example."""
     for command in of.registered_commands:
-        _, panel, example = COMMANDS[f"{above}{_name(command)}"]
-        command.rich_help_panel, command.epilog = panel or Default(None), f"Example: `sequencer {example}`"
+        example = _example(above + _name(command))
+        command.epilog = f"Example: `sequencer {example}`"
+        if not above:
+            command.rich_help_panel = EXAMPLES[example][1]
     for group in of.registered_groups:
-        group.rich_help_panel = COMMANDS[str(group.name)][1]
+        group.rich_help_panel = EXAMPLES[_example(str(group.name))][1]
         if group.typer_instance:
             _describe(group.typer_instance, f"{group.name} ")
+
+
+def _example(path: str) -> str:
+    return next(example for example in EXAMPLES if f"{example} ".startswith(f"{path} "))
 
 
 def _name(command: CommandInfo) -> str:

@@ -21,24 +21,21 @@ from .app import DURATION, command_of, hear_interrupts
 from .output import FINE, GAVE_UP, Answer, say
 from .table import table
 
-AllOption = Annotated[bool, Option("--all", help="All dead letters of the queue.")]
+AllOption = Annotated[bool, Option("--all", help="All of the queue.")]
 ErrorOption = Annotated[
     str | None,
     Option(
-        "--error",
         metavar="PATTERN",
         help="Only this error: its type, or a pattern with * and ? over 'Type: message'.",
     ),
 ]
-SinceOption = Annotated[
-    float | None, Option("--since", help="Only what failed within this time: 90s, 10m, 2h, 1d.", **DURATION)
-]
-RateOption = Annotated[float | None, Option("--rate", help="Maximum number of groups per second. Default: no limit.")]
+SinceOption = Annotated[float | None, Option(help="Only what failed within this time: 90s, 10m, 2h, 1d.", **DURATION)]
+RateOption = Annotated[float | None, Option(help="Maximum number of groups per second. Default: no limit.")]
 ByErrorOption = Annotated[bool, Option("--by-error", help="Show the count of each error.")]
 DryRunOption = Annotated[
     bool, Option("--dry-run", envvar="SEQUENCER_DRY_RUN", help="Change nothing; show what would be affected.")
 ]
-OnlyIdOption = Annotated[str | None, Option("--id", help="Only this message.")]
+OnlyIdOption = Annotated[str | None, Option(help="Only this message.")]
 YesOption = Annotated[bool, Option("--yes", help="Do not ask.")]
 
 

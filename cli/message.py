@@ -49,7 +49,7 @@ def get(client: Sequencer, group: GroupArgument, id: IdOption) -> Answer:
     return Answer(found, message_text(found))
 
 
-def message_text(info: MessageInfo) -> str:
+def message_text(info: MessageInfo, **more: Any) -> str:
     """As text, one field per line."""
     message, is_known = info.message, info.state != "handled"  # of that nobody knows how it ended
     said: dict[str, Any] = {
@@ -75,7 +75,7 @@ def message_text(info: MessageInfo) -> str:
     if info.steps:
         said |= {"steps": info.steps.said}
         said |= {f"result of {name}": orjson.dumps(result).decode() for name, result in info.steps.results.items()}
-    return with_failure(said, info.error)
+    return with_failure(said | more, info.error)
 
 
 def took(info: MessageInfo) -> str | None:
@@ -121,11 +121,10 @@ def reschedule(
     client: Sequencer,
     group: GroupArgument,
     id: IdOption,
-    delay: Annotated[float | None, Option("--delay", help="How long from now: 90, 10m, 2h.", **DURATION)] = None,
+    delay: Annotated[float | None, Option(help="How long from now: 90, 10m, 2h.", **DURATION)] = None,
     at: Annotated[
         Any,
         Option(
-            "--at",
             parser=_time,
             metavar="TIME",
             help="Seconds since 1970, or ISO 8601 with a time zone: 2030-01-31T09:00:00+01:00",
@@ -134,7 +133,6 @@ def reschedule(
     score: Annotated[
         Any,
         Option(
-            "--score",
             parser=_number,
             metavar="NUMBER",
             help="New score. Default: the new time if the score was the old time, else unchanged.",

@@ -7,7 +7,6 @@ from contextlib import suppress
 from ..client import Sequencer, list_queues
 from ..errors import ConfigurationError, DataError, SequencerError, ServerNotUsable
 from ..processes.logs import emit_of_service
-from ..texts.commands import command
 from ..texts.events import event
 from ..texts.words import plain
 from ..values.checks import near_name, nearest
@@ -26,13 +25,9 @@ def require_queue(client: Sequencer) -> None:
             return
     except (ServerNotUsable, DataError):
         return
-    near = nearest(client.queue, known)
-    if not known:
-        make = command("configure", client.queue, namespace=namespace, options=["--on-late", "handle"])
-        near = f"there are no queues yet (the first append creates one, or: {make})"
-    raise ConfigurationError(
-        f"there is no queue {client.queue!r} in namespace {namespace!r} on {client.endpoint.name}; {near}"
-    )
+    said = f"there is no queue {client.queue!r} in namespace {namespace!r} on {client.endpoint.name}"
+    near = nearest(client.queue, known) if known else "there are none yet; the first append creates one"
+    raise ConfigurationError(f"{said}; {near}")
 
 
 def clients_of(queue: str | None, redis: str | None, namespace: str) -> list[Sequencer]:

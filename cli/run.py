@@ -24,6 +24,9 @@ from .table import span, table
 if TYPE_CHECKING:
     from ..processes.master.plan import RunPlan
 
+COLUMNS = ("queue", "state", "n", "busy", "out/s", "handled", "due", "waits", "parked", "dead", "ages")
+"""Of a pool."""
+
 
 @app.command()
 def run(
@@ -115,16 +118,10 @@ def _status(path: Path) -> Answer:
     found = ask(path)
     title = f"{found['file']}: {found['state']}, pid {found['pid']}, up {span(found['age_s'])}"
     rows = [
-        {
-            **{name: pool[name] for name in ("queue", "state")},
-            "n": f"{len(pool['processes'])} of {pool['n']} to {pool['max']}",
-            "busy": f"{pool['busy']:g}",
-            "out/s": f"{pool['rate']:g}",
-            **{name: pool[name] for name in ("handled", "due")},
-            "waits": span(pool["waits_s"]),
-            **{name: pool[name] for name in ("parked", "dead")},
-            "ages": " ".join(span(one["age_s"]) for one in pool["processes"]),
-        }
+        {name: pool.get(name) for name in COLUMNS}
+        | {"n": f"{len(pool['processes'])} of {pool['n']} to {pool['max']}", "waits": span(pool["waits_s"])}
+        | {"busy": f"{pool['busy']:g}", "out/s": f"{pool['rate']:g}"}
+        | {"ages": " ".join(span(one["age_s"]) for one in pool["processes"])}
         for pool in found["pools"]
     ]
     consumers = f"{many(found['processes'], 'consumer')} of at most {found['max_processes']:,}"

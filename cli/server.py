@@ -19,9 +19,7 @@ app.add_typer(server, name="server")
 
 DirectoryOption = Annotated[
     str | None,
-    typer.Option(
-        "--directory", envvar="SEQUENCER_HOME", help="Directory of its data. Default: ~/.local/state/sequencer"
-    ),
+    typer.Option(envvar="SEQUENCER_HOME", help="Directory of its data. Default: ~/.local/state/sequencer"),
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,9 +10,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import orjson
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
+import typer
 from typer import Option
 
 from ..client import Sequencer, find_server
@@ -53,7 +50,7 @@ UNRESUMED = {GAP, StepUnknown.__name__, StepResultInvalid.__name__}
 def info(
     queue: OptionalQueueArgument = None,
     watch: Annotated[bool, Option("--watch", help="Refresh until Ctrl-C.")] = False,
-    interval: Annotated[float, Option("--interval", help="Time between refreshes.", **DURATION)] = 1.0,
+    interval: Annotated[float, Option(help="Time between refreshes.", **DURATION)] = 1.0,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
@@ -64,12 +61,9 @@ def info(
     """
     clients = clients_of(queue, redis, namespace)
     looks = _looks(clients, seconds_of("interval", interval, 0.1, 86_400), watch)
-    if watch and not json and sys.stdout.isatty():
-        with Live(console=Console(highlight=False, markup=False), auto_refresh=False) as live:
-            for infos in looks:
-                live.update(Text(_queues(infos), no_wrap=True, overflow="crop"), refresh=True)
-        return
     for infos in looks:
+        if watch and not json:
+            typer.echo("\033[2J\033[H", nl=False)  # left out where it is no terminal
         policies = [client.policy for client in clients]
         ours = [as_json(one) | {"policy": as_json(policy)} for one, policy in zip(infos, policies, strict=True)]
         Answer(ours if queue is None else ours[0], _queues(infos) or "no queues").show(json)
@@ -80,53 +74,39 @@ def info(
 
 def _queues(infos: list[QueueInfo]) -> str:
     """The table, and below it what a history has, and what holds a queue back: an outage, or that nobody consumes."""
-    histories = [_history(one) for one in infos if one.history]
-    outages = [_outage(one) for one in infos if one.outage]
-    idle = [_no_consumers(one) for one in infos if one.no_consumers]
-    return "\n".join([queue_table(infos), *histories, *outages, *idle])
+    lines = list[str]()
+    for info in infos:
+        if history := info.history:
+            reaches, window = span(history.reaches_s), span(history.window_s)
+            lines.append(f"{info.queue}: history {reaches} of {window}, {many(history.messages, 'message')}")
+        if outage := info.outage:
+            of = f" {outage.shards} of {many(info.shards, 'shard')}" if outage.shards < info.shards else ""
+            probe = command("resume", info.queue, namespace=info.namespace, options=["--outage"])
+            said = f"{info.queue}: outage since {moment(outage.since)}{of}: {outage.error}"
+            lines.append(f"{said}; next probe in {outage.next_probe_s:.1f} s; to probe at once: {probe}")
+        if info.no_consumers:
+            start = start_consumers(info.queue, info.namespace)
+            lines.append(f"{info.queue}: {no_consumers_text(asdict(info.no_consumers))}; consume: {start}")
+    return "\n".join([_queue_table(infos), *map(plain, lines)])
 
 
-def queue_table(infos: list[QueueInfo]) -> str:
+def _queue_table(infos: list[QueueInfo]) -> str:
     """On a narrow terminal first without paused groups and dead letters, where there are none."""
     rows = [
         {
             "queue": f"{info.queue} (paused)" if info.is_paused else info.queue,
             "backlog": f"{'~' if info.is_estimate else ''}{info.backlog:,}",
             "lag": span(info.lag_s),
-            **{
-                name: getattr(info, name) for name in ("groups", "due", "leased", "waiting", "parked", "paused", "dead")
-            },
+            **{name: getattr(info, name) for name in STATES},
             "in/s": None if info.append_rate is None else round(info.append_rate),
             "out/s": None if info.handle_rate is None else round(info.handle_rate),
             "handled": info.totals["handled"],
         }
         for info in infos
     ]
-    zeros = [name for name in ("paused", "dead") if not any(getattr(info, name) for info in infos)]
-    order = ("handled", "in/s", "out/s", "groups", "leased", "waiting", "paused", "dead", "due", "lag", "parked")
-    return table(rows, [*zeros, *(name for name in order if name not in zeros), "backlog"])
-
-
-def _outage(info: QueueInfo) -> str:
-    outage = info.outage
-    assert outage is not None
-    of = f" {outage.shards} of {many(info.shards, 'shard')}" if outage.shards < info.shards else ""
-    probe = command("resume", info.queue, namespace=info.namespace, options=["--outage"])
-    said = f"{info.queue}: outage since {moment(outage.since)}{of}: {outage.error}"
-    return plain(f"{said}; next probe in {outage.next_probe_s:.1f} s; to probe at once: {probe}")
-
-
-def _no_consumers(info: QueueInfo) -> str:
-    assert info.no_consumers is not None
-    start = start_consumers(info.queue, info.namespace)
-    return plain(f"{info.queue}: {no_consumers_text(asdict(info.no_consumers))}; consume: {start}")
-
-
-def _history(info: QueueInfo) -> str:
-    """How far back it goes."""
-    assert info.history is not None
-    reaches, window = span(info.history.reaches_s), span(info.history.window_s)
-    return plain(f"{info.queue}: history {reaches} of {window}, {many(info.history.messages, 'message')}")
+    zeros = [f"{name}, " for name in ("paused", "dead") if not any(getattr(info, name) for info in infos)]
+    order = "handled, in/s, out/s, groups, leased, waiting, paused, dead, due, lag, parked, backlog"
+    return table(rows, "".join(zeros) + order)
 
 
 def _looks(clients: list[Sequencer], interval_s: float, watch: bool) -> Iterator[list[QueueInfo]]:
@@ -144,7 +124,7 @@ def _looks(clients: list[Sequencer], interval_s: float, watch: bool) -> Iterator
 @queue_command(app)
 def groups(
     client: Sequencer,
-    state: Annotated[GroupState | None, Option("--state", help="Only groups in this state.")] = None,
+    state: Annotated[GroupState | None, Option(help="Only groups in this state.")] = None,
     limit: LimitOption = 100,
 ) -> Answer:
     """Groups with state, backlog and head, the longest due first."""
@@ -168,7 +148,7 @@ def group_table(infos: Sequence[GroupInfo]) -> str:
         }
         for info in infos
     ]
-    return table(rows, ("due in", "attempts", "age", "owner / failure", "backlog", "state"), cut="owner / failure")
+    return table(rows, "due in, attempts, age, owner / failure, backlog, state", cut="owner / failure")
 
 
 def _cut(found: Sequence[GroupInfo], limit: int) -> str:
@@ -223,7 +203,7 @@ def _message_table(messages: list[Message]) -> str:
         }
         for message in messages
     ]
-    return table(rows, ("appended", "attempts", "score", "body"), cut="body")
+    return table(rows, "appended, attempts, score, body", cut="body")
 
 
 @queue_command(app)

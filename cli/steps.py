@@ -22,12 +22,11 @@ from .table import table
 
 DoneOption = Annotated[
     list[str] | None,
-    Option("--done", metavar="STEP", help="This step took effect, so it does not run again. May be repeated."),
+    Option(metavar="STEP", help="This step took effect, so it does not run again. May be repeated."),
 ]
 ResultOption = Annotated[
     list[str] | None,
     Option(
-        "--result",
         metavar="JSON",
         help="Result of the step named by --done; null if not given. Once for each --done, in their order.",
     ),
@@ -35,7 +34,6 @@ ResultOption = Annotated[
 AgainOption = Annotated[
     list[str] | None,
     Option(
-        "--again",
         metavar="STEP",
         help="This step did not take effect, so it runs again, with a new key. May be repeated.",
     ),
@@ -43,7 +41,6 @@ AgainOption = Annotated[
 AttemptOption = Annotated[
     list[int] | None,
     Option(
-        "--attempt",
         help="The attempt that this answer is for; refused once the step has run again. One for each --done, then one "
         "for each --again.",
     ),
@@ -90,9 +87,7 @@ def _result(text: str) -> Any:
 def steps(
     client: Sequencer,
     group: GroupArgument,
-    id: Annotated[
-        str | None, Option("--id", help="Id of the message. Default: the failed message, else the head.")
-    ] = None,
+    id: Annotated[str | None, Option(help="Id of the message. Default: the failed message, else the head.")] = None,
 ) -> Answer:
     """The outcome of each step of a message.
 
@@ -142,7 +137,7 @@ def _table(steps: Sequence[StepInfo]) -> str:
         }
         for step in steps
     ]
-    return table(rows, ("took", "attempts", "when", "result"))
+    return table(rows, "took, attempts, when, result")
 
 
 def _outcome(step: StepInfo) -> str:

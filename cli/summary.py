@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 from ..client import Sequencer
 from ..errors import SequencerError
@@ -23,11 +22,6 @@ def look_at(client: Sequencer) -> QueueInfo | None:
     except SequencerError as error:
         say(plain(f"the state of the queue is unknown: {error}"))
         return None
-
-
-def queue_json(info: QueueInfo) -> dict[str, Any]:
-    names = ("backlog", "parked", "paused", "dead", "is_paused", "totals")
-    return {name: getattr(info, name) for name in names}
 
 
 def summarize(queue: str, totals: Totals, consumers: int, log_format: str, *, names_queue: bool = False) -> None:

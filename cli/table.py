@@ -23,23 +23,24 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def table(rows: Sequence[Mapping[str, Any]], leave_out: Sequence[str] = (), cut: str = "") -> str:
-    """Rows under the names of their columns; "" without any.
+def table(rows: Sequence[Mapping[str, Any]], leave_out: str = "", cut: str = "") -> str:
+    """Rows under the names of their columns, of which a row may leave some out; "" without rows.
 
     Where the terminal is too narrow, the texts of column `cut` are cut, then columns are left out, in this order. What
     is left may still be wider: that wraps the line, and what is copied of it is whole.
     """
     if not rows:
         return ""
-    texts = [{name: name for name in rows[0]}, *({name: cell(row[name]) for name in row} for row in rows)]
-    widths = {name: max(cell_len(row[name]) for row in texts) for name in rows[0]}
-    width, rest = terminal_width(), list(leave_out)
+    names = dict.fromkeys(name for row in rows for name in row)
+    texts = [{name: name for name in names}, *({name: cell(row.get(name, "")) for name in names} for row in rows)]
+    widths = {name: max(cell_len(row[name]) for row in texts) for name in names}
+    width, rest = terminal_width(), list(filter(None, leave_out.split(", ")))
     gap = 2 if width is None or width >= GAP_FROM else 1
     while width is not None and (over := sum(widths.values()) + gap * (len(widths) - 1) - width) > 0:
         if widths.get(cut, 0) - over >= MIN_CUT:
             widths[cut] -= over
         elif rest:
-            del widths[rest.pop(0)]
+            widths.pop(rest.pop(0), None)
         else:
             break
     return "\n".join((" " * gap).join(_fitted(row[name], widths[name]) for name in widths).rstrip() for row in texts)

@@ -146,19 +146,9 @@ class Interruption:
         self.is_sending = self._is_noted = False
         self.status = 128 + signal.SIGINT
         """The exit status of a command that one of them ended."""
-
-    @contextmanager
-    def heard(self) -> Iterator[None]:
-        """Within, they come here; one that was ignored stays so."""
-        old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        for number, heard in old.items():
-            if heard is not signal.SIG_IGN:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # one that was ignored stays so
                 signal.signal(number, self._note)
-        try:
-            yield
-        finally:
-            for number, heard in old.items():
-                signal.signal(number, heard)
 
     def _note(self, number: int, _frame: object) -> None:
         self.status = 128 + number

@@ -17,7 +17,7 @@ import pytest
 import typer.main
 
 from sequencer import Message, Sequencer, SetAside, __version__
-from sequencer.cli.main import COMMANDS
+from sequencer.cli.main import EXAMPLES
 from sequencer.net.link import Link
 from sequencer.testing import wait_until
 
@@ -89,10 +89,10 @@ def test_a_call_imports_the_file_of_its_command() -> None:
         if not one.callback
     ]
     files = {name: callback.__module__.removeprefix("sequencer.cli.") for callback, name in found + below}
-    assert files == {name: file for name, (file, _, _) in COMMANDS.items() if " " not in name}
+    assert files == {example.split()[0]: file for example, (file, _) in EXAMPLES.items()}
     asked = "import sys; from sequencer.cli.main import import_commands as c; c(sys.argv[1:]); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", asked, "info", "jobs"], capture_output=True, text=True, check=True)
-    of_commands = {f"sequencer.cli.{file}" for file, _, _ in COMMANDS.values()}
+    of_commands = {f"sequencer.cli.{file}" for file, _ in EXAMPLES.values()}
     assert of_commands & {*loaded.stdout.split()} == {"sequencer.cli.show"}
 
 
@@ -146,15 +146,12 @@ def test_version_help_and_no_arguments(cli: Cli) -> None:
         assert cli.run(*words).returncode == 2
 
 
-@pytest.mark.parametrize("name", [name for name, (_, _, example) in COMMANDS.items() if example])
-def test_each_command_has_an_example_that_it_takes(name: str) -> None:
-    *above, last = name.split()
-    command: Any = commands()
-    for word in [*above, last]:
-        command = command.commands[word]
-    example = COMMANDS[name][2]
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_each_command_has_an_example_that_it_takes(example: str) -> None:
+    command, words = commands(), example.split()
+    while hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
     assert command.epilog == f"Example: `sequencer {example}`"
-    words = example.removeprefix(f"{name}").split()
     given, _, _ = command.make_parser(click.Context(command)).parse_args(words)
     assert set(given) <= {one.name for one in command.params}
 
