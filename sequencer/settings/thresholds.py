@@ -22,18 +22,18 @@ class Thresholds:
 
     parked: int = option(_COUNT, 1, "Parked groups.", FILE)
     dead: int = option(_COUNT, 1, "Dead letters.", FILE)
-    backlog: int = option(_COUNT, 10_000, "Messages that wait.", FILE)
-    wait: float = option(seconds(), 60.0, "How long the longest due group waits for a consumer.", FILE)
+    backlog: int = option(_COUNT, 10_000, "Pending messages.", FILE)
+    wait: float = option(seconds(), 60.0, "Longest time that a due group has waited for a consumer.", FILE)
     lag: float = option(
         seconds(), 600.0, "Age of the oldest head of a group that is neither parked nor paused, from its arrival.", FILE
     )
-    no_consumers: float = option(seconds(), 60.0, "How long groups are due while no consumer has one.", FILE)
-    failing: float = option(SHARE, 0.2, "Share of the attempts in five minutes that failed, from 20 attempts on.", FILE)
+    no_consumers: float = option(seconds(), 60.0, "How long groups have been due while none is in progress.", FILE)
+    failing: float = option(SHARE, 0.2, "Share of failed attempts in five minutes, of at least 20 attempts.", FILE)
     memory: float = option(SHARE, 0.9, "Share of the server's maxmemory in use.", FILE)
     away: float = option(seconds(), 30.0, "How long the server has not answered.", FILE)
     outage: bool = option(FLAG, True, "Notify of an outage that holds the queue back.", FILE)
-    pool: bool = option(FLAG, True, "Notify of a pool whose consumers all fail to start.", FILE)
-    history: bool = option(FLAG, True, "Notify of a history that its cap cuts short.", FILE)
+    pool: bool = option(FLAG, True, "Notify of a pool whose consumers die before their first message.", FILE)
+    history: bool = option(FLAG, True, "Notify of a history cut short by history_cap.", FILE)
 
     def __post_init__(self) -> None:
         read_options(self)
