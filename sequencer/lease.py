@@ -48,11 +48,11 @@ class Lease:
         owner: str,
         groups: list[LeasedGroup],
         asked_at: float,
-        emitter: EventEmitter | None = None,
+        emitter: EventEmitter,
         history: History | None = None,
     ) -> None:
         self.owner = owner
-        self._events = ConsumerEvents(emitter or EventEmitter(queue.queue), queue, owner)
+        self._events = ConsumerEvents(emitter, queue, owner)
         self._pool, self._keys, self._queue, self._options = pool, keys, queue, options
         self._held = [*map(HeldGroup, groups)]
         for group in self._held:
@@ -71,14 +71,14 @@ class Lease:
         queue: QueueOptions,
         options: ConsumerOptions,
         owner: str,
-        emitter: EventEmitter | None = None,
+        emitter: EventEmitter,
         *,
         keeps_history: bool = False,
         only: str = "",
     ) -> Lease:
         """Claim from the first shard that has something due, beginning at a random one; `only`: this group, encoded."""
         history = History(owner) if keeps_history else None
-        events = ConsumerEvents(emitter := emitter or EventEmitter(queue.queue), queue, owner)
+        events = ConsumerEvents(emitter, queue, owner)
         first = random.randrange(len(shards))
         for shard in (*shards[first:], *shards[:first]):
             asked_at = time.monotonic()
@@ -160,10 +160,9 @@ class Lease:
 
         Raises LeaseLost, or ValueError for a message that is not next in its group.
         """
-        problem = error if isinstance(error, BaseException) else Retry(error, after)
-        if after is not None:
-            problem = Retry(str(error), after)
-        self._fail(message, problem)
+        if after is not None or not isinstance(error, BaseException):
+            error = Retry(str(error), after)
+        self._fail(message, error)
 
     def park(self, message: Message, reason: str = "") -> None:
         """Park the group behind this message. Raises as `nack` does."""

@@ -113,14 +113,13 @@ class ConsumerProcess:
         """When it was connected; how long from then on it may live."""
         self.released_at: float | None = None
         """When it was told for its age to release what it has."""
-        self.silent_s = 0.0
-        """How long it has reported nothing since its first handler began, while its supervisor was awake."""
+        self.heard_at = self.started_at
+        """When it reported something."""
         self.is_killed = False
         tell(self._process, replace(config, redis_variable=redis, named_server=server_named()).line())
 
     @property
     def returncode(self) -> int | None:
-        """How it ended for the system; None while it runs."""
         return self._process.poll()
 
     @property
@@ -129,7 +128,6 @@ class ConsumerProcess:
         return self._in_progress.begun
 
     def send_stage(self, stage: int) -> None:
-        """Send it a stage of stopping."""
         self.stop_sent_at = self.stop_sent_at or time.monotonic()
         tell(self._process, str(stage).encode())
 
@@ -155,13 +153,13 @@ class ConsumerProcess:
                 os.killpg(self.command_group, signal.SIGKILL)
 
     def apply_report(self, event: dict[str, Any]) -> None:
-        """Note what it reports of itself."""
+        self.heard_at = time.monotonic()
         match event["event"]:
             case "loaded":
                 self.is_loaded = True
             case "started":
                 self.is_loaded = self.is_connected = True
-                self.works_from = time.monotonic()
+                self.works_from = self.heard_at
             case "began":
                 self.has_begun = True
             case "state":
@@ -169,7 +167,7 @@ class ConsumerProcess:
             case "command":
                 self.command_group = event["pgid"]
             case "exit":
-                self.status, self.threads, self.ended_at = event["status"], event["threads"], time.monotonic()
+                self.status, self.threads, self.ended_at = event["status"], event["threads"], self.heard_at
 
 
 @dataclass(slots=True)
@@ -195,7 +193,6 @@ class Totals:
     seconds: float = 0.0
 
     def add(self, counts: dict[str, int]) -> None:
-        """Add what one consumer counted."""
         for name, count in counts.items():
             setattr(self, name, getattr(self, name) + count)
 

@@ -11,11 +11,11 @@ import logging
 import os
 import queue
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from logging.handlers import QueueHandler, QueueListener
 from typing import Any, Literal
 
 import orjson
@@ -167,7 +167,6 @@ class StderrHandler(logging.Handler):
             self.lose(error_text(error) or type(error).__name__)
 
     def lose(self, why: str) -> None:
-        """A line was lost."""
         self._lost, self._why = self._lost + 1, why
 
     def _loss(self) -> str:
@@ -193,40 +192,33 @@ class StderrHandler(logging.Handler):
             data = data[written:]
 
 
-class _Listener(QueueListener):
-    def handle(self, record: logging.LogRecord) -> None:
-        """Without the handler's lock: a write that does not end would keep the process from its exit."""
-        for handler in self.handlers:
-            handler.emit(record)
-
-
-class BackgroundHandler(QueueHandler):
+class BackgroundHandler(logging.Handler):
     """Hands records to a thread, which has `writer` write them. What comes while MAX_WAITING_LINES wait is lost."""
 
-    queue: queue.Queue[logging.LogRecord]
-
     def __init__(self, writer: StderrHandler, patience_s: float) -> None:
-        super().__init__(queue.Queue(MAX_WAITING_LINES))
+        super().__init__()
+        self.queue: queue.Queue[logging.LogRecord] = queue.Queue(MAX_WAITING_LINES)
         self._writer, self._patience_s, self._pid = writer, patience_s, os.getpid()
-        _Listener(self.queue, writer).start()
+        threading.Thread(target=self._run, name="sequencer-log", daemon=True).start()
 
-    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        return record  # the writer formats it
+    def _run(self) -> None:
+        while True:  # without the writer's lock: a write that does not end would keep the process from its exit
+            self._writer.emit(self.queue.get())
+            self.queue.task_done()
 
-    def enqueue(self, record: logging.LogRecord) -> None:
+    def emit(self, record: logging.LogRecord) -> None:
         if os.getpid() != self._pid:  # a copy of the process has no other thread
             self._writer.handle(record)
             return
         is_stuck = self.queue.unfinished_tasks > 0
-        self.queue.put_nowait(record)
+        try:
+            self.queue.put_nowait(record)
+        except queue.Full:
+            self._writer.lose("nobody reads standard error")
         if not is_stuck:
             self.wait(self._patience_s)
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of logging
-        self._writer.lose("nobody reads standard error")
-
     def wait(self, longest_s: float) -> None:
-        """Until all is written."""
         with self.queue.all_tasks_done:
             self.queue.all_tasks_done.wait_for(lambda: not self.queue.unfinished_tasks, longest_s)
 

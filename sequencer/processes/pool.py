@@ -45,7 +45,7 @@ MIN_EXIT_TIMEOUT_S = 2.0
 LEAST_SILENCE_S = 5.0
 """A consumer may be silent for this time in any case: it reports once a second."""
 MOST_TICK_S = 2.0
-"""Between two rounds this time counts at most: where the supervisor itself stood still, nobody is to blame."""
+"""Where there was no round for this time, the supervisor itself stood still, and no silence is to blame."""
 
 
 class Pool:
@@ -58,55 +58,43 @@ class Pool:
         self._workers = [Worker() for _ in range(processes)]
         self.stage, self._stage_at = 0, 0.0
         """Of a stop; 0: none."""
-        self._status: int | None = None
+        self.status: int | None = None
+        """1 when it gave up, 2 or 3 when consumers can't work at all."""
         self._reports, self._away = Reports(), ServerAway(self.emit)
         self._has_torn = False
         self._ticked_at = time.monotonic()
 
     @property
     def read_fd(self) -> int:
-        """Readable when a consumer reports."""
         return self._reports.read_fd
 
     @property
     def running(self) -> list[tuple[Worker, ConsumerProcess]]:
-        """The consumers that run, each with its worker."""
         return [(worker, worker.process) for worker in self._workers if worker.process is not None]
 
     @property
     def _empty(self) -> list[Worker]:
-        """Those that wait for their next consumer."""
         return [worker for worker in self._workers if worker.process is None and not worker.is_done]
 
     @property
     def pids(self) -> list[int]:
-        """The processes of the consumers that run now."""
         return [process.pid for _, process in self.running]
 
     @property
     def is_done(self) -> bool:
-        """Whether it gets no other consumer, and none is left."""
         return all(worker.is_done for worker in self._workers)
 
     @property
-    def status(self) -> int:
-        """0, 1 when it gave up, 2 or 3 when consumers can't work at all."""
-        return self._status or 0
-
-    @property
     def is_ready(self) -> bool:
-        """Whether each worker has a consumer that is connected."""
         return all(one.process is not None and one.process.is_connected for one in self._workers if not one.is_done)
 
     def close(self) -> None:
-        """After the last round."""
         for _, process in self.running:  # only after failed rounds: they stop by themselves
             process.close_control()
         self.emitter.close()
         self._reports.close()
 
     def run_round(self) -> None:
-        """What has happened since the last one, and what time brings."""
         self._read_reports()
         self._reap()
         self._on_tick()
@@ -122,7 +110,6 @@ class Pool:
         return EXIT_TIMEOUT_S if self._config.grace_s is None else max(self._config.grace_s, MIN_EXIT_TIMEOUT_S)
 
     def emit(self, name: str, **fields: Any) -> None:
-        """An event of this queue."""
         self.emitter.emit(event(name, self.queue, namespace=self._config.namespace, **fields))
 
     # -- starting ---------------------------------------------------------------------------------------------
@@ -141,7 +128,6 @@ class Pool:
             self.totals.started += 1
 
     def _start(self, _worker: Worker) -> ConsumerProcess:
-        """Its next consumer. Raises OSError."""
         has_torn, self._has_torn = self._has_torn, False
         return ConsumerProcess(replace(self._config, after_torn=has_torn, report_fd=self._reports.write_fd))
 
@@ -152,7 +138,6 @@ class Pool:
     # -- stopping ---------------------------------------------------------------------------------------------
 
     def next_stage(self) -> None:
-        """The next stage of stopping."""
         if self.stage < 3:
             self.stage += 1
             self._stage_at = time.monotonic()
@@ -171,7 +156,7 @@ class Pool:
 
     def _stop_all(self, status: int) -> None:
         """No consumer can go on: stop them all, and end with this status."""
-        self._status = status
+        self.status = status
         if not self.stage:
             self.stage, self._stage_at = 1, time.monotonic()
         self._send_stage()
@@ -181,10 +166,10 @@ class Pool:
         now, grace_s = time.monotonic(), self._config.grace_s
         if self.stage == 1 and grace_s is not None and now >= self._stage_at + grace_s:
             self.next_stage()
-        awake_s, self._ticked_at = min(now - self._ticked_at, MOST_TICK_S), now
+        stood_still, self._ticked_at = now - self._ticked_at > MOST_TICK_S, now
         for worker, process in self.running:
             worker.forgive(process, now)
-            process.silent_s += awake_s if process.has_begun and process.ended_at is None else 0.0
+            process.heard_at = now if stood_still else process.heard_at
             until, why = self._patience(process)
             if now >= until:
                 self._kill(process, why)
@@ -205,9 +190,9 @@ class Pool:
         if not process.is_loaded:
             limit_s = process.start_timeout_s
             return process.started_at + limit_s, import_hangs(limit_s)
-        if process.silent_s > self._silence_s:
+        if process.has_begun:
             said = f"it sent no heartbeat for {self._silence_s:g} s"
-            return -math.inf, f"{said} (for example, C code that holds the GIL)"
+            return process.heard_at + self._silence_s, f"{said} (for example, C code that holds the GIL)"
         return math.inf, ""
 
     def _kill(self, process: ConsumerProcess, why: str) -> None:
@@ -250,14 +235,13 @@ class Pool:
             self.totals.died += 1
 
     def _after_final_end(self, worker: Worker, process: ConsumerProcess, _returncode: int) -> None:
-        """It ended with what no other consumer could better."""
         assert process.status is not None
         worker.is_done = True
         is_closed = process.status == OUTPUT_CLOSED
         self.totals.died += not is_closed
-        if self._status is None and is_closed:
+        if self.status is None and is_closed:
             self.emit("output closed")
-        elif self._status is None:
+        elif self.status is None:
             self.emit("service gave up", deaths=1, is_final=True)
         self._stop_all(EXIT_BY_ENDING[process.status])
 
@@ -276,7 +260,6 @@ class Pool:
             self._give_up(worker)
 
     def _give_up(self, worker: Worker) -> None:
-        """No consumer gets to work."""
         self.emit("service gave up", deaths=worker.startup_deaths, is_final=worker.is_final)
         worker.is_done = True
         self._stop_all(GAVE_UP)
@@ -299,6 +282,5 @@ class Pool:
                 self.emit("lease expired", **{name: report[name] for name in report if name not in ("pid", "event")})
         if process := by_pid.get(report["pid"]):
             process.apply_report(report)
-            process.silent_s = 0.0
             if report["event"] == "stuck" and not process.is_killed:
                 self._kill(process, "its handler ignored the end of its time (--handler-timeout)")

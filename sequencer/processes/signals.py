@@ -45,7 +45,6 @@ class SignalPipe:
                 os.write(self._write_fd, bytes([number]))
 
     def take(self) -> bytes:
-        """The signals since the last call."""
         with suppress(BlockingIOError):
             return os.read(self.read_fd, 65536)
         return b""

@@ -46,7 +46,6 @@ class Supervisor(Generic[PoolT]):
 
     @property
     def pids(self) -> list[int]:
-        """The processes of the consumers that run now."""
         return [pid for pool in self.pools for pid in pool.pids]
 
     def run(self) -> int:
@@ -63,7 +62,7 @@ class Supervisor(Generic[PoolT]):
                 pool.close()
                 pool.totals.seconds = time.monotonic() - self._began
             self._signals.close()
-        return GAVE_UP if self._failed_rounds else max(pool.status for pool in self.pools)
+        return GAVE_UP if self._failed_rounds else max(pool.status or 0 for pool in self.pools)
 
     @property
     def _is_done(self) -> bool:

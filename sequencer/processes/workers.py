@@ -13,6 +13,7 @@ Pure: the time and the random number are passed in.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ..settings.backoff import Backoff
 from .consumer_process import ConsumerProcess
@@ -35,6 +36,8 @@ class Worker:
     """Keeps one consumer process, and replaces it."""
 
     process: ConsumerProcess | None = None
+    plan: Any = None
+    """By which it was started, in a pool that exchanges its consumers."""
     start_at: float = 0.0
     """When to start the next one; only while there is no process and it is not done."""
     is_done: bool = False
@@ -49,7 +52,6 @@ class Worker:
 
     @property
     def is_standing(self) -> bool:
-        """Whether no consumer gets to work in it."""
         return self.is_final or self.startup_deaths >= LIMIT
 
     def free(self) -> None:

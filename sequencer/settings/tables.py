@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, SequencerError
+from ..texts.words import error_text, type_name
 
 SECRET = "env:"
 _VARIABLE = re.compile(r"[A-Za-z_]\w*\Z")
+
+
+@contextmanager
+def located(place: str) -> Iterator[None]:
+    """Within, what is wrong is said with its place in the file. Raises ConfigurationError."""
+    try:
+        yield
+    except SequencerError as error:
+        raise ConfigurationError(f"{place}: {error}") from error
+    except Exception as error:  # whatever a parser or the system raises at odd values
+        what = error.strerror if isinstance(error, OSError) else None
+        what = what or f"{type_name(error)}: {error_text(error)}"
+        raise ConfigurationError(f"{place}: can't be read: {what}") from error
 
 
 def table_of(name: str, value: Any) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ import sequencer.lease
 from sequencer.calls.call import Call
 from sequencer.calls.claim import Claimed, LeasedGroup
 from sequencer.calls.settle import Acked, Nacked
+from sequencer.consume.emitter import EventEmitter
 from sequencer.drain.admission import refusal_of
 from sequencer.drain.effects import Control, Handle, Locked, Run, SettleAndClaim
 from sequencer.drain.held import Held
@@ -94,7 +95,7 @@ def consumed(case: Case, declared: Steps | None = None, **named: Any) -> Outcome
 def looped(case: Case) -> Outcome:
     link = FakeLink()
     links: Any = SimpleNamespace(lend=lambda: nullcontext(link))
-    lease = Lease(links, KEYS, case.queue(), ConsumerOptions(), "me", [case.leased()], 0.0)
+    lease = Lease(links, KEYS, case.queue(), ConsumerOptions(), "me", [case.leased()], 0.0, EventEmitter("q"))
     given = []
     for message in lease:
         given.append(message.id)

@@ -23,7 +23,6 @@ from sequencer.processes.alerts.targets import (
     ByApprise,
     Command,
     Robot,
-    RobotKind,
     Webhook,
     nothing_logged,
     split_url,
@@ -45,7 +44,7 @@ def webhook(server: HookServer, timeout_s: float = LONG_S) -> Webhook:
     return Webhook(name="ops", url=url, timeout_s=timeout_s)
 
 
-def robot(server: HookServer, kind: RobotKind, timeout_s: float = LONG_S) -> Robot:
+def robot(server: HookServer, kind: str, timeout_s: float = LONG_S) -> Robot:
     url = split_url(server.url(f"/{CANARY}-path?key={CANARY}-key"))
     secret = f"{CANARY}-secret" if kind == "feishu" else None
     return Robot(name="ops", kind=kind, url=url, secret=secret, timeout_s=timeout_s)
@@ -77,7 +76,7 @@ def test_user_and_password_of_a_url_become_a_header() -> None:
 
 
 @pytest.mark.parametrize("kind", CODE)
-def test_a_robot_is_sent_a_text_that_it_takes(kind: RobotKind) -> None:
+def test_a_robot_is_sent_a_text_that_it_takes(kind: str) -> None:
     with hook_server() as server:
         robot(server, kind).send(notice(text="x" * 400, commands=("y" * 400,) * 9))
     (request,) = server.requests
@@ -104,7 +103,7 @@ def test_feishu_signs_nothing_by_time_and_secret() -> None:
 @pytest.mark.parametrize(
     "answer", [{"code": 19021, "errcode": 310000}, {"code": False, "errcode": None}, {}, [], b"<html>", b"[" * 10**5]
 )
-def test_a_refusal_inside_a_success_is_a_failure_of_a_robot(kind: RobotKind, answer: object) -> None:
+def test_a_refusal_inside_a_success_is_a_failure_of_a_robot(kind: str, answer: object) -> None:
     with hook_server() as server:
         server.said = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         assert CODE[kind] in failure_of(robot(server, kind))
@@ -151,7 +150,7 @@ def test_nobody_there_is_told_without_the_address() -> None:
         url = split_url(f"http://127.0.0.1:{free.getsockname()[1]}/{CANARY}")
         assert failure_of(Webhook(name="ops", url=url, timeout_s=LONG_S)) == "Connection refused"
     missing = Webhook(name="ops", url=split_url("http://no-such-host.invalid/"), timeout_s=LONG_S)
-    assert failure_of(missing) == "the name of its host can't be resolved"
+    assert failure_of(missing).startswith(("Name or service not known", "nodename nor servname", "Temporary failure"))
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not on PATH; it makes the certificate")

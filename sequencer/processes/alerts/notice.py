@@ -210,7 +210,6 @@ def test_notice(origin: Origin, now: float) -> Notice:
 
 
 def _line(text: str) -> str:
-    """One line, cut, that calls nobody."""
     text = _CALL.sub(r"\g<0> ", plain(text[: LINE_CHARACTERS + 1]))
     return text if len(text) <= LINE_CHARACTERS else f"{text[:LINE_CHARACTERS]}..."
 

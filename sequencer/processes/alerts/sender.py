@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 import time
@@ -22,7 +21,6 @@ ALL_ATTEMPTS_S = 18.0
 MAX_WAITING = 100
 """Notices that wait for their target; more are refused."""
 TOO_LATE = "its time was over before it could be sent: what was sent before it took too long"
-_log = logging.getLogger("sequencer.alerts")
 
 
 class _Offer(NamedTuple):
@@ -59,7 +57,6 @@ class Sender:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing waits, and nothing is being sent."""
         return not self._waiting.unfinished_tasks
 
     def close(self) -> None:
@@ -97,13 +94,9 @@ class Sender:
         self._log(failure)
 
     def _log(self, failure: str) -> None:
-        if failure == self._last_failure:
-            return
-        self._last_failure = failure
-        try:
+        if failure != self._last_failure:
+            self._last_failure = failure
             self._on_failed(self._target.name, failure)
-        except Exception as error:
-            _log.error("alerts to %s: %s; and logging that failed: %s", self._target.name, failure, _unforeseen(error))
 
 
 def failure_of(target: Target, notice: Notice) -> str:

@@ -76,7 +76,6 @@ class AwayIncident:
         self._free_at = {target: free_at for target, free_at in self._free_at.items() if free_at != math.inf}
 
     def sent(self, grant: Grant) -> None:
-        """The target took it."""
         with self._lock:
             one = self._message
             is_of_now = one and (one.opened_us, one.number) == (grant.opened_us, grant.number)

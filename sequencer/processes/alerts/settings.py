@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from ...errors import ConfigurationError, SequencerError
+from ...errors import ConfigurationError
 from ...settings.option import FLAG, declared, fields_of, names, option, read_options, read_table, seconds
+from ...settings.tables import located
 from ...settings.thresholds import FILE, Thresholds
 from ...values.checks import nearest
-from .targets import Target, read_target
+from .targets import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +29,6 @@ class QueueAlerts:
         read_options(self)
 
 
-def read_targets(tables: Mapping[str, Any], directory: Path, variables: Collection[str]) -> dict[str, Target]:
-    """The targets of a file; `variables`: those that the file names, which a command is not given.
-
-    Raises ConfigurationError.
-    """
-    return {name: read_target(name, table, directory=directory, hidden=variables) for name, table in tables.items()}
-
-
 def read_alerts(
     general: Mapping[str, Any] | None, own: Mapping[str, Mapping[str, Any]], targets: Mapping[str, Target]
 ) -> dict[str, QueueAlerts]:
@@ -45,14 +37,12 @@ def read_alerts(
     """
     if general is None and not targets and not any(own.values()):
         return {}
-    found, where = dict[str, QueueAlerts](), "alerts"
-    try:
+    found = dict[str, QueueAlerts]()
+    with located("alerts"):
         whole = _alerts(general or {}, targets, QueueAlerts(to=tuple(targets)))
-        for queue, table in own.items():
-            where = f"queues.{queue}.alerts"
+    for queue, table in own.items():
+        with located(f"queues.{queue}.alerts"):
             found[queue] = _alerts(table, targets, whole)
-    except SequencerError as error:
-        raise ConfigurationError(f"{where}: {error}") from error
     named = {name for one in found.values() for name in one.to}
     if named and (unused := [name for name in targets if name not in named]):
         raise ConfigurationError(
@@ -62,7 +52,6 @@ def read_alerts(
 
 
 def _alerts(table: Mapping[str, Any], targets: Mapping[str, object], before: QueueAlerts) -> QueueAlerts:
-    """What a table says, where it says something; else as before."""
     given = read_table(table, declared(Thresholds, QueueAlerts))
     for name in given.get("to", ()):
         if name not in targets:

@@ -16,7 +16,6 @@ import os
 import shlex
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import threading
@@ -26,12 +25,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ...errors import ConfigurationError, shown
 from ...settings.option import declared, fields_of, option, read_table, seconds, text
-from ...settings.tables import SECRET, value_of
+from ...settings.tables import SECRET, located, value_of
 from ...values.checks import check_name, nearest
 from ...values.version import VERSION
 from ..consumer_process import AWAITED, AWAITED_LOCK
@@ -103,12 +102,10 @@ class Command:
             with process:
                 try:
                     process.communicate(notice.body() + b"\n", self.timeout_s)
-                except BaseException:
+                except subprocess.TimeoutExpired:
                     with suppress(OSError):  # it has just ended
                         os.killpg(process.pid, signal.SIGKILL)
-                    raise
-        except subprocess.TimeoutExpired:
-            raise DeliveryFailed(f"its command was killed, since it ran for {self.timeout_s:g} s") from None
+                    raise DeliveryFailed(f"its command was killed, since it ran for {self.timeout_s:g} s") from None
         finally:
             AWAITED.discard(process.pid)
         if process.returncode:
@@ -137,8 +134,7 @@ class Command:
 # -- one POST ----------------------------------------------------------------------------------------------------------
 
 
-RobotKind = Literal["feishu", "dingtalk", "wecom"]
-CODE: dict[RobotKind, str] = {"feishu": "code", "dingtalk": "errcode", "wecom": "errcode"}
+CODE = {"feishu": "code", "dingtalk": "errcode", "wecom": "errcode"}
 """The field of an answer that is 0 where the robot took the text. Feishu is Lark, too."""
 WECOM_BYTES = 2048
 """Of a text for WeCom; the others take more than TEXT_BYTES."""
@@ -199,23 +195,23 @@ class Robot(Webhook):
     It is not left to apprise: 2.3 believes the status of DingTalk and WeCom, and can't sign for Feishu.
     """
 
-    kind: RobotKind
+    kind: str
+    """Of CODE."""
     secret: str | None = field(default=None, repr=False)
     """By which a text for Feishu is signed."""
 
     def send(self, notice: Notice) -> None:
         """Raises DeliveryFailed, with the code of a refusal; what the robot says besides may repeat the secret."""
         text = notice.chat_text(WECOM_BYTES if self.kind == "wecom" else TEXT_BYTES)
-        said = self._post(json.dumps(self.request(text, time.time())).encode(), {})
+        said, name = self._post(json.dumps(self.request(text, time.time())).encode(), {}), CODE[self.kind]
         try:
-            answer: Any = json.loads(said)
-        except (ValueError, RecursionError):
-            answer = None
-        code = answer.get(CODE[self.kind]) if isinstance(answer, dict) else None
+            code = json.loads(said)[name]
+        except (ValueError, RecursionError, LookupError, TypeError):
+            code = None
         if type(code) is not int:
-            raise DeliveryFailed(f"its answer has no {CODE[self.kind]}")
+            raise DeliveryFailed(f"its answer has no {name}")
         if code:
-            raise DeliveryFailed(f"it refused: {CODE[self.kind]} {code}")
+            raise DeliveryFailed(f"it refused: {name} {code}")
 
     def request(self, text: str, at: float) -> dict[str, Any]:
         """What the robot is sent at this second since 1970."""
@@ -230,16 +226,11 @@ class Robot(Webhook):
 
 def _reason(error: Exception) -> str:
     """Without what may hold a part of the URL."""
-    match error:
-        case TimeoutError():
-            return "it did not answer in time"
-        case socket.gaierror():
-            return "the name of its host can't be resolved"
-        case ssl.SSLCertVerificationError():
-            return f"its certificate is refused: {error.verify_message}"
-        case OSError():
-            return error.strerror or type(error).__name__
-    return f"what it answered is no HTTP ({type(error).__name__})"
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {error.verify_message}"
+    return getattr(error, "strerror", None) or type(error).__name__
 
 
 # -- apprise -----------------------------------------------------------------------------------------------------------
@@ -302,10 +293,13 @@ def nothing_logged() -> Iterator[None]:
 
 MAX_TIMEOUT_S = 8.0
 """Of one attempt: two of them fit into the time that a sender has for a notice."""
-ROBOTS: dict[str, RobotKind] = {kind: kind for kind in CODE}
-TYPES = ("webhook", "command", *ROBOTS, "apprise")
-TAKES = {"webhook": {"url"}, "command": {"exec"}, "feishu": {"url", "secret"}}
-"""What a type takes beside `timeout`; the others take a URL."""
+TYPES = {
+    "webhook": ("url",),
+    "command": ("exec",),
+    "feishu": ("url", "secret"),
+    **dict.fromkeys(("dingtalk", "wecom", "apprise"), ("url",)),
+}
+"""What each takes beside `timeout`."""
 ROBOTS_OF_APPRISE = {"dingtalk": "dingtalk", "wecombot": "wecom"}
 """Schemes with which apprise would say success where there is none, and our types for them."""
 
@@ -331,14 +325,12 @@ def read_target(name: str, table: Any, *, directory: Path = Path(), hidden: Coll
     `directory`: of the file; a command runs there. `hidden`: variables that a command is not given: those that the file
     names (`variables_in` of `settings/tables.py`).
     """
-    try:
+    with located(f"targets.{name}"):
         check_name("target", name)
         if not isinstance(table, dict):
             raise ConfigurationError('it must be a table with a type, as in type = "webhook"')
         given = fields_of(TargetTable, read_table(table, declared(TargetTable)))
         return _made(name, TargetTable(**given), directory, frozenset(hidden))
-    except ConfigurationError as error:
-        raise ConfigurationError(f"targets.{name}: {error}") from error
 
 
 def _made(name: str, table: TargetTable, directory: Path, hidden: frozenset[str]) -> Target:
@@ -347,7 +339,7 @@ def _made(name: str, table: TargetTable, directory: Path, hidden: frozenset[str]
         given = f"there is no type {shown(kind)}" if kind else "it has no type"
         raise ConfigurationError(f"{given}; {nearest(kind, TYPES)}")
     for word in ("exec", "url", "secret"):
-        if getattr(table, word) is not None and word not in TAKES.get(kind, {"url"}):
+        if getattr(table, word) is not None and word not in TYPES[kind]:
             raise ConfigurationError(f"type {kind!r} takes no {word}; leave it out")
     timeout_s = table.timeout_s
     if kind == "command":
@@ -359,7 +351,7 @@ def _made(name: str, table: TargetTable, directory: Path, hidden: frozenset[str]
     if kind == "webhook":
         return Webhook(name=name, url=split_url(url), timeout_s=timeout_s)
     secret = None if table.secret is None else _secret("secret", table.secret)
-    return Robot(name=name, kind=ROBOTS[kind], url=split_url(url), secret=secret, timeout_s=timeout_s)
+    return Robot(name=name, kind=kind, url=split_url(url), secret=secret, timeout_s=timeout_s)
 
 
 def _url(table: TargetTable) -> str:

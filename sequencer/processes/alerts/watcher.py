@@ -118,7 +118,6 @@ class Watcher:
         self._server = ServerAway(lambda name, **fields: self._emit(event(name, "", **fields)))
 
     def start(self) -> None:
-        """Watch from now on, in a thread."""
         threading.Thread(target=self._run, name="sequencer-watcher", daemon=True).start()
 
     def run(self) -> None:

@@ -78,7 +78,6 @@ def load_value(spec: str) -> Any:
 
 
 def _value_of(spec: str) -> tuple[Any, Any]:
-    """The value, and its module."""
     module_name, found, attribute = spec.partition(":")
     if not found or not attribute or not all(name.isidentifier() for name in module_name.split(".")):
         raise HandlerNotFound(f"app {spec!r} must be module:attribute, for example shop.orders:seq")
@@ -134,7 +133,6 @@ def _kind(value: Any) -> str:
 
 
 def _candidates(module: Any, but: object = None) -> str:
-    """What may be named in the module, as it is named."""
     names = []
     for name, value in sorted(vars(module).items()):
         is_own_function = inspect.isfunction(value) and value.__module__ == module.__name__

@@ -60,8 +60,6 @@ def _start(plan: PoolPlan, every_s: float | None, report_fd: int) -> subprocess.
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What was found of a queue."""
-
     queue: str
     handles: str
     """What handles a message, in words."""
@@ -98,7 +96,6 @@ def _rights(endpoint: Endpoint, queue: str, namespace: str, waits: Sequence[Role
 
 
 def examine(plan: PoolPlan) -> Examined:
-    """Load the application of a queue, in a process of its own."""
     read_fd, write_fd = os.pipe()
     process = _start(plan, None, write_fd)
     os.close(write_fd)
@@ -138,7 +135,6 @@ class CheckProcess:
             self._starts_at = now + AGAIN_S
 
     def replace(self, plan: PoolPlan) -> None:
-        """By one of the new plan."""
         self.close()
         self._plan, self._starts_at = plan, 0.0
 

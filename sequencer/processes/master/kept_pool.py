@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...texts.words import many
@@ -33,39 +33,21 @@ AGE_SPREAD = 0.1
 """A consumer's `max_age` is shorter by up to this part, so that not all of them go at once."""
 
 
-@dataclass(slots=True)
-class Replacement:
-    """The new plan of a pool, and how far it has come."""
-
-    plan: PoolPlan
-    olds: list[tuple[Worker, ConsumerProcess]]
-    """Consumers of the old plan that are still to be replaced, each with its worker."""
-    successor: Worker | None = None
-    """The worker of the new consumer that is not connected yet."""
-    is_adopted: bool = False
-    """Whether a new consumer has shown that the new plan works."""
-
-    def next_old(self) -> tuple[Worker, ConsumerProcess] | None:
-        """The old consumer to be replaced next. One that ended by itself has a successor already."""
-        self.olds = [(worker, old) for worker, old in self.olds if worker.process is old and not worker.is_leaving]
-        return self.olds[0] if self.olds else None
-
-
 class KeptPool(Pool):
-    """The consumers of one queue of the file."""
-
     def __init__(self, plan: PoolPlan, host: Master) -> None:
         super().__init__(plan.config, 0)
         self.plan, self._host = plan, host
         self._scaler, self._load = Scaler(plan.n, plan.most, plan.wait_s), Load()
         self._checks = CheckProcess(plan, self._reports.write_fd)
         self._down_since: float | None = None
-        self._replacement: Replacement | None = None
+        self._target: PoolPlan | None = None
+        """The plan of a reload, until all consumers are of it."""
+        self._successor: Worker | None = None
+        """The worker of its consumer that is not connected yet."""
         self.reload_error = ""
         """Why the last reload kept the old consumers."""
 
     def fill(self) -> None:
-        """Before the first round: its consumers are to start, as far as the host has room."""
         self._workers = [Worker() for _ in range(min(self.plan.n, self._host.room()))]
 
     def close(self) -> None:
@@ -80,12 +62,10 @@ class KeptPool(Pool):
 
     @property
     def is_down(self) -> bool:
-        """Whether no consumer gets to work."""
         return self._down_since is not None
 
     @property
     def local(self) -> Local:
-        """What no server knows of the queue."""
         return Local(time.monotonic() - self._down_since if self._down_since else 0.0, self._checks.says)
 
     @property
@@ -100,14 +80,12 @@ class KeptPool(Pool):
 
     @property
     def is_replacing(self) -> bool:
-        """Whether old consumers are still to be replaced."""
-        return self._replacement is not None
+        return self._target is not None
 
     @property
     def is_exchanging(self) -> bool:
         """Whether a new consumer is not connected yet, or one leaves."""
-        has_successor = self._replacement is not None and self._replacement.successor is not None
-        return has_successor or any(worker.is_leaving for worker in self._workers)
+        return self._successor is not None or any(worker.is_leaving for worker in self._workers)
 
     @property
     def handled(self) -> int:
@@ -133,7 +111,6 @@ class KeptPool(Pool):
 
     @property
     def state(self) -> str:
-        """In a word."""
         if self.stage:
             return "stopping"
         if self.is_down:
@@ -145,8 +122,7 @@ class KeptPool(Pool):
     # -- starting, and the end of old ones ------------------------------------------------------------------------
 
     def _start(self, worker: Worker) -> ConsumerProcess:
-        replacement = self._replacement
-        plan = replacement.plan if replacement is not None and worker is replacement.successor else self.plan
+        plan = worker.plan = self._target if self._target and worker is self._successor else self.plan
         config = replace(plan.config, report_fd=self._reports.write_fd)
         if config.max_age_s is not None:
             config = replace(config, max_age_s=max(0.1, config.max_age_s * random.uniform(1 - AGE_SPREAD, 1.0)))
@@ -169,7 +145,6 @@ class KeptPool(Pool):
         self._replace()
 
     def _end_overdue(self, process: ConsumerProcess, now: float) -> None:
-        """For its age, tell it that its message hangs."""
         is_ending = process.is_killed or process.ended_at is not None or process.released_at is not None
         if is_ending or now < process.works_from + process.longest_s:
             return
@@ -223,7 +198,6 @@ class KeptPool(Pool):
         return process.is_connected and not is_startup_death(lived_s, has_begun=process.has_begun)
 
     def _try_all(self) -> None:
-        """Each empty worker gets a consumer now."""
         for worker in self._empty:
             worker.free()
 
@@ -282,54 +256,52 @@ class KeptPool(Pool):
     @property
     def _trial(self) -> Worker | None:
         """The worker of the first new consumer, while it is not connected."""
-        found = self._replacement
-        return None if found is None or found.is_adopted else found.successor
+        return None if self.plan is self._target else self._successor
+
+    @property
+    def _olds(self) -> list[tuple[Worker, ConsumerProcess]]:
+        return [one for one in self.running if one[0].plan is not self._target and not one[0].is_leaving]
 
     def replace_all(self, plan: PoolPlan) -> None:
         """Replace each consumer by one of this plan, one by one; the first is the trial."""
-        olds = [(worker, process) for worker, process in self.running if not worker.is_leaving]
-        if self._replacement is not None and (successor := self._replacement.successor) is not None:
-            olds = [one for one in olds if one[0] is not successor]
+        if (successor := self._successor) is not None:
             successor.is_leaving, successor.is_done = True, successor.process is None
             if successor.process is not None:
                 successor.process.send_stage(1)
-        self.reload_error = ""
-        self._replacement = Replacement(plan, olds)
-        if self.is_down or not olds:
-            self._adopt(self._replacement)
+        self.reload_error, self._target, self._successor = "", plan, None
+        if self.is_down or not self._olds:
+            self._adopt(plan)
             self._try_all()
 
     def _replace(self) -> None:
-        replacement = self._replacement
-        if replacement is None:
+        target, successor, olds = self._target, self._successor, self._olds
+        if target is None:
             return
-        successor = replacement.successor
         if successor is None:
-            if replacement.next_old() is None:
-                self._replacement = None
+            if not olds:
+                self._adopt(target)
+                self._target = None
             elif self._host.may_exchange():
-                replacement.successor = Worker()
-                self._workers.append(replacement.successor)
+                self._successor = Worker()
+                self._workers.append(self._successor)
         elif successor.process is not None and successor.process.is_connected:
-            self._adopt(replacement)
-            if (old := replacement.next_old()) is not None:
-                self._leave(*old)
-            replacement.successor = None
+            self._adopt(target)
+            if olds:
+                self._leave(*olds[0])
+            self._successor = None
 
-    def _adopt(self, replacement: Replacement) -> None:
-        if replacement.is_adopted:
-            return
-        replacement.is_adopted, plan = True, replacement.plan
-        self.plan, self._config = plan, plan.config
-        self._scaler.least, self._scaler.most, self._scaler.wait_s = plan.n, plan.most, plan.wait_s
-        self._checks.replace(plan)
+    def _adopt(self, plan: PoolPlan) -> None:
+        if plan is not self.plan:
+            self.plan, self._config = plan, plan.config
+            self._scaler.least, self._scaler.most, self._scaler.wait_s = plan.n, plan.most, plan.wait_s
+            self._checks.replace(plan)
 
     def _after_end(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
         if worker is not self._trial or self.stage:
             super()._after_end(worker, process, returncode)
             return
         worker.is_done = True
-        self._replacement = None
+        self._target = self._successor = None
         self.reload_error = f"the first new consumer ended before it was connected ({ending_text(returncode)})"
         self.emit("reload failed", error=self.reload_error)
 

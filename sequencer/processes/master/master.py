@@ -51,11 +51,9 @@ class Master(Supervisor[KeptPool]):
 
     @property
     def count(self) -> int:
-        """Processes of all pools, those too that are about to start."""
         return sum(pool.size for pool in self.pools)
 
     def room(self) -> int:
-        """How many processes may be started."""
         return self.plan.max_processes - self.count
 
     def spare_room(self) -> int:

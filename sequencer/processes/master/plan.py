@@ -45,10 +45,8 @@ class RunPlan(RunOptions):
 
     @property
     def url(self) -> str | None:
-        """The server; None: SEQUENCER_REDIS, else the embedded one."""
         return self.redis
 
     def on(self, url: str | None) -> RunPlan:
-        """The same for the server at `url`."""
         pools = tuple(replace(pool, config=replace(pool.config, url=url)) for pool in self.pools)
         return replace(self, redis=url, pools=pools)

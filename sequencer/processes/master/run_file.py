@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...errors import ConfigurationError, SequencerError
+from ...errors import ConfigurationError
 from ...net.endpoint import Endpoint
 from ...settings.option import declared, fields_of, read_table, taken_by
 from ...settings.options import PoolOptions, QueueOptions, RunOptions, queue_options
 from ...settings.policy import Policy
-from ...settings.tables import SECRET, table_of, value_of, variables_in
-from ...texts.words import error_text, type_name
+from ...settings.tables import SECRET, located, table_of, value_of, variables_in
 from ...values.checks import check_name
-from ..alerts.settings import read_alerts, read_targets
+from ..alerts.settings import read_alerts
+from ..alerts.targets import read_target
 from ..logs import LogOptions
 from ..worker.config import WorkerConfig
 from .plan import PoolPlan, RunPlan
@@ -58,17 +58,8 @@ def read_file(
     log: LogOptions | None = None,
 ) -> RunPlan:
     """The plan of a file. `redis` and `namespace` go before the file's. Raises ConfigurationError, in one sentence."""
-    try:
+    with located(str(path)):
         return _plan(path.resolve(), _table(path), redis, namespace, log or LogOptions())
-    except Exception as error:  # whatever a parser or the system raises at odd values
-        raise ConfigurationError(f"{path}: {_why(error)}") from error
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, SequencerError):
-        return str(error)
-    what = error.strerror if isinstance(error, OSError) else None
-    return f"can't be read: {what or f'{type_name(error)}: {error_text(error)}'}"
 
 
 def _table(path: Path) -> dict[str, Any]:
@@ -94,8 +85,12 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
     queues = {name: table_of(f"queues.{name}", queue) for name, queue in queues.items()}
     if not queues:
         raise ConfigurationError("no [queues.NAME], so there is no queue to run")
-    found = [_pool(name, queue, path.parent, options, log) for name, queue in queues.items()]
-    targets = read_targets(table_of("targets", table.get("targets")), path.parent, variables_in(table))
+    found = []
+    for name, queue in queues.items():
+        with located(f"queues.{name}"):
+            found.append(_pool(check_name("queue", name), queue, path.parent, options, log))
+    tables, hidden = table_of("targets", table.get("targets")), variables_in(table)
+    targets = {name: read_target(name, one, directory=path.parent, hidden=hidden) for name, one in tables.items()}
     own = {name: table_of(f"queues.{name}.alerts", queue.get("alerts")) for name, queue in queues.items()}
     general = table_of("alerts", table["alerts"]) if "alerts" in table else None
     alerts = read_alerts(general, own, targets)
@@ -110,13 +105,6 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
 
 
 def _pool(name: str, table: Mapping[str, Any], directory: Path, options: RunOptions, log: LogOptions) -> PoolPlan:
-    try:
-        return _checked(check_name("queue", name), table, directory, options, log)
-    except Exception as error:
-        raise ConfigurationError(f"queues.{name}: {_why(error)}") from error
-
-
-def _checked(name: str, table: Mapping[str, Any], directory: Path, options: RunOptions, log: LogOptions) -> PoolPlan:
     given = read_table(table, OF_QUEUE, beside=("alerts",))
     if not ("app" in given or "exec" in given):
         raise ConfigurationError('give app = "module:attribute" or exec = "a command"')
@@ -165,10 +153,8 @@ def _server(text: str | None, given: str | None) -> str | None:
     url = value_of("redis", text)
     if not url:
         raise ConfigurationError("redis is empty; name a server, or leave it out")
-    try:
+    with located("redis"):
         Endpoint.from_url(url)
-    except SequencerError as error:
-        raise ConfigurationError(f"redis: {error}") from error
     if not text.startswith(SECRET) and urlsplit(url).password:
         raise ConfigurationError(f'redis contains a password; put it into a variable, and write "{SECRET}NAME"')
     return given or url

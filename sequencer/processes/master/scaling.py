@@ -85,10 +85,8 @@ class Scaler:
         return 0
 
     def _notice(self, snapshot: PoolSnapshot) -> None:
-        now, has_help = (
-            snapshot.now,
-            snapshot.starting < self._starting,
-        )  # what waits now waited for those that just came
+        now = snapshot.now
+        has_help = snapshot.starting < self._starting  # what waits now waited for those that just came
         is_waiting = snapshot.due and snapshot.waits_s >= self.wait_s and not has_help
         self._looks_waiting = self._looks_waiting + 1 if is_waiting else 0
         self._starting = snapshot.starting
@@ -157,7 +155,6 @@ class HostCpu:
         self._last = self._read()
 
     def share(self) -> float:
-        """From 0 to 1."""
         now, last = self._read(), self._last
         self._last = now
         if now is None or last is None or now[1] <= last[1]:

@@ -48,17 +48,13 @@ def ask(file: Path) -> dict[str, Any]:
 
 
 def other_pid(file: Path) -> int | None:
-    """The process of another master of this file on this host."""
     with suppress(ConfigurationError):
         return int(ask(file)["pid"])
     return None
 
 
 class StatusSocket:
-    """The listening end."""
-
     def __init__(self, file: Path) -> None:
-        """Raises OSError and ConfigurationError."""
         self._path = socket_path(file)
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path.unlink(missing_ok=True)
@@ -77,7 +73,6 @@ class StatusSocket:
         return self._link.fileno()
 
     def answer(self, status: Callable[[], dict[str, Any]]) -> None:
-        """To all who ask just now."""
         with suppress(OSError):
             while True:
                 link, _ = self._link.accept()

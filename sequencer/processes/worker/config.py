@@ -44,13 +44,12 @@ class WorkerConfig(ServiceOptions):
 
     @property
     def handles(self) -> str:
-        """What handles a message, for the log."""
         return f"app {self.app}" if self.app else f"command {self.exec!r}" if self.exec else "printing"
 
     def given(self) -> dict[str, Any]:
         """What is not as it is by default, as JSON has it."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {one.name: values[one.name] for one in fields(self) if values[one.name] != one.default}
+        given = ((one, getattr(self, one.name)) for one in fields(self))
+        return {one.name: value for one, value in given if value != one.default}
 
     def line(self) -> bytes:
         return json.dumps(self.given()).encode() + b"\n"

@@ -1,7 +1,6 @@
 """The thread of a supervised consumer that hears from its supervisor, and reports to it. It runs no user code.
 
-The control pipe brings a digit for each stage of stopping; HANGS in front of it says that the message in progress
-hangs.
+The control pipe brings a digit for each stage of stopping; HANGS in front of it: the message in progress hangs.
 Stage 2 interrupts the handler: SIGUSR2 to the main thread, since only a signal ends what a handler waits for. The end
 of the pipe means that the supervisor is gone: stage 1 then, stage 2 after the grace, if there is one, and an end
 ORPHAN_S after that. Without a grace a handler is let finish.
@@ -53,9 +52,6 @@ class ControlThread:
         """Called about each second with `time.monotonic()`."""
         self._emitter = EventEmitter(queue)
         self._fd, self._stop, self._report, self._grace_s, self._end = control_fd, stop, report, grace_s, end
-        self._reported: dict[str, Any] = {}
-        self.is_awaited = False
-        """Whether the supervisor waits for signs of life."""
         self._orphaned_at: float | None = None
         self._interrupted_at: float | None = None
         self.is_interrupted = False
@@ -73,15 +69,8 @@ class ControlThread:
         elif not self.is_over:
             self._end()
 
-    def report_state(self) -> None:
-        """Report what the consumer did so far, if that is news, or if a sign of life is waited for."""
-        state = self.state
-        if state and (self.is_awaited or state != self._reported) and self._report({"event": "state", **state}):
-            self._reported = state
-
     @property
     def state(self) -> dict[str, Any]:
-        """What the consumer did so far, and its time in handlers."""
         return {"counts": self.consumer.counts, "busy_s": self.consumer.handlers_s} if self.consumer else {}
 
     @property
@@ -89,7 +78,6 @@ class ControlThread:
         return self._ended is not None
 
     def note_end(self, status: int) -> None:
-        """The work is over with this status; only the exit is missing."""
         self._ended = time.monotonic(), status
 
     def _run(self) -> None:
@@ -105,12 +93,13 @@ class ControlThread:
             if self._orphaned_at is not None:
                 self._end_orphan(now)
             elif self._interrupted_at is not None and not (self.is_interrupted or self.is_over):
-                self._signal()  # the last one came just before a wait, or just before a handler, and ended nothing
+                interruption.send()  # the last one came just before a wait, or just before a handler, and ended nothing
 
     def tick(self, now: float) -> None:
         """Report the state and call the hooks. Raises no Exception: this thread has to hear of a stop."""
         try:
-            self.report_state()
+            if state := self.state:  # where nothing is new, too: it is a sign of life
+                self._report({"event": "state", **state})
             for hook in self.tick_hooks:
                 hook(now)
         except Exception as error:
@@ -132,13 +121,9 @@ class ControlThread:
     def _interrupt(self) -> None:
         self._stop.request(2)
         self._interrupted_at = time.monotonic()
-        self._signal()
-
-    def _signal(self) -> None:
         interruption.send()
 
     def _end_orphan(self, now: float) -> None:
-        """Nobody else is there to end this process."""
         assert self._orphaned_at is not None
         if self._ended is not None:
             if now - self._ended[0] > (ORPHAN_S if self._grace_s is None else self._grace_s):
@@ -161,7 +146,6 @@ class SlowHandlerMonitor:
         self._is_stopping = False
 
     def on_tick(self, now: float) -> None:
-        """Emit what is due at `now`, by `time.monotonic`."""
         running, stopped_at = self._consumer.running, self._stop.at
         since, is_stopping = running[1] if running else None, stopped_at is not None
         if (since, is_stopping) != (self._since, self._is_stopping):

@@ -31,7 +31,7 @@ from ...consume.emitter import EventEmitter
 from ...consume.forks import take_signal
 from ...consume.stop import Stop
 from ...drain.steps.functions import Handler
-from ...errors import CommandNotFound, ConfigurationError, SequencerError, ServerError, ServerUnavailable, StopConsuming
+from ...errors import CommandNotFound, ConfigurationError, ServerError, ServerUnavailable, StopConsuming
 from ...settings.backoff import RECONNECT
 from ...settings.options import ConsumerOptions
 from ...texts.commands import name_server
@@ -74,8 +74,7 @@ class Worker:
     def _send(self, event: dict[str, Any], patience_s: float) -> bool:
         """Lines are shorter than PIPE_BUF, so those of several consumers never mix."""
         fd = self._config.report_fd
-        if fd is None:
-            return True
+        assert fd is not None
         line, until = report_line(event), time.monotonic() + patience_s
         with suppress(OSError):  # the supervisor is gone: the end of the control pipe says so too
             while True:
@@ -137,9 +136,7 @@ class Worker:
             consumer.emitter.forward = self.forward
             consumer.memory = self._memory
             consumer.on_stuck(lambda _message: self.report({"event": "stuck"}))
-            slow_handler = SlowHandlerMonitor(consumer, self._stop)
-            self._control.tick_hooks += [consumer.emitter.tick, slow_handler.on_tick]
-            self._control.is_awaited = config.handler_timeout_s is not None
+            self._control.tick_hooks += [consumer.emitter.tick, SlowHandlerMonitor(consumer, self._stop).on_tick]
             self.report({"event": "started", "owner": consumer.owner})
             self._control.consumer = consumer
             if self._stop.stage:
@@ -179,9 +176,7 @@ class Worker:
             case OutputClosed():
                 return OUTPUT_CLOSED
             case OutputFailed() | CommandNotFound():
-                EventEmitter(self._config.queue).emit(
-                    event("consumer failed", self._config.queue, error=self._end_reason)
-                )
+                emit_failed(self.queue, self._end_reason)
                 return OUTPUT_FAILED if isinstance(self._end_reason, OutputFailed) else WRONG_USE
         return {"drained": DRAINED, "recycled": RECYCLED, "stopped": STOPPED}[summary.reason]
 
@@ -246,22 +241,20 @@ def main() -> int:
 
 
 def work(worker: Worker) -> int:
-    """Consume until the end; the exit status."""
-    queue = worker.queue
-    emitter = EventEmitter(queue)
     try:
         worker.enable_signals()
         return worker.run()
-    except SequencerError as error:
-        emitter.emit(event("consumer failed", queue, error=error))
-        if isinstance(error, ConfigurationError):
-            return WRONG_USE
-        return SERVER if isinstance(error, ServerError) else CRASHED
     except StopConsuming:
         return STOPPED
     except Exception as error:
-        emitter.emit(event("consumer failed", queue, error=error))
-        return CRASHED
+        emit_failed(worker.queue, error)
+        if isinstance(error, ConfigurationError):
+            return WRONG_USE
+        return SERVER if isinstance(error, ServerError) else CRASHED
+
+
+def emit_failed(queue: str, error: BaseException) -> None:
+    EventEmitter(queue).emit(event("consumer failed", queue, error=error))
 
 
 if __name__ == "__main__":
