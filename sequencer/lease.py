@@ -16,7 +16,6 @@ from .calls.outage import Began
 from .calls.settle import Nacked
 from .consume.emitter import ConsumerEvents, EventEmitter
 from .drain.admission import refusal_of
-from .drain.effects import Control
 from .drain.held import Held
 from .drain.held_group import HeldGroup, History
 from .drain.outcome import Failed, failed_with
@@ -217,9 +216,8 @@ class Lease:
 
     def _may_handle(self, held: HeldGroup, position: int) -> bool:
         """Whether no step of a message with a ledger is open: a loop of your own runs no steps. Else that is told."""
-        control = Control()
         clocks = time.monotonic, time.time, random.random
-        runner = StepRunner(Held([self._keys], 0.0), self._queue, None, control, self.owner, *clocks)
+        runner = StepRunner(Held([self._keys], 0.0), self._queue, None, self.owner, *clocks)
         try:
             next(runner.handle(held, position))
         except StopIteration as end:

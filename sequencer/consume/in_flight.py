@@ -51,7 +51,7 @@ class InFlight:
 
     def __init__(self, held: Held, queue: str, owner: str, link: Link, *, clock: Clock) -> None:
         """For whom claims are made, and over which link."""
-        self._held, self._who, self._link, self._clock = held, (queue, owner, held.lease_s), link, clock
+        self.held, self._who, self.link, self._clock = held, (queue, owner, held.lease_s), link, clock
         self._in_flight: deque[Posted] = deque()
         self._answered_claim: AnsweredClaim | None = None
         self._planned: tuple[Ahead, float] | None = None
@@ -72,7 +72,7 @@ class InFlight:
             raise
         except BaseException:
             self.lose()
-            self._link.close()
+            self.link.close()
             raise
 
     @property
@@ -84,17 +84,17 @@ class InFlight:
 
     def claim(self, shard: int, limits: ClaimLimits, *, ahead: bool = False, alone: int = 0) -> Call[Claimed]:
         """The call that claims for this consumer."""
-        keys = self._held.shards[shard]
-        return claim(keys, *self._who, limits, ahead=ahead, alone=alone, with_failures=self._held.with_failures)
+        keys = self.held.shards[shard]
+        return claim(keys, *self._who, limits, ahead=ahead, alone=alone, with_failures=self.held.with_failures)
 
     def settle_and_claim(self, effect: SettleAndClaim) -> Claimed | None:
         """Settle everything, and bring the claim that is in flight, else claim now."""
-        self._held.settle(everything=True)
+        self.held.settle(everything=True)
         self._planned = None
         if self.ahead_since is not None and effect.shard is not None:
             return self._take_claim(effect)
         self.release_claim()
-        held, shard = self._held, effect.shard
+        held, shard = self.held, effect.shard
         sendings = [acks.sending(held.number, claims_next=shard) for acks in held.shard_acks if acks]
         calls = [call for sending in sendings for call in sending.calls]
         if shard is not None:
@@ -102,11 +102,11 @@ class InFlight:
         if not calls:
             return None
         before = self._clock()
-        results = self._link.run(calls)
+        results = self.link.run(calls)
         answers = iter(results)
         for sending in sendings:
             told = list(islice(answers, len(sending.calls)))
-            held.answered(sending, told, before, is_repeat=self._link.is_repeat)
+            held.answered(sending, told, before, is_repeat=self.link.is_repeat)
         if shard is None:
             return None
         claimed: Claimed = results[-1]
@@ -126,10 +126,10 @@ class InFlight:
         try:
             within_s = ANSWER_S if any(posted.is_long for posted in self._in_flight) else 0.0
             while any(map(self._is_about_current_batch, self._in_flight)) or (
-                not (unread or self._answered_claim) and self._link.is_answered(within_s)
+                not (unread or self._answered_claim) and self.link.is_answered(within_s)
             ):
                 unread = self._collect_next() or unread
-            sending = self._held.outgoing(claims_next=effect.shard if effect.ahead else None)
+            sending = self.held.outgoing(claims_next=effect.shard if effect.ahead else None)
             if sending or effect.ahead:
                 self._post(sending, effect if effect.ahead else None)
             while not (unread or self._answered_claim):
@@ -144,7 +144,7 @@ class InFlight:
             self._taken_in(*unread)
         answered, self._answered_claim = self._answered_claim, None
         assert answered is not None
-        self._held.take(answered.shard, answered.claimed.groups, answered.sent_at, self._clock())
+        self.held.take(answered.shard, answered.claimed.groups, answered.sent_at, self._clock())
         return answered.claimed
 
     def ahead(self, effect: Ahead) -> None:
@@ -161,17 +161,17 @@ class InFlight:
         if self._planned and now >= self._planned[1]:
             effect, self._planned = self._planned[0], None
             self.ahead(replace(effect, after_s=0.0))
-        began, since = self._held.running_since, self.ahead_since
+        began, since = self.held.running_since, self.ahead_since
         if began is not None and since is not None and (now - since > AHEAD_S or now - max(began, since) > RELEASE_S):
             self.release_claim()
         elif self._in_flight:
             self.collect_all(is_awaited=now - self._in_flight[0].sent_at > OVERDUE_S)
-        self._held.settle_late(now)
+        self.held.settle_late(now)
         self.send_due(now)
 
     def flush(self, effect: Flush) -> None:
         """Between two handlers: send what is finished, and what is due; perhaps wait for all answers."""
-        self._held.settle()
+        self.held.settle()
         self.send_due(self._clock())
         if effect.is_awaited:
             self.collect_all()
@@ -182,18 +182,18 @@ class InFlight:
         Waits for the answers to renewals, and for those to earlier acknowledgements of the groups in progress: of two
         acknowledgements of a group, the second must not be carried out where the first was not.
         """
-        if not self._held.has_due(now):
+        if not self.held.has_due(now):
             return
         while any(map(self._is_about_current_batch, self._in_flight)):
             self._taken_in(*self._collect())
-        if sending := self._held.outgoing(now=now):
+        if sending := self.held.outgoing(now=now):
             self._post(sending, None)
             if sending.renewals:
                 self.collect_all()
 
     def collect_all(self, *, is_awaited: bool = True) -> None:
         """Take in all answers, or those that are there. A claim that took nothing is forgotten: one of now may."""
-        while self._in_flight and (is_awaited or self._link.is_answered(0)):
+        while self._in_flight and (is_awaited or self.link.is_answered(0)):
             self._taken_in(*self._collect())
         if self._answered_claim and not self._answered_claim.claimed.groups:
             self._answered_claim = None
@@ -205,24 +205,24 @@ class InFlight:
         What is in flight is awaited first: an acknowledgement of it that was refused is sent again in front. The note
         names the message before its own, so that nothing hangs on the order in which a server carries them out.
         """
-        held, now = self._held, self._clock()
+        held, now = self.held, self._clock()
         self.collect_all()
         held.settle()
         sending = held.outgoing(now=now)
         told = sending.calls if sending else []
         entry = effect.group.save_step(effect.written, has_progressed=effect.has_progressed)
         waits: Any = {"wait": effect.wait} if effect.wait else {}
-        results = self._link.run([*told, save_step(held.pending_acks.keys, entry)], **waits)
+        results = self.link.run([*told, save_step(held.pending_acks.keys, entry)], **waits)
         if sending:
-            held.answered(sending, results[: len(told)], now, is_repeat=self._link.is_repeat)
+            held.answered(sending, results[: len(told)], now, is_repeat=self.link.is_repeat)
         code: int = results[-1]
         if code == 0:
             held.lose(effect.group.lease)
         if code != 1 or not effect.wait:
             return code
-        if self._link.is_repeat:  # a first attempt may have written it, and WAIT speaks of its own connection only
+        if self.link.is_repeat:  # a first attempt may have written it, and WAIT speaks of its own connection only
             return AGAIN
-        return UNCONFIRMED if self._link.confirmed < effect.wait[0] else code
+        return UNCONFIRMED if self.link.confirmed < effect.wait[0] else code
 
     def release_claim(self) -> None:
         """Let the groups that were claimed ahead go with what is sent next."""
@@ -240,11 +240,11 @@ class InFlight:
         self._in_flight.clear()
 
     def _is_about_current_batch(self, posted: Posted) -> bool:
-        return posted.sending is not None and posted.sending.number == self._held.number
+        return posted.sending is not None and posted.sending.number == self.held.number
 
     def _release_answered(self) -> None:
         if answered := self._answered_claim:
-            self._held.shard_acks[answered.shard].release(answered.claimed.groups)
+            self.held.shard_acks[answered.shard].release(answered.claimed.groups)
             self._answered_claim = None
 
     def _note(self, claimed: Claimed) -> None:
@@ -263,7 +263,7 @@ class InFlight:
             sending.source.posted()
         self._in_flight.append(Posted(calls, sending, shard, self._clock(), is_long and shard is not None))
         try:
-            self._link.post(calls)
+            self.link.post(calls)
         except BaseException:
             self.lose()
             raise
@@ -271,7 +271,7 @@ class InFlight:
     def _collect(self) -> tuple[Posted, list[Any]]:
         """The earliest of what is in flight, with its replies."""
         try:
-            replies = self._link.collect(self._in_flight[0].calls)
+            replies = self.link.collect(self._in_flight[0].calls)
         except BaseException:
             self.lose()
             raise
@@ -291,14 +291,14 @@ class InFlight:
             with suppress(SequencerError):
                 self.collect_all()
             self.lose()
-            self._link.close()
+            self.link.close()
             raise refusal
 
     def _take_in(self, posted: Posted, replies: list[Any]) -> SequencerError | None:
         """What was posted is answered so; returns what the server refused, if it did."""
         sending = posted.sending
         try:
-            results = self._link.parsed(posted.calls, replies)
+            results = self.link.parsed(posted.calls, replies)
         except BaseException:
             if sending:
                 sending.source.put_back(sending)
@@ -309,7 +309,7 @@ class InFlight:
             if refusal or any(result is UNDONE for result in told):
                 sending.source.put_back(sending)
             else:
-                self._held.answered(sending, told, posted.sent_at)
+                self.held.answered(sending, told, posted.sent_at)
         if posted.shard is not None:
             claimed = results[-1] if isinstance(results[-1], Claimed) else Claimed([])
             self._release_answered()  # one that was answered before is nobody's any more

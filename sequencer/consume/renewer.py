@@ -12,9 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from ..drain.held import Held
 from ..errors import ServerUnavailable
-from ..net.link import Link
 from ..settings.backoff import RECONNECT
 from ..settings.pace import TICK_S
 from ..values.message import Message
@@ -30,15 +28,13 @@ Running = tuple[Message, float]
 class Renewer:
     """The lock guards what is held and the link: the thread that runs handlers uses both, too."""
 
-    def __init__(
-        self, held: Held, in_flight: InFlight, link: Link, events: ConsumerEvents, running: Callable[[], Running | None]
-    ) -> None:
+    def __init__(self, in_flight: InFlight, events: ConsumerEvents, running: Callable[[], Running | None]) -> None:
         self.lock = threading.Lock()
         self.limit: TimeLimit | None = None
         self.on_stuck: Callable[[Message], object] | None = None
         """Called when a handler ignores the end of its time: whoever is there ends this process."""
-        self._held, self._in_flight, self._link, self._events = held, in_flight, link, events
-        self._running = running
+        self._held, self._link, self._in_flight = in_flight.held, in_flight.link, in_flight
+        self._events, self._running = events, running
         self._busy, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 

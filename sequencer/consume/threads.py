@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from ..calls.claim import Claimed
 from ..drain.effects import (
     Ahead,
-    Control,
     Effect,
     Flush,
     Handle,
@@ -78,7 +77,7 @@ class Consumer:
         self.owner = owner or owner_name()
         self.emitter = emitter or EventEmitter(queue.queue)
         self.events = ConsumerEvents(self.emitter, queue, self.owner)
-        self._shards, self._queue, self._options, self._handler = shards, queue, options, handler
+        self._options, self._handler = options, handler
         self._main = Link(endpoint, guide)
         self._waiter = Waiter(endpoint, shards, self._main, guide)
         self._held = Held(
@@ -89,8 +88,9 @@ class Consumer:
             history=History(self.owner, keeps_history),
         )
         self._in_flight = InFlight(self._held, queue.queue, self.owner, self._main, clock=time.monotonic)
-        self._renewer = Renewer(self._held, self._in_flight, self._main, self.events, lambda: self.running)
-        self._control = Control()
+        self._renewer = Renewer(self._in_flight, self.events, lambda: self.running)
+        declared = handler if isinstance(handler, Steps | InlineHandler) else None
+        self._runner = StepRunner(self._held, queue, declared, self.owner, time.monotonic, time.time, random.random)
         self._step_calls = StepCalls(self.events, self._perform)
         self._settled_at = 0.0
         self._in_progress: Message | None = None
@@ -100,11 +100,11 @@ class Consumer:
 
     def stop(self) -> None:
         """Take nothing new; finish and acknowledge what runs. A note only: safe in a signal handler or any thread."""
-        self._control.is_stopping = True
+        self._runner.is_stopping = True
 
     def interrupt(self) -> None:
         """Stop now: from its thread's signal handler, raises StopConsuming into a running handler, where it may."""
-        self._control.is_stopping = True
+        self._runner.is_stopping = True
         self._step_calls.is_interrupted = True  # for a handler that is just about to begin
         if self._step_calls.is_running:
             interrupt()
@@ -143,17 +143,14 @@ class Consumer:
         """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense, and
         ConfigurationError where `handler_timeout` can't hold: outside the main thread, or without its signal.
         """
-        timeout_s, work = self._options.handler_timeout_s, self._handler
+        timeout_s = self._options.handler_timeout_s
         limit = self._renewer.limit = self._step_calls.limit = None if timeout_s is None else TimeLimit(timeout_s)
-        declared = work if isinstance(work, Steps | InlineHandler) else None
-        clocks = time.monotonic, time.time, random.random
-        runner = StepRunner(self._held, self._queue, declared, self._control, self.owner, *clocks)
         switch_s = sys.getswitchinterval()
         with limit.in_force() if limit else nullcontext():
             try:
                 sys.setswitchinterval(min(switch_s, SWITCH_S))
                 self._renewer.start()
-                return self._perform(drain(runner, self._options))
+                return self._perform(drain(self._runner, self._options))
             except BaseException:
                 self._release()
                 raise
@@ -238,10 +235,10 @@ class Consumer:
                 return self._wait(effect)
             case Sleep():
                 until = time.monotonic() + effect.seconds
-                while (left := until - time.monotonic()) > 0 and (effect.is_whole or not self._control.is_stopping):
+                while (left := until - time.monotonic()) > 0 and (effect.is_whole or not self._runner.is_stopping):
                     time.sleep(min(left, STOP_CHECK_S))
             case Tell():
-                self.emitter.emit(effect.event)
+                self.events.emit(effect.name, effect.message, **effect.fields)
             case Failed():
                 try:
                     self.events.failed(effect)
@@ -283,7 +280,7 @@ class Consumer:
                 call = self._in_flight.claim(shard, effect.limits, ahead=True)
             else:
                 self._main.refresh()  # the claim that follows the wait goes over it
-        claimed = self._waiter.wait(seconds, lambda: self._control.is_stopping, call)
+        claimed = self._waiter.wait(seconds, lambda: self._runner.is_stopping, call)
         if claimed is None or shard is None:
             return None
         with self._renewer.lock:

@@ -22,7 +22,8 @@
     Note(group, written)    write the ledger of the group's current message into its record,      see InFlight.note
                             behind the acknowledgements of the group, and wait for the answer;
                             with `wait` (replicas, ms) for theirs, too
-    Tell(event)             tell it                                                               None
+    Tell(name, message, fields)
+                            tell this event of the message                                        None
     Failed                  tell what a message failed with and what becomes of it, before the    None
                             server learns it; of an outage, behind that
     Locked(act)             call it while no other thread uses what is held                       what it returned
@@ -39,13 +40,12 @@ SettleAndClaim, Ahead, Flush, Note and Wait raise ServerUnavailable into the gen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..settings.options import ClaimLimits, Replicas
 from ..store.ledger import Written
-from ..texts.events import Event
 from ..values.message import ConsumeSummary, Message, StepCall
 from .held_group import HeldGroup
 from .outcome import Failed
@@ -103,7 +103,9 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    event: Event
+    name: str
+    message: Message
+    fields: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +135,3 @@ Effect = SettleAndClaim | Ahead | Handle | Run | RunHandler | Note | Tell | Fail
 
 
 Drain = Generator[Effect, Any, ConsumeSummary]
-
-
-@dataclass(slots=True)
-class Control:
-    """The shell's note to the generator: stop before the next message."""
-
-    is_stopping: bool = False

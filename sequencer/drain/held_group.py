@@ -84,16 +84,20 @@ class HeldGroup:
         first, leased = self.acked, self.leased
         if first == done:
             return Ack(leased.key, leased.token, [], release)
-        messages = leased.messages[first:done]
-        if self.mark.startswith("#"):
-            mark = advance(self.mark, leased.scores[first:done], [message.redriven for message in messages])
-        else:
-            mark = advance(self.mark, (leased.scores[done - 1],))
+        messages, mark = leased.messages[first:done], self._passed(first, done)
         late = sum(message.late for message in messages) if messages[0].late else 0
         runs = [self._run(position) for position in range(first, done)] if self.audits else ()
         endings = self.history.endings(self, first, done) if self.history else ()
         follows = leased.members[done] if done < len(leased.members) else ""
         return Ack(leased.key, leased.token, leased.members[first:done], release, mark, late, runs, follows, endings)
+
+    def _passed(self, first: int, done: int) -> str:
+        """The watermark with these messages passed."""
+        leased = self.leased
+        if self.mark.startswith("#"):
+            redriven = [message.redriven for message in leased.messages[first:done]]
+            return advance(self.mark, leased.scores[first:done], redriven)
+        return advance(self.mark, (leased.scores[done - 1],))
 
     def acknowledged(self, entry: Ack) -> None:
         """This entry will reach the server, or has."""
@@ -125,7 +129,7 @@ class HeldGroup:
         is_over = decision.delay_s is None
         mark, ended = "", ""
         if is_over and self.mark.startswith("#"):
-            mark = advance(self.mark, [leased.scores[at]], [leased.messages[at].redriven])
+            mark = self._passed(at, at + 1)
         if self.history and self.tried and is_over and decision.ending == "drop" and failed.was_tried:
             ended = self.history.dropped(self, *self.tried)
         return Nack(

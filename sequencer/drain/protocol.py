@@ -21,7 +21,7 @@ from ..settings.pace import ENDING_S, FLUSH_S, IDLE_S
 from ..values.message import ConsumeSummary
 from .admission import refusal_of
 from .batch import BatchEnd, BatchSize
-from .effects import Ahead, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
+from .effects import Ahead, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Tell, Wait
 from .held_group import HeldGroup
 from .outcome import Failed
 from .steps.actions import Finished, Stopped, Unfinished
@@ -30,7 +30,7 @@ from .steps.runner import MISSING_S, StepRunner
 
 def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
     """Drain the queue's shards until told to stop; the summary is the generator's return value."""
-    held, control, clock, random = runner.held, runner.control, runner.clock, runner.random
+    held, clock, random = runner.held, runner.clock, runner.random
     size = BatchSize(options.limits)
     held.with_failures = runner.declared is not None
     born, shards = clock(), len(held.shards)
@@ -41,7 +41,7 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
     claimed_while_waiting: Claimed | None = None
 
     def ending() -> str | None:
-        if control.is_stopping:
+        if runner.is_stopping:
             return "stopped"
         if options.max_messages is not None and held.handled + failed >= options.max_messages:
             return "recycled"
@@ -101,7 +101,7 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
             if is_open:
                 problem = yield from _handle_group(group, end, runner)
                 if isinstance(problem, StopConsuming):
-                    control.is_stopping = True
+                    runner.is_stopping = True
                 elif problem is not None:
                     one = runner.failed(problem, group)
                     late += one.is_late
@@ -134,7 +134,7 @@ def _give_up(group: HeldGroup, runner: StepRunner, one: Failed) -> Generator[Eff
         if runner.waited_s >= MISSING_S:
             left_s = round(max(runner.queue.missing_wait_s - runner.waited_s, 0.0), 3)
             once = ("step missing", one.message.group, one.message.id, one.message.stamp)
-            yield runner.tell("step missing", one.message, error=one.error, retry_in_s=left_s, once=once)
+            yield Tell("step missing", one.message, {"error": one.error, "retry_in_s": left_s, "once": once})
     elif not one.decision.outage:
         yield one
     yield Locked(partial(held.fail, group, one))
@@ -151,7 +151,7 @@ def _handle_group(
 
     Its first message is begun whatever `end` says.
     """
-    held, queue, control, clock = runner.held, runner.queue, runner.control, runner.clock
+    held, queue, clock = runner.held, runner.queue, runner.clock
     leased, now = group.leased, clock()
     asks, told_s, latest_s = end.asks, end.told_s, end.latest_s
     last = len(leased.messages) - 1 if leased.undecodable else None
@@ -168,7 +168,7 @@ def _handle_group(
             now = clock()  # it may have waited for an answer for longer than the lease
             if now >= held.deadline:
                 return None
-        if control.is_stopping or not group.is_open:
+        if runner.is_stopping or not group.is_open:
             return None
         if position and (now >= latest_s or (held.is_more_due and now >= told_s)):
             return None

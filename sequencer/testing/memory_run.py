@@ -10,7 +10,7 @@ from ..consume.emitter import ConsumerEvents
 from ..consume.in_flight import InFlight
 from ..consume.registered import Work
 from ..consume.time_limit import TimeIsUp, timed_out, without_ours
-from ..drain.effects import Control, Flush, Handle, Locked, Note, Run, RunHandler, SettleAndClaim, Sleep, Tell, Wait
+from ..drain.effects import Flush, Handle, Locked, Note, Run, RunHandler, SettleAndClaim, Sleep, Tell, Wait
 from ..drain.held import Held
 from ..drain.held_group import HeldGroup, History
 from ..drain.outcome import Failed
@@ -76,7 +76,7 @@ class MemoryRun:
     def to_the_end(self, max_effects: int) -> ConsumeSummary:
         queue = self.queue
         clocks = (lambda: queue.now), (lambda: queue.now), (lambda: 0.5)
-        runner = StepRunner(self._held, queue.options, self._declared, Control(), "memory", *clocks)
+        runner = StepRunner(self._held, queue.options, self._declared, "memory", *clocks)
         effects = drain(runner, self._options)
         answer: Any = None
         with queue._net.link() as link:
@@ -116,7 +116,7 @@ class MemoryRun:
                 self.failed.append((effect.message, effect.error))
             self._events.failed(effect)
         elif isinstance(effect, Tell):
-            self.queue._emitter.emit(effect.event)
+            self._events.emit(effect.name, effect.message, **effect.fields)
         elif isinstance(effect, Locked):
             return effect.act()
         elif isinstance(effect, Flush):

@@ -8,7 +8,7 @@ from typing import Any
 from sequencer.calls.append import append
 from sequencer.calls.claim import Claimed
 from sequencer.consume.in_flight import InFlight
-from sequencer.drain.effects import Control, Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
+from sequencer.drain.effects import Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
 from sequencer.drain.held import Held
 from sequencer.drain.protocol import drain
 from sequencer.drain.steps.runner import StepRunner
@@ -48,7 +48,6 @@ class Drained:
     def __init__(self, handler_s: float, options: ConsumerOptions | None = None) -> None:
         self.shard, self.now_s, self.handler_s = ModelShard(), 1000.0, handler_s
         self.options = options or ConsumerOptions()
-        self.control = Control()
         self.link: Any = _LinkNow(self)
         self.hold(Held([KEYS], 60.0))
         self.batches: list[list[tuple[str, float]]] = []
@@ -74,8 +73,8 @@ class Drained:
 
     def run(self, until: Callable[[], bool]) -> None:
         clocks = (lambda: self.now_s), (lambda: self.now_s), (lambda: 0.5)
-        runner = StepRunner(self.held, QueueOptions(queue="q"), None, self.control, "me", *clocks)
-        self.generator = drain(runner, self.options)
+        self.runner = StepRunner(self.held, QueueOptions(queue="q"), None, "me", *clocks)
+        self.generator = drain(self.runner, self.options)
         effect: Any = next(self.generator)
         for _ in range(STEPS):
             if until():

@@ -219,7 +219,7 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
     @rule(which=st.integers(0, 1))
     @precondition(lambda self: self.shard.schedule)
     def stop(self, which: int) -> None:
-        self.consumers[which].control.is_stopping = True
+        self.consumers[which].runner.is_stopping = True
 
     # -- at the end -------------------------------------------------------------------------------------------
 

@@ -67,5 +67,4 @@ class OneLink(InFlight):
     """What is in flight on a link."""
 
     def __init__(self, link: Any, held: Held | None = None) -> None:
-        self.held = held or Held([KEYS], 60.0)
-        super().__init__(self.held, "q", "me", link, clock=time.monotonic)
+        super().__init__(held or Held([KEYS], 60.0), "q", "me", link, clock=time.monotonic)

@@ -9,7 +9,6 @@ from sequencer.calls.claim import Claimed
 from sequencer.consume.in_flight import InFlight
 from sequencer.drain.effects import (
     Ahead,
-    Control,
     Flush,
     Handle,
     Locked,
@@ -81,12 +80,12 @@ class SimConsumer:
 
     def __init__(self, machine: ConsumersMachine, name: str) -> None:
         self.machine, self.name = machine, name
-        self.held, self.control = Held([KEYS], OPTIONS.lease_s), Control()
+        self.held = Held([KEYS], OPTIONS.lease_s)
         self.link = cast(Any, FatefulLink(machine))
         self.in_flight = InFlight(self.held, "q", name, self.link, clock=lambda: machine.now_s)
         clocks = (lambda: machine.now_s), (lambda: machine.now_s), (lambda: 0.5)
-        runner = StepRunner(self.held, machine.queue, machine.declared, self.control, name, *clocks)
-        self.generator = drain(runner, OPTIONS)
+        self.runner = StepRunner(self.held, machine.queue, machine.declared, name, *clocks)
+        self.generator = drain(self.runner, OPTIONS)
         self.running: Message | None = None
         self.effect: Any = next(self.generator)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sequencer.drain.effects import Control
 from sequencer.drain.steps.actions import UNCONFIRMED, Finished, Lost, PassFacts, Raised, Returned, Stopped
 from sequencer.drain.steps.declared import Step, Steps, new_step
 from sequencer.drain.steps.passes import Ended, Pass
@@ -128,7 +127,7 @@ class Runner:
     """Hands on what a pass asks for."""
 
     def __init__(self, app: App) -> None:
-        self.queue, self.steps, self.control = options(app), declared(app), Control()
+        self.queue, self.steps, self.is_stopping = options(app), declared(app), False
 
     def wall(self) -> float:
         return 0.0
@@ -149,7 +148,7 @@ def played(case: Case) -> list[Rows]:
     answers = list(case.answers)
     answer: Any = None
     while len(done) < MOST_ACTIONS:
-        runner.control.is_stopping = case.stops_at is not None and len(done) >= case.stops_at
+        runner.is_stopping = case.stops_at is not None and len(done) >= case.stops_at
         try:
             asked = generator.send(answer)
         except StopIteration as end:

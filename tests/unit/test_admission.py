@@ -17,7 +17,7 @@ from sequencer.calls.claim import Claimed, LeasedGroup
 from sequencer.calls.settle import Acked, Nacked
 from sequencer.consume.emitter import EventEmitter
 from sequencer.drain.admission import refusal_of
-from sequencer.drain.effects import Control, Handle, Locked, Run, SettleAndClaim
+from sequencer.drain.effects import Handle, Locked, Run, SettleAndClaim
 from sequencer.drain.held import Held
 from sequencer.drain.outcome import event_of, failed_with
 from sequencer.drain.protocol import drain
@@ -74,10 +74,10 @@ Outcome = tuple[list[str], list[Call[Any]]]
 
 
 def consumed(case: Case, declared: Steps | None = None, **named: Any) -> Outcome:
-    held, control, given = Held([KEYS], 60.0), Control(), list[str]()
+    held, given = Held([KEYS], 60.0), list[str]()
     clock: Any = {"clock": lambda: 0.0, "wall": lambda: NOW_S, "random": lambda: 0.5}
     queue = replace(case.queue(), **named)
-    effects = drain(StepRunner(held, queue, declared, control, "me", **clock), ConsumerOptions())
+    effects = drain(StepRunner(held, queue, declared, "me", **clock), ConsumerOptions())
     assert isinstance(next(effects), SettleAndClaim)
     groups = [case.leased()]
     held.take(0, groups, 0.0, 0.0)

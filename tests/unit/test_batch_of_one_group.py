@@ -139,7 +139,7 @@ def test_a_long_batch_ends_behind_the_handler_that_runs(act: Any, following: lis
 
 
 def test_a_stop_ends_a_long_batch_and_gives_the_rest_back() -> None:
-    one = Watched(beside=in_a_long_batch(lambda one: setattr(one.control, "is_stopping", True)))
+    one = Watched(beside=in_a_long_batch(lambda one: setattr(one.runner, "is_stopping", True)))
     one.append("a", 0, 400)
     assert one.to_the_end().reason == "stopped"
     assert len(one.batches[-1]) == 4

@@ -140,7 +140,7 @@ class DeafAtTheEnd(Drained):
         return super().answer(effect)
 
     def handle(self, message: Message) -> BaseException | None:
-        self.control.is_stopping = True
+        self.runner.is_stopping = True
         return super().handle(message)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from sequencer.calls.claim import LeasedGroup
 from sequencer.consume.in_flight import InFlight
-from sequencer.drain.effects import Control, Note, Run, Sleep
+from sequencer.drain.effects import Note, Run, Sleep
 from sequencer.drain.held import Held
 from sequencer.drain.steps.actions import AGAIN, UNCONFIRMED, Lost, Returned, Unfinished
 from sequencer.drain.steps.declared import Steps, new_step
@@ -29,7 +29,7 @@ def ends_of_a_note(
     """The end of a pass over two steps whose only note is answered so, None for a lost connection; with the effects
     from the note on, and how long they took. With `replicas` there is one `once` step, and the note is of its start.
     """
-    now, control = 100.0, Control()
+    now = 100.0
     held = Held([shard_keys("n", "q", 0)], LEASE_S)
     message = Message("m", ("g",), 1.0, {}, {}, 1, 5, 0.0, "q", 9)
     held.take(0, [LeasedGroup("g", ("g",), "5", "", [message], ["m"], ["1"], "", "handle")], now, now)
@@ -38,7 +38,7 @@ def ends_of_a_note(
     for order in (1,) if once else (1, 2):
         declared.add(new_step(lambda message: None, name=f"s{order}", order=order, once=once))
     clocks: Any = (lambda: now, lambda: now, lambda: 0.5)
-    runner = StepRunner(held, QueueOptions(queue="q", **replicas), declared, control, "me", *clocks)
+    runner = StepRunner(held, QueueOptions(queue="q", **replicas), declared, "me", *clocks)
     generator, seen = runner.handle(held.groups[0], 0), list[Any]()
     resume: Any = generator.send
     answer: Any = None
@@ -49,7 +49,7 @@ def ends_of_a_note(
             return end.value, seen, now - 100.0
         resume, answer = generator.send, Returned(None)
         if isinstance(effect, Run):
-            control.is_stopping = is_stopping
+            runner.is_stopping = is_stopping
             continue
         seen.append(effect)
         if isinstance(effect, Note):

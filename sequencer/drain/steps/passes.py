@@ -49,7 +49,7 @@ class Pass:
     def __init__(self, runner: StepRunner, facts: PassFacts, ledger: Ledger | None) -> None:
         """Raises LedgerError where this version and those before it have too many steps."""
         self._runner, self._facts = runner, facts
-        self._queue, self._control, self._clock = runner.queue, runner.control, runner.wall
+        self._queue, self._clock = runner.queue, runner.wall
         self._steps = {step.name: step for step in runner.steps.ordered(facts.kind)}
         message = facts.message
         self._noted = rules.joined(ledger or Ledger(message.stamp), self._steps.values())
@@ -102,7 +102,7 @@ class Pass:
             yield from self._call(step, is_check=is_check)
 
     def _stop_if_asked(self) -> Generator[Effect, Any, None]:
-        if self._control.is_stopping:
+        if self._runner.is_stopping:
             yield from self._note_rest()
             raise Ended(Stopped())
 
@@ -281,7 +281,7 @@ class Pass:
         return kind
 
     def _spent(self) -> StepFailed:
-        return StepFailed(texts.no_attempts(self._queue, self._facts, self.ledger, self._steps))
+        return StepFailed(texts.no_attempts(self.ledger))
 
     def _question(self, asked: list[Entry], cause: BaseException | None) -> BaseException:
         return texts.step_unknown(self._queue, self._facts, asked, cause)

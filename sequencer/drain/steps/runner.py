@@ -16,10 +16,9 @@ from ...settings.options import QueueOptions, Replicas
 from ...store.failure import decode_failure, is_own_outage
 from ...store.history.ending import Remark
 from ...store.ledger import Entry, Ledger, LedgerError, Written, decode_ledger, encode_ledger
-from ...texts.events import event
 from ...values.message import Failure, Message, StepCall
 from ..admission import unfit
-from ..effects import Clock, Control, Effect, Note, Run, RunHandler, Sleep, Tell
+from ..effects import Clock, Effect, Note, Run, RunHandler, Sleep, Tell
 from ..held import Held
 from ..held_group import HeldGroup
 from ..outcome import Decision, Failed, describe, failed_with, waits
@@ -55,7 +54,6 @@ class StepRunner:
     queue: QueueOptions
     declared: Steps | InlineHandler | None
     """The steps of each message, None where a handler takes them."""
-    control: Control
     owner: str
     clock: Clock
     """Monotonic, in seconds."""
@@ -63,6 +61,8 @@ class StepRunner:
     """In seconds since 1970."""
     random: Clock
     """Gives numbers in [0, 1)."""
+    is_stopping: bool = field(init=False, default=False)
+    """The shell's note: stop before the next message, or step."""
     _group: HeldGroup = field(init=False)
     _message: Message = field(init=False)
     """The current one, as its steps see it: its attempt is one more than the most failures of a step."""
@@ -107,10 +107,10 @@ class StepRunner:
                 group.ledgers[position] = self._written(rules.fitting(end.ledger))
         if isinstance(end, Finished) and end.failed and self.declared is not None:
             steps = {name: _outcome(entry) for name in end.failed if (entry := end.ledger.get(name))}
-            yield self.tell("finished with failures", leased.messages[position], steps=steps)
+            yield Tell("finished with failures", leased.messages[position], {"steps": steps})
         elif isinstance(end, Lost) and end.code == -1:
             left = encode_ledger(rules.fitting(end.ledger))
-            yield self.tell("message removed", leased.messages[position], ledger=left)
+            yield Tell("message removed", leased.messages[position], {"ledger": left})
         return end
 
     def _pass(self, group: HeldGroup, position: int, ledger: Ledger | None) -> Generator[Effect, Any, End]:
@@ -160,9 +160,8 @@ class StepRunner:
         heard: Returned | Raised = yield Run(message, function, call, is_check, step.once and not is_check)
         held.switch(self.clock(), runs=self._is_inline)
         if isinstance(heard, Raised) and isinstance(heard.error, Exception):
-            limit = step.limit(self.queue.max_attempts)
-            fields = {"step": step.name, "is_check": is_check, "attempt": call.attempt, "attempts": limit}
-            yield self.tell("step failed", message, error=heard.error, **fields)
+            about = {"error": heard.error, "step": step.name, "is_check": is_check, "attempt": call.attempt}
+            yield Tell("step failed", message, {**about, "attempts": step.limit(self.queue.max_attempts)})
         return heard
 
     def note(
@@ -205,11 +204,6 @@ class StepRunner:
     def _written(self, ledger: Ledger) -> Written:
         self._last = self._last.next(encode_ledger(ledger), has_effects=ledger.has_effects)
         return self._last
-
-    def tell(self, name: str, message: Message, **fields: Any) -> Tell:
-        """An event of a message."""
-        fields |= {"group": list(message.group), "owner": self.owner, "id": message.id}
-        return Tell(event(name, self.queue.queue, **fields))
 
     # -- a message that is not finished --------------------------------------------------------------------------------
 

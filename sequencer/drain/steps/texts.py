@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ...errors import Outage, StepMissing, StepResultInvalid, StepUnknown
 from ...settings.options import QueueOptions
@@ -10,7 +10,7 @@ from ...store.ledger import Entry, Ledger
 from ...texts.commands import answer_options, command, id_option
 from ...texts.words import many, moment
 from .actions import PassFacts
-from .declared import Step, Steps
+from .declared import Steps
 
 
 def answers(queue: QueueOptions, facts: PassFacts, options: Sequence[str], *, is_dead: bool = False) -> str:
@@ -91,20 +91,12 @@ def no_answer(unanswered: int, owner: str) -> str:
     )
 
 
-def no_attempts(queue: QueueOptions, facts: PassFacts, ledger: Ledger, steps: Mapping[str, Step]) -> str:
+def no_attempts(ledger: Ledger) -> str:
     """The text of StepFailed."""
-    waiting = [entry.name for entry in ledger.entries if entry.state not in ("done", "left")]
-    left = {entry.name for entry in ledger.entries if entry.state == "left"}
-    for step in steps.values():
-        behind = [name for name in step.after if name in left]
-        if step.name in waiting and behind:  # both were optional in the version that gave it up
-            ways = [("run it", "--again"), ("mark it as done", "--done")]
-            is_dead, name = queue.on_failure == "dead_letter", behind[0]
-            said = [f"to {way}: {answers(queue, facts, [option, name], is_dead=is_dead)}" for way, option in ways]
-            return f"step {step.name} comes after {name}, which was abandoned while it was optional; {'; '.join(said)}"
     failed = [f"{entry.name} ({entry.error})" for entry in ledger.entries if entry.state == "failed"]
     if failed:
         return f"no attempt is left for {', '.join(failed)}"
+    waiting = [entry.name for entry in ledger.entries if entry.state not in ("done", "left")]
     return f"nothing can be done for {', '.join(waiting)} in this version"
 
 
