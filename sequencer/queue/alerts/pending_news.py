@@ -108,41 +108,30 @@ async def news_of(
     """
     found = News()
     for keys in await session.shards():
-        one, there = progress.setdefault(keys.prefix, ShardProgress()), (known or {}).get(keys.prefix)
-        if there is None or there != one.quiet:
-            await _look_at(session, keys, target, one, there, pages, found)
+        at, there = progress.setdefault(keys.prefix, ShardProgress()), (known or {}).get(keys.prefix)
+        if there is not None and there == at.quiet:
+            continue
+        if not at.first:
+            at.began, at.is_clean = there, True
+        looked, is_end, groups = 0, False, list[PendingNewsGroup]()
+        while not is_end and (pages is None or looked < pages):
+            shard = await session.ask(calls.pending_news(keys, target, at.first))
+            looked, is_end = looked + 1, shard.looked_at < 100
+            at.first = 0 if is_end else at.first + shard.looked_at
+            at.is_clean = at.is_clean and not shard.groups and not shard.dead
+            groups += shard.groups
+        if groups:
+            found.groups[keys] = groups
+            found.counts["parked"] += len(groups)
+            found.heads["parked"] += [_parked_head(session, one) for one in groups[:NAMED]]
+        if shard.dead:
+            found.died_us[keys] = shard.dead_us
+            found.counts["dead"] += shard.dead
+            found.heads["dead"] += [_dead_head(session, *one) for one in shard.letters]
+        at.quiet = there if is_end and at.is_clean and at.began == there else None
     for heads in found.heads.values():
         del heads[NAMED:]
     return found
-
-
-async def _look_at(
-    session: Session,
-    keys: ShardKeys,
-    target: str,
-    at: ShardProgress,
-    there: Amounts | None,
-    pages: int | None,
-    found: News,
-) -> None:
-    if not at.first:
-        at.began, at.is_clean = there, True
-    looked, is_end, groups = 0, False, list[PendingNewsGroup]()
-    while not is_end and (pages is None or looked < pages):
-        shard = await session.ask(calls.pending_news(keys, target, at.first))
-        looked, is_end = looked + 1, shard.looked_at < 100
-        at.first = 0 if is_end else at.first + shard.looked_at
-        at.is_clean = at.is_clean and not shard.groups and not shard.dead
-        groups += shard.groups
-    if groups:
-        found.groups[keys] = groups
-        found.counts["parked"] += len(groups)
-        found.heads["parked"] += [_parked_head(session, one) for one in groups[:NAMED]]
-    if shard.dead:
-        found.died_us[keys] = shard.dead_us
-        found.counts["dead"] += shard.dead
-        found.heads["dead"] += [_dead_head(session, *one) for one in shard.letters]
-    at.quiet = there if is_end and at.is_clean and at.began == there else None
 
 
 async def parked_errors(session: Session) -> dict[str, int]:

@@ -17,8 +17,8 @@ from ...values.history import OUTCOMES, MessageInfo, Outcome
 from ..pages import batches
 from ..session import Session
 from ..views import now_of
-from .buckets import CONTENTS, Bucket, buckets_of, escaped
-from .known import infos_in, with_contents
+from .buckets import Bucket, buckets_of, escaped
+from .known import CONTENTS, infos_in, with_contents
 
 When = Duration | datetime
 BEFORE_MS = 86_400_000
