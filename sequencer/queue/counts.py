@@ -55,8 +55,7 @@ async def info(session: Session) -> QueueInfo:
 
 async def info_of(session: Session, exact: int) -> QueueInfo:
     """The same, but backlog and lag come from a sample where a shard has more than `exact` groups, 1,000 at least."""
-    keys = await session.shards()
-    shards = [await _shard(session.net, one, exact) for one in keys]
+    shards = [await _shard(session.net, keys, exact) for keys in await session.shards()]
     counts, totals = Counter[str](), Counter(dict.fromkeys(TOTALS, 0))
     for shard in shards:
         counts.update(shard.counts)
@@ -82,7 +81,7 @@ async def info_of(session: Session, exact: int) -> QueueInfo:
         totals=dict(totals),
         append_rate=append_rate,
         handle_rate=handle_rate,
-        no_consumers=await no_consumers(session, keys) if counts["due"] and not counts["leased"] else None,
+        no_consumers=await no_consumers(session) if counts["due"] and not counts["leased"] else None,
         outage=first and replace(first, shards=len(outages)),
         history=least and replace(least, messages=sum(one.messages for one in histories)),
     )

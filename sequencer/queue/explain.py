@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..calls.examine import GroupFacts
@@ -26,7 +25,7 @@ class Cause(NamedTuple):
 
     reason: Reason
     until_us: float | None = None
-    fields: Mapping[str, Any] = MappingProxyType({})
+    fields: Mapping[str, Any] = {}
 
 
 def missing_number(facts: GroupFacts, policy: Policy) -> tuple[int, int] | None:

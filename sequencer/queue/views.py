@@ -28,10 +28,10 @@ from ..values.message import Message
 from ..values.owner import NoConsumers
 from ..values.views import GroupInfo, GroupState
 from .explain import explanation
+from .history.known import message_info
 from .pages import read, scan
 from .session import Session
 from .state import group_state
-from .steps.record_steps import record_steps
 
 PAGE = 500
 STATES: tuple[GroupState, ...] = ("due", "leased", "waiting", "paused", "parked")
@@ -162,23 +162,19 @@ async def peek(session: Session, group: Group, *, limit: int = 10) -> list[Messa
 
 async def explain(session: Session, group: Group) -> Explanation:
     """Why a group does not move, and what would move it. Raises InvalidGroup, ServerError."""
-    key, queue = encode_group(group), session.options.queue
+    key = encode_group(group)
     keys = await session.keys_of(key)
     facts = await session.ask(calls.inspect(keys, key))
     policy = await session.fresh_policy()
     with Reading(session.net.name):
         found = explanation(key, facts, policy, session.options)
     if found.reason == "leased":
-        id = id_of(facts.head)
-        command = ("HGET", keys.body(key), id)
-        steps = await read(
-            session.net, lambda record: record_steps(queue, key, id, record or b"", is_dead=False), command
-        )
-        return _with_fields(found, steps=steps.said if steps else "")
+        head = await message_info(session, keys, key, id_of(facts.head))
+        return _with_fields(found, steps=head.steps.said if head and head.steps else "")
     waits_s = found.fields.get("waits_s", 0.0)
     if found.reason != "due" or waits_s < NO_CONSUMERS_S:
         return found
-    if nobody := await no_consumers(session, await session.shards()):
+    if nobody := await no_consumers(session):
         found = replace(found, reason="no consumers", moves_in_s=None)
         return _with_fields(found, **asdict(nobody) | {"waits_s": waits_s})
     longest = await _held_longest(session)
@@ -189,9 +185,9 @@ def _with_fields(found: Explanation, **more: Any) -> Explanation:
     return replace(found, fields={**found.fields, **more})
 
 
-async def no_consumers(session: Session, shards: Sequence[ShardKeys]) -> NoConsumers | None:
+async def no_consumers(session: Session) -> NoConsumers | None:
     """Whether groups are due and nobody consumes; None also where the user may not see that. Raises ServerError."""
-    options = session.options
+    options, shards = session.options, await session.shards()
     async with session.net.alone() as alone:
         with Reading(session.net.name):
             return await find_no_consumers(alone, shards, options.namespace, options.queue)

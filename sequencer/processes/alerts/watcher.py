@@ -23,6 +23,7 @@ from ...client import Sequencer
 from ...consume.emitter import EventEmitter, ServerAway
 from ...errors import ServerUnavailable
 from ...net.blocking import blocking
+from ...queue import views
 from ...queue.alerts import facts, incidents, pending_news
 from ...queue.alerts.conditions import QueueFacts, conditions, may_open
 from ...queue.session import QueueGone
@@ -88,7 +89,7 @@ class WatchedQueue(Sequencer):
     forget_resumed = blocking(pending_news.forget_resumed)
     counted = blocking(facts.counted)
     arrived = blocking(facts.arrived)
-    no_consumers_s = blocking(facts.no_consumers_s)
+    no_consumers = blocking(views.no_consumers)
 
 
 class Watcher:
@@ -206,7 +207,8 @@ class Watcher:
             return
         counted, limits = self._counted(one, now, is_minute=is_minute), one.settings.limits
         waits_long = snapshot.due and snapshot.waits_s >= limits.no_consumers > 0
-        no_consumers_s = one.no_consumers_s() if waits_long else 0.0
+        nobody = one.no_consumers() if waits_long else None
+        no_consumers_s = nobody.waits_s if nobody else 0.0
         local = self._local(one.queue)._asdict()
         known = counted._replace(snapshot=snapshot, no_consumers_s=no_consumers_s, **local, host=self._origin.host)
         news = self._news(one, snapshot)

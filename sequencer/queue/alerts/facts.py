@@ -7,7 +7,7 @@ from collections import deque
 from ...doctor.server import parse_info
 from ...errors import ServerError
 from ...settings.thresholds import FAILING_S, LEAST_ATTEMPTS
-from .. import counts, views
+from .. import counts
 from ..pages import read
 from ..session import Session
 from .conditions import QueueFacts
@@ -59,12 +59,6 @@ async def arrived(session: Session) -> int:
         lambda keys: [("HMGET", keys.stats, "appended", "redriven")],
     )
     return sum(found)
-
-
-async def no_consumers_s(session: Session) -> float:
-    """For how long groups are due and nobody consumes. Raises ServerError."""
-    found = await views.no_consumers(session, await session.shards())
-    return found.waits_s if found else 0.0
 
 
 async def _memory(session: Session) -> float | None:
