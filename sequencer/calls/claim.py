@@ -12,7 +12,7 @@ from ..store.group import decode_group
 from ..store.keys import ShardKeys
 from ..store.ledger import Written
 from ..store.record import (
-    Arrivals,
+    arrival_scores,
     decode_record,
     padded_owner,
     plain_messages,
@@ -105,13 +105,15 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
     for key, padded, mark, on_late, places, stride in entries:
         group = decode_group(key)
         members = places[::stride]
-        scores = Arrivals(members) if stride == 1 else places[1::stride]
+        scores = arrival_scores(members) if stride == 1 else places[1::stride]
         below, until = late_below(mark), at + len(members)
         some = records[at:until]
         read = (plain[0][at:until], plain[1][at:until]) if plain else read_plain(members, some)
         at = until
         undecodable = ""
-        messages = (read and plain_messages(members, scores, read, group, number, queue, below)) or []
+        messages = (
+            read and plain_messages(members, scores if stride > 1 else None, read, group, number, queue, below)
+        ) or []
         ledgers = () if messages else _ledgers(some)
         for member, score, record in () if messages else zip(members, scores, some, strict=True):
             try:

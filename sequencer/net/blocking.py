@@ -200,7 +200,8 @@ class Listing(Iterator[T]):
     """What a look finds, read page by page while it is iterated. It has no length; it is false when nothing is left."""
 
     def __init__(self, items: AsyncIterator[T]) -> None:
-        self._items, self._ahead = items, list[T]()
+        self._items: Any = items  # of an iterator `finish` takes each step, as of a coroutine
+        self._ahead = list[T]()
 
     def __next__(self) -> T:
         if self:
@@ -210,12 +211,8 @@ class Listing(Iterator[T]):
     def __bool__(self) -> bool:
         if not self._ahead:
             with suppress(StopAsyncIteration):
-                self._ahead.append(finish(_next_of(self._items)))
+                self._ahead.append(finish(self._items.__anext__()))
         return bool(self._ahead)
-
-
-async def _next_of(items: AsyncIterator[T]) -> T:
-    return await anext(items)
 
 
 def blocking_list(

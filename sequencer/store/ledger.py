@@ -92,7 +92,7 @@ class Entry:
 
     @property
     def kind(self) -> str:
-        return ("1" if self.once else "") + ("o" if self.optional else "") + ("i" if self.inline else "") or "a"
+        return _KINDS[self.once, self.optional, self.inline]
 
     @property
     def has_effects(self) -> bool:
@@ -192,10 +192,11 @@ _LINE = (int, (int, float), str)
 _LETTERS: dict[State, str] = {state: state[0] for state in get_args(State)}
 _STATES: dict[str, State] = {letter: state for state, letter in _LETTERS.items()}
 _KINDS = {
-    ("1" if once else "") + ("o" if optional else "") + ("i" if inline else "") or "a": (once, optional, inline)
-    for once, optional, inline in product((False, True), repeat=3)
+    flags: "".join([letter for letter, is_it in zip("1oi", flags, strict=True) if is_it]) or "a"
+    for flags in product((False, True), repeat=3)
 }
-"""Kind -> once, optional, inline."""
+"""Once, optional, inline -> kind."""
+_FLAGS = {kind: flags for flags, kind in _KINDS.items()}
 
 
 def kept_result(result: Any) -> Any:
@@ -203,10 +204,6 @@ def kept_result(result: Any) -> Any:
 
     Raises LedgerError, with the size, for one that is too large or no JSON.
     """
-    return orjson.loads(_result_bytes(result))
-
-
-def _result_bytes(result: Any) -> bytes:
     try:
         kept = orjson.dumps(result)
     except (TypeError, ValueError, RecursionError) as error:
@@ -215,7 +212,7 @@ def _result_bytes(result: Any) -> bytes:
         raise LedgerError("the result holds NaN or infinity, which JSON has no word for")
     if len(kept) > MAX_RESULT_BYTES:
         raise LedgerError(f"the result is {len(kept)} bytes as JSON, at most {MAX_RESULT_BYTES}")
-    return kept
+    return orjson.loads(kept)
 
 
 def encode_ledger(ledger: Ledger) -> bytes:
@@ -241,11 +238,6 @@ def check_room(written: bytes) -> None:
 
 def _row(entry: Entry) -> list[Any]:
     end: list[Any] = [entry.result, entry.error] if entry.error else [] if entry.result is None else [entry.result]
-    if end and entry.result is not None:
-        try:
-            end[0] = orjson.Fragment(_result_bytes(entry.result))
-        except LedgerError as error:
-            raise LedgerError(f"step {entry.name}: {error}") from error.__cause__
     who = entry.who or entry.token
     counts = entry.attempts, entry.runs, entry.turn
     return [entry.name, entry.kind, _LETTERS[entry.state], *counts, who, entry.at, entry.took_s, *end]
@@ -300,7 +292,7 @@ def _entry(
     result: Any = None,
     error: str = "",
 ) -> Entry:
-    once, optional, inline = _KINDS[kind]
+    once, optional, inline = _FLAGS[kind]
     token, person = (0, who) if isinstance(who, str) else (who, "")
     counts = attempts, turn, token, person, float(at), float(took_s)
     return Entry(name, once, optional, _STATES[state], *counts, result, error, inline, runs)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -140,26 +140,9 @@ def decode_record(
     )
 
 
-class Arrivals(Sequence[str]):
-    """The scores of messages that are ordered by their arrival, made of their members when they are asked for."""
-
-    __slots__ = ("members",)
-
-    def __init__(self, members: Sequence[str]) -> None:
-        self.members = members
-
-    def __len__(self) -> int:
-        return len(self.members)
-
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-    @overload
-    def __getitem__(self, at: slice) -> Arrivals: ...
-    def __getitem__(self, at: int | slice) -> str | Arrivals:
-        if isinstance(at, slice):
-            return Arrivals(self.members[at])
-        member = self.members[at]
-        return f"{member[: STAMP_DIGITS - 6]}.{member[STAMP_DIGITS - 6 : STAMP_DIGITS]}"
+def arrival_scores(members: Sequence[str]) -> list[str]:
+    """The scores of messages that are ordered by their arrival."""
+    return [f"{member[: STAMP_DIGITS - 6]}.{member[STAMP_DIGITS - 6 : STAMP_DIGITS]}" for member in members]
 
 
 _FRESH = {b"0000A", b"00000"}
@@ -186,7 +169,7 @@ def read_plain(members: Sequence[str], records: Sequence[bytes]) -> Plain | None
 
 def plain_messages(
     members: Sequence[str],
-    scores: Sequence[str],
+    scores: Sequence[str] | None,
     plain: Plain,
     group: tuple[str, ...],
     token: int,
@@ -195,13 +178,13 @@ def plain_messages(
 ) -> list[Message] | None:
     """The messages of one group, of which `plain` is what their records hold: 0.8 us each against 1.5.
 
-    None where one has headers, or a score that is no number.
+    `scores`: None of those that are ordered by their arrival. None where one has headers, or a score that is no number.
     """
     stamps, envelopes = plain
     try:
         times = [stamp / 1e6 for stamp in stamps]
         # A quotient is rounded once, as its text is when it is read: both are the double next to the same number.
-        numbers = times if type(scores) is Arrivals else [*map(float, scores)]
+        numbers = times if scores is None else [*map(float, scores)]
         if not all(map(math.isfinite, numbers)):
             return None
         return [

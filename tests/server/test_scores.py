@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,6 @@ from sequencer.doctor.invariants import check_invariants
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import ShardKeys, shard_keys
-from sequencer.store.record import Arrivals
 
 from ..support.examples import examples
 
@@ -65,9 +65,11 @@ def test_a_claim_tells_each_score_as_the_order_holds_it(
 def test_scores_that_are_stamps_are_not_sent(seq: Sequencer, link: Link, keys: ShardKeys) -> None:
     seq.append_many({"group": "g", "body": n, "id": n} for n in range(50))
     seq.append("alone", "h", id="x")
-    groups = link.run_one(calls.claim(keys, "jobs", "me", 60.0, ClaimLimits())).groups
+    call = calls.claim(keys, "jobs", "me", 60.0, ClaimLimits())
+    reply = link.run_one(call._replace(parse=list))
+    assert [stride for *_, stride in orjson.loads(reply[2])] == [1, 1]
+    groups = call.parse(reply).groups
     assert [len(group.messages) for group in groups] == [50, 1]
-    assert all(type(group.scores) is Arrivals for group in groups)
     assert [m.score for group in groups for m in group.messages] == [
         m.stamp / 1e6 for group in groups for m in group.messages
     ]

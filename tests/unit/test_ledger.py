@@ -24,6 +24,7 @@ from sequencer.store.ledger import (
     State,
     decode_ledger,
     encode_ledger,
+    kept_result,
     step_key,
 )
 
@@ -73,7 +74,6 @@ def test_a_ledger_is_short_and_says_what_it_is() -> None:
     ("ledger", "said"),
     [
         (Ledger(1, tuple(Entry(f"s{n}") for n in range(65))), "65 steps, at most 64"),
-        (Ledger(1, (Entry("a", result="x" * 16_384),)), "step a: the result is 16386 bytes as JSON, at most 16384"),
         (Ledger(1, tuple(Entry(f"s{n}", result="x" * 16_000) for n in range(5))), "bytes long, at most 65536"),
         (Ledger(1, (Entry("a"), Entry("a"))), "two steps of one name"),
         (Ledger(1, (Entry(""),)), "without a name"),
@@ -82,14 +82,25 @@ def test_a_ledger_is_short_and_says_what_it_is() -> None:
         (Ledger(1, (Entry("a", attempts=-1),)), "step a: a count"),
         (Ledger(1, (Entry("a", token=10**16),)), "step a: a count"),
         (Ledger(1, (Entry("a", at=math.nan),)), "no finite number"),
-        (Ledger(1, (Entry("a", result=math.inf),)), "step a: the result holds NaN or infinity"),
-        (Ledger(1, (Entry("a", result=object()),)), "step a: the result can't be written as JSON"),
         (Ledger(1, (Entry("\ud800"),)), "can't be written as JSON"),
     ],
 )  # fmt: skip
 def test_what_passes_a_cap_is_refused_and_says_so(ledger: Ledger, said: str) -> None:
     with pytest.raises(LedgerError, match=said):
         encode_ledger(ledger)
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ("x" * 16_384, "16386 bytes as JSON, at most 16384"),
+        (math.inf, "holds NaN or infinity"),
+        (object(), "can't be written as JSON"),
+    ],
+)
+def test_a_result_that_can_not_be_kept_says_why(result: Any, said: str) -> None:
+    with pytest.raises(LedgerError, match=said):
+        kept_result(result)
 
 
 def test_errors_are_cut_and_the_log_keeps_the_last_five() -> None:
