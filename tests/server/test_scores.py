@@ -66,7 +66,7 @@ def test_scores_that_are_stamps_are_not_sent(seq: Sequencer, link: Link, keys: S
     seq.append_many({"group": "g", "body": n, "id": n} for n in range(50))
     seq.append("alone", "h", id="x")
     call = calls.claim(keys, "jobs", "me", 60.0, ClaimLimits())
-    reply = link.run_one(call._replace(parse=list))
+    reply: Any = link.command(*call.eval_command())
     assert [stride for *_, stride in orjson.loads(reply[2])] == [1, 1]
     groups = call.parse(reply).groups
     assert [len(group.messages) for group in groups] == [50, 1]
