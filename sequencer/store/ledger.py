@@ -31,6 +31,7 @@ import orjson
 
 from ..errors import ConfigurationError, InvalidMessage, shown
 from ..texts.words import many
+from ..values.message import PastAttempt
 from .group import encode_group
 from .text import has_non_finite
 
@@ -112,20 +113,6 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class PastAttempt:
-    """A failure of the past: a line of the log."""
-
-    attempt: int
-    at: float
-    """In seconds since 1970."""
-    error: str
-    """Cut to 200 bytes."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "error", cut_text(self.error, LOG_ERROR_BYTES))
-
-
-@dataclass(frozen=True, slots=True)
 class Ledger:
     """The entries of a message, in the order in which they came in."""
 
@@ -147,7 +134,9 @@ class Ledger:
             return Ledger(self.stamp, (*self.entries, entry), self.log)
         return Ledger(self.stamp, tuple([entry if one.name == entry.name else one for one in self.entries]), self.log)
 
-    def logged(self, tried: PastAttempt) -> Ledger:
+    def logged(self, attempt: int, at: float, error: str) -> Ledger:
+        """With a failure; its error is cut."""
+        tried = PastAttempt(attempt, at, cut_text(error, LOG_ERROR_BYTES))
         return replace(self, log=(*self.log, tried)[-LOG:])
 
     @property

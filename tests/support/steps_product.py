@@ -10,8 +10,8 @@ from sequencer.drain.steps.declared import Step, Steps, new_step
 from sequencer.drain.steps.passes import Ended, Pass
 from sequencer.errors import Outage, Park, Retry, SetAside, StepMissing, StepUnknown, TooLate
 from sequencer.settings.options import QueueOptions
-from sequencer.store.ledger import Entry, Ledger, PastAttempt
-from sequencer.values.message import Message
+from sequencer.store.ledger import Entry, Ledger
+from sequencer.values.message import Message, PastAttempt
 
 from .steps_model import actions as model
 from .steps_model.cases import MOST_ACTIONS, WELL, Case

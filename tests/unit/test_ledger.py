@@ -20,13 +20,13 @@ from sequencer.store.ledger import (
     Entry,
     Ledger,
     LedgerError,
-    PastAttempt,
     State,
     decode_ledger,
     encode_ledger,
     kept_result,
     step_key,
 )
+from sequencer.values.message import PastAttempt
 
 from ..support.steps_model import ledger as model
 from .test_envelope_and_record import JSON, TEXT
@@ -62,7 +62,7 @@ def test_a_ledger_comes_back(ledger: Ledger) -> None:
 
 
 def test_a_ledger_is_short_and_says_what_it_is() -> None:
-    ledger = Ledger(1_795_170_870_982_084, (DONE, Entry("mail", optional=True))).logged(PastAttempt(1, 2.5, "E: no"))
+    ledger = Ledger(1_795_170_870_982_084, (DONE, Entry("mail", optional=True))).logged(1, 2.5, "E: no")
     assert encode_ledger(ledger) == (
         b'{"k":1795170870982084,"s":[["charge","1","d",1,0,2,7,1.5,0.2,{"payment":"p9"}],'
         b'["mail","o","o",0,0,1,0,0.0,0.0]],"log":[[1,2.5,"E: no"]]}'
@@ -106,10 +106,10 @@ def test_a_result_that_can_not_be_kept_says_why(result: Any, said: str) -> None:
 def test_errors_are_cut_and_the_log_keeps_the_last_five() -> None:
     assert Entry("a", error="é" * 300).error == "é" * 256
     assert replace(Entry("a"), error="\ud800x").error == "\\ud800x"
-    assert PastAttempt(1, 1.0, "x" * 300).error == "x" * 200
+    assert Ledger(1).logged(1, 1.0, "x" * 300).log[0].error == "x" * 200
     ledger = Ledger(1)
     for n in range(7):
-        ledger = ledger.logged(PastAttempt(n, 1.0, ""))
+        ledger = ledger.logged(n, 1.0, "")
     assert [one.attempt for one in ledger.log] == [2, 3, 4, 5, 6]
 
 

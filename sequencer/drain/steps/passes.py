@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...calls.settle import Ending
 from ...errors import LeaseExpired, Outage, Retry, StepFailed, StepMissing, StopConsuming
-from ...store.ledger import Entry, Ledger, LedgerError, PastAttempt, check_room, encode_ledger, kept_result, step_key
+from ...store.ledger import Entry, Ledger, LedgerError, check_room, encode_ledger, kept_result, step_key
 from ...texts.words import error_text, type_name
 from ...values.message import StepCall
 from ..outcome import ENDING_BY_OPTION, decide, most_unanswered
@@ -275,7 +275,7 @@ class Pass:
             self._error = error
         if kind in OUTAGES:
             self._outage = error
-        self._view.ledger = self.ledger.logged(PastAttempt(entry.attempts + 1, at, _said(error)))
+        self._view.ledger = self.ledger.logged(entry.attempts + 1, at, _said(error))
         if isinstance(error, Retry | Outage) and error.after is not None:
             self._delays.append(error.after)
         return kind

@@ -7,7 +7,6 @@ from ...store.group import decode_group
 from ...store.ledger import LedgerError, decode_ledger, step_key
 from ...store.record import written_of
 from ...values.history import MessageSteps, StepInfo
-from ...values.message import PastAttempt
 
 
 def record_steps(
@@ -43,6 +42,5 @@ def record_steps(
         )
         for one in ledger.entries
     )
-    failures = tuple(PastAttempt(one.attempt, one.at, one.error) for one in ledger.log)
     asked = (one for one in questions(ledger) if not (one.state == "started" and token == one.token))
-    return MessageSteps(id, parts, is_dead, found, failures, tuple(one.name for one in asked))
+    return MessageSteps(id, parts, is_dead, found, ledger.log, tuple(one.name for one in asked))
