@@ -149,7 +149,8 @@ def events() -> str:
         fields = ", ".join(f"`{field}`" for field in kind.fields.split())
         lines.append(f"| `{name}`{observed} | {logging.getLevelName(kind.level)} | {kind.meaning} | {fields} |")
     lines += ["", "| field | holds |", "| --- | --- |"]
-    lines += [f"| `{name}` | {meaning} |" for name, meaning in sorted(FIELDS.items())]
+    known = {field for kind in EVENTS.values() for field in kind.fields.split()} | {"suppressed", "errors"}
+    lines += [f"| `{name}` | {FIELDS[name]} |" for name in sorted(known)]
     lines += ["", "| command | what it does |", "| --- | --- |"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in COMMANDS.items()]
     return "\n".join(lines) + "\n"
