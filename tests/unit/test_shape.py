@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from sequencer.settings.option import declared
 from sequencer.settings.options import QueueOptions
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +88,7 @@ def test_each_folder_of_the_package_is_in_the_wheel() -> None:
 def test_the_reference_has_every_option_as_it_is_declared() -> None:
     text = REFERENCE["reference"]()
     assert all(f"| `{name}` |" in text for name in ("max_attempts", "dedup_window", "handler_timeout", "n", "parked"))
-    assert QueueOptions.__dataclass_fields__["on_failure"].metadata["option"]["help"] in text
+    assert declared(QueueOptions)["on_failure"].help in text
 
 
 @pytest.mark.parametrize("page", REFERENCE["PAGES"])
