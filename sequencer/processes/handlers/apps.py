@@ -12,9 +12,8 @@ import tomllib
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...client import Sequencer
 from ...consume.forks import not_in_a_copy
@@ -30,8 +29,7 @@ PATCHERS = {"gevent.monkey": "saved", "eventlet.patcher": "already_patched"}
 """Modules that patch the standard library, and where each keeps what it patched."""
 
 
-@dataclass(frozen=True, slots=True)
-class App:
+class App(NamedTuple):
     """What `module:attribute` named: a handler or steps, and the Sequencer they are registered with, if it is one."""
 
     handler: Work
@@ -45,7 +43,7 @@ def load_app(spec: str) -> App:
     ConfigurationError for a function that can't be a handler, for steps that don't fit together, and for a module that
     patches the standard library.
     """
-    value, module = _value_of(spec)
+    value, module = value_of(spec)
     if isinstance(value, Sequencer):
         if value.registered_handler is None:
             raise HandlerNotFound(
@@ -72,12 +70,8 @@ def limited(limit_s: float, end: Callable[[], object]) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def load_value(spec: str) -> Any:
-    """Import `module:attribute`, as `load_app` does. Raises HandlerNotFound."""
-    return _value_of(spec)[0]
-
-
-def _value_of(spec: str) -> tuple[Any, Any]:
+def value_of(spec: str) -> tuple[Any, Any]:
+    """What `module:attribute` names, imported as `load_app` does it, and its module. Raises HandlerNotFound."""
     module_name, found, attribute = spec.partition(":")
     if not found or not attribute or not all(name.isidentifier() for name in module_name.split(".")):
         raise HandlerNotFound(f"app {spec!r} must be module:attribute, for example shop.orders:seq")

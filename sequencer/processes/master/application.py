@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -26,13 +26,12 @@ from ...drain.steps.declared import Steps
 from ...drain.steps.functions import InlineHandler
 from ...errors import ConfigurationError, HandlerNotFound, SequencerError, shown
 from ...net.blocking import BlockingNet, finish
-from ...net.endpoint import Endpoint
 from ...server import start_embedded
 from ...store.keys import shard_keys
 from ...texts.explanations import import_hangs
 from ...texts.words import error_text, type_name
 from ..consumer_process import close_stdin, start_python, tell
-from ..handlers.apps import load_app, load_value
+from ..handlers.apps import load_app, value_of
 from ..handlers.exec import REDIS_VARIABLE, check_command
 from ..worker.config import WorkerConfig, prepare
 from ..worker.run import report_line
@@ -75,24 +74,18 @@ class Examined:
 def examine_all(plan: RunPlan) -> list[Examined]:
     """Load the application of each queue, and try the rights of each role. Raises ServerError."""
     endpoint = find_server(plan.url)
-    found = []
+    net, found = BlockingNet(endpoint.url, start_embedded), []
     for pool in plan.pools:
-        one = examine(pool)
-        rights = _rights(endpoint, pool.queue, plan.namespace, waits=("consume",) if one.waits else ())
+        one, shards = examine(pool), [shard_keys(plan.namespace, pool.queue, 0)]
+        waits: tuple[Role, ...] = ("consume",) if one.waits else ()
+        rights = finish(missing_rights(net, ASKED, plan.namespace, pool.queue, shards, waits=waits))
         if one.server not in (None, endpoint.name):
             one.problems.append(f"its app is on the server {one.server}, and the file says {endpoint.name}")
         if lacks := rights["consume"]:
             one.problems.append(f"to consume, the user lacks {' '.join(lacks)}; grant it with ACL SETUSER")
         found.append(replace(one, rights=[role for role, lacks in rights.items() if not lacks]))
+    net.close()
     return found
-
-
-def _rights(endpoint: Endpoint, queue: str, namespace: str, waits: Sequence[Role]) -> dict[Role, list[str]]:
-    net, shards = BlockingNet(endpoint.url, start_embedded), [shard_keys(namespace, queue, 0)]
-    try:
-        return finish(missing_rights(net, ASKED, namespace, queue, shards, waits=waits))
-    finally:
-        net.close()
 
 
 def examine(plan: PoolPlan) -> Examined:
@@ -199,7 +192,7 @@ def _examined(config: WorkerConfig, check: str | None) -> Examined:
 
 
 def _check_function(spec: str) -> Callable[[Any], Any]:
-    function = load_value(spec)
+    function, _ = value_of(spec)
     if not callable(function) or isinstance(function, type):
         raise HandlerNotFound(f"{spec} is {type(function).__name__}, no function")
     return function  # type: ignore[no-any-return]

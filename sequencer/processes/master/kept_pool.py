@@ -103,10 +103,10 @@ class KeptPool(Pool):
             "busy": round(self._load.busy, 2),
             "handled": self.handled,
             "rate": round(self._load.rate, 2),
-            "due": snapshot.due if snapshot else None,
-            "waits_s": round(snapshot.waits_s, 3) if snapshot else None,
-            "parked": snapshot.parked if snapshot else None,
-            "dead": snapshot.dead if snapshot else None,
+            "due": snapshot and snapshot.due,
+            "waits_s": snapshot and round(snapshot.waits_s, 3),
+            "parked": snapshot and snapshot.parked,
+            "dead": snapshot and snapshot.dead,
         }
 
     @property
@@ -188,14 +188,12 @@ class KeptPool(Pool):
         worker.start_at = now + STANDING_RETRY_S
 
     def _check_whether_back(self, now: float) -> None:
-        if self._down_since is not None and any(self._has_lived(one, now) for _, one in self.running):
+        connected = [one for _, one in self.running if one.is_connected]
+        have_lived = (not is_startup_death(now - one.started_at, has_begun=one.has_begun) for one in connected)
+        if self._down_since is not None and any(have_lived):
             self.emit("pool back", lasted_s=round(now - self._down_since, 1))
             self._down_since = None
             self._try_all()
-
-    def _has_lived(self, process: ConsumerProcess, now: float) -> bool:
-        lived_s = now - process.started_at
-        return process.is_connected and not is_startup_death(lived_s, has_begun=process.has_begun)
 
     def _try_all(self) -> None:
         for worker in self._empty:

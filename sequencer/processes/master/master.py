@@ -11,6 +11,7 @@ import selectors
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ...client import find_server
@@ -25,7 +26,7 @@ from ..supervisor import Supervisor
 from .kept_pool import KeptPool
 from .plan import RunPlan
 from .scaling import HostCpu
-from .status import ServiceManager, StatusSocket, other_pid
+from .status import VARIABLE, StatusSocket, notify, other_pid
 
 READY_S = 30.0
 """systemd is told that the service is ready when all consumers are connected, or after this time in any case."""
@@ -43,7 +44,8 @@ class Master(Supervisor[KeptPool]):
         self._watcher = self._new_watcher(plan)
         self._scales_at = 0.0
         self._is_ready = self._is_reloading = False
-        self._systemd, self._status = ServiceManager(), self._status_socket()
+        self._status = self._status_socket()
+        self._notify = partial(notify, os.environ.pop(VARIABLE, ""))  # consumers are not to speak for the master
 
     def reload(self) -> None:
         """Read the file again, and replace all consumers. Safe in a signal handler or any thread."""
@@ -127,7 +129,7 @@ class Master(Supervisor[KeptPool]):
     def _stop_pools(self) -> None:
         self._stage = min(3, self._stage + 1)
         if self._stage == 1:
-            self._systemd.tell("STOPPING=1")
+            self._notify("STOPPING=1")
         for pool in self.pools:
             while pool.stage < self._stage:
                 pool.next_stage()
@@ -169,14 +171,14 @@ class Master(Supervisor[KeptPool]):
     def _tell_ready(self) -> None:
         down = [pool.queue for pool in self.pools if pool.is_down]
         said = f"{many(len(self.pools), 'pool')}, {many(self.count, 'consumer')}"
-        self._systemd.tell("READY=1", f"STATUS={said}, down: {', '.join(down)}" if down else f"STATUS={said}")
+        self._notify("READY=1", f"STATUS={said}, down: {', '.join(down)}" if down else f"STATUS={said}")
 
     # -- a reload -----------------------------------------------------------------------------------------------
 
     def _reload(self) -> None:
         if self._stage:
             return
-        self._systemd.tell("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
+        self._notify("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
         self._is_reloading = True
         self.emitter.emit(event("service reloading", "", file=str(self.plan.path)))
         try:

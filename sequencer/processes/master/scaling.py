@@ -6,7 +6,6 @@ many messages it has. Down slowly, and gently: who leaves finishes its message. 
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,16 +154,14 @@ class HostCpu:
         self._last = self._read()
 
     def share(self) -> float:
-        now, last = self._read(), self._last
-        self._last = now
-        if now is None or last is None or now[1] <= last[1]:
-            return min(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)) if now is None else 0.0
-        return 1.0 - (now[0] - last[0]) / (now[1] - last[1])
+        (idle_before, before), self._last = self._last, self._read()
+        idle, ticks = self._last
+        return 1.0 - (idle - idle_before) / (ticks - before) if ticks > before else 0.0
 
     @staticmethod
-    def _read() -> tuple[int, int] | None:
-        """Ticks without work, and all; None where the system does not tell."""
+    def _read() -> tuple[int, int]:
+        """Ticks without work, and all; 0 where the system does not tell."""
         with suppress(OSError, ValueError, IndexError):
             ticks = [int(word) for word in _STAT.read_text().split("\n", 1)[0].split()[1:9]]
             return ticks[3] + ticks[4], sum(ticks)
-        return None
+        return 0, 0

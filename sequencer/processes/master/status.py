@@ -88,17 +88,10 @@ class StatusSocket:
             self._path.unlink()
 
 
-class ServiceManager:
-    """Who waits for READY=1; nobody, where the variable is not set."""
-
-    def __init__(self) -> None:
-        self._address = os.environ.pop(VARIABLE, "")  # consumers are not to speak for the master
-
-    def tell(self, *lines: str) -> None:
-        """As sd_notify does: `READY=1`, when it works for the first time or again."""
-        if not self._address:
-            return
-        address = f"\0{self._address[1:]}" if self._address.startswith("@") else self._address
+def notify(address: str, *lines: str) -> None:
+    """As sd_notify does: `READY=1`, when the master works for the first time or again. Nobody waits for it at ""."""
+    if address:
+        address = f"\0{address[1:]}" if address.startswith("@") else address
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
             datagrams.settimeout(1.0)
             datagrams.sendto("\n".join(lines).encode(), address)
