@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..errors import SequencerError, StepUnknown, StopConsuming
+from ..errors import CommandFailed, LeaseExpired, SequencerError, StepUnknown, StopConsuming
 from .commands import end_command, with_commands
 from .templates import NO_COMMANDS, Commands, Fields, Wording, fill, filled_commands
 from .words import LEDGER_CHARACTERS, error_text, named, numbers, of_limit, plain, type_name
@@ -84,9 +84,11 @@ class Event:
 
     @property
     def cause(self) -> BaseException | None:
-        """What the log shows the traceback of: not of warnings, nor of what a supervisor or a consumer foresaw."""
-        if self.level < ERROR or (
-            isinstance(self.error, SequencerError | StopConsuming) and not EVENTS[self.name].is_observed
+        """What the log shows the traceback of: not of warnings, nor of errors that no code of the user raised."""
+        if (
+            self.level < ERROR
+            or isinstance(self.error, CommandFailed | LeaseExpired)
+            or (isinstance(self.error, SequencerError | StopConsuming) and not EVENTS[self.name].is_observed)
         ):
             return None
         return self.error.__cause__ if isinstance(self.error, StepUnknown) else self.error

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import sequencer.consume.emitter
 from sequencer.calls.claim import Halted
 from sequencer.consume.emitter import LINES, ConsumerEvents, EventEmitter
-from sequencer.errors import ServerUnavailable
+from sequencer.errors import CommandFailed, ServerUnavailable
 from sequencer.settings.options import QueueOptions
 from sequencer.texts.events import Event, event
 
@@ -131,8 +131,9 @@ def test_an_error_brings_its_traceback_and_a_warning_does_not(lines: Lines) -> N
     except ValueError as error:
         for name in ("message failed", "group parked"):
             emitted.emitter.emit(failed(name, error))
-    warning, parked = lines.records
-    assert warning.exc_info is None
+    emitted.emitter.emit(failed("group parked", CommandFailed("exit status 1")))
+    warning, parked, command = lines.records
+    assert (warning.exc_info, command.exc_info) == (None, None), "the traceback of a command would be ours"
     assert parked.exc_info[1].__traceback__.tb_frame.f_code.co_name.startswith("test_an_error_brings")
 
 
