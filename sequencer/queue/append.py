@@ -24,10 +24,7 @@ from ..values.message import Receipt
 def receipt_of(
     item: Item, outcomes: list[calls.ItemOutcome], confirmed: int, wait: Replicas, *, replace: bool
 ) -> Receipt:
-    """What became of one message, of which this was answered.
-
-    Raises IdConflict, NumberTaken, LateMessage, EffectsSaved, NotReplicated.
-    """
+    """Of one message. Raises IdConflict, NumberTaken, LateMessage, EffectsSaved, NotReplicated."""
     (one,) = outcomes
     if one.outcome in calls.REFUSALS:
         raise refusal(item, one)

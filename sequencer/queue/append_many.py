@@ -108,10 +108,7 @@ class Chunk(NamedTuple):
 
 
 class Chunks:
-    """Chunks one by one; of a list or tuple the next one is made while the server works on the one before.
-
-    From an iterator nothing is taken that may then not be sent.
-    """
+    """Chunks one by one; of a list or tuple, of which nothing is lost by that, the next one may be made ahead."""
 
     def __init__(self, session: Session, items: Iterable[Any], chunk: int | None) -> None:
         self._session, self._is_eager = session, isinstance(items, list | tuple)
@@ -162,10 +159,7 @@ class Chunks:
 async def append_chunk(
     session: Session, items: list[Item], on_refused: str, *, replace: bool, meanwhile: Callable[[], None] | None = None
 ) -> list[calls.ItemOutcome]:
-    """Add up to 1,000 checked messages, and say what became of each; with "stop" all of them or none.
-
-    `meanwhile` is called once they are sent, before their answer is awaited.
-    """
+    """Add up to 1,000 checked messages; with "stop" all of them or none. `meanwhile` is called once they are sent."""
     shards, by_shard = await session.shards("append"), dict[ShardKeys, list[int]]()
     for position, item in enumerate(items):
         by_shard.setdefault(shards[shard_of(item.group, len(shards))], []).append(position)

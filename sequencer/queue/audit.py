@@ -216,9 +216,7 @@ async def audit(session: Session) -> AuditReport:
 
 
 async def prove_shards(net: Net, shards: Iterable[ShardKeys], *, page: int = PAGE) -> AuditReport:
-    """What the audit streams of these shards show, each up to its end now. Raises ServerError, and DataError for an
-    entry that no consumer wrote.
-    """
+    """What the audit streams of these shards show, each up to its end now. Raises ServerError, DataError."""
     last_ids: dict[str, bytes] = {}
     is_trimmed = False
     for stream in (keys.audit for keys in shards):

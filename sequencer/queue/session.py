@@ -125,9 +125,8 @@ class Session:
         )
 
     async def check_first(self, check: Callable[..., bool], make: Callable[..., Item], *arguments: Any) -> None:
-        """Refuse what breaks a rule before the queue is used for the first time: nothing is registered then.
-
-        The server is asked only where the queue may remember which fields make the group.
+        """Refuse what breaks a rule before the first use, so that nothing is registered then. The server is asked only
+        where the queue may remember which fields make the group.
         """
         if check(*arguments):
             known = await self.fresh_fields()

@@ -43,9 +43,7 @@ def conditions(facts: QueueFacts, limits: Thresholds, news: Mapping[str, Sequenc
 
 
 def may_open(info: QueueInfo, limits: Thresholds, arrived: int, seconds: float) -> bool:
-    """Whether backlog or lag, which were below their limits, may have reached them since they were counted: `arrived`
-    messages and `seconds` ago.
-    """
+    """Whether backlog or lag may have reached their limits since they were counted, this many messages and s ago."""
     grown = ((info.backlog, limits.backlog, arrived), (info.lag_s, limits.lag, seconds))
     return any(value < limit <= value + more for value, limit, more in grown)
 

@@ -18,10 +18,7 @@ from ..session import Session
 async def take_seen(
     session: Session, seen: Sequence[Condition], targets: Sequence[str], times: AlertTimes
 ) -> list[Grant]:
-    """Say what is seen of the queue; what this caller alone may tell now, for the time of the hold.
-
-    Raises ServerError; ServerNotUsable without the rights of one who operates.
-    """
+    """Say what is seen of the queue; what this caller alone may tell now, while it holds. Raises ServerError."""
     await session.allow("operate")
     return await session.ask(calls.alert(await _first(session), seen, targets, times))
 

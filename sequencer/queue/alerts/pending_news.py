@@ -78,10 +78,7 @@ class ShardProgress:
 
 
 async def amounts(session: Session) -> dict[str, Amounts]:
-    """Of each shard, by its prefix: cheap to ask, and others where a group was parked or a letter died.
-
-    The totals see a group that parks again while another goes on. Raises ServerError.
-    """
+    """Of each shard, by prefix. The totals see a group that parks again while another goes on. Raises ServerError."""
     found = await session.read_shards(
         lambda totals, parked, dead: (*(int(total or 0) for total in totals), int(parked), int(dead)),
         lambda keys: [

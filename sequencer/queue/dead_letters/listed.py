@@ -79,9 +79,7 @@ async def dead(
     error: str | None = None,
     limit: int = 1000,
 ) -> list[DeadLetter]:
-    """Dead letters, the oldest death first, at most `limit`; `error` is a type, or a pattern for "Type:
-    message".
-    """
+    """Dead letters, the oldest death first, at most `limit`; `error` is a type, or a pattern for "Type: message"."""
     check_limit(limit)
     wanted = DeadLetterFilter.of(group, id, error)
     return (await oldest(session, await session.shards(), wanted))[:limit]

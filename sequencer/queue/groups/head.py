@@ -220,8 +220,6 @@ async def _mark_behind(session: Session, keys: ShardKeys, group: str, member: st
 
 
 def refuse_unknown_outcome(answer: Answer[Any], is_refused: bool, what: str) -> None:
-    """Raise OutcomeUnknown where the refusal of a repeated call may be the answer to the success of its first
-    attempt.
-    """
+    """Raise OutcomeUnknown where a repeated call may be refused because its first attempt succeeded."""
     if is_refused and answer.is_repeat:
         raise OutcomeUnknown("outcome_unknown", what=what)

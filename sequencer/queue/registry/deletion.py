@@ -83,10 +83,7 @@ async def delete(session: Session) -> int:
 
 
 async def delete_queue(net: Net, alone: Alone, options: QueueOptions) -> int:
-    """Delete all of a queue, and say how many groups had messages.
-
-    Raises ConfigurationError where there is none, ServerUnavailable.
-    """
+    """As `delete`. Raises ConfigurationError, ServerUnavailable."""
     there = await find_shards(alone, options)
     if there is None:
         raise ConfigurationError("queue_unknown", queue=options.queue, namespace=options.namespace)

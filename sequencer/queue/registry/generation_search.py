@@ -95,9 +95,8 @@ class GenerationSearch:
         return registry_key(self.options.namespace, self.options.queue)
 
     async def run(self) -> Registration | None:
-        """What is registered, and in all shards; None where nothing is, and nothing may be.
-
-        Raises ConfigurationError, DataError; after ROUNDS ServerUnavailable, or ServerNotUsable during a deletion.
+        """What is registered, and in all shards; None where nothing is, and nothing may be. Raises ConfigurationError,
+        DataError; after ROUNDS ServerUnavailable, or ServerNotUsable during a deletion.
         """
         options, seen = self.options, None
         for number in range(ROUNDS):
@@ -161,9 +160,7 @@ class GenerationSearch:
         return False
 
     def _check_shards(self, shards: int) -> None:
-        """Raises DataError where this client used another number of shards, ConfigurationError where it asks for
-        one.
-        """
+        """Raises DataError where this client used another number, ConfigurationError where it asks for one."""
         options, known = self.options, self.known
         if known and self.restores and len(known.tags) != shards:
             raise DataError("shards_changed", queue=options.queue, before=len(known.tags), now=shards)
@@ -261,9 +258,8 @@ async def answer_pending(
 
 
 async def wake_deferred_groups(alone: Alone, keys: ShardKeys, generation: str, mark: str) -> None:
-    """Let claims decide again on groups that were deferred: each of them once; then `again` goes, if it is this mark.
-
-    Whoever sees the mark does it: who changed the policy may be gone.
+    """Let claims decide again on groups that were deferred, each once; then `again` goes, if it is this mark. Whoever
+    sees the mark does it: who changed the policy may be gone.
     """
     now_us = await read(alone, micros, ("TIME",))
     names: dict[str, None] = {}

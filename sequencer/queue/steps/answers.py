@@ -26,10 +26,7 @@ async def answered_head(
     member: str,
     answers: Answers,
 ) -> Written | None:
-    """The ledger of a failed head with these answers; None without any.
-
-    Raises GroupBusy, AnswerRefused, AnswerNeeded.
-    """
+    """The ledger of a failed head with these answers, if any. Raises GroupBusy, AnswerRefused, AnswerNeeded."""
     about: dict[str, Any] = {"group": decode_group(group), **session.names}
     if not answers:
         failure = decode_failure(facts.failure)[0]

@@ -12,11 +12,9 @@ from ...values.history import MessageSteps, StepInfo
 def record_steps(
     queue: str, group: str, id: str, record: bytes, *, is_dead: bool, token: int = 0
 ) -> MessageSteps | None:
-    """What became of the steps of a message, of which this is the record; None where it has no ledger.
+    """What became of the steps of a message, of which this is the record; None where it has no ledger. Never raises.
 
     `token`: of the lease on its group; a step that was started under it may be running just now, and is no question.
-
-    Never raises: a ledger that can't be read says so.
     """
     written, parts = written_of(record), decode_group(group)
     if written is None:
