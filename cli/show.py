@@ -164,7 +164,7 @@ def parked(client: Sequencer, by_error: ByErrorOption = False, limit: LimitOptio
         shown = error_table(errors, "groups") or nothing
         return Answer(dict(errors.most_common()), shown, *_resuming(client, errors, errors.total()))
     found = list(client.parked(limit=limit))
-    resuming = _resuming(client, _errors(found), client.count_parked())
+    resuming = _resuming(client, _errors(found), client.snapshot().parked)
     return Answer(found, group_table(found) or nothing, _cut(found, limit), *resuming)
 
 

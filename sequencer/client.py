@@ -169,7 +169,6 @@ class Sequencer(Registered):
     info = blocking(counts.info)
     snapshot = blocking(counts.snapshot)
     groups = blocking(views.groups)
-    count_parked = blocking(parked.count_parked)
     parked = blocking_list(parked.parked)
     paused_groups = blocking(views.paused_groups)
     peek = blocking(views.peek)

@@ -41,7 +41,7 @@ def test_a_dry_run_counts_by_error(cli: Cli, stuck: Sequencer) -> None:
         ["ValueError", "3"],
         ["LookupError", "2"],
     ]
-    assert stuck.count_parked() == 5
+    assert stuck.snapshot().parked == 5
     said = json_of(cli, "skip", "jobs", "--error", "Lookup*", "--dry-run")
     assert (said["chosen"], said["done"], said["is_dry_run"]) == (2, 0, True)
     assert (said["errors"], said["others"]) == ({"LookupError": 2}, {"ValueError": 3})
@@ -51,7 +51,7 @@ def test_a_pattern_that_fits_nothing_names_the_errors_there_are(cli: Cli, stuck:
     for words in (("resume",), ("resume", "--dry-run"), ("skip",), ("skip", "--discard", "--yes")):
         done = cli.call(words[0], "jobs", "--error", "Looku", *words[1:])
         assert (done.returncode, done.stderr) == (1, "")
-    assert stuck.count_parked() == 5
+    assert stuck.snapshot().parked == 5
     recent = cli.call("resume", "jobs", "--since", "0.001s", "--json")
     assert (recent.returncode, json.loads(recent.stdout)["others"]) == (1, {"ValueError": 3, "LookupError": 2})
 
@@ -85,7 +85,7 @@ def test_skipped_heads_become_dead_letters_or_are_discarded(cli: Cli, stuck: Seq
     for answer, status, parked in ((b"n\n", 130, 3), (b"y\n", 0, 0)):
         asked = answered(cli, answer, "skip", "jobs", "--all", "--discard")
         assert "Discard the failed heads of 3 groups of queue jobs for good? [y/N]" in asked.stderr
-        assert (asked.returncode, stuck.count_parked()) == (status, parked)
+        assert (asked.returncode, stuck.snapshot().parked) == (status, parked)
     assert (len(stuck.dead()), stuck.info().totals["skipped"]) == (2, 3)
     assert json_of(cli, "skip", "jobs", "--all", "--discard", "--yes")["chosen"] == 0
 
@@ -105,7 +105,7 @@ def test_wrong_use_is_refused_and_changes_nothing(cli: Cli, stuck: Sequencer) ->
         "unpause jobs g --all",
     ):
         assert refused(cli, *line.split())
-    assert stuck.count_parked() == 5
+    assert stuck.snapshot().parked == 5
     assert not stuck.info().is_paused
 
 
@@ -160,9 +160,9 @@ def test_parked_groups_are_counted_by_error(cli: Cli, stuck: Sequencer, namespac
 def test_ctrl_c_says_how_far_it_came_and_the_same_command_goes_on(cli: Cli, stuck: Sequencer) -> None:
     words = ("resume", "jobs", "--all", "--rate", "1")
     running = cli.start(*words)
-    wait_until(lambda: stuck.count_parked() == 3, 30.0)
+    wait_until(lambda: stuck.snapshot().parked == 3, 30.0)
     running.signal(signal.SIGINT)
     assert running.ended() == 130
     assert re.match(r"interrupted resuming at [12] of 5; ", running.stderr)
     assert cli.call("resume", "jobs", "--all").stdout.startswith("resumed ")
-    assert stuck.count_parked() == 0
+    assert stuck.snapshot().parked == 0

@@ -74,7 +74,7 @@ def test_a_wrong_answer_is_refused_and_changes_nothing(cli: Cli, asked: Sequence
         ("--again", "charge", "--attempt", "2"),
     ):
         assert refused(cli, "resume", "jobs", "ann", *words)
-    assert asked.count_parked() == 1
+    assert asked.snapshot().parked == 1
 
 
 def test_a_dead_letter_waits_for_its_answer(cli: Cli, asked: Sequencer) -> None:

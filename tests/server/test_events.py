@@ -80,7 +80,7 @@ def test_a_failed_try_is_a_warning_and_the_last_one_an_error_with_its_traceback(
     assert "4711 0815" not in text  # "4711" alone may be in the namespace or in a time
     assert "secret" not in text
     counts = seq._emitter.counts
-    assert (counts.failed, counts.parked) == (3, 1) == (summary.failed, seq.count_parked())
+    assert (counts.failed, counts.parked) == (3, 1) == (summary.failed, seq.snapshot().parked)
 
 
 def test_the_commands_of_a_parked_group_show_and_fix_it(
@@ -153,7 +153,7 @@ def test_groups_that_a_claim_ahead_parked_are_told_also_when_the_consumer_stops_
             consumer[0].stop()
 
     seq.consume(handler, until_empty=True, on_start=consumer.append)
-    assert len(seen) == seq.count_parked() < 200
+    assert len(seen) == seq.snapshot().parked < 200
 
 
 def test_a_broken_group_is_named(

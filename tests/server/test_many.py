@@ -43,7 +43,7 @@ def park(seq: Sequencer, count: int = 10) -> None:
         body = "slow" if n % 3 == 0 else "bad"
         seq.append_many({"body": body, "group": ["g", n], "id": f"m{k}", "score": k} for k in range(2))
     seq.consume(fail, until_empty=True)
-    assert seq.count_parked() == count
+    assert seq.snapshot().parked == count
 
 
 def names(seq: Sequencer) -> list[str]:
@@ -56,7 +56,7 @@ def test_all_parked_groups_go_on(make: Make, shards: int) -> None:
     park(seq, 130)
     asked = seq.resume_many(everything=True, dry_run=True)
     assert (asked.chosen, asked.done, asked.errors) == (130, 0, {"ValueError": 86, "Timeout": 44})
-    assert seq.count_parked() == 130
+    assert seq.snapshot().parked == 130
     done = seq.resume_many(everything=True)
     assert (done.done, done.changed, done.errors) == (130, 0, asked.errors)
     assert not seq.parked()
@@ -102,7 +102,7 @@ def test_a_run_ends_though_everything_fails_again_at_once(make: Make) -> None:
         again.append(seq.consume(fail, until_empty=True).failed)
 
     done = seq.resume_many(everything=True, rate=50, on_progress=told)
-    assert (done.done, sum(again), seq.count_parked()) == (30, 30, 30)
+    assert (done.done, sum(again), seq.snapshot().parked) == (30, 30, 30)
 
 
 def test_groups_at_a_gap_are_counted_and_left(make: Make) -> None:
@@ -111,11 +111,11 @@ def test_groups_at_a_gap_are_counted_and_left(make: Make) -> None:
     seq.append(2, group="failed", score=2, id="f2")
     seq.append(9, group="gap", score=9)
     seq.consume(fail, until_empty=True)
-    assert seq.count_parked() == 2
+    assert seq.snapshot().parked == 2
     asked = seq.skip_many(everything=True, dry_run=True)
     assert (asked.chosen, asked.waiting) == (1, 1)
     done = seq.skip_many(everything=True)
-    assert (done.done, done.waiting, seq.count_parked()) == (1, 1, 1)
+    assert (done.done, done.waiting, seq.snapshot().parked) == (1, 1, 1)
     seen: list[Any] = []
     seq.consume(lambda message: seen.append(message.body), until_empty=True)
     assert seen == [2], "the number of the skipped one has passed"
@@ -179,4 +179,4 @@ def test_parked_groups_may_go_on_while_they_are_listed(make: Make) -> None:
         seq.resume(info.group)
         if number % 100 == 0:
             seq.consume(lambda message: None, until_empty=True)
-    assert seq.count_parked() == 0
+    assert seq.snapshot().parked == 0

@@ -80,7 +80,7 @@ def test_an_observer_may_end_the_consumer(make: Make) -> None:
         seq.append(1, group=group)
     summary = seq.consume(fail)
     assert (summary.reason, summary.failed) == ("stopped", 1)
-    assert seq.count_parked() == 1, "what it was told of is done"
+    assert seq.snapshot().parked == 1, "what it was told of is done"
 
 
 def test_a_loop_of_ones_own_tells_the_same(make: Make, caplog: pytest.LogCaptureFixture) -> None:
@@ -209,7 +209,7 @@ def test_each_parked_group_arrives_at_sentry_once_with_its_traceback(make: Make,
     for number in range(20):
         seq.append({"card": "4711 0815"}, group=["user", number], id=f"m{number}")
     seq.consume(fail, until_empty=True)
-    assert seq.count_parked() == len(sentry.events) == 20
+    assert seq.snapshot().parked == len(sentry.events) == 20
     tags = {(one["tags"]["queue"], one["tags"]["group"], one["tags"]["message_id"]) for one in sentry.events}
     assert tags == {("jobs", f"user {number}", f"m{number}") for number in range(20)}
     for one in sentry.events:

@@ -74,7 +74,7 @@ def test_a_pause_keeps_what_the_group_waited_for(make: Make, state: str) -> None
     wait_until(lambda: seq.info().paused or state == "parked", what="the pause to be met")
     seq.unpause("g")
     assert drain(seq) == ([] if state == "parked" else [1])
-    assert seq.count_parked() == (state == "parked")
+    assert seq.snapshot().parked == (state == "parked")
 
 
 def test_a_paused_queue_stands_still(make: Make) -> None:

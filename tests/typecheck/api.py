@@ -143,7 +143,6 @@ def look(client: Sequencer) -> None:
     assert_type(client.get(7, "an id"), MessageInfo | None)
     assert_type(client.audit(), AuditReport)
     assert_type(client.doctor(repair=True), list[Finding])
-    assert_type(client.count_parked(), int)
     assert_type(next(client.history("7", since=timedelta(days=1), outcome="finished")), MessageInfo)
     assert_type(client.find("an id"), list[MessageInfo])
     assert_type(client.sweep().dead, int)

@@ -128,7 +128,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(said: Any, error: Any)
     with pytest.raises(error):
         seq.resume("ann", **said)
     assert seq.steps("ann") == before
-    assert seq.count_parked() == 1
+    assert seq.snapshot().parked == 1
 
 
 def test_many_leave_questions_alone_and_answer_all_of_them_at_once() -> None:

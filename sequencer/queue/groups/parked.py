@@ -22,7 +22,7 @@ def parked(session: Session, *, limit: int | None = None) -> AsyncIterator[Group
     """Parked groups, each with the failure of its head: all of them, or at most `limit`.
 
     They are read page by page, while they are iterated; one that stays parked comes once, whatever others do meanwhile.
-    What is returned has no length (see `count_parked`), and is false when nothing is left. Raises ConfigurationError.
+    What is returned has no length (see `snapshot`), and is false when nothing is left. Raises ConfigurationError.
     """
     if limit is not None:
         check_limit(limit)
@@ -41,11 +41,6 @@ async def _parked(session: Session, limit: int) -> AsyncIterator[GroupInfo]:
                         left -= 1
                         if not left:
                             return
-
-
-async def count_parked(session: Session) -> int:
-    """How many groups are parked."""
-    return sum(await session.read_shards(int, lambda keys: [("ZCOUNT", keys.schedule, "inf", "inf")]))
 
 
 async def parked_names(net: Net, keys: ShardKeys) -> AsyncIterator[list[bytes]]:
