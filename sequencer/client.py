@@ -1,4 +1,4 @@
-"""Sequencer: the blocking client. Appends messages, consumes them, and looks at the queue."""
+"""Sequencer: the blocking client. Appends messages, consumes them, and inspects and operates the queue."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Sequencer(Registered):
     ConfigurationError for a wrong option; docs/configuration.md lists them all.
 
     The queue remembers `group_by`, `id_by` and `score_by` from its first use, and its policy (`dedup_window` to
-    `dead_cap`) until another client names another one: who names none takes what is there.
+    `dead_cap`) until a client sets another one; clients that set none use what is there.
     """
 
     @shows(QueueSettings, QueueOptions, Policy)
@@ -103,18 +103,18 @@ class Sequencer(Registered):
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where the queue is; starts the embedded server when no other was given."""
+        """The queue's server; starts the embedded one if no other was given."""
         return self._net.endpoint
 
     def connect(self) -> None:
-        """Connect and check the server and the queue's shards now rather than at first use.
+        """Connect now rather than at first use, and check the server and the queue's shards.
 
         Raises ServerUnavailable, ServerNotUsable, or ConfigurationError when `shards` differs from the server's number.
         """
         finish(self._session.shards(register=True))
 
     def close(self) -> None:
-        """Close the connections. The client may be used again: it then connects again. A server keeps running."""
+        """Close the connections. The client can still be used: it connects again. An embedded server keeps running."""
         self._net.close()
         self._emitter.close()
 
@@ -135,18 +135,17 @@ class Sequencer(Registered):
         backlog: bool = False,
         pipeline: Any = None,
     ) -> Receipt:
-        """Add one message to its group and return its id, stamp, and whether it was there already.
+        """Add one message to its group and return its id, stamp, and whether it was already there.
 
-        `group`, `id`, `score`: where they are not given, the fields of the body that `group_by`, `id_by` and `score_by`
-        name. A score is a number, an aware datetime or ISO 8601 text; without one it is the server's time of arrival,
-        in seconds. An id is made before the first attempt, so that a repeat after a lost connection adds nothing. The
-        same id is a duplicate for the queue's `dedup_window`; while the message is pending, other content is an
-        IdConflict.
+        `group`, `id`, `score`: if not given, the fields of the body named by `group_by`, `id_by` and `score_by`. A
+        score is a number, an aware datetime or ISO 8601 text; the default is the server's time of arrival, in seconds.
+        An id is generated before the first attempt, so that a repeat after a lost connection adds nothing. The same id
+        is a duplicate for the queue's `dedup_window`; while the message is pending, other content is an IdConflict.
         `delay` from now, or `at` (seconds since 1970, or an aware datetime), by the server's clock: the message is not
         handled before, and that time is its score unless `score` is given.
-        `replace`: take the place of the message that is pending under the id. `done`: steps that are already done, each
-        with its result. `backlog`: the receipt tells how many messages the group has then.
-        `pipeline`: a redis-py pipeline of the same server, by whose `execute()` the append is sent; a refusal is an
+        `replace`: replace the message that is pending under the id. `done`: steps that are already done, each with its
+        result. `backlog`: the receipt has the number of messages in the group.
+        `pipeline`: a redis-py pipeline of the same server, whose `execute()` sends the append; a refusal is an
         error reply there (`IDCONFLICT`, `EFFECTS`, `LATE`; `GENERATION`: append again with the same id), and the
         receipt has no stamp and no backlog.
 
@@ -193,7 +192,7 @@ class Sequencer(Registered):
         return finish(self._session.fresh_fields())
 
     def doctor(self, *, repair: bool = False) -> list[Finding]:
-        """Examine the server and this queue's invariants; with `repair`, fix what the data allow.
+        """Check the server and this queue's invariants; with `repair`, fix what can be fixed from the data.
 
         Raises ServerUnavailable.
         """
@@ -232,15 +231,15 @@ class Sequencer(Registered):
     ) -> ConsumeSummary:
         """Run the handler for one message at a time, in this process, until stopped.
 
-        A duration is a number of seconds, or text like "5m". `until_empty` ends when nothing is left but parked or
-        paused groups, `until_idle` when nothing is due: it does not wait for delayed messages, for retries, or for
-        groups that other consumers hold. SIGINT or SIGTERM stops after the current message; a second one releases it
+        A duration is a number of seconds, or text like "5m". `until_empty` ends when only parked or paused groups
+        are left, `until_idle` when nothing is due: it does not wait for delayed messages, retries, or groups of other
+        consumers. SIGINT or SIGTERM stops after the current message; a second one releases it
         and stops now (in the main thread; elsewhere `on_start` gets the consumer, whose `stop()` any thread may call).
-        `handler_timeout`: a handler that runs for longer is interrupted: HandlerTimeout. In the main thread that is
-        SIGUSR2, which also ends a wait; in another only Python code can be interrupted.
+        `handler_timeout`: a handler that runs longer is interrupted with HandlerTimeout; in the main thread by SIGUSR2,
+        which also ends a wait; in another thread only Python code can be interrupted.
         `audit` records each handled message in a stream of about `audit_length` entries a shard (see `audit`).
         Returns why it ended and what it did. Raises HandlerNotFound, ConfigurationError, ServerNotUsable, DataError.
-        A server that goes away is waited for.
+        If the server goes away, it waits for it.
         """
         consumer = self.consumer(handler, consumer_options(**options))
         if on_start:
@@ -249,7 +248,7 @@ class Sequencer(Registered):
             return consumer.run()
 
     def consumer(self, handler: AnyHandler | Work | None = None, options: ConsumerOptions | None = None) -> Consumer:
-        """A consumer that does not run yet, for a program that stops it by means of its own: `run`, `stop`.
+        """A consumer that is not running yet, for a program that runs and stops it itself: `run`, `stop`.
 
         Raises HandlerNotFound, ConfigurationError, ServerError.
         """
@@ -267,9 +266,9 @@ class Sequencer(Registered):
     ) -> Lease:
         """Lease up to `groups` due groups for your own loop, or this one `group`; empty (false) when nothing is due.
 
-        Use it as `with seq.claim() as lease: for message in lease: ...; lease.ack(message)`. Renewing is up to you:
-        `lease.renew()`; so is how long a message may take: `lease.remaining_s`. A `group` that is leased, paused,
-        parked or waits is not given, and `explain` says why. Raises ConfigurationError, InvalidGroup, ServerError.
+        Use it as `with seq.claim() as lease: for message in lease: ...; lease.ack(message)`. Renewing is up to you
+        (`lease.renew()`), and so is watching the time (`lease.remaining_s`). A `group` that is leased, paused, parked
+        or waiting is not claimed; `explain` tells why. Raises ConfigurationError, InvalidGroup, ServerError.
         """
         options = consumer_options(lease=lease, limits=ClaimLimits(groups, messages))
         only = "" if group is None else encode_group(group)

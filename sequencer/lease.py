@@ -1,4 +1,4 @@
-"""Lease: the lower layer, for people with a loop of their own. Nothing runs in the background. Each call is one round
+"""Lease: the lower layer, for your own loop. Nothing runs in the background. Each call is one round
 trip; `claim` makes one a shard, and what ends the lease of a probe one more.
 """
 
@@ -121,7 +121,7 @@ class Lease:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds until the lease ends by the local clock, counted from before it was asked for; negative after."""
+        """Seconds until the lease ends by the local clock, counted from before it was requested; negative after."""
         return self._deadline - time.monotonic()
 
     def __iter__(self) -> Iterator[Message]:
@@ -172,7 +172,7 @@ class Lease:
         self._fail(message, SetAside(reason))
 
     def renew(self) -> None:
-        """Prolong the lease of every group not released, counted from now. Raises LeaseLost when one was lost."""
+        """Extend the lease of every group not released, counted from now. Raises LeaseLost if one was lost."""
         leases = [(held.leased.key, held.leased.token) for held in self._held if held.is_open]
         asked_at = time.monotonic()
         if leases:
@@ -183,7 +183,7 @@ class Lease:
                     self._lost(held)
 
     def release(self) -> None:
-        """Give back every group still held; its messages not acknowledged stay in order. Harmless to repeat."""
+        """Release every group still held; messages not acknowledged stay in order. Harmless to repeat."""
         entries = [calls.Ack(held.leased.key, held.leased.token, [], True) for held in self._held if held.is_open]
         probes = [held for held in self._held if held.is_open and held.leased.is_probe]
         for held in self._held:

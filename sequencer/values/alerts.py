@@ -1,4 +1,4 @@
-"""What people see of alerts. Data only."""
+"""Open incidents, and who was notified. Data only."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ToldTarget:
-    """What a target was told of an incident."""
+    """The messages of an incident that a target was sent."""
 
     target: str
     messages: int
-    """How many it took."""
+    """How many it accepted."""
     told_at: float | None
     """When the last one was sent, in seconds since 1970 by the server's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A condition that holds, from its first telling to "resolved". Times in s since 1970 by the server's clock."""
+    """A condition that holds, until it is resolved. Times in seconds since 1970 by the server's clock."""
 
     queue: str
     kind: str
@@ -29,9 +29,9 @@ class Incident:
     """A number, as text; "" where it has none."""
     text: str
     seen_at: float
-    """When somebody looked at it last."""
+    """When it was last checked."""
     resolved_at: float | None
-    """When it was over, where a target has yet to be told of that."""
+    """When it was over, if a target has not been notified of that yet."""
     told: tuple[ToldTarget, ...]
     key: str
-    """The same for all that is told of it: NAMESPACE:QUEUE:KIND:us when it opened."""
+    """The same in all messages about it: NAMESPACE:QUEUE:KIND:us when it opened."""

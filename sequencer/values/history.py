@@ -1,4 +1,4 @@
-"""What people see of one message, while it is there and after its end; and how much is kept of that. Data only."""
+"""One message, while it is pending and after its end; and how much history is kept. Data only."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Literal, get_args
 from .message import Failure, Message, PastAttempt
 
 Outcome = Literal["finished", "failed", "skipped", "dropped", "cancelled", "replaced", "purged", "swept"]
-"""How a message ended. "failed": it is finished, but parts of it that need not succeed failed. "purged" and "swept": a
-dead letter that an operator or `sweep` deleted."""
+"""How a message ended. "failed": finished, but optional steps failed. "purged" and "swept": a dead letter deleted by an
+operator or by `sweep`."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 MessageState = Literal["due", "behind", "leased", "delayed", "waiting", "paused", "parked", "dead", "handled"] | Outcome
 StepState = Literal["open", "started", "done", "failed", "left"]
 Status = Literal["pending", "running", "finished", "error"]
-"""What a message is at, in one of four words."""
+"""The state of a message in one of four words."""
 _STATUSES: dict[MessageState, Status] = {
     "leased": "running",
     **dict.fromkeys(("parked", "dead", "skipped", "dropped", "purged", "swept"), "error"),
@@ -34,13 +34,13 @@ class MessageInfo:
     waits for a number or a window; "dead": a dead letter; "handled": known by the dedup window, with no content: it
     was handled, dropped, skipped or purged; how it ended, where the queue keeps a history."""
     due_in_s: float | None = None
-    """Seconds until its own time, 0 when that is past or there is none; None when it will not be handled by itself."""
+    """Seconds until it is due, 0 if it is; None if it will not be handled without an operator."""
     attempts: int = 0
     """Attempts since it was last resumed or redriven; with steps, those of the step with the most, in all."""
     error: Failure | None = None
     message: Message | None = None
     status: Status = field(init=False)
-    """The state in one of four words: "error" waits for a person, or was given up."""
+    """The state in one of four words: "error" waits for an operator, or was discarded."""
     appended_at: float | None = None
     """Seconds since 1970 by the server's clock, as are the next two."""
     began_at: float | None = None
@@ -50,7 +50,7 @@ class MessageInfo:
     finished_at: float | None = None
     """When it ended."""
     consumer: str = ""
-    """Who handled it last."""
+    """The consumer that handled it last."""
     kind: str = ""
     note: str = ""
     """What else is to be said of its end: the error with which it was given up, or died; of one that is only known by
@@ -60,7 +60,7 @@ class MessageInfo:
     """What became of its steps, as far as that was noted; None where none was. Of one that ended, they, `message` and
     `error` (its last, before it was handled) are known where the queue has `history_bodies`, as are the next two."""
     rerun_of: str = ""
-    """The id of the message that this one was made of by `rerun`."""
+    """The id of the message from which `rerun` made this one."""
     rerun_as: str = ""
     """The id under which `rerun` appended it again."""
 
@@ -73,11 +73,11 @@ class HistoryInfo:
     """How far back the history of a queue goes."""
 
     window_s: float
-    """How far it shall."""
+    """How far it should reach."""
     reaches_s: float
-    """How far it does: less where it is younger, or its cap dropped the oldest part. Of the shard where it is least."""
+    """How far it reaches: less if it is younger, or if its cap dropped the oldest part; the least of all shards."""
     messages: int
-    """How many it has, in all shards."""
+    """How many messages it has, in all shards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,32 +92,32 @@ class Swept:
 
 @dataclass(frozen=True, slots=True)
 class StepInfo:
-    """What became of one step of a message."""
+    """The outcome of one step of a message."""
 
     name: str
     state: StepState
-    """`started`: it runs, or nobody knows how it ended; `left`: an optional one that was given up."""
+    """`started`: it runs, or its outcome is unknown; `left`: an optional one that was abandoned."""
     once: bool
     optional: bool
     attempts: int
-    """How often it was called, in all; one that was started counts."""
+    """How often it was called in total; a started call counts."""
     turn: int
-    """1, and one more each time that somebody said `again`."""
+    """1, plus one for each `again`."""
     at: float | None
     """When it last moved, in seconds since 1970."""
     took_s: float
     who: str
-    """The person who said that it is done, or ""."""
+    """Who marked it as done, or ""."""
     result: Any
     error: str
-    """Of its last failure; of a step that is done: why its result could not be kept."""
+    """Its last error; for a step that is done, why its result could not be kept."""
     key: str
-    """What it hands to a provider."""
+    """Its idempotency key for a provider."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageSteps:
-    """What became of the steps of a message: of those that began, or that a pass left open."""
+    """The outcome of the steps of a message: of those that began, or are open."""
 
     id: str
     group: tuple[str, ...]
@@ -127,13 +127,13 @@ class MessageSteps:
     failures: tuple[PastAttempt, ...]
     """The last five, the oldest first."""
     questions: tuple[str, ...]
-    """Required `once` steps that began or failed, and whose end a person must tell."""
+    """Required `once` steps that began or failed, and wait for an operator's answer."""
     unreadable: str = ""
     """Why the ledger can't be read, or ""."""
 
     @property
     def results(self) -> dict[str, Any]:
-        """What the steps that are done returned."""
+        """The results of the steps that are done."""
         return {step.name: step.result for step in self.steps if step.state == "done" and step.result is not None}
 
     @property
@@ -143,10 +143,10 @@ class MessageSteps:
 
 
 class Skipped(Message):
-    """The message that `skip` removed: a Message, which also tells of its steps."""
+    """The message that `skip` removed: a Message with its steps."""
 
     steps: MessageSteps | None = None
-    """What became of them, where some began. Not one of the tuple's fields."""
+    """Their outcome, if any began. Not a field of the tuple."""
 
     @classmethod
     def of(cls, message: Message, steps: MessageSteps | None) -> Skipped:

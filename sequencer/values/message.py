@@ -18,15 +18,15 @@ class Message(NamedTuple):
 
     id: str
     group: tuple[str, ...]
-    """The ordering unit's parts, as text: `1002` was appended as 1002 or "1002"."""
+    """The parts of its group, as text: `1002` was appended as 1002 or "1002"."""
     score: float
     """What orders the group: the producer's number, else seconds since 1970 at arrival."""
     body: Any
     headers: dict[str, str]
     attempt: int
-    """1 for the first attempt. Failures and consumers that died while they held the head count."""
+    """1 for the first attempt. Failures count, and consumers that died while handling it."""
     token: int
-    """The fencing token of the lease: greater for every later lease of the shard; 0 when only looked at."""
+    """The fencing token of the lease: greater for every later lease of the shard; 0 if it was only read."""
     appended_at: float
     """Seconds since 1970 by the server's clock."""
     queue: str
@@ -35,7 +35,7 @@ class Message(NamedTuple):
     late: bool = False
     """Whether a message with a higher score was handled in its group before it."""
     redriven: bool = False
-    """Whether it was a dead letter and was put back."""
+    """Whether it was redriven from a dead letter."""
 
 
 class StepCall(NamedTuple):
@@ -52,13 +52,13 @@ class StepCall(NamedTuple):
     attempt: int
     """1 for the first call."""
     result: Any
-    """Of the step that this one comes after; None where it names none."""
+    """Result of the step named by `after`; None if it names none."""
     results: Mapping[str, Any]
-    """What the steps that are done returned, as JSON has it, by their names."""
+    """Results of the steps that are done, as plain JSON values, by name."""
 
 
 class Receipt(NamedTuple):
-    """What `append` says: the id, the stamp (shard clock, us), and whether the message was there already.
+    """What `append` returns: the id, the stamp (shard clock, us), and whether the message was already there.
 
     `stamp`, `duplicate` and `outcome` are None when the append was put on a caller's pipeline and so is not sent yet;
     `stamp` also for a duplicate of a message that was handled.
@@ -68,9 +68,9 @@ class Receipt(NamedTuple):
     stamp: int | None
     duplicate: bool | None
     outcome: Fate | None = None
-    """"dropped" and "dead_letter": it was late, and the queue's `on_late` says so."""
+    """"dropped" and "dead_letter": it was late, by the queue's `on_late`."""
     backlog: int | None = None
-    """How many messages its group has then, where `append(..., backlog=True)` asked."""
+    """The number of messages in its group, with `append(..., backlog=True)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +89,14 @@ class BatchReceipt:
     duplicates: int
     refused: list[Refused]
     dropped: int = 0
-    """Late ones that the queue's `on_late` drops."""
+    """Late messages dropped by the queue's `on_late`."""
     dead: int = 0
-    """Late ones that became dead letters."""
+    """Late messages that became dead letters."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastAttempt:
-    """A try of a message that failed, in few words."""
+    """A failed attempt of a message, in brief."""
 
     attempt: int
     """0 for an outage, or a message that was released."""
@@ -121,13 +121,13 @@ class Failure:
     """Seconds since 1970 by the consumer's clock."""
     owner: str
     outages: int = 0
-    """How often in a row it failed by an outage: without an attempt counted, but from the tenth on."""
+    """How often in a row it failed by an outage: not counted as an attempt before the tenth."""
     missing: int = 0
-    """How often in a row it was released, as the consumer's version lacked its kind or one of its steps."""
+    """How often in a row it was released because the consumer's version lacked its kind or one of its steps."""
     missing_since: float = 0.0
     """Since when, in seconds since 1970 by the server's clock."""
     log: tuple[PastAttempt, ...] = ()
-    """What it failed with before that: the last four attempts. Outages that counted no attempt are left out."""
+    """The four failed attempts before that, without outages that were not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class ConsumeSummary:
     """How one consumer ended: why, and what it did."""
 
     reason: Literal["drained", "stopped", "recycled"]
-    """"drained": by `until_empty` or `until_idle`."""
+    """"drained": because of `until_empty` or `until_idle`."""
     handled: int
     failed: int
     lost: int

@@ -1,4 +1,4 @@
-"""What people see of a queue: counts, groups, messages, dead letters. Data only."""
+"""Snapshots of a queue: counts, groups, messages, dead letters. Data only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GroupState = Literal["due", "leased", "waiting", "paused", "parked"]
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message set aside so that its group could go on, with all that puts it back into its own place."""
+    """A message set aside so that its group could go on, with everything needed to put it back into its place."""
 
     message: Message
     """As it was: id, group, score, stamp, body, headers."""
@@ -33,17 +33,17 @@ class Redriven:
 
     redriven: int
     pending: int
-    """Dead letters that stay, because a message with their id is pending again."""
+    """Dead letters left alone because a message with their id is pending again."""
     parked: list[tuple[str, ...]]
     """Groups that got a message back and are parked: `resume` lets them go on, this message first. At most 100."""
     handled: int = 0
-    """Dead letters that stay, because a message with their id was handled since, within the queue's `dedup_window`."""
+    """Dead letters left alone because a message with their id was handled within the queue's `dedup_window`."""
     stayed: tuple[tuple[tuple[str, ...], str], ...] = ()
-    """Group and id of those that stay, of all kinds. At most 100."""
+    """Group and id of those left alone, for any reason. At most 100."""
     changed: int = 0
-    """Dead letters that stay, because they died again after they were read."""
+    """Dead letters left alone because they died again after they were read."""
     asked: int = 0
-    """Dead letters that stay, because a person has yet to say how a step of theirs ended."""
+    """Dead letters left alone because one of their steps waits for an operator's answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +51,28 @@ class ManySummary:
     """What `resume_many` or `skip_many` did, or would do."""
 
     chosen: int
-    """Groups that fitted when they were read."""
+    """Groups that matched when they were read."""
     done: int
     """Groups that go on."""
     changed: int
-    """Groups that were left alone, since they were not as they had been read: they failed again meanwhile, a consumer
-    has them, or somebody else let them go on."""
+    """Groups left alone because they changed after they were read: they failed again, a consumer has them, or someone
+    else let them go on."""
     waiting: int
-    """Parked groups that wait for a missing number: an append of it or `skip` ends that. Counted where all groups are
-    meant, and never among the chosen."""
+    """Parked groups that wait for a missing number, until it is appended or `skip` is called. Counted if all groups
+    were asked for; never among the chosen."""
     errors: dict[str, int]
     """The chosen groups by type of error, the most frequent first."""
     is_dry_run: bool = False
-    """Whether nothing was to be changed."""
+    """Whether it was a dry run."""
     others: dict[str, int] = field(default_factory=dict)
     """The other groups parked behind a failure, by type of error."""
     asked: int = 0
-    """Groups that fit and wait for a person to say how a step ended: left alone, and never among the chosen."""
+    """Groups that match but have a step that waits for an operator's answer: left alone, never among the chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The numbers of a sequence that `skip` stepped over: first and last."""
+    """The numbers of a sequence that `skip` skipped: first and last."""
 
     group: tuple[str, ...]
     first: int
@@ -86,7 +86,7 @@ class GroupInfo:
     group: tuple[str, ...]
     state: GroupState
     backlog: int
-    """How many messages wait in it."""
+    """How many messages are pending in it."""
     lag_s: float | None
     """Age of its head in seconds since arrival; None when the group ended meanwhile."""
     due_in_s: float | None
@@ -94,7 +94,7 @@ class GroupInfo:
     head_id: str | None
     head_score: float | None
     attempts: int
-    """How often its head was tried and did not succeed."""
+    """Failed attempts of its head."""
     owner: str | None
     token: int | None
     leased_for_s: float | None
@@ -103,18 +103,18 @@ class GroupInfo:
 
 @dataclass(frozen=True, slots=True)
 class OutageInfo:
-    """An outage that holds a queue back: something that all handlers need is not there."""
+    """An outage that holds a queue back: a shared dependency is down."""
 
     since: float
-    """Of its first failure, in seconds since 1970 by the server's clock."""
+    """Time of its first failure, in seconds since 1970 by the server's clock."""
     error: str
     """Class and text of its last failure."""
     next_probe_s: float
-    """Seconds until one message is tried."""
+    """Seconds until the next probe."""
     probes: int
-    """How many of those failed."""
+    """How many probes failed."""
     shards: int
-    """How many shards it holds back; what is said beside is of the one that began first."""
+    """How many shards it holds back; the other fields are of the one that began first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +137,9 @@ class QueueInfo:
     waiting: int
     parked: int
     paused: int
-    """Groups with messages that are paused and not in a consumer's hands."""
+    """Groups with messages that are paused and not in progress."""
     is_paused: bool
-    """Whether the whole queue is."""
+    """Whether the whole queue is paused."""
     dead: int
     """Dead letters."""
     is_estimate: bool
@@ -147,26 +147,26 @@ class QueueInfo:
     """Since the queue began: appended, handled, failed, parked, expired, skipped, late, refused, dead, dropped,
     redriven, purged, cancelled, overtaken, outages, swept."""
     append_rate: float | None
-    """Messages a second between this look and the one before; None at the first look."""
+    """Messages per second between this snapshot and the previous one; None in the first one."""
     handle_rate: float | None
     outage: OutageInfo | None = None
     no_consumers: NoConsumers | None = None
-    """Set where groups have been due for five seconds, and no consumer has a group in progress."""
+    """Set if groups have been due for five seconds while none is in progress."""
     history: HistoryInfo | None = None
-    """Set where the queue keeps one."""
+    """Set if the queue keeps one."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSnapshot:
-    """What of a queue may need more consumers, or a person: exact, and cheap to ask each second."""
+    """What may need more consumers or an operator: exact, and cheap enough to ask every second."""
 
     queue: str
     due: int
     """Groups that wait for a consumer; none while the queue is paused, or an outage holds it back."""
     waits_s: float
-    """For how long the one of them that waits longest has been due, in seconds."""
+    """How long the longest waiting of them has been due, in seconds."""
     parked: int
-    """Parked groups, those that are paused as well among them."""
+    """Parked groups, including those that are also paused."""
     dead: int
     """Dead letters."""
     is_paused: bool
@@ -190,7 +190,7 @@ class AuditReport:
     """Runs that overlap with one recorded before them."""
     tokens_back: int
     untimed: int
-    """Runs not checked for overlaps, since the server's clock was behind the shard's: it had been set back."""
+    """Runs not checked for overlaps because the server's clock had been set back."""
     first_at: float | None
     """When the first run was recorded, seconds since 1970 by the server's clock; None when nothing was."""
     last_at: float | None
@@ -207,21 +207,21 @@ class AuditReport:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How much is in a queue that is to be deleted, and who uses it, as far as can be seen."""
+    """How much is in a queue, and who uses it, as far as can be seen: for `delete`."""
 
     messages: int
     groups: int
     """Groups with messages."""
     dead: int
     leases: int
-    """Groups that consumers hold."""
+    """Groups leased by consumers."""
     owners: tuple[str, ...]
     clients: tuple[str, ...] | None
     """Addresses of connected consumers of this queue; None where the user may not ask (CLIENT LIST)."""
 
 
 def as_json(value: Any) -> Any:
-    """Turn a value that users get, or a list of them, into what JSON can hold. A body stays as it is."""
+    """Convert a public value, or a list of them, into plain values for JSON. A body stays as it is."""
     if own := getattr(value, "as_json", None):
         return own()
     if isinstance(value, Message | Receipt):
