@@ -20,7 +20,7 @@ from .app import JsonOption, NamespaceOption, OptionalQueueArgument, RedisOption
 from .file import FileArgument, NamespaceOfFileOption, find, read_with_server
 from .output import FINE, GAVE_UP, OPEN, Answer, say
 from .queues import clients_of
-from .table import span, table
+from .table import table
 
 if TYPE_CHECKING:
     from ..processes.master.plan import RunPlan
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 SENT_S = 25.0
 """How long `watch --once` waits for its messages to be sent: three attempts of a target."""
 FileOption = Annotated[
-    str | None,
-    Option(help="The file of `run`. Default: the nearest sequencer.toml or pyproject.toml, here or above."),
+    str | None, Option(help="The file of `run`. Default: the nearest sequencer.toml or pyproject.toml, here or above.")
 ]
 
 
@@ -129,7 +128,7 @@ def _answer(clients: list[Sequencer]) -> Answer:
         {
             "queue": one.queue,
             "condition": one.kind + (" (over)" if one.resolved_at is not None else ""),
-            "for": span(max(0.0, time.time() - one.opened_at)),
+            "for": max(0.0, time.time() - one.opened_at),
             "notified": ", ".join(f"{to.target} {to.messages}" for to in one.told if to.messages) or "nobody yet",
             "text": one.text,
         }

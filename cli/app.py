@@ -158,12 +158,7 @@ def options(
         Option(envvar="SEQUENCER_LOG_LEVEL", case_sensitive=False, help="Lowest level that is logged."),
     ] = "WARNING",
     log_format: Annotated[
-        Format,
-        Option(
-            envvar="SEQUENCER_LOG_FORMAT",
-            case_sensitive=False,
-            help="text, or json: one object per line.",
-        ),
+        Format, Option(envvar="SEQUENCER_LOG_FORMAT", case_sensitive=False, help="text, or json: one object per line.")
     ] = "text",
 ) -> None:
     if ctx.invoked_subcommand != "run":

@@ -91,9 +91,9 @@ def append(
     if not why and tally.problem:
         why, status = f"error: {tally.problem}", WRONG_USE
         why += "" if tally.end else "; --on-error skip skips such lines"
-        tally.refused += 1
     if why:
         say_rest(tally, ctx, why, is_unknown=is_unknown)
+        tally.refused += bool(tally.problem)
     _counts(tally, time.monotonic() - began).show(json)
     for count, fate in ((tally.dropped, "dropped"), (tally.dead, "made dead letters")):
         if count:

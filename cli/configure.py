@@ -11,7 +11,7 @@ from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app
 from .declared import takes
 from .output import Answer, say
 from .queues import names_of_queues
-from .table import number, table
+from .table import table
 
 
 @app.command()
@@ -35,15 +35,5 @@ def configure(
         fields = {name: value for name, value in client.fields._asdict().items() if value is not None}
     if not given and known is not None and queue not in known:
         say(f"queue {queue!r} does not exist yet; this would be its policy")
-    rows = [{"policy": name, "value": _text(name, value)} for name, value in {**policy, **fields}.items()]
+    rows = [{"policy": name, "value": value} for name, value in {**policy, **fields}.items()]
     return Answer({"queue": queue, "policy": policy, "fields": fields}, table(rows)).show(json)
-
-
-def _text(name: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, tuple):
-        return ", ".join(value)
-    if isinstance(value, str):
-        return value
-    return f"{value:,}" if name.endswith("_cap") else f"{number(value)} s"

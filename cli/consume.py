@@ -44,8 +44,7 @@ def consume(
     ctx: typer.Context,
     queue: QueueArgument,
     processes: Annotated[
-        int,
-        Option("--processes", "-n", envvar="SEQUENCER_PROCESSES", min=1, max=1024, help="Consumer processes."),
+        int, Option("--processes", "-n", envvar="SEQUENCER_PROCESSES", min=1, max=1024, help="Consumer processes.")
     ] = 1,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",

@@ -22,11 +22,7 @@ from .output import FINE, GAVE_UP, Answer
 from .steps import AgainOption, AttemptOption, DoneOption, ResultOption, answers, steps_text
 from .table import error_words, number, table
 
-dead = typer.Typer(
-    help="Dead letters: list, show, redrive, purge.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+dead = typer.Typer(help="Dead letters: list, show, redrive, purge.", no_args_is_help=True, rich_markup_mode="markdown")
 app.add_typer(dead, name="dead")
 
 EVERYTHING = 10**9

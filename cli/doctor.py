@@ -21,7 +21,7 @@ from .app import JsonOption, NamespaceOption, OptionalQueueArgument, RedisOption
 from .declared import takes_options
 from .output import FINE, FOUND, Answer
 from .queues import require_queue
-from .table import fields, span, table
+from .table import fields, table
 
 
 @app.command()
@@ -112,11 +112,7 @@ def check(client: Sequencer, **given: Any) -> Answer:
     A time is written as 90s, 10m, 2h or 1d. --max-lag and --max-backlog read up to 20,000 groups, and take a sample of
     more.
     """
-    limits = {
-        name: float(LIMIT_OPTIONS[f"max_{name}"].read(given[f"max_{name}"]))
-        for name in LIMITS
-        if f"max_{name}" in given
-    }
+    limits = {name.removeprefix("max_"): float(LIMIT_OPTIONS[name].read(value)) for name, value in given.items()}
     if not limits:
         raise ConfigurationError("give at least one limit, for example --max-wait 60s or --max-parked 0")
     found, rows = list[dict[str, Any]](), []
@@ -124,8 +120,8 @@ def check(client: Sequencer, **given: Any) -> Answer:
         most, is_passed = limits[name], value > limits[name]
         inspect = command_of(client, INSPECT.get(name, "info"))
         found.append({"name": name, "value": value, "limit": most, "is_passed": is_passed, "inspect": inspect})
-        words = [span(one) if name in ("wait", "no_consumers", "lag") else f"{one:,.0f}" for one in (value, most)]
-        row = {"": "exceeded" if is_passed else "ok", "limit": name, "found": words[0], "at most": words[1]}
+        shown = (value, most) if name in ("wait", "no_consumers", "lag") else (int(value), int(most))
+        row = {"": "exceeded" if is_passed else "ok", "limit": name, "found": shown[0], "at most": shown[1]}
         rows.append({**row, "inspect": inspect if is_passed else ""})
     is_fine = not any(one["is_passed"] for one in found)
     answer = {"queue": client.queue, "is_fine": is_fine, "limits": found}

@@ -18,8 +18,7 @@ FileArgument = Annotated[
     str | None, Argument(help="A TOML file. Default: the nearest sequencer.toml or pyproject.toml, here or above.")
 ]
 NamespaceOfFileOption = Annotated[
-    str | None,
-    Option(envvar="SEQUENCER_NAMESPACE", help="Prefix of all keys; overrides the file's."),
+    str | None, Option(envvar="SEQUENCER_NAMESPACE", help="Prefix of all keys; overrides the file's.")
 ]
 
 

@@ -24,10 +24,7 @@ from .table import table
 AllOption = Annotated[bool, Option("--all", help="All of the queue.")]
 ErrorOption = Annotated[
     str | None,
-    Option(
-        metavar="PATTERN",
-        help="Only this error: its type, or a pattern with * and ? over 'Type: message'.",
-    ),
+    Option(metavar="PATTERN", help="Only this error: its type, or a pattern with * and ? over 'Type: message'."),
 ]
 SinceOption = Annotated[float | None, Option(help="Only what failed within this time: 90s, 10m, 2h, 1d.", **DURATION)]
 RateOption = Annotated[float | None, Option(help="Maximum number of groups per second. Default: no limit.")]

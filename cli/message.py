@@ -15,7 +15,7 @@ from ..texts.words import named, plain, quoted
 from ..values.history import MessageInfo
 from .app import DURATION, GroupArgument, IdOption, app, queue_command
 from .output import Answer
-from .table import number, span, when, with_failure
+from .table import cell, number, when, with_failure
 
 
 def _number(text: str) -> int | float:
@@ -57,7 +57,7 @@ def message_text(info: MessageInfo, **more: Any) -> str:
         "group": named(info.group),
         "state": info.state,
         "status": info.status if is_known else None,
-        "due in": None if info.due_in_s is None else span(info.due_in_s),
+        "due in": info.due_in_s,
         "appended": when(info.appended_at),
         "began": when(info.began_at),
         "ended": when(info.finished_at),
@@ -78,9 +78,9 @@ def message_text(info: MessageInfo, **more: Any) -> str:
     return with_failure(said | more, info.error)
 
 
-def took(info: MessageInfo) -> str | None:
+def took(info: MessageInfo) -> float | None:
     ended, began = info.finished_at, info.began_at
-    return None if ended is None or began is None else span(ended - began)
+    return None if ended is None or began is None else ended - began
 
 
 @queue_command(app)
@@ -146,5 +146,5 @@ def reschedule(
     client.reschedule(group, id, delay=delay, at=at, score=score)
     found = client.get(group, id)
     due_in_s = found.due_in_s if found else None
-    said = f"rescheduled {plain(id)} of group {named(group)}, due in {span(due_in_s)}"
+    said = f"rescheduled {plain(id)} of group {named(group)}, due in {cell(due_in_s)}"
     return Answer({"group": group, "id": id, "due_in_s": due_in_s}, said)

@@ -19,7 +19,7 @@ from .file import FileArgument, NamespaceOfFileOption, find, read_with_server
 from .output import FINE, WRONG_USE, Answer
 from .queues import log_unused, names_of_queues
 from .summary import summarize
-from .table import span, table
+from .table import cell, table
 
 if TYPE_CHECKING:
     from ..processes.master.plan import RunPlan
@@ -102,8 +102,8 @@ def _check(plan: RunPlan) -> Answer:
             "handles": one.handles,
             "n": pool.n,
             "max": pool.most,
-            "lease": span(pool.config.lease_s),
-            "max age": span(pool.config.max_age_s),
+            "lease": pool.config.lease_s,
+            "max age": pool.config.max_age_s,
             "rights": ", ".join(one.rights) or "none",
             "directory": pool.cwd,
         }
@@ -116,12 +116,12 @@ def _status(path: Path) -> Answer:
     from ..processes.master.status import ask
 
     found = ask(path)
-    title = f"{found['file']}: {found['state']}, pid {found['pid']}, up {span(found['age_s'])}"
+    title = f"{found['file']}: {found['state']}, pid {found['pid']}, up {cell(found['age_s'])}"
     rows = [
         {name: pool.get(name) for name in COLUMNS}
-        | {"n": f"{len(pool['processes'])} of {pool['n']} to {pool['max']}", "waits": span(pool["waits_s"])}
+        | {"n": f"{len(pool['processes'])} of {pool['n']} to {pool['max']}", "waits": pool["waits_s"]}
         | {"busy": f"{pool['busy']:g}", "out/s": f"{pool['rate']:g}"}
-        | {"ages": " ".join(span(one["age_s"]) for one in pool["processes"])}
+        | {"ages": " ".join(cell(one["age_s"]) for one in pool["processes"])}
         for pool in found["pools"]
     ]
     consumers = f"{many(found['processes'], 'consumer')} of at most {found['max_processes']:,}"

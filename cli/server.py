@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from ..server import EmbeddedServer
+from ..texts.words import duration
 from ..values.views import as_json
 from .app import JsonOption, app
 from .output import Answer
-from .table import span
 
 server = typer.Typer(
     help="The embedded server: start, stop, status.", no_args_is_help=True, rich_markup_mode="markdown"
@@ -18,8 +18,7 @@ server = typer.Typer(
 app.add_typer(server, name="server")
 
 DirectoryOption = Annotated[
-    str | None,
-    typer.Option(envvar="SEQUENCER_HOME", help="Directory of its data. Default: ~/.local/state/sequencer"),
+    str | None, typer.Option(envvar="SEQUENCER_HOME", help="Directory of its data. Default: ~/.local/state/sequencer")
 ]
 
 
@@ -48,5 +47,5 @@ def status(directory: DirectoryOption = None, json: JsonOption = False) -> int:
     text = f"not running; data in {found.directory}"
     if found.is_running:
         memory = f"{(found.memory_bytes or 0) / 1e6:.1f} MB"
-        text = f"running: {found.version}, pid {found.pid}, up {span(found.uptime_s)}, {memory}, {found.url}"
+        text = f"running: {found.version}, pid {found.pid}, up {duration(found.uptime_s or 0)}, {memory}, {found.url}"
     return Answer(found, text).show(json)

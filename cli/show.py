@@ -36,7 +36,7 @@ from .app import (
 from .many import ByErrorOption, error_table
 from .output import Answer, is_lost, say
 from .queues import clients_of
-from .table import error_words, log_fields, number, span, table
+from .table import cell, error_words, log_fields, number, table
 
 GAP = "gap"
 """Shown as the error where a missing number holds a group back."""
@@ -77,7 +77,7 @@ def _queues(infos: list[QueueInfo]) -> str:
     lines = list[str]()
     for info in infos:
         if history := info.history:
-            reaches, window = span(history.reaches_s), span(history.window_s)
+            reaches, window = cell(history.reaches_s), cell(history.window_s)
             lines.append(f"{info.queue}: history {reaches} of {window}, {many(history.messages, 'message')}")
         if outage := info.outage:
             of = f" {outage.shards} of {many(info.shards, 'shard')}" if outage.shards < info.shards else ""
@@ -96,7 +96,7 @@ def _queue_table(infos: list[QueueInfo]) -> str:
         {
             "queue": f"{info.queue} (paused)" if info.is_paused else info.queue,
             "backlog": f"{'~' if info.is_estimate else ''}{info.backlog:,}",
-            "lag": span(info.lag_s),
+            "lag": info.lag_s,
             **{name: getattr(info, name) for name in STATES},
             "in/s": None if info.append_rate is None else round(info.append_rate),
             "out/s": None if info.handle_rate is None else round(info.handle_rate),
@@ -141,9 +141,9 @@ def group_table(infos: Sequence[GroupInfo]) -> str:
             "state": info.state,
             "backlog": info.backlog,
             "head": "" if info.head_id is None else quoted(info.head_id),
-            "age": span(info.lag_s),
+            "age": info.lag_s,
             "attempts": info.attempts,
-            "due in": span(info.due_in_s),
+            "due in": info.due_in_s,
             "owner / failure": error_words(info.failure)[:100] if info.failure else info.owner or "",
         }
         for info in infos

@@ -21,8 +21,7 @@ from .output import Answer
 from .table import table
 
 DoneOption = Annotated[
-    list[str] | None,
-    Option(metavar="STEP", help="This step took effect, so it does not run again. May be repeated."),
+    list[str] | None, Option(metavar="STEP", help="This step took effect, so it does not run again. May be repeated.")
 ]
 ResultOption = Annotated[
     list[str] | None,
@@ -33,16 +32,13 @@ ResultOption = Annotated[
 ]
 AgainOption = Annotated[
     list[str] | None,
-    Option(
-        metavar="STEP",
-        help="This step did not take effect, so it runs again, with a new key. May be repeated.",
-    ),
+    Option(metavar="STEP", help="This step did not take effect, so it runs again, with a new key. May be repeated."),
 ]
 AttemptOption = Annotated[
     list[int] | None,
     Option(
         help="The attempt that this answer is for; refused once the step has run again. One for each --done, then one "
-        "for each --again.",
+        "for each --again."
     ),
 ]
 
@@ -131,7 +127,7 @@ def _table(steps: Sequence[StepInfo]) -> str:
             "outcome": _outcome(step),
             "attempts": step.attempts,
             "when": moment(step.at) if step.at else None,
-            "took": f"{1000 * step.took_s:.0f} ms" if step.took_s else None,
+            "took": step.took_s or None,
             "result": step.error or (None if step.result is None else orjson.dumps(step.result).decode()),
             "key": step.key,
         }

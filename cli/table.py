@@ -71,10 +71,19 @@ def log_fields(log: Sequence[PastAttempt]) -> dict[str, str]:
 
 
 def cell(value: Any) -> str:
-    """A value for people: no control character of others' texts reaches the terminal."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    return "-" if value is None else plain(value)
+    """A value for people, without control characters of others' texts. A float is a duration in seconds."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return duration(value)
+        case tuple():
+            return plain(", ".join(value))
+    return plain(value)
 
 
 def _fitted(text: str, width: int) -> str:
@@ -84,10 +93,6 @@ def _fitted(text: str, width: int) -> str:
 
 def when(at: float | None) -> str | None:
     return None if at is None else moment(at)
-
-
-def span(value: float | None) -> str:
-    return "-" if value is None else duration(value)
 
 
 def number(value: float) -> str:

@@ -62,6 +62,5 @@ def hide_password(argv: list[str]) -> None:
             words = [*argv[:i], *argv[i + (1 if is_joined else 2) :]]
             os.environ["SEQUENCER_REDIS"], os.environ[GIVEN] = value, "1"
             os.execv(
-                sys.executable,
-                [sys.executable, *sys.orig_argv[1 : len(sys.orig_argv) - len(argv) + 1], *words[1:]],
+                sys.executable, [sys.executable, *sys.orig_argv[1 : len(sys.orig_argv) - len(argv) + 1], *words[1:]]
             )
