@@ -71,7 +71,8 @@ async def append_many(
             errors = one.errors + _refusals(one, outcomes)
             errors.sort(key=lambda error: error.index)
             if errors and stops:
-                raise BatchRefused(refused=errors, stored=counts["stored"])
+                by_other_shards = sum(done.outcome == "stored" for done in outcomes)
+                raise BatchRefused(refused=errors, stored=counts["stored"] + by_other_shards)
             counts.update(one.outcome for one in outcomes)
             refused += errors
     except SequencerError as error:
