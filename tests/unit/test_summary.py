@@ -15,7 +15,7 @@ from .test_events import told
     ("totals", "said"),
     [
         (Totals(failed=3, parked=3, dead=1), "3 failed attempts, groups parked 3 times, 1 dead letter"),
-        (Totals(failed=12, outages=9, parked=1), "12 failed attempts (9 by an outage), 1 parked group"),
+        (Totals(failed=12, outages=9, parked=1), "12 failed attempts (9 in an outage), 1 parked group"),
         (Totals(), "no failures"),
     ],
 )
