@@ -16,7 +16,7 @@ from ..errors import ServerNotUsable, ServerUnavailable
 from ..store.replies import Reading
 from .endpoint import Connection, Endpoint
 from .refusals import is_stale, translate, unrefused
-from .repeats import ROUNDS, Repeats, RoundTrip
+from .repeats import ROUNDS, Repeats
 
 T = TypeVar("T")
 RECENT_S = 1.0
@@ -224,8 +224,6 @@ class Link:
             try:
                 connection = self.connection()
                 is_sent = True
-                if len(calls) == 1 and not wait:
-                    return [self._run_single(connection, calls[0], meanwhile)]
                 return self._run_once(connection, calls, is_atomic, wait, meanwhile)
             except (redis.RedisError, OSError, ServerUnavailable) as error:
                 self.close()
@@ -237,31 +235,6 @@ class Link:
                     raise failure from error
             time.sleep(repeats.delay_s)
 
-    def _run_single(self, connection: Connection, call: Call[Any], meanwhile: Callable[[], None] | None) -> Any:
-        """As `_run_once`, in a third of its time: most calls are alone, and many are awaited one by one."""
-        self.confirmed = 0
-        (reply,) = self._exchange(connection, (self._command(call),), meanwhile)
-        if isinstance(reply, Exception):
-            reply = self._run_again(connection, call, reply)
-        try:
-            return call.parse(reply)
-        except Exception:
-            with Reading(self.endpoint.name):
-                raise
-
-    def _run_again(self, connection: Connection, call: Call[Any], reply: Any) -> Any:
-        """After an answer that is an error. Raises it as ours, unless the call gets through."""
-        if isinstance(reply, redis.exceptions.NoScriptError):
-            (reply,) = self._exchange(connection, (self._whole_command(call),))
-        for _ in range(ROUNDS):
-            if self._guide is None or not is_stale(reply):
-                break
-            self._find_generation(self._guide)
-            (reply,) = self._exchange(connection, (self._whole_command(call),))
-        if isinstance(reply, Exception):
-            raise translate(reply, self.endpoint.name) from reply
-        return reply
-
     def _run_once(
         self,
         connection: Connection,
@@ -270,17 +243,42 @@ class Link:
         wait: tuple[int, int] | None,
         meanwhile: Callable[[], None] | None,
     ) -> list[Any]:
-        whole = self._whole_command
-        round_trip = RoundTrip(calls, self._command, make_whole=whole, is_atomic=is_atomic, wait=wait)
-        if again := round_trip.again(self._exchange(connection, round_trip.commands(), meanwhile)):
-            round_trip.take_again(self._exchange(connection, again))
-        for _ in range(ROUNDS):
-            if self._guide is None or not round_trip.stale():
+        """One round trip, a second one for calls whose script the server had lost, and more for those whose generation
+        is another by now: they were refused, and nothing else is sent again.
+        """
+        waits: list[Command] = [("WAIT", *wait)] if wait else []
+        whole, is_atomic = self._whole_command, is_atomic and len(calls) > 1
+        commands = [("MULTI",), *map(whole, calls), ("EXEC",)] if is_atomic else [*map(self._command, calls)]
+        replies = self._exchange(connection, [*commands, *waits], meanwhile)
+        confirmed = [replies.pop()] if wait else []
+        if is_atomic and isinstance(replies[-1], redis.exceptions.ExecAbortError):
+            replies = [one for one in replies if isinstance(one, Exception)]  # the first one is the reason
+        elif is_atomic:
+            replies = replies[-1] if isinstance(replies[-1], list) else replies[-1:]
+        for _ in range(ROUNDS + 1):
+            undone = [
+                i for i, one in enumerate(replies) if isinstance(one, redis.ResponseError) and self._is_undone(one)
+            ]
+            if not undone:
                 break
-            self._find_generation(self._guide)
-            round_trip.take_again(self._exchange(connection, round_trip.stale()))
-        values, self.confirmed = round_trip.values(self.endpoint.name), round_trip.confirmed
-        return values
+            if self._guide and any(is_stale(replies[i]) for i in undone):
+                self._find_generation(self._guide)
+            again = self._exchange(connection, [*[whole(calls[i]) for i in undone], *waits])
+            confirmed = [again.pop()] if wait else []
+            for i, reply in zip(undone, again, strict=True):
+                replies[i] = reply
+        if refused := [reply for reply in (*replies, *confirmed) if isinstance(reply, Exception)]:
+            failure = translate(refused[0], self.endpoint.name)
+            if isinstance(failure, ServerUnavailable):  # the answer to WAIT says nothing of what was carried out
+                failure.maybe_sent = not all(isinstance(reply, Exception) for reply in replies)
+            raise failure from refused[0]
+        self.confirmed = confirmed[0] if wait else 0
+        with Reading(self.endpoint.name):
+            return [call.parse(reply) for call, reply in zip(calls, replies, strict=True)]
+
+    def _is_undone(self, reply: redis.ResponseError) -> bool:
+        """Whether the call was not carried out, and is sent again in full."""
+        return isinstance(reply, redis.exceptions.NoScriptError) or (self._guide is not None and is_stale(reply))
 
     # -- calls ahead of their answers ---------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import redis
 from sequencer.calls.call import Call
 from sequencer.errors import DataError, QueueFull, ServerNotUsable, ServerUnavailable
 from sequencer.net.link import Link
-from sequencer.net.repeats import Repeats, RoundTrip
+from sequencer.net.repeats import Repeats
 
 ASK = Call("inspect", ("k",), ("a",), lambda reply: reply.decode())
 TAKE = ASK._replace(script="claim", repeatable=False)
@@ -71,14 +71,42 @@ def test_one_try_that_may_have_been_carried_out_makes_all_later_ones_repeats() -
     assert failure.maybe_sent
 
 
-def exchanged(round_trip: RoundTrip, *answers: list[Any]) -> tuple[list[list[Any]], list[Any]]:
-    """What is sent in each round trip, and the values in the end."""
-    sent, rest = [round_trip.commands()], list(answers)
-    if again := round_trip.again(rest.pop(0)):
-        sent.append(again)
-        round_trip.take_again(rest.pop(0))
-    assert rest == []
-    return [[one[0] for one in commands] for commands in sent], round_trip.values("s")
+class Wire:
+    """A connection that answers what it is given."""
+
+    def __init__(self, answers: list[Any]) -> None:
+        self.answers, self.sent = answers, list[list[str]]()
+
+    def connect(self) -> Wire:
+        return self
+
+    def disconnect(self) -> None: ...
+
+    def send_command(self, *words: Any, **_: Any) -> None:
+        self.sent.append([words[0]])
+
+    def pack_commands(self, commands: Any) -> Any:
+        return commands
+
+    def send_packed_command(self, commands: Any, **_: Any) -> None:
+        self.sent.append([words[0] for words in commands])
+
+    def read_response(self) -> Any:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def exchanged(calls: Any, *answers: Any, **options: Any) -> tuple[list[list[str]], list[Any], int]:
+    """What is sent in each round trip where the scripts are known, the values, and how many replicas confirmed it."""
+    wire = Wire([*answers])
+    link = Link(cast(Any, SimpleNamespace(connect=lambda: wire, name="s", total_s=math.inf)))
+    link.connection()
+    link._known |= {"inspect", "claim"}
+    values = link.run(calls, **options)
+    assert wire.answers == []
+    return wire.sent, values, link.confirmed
 
 
 def test_a_script_is_sent_in_full_once_on_a_connection() -> None:
@@ -87,23 +115,21 @@ def test_a_script_is_sent_in_full_once_on_a_connection() -> None:
 
 
 def test_only_calls_whose_script_was_lost_are_sent_again_and_wait_again() -> None:
-    round_trip = RoundTrip([ASK, TAKE, ASK], Call.evalsha_command, wait=(2, 100))
-    sent, values = exchanged(round_trip, [b"a", NOSCRIPT, b"c", 2], [b"b", 1])
+    sent, values, confirmed = exchanged([ASK, TAKE, ASK], b"a", NOSCRIPT, b"c", 2, b"b", 1, wait=(2, 100))
     assert sent == [["EVALSHA", "EVALSHA", "EVALSHA", "WAIT"], ["EVAL", "WAIT"]]
-    assert (values, round_trip.confirmed) == (["a", "b", "c"], 1)
+    assert (values, confirmed) == (["a", "b", "c"], 1)
 
 
 def test_in_one_transaction_all_scripts_are_sent_in_full() -> None:
-    round_trip = RoundTrip([ASK, ASK], Call.evalsha_command, is_atomic=True, wait=(1, 100))
-    sent, values = exchanged(round_trip, [b"OK", b"QUEUED", b"QUEUED", [b"a", b"b"], 1])
-    assert (sent, values, round_trip.confirmed) == ([["MULTI", "EVAL", "EVAL", "EXEC", "WAIT"]], ["a", "b"], 1)
+    answers = b"OK", b"QUEUED", b"QUEUED", [b"a", b"b"], 1
+    sent, values, confirmed = exchanged([ASK, ASK], *answers, is_atomic=True, wait=(1, 100))
+    assert (sent, values, confirmed) == ([["MULTI", "EVAL", "EVAL", "EXEC", "WAIT"]], ["a", "b"], 1)
 
 
 def test_a_transaction_that_is_refused_says_why() -> None:
     aborted = redis.exceptions.ExecAbortError("EXECABORT")
-    round_trip = RoundTrip([ASK, ASK], Call.evalsha_command, is_atomic=True)
     with pytest.raises(QueueFull):
-        exchanged(round_trip, [b"OK", redis.ResponseError("OOM command not allowed"), b"QUEUED", aborted])
+        exchanged([ASK, ASK], b"OK", redis.ResponseError("OOM command not allowed"), b"QUEUED", aborted, is_atomic=True)
 
 
 @pytest.mark.parametrize(
@@ -115,15 +141,14 @@ def test_a_transaction_that_is_refused_says_why() -> None:
     ],
 )
 def test_an_answer_that_refuses_says_whether_others_may_have_run(answers: list[Any], maybe_sent: bool) -> None:
-    round_trip = RoundTrip([ASK, ASK], Call.evalsha_command, wait=(1, 9) if len(answers) == 3 else None)
     with pytest.raises(ServerUnavailable) as failed:
-        exchanged(round_trip, answers)
+        exchanged([TAKE, TAKE], *answers, wait=(1, 9) if len(answers) == 3 else None)
     assert failed.value.maybe_sent is maybe_sent
 
 
 def test_an_answer_that_can_not_be_read_is_foreign_data() -> None:
     with pytest.raises(DataError, match="no client of ours wrote"):
-        exchanged(RoundTrip([ASK], Call.evalsha_command), [[b"a"]])
+        exchanged([ASK], [b"a"])
 
 
 @pytest.mark.parametrize(
