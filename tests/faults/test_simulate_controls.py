@@ -112,6 +112,12 @@ CONTROLS: dict[str, Control] = {
     "once step run as automatic": Control(
         lambda: changed(View, "is_open", _is_open(View.is_open)), "runs once", steps=True
     ),
+    "save_step that writes nothing": Control(
+        lambda: changed_script(
+            "save_step", "call('HSET', body, id, rewritten(record, progressed and '0' or '', ledger))", ""
+        ),
+        steps=True,
+    ),
     "save_step without its token": Control(lambda: changed_script("save_step", TOKEN, ""), "save_step of", steps=True),
 }
 

@@ -14,8 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from sequencer.calls.append import append
 from sequencer.calls.operate import pause, redrive, update
-from sequencer.drain.effects import Flush, Note, SettleAndClaim, Wait
-from sequencer.drain.steps.declared import Steps
+from sequencer.drain.effects import Flush, SettleAndClaim, Wait
 from sequencer.errors import Park, Retry, SetAside
 from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy
@@ -24,7 +23,8 @@ from sequencer.store.item import Item
 
 from .handling_rules import GROUPS, Rules
 from .model.shard import ModelShard
-from .simulated_consumer import KEYS, SimConsumer
+from .shard_link import KEYS
+from .simulated_consumer import SimConsumer
 
 QUEUE = QueueOptions(queue="q", max_attempts=3, backoff_s=0.1)
 FAILURES: tuple[Exception, ...] = (ValueError("no"), Retry(after=0.2), Park("why"), SetAside("why"))
@@ -44,8 +44,6 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
     """Rules are what can happen; checks are made when a handler starts, and at the end after a clean drain."""
 
     shard_class: type[ModelShard] = ModelShard
-    declared: Steps | None = None
-    """The steps of each message; None where a handler takes them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,8 +99,7 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
             item = Item(group, member[16:], encode_score(score), encode_envelope("again", None, 1000), delay)
             (mark,) = self.shard.run(append(KEYS, [item], on_conflict="replace"))
             if mark.outcome != "stored":
-                is_refused = mark.outcome == "effects" and self.declared is not None
-                assert is_refused or self.policy.sequence or self.policy.on_late != "handle", mark.outcome
+                assert self.policy.sequence or self.policy.on_late != "handle", mark.outcome
                 return
             self.excused.add(member)
             self.put(group, member[16:], mark.stamp)
@@ -160,7 +157,7 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
     @rule(which=st.integers(0, 1), fate=st.sampled_from(["ok", "ok", "ok", "request lost", "reply lost"]))
     def step(self, which: int, fate: str) -> None:
         consumer = self.consumers[which]
-        if isinstance(consumer.effect, SettleAndClaim | Flush | Wait | Note):
+        if isinstance(consumer.effect, SettleAndClaim | Flush | Wait):
             consumer.network(fate)
         elif consumer.effect is None:
             self.consumers[which] = self.new_consumer()
@@ -171,8 +168,7 @@ class ConsumersMachine(Rules, RuleBasedStateMachine):
     def succeed(self, which: int) -> None:
         consumer = self.consumers[which]
         if consumer.running is not None:
-            if self.declared is None:
-                self.on_success(consumer, consumer.running)
+            self.on_success(consumer, consumer.running)
             consumer.end()
 
     @rule(which=st.integers(0, 1), failure=st.sampled_from(FAILURES))

@@ -7,47 +7,35 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sequencer.calls.claim import Claimed
 from sequencer.consume.in_flight import InFlight
-from sequencer.drain.effects import (
-    Ahead,
-    Flush,
-    Handle,
-    Locked,
-    Note,
-    Run,
-    SettleAndClaim,
-    Tell,
-    Wait,
-)
+from sequencer.drain.effects import Ahead, Flush, Handle, Locked, SettleAndClaim, Tell, Wait
 from sequencer.drain.held import Held
 from sequencer.drain.outcome import Failed
 from sequencer.drain.protocol import drain
-from sequencer.drain.steps.actions import Raised, Returned
 from sequencer.drain.steps.runner import StepRunner
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ConsumerOptions
-from sequencer.store.keys import shard_keys
 from sequencer.values.message import Message
+
+from .model.shard import ModelShard
+from .shard_link import KEYS, Link
 
 if TYPE_CHECKING:
     from .machine import ConsumersMachine
 
-KEYS = shard_keys("n", "q", 0)
 OPTIONS = ConsumerOptions(lease_s=10)
 
 
-class FatefulLink:
-    """Answers from the model, unless what is sent, or its reply, is lost."""
+class FatefulLink(Link):
+    """What is sent, or its reply, may be lost."""
 
-    is_repeat = False
-
-    def __init__(self, machine: ConsumersMachine) -> None:
-        self.machine, self.fate = machine, "ok"
-        self.posted: list[list[Any] | None] = []
+    def __init__(self, shard: ModelShard) -> None:
+        super().__init__(shard)
+        self.fate = "ok"
 
     def run(self, calls: Any) -> list[Any]:
         if self.fate == "request lost":
             raise ServerUnavailable("request lost")
-        results = [self.machine.shard.run(call) for call in calls]
+        results = super().run(calls)
         if self.fate == "reply lost":
             raise ServerUnavailable("reply lost")
         return results
@@ -58,21 +46,11 @@ class FatefulLink:
         except ServerUnavailable:
             self.posted.append(None)
 
-    def is_answered(self, within_s: float) -> bool:
-        return True
-
     def collect(self, calls: Any) -> list[Any]:
-        replies = self.posted.pop(0)
-        if replies is None:
+        if self.posted[0] is None:
             self.close()
             raise ServerUnavailable("the connection was lost meanwhile")
-        return replies
-
-    def parsed(self, calls: Any, replies: list[Any]) -> list[Any]:
-        return replies
-
-    def close(self) -> None:
-        self.posted.clear()
+        return super().collect(calls)
 
 
 class SimConsumer:
@@ -81,10 +59,10 @@ class SimConsumer:
     def __init__(self, machine: ConsumersMachine, name: str) -> None:
         self.machine, self.name = machine, name
         self.held = Held([KEYS], OPTIONS.lease_s)
-        self.link = cast(Any, FatefulLink(machine))
+        self.link = cast(Any, FatefulLink(machine.shard))
         self.in_flight = InFlight(self.held, "q", name, self.link, clock=lambda: machine.now_s)
         clocks = (lambda: machine.now_s), (lambda: machine.now_s), (lambda: 0.5)
-        self.runner = StepRunner(self.held, machine.queue, machine.declared, name, *clocks)
+        self.runner = StepRunner(self.held, machine.queue, None, name, *clocks)
         self.generator = drain(self.runner, OPTIONS)
         self.running: Message | None = None
         self.effect: Any = next(self.generator)
@@ -97,14 +75,13 @@ class SimConsumer:
         except StopIteration:
             self.effect = None
         self.running = None
-        if isinstance(self.effect, Handle | Run):
+        if isinstance(self.effect, Handle):
             self.running = self.effect.message
             self.machine.on_start(self, self.effect.message)
 
     def end(self, error: BaseException | None = None) -> None:
-        """What runs returns, or raises this."""
-        is_step = isinstance(self.effect, Run)
-        self.resume((Returned("ok") if error is None else Raised(error)) if is_step else error)
+        """The handler returns, or raises this."""
+        self.resume(error)
 
     def at_once(self, effect: Ahead | Failed | Locked | Tell) -> Any:
         """What needs no turn of its own; nobody is told of a failure here."""
@@ -125,8 +102,6 @@ class SimConsumer:
                 answer = self.exchange(self.in_flight.settle_and_claim, effect, fate)
             elif isinstance(effect, Flush):
                 self.exchange(self.in_flight.flush, effect, fate)
-            elif isinstance(effect, Note):
-                answer = self.exchange(self.in_flight.note, effect, fate)
             elif isinstance(effect, Wait) and effect.shard is not None and effect.seconds > 0:
                 answer = self.wait(effect, fate)
         except ServerUnavailable as error:
@@ -136,7 +111,7 @@ class SimConsumer:
     def wait(self, effect: Wait, fate: str) -> Claimed:
         """A hint comes at once; another connection brings what is claimed then."""
         assert effect.shard is not None
-        other, before_s = FatefulLink(self.machine), self.machine.now_s
+        other, before_s = FatefulLink(self.machine.shard), self.machine.now_s
         other.fate = fate
         (claimed,) = other.run([self.in_flight.claim(effect.shard, effect.limits, ahead=True)])
         self.held.take(effect.shard, claimed.groups, before_s, before_s)

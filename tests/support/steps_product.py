@@ -16,7 +16,6 @@ from sequencer.values.message import Message, PastAttempt
 from .steps_model import actions as model
 from .steps_model.cases import MOST_ACTIONS, WELL, Case
 from .steps_model.declared import App
-from .steps_model.ledger import LETTERS
 from .steps_model.ledger import Ledger as ModelLedger
 
 
@@ -46,17 +45,9 @@ def declared(app: App) -> Steps:
     nothing = lambda message: None  # noqa: E731
     for kind, steps in app.kinds.items():
         for one in steps:
-            step = new_step(
-                nothing,
-                kind=kind,
-                order=one.order,
-                once=one.once,
-                after=one.before,
-                optional=one.optional,
-                attempts=one.attempts,
-                declined=(CardDeclined,) if one.once else (),
-                name=one.name,
-            )
+            declined = (CardDeclined,) if one.once else ()
+            how: Any = {"optional": one.optional, "attempts": one.attempts, "declined": declined, "name": one.name}
+            step = new_step(nothing, kind=kind, order=one.order, once=one.once, after=one.before, **how)
             if one.has_check:
                 step.check(lambda message, call: None)
             found.add(step)
@@ -74,18 +65,10 @@ def ledger_of(ledger: ModelLedger | None) -> Ledger | None:
     return Ledger(ledger.stamp, tuple(entries), tuple(PastAttempt(1, 0.0, text) for text in ledger.log))
 
 
-def rows(ledger: Ledger) -> Mapping[str, Any]:
-    """As the model's `plain`, but for the texts of errors, which are longer here."""
+def rows(ledger: Ledger | ModelLedger) -> Mapping[str, Any]:
+    """Without the texts of errors, which are longer in the product."""
     entries = [
-        [
-            e.name,
-            e.kind,
-            LETTERS[e.state],
-            e.attempts,
-            e.turn,
-            e.who or e.token,
-            e.result if e.state == "done" else None,
-        ]
+        [e.name, e.kind, e.state, e.attempts, e.turn, e.who or e.token, e.result if e.state == "done" else None]
         for e in ledger.entries
     ]
     return {"k": ledger.stamp, "s": entries, "log": len(ledger.log)}
@@ -143,8 +126,7 @@ def played(case: Case) -> list[Rows]:
     """The actions of the product's pass, and its end."""
     done: list[Rows] = []
     runner: Any = Runner(case.app)
-    one = Pass(runner, facts_of(case.facts), ledger_of(case.ledger))
-    generator: Any = one.run()
+    generator: Any = Pass(runner, facts_of(case.facts), ledger_of(case.ledger)).run()
     answers = list(case.answers)
     answer: Any = None
     while len(done) < MOST_ACTIONS:
@@ -185,26 +167,11 @@ def _end(end: Any) -> Rows:
     missing = end.error.steps if isinstance(end.error, StepMissing) else ()
     delay = None if end.ending else 2 ** max(end.attempts - 1, 0) if end.after_s is None else end.after_s
     written = (rows(end.ledger), end.ledger.has_effects, end.has_progressed)
-    return [
-        "nack",
-        end.ending or "",
-        delay,
-        not end.ending and end.outage is not None,
-        questions,
-        missing,
-        *written,
-    ]
+    is_outage = not end.ending and end.outage is not None
+    return ["nack", end.ending or "", delay, is_outage, questions, missing, *written]
 
 
 # -- the model, in the same words ----------------------------------------------------------------------------------
-
-
-def model_rows(ledger: ModelLedger) -> Mapping[str, Any]:
-    plain = ledger.plain()
-    entries = [
-        [*row[:6], e.result if e.state == "done" else None] for row, e in zip(plain["s"], ledger.entries, strict=True)
-    ]
-    return {"k": ledger.stamp, "s": entries, "log": len(ledger.log)}
 
 
 def model_action(action: model.Action) -> Rows:
@@ -213,9 +180,9 @@ def model_action(action: model.Action) -> Rows:
     if isinstance(action, model.Check):
         return ["check", action.step, action.key]
     if isinstance(action, model.Note):
-        return ["note", model_rows(action.ledger), action.ledger.has_effects, action.has_progressed]
+        return ["note", rows(action.ledger), action.ledger.has_effects, action.has_progressed]
     if isinstance(action, model.Ack):
-        return ["ack", action.with_failures, model_rows(action.ledger)]
+        return ["ack", action.with_failures, rows(action.ledger)]
     if isinstance(action, model.Release):
         return ["release"]
     if isinstance(action, model.Lost):
@@ -223,9 +190,6 @@ def model_action(action: model.Action) -> Rows:
     failure, ledger = action.failure, action.ledger
     if action.is_missing:
         return ["missing", failure.missing]
-    written = (model_rows(ledger), ledger.has_effects, action.has_progressed)
+    written = (rows(ledger), ledger.has_effects, action.has_progressed)
     about = (action.is_outage, failure.questions, () if failure.questions else failure.missing)
     return ["nack", action.ending, action.delay, *about, *written]
-
-
-__all__ = ["Step", "model_action", "played"]

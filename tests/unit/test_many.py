@@ -23,7 +23,6 @@ from sequencer.settings.policy import Policy
 from sequencer.store.failure import digest_of, encode_failure
 from sequencer.store.keys import shard_keys
 from sequencer.values.message import Failure
-from sequencer.values.views import ManySummary
 
 from ..support.listed_net import ListedNet, ListedSession, run
 from ..support.refused import refused
@@ -56,16 +55,6 @@ def went(marks: str) -> list[Any]:
     """The answer to `resume`: a group that went on, one that changed, or one that was not parked any more."""
     names = {"+": b"resumed", "!": b"changed", "-": b"gone"}
     return [[names[mark] for mark in marks], b"", b""]
-
-
-def test_all_are_resumed_as_they_were_seen() -> None:
-    session = session_of(*shard(failure(), None, failure("KeyError")), went("+!"))
-    done = run(resume_many(session, everything=True))
-    assert done == ManySummary(2, 1, 1, 1, {"ValueError": 1, "KeyError": 1})
-    digests = [digest_of(one) for one in (failure(), failure("KeyError"))]
-    assert sent(session) == [[["g0", digests[0], MEMBER, "", "", ""], ["g2", digests[1], MEMBER, "", "", ""]]]
-    assert session.allowed == ["operate"]
-    assert not session.net.answers
 
 
 def test_those_are_chosen_whose_failure_fits() -> None:
@@ -122,23 +111,6 @@ def test_after_a_lost_answer_a_group_that_is_not_parked_went_with_the_first_try(
     assert (done.done, done.changed) == (1, 1), "which failed again"
     session = session_of(*shard(failure()), went("-"))
     assert run(resume_many(session, everything=True)).changed == 1, "somebody else let it go on"
-
-
-def test_a_skip_sets_aside_or_discards() -> None:
-    for discard, ending in ((False, "dead"), (True, "discard")):
-        session = session_of(*shard(failure()), went("+"))
-        assert run(skip_many(session, everything=True, discard=discard)).done == 1
-        assert [words[2] for words in session.net.asked if words[0] == "resume"] == [ending]
-
-
-def test_in_a_sequence_a_skip_passes_the_number() -> None:
-    policy = Policy(sequence=True)
-    session = session_of(*shard(failure(), failure()), [[b"#5", None], b"7", None], went("++"), policy=policy)
-    run(skip_many(session, everything=True))
-    assert [one[3] for one in sent(session)[0]] == ["#7 6-6", ""]
-    session = session_of(*shard(failure()), went("+"), policy=policy)
-    run(resume_many(session, everything=True))
-    assert [one[3] for one in sent(session)[0]] == [""]
 
 
 def test_what_others_wrote_is_an_error_of_ours() -> None:

@@ -17,8 +17,6 @@ from sequencer.errors import (
     GroupBusy,
     GroupNotFound,
     IdConflict,
-    InvalidScore,
-    InvalidTime,
     MessageBusy,
     MessageNotFound,
     NotParked,
@@ -27,10 +25,9 @@ from sequencer.errors import (
     ServerUnavailable,
 )
 from sequencer.queue.groups.head import resume, skip, unskip
-from sequencer.queue.history.known import get
 from sequencer.queue.operate import cancel, reschedule
 from sequencer.settings.policy import Policy
-from sequencer.store.failure import digest_of, encode_failure
+from sequencer.store.failure import encode_failure
 from sequencer.values.message import Failure
 
 from ..support.listed_net import ListedNet, ListedSession, facts, run, seen
@@ -58,20 +55,7 @@ def asked(session: Any) -> list[str]:
     return [words[0] for words in session.net.asked]
 
 
-def resumed_words(session: Any) -> list[list[str]]:
-    """Group, digest, member and mark of each call of `resume`."""
-    return [orjson.loads(words[1])[0][:4] for words in session.net.asked if words[0] == "resume"]
-
-
 # -- resume ----------------------------------------------------------------------------------------------------
-
-
-def test_a_parked_group_is_resumed_with_the_failure_that_was_seen() -> None:
-    session = session_of(seen(**failed()), reply("resumed"))
-    assert run(resume(session, "g")) is True
-    assert resumed_words(session) == [["g", digest_of(failed()["failure"]), M1, ""]]
-    assert session.allowed == ["operate"]
-    assert not session.net.answers
 
 
 def test_a_group_that_a_rule_put_off_which_holds_no_more_is_woken() -> None:
@@ -162,13 +146,6 @@ def test_only_the_message_is_skipped_that_is_named() -> None:
         run(resume(session_of(seen(visible_us=NOW_US + 5e6), policy=Policy(), fresh=SEQUENCE), "g"))
 
 
-@pytest.mark.parametrize(("dead_letter", "ending"), [(False, "drop"), (True, "dead")])
-def test_what_is_skipped_is_kept_or_becomes_a_dead_letter(dead_letter: bool, ending: str) -> None:
-    session = session_of(seen(**failed()), reply("resumed", "7", f"{M1[:16]}0001A[{{}}]"))
-    run(skip(session, "g", dead_letter=dead_letter))
-    assert session.net.asked[-1][2] == ending
-
-
 def test_no_other_message_is_skipped_than_the_one_that_was_seen() -> None:
     session = session_of(seen(**failed()), reply("changed"))
     with refused(GroupBusy, "group_changed"):
@@ -184,14 +161,6 @@ def test_whether_a_message_was_skipped_is_unknown_when_the_answer_is_lost(status
         run(skip(session_of(seen(**failed()), answer), "g"))
     with pytest.raises(ServerUnavailable):
         run(skip(session_of(seen(**failed()), ServerUnavailable("never sent")), "g"))
-
-
-@pytest.mark.parametrize(("score", "mark"), [(b"7", "#7 6-6"), (None, "")])
-def test_in_a_sequence_a_skip_moves_the_watermark(score: bytes | None, mark: str) -> None:
-    view = failed() | {"mark": "#5", "head_score": "7"}
-    session = session_of(seen(**view), [score], reply("resumed", "7", M1[:16]), policy=SEQUENCE)
-    run(skip(session, "g"))
-    assert resumed_words(session)[-1][3] == mark
 
 
 def test_the_missing_numbers_of_a_sequence_are_skipped() -> None:
@@ -215,13 +184,6 @@ RECORD = facts().head_record
 THERE = {"member": M1, "score": "7", "record": RECORD}
 
 
-def test_a_message_is_cancelled() -> None:
-    session = session_of(seen(**THERE), b"done")
-    run(cancel(session, "g", "m1"))
-    assert session.net.asked[-1][1:5] == ("g", "m1", "", "")
-    assert session.allowed == ["operate"]
-
-
 @pytest.mark.parametrize(("status", "error"), [(b"missing", MessageNotFound), (b"leased", MessageBusy)])
 @pytest.mark.parametrize("operation", [cancel, lambda *given: reschedule(*given, delay=5)])
 def test_a_message_that_goes_or_is_taken_behind_the_look_is_said_to(
@@ -229,12 +191,6 @@ def test_a_message_that_goes_or_is_taken_behind_the_look_is_said_to(
 ) -> None:
     with pytest.raises(error, match="m1"):
         run(operation(session_of(seen(**THERE), status), "g", "m1"))
-
-
-def test_a_cancel_whose_answer_is_lost_is_done() -> None:
-    run(cancel(session_of(seen(**THERE), Answer("missing", is_repeat=True)), "g", "m1"))
-    with pytest.raises(MessageBusy):
-        run(cancel(session_of(seen(**THERE), Answer("leased", is_repeat=True)), "g", "m1"))
 
 
 @pytest.mark.parametrize("status", ["missing", "leased"])
@@ -245,46 +201,4 @@ def test_a_reschedule_whose_answer_is_lost_is_unknown_where_a_repeat_finds_anoth
         run(reschedule(session, "g", "m1", delay=0))
 
 
-@pytest.mark.parametrize(
-    ("options", "words"), [({"delay": 5}, ("due", "+")), ({"at": 9, "score": 3}, ("3.0", "9000000"))]
-)
-def test_a_new_time_keeps_the_score_unless_one_is_given(options: dict[str, Any], words: tuple[str, str]) -> None:
-    session = session_of(seen(**THERE), b"done")
-    run(reschedule(session, "g", "m1", **options))
-    score, due = session.net.asked[-1][3:5]
-    assert (score, due.startswith(words[1])) == (words[0], True)
-
-
-@pytest.mark.parametrize(
-    ("options", "error"), [({}, InvalidTime), ({"delay": -1}, InvalidTime), ({"delay": 1, "score": 3}, InvalidScore)]
-)
-def test_what_breaks_a_rule_is_said_before_anything_is_asked(options: dict[str, Any], error: type[Exception]) -> None:
-    session = session_of(policy=Policy(sequence=True))
-    with pytest.raises(error):
-        run(reschedule(session, "g", "m1", **options))
-    assert not session.net.asked
-
-
 # -- get -------------------------------------------------------------------------------------------------------
-
-
-def test_a_pending_message_is_shown_with_its_state_and_its_failure() -> None:
-    failure = encode_failure(Failure("m1", "Error", "no", "", 1, 0.0, "h"), M1)
-    session = session_of(seen(**THERE, failure=failure, visible_us=math.inf))
-    info: Any = run(get(session, "g", "m1"))
-    assert (info.id, info.group, info.state, info.due_in_s, info.attempts) == ("m1", ("g",), "parked", None, 0)
-    assert (info.error.type, info.message.body) == ("Error", 1)
-
-
-def test_a_message_that_is_not_pending_is_looked_for_among_the_dead() -> None:
-    name = f"{M1[:16]}g\nm1".encode()
-    failure = encode_failure(Failure("m1", "Error", "no", "", 3, 0.0, "h"), "")
-    session = session_of(seen(), [[name, b"5", name + b"x", b"6"]], [[b"7\n" + failure + b"\n" + RECORD]])
-    info: Any = run(get(session, "g", "m1"))
-    assert (info.state, info.error.type, info.message.body) == ("dead", "Error", 1)
-
-
-@pytest.mark.parametrize("is_handled", [True, False])
-def test_of_a_message_that_is_gone_no_more_is_known_than_that(is_handled: bool) -> None:
-    info = run(get(session_of(seen(is_handled=is_handled), [[]]), "g", "m1"))
-    assert (info.state if info else None) == ("handled" if is_handled else None)

@@ -12,7 +12,7 @@ from sequencer.errors import AnswerRefused, ConfigurationError, InvalidBody
 
 from ..support.steps_model import ledger as model
 from ..support.steps_model.rules import Rules
-from ..support.steps_product import ledger_of, model_rows, rows
+from ..support.steps_product import ledger_of, rows
 
 ENTRIES = [
     model.Entry("pay", once, optional, state, attempts=2, token=7 if state == "started" else 0, error=error)
@@ -29,7 +29,7 @@ def by_model(entry: model.Entry, *, done: bool) -> Any:
         moved = rules.done_by(entry, "ann", 9) if done else rules.again(entry)
     except model.LedgerError:
         return "refused"
-    return model_rows(model.Ledger(1, (moved,)))
+    return rows(model.Ledger(1, (moved,)))
 
 
 def by_product(entry: model.Entry, *, done: bool) -> Any:

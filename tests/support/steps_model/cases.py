@@ -1,14 +1,13 @@
 """Cases: one pass as plain data, what went in and what came out. An implementation is compared with `played`.
 
-A case says how each step and check ends and what the notes are answered. `plain` makes JSON of a case and of its
-actions. `CASES` draws ledgers that passes before have left, at their end or where their process died.
+A case says how each step and check ends and what the notes are answered. `CASES` draws ledgers that passes before have
+left, at their end or where their process died.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import hypothesis.strategies as st
 
@@ -105,46 +104,6 @@ def played(case: Case, rules: Rules | None = None) -> Played:
         else:
             return Played(tuple(actions))
     raise AssertionError(f"a pass without an end: {actions[-6:]}")
-
-
-def plain(value: Any) -> Any:
-    """A case, an action or a ledger as JSON has it. An action is a list that begins with its name."""
-    if isinstance(value, Ledger):
-        return value.plain()
-    if isinstance(value, Call):
-        return ["call", value.step, value.key, dict(value.results)]
-    if isinstance(value, Check):
-        return ["check", value.step, value.key]
-    if isinstance(value, Note):
-        return ["note", value.ledger.plain(), value.ledger.has_effects, value.has_progressed]
-    if isinstance(value, Ack):
-        return ["ack", "finished with failures" if value.with_failures else "finished", value.ledger.plain()]
-    if isinstance(value, Nack):
-        verdict = "outage" if value.is_outage else "missing" if value.is_missing else ""
-        kept, failure = value.ledger, asdict(value.failure)
-        return [
-            "nack",
-            value.ending,
-            value.delay,
-            verdict,
-            failure,
-            kept.plain(),
-            kept.has_effects,
-            value.has_progressed,
-        ]
-    if isinstance(value, Release):
-        return ["release"]
-    if isinstance(value, Lost):
-        return ["lost", value.code]
-    if isinstance(value, Case):
-        app = asdict(value.app) | {"retired": sorted(value.app.retired)}
-        events = [{name: plain(event) for name, event in table.items()} for table in (value.calls, value.checks)]
-        ledger = None if value.ledger is None else value.ledger.plain()
-        return [app, asdict(value.facts), ledger, *events, list(value.answers), value.stops_at]
-    if isinstance(value, Returned):
-        return ["returned", value.result]
-    assert isinstance(value, Raised)
-    return ["raised", value.error, value.after]
 
 
 # -- cases for hypothesis ----------------------------------------------------------------------------------------

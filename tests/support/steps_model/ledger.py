@@ -10,7 +10,6 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 State = Literal["open", "started", "done", "failed", "left"]
-LETTERS: dict[State, str] = {"open": "o", "started": "s", "done": "d", "failed": "f", "left": "l"}
 LOG = 5
 """How many errors of the past a ledger keeps."""
 
@@ -103,14 +102,6 @@ class Ledger:
     def results(self) -> dict[str, Any]:
         """What the steps that are done returned; none for one whose result could not be kept."""
         return {entry.name: entry.result for entry in self.entries if entry.state == "done" and not entry.error}
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON has it in the record: names of fields as in the design, without times."""
-        rows = [
-            [e.name, e.kind, LETTERS[e.state], e.attempts, e.turn, e.who or e.token, e.error or e.result]
-            for e in self.entries
-        ]
-        return {"k": self.stamp, "s": rows, "log": list(self.log)}
 
 
 def key(queue: str, group: str, message_id: str, stamp: int, entry: Entry) -> str:
