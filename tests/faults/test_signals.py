@@ -311,14 +311,17 @@ def test_stray_signal(scene: Scene) -> None:
 
 @case(end_of_pipe_unheard="without a supervisor")
 def test_orphans(scene: Scene) -> None:
-    """A supervisor is killed: its consumers end what runs, acknowledge it, and are gone."""
+    """A supervisor is killed: an idle consumer is gone, and one that is busy ends what runs, and acknowledges it."""
     scene.work.add("a", {"gate": "gate"}, {"gate": "gate"})
-    running = scene.consume()
+    running = scene.consume(n=2)
     scene.wait_begun("a-0")
+    wait_until(lambda: len(running.consumers()) == 2, PATIENCE_S, "two consumers")
     consumers = running.consumers()
+    (busy,) = [event["pid"] for event in scene.work.events("begun")]
     running.kill()
     pass_time(0.2)
-    scene.beat(consumers)
+    scene.beat([busy])
+    scene.expect(lambda: [*filter(is_alive, consumers)] == [busy], "an idle consumer without a supervisor ends")
     assert not scene.work.events("cut"), "the handler was interrupted"
     scene.open("gate")
     scene.expect(lambda: not any(map(is_alive, consumers)), "consumers without a supervisor end")

@@ -82,23 +82,6 @@ def test_kills_in_a_row_lose_nothing_and_keep_the_order(cli: Cli, work: Work) ->
     assert work.states() == {}
 
 
-def test_consumers_stop_when_their_supervisor_is_killed(cli: Cli, work: Work) -> None:
-    work.add("a", {"gate": "gate"}, {}, {})
-    consume = cli.start(*CONSUME, "-n", 2)
-    begun = work.wait_begun("a-0")
-    wait_until(lambda: len(consume.consumers()) == 2, PATIENCE_S, "two consumers")
-    idle = next(pid for pid in consume.consumers() if pid != begun["pid"])
-    consume.signal(signal.SIGKILL)
-    consume.ended()
-
-    wait_until(lambda: idle not in cli.left(), PATIENCE_S, "the idle consumer is gone")
-    assert begun["pid"] in cli.left(), "the busy one finishes the message in progress"
-    cli.open("gate")
-    wait_until(lambda: cli.left() == [], PATIENCE_S, "no process left")
-    assert work.states() == {"a": "due"}
-    assert work.head("a") == ("a-1", 1), "what was finished is acknowledged, nothing new was begun"
-
-
 def test_a_paused_consumer_cannot_acknowledge_after_its_lease(cli: Cli, work: Work) -> None:
     work.add("a", {"gate": "gate"}, {}, {}, {})
     consume = cli.start("consume", "jobs", "--app", "shop:handle", "--lease", 0.6, "-n", 2)

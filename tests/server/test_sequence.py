@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from sequencer import EmbeddedServer, Gap, Message, Sequencer
-from sequencer.errors import IdConflict, NotParked, NumberTaken
+from sequencer.errors import IdConflict, InvalidScore, NotParked, NumberTaken
 from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys
 from sequencer.testing import wait_until
@@ -139,6 +139,8 @@ def test_the_number_is_the_id_unless_one_is_given(make: Make, server: EmbeddedSe
         seq.append("x", group="g", score=5, id="other", pipeline=pipeline)
         with pytest.raises(redis.ResponseError, match="IDCONFLICT"):
             pipeline.execute()
+    with pytest.raises(InvalidScore):
+        seq.reschedule("g", "5", delay=1, score=3)
     assert [message.id for message in seq.peek("g")] == ["5"]
 
 

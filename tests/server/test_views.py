@@ -9,10 +9,7 @@ import pytest
 
 from sequencer import Retry, Sequencer, StopConsuming
 from sequencer.client import list_queues
-from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import GroupNotFound
-from sequencer.net.link import Link
-from sequencer.store.keys import ShardKeys
 from tests.support.handling import Make
 
 
@@ -65,32 +62,6 @@ def test_a_look_at_a_queue_does_not_make_it(make: Make, server: Any, namespace: 
     assert list_queues(server.url, namespace) == []
     make("typo", shards=3).append(1, group="g")
     assert (seq.info().shards, seq.info().backlog) == (3, 1)
-
-
-@pytest.mark.parametrize(
-    ("damage", "word"),
-    [
-        (lambda keys: ("DEL", keys.order("g")), "has no place in the order"),
-        (lambda keys: ("HDEL", keys.body("g"), "x"), "in the order without a record"),
-        (lambda keys: ("ZREM", keys.schedule, "g"), "not in the schedule"),
-        (lambda keys: ("ZADD", keys.schedule, "1", "ghost"), "0 messages, but in the schedule"),
-        (lambda keys: ("HSET", keys.leases, "ghost", "0000000000000001me"), "lease but is not"),
-        (lambda keys: ("HSET", keys.failures, "ghost", "{}"), "failure but is not"),
-        (lambda keys: ("HSET", keys.leases, "g", "9999999999999999me"), "unreadable token, or one ahead"),
-        (lambda keys: ("SET", keys.clock, "1"), "ahead of the clock"),
-        (lambda keys: ("HSET", keys.body("g"), "x", "1234567890123456abcd[1]"), "has stamp and attempts"),
-        (lambda keys: ("SET", keys.prefix + "surprise", "1"), "unknown key"),
-    ],
-)
-def test_the_check_of_invariants_finds_what_is_broken(
-    seq: Sequencer, link: Link, namespace: str, keys: ShardKeys, damage: Any, word: str
-) -> None:
-    seq.append(1, group="g", id="x")
-    assert check_invariants(link, [keys]) == []
-    link.command(*damage(keys))
-    assert any(word in problem for problem in check_invariants(link, [keys]))
-    everything = [key for key in link.command("KEYS", "*") if key.startswith(b"{" + namespace.encode())]
-    link.command("DEL", *everything)
 
 
 def test_get_says_what_is_known(make: Make) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.calls.examine import GroupFacts, HeldBack
+from sequencer.calls.examine import HeldBack
 from sequencer.errors import StepUnknown
 from sequencer.queue.explain import explanation
 from sequencer.settings.options import QueueOptions
@@ -23,6 +23,8 @@ from sequencer.texts.explanations import WORDINGS, Reason, no_consumers_text
 from sequencer.values.message import Failure
 from sequencer.values.owner import NoConsumers
 from sequencer.values.views import as_json
+
+from ..support.listed_net import facts
 
 NOW = 1_700_000_100_000_000
 STAMP = "1700000099000000"
@@ -36,23 +38,8 @@ QUESTION = StepUnknown(
     "sequencer resume shop user 1:2 --again charge",
 )
 ASKED = encode_failure(Failure("m1", "StepUnknown", str(QUESTION), "", 3, 0.0, "host-7"), MEMBER)
-SOUND = GroupFacts(
-    now_us=NOW,
-    visible_us=NOW - 2_000_000.0,
-    lease=b"",
-    failure=b"",
-    is_paused=False,
-    is_queue_paused=False,
-    order_size=2,
-    body_size=2,
-    head=MEMBER,
-    head_score="7",
-    head_record=f"{STAMP}00000[1]".encode(),
-    mark="",
-    member="",
-    score="",
-    record=b"",
-    is_handled=False,
+SOUND = facts(
+    visible_us=NOW - 2_000_000.0, order_size=2, body_size=2, head=MEMBER, head_record=f"{STAMP}00000[1]".encode()
 )
 LATER, INF = NOW + 5_000_000.0, math.inf
 AT = "2023-11-14 22:15:05"
@@ -108,9 +95,9 @@ REASONS: list[tuple[str, dict[str, Any], Policy, float | None, dict[str, Any]]] 
 def test_each_reason_has_its_fields(
     reason: str, changes: dict[str, Any], policy: Policy, moves_in_s: float | None, fields: dict[str, Any]
 ) -> None:
-    facts = SOUND._replace(**changes)
-    said = explanation("user:1%3A2", facts, policy, OPTIONS)
-    assert (said.reason, said.group, said.backlog) == (reason, ("user", "1:2"), max(0, facts.order_size))
+    found = SOUND._replace(**changes)
+    said = explanation("user:1%3A2", found, policy, OPTIONS)
+    assert (said.reason, said.group, said.backlog) == (reason, ("user", "1:2"), max(0, found.order_size))
     assert {**said.fields, **fields} == said.fields
     assert said.moves_in_s == (None if moves_in_s is None else pytest.approx(moves_in_s))
     assert said.text.startswith("group user 1:2 ")
@@ -208,12 +195,12 @@ SIZES = st.sampled_from([(0, 0), (2, 2), (2, 1), (0, 3), (-1, 2), (2, -1)])
 
 @given(FACTS, SIZES, st.sampled_from([Policy(), Policy(reorder_window=6.0), GAP, SKIP]))
 def test_any_facts_get_a_sentence(changes: dict[str, Any], sizes: tuple[int, int], policy: Policy) -> None:
-    facts = SOUND._replace(**changes, order_size=sizes[0], body_size=sizes[1])
+    found = SOUND._replace(**changes, order_size=sizes[0], body_size=sizes[1])
     if sizes[0] <= 0:
-        facts = facts._replace(head="", head_record=b"")
+        found = found._replace(head="", head_record=b"")
     if not policy.sequence:
-        facts = facts._replace(mark="")
-    said = explanation("g", facts, policy, OPTIONS)
+        found = found._replace(mark="")
+    said = explanation("g", found, policy, OPTIONS)
     assert said.text.startswith("group g ")
     assert "\n" not in said.text
     assert said.moves_in_s is None or 0 <= said.moves_in_s < 1e6

@@ -18,19 +18,6 @@ KEYS = [shard_keys("n", "q", shard) for shard in range(2)]
 REGISTRY, INDEX = registry_key("n", "q"), index_key("n")
 
 
-def test_a_server_that_lost_its_data_gets_shards_and_policy_again(caplog: pytest.LogCaptureFixture) -> None:
-    server, net, seq = made(shards=2, on_late="drop")
-    run(seq.shards(register=True))
-    before = seq.generation
-    server.hashes.clear()
-    server.clocks.clear()
-    with caplog.at_level(logging.WARNING, "sequencer"):
-        looked(net, seq)
-    assert "registered again, with 2 shards" in caplog.text
-    assert seq.generation > before
-    assert [server.hashes[keys.policy]["on_late"] for keys in KEYS] == ["drop", "drop"]
-
-
 @pytest.mark.parametrize(
     ("others", "level"),
     [
@@ -59,19 +46,6 @@ def test_a_new_queue_is_told_once_with_a_name_like_its_own(
     assert getattr(record, "delete", "") == ("sequencer delete q --namespace n" if near else "")
 
 
-def test_a_registry_that_was_lost_is_made_again_from_the_first_shard(caplog: pytest.LogCaptureFixture) -> None:
-    server, net, seq = made(shards=2)
-    run(seq.shards(register=True))
-    before = server.hashes.pop(REGISTRY)
-    with caplog.at_level(logging.WARNING, "sequencer"):
-        looked(net, seq)
-    assert server.hashes[REGISTRY] == before
-    assert "its registration was lost; registered again, with 2 shards" in caplog.text
-    del server.hashes[REGISTRY]
-    assert len(run(session(ModelNet(server)).shards())) == 2, "a mere look finds it, and writes nothing"
-    assert REGISTRY not in server.hashes
-
-
 def test_who_did_not_know_a_queue_whose_policy_is_gone_refuses() -> None:
     server, net, seq = made(shards=2)
     run(seq.shards(register=True))
@@ -80,18 +54,6 @@ def test_who_did_not_know_a_queue_whose_policy_is_gone_refuses() -> None:
         run(session(ModelNet(server)).shards(register=True))
     run(seq.find_generation(net.one))
     assert server.hashes[REGISTRY]["table"] == "0 1"
-
-
-def test_others_who_registered_it_with_other_shards_are_left_alone() -> None:
-    server, net, seq = made(shards=2)
-    run(seq.shards(register=True))
-    server.hashes.clear()
-    server.clocks.clear()
-    connected(server, shards=1)
-    before = {key: dict(fields) for key, fields in server.hashes.items()}
-    with pytest.raises(DataError, match="had 2 shards and now has 1"):
-        looked(net, seq)
-    assert server.hashes == before
 
 
 def test_an_older_registry_gets_what_is_newer_again() -> None:

@@ -7,7 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from .step_plan import PlannedStep, is_inline, step_plan
+from ...support.steps_model.declared import Step
+from .step_plan import is_inline, step_plan
 
 QUEUE = "jobs"
 NAMESPACE = "sim"
@@ -65,7 +66,7 @@ class Scenario:
     """Of each producer: what it appends, batch by batch."""
     stragglers: tuple[tuple[dict[str, Any], ...], ...] = field(repr=False)
     """Of each producer: what it appends in the end, `STRAGGLE_S` later and one by one: numbers that were missing."""
-    steps: tuple[PlannedStep, ...] = ()
+    steps: tuple[Step, ...] = ()
     """Of each message; none where a plain handler takes it."""
     is_inline: bool = False
     """Whether a handler runs them as it goes."""

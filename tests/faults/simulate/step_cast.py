@@ -15,8 +15,9 @@ from sequencer.store.group import encode_group
 from sequencer.values.history import MessageSteps
 from sequencer.values.message import Message, StepCall
 
+from ...support.steps_model.declared import Step
 from .stage import Crashed, Process
-from .step_plan import PlannedStep, declared
+from .step_plan import declared
 from .step_truth import StepTruth
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class StepCast:
             raise
         cast.note("ended", **fields)
 
-    def _run(self, process: Process, step: PlannedStep, message: Message, call: StepCall) -> Any:
+    def _run(self, process: Process, step: Step, message: Message, call: StepCall) -> Any:
         if process.is_dead:
             raise Crashed
         cast, stage, group = self._cast, self._cast.stage, encode_group(message.group)
@@ -87,7 +88,7 @@ class StepCast:
             raise error
         return run.result
 
-    def _check(self, process: Process, step: PlannedStep, message: Message, call: StepCall) -> Any:
+    def _check(self, process: Process, step: Step, message: Message, call: StepCall) -> Any:
         if process.is_dead:
             raise Crashed
         cast, group = self._cast, encode_group(message.group)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from sequencer.drain.steps.declared import PassWatcher, Steps, new_step
+
+from ...support.steps_model.declared import Step
 
 SHARE = 0.25
 """Of the seeds: how many have steps."""
@@ -16,37 +19,21 @@ INLINE = 0.25
 NAMES = ("charge", "points", "mail", "label")
 
 
-class PlannedStep(NamedTuple):
-    """A step, as `@seq.step` takes it."""
-
-    name: str
-    order: int = 1
-    once: bool = False
-    optional: bool = False
-    after: str = ""
-    attempts: int | None = None
-    has_check: bool = False
-
-    def limit(self, max_attempts: int) -> int:
-        """How often it may be tried."""
-        return self.attempts or (1 if self.optional else max_attempts)
-
-
-def step_plan(seed: int, *, always: bool = False) -> tuple[PlannedStep, ...]:
+def step_plan(seed: int, *, always: bool = False) -> tuple[Step, ...]:
     """The steps of a seed, none for most of them; `always`: at least one."""
     rng = random.Random(f"steps {seed}")
     if rng.random() >= SHARE and not always:
         return ()
-    steps: list[PlannedStep] = []
+    steps: list[Step] = []
     for name in NAMES[: rng.choice((1, 2, 3, 3, 4))]:
         order, once, optional = rng.choice((1, 1, 2, 5)), rng.random() < 0.4, rng.random() < 0.2
         before = [one.name for one in steps if optional or not one.optional]
         after = rng.choice(before) if before and rng.random() < 0.3 else ""
         attempts, has_check = rng.choice((None, None, 1, 2)), once and rng.random() < 0.4
-        steps.append(PlannedStep(name, order, once, optional, after, attempts, has_check))
+        steps.append(Step(name, order, once, after, optional, attempts, has_check))
     if not is_inline(seed):
         return tuple(steps)
-    return tuple(one._replace(order=1, optional=False, after="", attempts=None) for one in steps)
+    return tuple(replace(one, order=1, optional=False, after="", attempts=None) for one in steps)
 
 
 def is_inline(seed: int) -> bool:
@@ -54,9 +41,7 @@ def is_inline(seed: int) -> bool:
     return random.Random(f"inline {seed}").random() < INLINE
 
 
-def declared(
-    plan: tuple[PlannedStep, ...], run: Callable[..., Any], check: Callable[..., Any], watcher: PassWatcher
-) -> Steps:
+def declared(plan: tuple[Step, ...], run: Callable[..., Any], check: Callable[..., Any], watcher: PassWatcher) -> Steps:
     """The same, as a program registers them. Both functions get the planned step before message and call."""
     steps = Steps(watcher=watcher)
     for one in plan:

@@ -22,7 +22,7 @@ import orjson
 
 from sequencer.values.message import Message, StepCall
 
-from .step_plan import PlannedStep
+from ...support.steps_model.declared import App, Step
 
 Name = tuple[str, str, int]
 """Group as in its key, id, stamp."""
@@ -35,7 +35,7 @@ class Run:
     """One call of a step."""
 
     name: Name
-    step: PlannedStep
+    step: Step
     key: str
     token: int
     result: Any
@@ -58,7 +58,7 @@ class Run:
 class StepTruth:
     """Runs of steps, and what was said of them."""
 
-    def __init__(self, plan: tuple[PlannedStep, ...], max_attempts: int, wrong: Callable[[str], None]) -> None:
+    def __init__(self, plan: tuple[Step, ...], max_attempts: int, wrong: Callable[[str], None]) -> None:
         self.plan, self.wrong, self.effects = plan, wrong, Counter[str]()
         """How often something happened that a run of many seeds must have shown."""
         self.holders: dict[str, int] = {}
@@ -69,7 +69,7 @@ class StepTruth:
         """Whether the server has this member of a group."""
         self.acted: Counter[str] = Counter()
         """Key -> effects, as a provider counts them: what checks and persons ask."""
-        self._limits = {one.name: one.limit(max_attempts) for one in plan}
+        self._limits = {one.name: App(max_attempts=max_attempts).limit(one) for one in plan}
         self._runs: defaultdict[Name, list[Run]] = defaultdict(list)
         self._said: defaultdict[Name, dict[str, Any]] = defaultdict(dict)
         """Results that a person or a check gave."""
@@ -88,7 +88,7 @@ class StepTruth:
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
-    def began(self, group: str, step: PlannedStep, message: Message, call: StepCall) -> Run:
+    def began(self, group: str, step: Step, message: Message, call: StepCall) -> Run:
         """A consumer calls a step."""
         name = group, message.id, message.stamp
         run = Run(name, step, call.key, message.token, {"n": sum(map(len, self._runs.values()))})
@@ -166,7 +166,7 @@ class StepTruth:
     def ended(self, run: Run, error: str = "") -> None:
         run.is_over, run.error = True, error
 
-    def checked(self, group: str, step: PlannedStep, message: Message, call: StepCall) -> Any:
+    def checked(self, group: str, step: Step, message: Message, call: StepCall) -> Any:
         """What a check finds: a result, or None where nothing happened."""
         name = group, message.id, message.stamp
         acted = [run for run in self._of(name, step.name) if run.key == call.key and run.has_effect]
