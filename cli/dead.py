@@ -11,7 +11,6 @@ from typer import Option
 
 from ..client import Sequencer
 from ..errors import ConfigurationError, MessageNotFound
-from ..queue.history.known import dead_info
 from ..texts.words import many, moment, named, quoted
 from ..values.checks import check_rate
 from ..values.views import DeadLetter, Redriven, as_json
@@ -76,7 +75,7 @@ def show(client: Sequencer, id: IdOption, group: OptionalGroupArgument = None) -
 
 
 def _text(client: Sequencer, letter: DeadLetter) -> str:
-    text = message_text(dead_info(replace(letter, steps=None)), died=moment(letter.died_at))
+    text = message_text(replace(letter, steps=None).info, died=moment(letter.died_at))
     return f"{text}\n{steps_text(client, letter.steps)}" if letter.steps else text
 
 

@@ -19,8 +19,6 @@ from ..values.durations import seconds
 from .text import has_non_finite
 
 MAX_ID_BYTES = 256
-RERUN_OF = "sequencer-rerun-of"
-"""The header of a message that `rerun` made: the id of the one that ended."""
 MAX_EXACT_INTEGER = 2**53
 """A score is a double: above this, neighbouring integers (nanoseconds since 1970, say) become equal."""
 EXAMPLE = "2030-01-31T09:00:00+01:00"

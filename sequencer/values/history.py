@@ -15,6 +15,8 @@ MessageState = Literal["due", "behind", "leased", "delayed", "waiting", "paused"
 StepState = Literal["open", "started", "done", "failed", "left"]
 Status = Literal["pending", "running", "finished", "error"]
 """The state of a message in one of four words."""
+RERUN_OF = "sequencer-rerun-of"
+"""The header that names the message that this one was made of by `rerun`."""
 _STATUSES: dict[MessageState, Status] = {
     "leased": "running",
     **dict.fromkeys(("parked", "dead", "skipped", "dropped", "purged", "swept"), "error"),
@@ -66,6 +68,13 @@ class MessageInfo:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", _STATUSES.get(self.state, "pending"))
+
+    @classmethod
+    def of(cls, message: Message, state: MessageState, **more: Any) -> MessageInfo:
+        """Of a message whose content is known."""
+        rerun_of = message.headers.get(RERUN_OF, "")
+        known: dict[str, Any] = {"message": message, "appended_at": message.appended_at, "rerun_of": rerun_of}
+        return cls(message.id, message.group, state, **known, **more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-from .history import HistoryInfo, MessageSteps
+from .history import HistoryInfo, MessageInfo, MessageSteps
 from .message import Failure, Message, Receipt
 from .owner import NoConsumers
 
@@ -25,6 +25,11 @@ class DeadLetter:
     letter: str
     """Its name in Redis: stamp, encoded group, newline, id."""
     steps: MessageSteps | None = None  # where some began
+
+    @property
+    def info(self) -> MessageInfo:
+        """As `get` shows it."""
+        return MessageInfo.of(self.message, "dead", attempts=self.attempts, error=self.error, steps=self.steps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from ... import calls
 from ...calls.net_protocol import Net
 from ...settings.options import QueueOptions
-from ...store.envelope import RERUN_OF, encode_id
+from ...store.envelope import encode_id
 from ...store.failure import decode_failure
 from ...store.group import decode_group, encode_group
 from ...store.history.ending import PADDING, decode_ending, field_of, parts_of
@@ -29,9 +28,8 @@ from ...store.record import (
 from ...store.replies import Reading, pairs, text
 from ...store.watermark import late_below
 from ...texts.commands import command
-from ...values.history import MessageInfo, MessageState, MessageSteps
-from ...values.message import Failure, Message
-from ...values.views import DeadLetter
+from ...values.history import RERUN_OF, MessageInfo, MessageSteps
+from ...values.message import Failure
 from ..dead_letters.listed import DeadLetterFilter, oldest
 from ..pages import batches, scan
 from ..session import Session
@@ -73,7 +71,7 @@ async def message_info(session: Session, keys: ShardKeys, key: str, message_id: 
         with Reading(session.net.name):
             return _pending_info(facts, key, session.options.queue)
     for dead in await oldest(session, [keys], DeadLetterFilter(key, message_id)):
-        return dead_info(dead)
+        return dead.info
     if facts.ended and (ended := info_of(field_of(key, message_id), facts.ended)):
         return with_content(ended, key, facts.kept, facts.again, session.options.queue)
     if facts.is_handled:
@@ -95,7 +93,7 @@ def _pending_info(facts: calls.GroupFacts, group: str, queue: str) -> MessageInf
     state, due_us = message_state(facts)
     token = number_of(facts.lease)
     steps = record_steps(queue, group, message.id, facts.record, is_dead=False, token=token)
-    return _of_message(
+    return MessageInfo.of(
         message,
         state,
         due_in_s=None if due_us is None else max(0.0, (due_us - facts.now_us) / 1e6),
@@ -104,22 +102,6 @@ def _pending_info(facts: calls.GroupFacts, group: str, queue: str) -> MessageInf
         steps=steps,
         began_at=_began_at(token / 1e6, steps) if state == "leased" else None,
         consumer=owner_of(facts.lease) if state == "leased" else "",
-    )
-
-
-def dead_info(dead: DeadLetter) -> MessageInfo:
-    return _of_message(dead.message, "dead", attempts=dead.attempts, error=dead.error, steps=dead.steps)
-
-
-def _of_message(message: Message, state: MessageState, **more: Any) -> MessageInfo:
-    return MessageInfo(
-        message.id,
-        message.group,
-        state,
-        message=message,
-        appended_at=message.appended_at,
-        rerun_of=message.headers.get(RERUN_OF, ""),
-        **more,
     )
 
 
@@ -155,7 +137,7 @@ async def find(session: Session, id: Id) -> list[MessageInfo]:
             if known := await message_info(session, keys, group, message_id):
                 found[known.group] = known
         for dead in await oldest(session, [keys], DeadLetterFilter(id=message_id)):
-            found.setdefault(dead.message.group, dead_info(dead))
+            found.setdefault(dead.message.group, dead.info)
         for bucket in await buckets_of(session.net, keys):  # the newest first
             infos = await infos_in(session.net, bucket, f"*\n{escaped(message_id)}", lambda info: info.id == message_id)
             for info in await with_contents(session, bucket, infos):

@@ -11,12 +11,13 @@ import orjson
 
 from ... import calls
 from ...errors import MessageNotFound, RerunRefused
-from ...store.envelope import RERUN_OF, decode_envelope, encode_id
+from ...store.envelope import decode_envelope, encode_id
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
 from ...store.keys import ShardKeys
 from ...store.ledger import Written, decode_ledger, encode_ledger
 from ...store.record import DeadLetterContent, decode_head, stamp_of
+from ...values.history import RERUN_OF
 from ...values.message import Receipt
 from ..session import Session
 from .known import message_info
