@@ -28,13 +28,14 @@ Running = tuple[Message, float]
 class Renewer:
     """The lock guards what is held and the link: the thread that runs handlers uses both, too."""
 
-    def __init__(self, in_flight: InFlight, events: ConsumerEvents, running: Callable[[], Running | None]) -> None:
+    def __init__(
+        self, in_flight: InFlight, events: ConsumerEvents, limit: TimeLimit, running: Callable[[], Running | None]
+    ) -> None:
         self.lock = threading.Lock()
-        self.limit: TimeLimit | None = None
         self.on_stuck: Callable[[Message], object] | None = None
         """Called when a handler ignores the end of its time: whoever is there ends this process."""
         self._held, self._link, self._in_flight = in_flight.held, in_flight.link, in_flight
-        self._events, self._running = events, running
+        self._events, self._limit, self._running = events, limit, running
         self._busy, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -84,7 +85,7 @@ class Renewer:
             time.sleep(TICK_S)  # an Event's wait costs five times as much
             if self._ended.is_set():
                 return
-            stuck = self._running() if self.limit is not None and self.limit.check(time.monotonic()) else None
+            stuck = self._running() if self._limit.check(time.monotonic()) else None
             try:
                 self._check(stuck)
             except ServerUnavailable as error:

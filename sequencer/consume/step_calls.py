@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
-from contextlib import nullcontext
 from typing import Any
 
 from ..drain.effects import Effect, Run, RunHandler
@@ -24,15 +23,16 @@ from .time_limit import TimeLimit, timed_out, without_ours
 class StepCalls:
     """Calls steps for one consumer."""
 
-    def __init__(self, events: ConsumerEvents, perform: Callable[[Generator[Effect, Any, Any]], Any]) -> None:
+    def __init__(
+        self, events: ConsumerEvents, limit: TimeLimit, perform: Callable[[Generator[Effect, Any, Any]], Any]
+    ) -> None:
         """`perform`: does what effects ask for; returns what they return."""
         self.is_running = False
         """Whether a handler or a step runs, so that it may be interrupted."""
         self.is_interrupted = False
         self.hung: Message | None = None
         """The message that hangs, according to the supervisor: interrupting it counts as an attempt."""
-        self.limit: TimeLimit | None = None
-        self._events, self._perform = events, perform
+        self.limit, self._events, self._perform = limit, events, perform
 
     def run(self, effect: Run) -> Returned | Raised:
         """Call it. Raises KeyboardInterrupt at a SIGINT, and nothing else.
@@ -57,7 +57,7 @@ class StepCalls:
                 raise ConfigurationError("a step can't run within another step; run it behind that")
             is_inside, self.is_running = True, False
             try:
-                with self.limit.paused() if self.limit else nullcontext():
+                with self.limit.paused():
                     return self._perform(effects)
             finally:
                 is_inside, self.is_running = False, True
@@ -75,13 +75,13 @@ class StepCalls:
         def called(one: Message) -> None:
             results.append(function(one))
 
-        limit, was_running = self.limit, self.is_running
+        was_running = self.is_running
         try:
             self.is_running = True
             if self.is_interrupted and not is_begun:
                 raise StopConsuming("interrupted")
             with not_in_a_copy():
-                (called if limit is None else limit.limited(called))(message)
+                self.limit.limited(called)(message)
             self.is_running = was_running
         except BaseException as error:
             self.is_running = was_running
@@ -97,4 +97,4 @@ class StepCalls:
             if message is self.hung:
                 return without_ours(timed_out(error, None))
             self._events.emit("message released", message, **({"step": step} if step else {}))
-        return without_ours(error if self.limit is None else self.limit.outcome(error))
+        return without_ours(self.limit.outcome(error))

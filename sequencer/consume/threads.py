@@ -10,31 +10,18 @@ import random
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ..calls.claim import Claimed
-from ..drain.effects import (
-    Ahead,
-    Effect,
-    Flush,
-    Handle,
-    Locked,
-    Note,
-    Run,
-    RunHandler,
-    SettleAndClaim,
-    Sleep,
-    Tell,
-    Wait,
-)
+from ..drain import effects as asked
+from ..drain.effects import Effect, Handle, SettleAndClaim, Wait
 from ..drain.held import Held
 from ..drain.held_group import History
 from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..drain.steps.declared import Steps
-from ..drain.steps.functions import InlineHandler
+from ..drain.steps.functions import Handler, InlineHandler
 from ..drain.steps.runner import StepRunner
 from ..errors import SequencerError, ServerUnavailable, StopConsuming, Undecodable
 from ..net.endpoint import Endpoint
@@ -88,10 +75,11 @@ class Consumer:
             history=History(self.owner, keeps_history),
         )
         self._in_flight = InFlight(self._held, queue.queue, self.owner, self._main, clock=time.monotonic)
-        self._renewer = Renewer(self._in_flight, self.events, lambda: self.running)
+        self._limit = TimeLimit(options.handler_timeout_s)
+        self._renewer = Renewer(self._in_flight, self.events, self._limit, lambda: self.running)
         declared = handler if isinstance(handler, Steps | InlineHandler) else None
         self._runner = StepRunner(self._held, queue, declared, self.owner, time.monotonic, time.time, random.random)
-        self._step_calls = StepCalls(self.events, self._perform)
+        self._step_calls = StepCalls(self.events, self._limit, self._perform)
         self._settled_at = 0.0
         self._in_progress: Message | None = None
         self.on_first: Callable[[], object] | None = None
@@ -143,10 +131,8 @@ class Consumer:
         """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense, and
         ConfigurationError where `handler_timeout` can't hold: outside the main thread, or without its signal.
         """
-        timeout_s = self._options.handler_timeout_s
-        limit = self._renewer.limit = self._step_calls.limit = None if timeout_s is None else TimeLimit(timeout_s)
         switch_s = sys.getswitchinterval()
-        with limit.in_force() if limit else nullcontext():
+        with self._limit.in_force():
             try:
                 sys.setswitchinterval(min(switch_s, SWITCH_S))
                 self._renewer.start()
@@ -166,9 +152,7 @@ class Consumer:
     def _perform(self, effects: Generator[Effect, Any, T]) -> T:
         resume, forks, first, calls = effects.send, Fork.count, self.on_first, self._step_calls
         memory, write_id, group = self.memory, CURRENT_ID.pack_into, None
-        handler: Any = self._handler
-        if calls.limit:
-            handler = calls.limit.limited(handler)
+        handler = calls.limit.limited(cast(Handler, self._handler))
         answer: Any = None
         while True:
             try:
@@ -214,30 +198,30 @@ class Consumer:
         match effect:
             case SettleAndClaim():
                 return self._settle_and_claim(effect)
-            case Locked():
+            case asked.Locked():
                 with self._renewer.lock:
                     return effect.act()
-            case Ahead():
+            case asked.Ahead():
                 self._exchange(self._in_flight.ahead, effect)
-            case Flush():
+            case asked.Flush():
                 self._exchange(self._in_flight.flush, effect)
-            case Note():
+            case asked.Note():
                 code = self._exchange(self._in_flight.note, effect)
                 self._renewer.tell_refusals()
                 return code
-            case Run():
+            case asked.Run():
                 self._begin(effect.message)
                 return self._step_calls.run(effect)
-            case RunHandler():
+            case asked.RunHandler():
                 self._begin(effect.message)
                 return self._step_calls.run_handler(effect)
             case Wait():
                 return self._wait(effect)
-            case Sleep():
+            case asked.Sleep():
                 until = time.monotonic() + effect.seconds
                 while (left := until - time.monotonic()) > 0 and (effect.is_whole or not self._runner.is_stopping):
                     time.sleep(min(left, STOP_CHECK_S))
-            case Tell():
+            case asked.Tell():
                 self.events.emit(effect.name, effect.message, **effect.fields)
             case Failed():
                 try:

@@ -13,6 +13,7 @@ every call is slow.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -38,10 +39,10 @@ class TimeIsUp(BaseException):
 
 
 class TimeLimit:
-    """The limit of one consumer."""
+    """The limit of one consumer; None: it has none."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = math.inf if seconds is None else seconds
         self._since: float | None = None
         """When the handler began that runs now."""
         self._is_raised = False
@@ -55,6 +56,9 @@ class TimeLimit:
     @contextmanager
     def in_force(self) -> Iterator[None]:
         """Within, handlers can be interrupted. Raises ConfigurationError where they can't be."""
+        if self.seconds == math.inf:
+            yield
+            return
         if threading.current_thread() is not threading.main_thread():
             raise ConfigurationError(
                 f"handler_timeout={self.seconds:g} needs the main thread: call consume there, or leave it out"
@@ -72,6 +76,8 @@ class TimeLimit:
 
     def limited(self, handler: Handler) -> Handler:
         """The same handler, for this limit."""
+        if self.seconds == math.inf:
+            return handler
 
         def run(message: Message) -> None:
             self._is_raised, self._since = False, time.monotonic()

@@ -37,6 +37,8 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
     shard = troubles = failed = late = 0
     idle: list[Claimed] = []
     """What the shards said since one of them had something due."""
+    is_lone = shards == 1 and options.max_messages is None
+    """With several shards nothing is claimed ahead: what is sent belongs to one shard."""
     goes_ahead = True
     claimed_while_waiting: Claimed | None = None
 
@@ -52,13 +54,9 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
     while (reason := ending()) is None:
         left = None if options.max_messages is None else options.max_messages - held.handled - failed
         try:
-            # With several shards nothing is claimed ahead: what is sent belongs to one shard.
-            may_ahead = goes_ahead and shards == 1 and left is None
-            ahead = may_ahead and size.is_quick
-            alone = size.alone if shards == 1 and left is None else 0
-            claimed: Claimed = claimed_while_waiting or (
-                yield SettleAndClaim(shard, size.next_limits(left), ahead, alone)
-            )
+            may_ahead, alone = goes_ahead and is_lone, size.alone if is_lone else 0
+            claim = SettleAndClaim(shard, size.next_limits(left), may_ahead and size.is_quick, alone)
+            claimed: Claimed = claimed_while_waiting or (yield claim)
         except ServerUnavailable:
             troubles += 1
             if clock() >= held.deadline:

@@ -45,8 +45,7 @@ def perform(
             took.append(time.monotonic() - began)
         return answers
 
-    step_calls = StepCalls(cast(Any, None), cast(Any, None))
-    step_calls.limit = limit
+    step_calls = StepCalls(cast(Any, None), limit, cast(Any, None))
     consumer = SimpleNamespace(
         _handler=handler,
         on_first=None,
