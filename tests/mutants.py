@@ -21,7 +21,7 @@ KILLED = 0.8
 LIMIT_S = 120.0
 TARGETS: dict[str, tuple[str, str]] = {
     "sequencer/drain/outcome.py": (
-        "decide _counted waits answered",
+        "decide waits answered",
         "tests/unit/test_outcome.py tests/unit/test_admission.py",
     ),
     "sequencer/drain/protocol.py": ("_handle_group", "tests/unit/test_effects.py tests/unit/test_drain.py"),

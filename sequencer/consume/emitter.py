@@ -89,8 +89,10 @@ class EventEmitter:
             self._count(event)
         if EVENTS[event.name].is_observed:
             self._call_observers(event)
-        if not self._is_forwarded(event):
-            self._log_within_limit(event)
+        with suppress(Exception):  # then it is logged here
+            if self.forward is not None and self.forward(event):
+                return
+        self._log_within_limit(event)
 
     def tick(self, now: float | None = None, *, window_s: float = WINDOW_S) -> None:
         """Log how many lines were suppressed, for seconds that are over."""
@@ -137,12 +139,6 @@ class EventEmitter:
                 name = str(getattr(observer, "__qualname__", "") or type(observer).__name__)
                 once = "observer failed", id(observer)
                 self.emit(make_event("observer failed", event.queue, error=error, observer=name, once=once))
-
-    def _is_forwarded(self, event: Event) -> bool:
-        try:
-            return self.forward is not None and self.forward(event)
-        except Exception:  # then it is logged here
-            return False
 
     def _log_within_limit(self, event: Event) -> None:
         if not self._log.isEnabledFor(event.level):

@@ -102,25 +102,16 @@ def decide(options: QueueOptions, attempt: int, error: BaseException, random: fl
     """
     if isinstance(error, TooLate):
         return Decision(None, error.ending)
-    if isinstance(error, SetAside):
-        return Decision(None, "dead")
-    if isinstance(error, Park):
+    is_signal = isinstance(error, Outage | Retry | WrongSignal | SetAside)  # meant, whatever lists say of its class
+    if isinstance(error, Park) or (not is_signal and is_named(error, options.park_on)):
         return Decision(None, "park")
-    if not isinstance(error, Outage | Retry | WrongSignal):  # these are meant, whatever the lists say of their classes
-        if is_named(error, options.park_on):
-            return Decision(None, "park")
-        if is_named(error, options.dead_letter_on):
-            return Decision(None, "dead")
-    return replace(_counted(options, attempt, error, random), outage=waits(options, error, random))
-
-
-def _counted(options: QueueOptions, attempt: int, error: BaseException, random: float) -> Decision:
-    """By how often the message was tried."""
+    if isinstance(error, SetAside) or (not is_signal and is_named(error, options.dead_letter_on)):
+        return Decision(None, "dead")
+    outage = waits(options, error, random)
     if isinstance(error, Undecodable) or attempt >= options.max_attempts:
-        return Decision(None, ENDING_BY_OPTION[options.on_failure])
-    if isinstance(error, Retry) and error.after is not None:
-        return Decision(error.after)
-    return Decision(options.backoff.delay_s(attempt, random))
+        return Decision(None, ENDING_BY_OPTION[options.on_failure], outage)
+    after_s = error.after if isinstance(error, Retry) else None
+    return Decision(options.backoff.delay_s(attempt, random) if after_s is None else after_s, outage=outage)
 
 
 def waits(options: QueueOptions, error: BaseException, random: float) -> Waits | None:

@@ -38,10 +38,6 @@ class InlinePass(Pass):
     """What ends this pass, whatever the code does about it."""
     _lost: Lost | None = None
 
-    def before(self) -> Unfinished | None:
-        """What keeps the message from its handler. Which steps its code has, nobody knows before."""
-        return self._refused()
-
     def step(self, name: str, function: Called, check: Called | None, *, once: bool) -> Generator[Effect, Any, Any]:
         """Run a step, or release what it returned before. Raises what it raised, and what ends the pass."""
         if self.over is not None:
@@ -72,7 +68,7 @@ class InlinePass(Pass):
                 self._ends(self._error)
         entry = view.entry(name)
         if entry.once and entry.state in ("started", "failed"):
-            self._ends(self._question([entry], self._spent()))
+            self._ends(texts.step_unknown(self._queue, self._facts, [entry], self._spent()))
         if not view.is_open(step):
             self._ends(self._spent())
         yield from self._start(step) if entry.once else self._note_rest()
@@ -84,7 +80,7 @@ class InlinePass(Pass):
             return entry.result
         assert self._error is not None
         if entry.once and entry.state == "failed" and not step.asks:
-            self._ends(self._question([entry], self._error))
+            self._ends(texts.step_unknown(self._queue, self._facts, [entry], self._error))
         raise self._error
 
     def _is_done(self, name: str) -> bool:

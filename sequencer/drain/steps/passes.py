@@ -77,10 +77,10 @@ class Pass:
 
     def run(self) -> Generator[Effect, Any, End]:
         """Raises Ended; LedgerError for a move that no step may make: the ledger is not what a client of ours wrote."""
-        end: End | None = self._refused() or self._missing()
+        end: End | None = self.refused() or self._missing()
         if isinstance(end, Unfinished) and end.ending is not None and self._unasked():
             yield from self._ask_checks()
-            end = self._refused() or self._missing()
+            end = self.refused() or self._missing()
         while end is None:
             yield from self._steps_in_order()
             end = yield from self._end()
@@ -108,29 +108,29 @@ class Pass:
 
     # -- before the first step -------------------------------------------------------------------------------------
 
-    def _refused(self) -> Unfinished | None:
+    def refused(self) -> Unfinished | None:
+        """What keeps the message from its first step, whichever steps it has."""
         facts, queue = self._facts, self._queue
         unanswered, refusal = facts.message.attempt - 1, facts.refusal
         if refusal is None and unanswered >= most_unanswered(queue) and not self._has_found:
             refusal = LeaseExpired(texts.no_answer(unanswered, facts.lost_owner))
         if refusal is not None:
             return self._give_up(decide(queue, unanswered, refusal, 0.0).ending, refusal)
-        if lost := rules.without_result(self.ledger):
-            return self._give_up("park", texts.result_invalid(queue, facts, lost[0]))
+        for entry in self.ledger.entries:
+            if entry.state == "done" and entry.error and not entry.optional:  # it took effect, and is not repeated
+                return self._give_up("park", texts.result_invalid(queue, facts, entry))
         return None
 
     def _missing(self) -> Unfinished | None:
         facts, queue = self._facts, self._queue
         is_unknown = facts.kind not in self._runner.steps.kinds
         missing = rules.missing(self.ledger.entries, self._steps, queue.retired)
-        if not is_unknown and not missing:
-            return None
         if is_unknown:
-            asked = ENDING_BY_OPTION[queue.on_unknown]
-            ending = rules.ending_of_unknown(asked, self.ledger)
-            error = texts.unknown_kind(queue, self._runner.steps, facts, missing, is_kept=ending != asked)
-            return self._lacks(ending, error)
-        return self._lacks("park", texts.step_missing(queue, facts, missing))
+            ending = ENDING_BY_OPTION[queue.on_unknown]
+            is_kept = ending == "drop" and self.ledger.has_effects
+            error = texts.unknown_kind(queue, self._runner.steps, facts, missing, is_kept=is_kept)
+            return self._lacks("park" if is_kept else ending, error)
+        return self._lacks("park", texts.step_missing(queue, facts, missing)) if missing else None
 
     def _lacks(self, ending: Ending, error: StepMissing) -> Unfinished:
         """This version lacks what the message needs: another may be on its way, so it is released first."""
@@ -182,8 +182,11 @@ class Pass:
         if code not in (1, UNCONFIRMED):
             raise Ended(Lost(code, self.ledger))
         self._noted, self._has_progressed = self.ledger, False
-        if code == UNCONFIRMED:
-            self._take_back(self._view.entry(start))
+        if code == UNCONFIRMED:  # a failover may lose the start, and it would run twice: it is not called now
+            started = self._view.entry(start)
+            self._called.add(start)
+            self._put(started.moved("open", token=0, runs=started.runs - 1))
+            self._error = self._outage = texts.not_begun(self._queue, start)
 
     def _note_rest(self) -> Generator[Effect, Any, None]:
         """Write what is known and not written yet."""
@@ -201,12 +204,6 @@ class Pass:
         entry = self._view.entry(step.name)
         self._put(entry.moved("started", token=self._view.token, at=self._clock(), runs=entry.runs + 1))
         yield from self._note(start=step.name)
-
-    def _take_back(self, started: Entry) -> None:
-        """A failover may lose the start, and it would run twice: it is not called now. An outage counts no attempt."""
-        self._called.add(started.name)
-        self._put(started.moved("open", token=0, runs=started.runs - 1))
-        self._error = self._outage = texts.not_begun(self._queue, started.name)
 
     def _call(self, step: Step, *, is_check: bool) -> Generator[Effect, Any, None]:
         (self._checked if is_check else self._called).add(step.name)
@@ -283,9 +280,6 @@ class Pass:
     def _spent(self) -> StepFailed:
         return StepFailed(texts.no_attempts(self.ledger))
 
-    def _question(self, asked: list[Entry], cause: BaseException | None) -> BaseException:
-        return texts.step_unknown(self._queue, self._facts, asked, cause)
-
     # -- the end ----------------------------------------------------------------------------------------------------
 
     def _end(self) -> Generator[Effect, Any, End | None]:
@@ -313,7 +307,7 @@ class Pass:
         questions = rules.questions(self.ledger)
         if questions:
             ending = ENDING_BY_OPTION[self._queue.on_unresolved]
-            error = self._question(questions, self.raised.get(questions[0].name))
+            error = texts.step_unknown(self._queue, self._facts, questions, self.raised.get(questions[0].name))
         ledger = self.ledger if ending == "drop" else rules.fresh(self.ledger)
         return Unfinished(error, rules.fitting(ledger), self._has_progressed, ending, self.ledger.attempts)
 

@@ -6,10 +6,10 @@ The model of them is in tests/support/steps_model/: a rule that changes changes 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ...calls.settle import Ending
 from ...errors import Outage, Park, Retry, SetAside, WrongSignal
 from ...settings.error_names import is_named
 from ...settings.options import QueueOptions
@@ -51,20 +51,10 @@ def missing(entries: Iterable[Entry], known: Container[str], retired: Sequence[s
     return tuple(entry.name for entry in unknown if entry.once or entry.name not in retired)
 
 
-def without_result(ledger: Ledger) -> list[Entry]:
-    """Required steps that took effect and whose result could not be kept: nothing repeats them because of that."""
-    return [entry for entry in ledger.entries if entry.state == "done" and entry.error and not entry.optional]
-
-
 def failures(ledger: Ledger) -> tuple[str, ...]:
     """What a message that is finished did without: optional steps that are not done, or have lost their result."""
     found = [e for e in ledger.entries if e.state == "left" or (e.optional and (e.state != "done" or e.error))]
     return tuple(entry.name for entry in found if entry.name != HANDLER)
-
-
-def ending_of_unknown(ending: Ending, ledger: Ledger) -> Ending:
-    """What becomes of a message of an unknown kind: what was done for it is not dropped with it."""
-    return "park" if ending == "drop" and ledger.has_effects else ending
 
 
 def questions(ledger: Ledger) -> list[Entry]:
@@ -207,15 +197,10 @@ def fitting(ledger: Ledger) -> Ledger:
 
     Without such texts it is: `check_room` has seen each result.
     """
-    if not (ledger.log or any(entry.error for entry in ledger.entries)) or _fits(ledger):
+    if not (ledger.log or any(entry.error for entry in ledger.entries)):
+        return ledger
+    with suppress(LedgerError):
+        encode_ledger(ledger)
         return ledger
     cut = [e if e.state == "done" else replace(e, error=e.error[:SHORT_ERROR]) for e in ledger.entries]
     return replace(ledger, log=(), entries=tuple(cut))
-
-
-def _fits(ledger: Ledger) -> bool:
-    try:
-        encode_ledger(ledger)
-    except LedgerError:
-        return False
-    return True

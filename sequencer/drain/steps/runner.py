@@ -16,7 +16,7 @@ from ...settings.options import QueueOptions, Replicas
 from ...store.failure import decode_failure, is_own_outage
 from ...store.history.ending import Remark
 from ...store.ledger import Entry, Ledger, LedgerError, Written, decode_ledger, encode_ledger
-from ...values.message import Failure, Message, StepCall
+from ...values.message import Message, StepCall
 from ..admission import unfit
 from ..effects import Clock, Effect, Note, Run, RunHandler, Sleep, Tell
 from ..held import Held
@@ -125,7 +125,7 @@ class StepRunner:
                 return (yield from whole.run())
             one = InlinePass(self, facts, ledger)
             self._raised = one.raised
-            if (refused := one.before()) is not None:
+            if (refused := one.refused()) is not None:
                 return refused
             held.switch(self.clock(), runs=True)
             self._is_new, self._is_inline = False, True
@@ -139,7 +139,7 @@ class StepRunner:
     def _facts(self, leased: LeasedGroup, position: int) -> PassFacts:
         message = leased.messages[position]
         refusal = unfit(leased, position)
-        failure = _failure_of(leased, position)
+        failure = decode_failure(leased.failure)[0] if leased.failure and not position else None
         since = failure.missing_since if failure else 0.0
         self.waited_s = max(message.token / 1e6 - since, 0.0) if since else 0.0
         return PassFacts(
@@ -234,11 +234,3 @@ class StepRunner:
 
 def _outcome(entry: Entry) -> str:
     return f"done, but its result can't be kept: {entry.error}" if entry.state == "done" else entry.error
-
-
-def _failure_of(leased: LeasedGroup, position: int) -> Failure | None:
-    """The failure that is kept of this message."""
-    if position or not leased.failure:
-        return None
-    failure, member = decode_failure(leased.failure)
-    return failure if member == leased.members[position] else None
