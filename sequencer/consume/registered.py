@@ -31,9 +31,9 @@ class Registered:
         self._observers: list[Observer] = []
 
     def handler(self, function: HandlerT) -> HandlerT:
-        """Register the function that handles this queue's messages, one Message a call (a decorator). One with a
-        second parameter, `steps`, gets InlineSteps there, by which it runs steps. Raises ConfigurationError for one
-        that can't, and where steps are registered.
+        """Register the function that handles this queue's messages, one Message per call (a decorator). A second
+        parameter, `steps`, gets the InlineSteps that run its steps. Raises ConfigurationError for a function that can't
+        be called so, and if steps are registered.
         """
         checked = checked_handler(function)
         if self._steps:
@@ -46,23 +46,22 @@ class Registered:
     @overload
     def step(self, kind: str = "", /, **options: Unpack[StepOptions]) -> Callable[[StepT], Step]: ...
     def step(self, kind: Any = "", /, **options: Any) -> Any:
-        """Register a function as one step of what is done with each message (a decorator, with parentheses or without).
+        """Register a function as one step of handling each message (a decorator, with or without parentheses).
 
-        It takes the message, or the message and its StepCall, and returns its result, as JSON has it. Each step has an
-        outcome of its own, which is kept with the message: one that is done does not run again, and one that fails does
-        not keep the others from running. The message is acknowledged when all of them are done.
+        It takes the message, or the message and its StepCall, and returns its result, which must be JSON. Each step has
+        its own outcome, kept with the message: a step that is done does not run again, and one that fails does not stop
+        the others. The message is acknowledged when all of them are done.
 
-        `kind`: of a queue with `kind_by`, the value of that field whose messages have this step. `order`: they run from
-        the lowest on, and those of one order as they were registered. `once`: it never runs again by itself; where its
-        end is unknown, its `check` or an operator says what happened. `after`: the step or steps that must be done.
-        `optional`: its failure is told, and holds nothing back. `attempts`: how often it may be tried (default:
-        `max_attempts`, or 1 if it is optional). `retry_on`: only these errors are retried; `never_retry`: these are
-        not. `declined`: these say that a `once` step took no effect, and end the message as `on_failure` says; others
-        leave that unknown. `name`: default that of the function; it stands in keys and ledgers, so keep it when you
-        rename that.
+        `kind`: in a queue with `kind_by`, the value of that field whose messages have this step. `order`: steps run
+        from the lowest, equal ones in the order of registration. `once`: it never runs again by itself; if its outcome
+        is unknown, its `check` or an operator decides. `after`: the step or steps that must be done first. `optional`:
+        its failure is logged and holds nothing back. `attempts`: maximum number of attempts (default: `max_attempts`,
+        or 1 if optional). `retry_on`: only these errors are retried; `never_retry`: these are not. `declined`: these
+        mean that a `once` step took no effect, and end the message by `on_failure`; other errors leave its outcome
+        unknown. `name`: default that of the function; it is part of keys and ledgers, so keep it when you rename the
+        function.
 
-        The function that is registered becomes a Step: it can be called as before, and has `check`. Raises
-        ConfigurationError.
+        The registered function becomes a Step: it can be called as before, and has `check`. Raises ConfigurationError.
         """
         if callable(kind) and not isinstance(kind, str):
             return self._add(kind, options)
@@ -75,14 +74,13 @@ class Registered:
         return self._steps.add(step)
 
     def observe(self, callback: ObserverT) -> ObserverT:
-        """Call this with an Event when a message of this client's consumers fails or is given up, or a group is parked.
+        """Call this with an Event when a message of this client's consumers fails or ends for good, or a group parks.
 
         `event.name` is "message failed", "group parked", "group broken", "dead letter", "message dropped", "step
         failed", "finished with failures", "outage began" or "outage ended", and `event.error` what the handler raised.
-        It is called before the server learns of it; of an outage, and where a claim parks a group (a missing number,
-        foreign data: with no error), behind that. It runs in the thread that runs handlers. Its own Exception is logged
-        once and changes nothing. A decorator. Raises
-        ConfigurationError.
+        It is called before the failure is recorded in the server; for an outage, and when a claim parks a group (a
+        missing number or foreign data, without an error), after that. It runs in the thread that runs handlers. Its own
+        Exception is logged once and changes nothing. A decorator. Raises ConfigurationError.
         """
         if not callable(callback) or inspect.iscoroutinefunction(callback):
             raise ConfigurationError(f"observer {shown(callback)} is not a plain function")

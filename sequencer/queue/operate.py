@@ -22,12 +22,11 @@ from .state import lease_fields
 
 
 async def cancel(session: Session, group: Group, id: Id) -> None:
-    """Remove a pending message; it will not be handled.
+    """Remove a pending message, so that it is not handled.
 
-    Where the lease of a consumer ran out that had it in progress, a handler may have begun with it, and that consumer
-    is
-    refused when it wakes. Raises MessageNotFound, MessageBusy when a consumer may have it in progress, and EffectsSaved
-    when steps of it had effects.
+    If a consumer had it in progress when its lease expired, a handler may have begun; that consumer is refused when it
+    wakes up. Raises MessageNotFound, MessageBusy if a consumer may have it in progress, and EffectsSaved if some of its
+    steps took effect.
     """
     await _update(session, encode_group(group), encode_id(id), "", "")
 
@@ -43,9 +42,9 @@ async def reschedule(
 ) -> None:
     """Give a pending message another time, `delay` seconds from now or `at`, and fresh attempts.
 
-    It takes its place as if it arrived now. Where its old time was its score, the new time is; otherwise its score
-    stays, unless given. In a sequence the score can't change. Raises InvalidTime, MessageNotFound, and MessageBusy when
-    a consumer may be handling it.
+    It takes its place as if it arrived now. If its old time was its score, the new time becomes its score; otherwise
+    the score stays, unless given. In a sequence the score can't change. Raises InvalidTime, MessageNotFound, and
+    MessageBusy if a consumer may be handling it.
     """
     due = encode_due(delay, at)
     if not due:
@@ -79,16 +78,16 @@ async def _update(session: Session, group: str, message_id: str, score: str, due
 
 
 async def pause(session: Session, group: Group | None = None) -> bool:
-    """Hold back a group, or without one the whole queue, from the next claim on; what runs is finished.
+    """Pause a group, or without one the whole queue, from the next claim on; running handlers finish.
 
-    Appending goes on. Survives restarts of everything. False when it was paused already. A group may be paused
-    before it has messages.
+    Appends go on. The pause survives restarts. False if it was already paused. A group may be paused before it has
+    messages.
     """
     return await _pause(session, group, True)
 
 
 async def unpause(session: Session, group: Group | None = None) -> bool:
-    """Let a paused group, or the whole queue, go on. False when it was not paused."""
+    """Let a paused group, or the whole queue, go on. False if it was not paused."""
     return await _pause(session, group, False)
 
 
@@ -104,7 +103,7 @@ async def _pause(session: Session, group: Group | None, is_paused: bool) -> bool
 
 
 async def probe_outage(session: Session) -> bool:
-    """While an outage holds the queue back, let one message be tried now. False where none does."""
+    """During an outage, attempt one message now. False if no outage holds the queue back."""
     shards = await session.shards("operate")
     ended = (await session.net.ask_all([calls.outage(keys, "probe") for keys in shards])).value
     return any(one.status == "probing" for one in ended)
@@ -114,11 +113,11 @@ async def probe_outage(session: Session) -> bool:
 
 
 async def sweep(session: Session) -> Swept:
-    """Delete what the queue's policy keeps no longer: history by `history_window` and `history_cap`, dead letters by
+    """Delete what the queue's policy no longer keeps: history by `history_window` and `history_cap`, dead letters by
     `dead_window` and `dead_cap`, the oldest first.
 
-    Where messages end, the history cleans itself; this is for a queue at rest, and for dead letters. A dead letter with
-    an unresolved step is left. To repeat it is harmless. Raises ServerError.
+    History is also cleaned as messages end; this is for idle queues, and for dead letters. A dead letter with an
+    unresolved step is kept. Harmless to repeat. Raises ServerError.
     """
     history = dead = 0
     for keys in await session.shards("operate"):

@@ -41,14 +41,13 @@ async def redrive(
 ) -> Redriven:
     """Put dead letters back into their own places: same group, id, score and stamp, with fresh attempts.
 
-    Those that fit all that is given, or all with `everything=True`; `error` is a type, or a pattern with `*` for
-    "Type: message". At most `rate` messages a second. One stays a dead letter when a message with its id is pending
-    again, or was handled since, within the queue's `dedup_window`, or when it died again after it was read here. Steps
-    that are done stay done.
+    Those that match all given filters, or all with `everything=True`; `error` is a type, or a pattern with `*` for
+    "Type: message". At most `rate` messages per second. One is left alone if a message with its id is pending again, or
+    was handled within the queue's `dedup_window`, or if it died again after it was read. Steps that are done stay done.
 
-    One with an unresolved `once` step stays, too, unless an operator answers for it: `done`, `again` and `attempts`, as
-    for `resume`; they apply to each letter that fits. Raises MessageNotFound when an `id` was given and
-    is not there, IdConflict when it was given and all stay, AnswerNeeded, AnswerRefused, ConfigurationError.
+    One with an unresolved `once` step is left alone too, unless an operator answers for it: `done`, `again` and
+    `attempts`, as for `resume`; they apply to each dead letter that matches. Raises MessageNotFound if a given `id` is
+    not there, IdConflict if it was given and all are left alone, AnswerNeeded, AnswerRefused, ConfigurationError.
     """
     wanted = DeadLetterFilter.chosen(group, id, error, everything, "redrive")
     answers = Answers.of(done, again, attempts, by)
@@ -85,9 +84,9 @@ async def purge(
     error: str | None = None,
     everything: bool = False,
 ) -> int:
-    """Delete dead letters for good, chosen as for `redrive`; how many there were.
+    """Delete dead letters for good, chosen as for `redrive`; returns how many.
 
-    To repeat it deletes nothing else. Raises as `redrive` does.
+    Harmless to repeat. Raises like `redrive`.
     """
     wanted = DeadLetterFilter.chosen(group, id, error, everything, "purge")
     await session.allow("operate")

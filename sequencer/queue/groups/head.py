@@ -52,14 +52,14 @@ async def resume(
     attempts: Mapping[str, int] | None = None,
     by: str | None = None,
 ) -> bool:
-    """Let a parked or waiting group go on now, with fresh attempts. False when it was due already.
+    """Let a parked or waiting group go on now, with fresh attempts. False if it was already due.
 
-    Where a `once` step of its head has an end that nobody knows, a person says it: `done` names steps that took effect,
-    each with its result, and `again` those that did not, which run again under another key. `done` may also name a step
-    that shall not run at all. `attempts`: for each step the attempt you answer for, its `attempts` in `steps`: once
-    it has run again, the answer is refused. `by`: who says it. `id`: only if this message is the failed head. Raises
-    GroupNotFound; GroupBusy when a consumer holds it; NotParked when its head is another than `id`, when it waits for
-    its time or for a missing number, or is paused; AnswerNeeded, AnswerRefused.
+    If its head has a `once` step of unknown outcome, an operator has to answer: `done` names steps that took effect,
+    each with its result, and `again` those that did not, which run again with a new key. `done` may also name a step
+    that must not run at all. `attempts`: for each step, the attempt you answer for (its `attempts` in `steps`); once
+    it has run again, the answer is refused. `by`: who answers. `id`: only if this message is the failed head. Raises
+    GroupNotFound; GroupBusy if a consumer holds it; NotParked if its head is not `id`, or it waits for its time or a
+    missing number, or is paused; AnswerNeeded, AnswerRefused.
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
     answers = Answers.of(done, again, attempts, by)
@@ -96,13 +96,13 @@ async def skip(
 ) -> Skipped | Gap:
     """Remove the failed head of a group and let the group go on; returns the removed message, with its steps.
 
-    So is a head removed that a consumer had in progress when its lease ran out: a handler may hang at it, whichever
-    consumer takes it over. That consumer is refused when it wakes. `pause` the group before, so that none does. It is
-    kept until the next skip, and `unskip` puts it back; with `dead_letter` it becomes a dead letter. `id`: only
-    if it is this message. In a sequence that waits for a number, step over what is missing instead;
-    returns the Gap. A message with such a number is late when it comes after all. `yes`: also where steps of it had
-    effects, which `unskip` brings back too. Raises GroupNotFound, NotParked when its head did not fail or is another
-    than `id`, GroupBusy when a consumer holds it, EffectsSaved, OutcomeUnknown.
+    It also removes a head whose lease expired while a consumer had it in progress, since every handler may hang on it:
+    `pause` the group first, so that no other consumer takes it over. The old consumer is refused when it wakes up.
+    The message is kept until the next skip, and `unskip` puts it back; with `dead_letter` it becomes a dead letter.
+    `id`: only if it is this message. In a sequence that waits for missing numbers, skips those instead and returns the
+    Gap; a message with such a number is late if it arrives after all. `yes`: even if some of its steps took effect;
+    `unskip` brings their outcome back too. Raises GroupNotFound, NotParked if its head did not fail or is not `id`,
+    GroupBusy if a consumer holds it, EffectsSaved, OutcomeUnknown.
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
     keys = await session.keys_of(key, "operate")
@@ -120,10 +120,10 @@ async def skip(
 
 
 async def unskip(session: Session, group: Group, *, id: Id | None = None) -> Message:
-    """Put the message that was skipped last back into its place in this group, with fresh attempts; returns it.
+    """Put the last skipped message back into its place in this group, with fresh attempts; returns it.
 
-    `id`: only if it is this one. Raises MessageNotFound when another was skipped since in the same shard, IdConflict
-    when a message with its id is pending again.
+    `id`: only if it is this one. Raises MessageNotFound if another was skipped since in the same shard, IdConflict if a
+    message with its id is pending again.
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
     keys = await session.keys_of(key, "operate")

@@ -50,16 +50,16 @@ async def resume_many(
     again: Sequence[str] = (),
     by: str | None = None,
 ) -> ManySummary:
-    """Let many parked groups go on, each with fresh attempts: those that fit all that is given, or everything=True.
+    """Let many parked groups go on, each with fresh attempts: those that match all given filters, or everything=True.
 
     `error` is a type, or a pattern with `*` for "Type: message"; `since`: failed within these seconds. The groups are
-    read first. One that fails again meanwhile, or that somebody else let go on, is counted and left alone; so is, where
-    all are meant, one that waits for a missing number. At most `rate` groups a second, if given. With `dry_run` nothing
-    is changed. `on_progress(done, total)` is called now and then. After an error, a rerun goes on.
+    read first. One that fails again meanwhile, or that someone else let go on, is counted and left alone; with
+    everything=True, so is one that waits for a missing number. At most `rate` groups per second, if given. `dry_run`
+    changes nothing. `on_progress(done, total)` is called after each page. After an error, call it again to continue.
 
     A group whose head waits for an answer (StepUnknown) is counted as `asked` and left alone, unless `done` or `again`
-    give one, as for `resume`: then only such groups are meant, and all that fit get the same answer. Raises
-    AnswerRefused at the first whose steps it does not fit, ConfigurationError, ServerError.
+    gives one, as for `resume`: then only such groups are chosen, and all that match get the same answer. Raises
+    AnswerRefused at the first group whose steps it does not match, ConfigurationError, ServerError.
     """
     wanted, answers = FailureFilter.chosen(error, since, everything, "resume_many"), Answers.of(done, again, by=by)
     how: dict[str, Any] = {"rate": rate, "dry_run": dry_run, "on_progress": on_progress}
@@ -79,7 +79,7 @@ async def skip_many(
 ) -> ManySummary:
     """Make the failed heads of many parked groups dead letters, and let the groups go on; chosen as for `resume_many`.
 
-    With `discard` the heads are gone for good. A missing number is not stepped over. Raises as `resume_many`.
+    With `discard` the heads are deleted for good. Missing numbers are not skipped. Raises like `resume_many`.
     """
     wanted = FailureFilter.chosen(error, since, everything, "skip_many")
     how: dict[str, Any] = {"rate": rate, "dry_run": dry_run, "on_progress": on_progress}
@@ -155,7 +155,7 @@ class FailureFilter(NamedTuple):
 
     @classmethod
     def chosen(cls, error: str | None, since: Duration | None, everything: bool, action: str) -> FailureFilter:
-        """From what a caller gives; to take all has to be said. Raises ConfigurationError."""
+        """From a caller's arguments; all of them only with `everything`. Raises ConfigurationError."""
         if everything == (error is not None or since is not None):
             raise ConfigurationError("nothing_chosen", action=action, by="error or since")
         check_error(error)

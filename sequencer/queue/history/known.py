@@ -39,18 +39,16 @@ from .buckets import Bucket, buckets_of, escaped
 
 
 async def get(session: Session, group: Group, id: Id) -> MessageInfo | None:
-    """One message: its state, when it is due, attempts, error and content, or how it ended; None when nothing is known
-    of it.
-    """
+    """One message: its state, when it is due, attempts, error and content, or how it ended; None if it is unknown."""
     key, message_id = encode_group(group), encode_id(id)
     return await message_info(session, await session.keys_of(key), key, message_id)
 
 
 async def steps(session: Session, group: Group, id: Id | None = None) -> MessageSteps | None:
-    """What became of each step of a message, pending or dead, or ended where the queue has `history_bodies`; without an
-    `id` of the one that failed, else of the head.
+    """The outcome of each step of a message that is pending or dead, or has ended if the queue has `history_bodies`;
+    without an `id`, of the message that failed, else of the head.
 
-    None where there is no such message. Raises InvalidGroup, InvalidId, ServerError.
+    None if there is no such message. Raises InvalidGroup, InvalidId, ServerError.
     """
     key, wanted = encode_group(group), None if id is None else encode_id(id)
     keys = await session.keys_of(key)
@@ -123,10 +121,10 @@ def _began_at(claimed_at: float, steps: MessageSteps | None) -> float:
 
 
 async def find(session: Session, id: Id) -> list[MessageInfo]:
-    """What is known of the messages with this id, in all groups: pending, dead, or ended as far as the history goes.
+    """The messages with this id in all groups: pending, dead, or ended as far as the history goes.
 
-    One of each group, as `get` says it, in the order of the groups. Groups and history are looked through in slices of
-    1,000: about a second of the server's time for a million. An id that is only known to be handled is not found.
+    At most one per group, as from `get`, ordered by group. Groups and history are searched in slices of 1,000, about a
+    second of the server's time per million. An id that is only remembered as handled is not found.
     Raises InvalidId.
     """
     message_id = encode_id(id)

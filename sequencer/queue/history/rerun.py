@@ -26,13 +26,13 @@ _COUNTED = re.compile(r"(.*)~([0-9]{1,9})", re.DOTALL)
 
 
 async def rerun(session: Session, group: Group, id: Id, *, keep_steps: bool = False) -> Receipt:
-    """Append a message that ended once more: same group, score, body and headers, under an id of its own: `e3~2` for
-    `e3`, and `e3~3` for that. The history links the two.
+    """Append an ended message again: same group, score, body and headers, under a new id: `e3~2` for `e3`, and `e3~3`
+    for that. The history links the two.
 
-    It takes its own place by its score, as a redriven dead letter does, and is never given up as late. Steps start
-    over, also `once` steps that took effect; with `keep_steps` those that are done stay done. A message runs again
-    once: a repeated call adds nothing, and its receipt has the same id and is a `duplicate`; for another run, run the
-    new one again. Raises MessageNotFound, RerunRefused, QueueFull.
+    It takes its place by its score, like a redriven dead letter, and is never dropped as late. All steps run again,
+    even `once` steps that took effect; with `keep_steps`, those that are done stay done. A message can be rerun once: a
+    repeated call adds nothing, and its receipt has the same id and is a `duplicate`; for another run, rerun the new
+    one. Raises MessageNotFound, RerunRefused, QueueFull.
     """
     key, message_id = encode_group(group), encode_id(id)
     keys = await session.keys_of(key, "operate")

@@ -41,7 +41,7 @@ async def find_shards(alone: Alone, options: QueueOptions) -> Registration | Non
 
 
 async def usage(session: Session) -> Usage:
-    """Who uses the queue, and how much is in it. Raises ConfigurationError where there is no such queue."""
+    """Who uses the queue, and how much is in it. Raises ConfigurationError if there is no such queue."""
     options = session.options
     async with session.net.alone() as alone:
         there = await find_shards(alone, options)
@@ -71,11 +71,11 @@ async def _clients(alone: Alone, name: str) -> tuple[str, ...] | None:
 
 
 async def delete(session: Session) -> int:
-    """Delete the queue for good: its messages, dead letters, policy and name; how many groups had messages.
+    """Delete the queue for good: its messages, dead letters, policy and name; returns how many groups had messages.
 
-    A producer that is connected registers it again with its next append, a consumer with its next claim, and each logs
-    a WARNING; a handler that runs goes on, and its lease is lost. A deletion that was broken off leaves a queue that
-    nobody can use; `delete` again ends it. Raises ConfigurationError where there is no such queue.
+    A producer that is still connected registers it again with its next append, a consumer with its next claim, and each
+    logs a WARNING; a running handler goes on, but its lease is lost. An interrupted deletion leaves a queue that can't
+    be used until `delete` is called again. Raises ConfigurationError if there is no such queue.
     """
     session.forget()  # else a connection that is new would bring it back first
     async with session.net.alone() as alone:
