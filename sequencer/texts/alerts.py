@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .commands import command
+from .commands import line
 from .templates import fill
 
 UNITS = {
@@ -29,6 +29,17 @@ WORDING = {
     "check": "{check}",
 }
 
+_INFO = "sequencer info QUEUE"
+_COMMANDS = {
+    "parked": "sequencer parked QUEUE --by-error",
+    "dead": "sequencer dead list QUEUE",
+    "wait": "sequencer groups QUEUE --state due",
+    "history": "sequencer configure QUEUE",
+    "memory": "sequencer doctor QUEUE",
+    "away": "sequencer doctor QUEUE",
+}
+"""Condition -> what shows or fixes it; any other is shown by info."""
+
 
 def condition_text(wording: str, **fields: Any) -> str:
     """One sentence for people."""
@@ -38,19 +49,7 @@ def condition_text(wording: str, **fields: Any) -> str:
 def commands_for(kind: str, queue: str, namespace: str, *, app: str = "", file: str = "") -> tuple[str, ...]:
     """Commands that show or fix a condition. `app`: of the queue, where it is known; `file`: of `run`."""
     kind = kind.partition("@")[0]
-    if kind == "check":
-        return ()
-    if kind == "pool":
-        return (command("run", *filter(None, [file]), options=["--status"]),)
-    lines: dict[str, tuple[str, list[str]]] = {
-        "parked": ("parked", ["--by-error"]),
-        "dead": ("dead list", []),
-        "wait": ("groups", ["--state", "due"]),
-        "history": ("configure", []),
-        "memory": ("doctor", []),
-        "away": ("doctor", []),
-    }
-    if app:
-        lines["no_consumers"] = ("consume", ["--app", app])
-    name, options = lines.get(kind, ("info", []))
-    return (command(name, queue, namespace=namespace, options=options),)
+    if kind in ("check", "pool"):
+        return () if kind == "check" else (line("sequencer run FILE --status", {"file": [file] if file else []}),)
+    template = "sequencer consume QUEUE --app APP" if app and kind == "no_consumers" else _COMMANDS.get(kind, _INFO)
+    return (line(template, {"queue": queue, "namespace": namespace, "app": app}),)
