@@ -22,6 +22,7 @@ ledger that is broken stays as it is: its message parks, for a person to look at
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from os.path import commonprefix
 
 from ..calls.call import Call
 from ..calls.examine import Checked, Found, repair
@@ -142,10 +143,7 @@ class InvariantCheck:
         """Groups that have keys only, and keys that are not ours."""
         by_prefix = {keys.prefix: keys for keys in shards}
         known = {key for keys in shards for key in _types(keys)}
-        start = min(by_prefix, default="")
-        while not all(prefix.startswith(start) for prefix in by_prefix):
-            start = start[:-1]
-        for names in self._scan("SCAN", start) if shards else ():
+        for names in self._scan("SCAN", commonprefix([*by_prefix])) if shards else ():
             groups: dict[str, dict[str, None]] = {prefix: {} for prefix in by_prefix}
             for name in names:
                 prefix = name[: name.find("}:") + 2]
