@@ -143,7 +143,8 @@ class InvariantCheck:
         """Groups that have keys only, and keys that are not ours."""
         by_prefix = {keys.prefix: keys for keys in shards}
         known = {key for keys in shards for key in _types(keys)}
-        for names in self._scan("SCAN", commonprefix([*by_prefix])) if shards else ():
+        start = commonprefix([*by_prefix])  # noqa: RUF071 - these are no paths
+        for names in self._scan("SCAN", start) if shards else ():
             groups: dict[str, dict[str, None]] = {prefix: {} for prefix in by_prefix}
             for name in names:
                 prefix = name[: name.find("}:") + 2]
