@@ -30,8 +30,6 @@ def ignore(_event: dict[str, Any]) -> bool:
 class Stop:
     """The highest stage that was asked for, and when the first was. Signal handlers and threads may write it."""
 
-    __slots__ = ("_is_now", "at")
-
     def __init__(self) -> None:
         self._is_now = False
         self.at: float | None = None

@@ -19,8 +19,7 @@ A group is begun without the lock. Both threads write what they are about before
          it is False: reads is_open                4  writes  gives_up = False
 
 Where it reads False before the renewer's 1, the renewer's 2 reads the new `current` and leaves the group alone. Where
-it
-reads False after the 4, `is_open` says what the renewer decided. Where it reads True, it waits for the lock, and so
+it reads False after the 4, `is_open` says what the renewer decided. Where it reads True, it waits for the lock, and so
 for 4. With a pair of lines turned round, a group could be begun and released at once (the controls in test_held.py).
 """
 

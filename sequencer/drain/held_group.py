@@ -17,11 +17,10 @@ from .outcome import Failed
 class History:
     """What a consumer writes into the history, while the queue keeps one."""
 
-    __slots__ = ("ahead_us", "consumer", "keeps", "kept")
-
     def __init__(self, consumer: str, keeps: Callable[[], HistoryKept] = lambda: "") -> None:
         """`keeps`: what the queue keeps, as far as its client knows; asked at each claim."""
-        self.consumer, self.keeps, self.kept = consumer, keeps, keeps()
+        self.consumer, self.keeps = consumer, keeps
+        self.kept: HistoryKept = ""
         self.ahead_us = 0.0
         """How far the server's clock, since 1970, is ahead of the consumer's."""
 
@@ -55,11 +54,6 @@ class History:
 
 class HeldGroup:
     """A leased group and how far it is."""
-
-    __slots__ = (
-        *("acked", "audits", "done", "history", "is_lost", "is_open", "lease", "leased", "ledgers", "mark", "remarks"),
-        *("times", "tried"),
-    )
 
     def __init__(self, leased: LeasedGroup) -> None:
         self.leased, self.lease = leased, (leased.key, leased.token)
