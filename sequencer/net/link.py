@@ -16,7 +16,7 @@ from ..errors import ServerNotUsable, ServerUnavailable
 from ..store.replies import Reading
 from .endpoint import Connection, Endpoint
 from .refusals import is_stale, translate, unrefused
-from .repeats import ROUNDS, Repeats
+from .repeats import RETRY_DELAY_S, ROUNDS, Repeats
 
 T = TypeVar("T")
 RECENT_S = 1.0
@@ -233,7 +233,7 @@ class Link:
                     raise
                 if failure:
                     raise failure from error
-            time.sleep(repeats.delay_s)
+            time.sleep(RETRY_DELAY_S)
 
     def _run_once(
         self,
@@ -350,16 +350,17 @@ class Link:
 
     def commands(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
         """Plain commands in one round trip, repeated once on a fresh connection if a kept one had gone stale."""
-        repeats: Repeats | None = None
-        began = time.monotonic()
-        while True:
+        began, replies = time.monotonic(), list[Any]()
+        for is_last in (False, True):
             try:
                 replies = self._exchange(self.connection(), commands)
                 break
             except (redis.RedisError, OSError) as error:
                 self.close()
-                repeats = repeats or Repeats(None)
-                if failure := repeats.failed(error, self.endpoint.name, is_sent=True, is_over=self._is_over(began)):
+                if is_last or self._is_over(began):
+                    failure = translate(error, self.endpoint.name)
+                    if isinstance(failure, ServerUnavailable):
+                        failure.maybe_sent = True
                     raise failure from error
         for reply in replies:
             if isinstance(reply, Exception):
