@@ -184,15 +184,16 @@ class Lease:
 
     def release(self) -> None:
         """Release every group still held; messages not acknowledged stay in order. Harmless to repeat."""
-        entries = [calls.Ack(held.leased.key, held.leased.token, [], True) for held in self._held if held.is_open]
-        probes = [held for held in self._held if held.is_open and held.leased.is_probe]
-        for held in self._held:
+        given_back = [held for held in self._held if held.is_open]
+        for held in given_back:
             held.is_open = False
         self._events.emitter.tick()
-        if entries:
+        if given_back:
+            entries = [calls.Ack(held.leased.key, held.leased.token, [], True) for held in given_back]
             self._run(calls.ack(self._keys, entries))
-        for held in probes:
-            self._end_probe(held, "probe")
+        for held in given_back:
+            if held.leased.is_probe:
+                self._end_probe(held, "probe")
 
     def _find(self, message: Message) -> HeldGroup:
         for held in self._held:

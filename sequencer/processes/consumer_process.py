@@ -97,24 +97,19 @@ class ConsumerProcess:
         """Whether its app is imported; whether it is connected; whether its first handler began."""
         self.start_timeout_s = config.start_timeout_s
         self.stop_sent_at: float | None = None
-        """When it was first told to stop."""
         self.status: int | None = None
         """How it says that it ended; None while it works, and for one that was killed."""
         self.ended_at: float | None = None
-        """When it said so."""
         self.threads: list[str] = []
         """What keeps it from exiting."""
         self.counts: dict[str, int] = {}
         self.command_group: int | None = None
-        """The process group of the command that it runs for a message now."""
         self.busy_s = 0.0
-        """Its time in handlers since it began."""
         self.works_from, self.longest_s = math.inf, math.inf
         """When it was connected; how long from then on it may live."""
         self.released_at: float | None = None
         """When it was told for its age to release what it has."""
         self.heard_at = self.started_at
-        """When it reported something."""
         self.is_killed = False
         tell(self._process, replace(config, redis_variable=redis, named_server=server_named()).line())
 
@@ -179,7 +174,6 @@ class Totals:
     handled: int = 0
     failed: int = 0
     outages: int = 0
-    """Of those that failed."""
     lost: int = 0
     parked: int = 0
     dead: int = 0

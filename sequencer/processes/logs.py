@@ -155,7 +155,6 @@ class StderrHandler(logging.Handler):
         self._lost = 0
         self._why = ""
         self._is_torn = False
-        """Whether the last line was cut in the middle."""
 
     def emit(self, record: logging.LogRecord) -> None:
         lost = self._lost  # more may be lost while this is written

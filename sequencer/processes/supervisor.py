@@ -34,11 +34,9 @@ class Supervisor(Generic[PoolT]):
         """`reloads`: SIGHUP asks for a reload, not for a stop."""
         self.pools, self._reloads = list(pools), reloads
         self._asked = b""
-        """The signals of this round."""
         self._signals, self._selector = SignalPipe(), selectors.DefaultSelector()
         self._failed_rounds, self._began = 0, time.monotonic()
         self.emitter = EventEmitter("", log=log)
-        """For what concerns no queue."""
 
     def stop(self) -> None:
         """Ask for the next stage of stopping. Safe in a signal handler or any thread."""

@@ -42,7 +42,6 @@ class Worker:
     """When to start the next one; only while there is no process and it is not done."""
     is_done: bool = False
     is_leaving: bool = False
-    """Whether its consumer was told to stop, and no other follows."""
     fast_deaths: int = 0
     """Deaths in a row, each soon after its start: the delay of the next start follows them."""
     startup_deaths: int = 0

@@ -38,12 +38,10 @@ class Item:
     """One parked head, or one dead letter."""
 
     group: str
-    """As a command line takes it."""
     id: str
     error: str
     """`ValueError: text`, or only the type where texts are left out."""
     at: float
-    """When it failed, in seconds since 1970."""
     commands: tuple[str, ...]
     """Commands that settle it; for an unresolved step, one for each answer."""
 
@@ -62,11 +60,9 @@ class Notice:
     queue: str
     """"" if it is about the server."""
     kind: str
-    """Which condition holds: `parked`, `dead`, `backlog`, ..."""
     environment: str
     """`production`, or ""."""
     host: str
-    """The host that sends it."""
     opened_at: float
     at: float
     """When the incident opened, and now: seconds since 1970."""
@@ -77,12 +73,9 @@ class Notice:
     text: str
     """One sentence, without bodies: `3 groups parked`."""
     errors: Mapping[str, int] = field(default_factory=dict)
-    """How many groups are parked by each type of error, the most frequent first."""
     items: tuple[Item, ...] = ()
     more: int = 0
-    """How many there are beyond `items`."""
     commands: tuple[str, ...] = ()
-    """Commands that show or fix all of it."""
     news: str = ""
     """Identifies the heads or dead letters in this message: the same for the same ones, "" for none."""
 
@@ -149,11 +142,8 @@ class Origin(NamedTuple):
     namespace: str
     environment: str
     host: str
-    """Who tells."""
     file: str = ""
-    """Of `run` or `watch`."""
     apps: Mapping[str, str] = {}
-    """Of the queues that the file has an app for."""
 
 
 def notice_of(

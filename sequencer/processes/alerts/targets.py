@@ -84,7 +84,6 @@ class Command:
     name: str
     words: tuple[str, ...]
     directory: Path
-    """It runs there."""
     hidden: frozenset[str]
     """Variables that it is not given, besides the one of the server."""
     timeout_s: float
@@ -160,7 +159,6 @@ class Webhook:
     name: str
     url: SplitResult = field(repr=False)
     timeout_s: float
-    """Of each wait for the receiver."""
     kind: str = "webhook"
 
     def send(self, notice: Notice) -> None:
@@ -196,9 +194,7 @@ class Robot(Webhook):
     """
 
     kind: str
-    """Of CODE."""
     secret: str | None = field(default=None, repr=False)
-    """By which a text for Feishu is signed."""
 
     def send(self, notice: Notice) -> None:
         """Raises DeliveryFailed, with the code of a refusal; what the robot says besides may repeat the secret."""

@@ -68,17 +68,12 @@ class WatchedQueue(Sequencer):
         self.settings = pool.alerts or QueueAlerts()
         self.attempts = facts.Attempts()
         self.seen: tuple[float, QueueSnapshot] | None = None
-        """The last look, and when that was."""
         self.known: QueueFacts = QueueFacts()
-        """What was counted last."""
         self.known_at, self.known_arrived = 0.0, 0
-        """When that was, and how many messages had come then."""
         self.progress: dict[str, dict[str, pending_news.ShardProgress]] = {name: {} for name in self.settings.to}
         """By target and shard: how far parked groups were looked through."""
         self.minute_at = 0.0
-        """When the next minute begins."""
         self.trouble: Exception | None = None
-        """Why the last look failed."""
 
     take_seen = blocking(incidents.take_seen)
     sent = blocking(incidents.sent)

@@ -65,7 +65,6 @@ class CommandOutput:
         assert process.stderr
         self._process, self._fd, self._relay = process, process.stderr.fileno(), relay
         self.tail = b""
-        """The end of what it said."""
         self._poll = select.poll()
         self._poll.register(self._fd, select.POLLIN)
         os.set_blocking(self._fd, False)

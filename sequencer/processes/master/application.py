@@ -61,12 +61,10 @@ def _start(plan: PoolPlan, every_s: float | None, report_fd: int) -> subprocess.
 class Examined:
     queue: str
     handles: str
-    """What handles a message, in words."""
     problems: list[str]
     rights: list[str] = field(default_factory=list)
     """What the user may do: the roles of `sequencer acl`."""
     server: str | None = None
-    """The name of the server that an app has of its own."""
     waits: bool = False
     """Whether the start of a step waits for replicas, which takes one right more."""
 

@@ -17,10 +17,8 @@ class PoolPlan(PoolOptions):
     """One queue of the file. In `env`, None leaves a variable of the master out."""
 
     config: WorkerConfig
-    """What each of its consumers does."""
     check_every_s: float = 2.0
     alerts: QueueAlerts | None = None
-    """What is told of it, and to whom; None: nothing."""
 
     @property
     def queue(self) -> str:
@@ -41,7 +39,6 @@ class RunPlan(RunOptions):
     path: Path
     pools: tuple[PoolPlan, ...]
     targets: tuple[Target, ...] = ()
-    """To whom alerts go."""
 
     @property
     def url(self) -> str | None:

@@ -31,11 +31,8 @@ class PoolSnapshot:
 
     now: float
     due: int
-    """Groups that wait for a consumer."""
     waits_s: float
-    """For how long the one that waits longest has been due."""
     processes: int
-    """All that run, those too that were told to leave."""
     starting: int = 0
     """Those of them that are not connected yet."""
     leaving: int = 0
@@ -45,7 +42,6 @@ class PoolSnapshot:
     is_frozen: bool = False
     """Whether what is seen says nothing of the load: paused, an outage, consumers that die."""
     cpu: float = 0.0
-    """The share of the host's processors that is in use."""
     room: int = 1_000_000
     """Processes that it may have above `least`, beside all pools of this host; below 0: there are too many."""
 

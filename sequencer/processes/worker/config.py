@@ -33,7 +33,6 @@ class WorkerConfig(ServiceOptions):
     settings: QueueSettings = field(default_factory=QueueSettings)
     """Options of the queue, as a Sequencer takes them; of an app that is a Sequencer they go before its own."""
     is_pooled: bool = False
-    """Whether it is one of the pools of `run`."""
     log_level: str = "WARNING"
     log_format: logs.Format = "text"
     after_torn: bool = False

@@ -49,7 +49,6 @@ class ControlThread:
         """`end` ends a process whose consumer is not connected."""
         self.consumer: Consumer | None = None
         self.tick_hooks: list[Callable[[float], None]] = []
-        """Called about each second with `time.monotonic()`."""
         self._emitter = EventEmitter(queue)
         self._fd, self._stop, self._report, self._grace_s, self._end = control_fd, stop, report, grace_s, end
         self._orphaned_at: float | None = None
@@ -140,22 +139,20 @@ class SlowHandlerMonitor:
 
     def __init__(self, consumer: Consumer, stop: Stop) -> None:
         self._consumer, self._stop = consumer, stop
-        self._since: float | None = None
+        self._seen: tuple[float | None, bool] = None, False
+        """When the handler began, and whether a stop waits for it."""
         self._next_s = LONG_S
-        """How long it has run, or been waited for, at the next event."""
-        self._is_stopping = False
 
     def on_tick(self, now: float) -> None:
         running, stopped_at = self._consumer.running, self._stop.at
-        since, is_stopping = running[1] if running else None, stopped_at is not None
-        if (since, is_stopping) != (self._since, self._is_stopping):
-            self._since, self._is_stopping = since, is_stopping
-            self._next_s = STOPPING_S if is_stopping else LONG_S
+        seen = running[1] if running else None, stopped_at is not None
+        if seen != self._seen:
+            self._seen, self._next_s = seen, LONG_S if stopped_at is None else STOPPING_S
         if running is None:
             return
         message, began = running
         waited_s = now - (began if stopped_at is None else max(began, stopped_at))
         if waited_s >= self._next_s:
             self._next_s = max(self._next_s, 2 * waited_s)
-            fields = {"runs_s": round(now - began, 1), "is_stopping": is_stopping}
+            fields = {"runs_s": round(now - began, 1), "is_stopping": stopped_at is not None}
             self._consumer.events.emit("handler slow", message, **fields)

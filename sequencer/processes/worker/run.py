@@ -65,7 +65,6 @@ class Worker:
         self._control = ControlThread(config.queue, control_fd, self._stop, self.report, config.grace_s, self._end)
         self._memory = mapped(config.hand_fd)
         self._end_reason: StopConsuming | None = None
-        """Why nothing can be handled any more, as the handler said."""
 
     def report(self, event: dict[str, Any]) -> bool:
         """Report to the supervisor; false when it takes nothing. What comes again does not wait for room."""
