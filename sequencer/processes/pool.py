@@ -17,10 +17,9 @@ Not here: the loop that calls `run_round`, and signals (`processes/supervisor.py
 from __future__ import annotations
 
 import logging
-import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -100,15 +99,6 @@ class Pool:
         self._on_tick()
         self._start_due()
 
-    @property
-    def _silence_s(self) -> float:
-        """How long a consumer may be silent: the first of three leases has ended its right to what it has."""
-        return math.inf if self._config.handler_timeout_s is None else max(LEAST_SILENCE_S, 3 * self._config.lease_s)
-
-    @property
-    def _exit_timeout_s(self) -> float:
-        return EXIT_TIMEOUT_S if self._config.grace_s is None else max(self._config.grace_s, MIN_EXIT_TIMEOUT_S)
-
     def emit(self, name: str, **fields: Any) -> None:
         self.emitter.emit(event(name, self.queue, namespace=self._config.namespace, **fields))
 
@@ -170,30 +160,30 @@ class Pool:
         for worker, process in self.running:
             worker.forgive(process, now)
             process.heard_at = now if stood_still else process.heard_at
-            until, why = self._patience(process)
-            if now >= until:
-                self._kill(process, why)
+            whys = [why for until, why in self._limits(process) if now >= until]
+            if whys and not process.is_killed:
+                self._kill(process, whys[0])
         self.emitter.tick()
 
-    def _patience(self, process: ConsumerProcess) -> tuple[float, str]:
+    def _limits(self, process: ConsumerProcess) -> Iterator[tuple[float, str]]:
         """Until when it may go on as it does, and why it is killed then."""
-        timeout_s = self._exit_timeout_s
-        if process.is_killed:
-            return math.inf, ""
+        grace_s = self._config.grace_s
+        timeout_s = EXIT_TIMEOUT_S if grace_s is None else max(grace_s, MIN_EXIT_TIMEOUT_S)
         if process.ended_at is not None:
             threads = ", ".join(process.threads) or "none"
             why = f"it finished {timeout_s:g} s ago but does not exit (threads: {threads})"
-            return process.ended_at + timeout_s, why
+            yield process.ended_at + timeout_s, why
+            return
         if process.stop_sent_at is not None and not process.is_connected:
             # It ends by itself, unless code in C keeps the interpreter's lock.
-            return process.stop_sent_at + timeout_s, f"it was stopped while starting, {timeout_s:g} s ago"
+            yield process.stop_sent_at + timeout_s, f"it was stopped while starting, {timeout_s:g} s ago"
         if not process.is_loaded:
-            limit_s = process.start_timeout_s
-            return process.started_at + limit_s, import_hangs(limit_s)
-        if process.has_begun:
-            said = f"it sent no heartbeat for {self._silence_s:g} s"
-            return process.heard_at + self._silence_s, f"{said} (for example, C code that holds the GIL)"
-        return math.inf, ""
+            yield process.started_at + process.start_timeout_s, import_hangs(process.start_timeout_s)
+        if process.has_begun and self._config.handler_timeout_s is not None:
+            # The first of three leases has ended its right to what it has.
+            silence_s = max(LEAST_SILENCE_S, 3 * self._config.lease_s)
+            said = f"it sent no heartbeat for {silence_s:g} s"
+            yield process.heard_at + silence_s, f"{said} (for example, C code that holds the GIL)"
 
     def _kill(self, process: ConsumerProcess, why: str) -> None:
         self.emit("consumer killed", consumer_pid=process.pid, why=why, **process.begun)

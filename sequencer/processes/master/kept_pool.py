@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -154,19 +155,17 @@ class KeptPool(Pool):
         self.emit("consumer overdue", **fields, **process.begun)
         process.end_hung()
 
-    def _patience(self, process: ConsumerProcess) -> tuple[float, str]:
-        limits = [super()._patience(process)]
-        if process.is_killed or process.ended_at is not None:
-            return limits[0]
+    def _limits(self, process: ConsumerProcess) -> Iterator[tuple[float, str]]:
+        yield from super()._limits(process)
+        if process.ended_at is not None:
+            return
         if process.released_at is not None:
             lease_s = self.plan.config.lease_s
             why = f"it is past max_age, was stopped {lease_s:g} s ago, and is still running"
-            limits.append((process.released_at + lease_s, why))
-        trial = self._trial
+            yield process.released_at + lease_s, why
+        trial, limit_s = self._trial, process.start_timeout_s
         if trial is not None and trial.process is process and not process.is_connected:
-            limit_s = process.start_timeout_s
-            limits.append((process.started_at + limit_s, f"it is not connected after {limit_s:g} s (start_timeout)"))
-        return min(limits)
+            yield process.started_at + limit_s, f"it is not connected after {limit_s:g} s (start_timeout)"
 
     # -- down, and back -----------------------------------------------------------------------------------------
 

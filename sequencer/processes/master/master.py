@@ -11,6 +11,7 @@ import selectors
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,7 @@ from ..supervisor import Supervisor
 from .kept_pool import KeptPool
 from .plan import RunPlan
 from .scaling import HostCpu
-from .status import VARIABLE, StatusSocket, notify, other_pid
+from .status import VARIABLE, StatusSocket, ask, notify
 
 READY_S = 30.0
 """systemd is told that the service is ready when all consumers are connected, or after this time in any case."""
@@ -72,9 +73,11 @@ class Master(Supervisor[KeptPool]):
 
     def _status_socket(self) -> StatusSocket | None:
         try:
-            if (other := other_pid(self.plan.path)) is None:
-                return StatusSocket(self.plan.path)
-            self.emitter.emit(event("already running", "", file=str(self.plan.path), other_pid=other))
+            with suppress(ConfigurationError):
+                other = int(ask(self.plan.path)["pid"])
+                self.emitter.emit(event("already running", "", file=str(self.plan.path), other_pid=other))
+                return None
+            return StatusSocket(self.plan.path)
         except (OSError, ConfigurationError) as error:
             log.warning("run --status will not answer: %s", error)
         return None

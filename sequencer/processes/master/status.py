@@ -47,12 +47,6 @@ def ask(file: Path) -> dict[str, Any]:
         ) from error
 
 
-def other_pid(file: Path) -> int | None:
-    with suppress(ConfigurationError):
-        return int(ask(file)["pid"])
-    return None
-
-
 class StatusSocket:
     def __init__(self, file: Path) -> None:
         self._path = socket_path(file)
