@@ -128,7 +128,7 @@ class Chunks:
 
     def prepare(self) -> None:
         """Make the next chunk; an error of it is raised when it is taken."""
-        if self._is_eager:
+        if self._is_eager and self._ahead is None:
             try:
                 self._ahead = self._make()
             except Exception as error:

@@ -257,6 +257,16 @@ def test_a_chunk_ends_only_where_a_bound_says_so(drawn: list[tuple[int, int] | N
         assert bytes_of(chunk.items) >= BOUND or len(chunk.items) == 12
 
 
+def test_a_chunk_that_is_sent_again_loses_none_that_was_made_meanwhile() -> None:
+    session: Any = ListedSession(ListedNet())
+    chunks, found = Chunks(session, [{"group": "g", "body": n, "id": n} for n in range(6)], 2), list[str]()
+    while chunk := chunks.take():
+        found += [item.id for item in chunk.items]
+        chunks.prepare()
+        chunks.prepare()
+    assert found == ["0", "1", "2", "3", "4", "5"]
+
+
 def test_from_an_iterator_no_more_is_taken_than_is_sent() -> None:
     large = "x" * (CHUNK_BYTES // 3)
     items = iter([{"group": "g", "body": large, "id": n} for n in range(6)])
