@@ -10,6 +10,7 @@ from ..settings.body_fields import BODY_FIELDS, read_fields
 from ..settings.policy import NUMBERS, merge_policy
 from ..store.failure import decode_failure
 from ..store.group import decode_group
+from ..store.keys import ShardKeys
 from ..store.replies import micros, pairs, text
 from ..texts.findings import Finding
 from ..texts.words import named
@@ -95,19 +96,26 @@ def _watermarks(scope: Scope) -> Iterator[Finding]:
 
 
 def check_units(scope: Scope) -> Iterator[Finding]:
-    """Times in several units, such as seconds and milliseconds, as the ends of groups; a sequence has no times."""
+    """Times in several units, such as seconds and milliseconds; a sequence has no times."""
     if scope.link.command("HGET", scope.shards[0].policy, "sequence") == b"1":
         return
     units = dict[str, str]()
-    for keys in scope.shards:
-        for page in scope.pages("ZSCAN", keys.schedule, PAGE):
-            ends = [(text(name), at) for name, _ in page for at in (0, -1)]
-            replies = scope.link.commands([("ZRANGE", keys.order(name), at, at, "WITHSCORES") for name, at in ends])
-            for (name, _), reply in zip(ends, replies, strict=True):
-                if reply:
-                    units.setdefault(unit_of(float(reply[1])), f"group {named(decode_group(name))}: {text(reply[1])}")
+    for group, score in (one for keys in scope.shards for one in _scores(scope, keys)):
+        units.setdefault(unit_of(float(score)), f"group {named(decode_group(text(group)))}: {text(score)}")
     if len(units) > 1:
         yield scope.found("mixed score units", units=units)
+
+
+def _scores(scope: Scope, keys: ShardKeys) -> Iterator[tuple[bytes, bytes]]:
+    """The lowest and the highest score of each group, and the watermarks."""
+    for page in scope.pages("ZSCAN", keys.schedule, PAGE):
+        ends = [(group, at) for group, _ in page for at in (0, -1)]
+        commands = [("ZRANGE", keys.order(text(group)), at, at, "WITHSCORES") for group, at in ends]
+        replies = scope.link.commands(commands)
+        yield from ((group, reply[1]) for (group, _), reply in zip(ends, replies, strict=True) if reply)
+    for key in (keys.watermarks, keys.watermarks_old):
+        for page in scope.pages("HSCAN", key, PAGE):
+            yield from ((group, mark) for group, mark in page if group and _SCORE.fullmatch(mark))
 
 
 def remembered_ids(scope: Scope) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ import pytest
 
 from sequencer import Finding, Sequencer
 from sequencer.doctor.diagnose import is_healthy
+from sequencer.errors import LateMessage
 from sequencer.values.score_units import unit_of
 
 NOW_S = 1_795_000_000
@@ -46,3 +47,15 @@ def test_the_numbers_of_a_sequence_are_no_times(make: Callable[..., Sequencer]) 
     seq.append(1, group="g", score=1)
     seq.append(2, group="h", score=10**12)
     assert told(seq) == []
+
+
+def test_a_watermark_counts_as_well(make: Callable[..., Sequencer]) -> None:
+    """It makes all that comes later in another unit late, for as long as it is known."""
+    seq = make(on_late="refuse")
+    seq.append(1, group="a", score=NOW_S * 1000)
+    seq.append(1, group="b", score=NOW_S)
+    seq.consume(lambda message: None, until_empty=True)
+    with pytest.raises(LateMessage, match="if producers send times in several units, see: sequencer doctor"):
+        seq.append(2, group="a", score=NOW_S + 1)
+    (one,) = told(seq)
+    assert one.fields["units"]["ms"] == f"group a: {NOW_S * 1000}"
