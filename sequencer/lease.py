@@ -202,7 +202,7 @@ class Lease:
                     self._lost(held)
                 return held
         raise ValueError(
-            f"message {message.id!r} is not the next one of a group of this lease; acknowledge in order, once"
+            f"message {message.id!r} is not the next one of a group of this lease; acknowledge in order, and once"
         )
 
     @staticmethod

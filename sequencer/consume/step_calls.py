@@ -50,11 +50,11 @@ class StepCalls:
         def perform(effects: Generator[Effect, Any, Any]) -> Any:
             nonlocal is_inside
             if threading.get_ident() != thread:
-                raise ConfigurationError("steps run in the thread of their handler; this is another one")
+                raise ConfigurationError("steps must run in the thread of their handler; this is another thread")
             if forks != Fork.count:
-                raise ConfigurationError("steps run in the process of their handler; this is a fork of it")
+                raise ConfigurationError("steps must run in the process of their handler; this is a fork of it")
             if is_inside:
-                raise ConfigurationError("a step can't run within another step; run it behind that")
+                raise ConfigurationError("a step can't run within another step; run it after that")
             is_inside, self.is_running = True, False
             try:
                 with self.limit.paused():

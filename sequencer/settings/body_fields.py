@@ -48,7 +48,7 @@ def merge_fields(queue: str, known: BodyFields, asked: BodyFields) -> BodyFields
             continue
         if merged[name] not in (None, value):
             raise ConfigurationError(
-                f"queue {queue!r} has {name}={merged[name]!r} since its first use, {name}={value!r} was asked; "
+                f"queue {queue!r} has {name}={merged[name]!r} since its first use, not {name}={value!r}; "
                 f"leave {name} out, or use another queue name"
             )
         merged[name] = value

@@ -32,5 +32,5 @@ def _error_name(option: str, error: Any) -> str:
     if isinstance(error, str) and error and all(part.isidentifier() for part in error.split(".")):
         return error
     raise ConfigurationError(
-        f"{option}: {shown(error)} must be an exception class, or its name like 'shop.errors.NoStock'"
+        f"{option}: {shown(error)} must be an exception class, or its name, like 'shop.errors.NoStock'"
     )

@@ -41,7 +41,7 @@ def value_of(name: str, text: str) -> str:
         return text
     variable = text.removeprefix(SECRET)
     if not _VARIABLE.match(variable):
-        raise ConfigurationError(f"{name} names no variable, as in {SECRET}NAME")
+        raise ConfigurationError(f"{name} names no variable; write {SECRET}NAME")
     if variable not in os.environ:
         raise ConfigurationError(f"{name}: the variable {variable} is not set")
     return os.environ[variable]

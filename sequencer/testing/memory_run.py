@@ -147,7 +147,7 @@ class MemoryRun:
         def perform(effects: Any) -> Any:
             nonlocal is_inside
             if is_inside:
-                raise ConfigurationError("a step can't run within another step; run it behind that")
+                raise ConfigurationError("a step can't run within another step; run it after that")
             answer, is_inside = None, True
             try:
                 while True:

@@ -77,7 +77,7 @@ def seconds_of(name: str, duration: Any, low: float = 0.0, high: float = LONGEST
 def check_rate(rate: Any, what: str = "messages") -> float:
     """This many a second. Raises ConfigurationError."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1e6:
-        raise ConfigurationError(f"rate={shown(rate)} must be a number of {what} a second, above 0, at most 1000000")
+        raise ConfigurationError(f"rate={shown(rate)} must be a number of {what} per second, above 0, at most 1000000")
     return float(rate)
 
 
@@ -112,7 +112,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def check_error(error: object) -> None:
     """What chooses by an error. Raises ConfigurationError."""
     if error is not None and not isinstance(error, str):
-        raise ConfigurationError(f"error={shown(error)} must be text: a type of error, or a pattern with * and ?")
+        raise ConfigurationError(f"error={shown(error)} must be a string: a type of error, or a pattern with * and ?")
 
 
 def fits_error(error: str | None, failure: Failure) -> bool:

@@ -140,7 +140,7 @@ APP = ("--app", "own:seq", "--until-empty")
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((*APP, "--namespace", "other"), "and the call 'other'; let them be the same"),
+        ((*APP, "--namespace", "other"), "but the call 'other'; make them the same"),
         ((*APP, "--dead-letter-on", "KeyError"), "error: KeyError is listed in both park_on and dead_letter_on"),
         ((*APP, "--on-failure", "drop", "--park-on", "KeyError"), ""),
     ],

@@ -59,7 +59,7 @@ REFUSED: list[tuple[Any, str]] = [
     (steps({"kind": "paid"}), "the queue has no kind_by"),
     (handler_and_step, "a queue has a handler or steps, not both"),
     (lambda seq: seq.step(mail).check(mail), "step mail is not once"),
-    (two_checks, "step charge has a check already"),
+    (two_checks, "step charge already has a check"),
     (lambda seq: seq.step(once=True)(charge).check(wait), "check of step charge"),
     (steps({"name": "a\n"}), "step name 'a\\n' must be"),
     (steps({"name": "(handler)"}), "(handler) stands for the code around the steps"),

@@ -61,7 +61,7 @@ def test_every_type_is_read_and_shows_no_secret() -> None:
         ({"type": "webhook", **URL, "timeout": "9s"}, "timeout='9s' must be a duration from 0.1 to 8 s"),
         ({"type": "webhook"}, 'it has no url; put it into a variable, and write url = "env:NAME"'),
         ({"type": "webhook", "url": "env:NONE"}, "url: the variable NONE is not set"),
-        ({"type": "webhook", "url": f"env:{CANARY} x"}, "url names no variable, as in env:NAME"),
+        ({"type": "webhook", "url": f"env:{CANARY} x"}, "url names no variable; write env:NAME"),
         ({"type": "webhook", "url": "env:EMPTY"}, "url: the variable EMPTY is empty, "),
         ({"type": "webhook", "url": f"https://ann:{CANARY}@a.example/"}, "put url into a variable"),
         ({"type": "webhook", "url": "a.example/hook"}, "url must begin with https://HOST or http://HOST"),

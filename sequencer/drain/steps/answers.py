@@ -44,7 +44,7 @@ class Answers:
         for name in (*done, *again):
             check_step_name(name)
         if both := sorted({*done} & {*again}):
-            raise ConfigurationError(f"step {both[0]} stands in done and in again; leave it in one")
+            raise ConfigurationError(f"step {both[0]} is in both done and again; remove it from one")
         attempts = {} if attempts is None else attempts
         if not isinstance(attempts, Mapping):
             raise ConfigurationError(f"attempts={shown(attempts)} must be a mapping: name of a step -> the attempt")

@@ -64,9 +64,11 @@ class Step:
         nothing happened (a decorator). Raises ConfigurationError.
         """
         if not self.once:
-            raise ConfigurationError(f"step {self.name} is not once, so it needs no check; add once=True, or leave it")
+            raise ConfigurationError(
+                f"step {self.name} is not once, so it needs no check; add once=True, or leave the check out"
+            )
         if self.asks is not None:
-            raise ConfigurationError(f"step {self.name} has a check already")
+            raise ConfigurationError(f"step {self.name} already has a check")
         self.asks = checked_step(function, f"check of step {self.name}")
         return function
 
@@ -125,11 +127,11 @@ class Steps:
         """Register a step. Raises ConfigurationError."""
         if self.kind_by is None and step.kind:
             raise ConfigurationError(
-                f"step {step.name} is for kind {shown(step.kind)}, and the queue has no kind_by; name the field"
+                f"step {step.name} is for kind {shown(step.kind)}, but the queue has no kind_by; name the field"
             )
         if self.kind_by is not None and not step.kind:
             raise ConfigurationError(
-                f"step {step.name} names no kind, and the queue has kind_by={self.kind_by!r}; "
+                f"step {step.name} names no kind, but the queue has kind_by={self.kind_by!r}; "
                 f"write @seq.step('kind', ...)"
             )
         known = self.kinds.get(step.kind, {})
@@ -193,7 +195,7 @@ def new_step(
         raise ConfigurationError(f"step {called}: after={shown(after)} must be the name of a step, or a list of names")
     before = tuple(dict.fromkeys(one.name if isinstance(one, Step) else one for one in named if one))
     if not isinstance(kind, str):
-        raise ConfigurationError(f"step {called}: kind={shown(kind)} must be text")
+        raise ConfigurationError(f"step {called}: kind={shown(kind)} must be a string")
     lists = {option: error_names(option, options.get(option, ())) for option in ("retry_on", "never_retry", "declined")}
     for error, count in Counter(chain(*lists.values())).items():
         if count > 1:

@@ -54,7 +54,7 @@ class InlinePass(Pass):
     def _step(self, name: str, function: Called, check: Called | None, *, once: bool) -> Generator[Effect, Any, Any]:
         check_step_name(name)
         if name in self._called:
-            raise ConfigurationError(f"step {name} needs another name: it has run in this handler")
+            raise ConfigurationError(f"step {name} needs another name: a step of that name already ran in this handler")
         if self._is_done(name):
             return self._view.entry(name).result
         yield from self._stop_if_asked()

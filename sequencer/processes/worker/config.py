@@ -85,6 +85,6 @@ def _compare(config: WorkerConfig, app: Sequencer) -> None:
     if config.namespace != own.namespace and not is_left_out:
         asked = "file" if config.is_pooled else "call"
         raise ConfigurationError(
-            f"app {config.app} has namespace={own.namespace!r}, and the {asked} {config.namespace!r}; let them be the "
+            f"app {config.app} has namespace={own.namespace!r}, but the {asked} {config.namespace!r}; make them the "
             "same"
         )
