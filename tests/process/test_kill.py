@@ -113,35 +113,3 @@ def test_a_paused_consumer_cannot_acknowledge_after_its_lease(cli: Cli, work: Wo
     consume.signal()
     assert consume.ended() == 0
     assert "1 lost lease" in consume.stderr
-
-
-def test_a_finished_message_is_acknowledged_while_the_next_handler_runs(cli: Cli, work: Work) -> None:
-    work.add("a", *[{}] * 5, {"gate": "gate"}, {})
-    cli.start(*CONSUME)
-    work.wait_begun("a-5")
-    wait_until(lambda: work.head("a") == ("a-5", 1), PATIENCE_S, "a-0 to a-4 are gone from the queue")
-    assert work.events("handled", "a-5") == []
-    assert work.states() == {"a": "leased"}
-    cli.open("gate")
-    wait_until(lambda: work.states() == {}, PATIENCE_S)
-    assert work.verdict().is_clean(), work.verdict()
-
-
-@pytest.mark.nightly
-def test_groups_not_begun_are_given_back_while_a_handler_blocks(cli: Cli, work: Work) -> None:
-    names = [f"g{number:02d}" for number in range(32)]
-    for name in names:
-        work.add(name, {"gate": "gate"} if name == "g16" else {})
-    cli.start(*CONSUME)
-    work.wait_begun("g16-0")
-    wait_until(
-        lambda: [name for name, state in work.states().items() if state == "leased"] == ["g16"],
-        PATIENCE_S,
-        "only the group in progress is leased",
-    )
-    cli.start(*CONSUME)
-    work.wait_handled(*(f"{name}-0" for name in names if name != "g16"))
-    assert work.events("handled", "g16-0") == []
-    cli.open("gate")
-    wait_until(lambda: work.states() == {}, PATIENCE_S)
-    assert work.verdict().is_clean(), work.verdict()

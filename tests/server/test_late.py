@@ -16,26 +16,12 @@ from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
 from ..support.background import Background
-
-
-def drain(seq: Sequencer) -> list[tuple[Any, bool]]:
-    """What was handled: body, and whether it was late."""
-    seen: list[tuple[Any, bool]] = []
-    seq.consume(lambda message: seen.append((message.body, message.late)), until_empty=True)
-    return seen
+from .test_dedup import age, drain
 
 
 def pass_score(seq: Sequencer, score: float, group: str = "g") -> None:
     seq.append("high", group=group, score=score)
     drain(seq)
-
-
-def age(link: Link, key: str, name: str, seconds: float) -> None:
-    """Make what is remembered older, as if that time had passed."""
-    for field in ("began", "last", "old"):
-        at = link.command("HGET", key, f"{name}:{field}")
-        if at:
-            link.command("HSET", key, f"{name}:{field}", f"{float(at) - seconds * 1e6:.0f}")
 
 
 # -- on_late ----------------------------------------------------------------------------------------------------

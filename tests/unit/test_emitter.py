@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import sequencer.consume.emitter
 from sequencer.calls.claim import Halted
 from sequencer.consume.emitter import LINES, ConsumerEvents, EventEmitter
-from sequencer.errors import CommandFailed, ServerUnavailable
+from sequencer.errors import CommandFailed
 from sequencer.settings.options import QueueOptions
 from sequencer.texts.events import Event, event
 
@@ -212,22 +212,6 @@ def test_threads_tell_at_once_and_nothing_is_lost(lines: Lines) -> None:
 def consumer(lines: Lines) -> tuple[Emitted, ConsumerEvents]:
     emitted = Emitted()
     return emitted, ConsumerEvents(emitted.emitter, QueueOptions(queue="orders"), "me")
-
-
-def test_a_lost_server_is_said_once_until_it_is_back(lines: Lines, consumer: Any) -> None:
-    emitted, tells = consumer
-    tells.reached()
-    for _ in range(40):
-        tells.unreachable(ServerUnavailable("it is away"))
-        emitted.now_s += 0.05
-    tells.reached()
-    tells.reached()
-    assert [(one.event, getattr(one, "error", ""), getattr(one, "away_s", 0)) for one in lines.records] == [
-        ("server lost", "it is away", 0),
-        ("server back", "", 2.0),
-    ]
-    tells.unreachable(ServerUnavailable("again"))
-    assert len(lines.records) == 3
 
 
 def test_a_group_at_a_gap_is_told_once_for_the_gap(lines: Lines, consumer: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from typing import Any
 
 import orjson
@@ -15,7 +14,6 @@ from sequencer.calls.net_protocol import Answer
 from sequencer.errors import (
     DataError,
     GroupBusy,
-    GroupNotFound,
     IdConflict,
     MessageBusy,
     MessageNotFound,
@@ -82,16 +80,6 @@ def test_who_holds_a_group_is_named_and_for_how_long() -> None:
         looks = (seen(**{**failure, **held}), reply("leased"))
         with refused(GroupBusy, "group_busy", owner="host.example:4711:0000ff", held_s=75.0, group=("g",)):
             run(resume(session_of(*looks), "g"))
-
-
-@pytest.mark.parametrize(
-    ("status", "error", "code"),
-    [("missing", GroupNotFound, "group_not_found"), ("unfailed", NotParked, "no_failed_head"), ("due", None, "")],
-)
-def test_why_a_group_is_not_resumed_is_told(status: str, error: type[SequencerError] | None, code: str) -> None:
-    session = session_of(seen(), reply(status))
-    with refused(error, code, queue="q", group=("g",)) if error else nullcontext():
-        assert run(resume(session, "g")) is False
 
 
 def test_a_watermark_that_others_wrote_is_an_error_of_ours() -> None:
