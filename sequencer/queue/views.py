@@ -23,7 +23,7 @@ from ..store.record import decode_head, id_of, number_of, owner_of, readable_mes
 from ..store.replies import Reading, micros, pairs, scored, text, texts
 from ..store.watermark import late_below
 from ..texts.explanations import Explanation
-from ..values.checks import MAX_LIMIT, check_choice, check_limit
+from ..values.checks import check_choice, check_limit
 from ..values.message import Message
 from ..values.owner import NoConsumers
 from ..values.views import GroupInfo, GroupState
@@ -197,10 +197,16 @@ async def _held_longest(session: Session) -> dict[str, Any] | None:
     """What consumers have in progress longest, of all shards, as they serve them all. None where that is shorter than
     NO_CONSUMERS_S, as they are only busy, or the user may not read leases. Raises ServerError.
     """
-    try:
-        held = await groups(session, "leased", limit=MAX_LIMIT)
-    except ServerNotUsable:
-        return None
+    net, held = session.net, list[GroupInfo]()
+    for keys in await session.shards():
+        try:
+            view = await shard_view(net, keys)
+        except ServerNotUsable:
+            return None
+        oldest = sorted(view.leases, key=view.leases.__getitem__)[:PAGE]  # those that ran out are few
+        times: list[bytes | None] = await read(net, list, ("ZMSCORE", keys.schedule, *oldest)) if oldest else []
+        page = [(group, float(at)) for group, at in zip(oldest, times, strict=True) if at is not None]
+        held += [info for info in await infos_of(net, keys, page, view) if info.state == "leased"]
     held_s, group, owner = max(((one.leased_for_s or 0.0, one.group, one.owner) for one in held), default=(0.0, (), ""))
     return {"held_s": held_s, "group": group, "owner": owner} if held_s >= NO_CONSUMERS_S else None
 

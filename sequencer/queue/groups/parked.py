@@ -14,8 +14,7 @@ from ..pages import batches, read
 from ..session import Session
 from ..views import infos_of, shard_view
 
-PAGE, INFOS_PAGE = 500, 50
-"""Names, and groups with their heads, read in one round trip."""
+PAGE = 500
 
 
 def parked(session: Session, *, limit: int | None = None) -> AsyncIterator[GroupInfo]:
@@ -34,7 +33,7 @@ async def _parked(session: Session, limit: int) -> AsyncIterator[GroupInfo]:
     for keys in await session.shards():
         view = await shard_view(session.net, keys)
         async for names in parked_names(session.net, keys):
-            for some in batches(names, INFOS_PAGE):
+            for some in batches(names, min(PAGE, limit)):
                 for info in await infos_of(session.net, keys, [(name, math.inf) for name in some], view):
                     if info.state == "parked":
                         yield info

@@ -14,7 +14,7 @@ from ...calls.net_protocol import Alone, Net
 from ...calls.register import register, sync_shard, unregister
 from ...errors import ConfigurationError, SequencerError, ServerUnavailable
 from ...settings.options import MAX_SHARDS, QueueOptions
-from ...store.keys import ShardKeys, consumer_name, registry_key, shard_keys
+from ...store.keys import ShardKeys, consumer_name, index_key, registry_key, shard_keys
 from ...store.record import owner_of
 from ...store.registration import Registration, of_shard, plain_tags, registered
 from ...store.replies import Reading, field_texts, text, texts
@@ -23,7 +23,7 @@ from ..counts import backlog
 from ..pages import read, scan
 from ..session import Session
 from ..views import leases_of
-from .generation_search import PAUSE_S, ROUNDS, answer_pending, ask, look_at
+from .generation_search import PAUSE_S, ROUNDS, answer_pending, ask
 from .index import remove_from_index
 
 PAGE = 500
@@ -31,11 +31,20 @@ PAGE = 500
 
 async def find_shards(alone: Alone, options: QueueOptions) -> Registration | None:
     """What is registered, or what the first shard says; None where nothing is left of the queue. Changes nothing."""
-    seen, first = await look_at(alone, options), shard_keys(options.namespace, options.queue, 0)
-    if there := seen.there or seen.copy:
-        return there
-    left = (first.clock, first.schedule, first.dead, first.dead_letters, first.stats)
-    if seen.word is not None or await read(alone, bool, ("EXISTS", *left)):  # a server may have evicted the rest
+    first, names = shard_keys(options.namespace, options.queue, 0), (options.namespace, options.queue)
+    fields, shard, has_keys = await alone.read(
+        [
+            ("HGETALL", registry_key(*names)),
+            ("HGETALL", first.policy),
+            ("EXISTS", first.clock, first.schedule, first.dead, first.dead_letters, first.stats),
+        ]
+    )
+    with Reading(alone.name):
+        # The shard is only read where nothing is registered: one that others damaged can be deleted.
+        if there := registered(field_texts(fields)) or of_shard(field_texts(shard)):
+            return there
+    (word,) = await alone.answers([("HGET", index_key(options.namespace), options.queue)])
+    if has_keys or isinstance(word, bytes):  # a server may have evicted the rest
         return Registration(0, 0, plain_tags(options.shards or 1), {})
     return None
 
