@@ -1,7 +1,6 @@
 """The negative control: the naive version of list, guard and lock loses and disorders, and the checker says so.
 
-Two scripts of steps show each fault without any chance in it. A crowd of four producers and four consumers shows that
-the checker sees both in a real run, and that Sequencer handles the very same messages cleanly.
+Scripts of steps show each fault without any chance in it.
 """
 
 from __future__ import annotations

@@ -118,6 +118,7 @@ def test_an_error_that_is_to_park_and_to_be_set_aside_parks() -> None:
         "redis://:canary@host:notaport",
         "redis://127.0.0.1:1/0?password=sec@canary",
         "redis://user:12/canary@host",
+        *("redis://:canary#x@host", "redis://:canary?x@host", "redis://user:canary#!@host/0"),
     ],
 )
 def test_a_password_in_a_url_never_shows(url: str) -> None:

@@ -70,9 +70,6 @@ def test_a_printed_message_moves_nothing_about() -> None:
     assert plain(line[:-1]) == line[:-1]
 
 
-"""As in `option --x names no queue`."""
-
-
 def test_counts_and_limits_are_told_in_the_right_number() -> None:
     found = [many(count, "failed attempt") for count in (0, 1, 1200)]
     assert found == ["0 failed attempts", "1 failed attempt", "1,200 failed attempts"]

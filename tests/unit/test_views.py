@@ -13,9 +13,6 @@ from sequencer.queue.counts import info
 from sequencer.queue.groups.parked import parked
 from sequencer.queue.views import explain, groups, peek, policy
 from sequencer.settings.policy import Policy
-from sequencer.store.failure import encode_failure
-from sequencer.store.keys import PAUSED
-from sequencer.values.message import Failure
 
 from ..support.listed_net import ListedNet, ListedSession, facts, run, seen
 
@@ -50,32 +47,6 @@ def heads(*failures: bytes | None) -> list[list[Any]]:
     ]
 
 
-def test_each_state_of_a_group_is_shown() -> None:
-    failure = encode_failure(Failure("m", "Error", "no", "", 1, 0.0, "h"), "")
-    session = session_of(
-        TIME,
-        [[b"17", [b"held", LEASE]]],
-        [[b"0", [b"over", LEASE]]],
-        [[b"stopped"]],
-        schedule(over=NOW - 1e6, stopped=NOW - 1.0, held=NOW + 2e6, later=NOW + 3e6, aside=PAUSED, stuck=math.inf),
-        *heads(None, None, None, None, None, failure),
-    )
-    found = {group.group[0]: group for group in run(groups(session))}
-    assert {name: (group.state, group.due_in_s) for name, group in found.items()} == {
-        "over": ("due", 0.0),
-        "held": ("leased", 2.0),
-        "later": ("waiting", 3.0),
-        "stopped": ("paused", None),
-        "aside": ("paused", None),
-        "stuck": ("parked", None),
-    }
-    held, stuck = found["held"], found["stuck"]
-    assert (held.owner, held.token, held.leased_for_s, held.attempts) == ("host-7", 1_700_000_098_000_000, 2.0, 2)
-    assert (stuck.head_id, stuck.head_score, stuck.lag_s) == ("m", 7.0, 3.0)
-    assert stuck.failure is not None
-    assert [words[2] for words in asked(session, "HSCAN")] == [b"0", b"17"]
-
-
 @pytest.mark.parametrize(
     ("state", "bounds"),
     [
@@ -94,9 +65,10 @@ def test_only_what_may_be_in_a_state_is_read_for_it(state: Any, bounds: tuple[An
 def test_groups_are_read_by_pages_until_there_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "PAGE", 2)
     pages = [schedule(a=1.0, b=2.0), *heads(None, None)], [schedule(c=3.0, d=4.0), *heads(None, None)]
-    session = session_of(TIME, NO_LEASES, NONE, *pages[0], *pages[1])
+    session = session_of(TIME, [[b"17", []]], NO_LEASES, NONE, *pages[0], *pages[1])
     assert [group.group for group in run(groups(session, limit=3))] == [("a",), ("b",), ("c",)]
     assert [words[-2:] for words in asked(session, "ZRANGEBYSCORE")] == [(0, 2), (2, 2)]
+    assert [words[2] for words in asked(session, "HSCAN")] == [b"0", b"17"]
     session = session_of(TIME, NO_LEASES, NONE, schedule(a=1.0), *heads(None))
     assert len(run(groups(session, limit=3))) == 1, "half a page is the last one"
     assert not session.net.answers
