@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
-from ..drain.effects import Effect, Run, RunHandler
+from ..drain.effects import Effect, Run
 from ..drain.steps.actions import Raised, Returned
 from ..drain.steps.inline import InlineSteps
 from ..errors import ConfigurationError, StopConsuming
@@ -40,11 +40,16 @@ class StepCalls:
         Where its start is noted, a consumer that was interrupted before calls it all the same: else a person would be
         asked about a step that never ran.
         """
-        name, function = effect.call.name, effect.function
-        return self._call(effect.message, name, lambda one: function(one, effect.call), is_begun=effect.is_begun)
+        function, call = effect.function, effect.call
+        name = ""
+        if isinstance(call, InlineSteps):
+            call.perform = self._performer()
+        else:
+            name = call.name
+        return self._call(effect.message, name, lambda one: function(one, call), is_begun=effect.is_begun)
 
-    def run_handler(self, effect: RunHandler) -> Returned | Raised:
-        """Call it, with what runs its steps. Raises as `run`."""
+    def _performer(self) -> Callable[[Generator[Effect, Any, Any]], Any]:
+        """What runs the steps of a handler, in its thread."""
         thread, forks, is_inside = threading.get_ident(), Fork.count, False
 
         def perform(effects: Generator[Effect, Any, Any]) -> Any:
@@ -64,8 +69,7 @@ class StepCalls:
                 if self.is_interrupted:  # it came meanwhile
                     raise StopConsuming("interrupted")
 
-        steps = InlineSteps(effect.one, effect.message.token, perform)
-        return self._call(effect.message, "", lambda one: effect.handler(one, steps))
+        return perform
 
     def _call(
         self, message: Message, name: str, function: Callable[[Message], Any], *, is_begun: bool = False

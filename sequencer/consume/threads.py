@@ -212,9 +212,6 @@ class Consumer:
             case asked.Run():
                 self._begin(effect.message)
                 return self._step_calls.run(effect)
-            case asked.RunHandler():
-                self._begin(effect.message)
-                return self._step_calls.run_handler(effect)
             case Wait():
                 return self._wait(effect)
             case asked.Sleep():

@@ -15,10 +15,9 @@
                             its message changes
     Run(message, function, call)
                             call this function of a step or its check; `is_begun`: though the     Returned, or Raised
-                            consumer is interrupted, as its start is noted
-    RunHandler(message, handler, one)
-                            call this handler with InlineSteps of this pass; the effects of its   Returned, or Raised
-                            steps are done meanwhile
+                            consumer is interrupted, as its start is noted. Or a handler, with
+                            InlineSteps: with their `perform`, which the shell sets, the effects
+                            of its steps are done meanwhile
     Note(group, written)    write the ledger of the group's current message into its record,      see InFlight.note
                             behind the acknowledgements of the group, and wait for the answer;
                             with `wait` (replicas, ms) for theirs, too
@@ -49,8 +48,8 @@ from ..store.ledger import Written
 from ..values.message import ConsumeSummary, Message, StepCall
 from .held_group import HeldGroup
 from .outcome import Failed
-from .steps.functions import Function, InlineHandler
-from .steps.inline import InlinePass
+from .steps.functions import Function
+from .steps.inline import InlineSteps
 
 Clock = Callable[[], float]
 
@@ -81,16 +80,9 @@ class Handle:
 class Run:
     message: Message
     function: Function
-    call: StepCall
+    call: StepCall | InlineSteps
     is_check: bool = False
     is_begun: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RunHandler:
-    message: Message
-    handler: InlineHandler
-    one: InlinePass
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +123,7 @@ class Sleep:
     is_whole: bool = False
 
 
-Effect = SettleAndClaim | Ahead | Handle | Run | RunHandler | Note | Tell | Failed | Locked | Flush | Wait | Sleep
+Effect = SettleAndClaim | Ahead | Handle | Run | Note | Tell | Failed | Locked | Flush | Wait | Sleep
 
 
 Drain = Generator[Effect, Any, ConsumeSummary]

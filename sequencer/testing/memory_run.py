@@ -10,7 +10,7 @@ from ..consume.emitter import ConsumerEvents
 from ..consume.in_flight import InFlight
 from ..consume.registered import Work
 from ..consume.time_limit import TimeIsUp, timed_out, without_ours
-from ..drain.effects import Flush, Handle, Locked, Note, Run, RunHandler, SettleAndClaim, Sleep, Tell, Wait
+from ..drain.effects import Flush, Handle, Locked, Note, Run, SettleAndClaim, Sleep, Tell, Wait
 from ..drain.held import Held
 from ..drain.held_group import HeldGroup, History
 from ..drain.outcome import Failed
@@ -104,9 +104,7 @@ class MemoryRun:
         if type(effect) is Handle:
             return self._handle(effect.message)
         if type(effect) is Run:
-            return self._run_step(effect)
-        if type(effect) is RunHandler:
-            return self._run_handler(effect, in_flight)
+            return self._run(effect, in_flight)
         if isinstance(effect, Note):
             return in_flight.note(effect)
         if isinstance(effect, SettleAndClaim):
@@ -135,13 +133,16 @@ class MemoryRun:
             self.failed.append((message, error))
         return error
 
-    def _run_step(self, effect: Run) -> Returned | Raised:
-        result, error = self._limited(effect.function, effect.message, effect.call)
+    def _run(self, effect: Run, in_flight: InFlight) -> Returned | Raised:
         call = effect.call
-        self.steps.append(StepRun(effect.message, call.name, call.key, effect.is_check, result, error))
+        if isinstance(call, InlineSteps):
+            call.perform = self._performer(in_flight)
+        result, error = self._limited(effect.function, effect.message, call)
+        if not isinstance(call, InlineSteps):
+            self.steps.append(StepRun(effect.message, call.name, call.key, effect.is_check, result, error))
         return Returned(result) if error is None else Raised(error)
 
-    def _run_handler(self, effect: RunHandler, in_flight: InFlight) -> Returned | Raised:
+    def _performer(self, in_flight: InFlight) -> Callable[[Any], Any]:
         is_inside = False
 
         def perform(effects: Any) -> Any:
@@ -157,9 +158,7 @@ class MemoryRun:
             finally:
                 is_inside = False
 
-        steps = InlineSteps(effect.one, effect.message.token, perform)
-        result, error = self._limited(effect.handler, effect.message, steps)
-        return Returned(result) if error is None else Raised(error)
+        return perform
 
     def _limited(self, function: Callable[..., Any], *given: Any) -> tuple[Any, BaseException | None]:
         """What it returns, or raises."""

@@ -160,8 +160,10 @@ class InlinePass(Pass):
 class InlineSteps:
     """What a handler with two parameters gets besides its message: it runs the steps of that."""
 
-    def __init__(self, one: InlinePass, token: int, perform: Callable[[Generator[Effect, Any, Any]], Any]) -> None:
-        self._one, self._perform, self.token = one, perform, token
+    perform: Callable[[Generator[Effect, Any, Any]], Any]
+
+    def __init__(self, one: InlinePass, token: int) -> None:
+        self._one, self.token = one, token
 
     def run(
         self,
@@ -183,7 +185,7 @@ class InlineSteps:
         """
         asks = None if check is None else (lambda message, call: check(call.key))
         called = self._one.step(name, lambda message, call: function(*arguments, **named), asks, once=once)
-        return self._perform(called)
+        return self.perform(called)
 
     def key(self, name: str) -> str:
         """The key of a step, to be handed to a provider: see StepCall."""

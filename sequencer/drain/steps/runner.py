@@ -18,7 +18,7 @@ from ...store.history.ending import Remark
 from ...store.ledger import Entry, Ledger, LedgerError, Written, decode_ledger, encode_ledger
 from ...values.message import Message, StepCall
 from ..admission import unfit
-from ..effects import Clock, Effect, Note, Run, RunHandler, Sleep, Tell
+from ..effects import Clock, Effect, Note, Run, Sleep, Tell
 from ..held import Held
 from ..held_group import HeldGroup
 from ..outcome import Decision, Failed, describe, failed_with, waits
@@ -36,7 +36,7 @@ from .actions import (
 )
 from .declared import Step, Steps
 from .functions import InlineHandler
-from .inline import InlinePass
+from .inline import InlinePass, InlineSteps
 from .passes import Ended, Pass
 
 NONE = Steps(kinds={"": {}})
@@ -129,7 +129,7 @@ class StepRunner:
                 return refused
             held.switch(self.clock(), runs=True)
             self._is_new, self._is_inline = False, True
-            heard: Returned | Raised = yield RunHandler(self._message, self.declared, one)
+            heard: Returned | Raised = yield Run(self._message, self.declared, InlineSteps(one, message.token))
             held.switch(self.clock(), runs=False)
             self._is_inline = False
             return (yield from one.end(heard.error if isinstance(heard, Raised) else None))
