@@ -24,7 +24,7 @@ from ..store.text import loads_words
 from ..store.watermark import Sequenced, late_below
 from ..texts.events import NO_BODY
 from ..values.message import Message
-from .call import Call, ms_text
+from .call import Call, ms_text, on_shard
 
 
 @dataclass(slots=True)
@@ -177,12 +177,7 @@ def claim(
     of a group that is due alone it takes this many messages, if the limits have fewer. `with_failures` brings those of
     the groups whose head failed before. `only`: no group but this one, encoded.
     """
-    flags = ("1" if ahead else "0", "" if alone is None else str(alone), "1" if with_failures else "0", only)
     sizes = (limits.groups, limits.messages, limits.bytes)
-    return Call(
-        "claim",
-        (keys.schedule,),
-        (padded_owner(owner), ms_text(lease_s), *map(str, sizes), *flags),
-        lambda reply: parse_claimed(reply, queue),
-        repeatable=False,
-    )
+    words = (padded_owner(owner), ms_text(lease_s), *sizes, ahead, alone, with_failures, only)
+    call = on_shard(keys, "claim", *words, parse=lambda reply: parse_claimed(reply, queue))
+    return call._replace(repeatable=False)

@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple
 from ..settings.options import AUDIT_LENGTH
 from ..store.keys import ShardKeys
 from ..store.ledger import Written
-from ..store.text import dumps_words
 from .call import Call, ms_text, on_shard
 from .outage import ShardOutage, Waits
 
@@ -156,16 +155,14 @@ def ack(
     audit_length: int = AUDIT_LENGTH,
 ) -> Call[Acked]:
     """Remove handled messages and release groups."""
-    words = dumps_words([[a.group, a.token, a.what_then, a.mark, a.late, *a.members] for a in acks])
+    words = [[a.group, a.token, a.what_then, a.mark, a.late, *a.members] for a in acks]
     runs = [[position, *run] for position, entry in enumerate(acks, 1) for run in entry.runs]
     endings = [one.endings for one in acks]
-    said = (dumps_words(runs) if runs else "", dumps_words(endings) if any(endings) else "")
-    return Call(
-        "ack",
-        (keys.schedule,),
-        (words, "1" if hint else "0", str(audit_length), *said),
-        lambda reply: Acked([acks[position - 1] for position in reply[1:]], reply[0] > 0),
-    )
+
+    def parse(reply: list[int]) -> Acked:
+        return Acked([acks[position - 1] for position in reply[1:]], reply[0] > 0)
+
+    return on_shard(keys, "ack", words, hint, audit_length, runs or "", endings if any(endings) else "", parse=parse)
 
 
 def nack(keys: ShardKeys, entry: Nack) -> Call[Nacked]:

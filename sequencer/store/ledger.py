@@ -18,7 +18,6 @@ and parts/ledger.lua compares serials.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -247,9 +246,6 @@ def _checked(ledger: Ledger) -> Ledger:
         counts = min(entry.attempts, entry.runs) >= 0 and max(entry.attempts, entry.runs) <= MAX_COUNT
         if not (counts and 1 <= entry.turn <= MAX_COUNT and 0 <= entry.token <= MAX_STAMP):
             raise LedgerError(f"step {entry.name}: a count is out of its range")
-    times = [*[(entry.at, entry.took_s) for entry in ledger.entries], *[(one.at, 0.0) for one in ledger.log]]
-    if not all(math.isfinite(at) and math.isfinite(took) for at, took in times):
-        raise LedgerError("the ledger has a time that is no finite number")
     return ledger
 
 
