@@ -16,7 +16,7 @@ from typer import Option
 from ..client import Sequencer, find_server
 from ..doctor.diagnose import memory_trouble
 from ..errors import SequencerError, StepResultInvalid, StepUnknown
-from ..texts.commands import command, resume_all
+from ..texts.commands import command
 from ..texts.explanations import no_consumers_text, start_consumers
 from ..texts.words import many, moment, named, plain, quoted
 from ..values.checks import seconds_of
@@ -177,7 +177,8 @@ def _resuming(client: Sequencer, errors: Counter[str], count: int) -> list[str]:
     """The commands that resume all `count` of them, or all of one error; nothing for a single group."""
     namespace = client.options.namespace
     names = sorted(errors.keys() - UNRESUMED)
-    said = [f"resume all: {resume_all(client.queue, namespace)}"] if names and count > 1 else []
+    everything = command("resume", client.queue, namespace=namespace, options=["--all"])
+    said = [f"resume all: {everything}"] if names and count > 1 else []
     for name in names if len(errors) > 1 else ():
         alike = command("resume", client.queue, namespace=namespace, options=["--error", name])
         said.append(f"resume all of {plain(name)}: {alike}")

@@ -81,11 +81,6 @@ def answer_options(option: str, runs: Mapping[str, int]) -> list[str]:
     ]
 
 
-def resume_all(queue: str, namespace: str) -> str:
-    """What lets all parked groups of a queue go on."""
-    return command("resume", queue, namespace=namespace, options=["--all"])
-
-
 def server_command(url: str, program: str) -> str:
     """How a line for a shell begins that sends a command to a server, with redis-cli or a program like it. A password
     is asked for, and never shown.
