@@ -18,13 +18,12 @@ from .forks import signals_taken
 
 log = logging.getLogger("sequencer")
 
-Report = Callable[[dict[str, Any]], bool]
-"""Sends one event to the supervisor. Whether it was sent: never raises, and nobody may be listening."""
+Report = Callable[[dict[str, Any]], None]
+"""Sends one event to the supervisor. Never raises, and nobody may be listening."""
 
 
-def ignore(_event: dict[str, Any]) -> bool:
+def ignore(_event: dict[str, Any]) -> None:
     """A Report where there is no supervisor."""
-    return True
 
 
 class Stop:

@@ -165,14 +165,13 @@ def test_one_that_succeeded_did_so_also_when_nobody_takes_what_it_says(
 def test_the_supervisor_is_told_of_its_group_while_it_runs(tmp_path: Path, command: str) -> None:
     told: list[dict[str, Any]] = []
 
-    def report(event: dict[str, Any]) -> bool:
+    def report(event: dict[str, Any]) -> None:
         told.append(event)
         if event["pgid"]:
             (tmp_path / "told").touch()
         elif told[0]["pgid"]:
             with pytest.raises(ChildProcessError):
                 os.waitpid(told[0]["pgid"], os.WNOHANG)
-        return True
 
     waits = f"until test -e {tmp_path}/told; do sleep 0.01; done; echo $$ > {tmp_path}/pid"
     with suppress(CommandFailed):

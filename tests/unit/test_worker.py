@@ -16,7 +16,7 @@ import pytest
 from sequencer.processes.consumer_process import Reports
 from sequencer.processes.worker.config import WorkerConfig
 from sequencer.processes.worker.control_thread import ControlThread
-from sequencer.processes.worker.run import Worker, report_line
+from sequencer.processes.worker.run import SupervisedConsumer, report_line
 
 COUNTS = {"handled": 3, "failed": 1}
 
@@ -35,8 +35,8 @@ def fill(reports: Reports) -> None:
             os.write(reports.write_fd, line)
 
 
-def worker(reports: Reports) -> Worker:
-    made = Worker(WorkerConfig(queue="q", report_fd=reports.write_fd), control_fd=-1)
+def worker(reports: Reports) -> SupervisedConsumer:
+    made = SupervisedConsumer(WorkerConfig(queue="q", report_fd=reports.write_fd), control_fd=-1)
     made._control.consumer = SimpleNamespace(counts=dict(COUNTS), handlers_s=1.5)  # type: ignore[assignment]
     return made
 

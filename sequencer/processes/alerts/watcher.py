@@ -68,7 +68,7 @@ class WatchedQueue(Sequencer):
         self.settings = pool.alerts or QueueAlerts()
         self.attempts = facts.Attempts()
         self.seen: tuple[float, QueueSnapshot] | None = None
-        self.known: QueueFacts = QueueFacts()
+        self.known = QueueFacts()
         self.known_at, self.known_arrived = 0.0, 0
         self.progress: dict[str, dict[str, pending_news.ShardProgress]] = {name: {} for name in self.settings.to}
         """By target and shard: how far parked groups were looked through."""

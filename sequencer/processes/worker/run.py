@@ -57,7 +57,7 @@ REPORT_S = 1.0
 """How long to wait for room in the pipe of reports, where its supervisor stands still; at the end, until it goes on."""
 
 
-class Worker:
+class SupervisedConsumer:
     """A consumer under a supervisor, from its configuration to its exit status."""
 
     def __init__(self, config: WorkerConfig, control_fd: int) -> None:
@@ -66,11 +66,11 @@ class Worker:
         self._memory = mapped(config.hand_fd)
         self._end_reason: StopConsuming | None = None
 
-    def report(self, event: dict[str, Any]) -> bool:
-        """Report to the supervisor; false when it takes nothing. What comes again does not wait for room."""
-        return self._send(event, 0.0 if event["event"] == "state" else REPORT_S)
+    def report(self, event: dict[str, Any]) -> None:
+        """Report to the supervisor, unless it takes nothing. What comes again does not wait for room."""
+        self._send(event, 0.0 if event["event"] == "state" else REPORT_S)
 
-    def _send(self, event: dict[str, Any], patience_s: float) -> bool:
+    def _send(self, event: dict[str, Any], patience_s: float) -> None:
         """Lines are shorter than PIPE_BUF, so those of several consumers never mix."""
         fd = self._config.report_fd
         assert fd is not None
@@ -79,11 +79,10 @@ class Worker:
             while True:
                 with suppress(BlockingIOError):
                     os.write(fd, line)
-                    return True
+                    return
                 if (left_s := until - time.monotonic()) <= 0:
-                    return False
+                    return
                 select.select([], [fd], [], min(left_s, REPORT_S))
-        return False
 
     def forward(self, event: Event) -> bool:
         """Give the supervisor what concerns all consumers: it emits that once."""
@@ -232,14 +231,14 @@ def main() -> int:
     faulthandler.dump_traceback_later(config.start_timeout_s + 1.0, exit=True, file=2)
     logs.configure(config.log_level, config.log_format)
     name_server(config.named_server)
-    worker = Worker(config, control)
+    worker = SupervisedConsumer(config, control)
     # Where nobody reads standard error, neither a stop nor the supervisor's end would be heard, and no lease renewed.
     with logs.background_writing(LOG_S):
         status = work(worker)
     return worker.report_end(status)
 
 
-def work(worker: Worker) -> int:
+def work(worker: SupervisedConsumer) -> int:
     try:
         worker.enable_signals()
         return worker.run()

@@ -20,7 +20,7 @@ from sequencer.processes.pool import Pool
 from sequencer.processes.signals import STOP_SIGNALS
 from sequencer.processes.worker import control_thread, run
 from sequencer.processes.worker.control_thread import ControlThread
-from sequencer.processes.worker.run import Worker
+from sequencer.processes.worker.run import SupervisedConsumer
 from sequencer.settings.backoff import Backoff
 
 VARIABLE = "SQ_SIGNALS"
@@ -63,7 +63,7 @@ def command_outlives() -> None:
 def second_signal_interrupts() -> None:
     """A consumer counts its signals: the second one interrupts what runs."""
 
-    def take(self: Worker) -> None:
+    def take(self: SupervisedConsumer) -> None:
         count = 0
 
         def hear(*_: Any) -> None:
@@ -77,7 +77,7 @@ def second_signal_interrupts() -> None:
             signal.signal(number, hear)
         interruption.hear(self._interrupt)
 
-    put(Worker, "_set_handlers", take)
+    put(SupervisedConsumer, "_set_handlers", take)
 
 
 def end_of_pipe_unheard() -> None:
