@@ -30,7 +30,7 @@ IGNORED_S = 5.0
 REPEAT_S = 0.1
 """How often a signal is repeated that has not raised yet."""
 PACKAGE = "sequencer."
-CALLERS = "sequencer.consume.", "sequencer.drain.", "sequencer.testing.memory_run."
+CALLERS = "sequencer.consume.", "sequencer.drain.", "sequencer.testing.memory_queue."
 """Whose frames stand above a handler's in its traceback."""
 
 

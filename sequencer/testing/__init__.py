@@ -11,8 +11,7 @@ from .judge.history import Event, Recorder, read_events
 from .judge.judgement import Judgement, assert_order, judge
 from .judge.order_check import Handled, Verdict, check_history
 from .kill_everywhere import KillReport, kill_everywhere
-from .memory_queue import Drained, MemoryQueue
-from .memory_run import StepRun
+from .memory_queue import Drained, MemoryQueue, StepRun
 from .points import kill_here
 from .waiting import wait_until
 
