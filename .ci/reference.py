@@ -77,7 +77,7 @@ FIELDS: Mapping[str, str] = {
     "consumers": "how many consumers run, or ran",
     "why": "the reason",
     "file": "path of the file that defines the queues",
-    "said": "what the check returned",
+    "text": "what the check returned",
     "target": "name of a target of alerts",
     "kind": "of the incident: parked, dead, wait, ...",
     "lines": "how many lines of the log",

@@ -442,7 +442,7 @@ EVENTS: Mapping[str, Kind] = {
     "reload failed": _error(
         "the file or the code is wrong; the old consumers stay", "error", "{error}; keeping the old consumers"
     ),
-    "check failed": _warning("the queue's check reported a problem", "said", "{said}"),
+    "check failed": _warning("the queue's check reported a problem", "text", "{text}"),
     "alert sent": _info(
         "an alert target accepted a message",
         "target kind what",

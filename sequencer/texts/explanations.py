@@ -107,7 +107,7 @@ def no_consumers(fields: Fields) -> str:
     """Template of that there are no consumers, for the fields of a NoConsumers."""
     seen = {0: "no consumer is connected", None: "connections are unknown (no right to CLIENT LIST)"}
     return (
-        "no consumer is working: {groups:group} due, the first since {since:moment} ({waits_s:.0f} s), and none is in "
+        "no consumer is working: {groups:group} due since {since:moment} ({waits_s:.0f} s), and none is in "
         "progress{last_owner:?; the lease of {last_owner} expired at {last_until:moment}}; "
     ) + seen.get(
         fields["connections"], "{connections:consumer connection} open, but nothing is claimed (check their log)"

@@ -111,7 +111,7 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("service reloading", {"file": "/srv/shop/sequencer.toml"}),
     ("service reloaded", {"file": "/srv/shop/sequencer.toml"}),
     ("reload failed", {"error": "no module 'shop'"}),
-    ("check failed", {"said": "the disk is full"}),
+    ("check failed", {"text": "the disk is full"}),
     ("alert sent", {"target": "hook", "kind": "parked", "what": "open"}),
     ("alert not sent", {"target": "hook", "error": "it answered 500"}),
     ("output closed", {}),

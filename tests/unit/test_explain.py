@@ -173,7 +173,7 @@ def test_what_counted_no_attempt_has_none_in_the_log(kind: str) -> None:
 def test_that_nobody_consumes() -> None:
     some = no_consumers_text(asdict(NoConsumers(1200, NOW / 1e6, 7.0, "host-7", NOW / 1e6, connections=2)))
     assert some == (
-        "no consumer is working: 1,200 groups due, the first since 2023-11-14 22:15:00 UTC (7 s), and none is in "
+        "no consumer is working: 1,200 groups due since 2023-11-14 22:15:00 UTC (7 s), and none is in "
         "progress; the lease of host-7 expired at 2023-11-14 22:15:00 UTC; 2 consumer connections open, but nothing is "
         "claimed (check their log)"
     )

@@ -144,7 +144,7 @@ class CheckProcess:
         self.says = text = str(report.get("text", ""))
         if text and text != self._told and now - self._told_at >= AGAIN_S:
             self._told, self._told_at = text, now
-            emit("check failed", said=error_text(text))
+            emit("check failed", text=error_text(text))
         elif not text:
             self._told = ""
         return True
