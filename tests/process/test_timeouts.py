@@ -91,10 +91,6 @@ SLOW = '''"""Handlers that do not end."""
 import ctypes, time
 
 
-def sleeps(message):
-    time.sleep(600)
-
-
 def ignores(message):
     while True:
         try:
@@ -122,15 +118,6 @@ def slow(cli: Cli, work: Work) -> Work:
     (cli.directory / "slow.py").write_text(SLOW)
     work.add("a", {})
     return work
-
-
-def test_a_handler_that_waits_is_interrupted_and_its_group_parked(cli: Cli, slow: Work) -> None:
-    words = ["--handler-timeout", "0.5", "--max-attempts", "2", "--backoff", "0.01", "--until-empty"]
-    done = cli.run("consume", "jobs", "--app", "slow:sleeps", *words, timeout=60.0)
-    assert done.returncode == 4, done.stderr
-    assert done.stderr.count("error=HandlerTimeout: ") == 2
-    assert "time.sleep(600)" in done.stderr, "where it was"
-    assert "killed" not in done.stderr
 
 
 @pytest.mark.slow

@@ -79,14 +79,14 @@ def test_those_are_chosen_whose_failure_fits() -> None:
     [
         (resume_many, {}, "resume_many: choose some by error or since, or all by everything=True"),
         (skip_many, {"error": "x", "everything": True}, "skip_many: choose some by error or since"),
-        (resume_many, {"error": 7}, "error=7 must be text"),
+        (resume_many, {"error": 7}, "error=7 must be a string"),
         (resume_many, {"since": "10x"}, "since='10x' must be a number of seconds, or text like"),
         (skip_many, {"everything": True, "rate": math.nan}, "rate=nan must be"),
         (redrive, {}, "redrive: choose some by group, id or error"),
         (purge, {"group": "g", "everything": True}, "purge: choose some by group, id or error"),
-        (redrive, {"everything": True, "rate": 0}, "rate=0 must be"),
+        *((redrive, {"error": "*", "rate": rate}, "rate=.* must be") for rate in ("x", 0, -1, True, None, 10**30)),
         (dead, {"limit": 0}, "limit=0 must be"),
-        (count_dead, {"error": 7}, "error=7 must be text"),
+        *((count_dead, {"error": error}, "error=.* must be a string") for error in (7, b"x", ["x"], ValueError)),
     ],
 )
 def test_a_wrong_choice_asks_nothing_of_the_server(operation: Any, options: dict[str, Any], words: str) -> None:

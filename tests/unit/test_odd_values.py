@@ -119,20 +119,6 @@ def test_a_limit_of_a_look_is_a_number_that_redis_can_read(look: Callable[..., A
         look(seq, limit=limit)
 
 
-@pytest.mark.parametrize(
-    ("call", "name", "values"),
-    [
-        (lambda seq, error: seq.dead(error=error), "error", [5, b"x", ["x"], ValueError]),
-        (lambda seq, rate: seq.redrive(error="*", rate=rate), "rate", ["x", 0, -1, True, None, float("nan"), 10**30]),
-    ],
-)
-def test_an_argument_of_another_kind_is_refused_by_its_name(call: Any, name: str, values: list[Any]) -> None:
-    with Sequencer("q", "redis://127.0.0.1:1") as seq:
-        for value in values:
-            with pytest.raises(ConfigurationError, match=f"{name}=.* must be"):
-                call(seq, value)
-
-
 @pytest.mark.parametrize("url", ["redis://a..b:1", "redis://" + "a" * 70 + ":1"])
 def test_a_host_that_is_no_name_gets_an_error_of_ours(url: str) -> None:
     with pytest.raises(SequencerError, match="can't be reached"):
