@@ -43,16 +43,6 @@ class Finding:
         return self._kind.level
 
     @property
-    def group(self) -> tuple[str, ...]:
-        """The group it is about, if any."""
-        return tuple(self.fields.get("group", ()))
-
-    @property
-    def id(self) -> str:
-        """The message or dead letter it is about, if any."""
-        return str(self.fields.get("id", ""))
-
-    @property
     def commands(self) -> dict[str, str]:
         """What to run: purpose -> command line."""
         return {} if self.repaired or self.code == "more" else filled_commands(self._kind.commands, self.fields)

@@ -111,7 +111,7 @@ def test_a_group_that_waits_for_a_number_or_is_paused_is_sound(
     assert [seq.explain(group).reason for group in ("gap", "held")] == ["gap", "paused"]
     seq.append("first", group="next", score=1)
     link.command("ZADD", keys.schedule, "inf", "next")
-    assert ("parked without reason", ("next",)) in [(one.code, one.group) for one in examine(repair=True)]
+    assert ("parked without reason", ("next",)) in [(one.code, one.fields.get("group")) for one in examine(repair=True)]
     assert drain(seq) == "1"
     change_policy_by_hand(link, keys, on_gap="skip")  # a client that changes the rule wakes such groups
     assert "parked without reason" in problems(examine())
@@ -174,7 +174,7 @@ def test_large_groups_and_large_records_are_read_in_pages(
         return exchange(self, connection, commands, *rest)
 
     monkeypatch.setattr(Link, "_exchange", watch)
-    found = [(one.group, one.code) for one in examine(repair=True)]
+    found = [(one.fields.get("group"), one.code) for one in examine(repair=True)]
     monkeypatch.undo()
     assert found.count((("long",), "message without record")) == 10
     assert [group for group, _ in found].count(("wide",)) == 2
@@ -293,7 +293,7 @@ def test_a_group_that_is_leased_for_more_than_ten_leases_is_named(
         told = seq.explain(["order", 7])
         link.command("HSET", keys.leases, group, held)
         assert [message.id for message in lease] == ["m1"]
-    assert [(one.group, one.fields["owner"]) for one in said] == [
+    assert [(one.fields["group"], one.fields["owner"]) for one in said] == [
         (("order", "7"), "shop.example:4711:00c0de")
     ] * is_named
     see = f"sequencer explain {seq.queue} order 7 --namespace {namespace}"

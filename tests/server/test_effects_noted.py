@@ -208,7 +208,7 @@ def test_doctor_reads_the_ledgers_of_dead_letters_and_of_what_was_skipped_last(
         link.command("HSET", key, letter, kept.replace(b'{"k":', b'{"z":'))
         for repairs in (False, True):
             (found,) = InvariantCheck(link, [keys], repair=repairs).run()
-            assert (found.group, found.id) == (("g",), id)
+            assert (found.fields.get("group"), found.fields.get("id")) == (("g",), id)
             assert "can't be used: the ledger is unreadable" in found.fields["detail"]
             assert not found.repaired
         link.command("HSET", key, letter, kept)

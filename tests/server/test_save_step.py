@@ -144,7 +144,7 @@ def test_doctor_tells_of_a_spoilt_ledger_and_leaves_it(shard: Shard, held: Lease
     shard.link.command("HSET", shard.keys.body("g"), id, spoilt)
     for repairs in (False, True):
         (found,) = InvariantCheck(shard.link, [shard.keys], repair=repairs).run()
-        assert (found.code, found.id, found.repaired) == ("ledger broken", id, False)
+        assert (found.code, found.fields["id"], found.repaired) == ("ledger broken", id, False)
         assert found.fields["detail"].startswith(detail)
     assert record(shard, id) == spoilt
     shard.link.command("HSET", shard.keys.body("g"), id, good[:26] + b"0fffff" + good[32:])  # longer than the record
