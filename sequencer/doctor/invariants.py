@@ -27,8 +27,8 @@ from os.path import commonprefix
 from ..calls.call import Call
 from ..calls.examine import Checked, Found, repair
 from ..net.link import Link
+from ..store.ending import bucket_began_us
 from ..store.group import decode_group
-from ..store.history.ending import bucket_began_us
 from ..store.keys import ShardKeys
 from ..store.ledger import LedgerError, decode_ledger, written_at
 from ..store.record import STAMP_DIGITS, DeadLetterName, id_of

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from ..calls.claim import LeasedGroup
 from ..calls.settle import Ack, EndingSaid, HandlerRun, Nack, SaveStep
 from ..settings.policy import HistoryKept
+from ..store.ending import PLAIN, Remark, all_handled, handled
 from ..store.failure import encode_failure
-from ..store.history.ending import PLAIN, Remark, all_handled, handled
 from ..store.ledger import Written
 from ..store.watermark import advance
 from .outcome import Failed

@@ -9,7 +9,7 @@ import pytest
 from sequencer.calls.operate import sweep
 from sequencer.calls.settle import Ack, ack
 from sequencer.settings.policy import DAY_S, Policy
-from sequencer.store.history.ending import decode_ending, handled
+from sequencer.store.ending import decode_ending, handled
 
 from ..support.changed_script import changed_script
 from ..support.shard import SECOND, Shard, item

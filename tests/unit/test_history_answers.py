@@ -16,7 +16,7 @@ from sequencer import Message, errors
 from sequencer.calls.claim import LeasedGroup
 from sequencer.drain.held import Held
 from sequencer.drain.held_group import History
-from sequencer.store.history.ending import NOTE_BYTES, Ending, Remark, all_handled, decode_ending, handled
+from sequencer.store.ending import NOTE_BYTES, Ending, Remark, all_handled, decode_ending, handled
 from sequencer.store.keys import shard_keys
 from sequencer.testing.memory_queue import MemoryQueue
 from sequencer.values.history import Outcome

@@ -13,8 +13,8 @@ from ...calls.claim import LeasedGroup
 from ...errors import ServerUnavailable
 from ...settings.backoff import RECONNECT
 from ...settings.options import QueueOptions, Replicas
+from ...store.ending import Remark
 from ...store.failure import decode_failure, is_own_outage
-from ...store.history.ending import Remark
 from ...store.ledger import Entry, Ledger, LedgerError, Written, decode_ledger, encode_ledger
 from ...values.message import Message, StepCall
 from ..admission import unfit

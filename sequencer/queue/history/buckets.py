@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...calls.net_protocol import Net
-from ...store.history.ending import bucket_began_us
+from ...store.ending import bucket_began_us
 from ...store.keys import ShardKeys
 from ...store.replies import scored, text
 from ..pages import read

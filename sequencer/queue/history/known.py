@@ -10,10 +10,10 @@ from dataclasses import replace
 from ... import calls
 from ...calls.net_protocol import Net
 from ...settings.options import QueueOptions
+from ...store.ending import PADDING, decode_ending, field_of, parts_of
 from ...store.envelope import encode_id
 from ...store.failure import decode_failure
 from ...store.group import decode_group, encode_group
-from ...store.history.ending import PADDING, decode_ending, field_of, parts_of
 from ...store.item import Group, Id
 from ...store.keys import ShardKeys
 from ...store.record import (

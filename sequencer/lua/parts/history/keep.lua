@@ -71,7 +71,7 @@ local function keep_history(open)
   write_all(key, open.endings)
 end
 
--- What a script itself says of a message that ended, as store/history/ending.py reads it: no run of
+-- What a script itself says of a message that ended, as store/ending.py reads it: no run of
 -- its handler is known. `letter`: of the outcome; `stamp`: its record begins with it.
 local function ended_text(letter, stamp, attempts)
   local at = math.floor(now / 1000)
