@@ -143,7 +143,7 @@ def test_who_names_none_takes_what_the_queue_has_and_another_value_is_refused() 
     other._net, other._session = queue._net, Session(other.options, queue._net)
     assert run(other._session.shards("append"))
     assert other._session.items.fields == queue.fields == BodyFields(("user.id",), "n")
-    with pytest.raises(ConfigurationError, match="has id_by='n' since its first use, id_by='id' was asked"):
+    with pytest.raises(ConfigurationError, match="has id_by='n' since its first use, not id_by='id'"):
         run(Session(QueueOptions(queue="orders", id_by="id"), queue._net).shards(register=True))
     more = Session(QueueOptions(queue="orders", score_by="at"), queue._net)
     run(more.shards(register=True))
