@@ -85,9 +85,8 @@ def dressed(call: Callable[..., Any], function: Callable[..., Any], shown: list[
     """`call` under the name and the text of another function, with these parameters on the command line."""
     functools.update_wrapper(call, function)
     call.__annotations__ = {one.name: one.annotation for one in shown}
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    signature = inspect.Signature([one.replace(kind=keyword) for one in shown])
-    call.__signature__ = signature  # type: ignore[attr-defined]
+    keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in shown]
+    call.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     return call
 
 

@@ -18,8 +18,7 @@ _MAYBE_LARGE = re.compile(rb"[0-9]{19}")
 """What a number of more than 64 bits has; so has an id of 19 digits, which is no reason to refuse a line."""
 LARGEST, SMALLEST = 2**64 - 1, -(2**63)
 """What JSON of a body can hold as a whole number here; orjson makes a float of what lies beyond."""
-
-
+Row = list[str]
 OF_CONSUMER = frozenset(("queue", "attempt", "token", "appended_at"))
 PRINTED = OF_CONSUMER | {"group", "id", "score", "body"}
 """The fields of a message as `consume` prints it, and gives it to a command; headers where it has some."""
@@ -60,9 +59,6 @@ def _whole(text: str) -> int:
         large = text if len(text) <= 60 else f"{text[:60]}..."
         raise ValueError(f'{large} has more than 64 bits and would lose digits; write it as text: "{large}"')
     return int(text)
-
-
-Row = list[str]
 
 
 class CsvInput:
