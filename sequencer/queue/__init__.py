@@ -3,5 +3,5 @@ dead letters, steps, history, alerts; what one client knows of its queue (`sessi
 (`registry`).
 
 Not here: the consumer's protocol (`drain`).
-The rule: an operation is written once. One append has a short way besides (`net/appender.py`), for its speed.
+The rule: an operation is written once. To append one message is none, for its speed: `net/appender.py`.
 """
