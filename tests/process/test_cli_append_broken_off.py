@@ -144,5 +144,5 @@ def test_a_second_interruption_does_not_wait_for_an_answer(cli: Cli) -> None:
         wait_until((cli.directory / sign).exists, 30.0)
         running.signal(signal.SIGINT)
     assert running.ended() == 130
-    assert "nothing is stored yet, and perhaps some of the 128 lines after it" in running.stderr
+    assert "nothing is stored yet, and perhaps some of the next 128 lines" in running.stderr
     assert "; append the rest: sequencer append jobs lines " in running.stderr
