@@ -211,8 +211,7 @@ class InFlight:
         sending = held.outgoing(now=now)
         told = sending.calls if sending else []
         entry = effect.group.save_step(effect.written, has_progressed=effect.has_progressed)
-        waits: Any = {"wait": effect.wait} if effect.wait else {}
-        results = self.link.run([*told, save_step(held.pending_acks.keys, entry)], **waits)
+        results = self.link.run([*told, save_step(held.pending_acks.keys, entry)], wait=effect.wait)
         if sending:
             held.answered(sending, results[: len(told)], now, is_repeat=self.link.is_repeat)
         code: int = results[-1]

@@ -32,7 +32,7 @@ class FatefulLink(Link):
         super().__init__(shard)
         self.fate = "ok"
 
-    def run(self, calls: Any) -> list[Any]:
+    def run(self, calls: Any, wait: None = None) -> list[Any]:
         if self.fate == "request lost":
             raise ServerUnavailable("request lost")
         results = super().run(calls)
