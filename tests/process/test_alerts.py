@@ -143,7 +143,7 @@ def test_watch_says_why_it_sees_nothing(
     (cli.directory / "none.toml").write_text("[queues.jobs]\nexec = 'true'\n")
     assert "it has neither [alerts] nor a target" in refused(cli, "watch", "none.toml")
     user = f"{namespace}-looks"
-    link.command("ACL", "SETUSER", user, "on", ">x", "resetchannels", *acl_rules(namespace, "consume"))
+    link.command("ACL", "SETUSER", user, "on", ">x", "resetchannels", *acl_rules(namespace, "operate"), "-hdel")
     path = (server.url or "").removeprefix("unix://").rpartition("@")[2]
     once = cli.run("watch", "--once", SEQUENCER_REDIS=f"unix://{user}:x@{path}")
     link.command("ACL", "DELUSER", user)
