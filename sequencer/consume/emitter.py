@@ -172,21 +172,26 @@ class EventEmitter:
 
 
 class ServerAway:
-    """Emits that the server is lost when the first of its users says so, and that it is back when all have it again."""
+    """Emits that the server is lost when the first of its users says so, once for each kind of reason, and that it is
+    back when all have it again.
+    """
 
     def __init__(self, emit: Callable[..., None]) -> None:
         """`emit`: takes the name of an event, and its fields."""
         self._emit, self._lock = emit, threading.Lock()
         self._without: set[int] = set()
         self._since: float | None = None
+        self._told: set[str] = set()
+        """Codes of the errors that were told since then."""
 
-    def lost(self, error: str, now: float, who: int = 0) -> None:
+    def lost(self, error: str, code: str, now: float, who: int = 0) -> None:
         """A call of this one failed."""
         with self._lock:
             self._without.add(who)
-            is_new, self._since = self._since is None, self._since or now
+            is_new, self._since = code not in self._told, self._since or now
+            self._told.add(code)
         if is_new:
-            self._emit("server lost", error=error)
+            self._emit("server lost", error=error, code=code)
 
     def back(self, now: float, who: int = 0) -> None:
         """A call of this one was answered."""
@@ -194,10 +199,11 @@ class ServerAway:
             return
         with self._lock:
             self._without.discard(who)
-            since = None if self._without else self._since
-            self._since = self._since if self._without else None
-        if since is not None:
-            self._emit("server back", away_s=round(now - since, 3))
+            if self._without or (since := self._since) is None:
+                return
+            self._since = None
+            self._told.clear()
+        self._emit("server back", away_s=round(now - since, 3))
 
     def forget(self, who: int) -> None:
         """This one waits for nothing any more."""
@@ -270,7 +276,7 @@ class ConsumerEvents:
 
     def unreachable(self, error: ServerUnavailable) -> None:
         """A call failed."""
-        self._away.lost(str(error), self.emitter.clock())
+        self._away.lost(str(error), error.code, self.emitter.clock())
 
     def reached(self) -> None:
         """A call was answered."""

@@ -265,7 +265,7 @@ class Pool:
     def _take_report(self, report: dict[str, Any], by_pid: dict[int, ConsumerProcess]) -> None:
         match report["event"]:
             case "server lost":
-                self._away.lost(report["error"], time.monotonic(), report["pid"])
+                self._away.lost(report["error"], report["code"], time.monotonic(), report["pid"])
             case "server back" | "started":  # who has started is connected
                 self._away.back(time.monotonic(), report["pid"])
             case "lease expired":  # within the lines that one emitter logs in a second

@@ -357,7 +357,9 @@ EVENTS: Mapping[str, Kind] = {
         "group owner",
         "{facts}: a repeated acknowledgement was refused; the first one may have arrived",
     ),
-    "server lost": _warning("the server can't be reached", "owner error", "{error}; reconnecting until it is back"),
+    "server lost": _warning(
+        "the server can't be reached", "owner code error", "{error}; reconnecting until it is back"
+    ),
     "server back": _warning("the server is reachable again", "owner away_s", "after {away_s:duration}"),
     "renewal failed": _error("renewing leases while a handler ran failed", f"owner {_RAISED}", "{raised}; retrying"),
     "groups not released": _warning(

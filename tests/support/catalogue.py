@@ -78,7 +78,7 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("lease expired", MESSAGE | {"expired_owner": "host:1:0000ff", "attempt": 1}),
     ("lease lost", GROUP | {"token": "5"}),
     ("ack repeated", GROUP),
-    ("server lost", {"owner": OWNER, "error": "127.0.0.1:6379 refuses connections"}),
+    ("server lost", {"owner": OWNER, "code": "unreachable", "error": "127.0.0.1:6379 refuses connections"}),
     ("server back", {"owner": OWNER, "away_s": 2.5}),
     ("renewal failed", {"owner": OWNER, "error": RuntimeError("unforeseen")}),
     ("groups not released", {"owner": OWNER, "error": "it is away"}),

@@ -170,16 +170,16 @@ class Watcher:
         return snapshot if now - at < 3 * self._every_s + 1.0 else None
 
     def _tell_trouble(self, one: WatchedQueue, trouble: Exception | None) -> None:
-        now, is_away = time.monotonic(), isinstance(trouble, ServerUnavailable)
-        if is_away:
-            self._server.lost(str(trouble), now)
+        now, away = time.monotonic(), trouble if isinstance(trouble, ServerUnavailable) else None
+        if away:
+            self._server.lost(str(away), away.code, now)
         else:
             self._server.back(now)
-        if trouble and not is_away and (one.trouble is None or isinstance(one.trouble, ServerUnavailable)):
+        if trouble and not away and (one.trouble is None or isinstance(one.trouble, ServerUnavailable)):
             self._emit(event("supervisor error", one.queue, error=trouble, what="watching the queue"))
         one.trouble = trouble
         if self._away is not None:
-            self._tell_away(self._away, now, error_text(trouble) if trouble and is_away else "")
+            self._tell_away(self._away, now, error_text(away) if away else "")
 
     def wait_sent(self, longest_s: float) -> None:
         """Until what was to be told is sent, or could not be."""

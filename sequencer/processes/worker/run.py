@@ -166,7 +166,7 @@ class SupervisedConsumer:
                 return
             except ServerUnavailable as error:
                 failures += 1
-                self.report({"event": "server lost", "error": str(error)[:1000]})
+                self.report({"event": "server lost", "error": str(error)[:1000], "code": error.code})
                 time.sleep(RECONNECT.delay_s(failures, random.random()))
 
     def _status_of(self, summary: ConsumeSummary) -> int:
