@@ -1,12 +1,10 @@
 """`sequencer demo`: made-up orders, a consumer killed halfway, a verdict.
 
-Server, consumers and SIGKILL are real, and gone afterwards. `handle` is the consumers' handler, which writes down what
-it did.
+Server, consumers and SIGKILL are real, and gone afterwards.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -17,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +27,7 @@ from ..processes.pool import Pool
 from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig
 from ..server import EmbeddedServer
-from ..testing import Handled, check_history
+from ..testing import Recorder, encode_group, judge, read_events
 from ..texts.events import INFO, Event
 from ..texts.words import many
 from ..values.message import Message
@@ -55,13 +54,14 @@ def orders(messages: int) -> Iterator[dict[str, Any]]:
         steps[order] += 1
 
 
+@cache
+def _recorder() -> Recorder:
+    return Recorder(Path(os.environ[HISTORY]) / str(os.getpid()))
+
+
 def handle(message: Message) -> None:
-    """Pretend to work, then write the run down in one piece before it is acknowledged."""
-    started = time.monotonic()
-    time.sleep(WORK_S)
-    record = [":".join(message.group), message.id, message.score, message.stamp, message.token]
-    with open(os.environ[HISTORY], "ab", buffering=0) as history:
-        history.write(json.dumps([*record, started, time.monotonic(), str(os.getpid())]).encode() + b"\n")
+    """The consumers' handler: pretends to work, and writes down that it did."""
+    _recorder().run(lambda _: time.sleep(WORK_S))(message)
 
 
 @app.command()
@@ -78,7 +78,7 @@ def demo(
         signal.signal(number, signal.default_int_handler)  # everything is cleaned up on the way out
     with tempfile.TemporaryDirectory(prefix="sequencer-demo-") as name, EmbeddedServer(Path(name) / "server") as server:
         history = Path(name) / "history"
-        history.touch()
+        history.mkdir()
         os.environ[HISTORY] = str(history)
         config = WorkerConfig(
             queue=QUEUE, url=server.url, app="sequencer.cli.demo:handle", lease_s=LEASE_S, log_level="ERROR"
@@ -105,30 +105,33 @@ def _run(config: WorkerConfig, processes: int, messages: int, told: Callable[[in
                 done = queue.info().totals["handled"]
                 told(done, messages)
                 if not killed and done >= messages // 2 and len(supervisor.pids) == processes:
-                    killed = supervisor.pids[-1]
+                    killed, at = supervisor.pids[-1], time.monotonic()
                     os.kill(killed, signal.SIGKILL)
+                    _recorder().note("fault", who=str(killed), kind="kill", at=at, until=at + LEASE_S)
                     say(f"killed consumer {killed} halfway; its groups wait for their leases to end ({LEASE_S:g} s)")
                 time.sleep(0.02)
     finally:
         while consuming.is_alive():  # each time less patiently
             supervisor.stop()
             consuming.join(20.0)
-    handled = [Handled(*json.loads(line)) for line in Path(os.environ[HISTORY]).read_bytes().splitlines()]
-    verdict = check_history({(f"{one['user_id']}:{one['order_id']}", one["id"]) for one in orders(messages)}, handled)
-    again = Counter(one.id for one in handled)
-    allowed = sum(again[one.id] > 1 for one in handled if one.consumer == str(killed))
-    is_clean, took_s = bool(killed) and verdict.is_clean(allowed), time.monotonic() - began
-    value = {"verdict": asdict(verdict), "consumers": processes, "seconds": took_s, "killed": killed}
+    for one in orders(messages):
+        name = {"group": encode_group((str(one["user_id"]), str(one["order_id"]))), "id": one["id"], "at": began}
+        _recorder().note("appending", **name)
+        _recorder().note("appended", kind="stored", **name)
+    events = read_events(Path(os.environ[HISTORY]).iterdir())
+    judged, took_s = judge(events, ack_s=LEASE_S, expected=["kill"]), time.monotonic() - began
+    value = {"judgement": asdict(judged), "consumers": processes, "seconds": took_s, "killed": killed}
     said = {
-        "messages": verdict.messages,
-        "order violations": verdict.order_violations + verdict.overlaps,
-        "losses": verdict.losses + verdict.inventions,
-        "duplicates": f"{verdict.duplicates:,} ({allowed:,} of them handled by the killed consumer before)",
+        "messages": judged.messages,
+        "order violations": judged.disorder,
+        "losses": judged.losses + judged.inventions,
+        "duplicates": f"{judged.duplicates:,} ({judged.unexplained:,} of them not by the kill)",
         "seconds": f"{took_s:.1f}, with {many(processes, 'consumer')}, one killed halfway",
-        "verdict": "clean" if is_clean else "NOT CLEAN",
+        "verdict": "clean" if judged.is_clean else "NOT CLEAN",
     }
-    value |= {"allowed_duplicates": allowed, "is_clean": is_clean}
-    return Answer(value, *verdict.cases, fields(said), status=FINE if is_clean else GAVE_UP)
+    value["is_clean"] = judged.is_clean
+    status = FINE if judged.is_clean else GAVE_UP
+    return Answer(value, *judged.cases, fields(said), status=status)
 
 
 def _append(url: str | None, messages: int) -> None:

@@ -19,9 +19,9 @@ from sequencer.doctor.server import parse_info
 from sequencer.errors import ConfigurationError
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.testing import Handled, check_history
 
 from ..load.judge import FAULTS
+from ..load.order_check import Handled, check_history
 from ..load.placement import Placement, parse, place, server_cpus
 from .charts import Chart
 from .report import median_min_max

@@ -21,10 +21,10 @@ from sequencer.client import Sequencer
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
-from sequencer.testing import Handled
 
 from .history import Row
 from .member import QUEUE, Parent
+from .order_check import Handled
 from .task import Task, consume, play
 from .workload import Planned, Workload
 

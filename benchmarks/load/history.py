@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 
-from sequencer.testing import Handled
+from .order_check import Handled
 
 Row = tuple[str, str, float, int, int, float, float]
 """group, id, score, stamp, token, started, ended (CLOCK_MONOTONIC); a plain tuple costs the handler the least."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from sequencer.testing import Handled, check_history
-
+from .order_check import Handled, check_history
 from .workload import Workload
 
 FAULTS = ("order_violations", "overlaps", "losses", "inventions", "duplicates")

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sequencer.testing import Handled
-
 from ..load.fleet import MemberFailed
 from ..load.judge import FAULTS, Phase, judge
+from ..load.order_check import Handled
 from ..load.placement import Placement, client_cpus, place_server
 from ..load.workload import Workload
 from .hand import Hand

@@ -22,8 +22,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from sequencer.testing import Handled
-
 from ..kit.charts import Chart
 from ..kit.phase import limit_s, wait_drained
 from ..kit.report import show_range
@@ -44,6 +42,7 @@ from ..load.arrivals import MODULE, delays, numbers_of
 from ..load.fleet import Fleet, MemberFailed
 from ..load.history import read_history
 from ..load.member import Role
+from ..load.order_check import Handled
 from ..load.placement import Placement, client_cpus
 from ..load.task import Task, scratch
 from ..load.workload import Spread, Workload

@@ -27,8 +27,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from sequencer.testing import Handled
-
 from ..kit.charts import Chart
 from ..kit.phase import limit_s, wait_drained
 from ..kit.rounds import Run, Turn, measured, placed, show, show_valid, wrong_in
@@ -38,6 +36,7 @@ from ..load.arrivals import HOT, MODULE, delays, numbers_of, reached
 from ..load.fleet import Fleet, MemberFailed
 from ..load.history import read_history
 from ..load.member import Role
+from ..load.order_check import Handled
 from ..load.placement import Placement, client_cpus
 from ..load.task import Task, scratch
 from ..load.workload import Spread, Workload

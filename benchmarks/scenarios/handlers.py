@@ -32,7 +32,7 @@ from sequencer.client import Sequencer
 from sequencer.processes.pool import Pool
 from sequencer.processes.supervisor import Supervisor
 from sequencer.processes.worker.config import WorkerConfig
-from sequencer.testing import Handled, wait_until
+from sequencer.testing import wait_until
 
 from ..kit.charts import Chart
 from ..kit.phase import limit_s, wait_drained
@@ -51,6 +51,7 @@ from ..kit.scenario import Scenario
 from ..load.fleet import READY_S, Fleet, MemberFailed
 from ..load.history import read_history
 from ..load.member import QUEUE
+from ..load.order_check import Handled
 from ..load.placement import Placement, client_cpus, place
 from ..load.task import scratch
 from ..load.workload import Planned

@@ -34,7 +34,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from sequencer.client import Sequencer
-from sequencer.testing import Handled
 
 from ..kit.charts import Chart
 from ..kit.hook import Hook
@@ -46,6 +45,7 @@ from ..kit.scenario import Scenario
 from ..load.fleet import READY_S, Fleet, MemberFailed
 from ..load.history import read_history
 from ..load.member import QUEUE
+from ..load.order_check import Handled
 from ..load.placement import Placement, client_cpus, place
 from ..load.task import scratch
 from ..load.workload import Planned

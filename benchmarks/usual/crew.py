@@ -15,8 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from sequencer.testing import Handled
-
+from ..load.order_check import Handled
 from ..load.placement import Placement, client_cpus, place_server
 from ..load.workload import BODY_BYTES
 from ..peers.cells import where

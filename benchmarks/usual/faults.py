@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sequencer.testing import Handled, check_history
 from sequencer.texts.words import many
 
+from ..load.order_check import Handled, check_history
 from .crew import Happened, Planned
 
 

@@ -20,11 +20,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sequencer.testing import check_history
-
 from ..kit.rounds import Run, Turn, in_turn, server_work, turns
 from ..load.fleet import MemberFailed
 from ..load.judge import FAULTS
+from ..load.order_check import check_history
 from ..load.placement import Placement
 from ..peers.host import Address
 from .crew import ORDERED, SYSTEMS, Crew, Happened, Planned, Player, plan

@@ -7,9 +7,9 @@ Not here: fault tests of sequencer itself under faults (`tests/faults`, beside t
 The rule: a judge knows only the history, and nothing here is needed to run a queue.
 """
 
+from ..store.group import encode_group
 from .judge.history import Event, Recorder, read_events
 from .judge.judgement import Judgement, assert_order, judge
-from .judge.order_check import Handled, Verdict, check_history
 from .kill_everywhere import KillReport, kill_everywhere
 from .memory_queue import Drained, MemoryQueue, StepRun
 from .points import kill_here
@@ -18,15 +18,13 @@ from .waiting import wait_until
 __all__ = [
     "Drained",
     "Event",
-    "Handled",
     "Judgement",
     "KillReport",
     "MemoryQueue",
     "Recorder",
     "StepRun",
-    "Verdict",
     "assert_order",
-    "check_history",
+    "encode_group",
     "judge",
     "kill_everywhere",
     "kill_here",

@@ -22,9 +22,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.load.order_check import Handled, Verdict, check_history
 from sequencer import EmbeddedServer, Sequencer
 from sequencer.cli.main import run
-from sequencer.testing import Handled, Verdict, check_history, wait_until
+from sequencer.testing import wait_until
 from sequencer.texts.commands import name_server
 
 from ..support.processes import children, command_line, living

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from benchmarks.kit.rounds import Run, Turn, Work, summarise
 from benchmarks.kit.times import ServerClock, quantiles
+from benchmarks.load.order_check import Handled
 from benchmarks.load.workload import Spread, Workload
 from benchmarks.peers import results, trials
 from benchmarks.peers.cells import Run as PeerRun
@@ -33,7 +34,7 @@ from benchmarks.usual.crew import Happened
 from benchmarks.usual.faults import cut_short, faults
 from sequencer import EmbeddedServer
 from sequencer.net.link import Link
-from sequencer.testing import Handled, wait_until
+from sequencer.testing import wait_until
 
 COMMAND = [sys.executable, "-P", "-m", "benchmarks"]
 ROOT = str(Path(__file__).parents[2])

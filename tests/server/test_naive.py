@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks.load.history import Row
 from benchmarks.load.naive import NaiveMessage, NaiveQueue
+from benchmarks.load.order_check import Handled, check_history
 from sequencer import EmbeddedServer
-from sequencer.testing import Handled, check_history
 
 NOON_MS = 1_700_000_000_000
 

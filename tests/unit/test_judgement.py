@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.load.order_check import Handled, check_history
 from sequencer import Message
-from sequencer.testing import Event, Handled, Recorder, check_history, judge, read_events, wait_until
+from sequencer.testing import Event, Recorder, judge, read_events, wait_until
 
 
 @dataclass

@@ -24,8 +24,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sequencer.testing import Handled
-
 from ...kit.charts import Chart
 from ...kit.phase import limit_s, wait_drained
 from ...kit.rounds import Run, Turn, chart, measured, placed, show, show_valid, wrong_in
@@ -34,6 +32,7 @@ from ...load.arrivals import delays, numbers_of, reached
 from ...load.fleet import Fleet, MemberFailed
 from ...load.history import read_history
 from ...load.member import Role
+from ...load.order_check import Handled
 from ...load.placement import Placement, client_cpus
 from ...load.task import Task, scratch
 from ...load.workload import Spread, Workload

@@ -32,12 +32,12 @@ from sequencer.client import Sequencer
 from sequencer.net.link import Link
 from sequencer.settings.policy import Policy
 from sequencer.store.keys import shard_keys
-from sequencer.testing import Handled
 from sequencer.values.message import Message
 
 from ...kit.rounds import Run, Turn, measured, wrong_in
 from ...kit.server import Gauge
 from ...load.member import QUEUE
+from ...load.order_check import Handled
 from ...load.task import scratch
 from ...load.workload import BODY_BYTES
 

@@ -26,7 +26,6 @@ from sequencer.client import Sequencer
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
-from sequencer.testing import Handled, check_history
 
 from ...kit.phase import limit_s, wait_drained
 from ...kit.report import median_min_max
@@ -35,6 +34,7 @@ from ...kit.times import ServerClock, quantiles, server_clock, show_quantiles
 from ...load.fleet import Fleet, MemberFailed
 from ...load.history import Row, read_history
 from ...load.member import QUEUE, Parent, Role, System
+from ...load.order_check import Handled, check_history
 from ...load.task import Task, consume, play, scratch
 from ...load.workload import Spread, Workload
 

@@ -24,8 +24,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from sequencer.testing import Handled, check_history
-
 from ...kit.phase import limit_s, wait_drained
 from ...kit.report import median_min_max
 from ...kit.times import ServerClock, quantiles, server_clock, show_quantiles
@@ -33,6 +31,7 @@ from ...load.fleet import Fleet, MemberFailed
 from ...load.history import read_history
 from ...load.judge import FAULTS
 from ...load.member import Role
+from ...load.order_check import Handled, check_history
 from ...load.task import Task, scratch
 from ...load.workload import Spread, Workload
 from .alerts import MODULE, TIMER, expiry_events, plan

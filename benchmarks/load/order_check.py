@@ -1,7 +1,6 @@
-"""A checker of handler runs alone, for benchmarks: each group in order, one at a time, with nothing lost.
+"""A checker of handler runs alone, of any system: each group in order, one at a time, with nothing lost.
 
-It knows nothing of Redis, so it can judge any system. What faults there were, and what they allow, is the business of
-`judgement.py`.
+What faults there were, and what they allow, is the business of `sequencer.testing.judge`.
 """
 
 from __future__ import annotations
