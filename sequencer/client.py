@@ -43,9 +43,8 @@ from .settings.options import (
     queue_options,
 )
 from .settings.policy import Policy
-from .store.group import encode_group
+from .store.group import encode_group, shard_of
 from .store.item import Group, Id, Score
-from .store.keys import shard_of
 from .texts.findings import Finding
 from .values.checks import check_name
 from .values.durations import Duration

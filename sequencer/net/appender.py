@@ -8,8 +8,9 @@ from .. import calls
 from ..errors import ServerUnavailable
 from ..queue.append import receipt_of, refuse_unknown
 from ..queue.session import Session
+from ..store.group import shard_of
 from ..store.item import Item
-from ..store.keys import ShardKeys, shard_of
+from ..store.keys import ShardKeys
 from ..values.message import Receipt
 from .blocking import BlockingNet, finish
 from .link import in_utf8

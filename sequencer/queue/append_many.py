@@ -9,8 +9,9 @@ from typing import Any, Literal, NamedTuple
 
 from .. import calls
 from ..errors import BatchRefused, InvalidMessage, SequencerError, ServerUnavailable
+from ..store.group import shard_of
 from ..store.item import Item
-from ..store.keys import ShardKeys, shard_of
+from ..store.keys import ShardKeys
 from ..values.checks import check_choice, check_integer
 from ..values.message import BatchReceipt, Refused
 from .append import check_replicas, refusal, refuse_unknown

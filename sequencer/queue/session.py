@@ -17,8 +17,9 @@ from ..errors import ConfigurationError, SequencerError, ServerNotUsable
 from ..settings.body_fields import BODY_FIELDS, BodyFields, merge_fields, read_fields
 from ..settings.options import QueueOptions
 from ..settings.policy import HistoryKept, Policy, merge_policy
+from ..store.group import shard_of
 from ..store.item import Item, ItemMaker
-from ..store.keys import ShardKeys, consumer_name, index_key, registry_key, shard_keys, shard_of
+from ..store.keys import ShardKeys, consumer_name, index_key, registry_key, shard_keys
 from ..store.registration import INDEX_WORD, Registration, of_shard, registered
 from ..store.replies import Reading, field_texts
 from ..values.views import QueueInfo

@@ -1,4 +1,4 @@
-"""How a group becomes text, part of a key, and back. No two groups share one text."""
+"""How a group becomes text, part of a key, and back; and its shard. No two groups share one text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
+from zlib import crc32
 
 from ..errors import InvalidGroup, shown
 
@@ -64,3 +65,8 @@ def decode_group(text: str) -> tuple[str, ...]:
     """The parts of an encoded group, each as text."""
     parts = text.split(":")
     return tuple([unquote(part) for part in parts]) if "%" in text else tuple(parts)
+
+
+def shard_of(group: str, shards: int) -> int:
+    """Which shard an encoded group belongs to: the same in every process and version (CRC-32, not `hash`)."""
+    return crc32(group.encode()) % shards if shards > 1 else 0

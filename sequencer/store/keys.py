@@ -1,4 +1,4 @@
-"""Every key name, and how a group becomes part of one. No other Python file builds a key; `doctor` also knows
+"""Every key name. No other Python file builds a key; `doctor` also knows
 what they begin with, to look for them and to name them in rights.
 
 Scripts are given the schedule of the shard, and make the others of it (lua/parts/keys.lua): `prefix ..`
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from zlib import crc32
 
 PAUSED = 9e15
 """The visible-at of a paused group, in us: beyond every time a message may have."""
@@ -69,11 +68,6 @@ class ShardKeys:
 def shard_keys(namespace: str, queue: str, shard: int | str) -> ShardKeys:
     prefix = f"{{{namespace}:{queue}:{shard}}}:"
     return ShardKeys(prefix, *[prefix + field.name.replace("_old", ":old") for field in fields(ShardKeys)[1:]])
-
-
-def shard_of(group: str, shards: int) -> int:
-    """Which shard an encoded group belongs to: the same in every process and version (CRC-32, not `hash`)."""
-    return crc32(group.encode()) % shards if shards > 1 else 0
 
 
 def registry_key(namespace: str, queue: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from sequencer import Sequencer
 from sequencer.cli.tally import Tally
-from sequencer.store.keys import shard_of
+from sequencer.store.group import shard_of
 from sequencer.testing.wire import Wire, name_of, wired
 
 from .conftest import Cli

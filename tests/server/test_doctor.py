@@ -16,7 +16,8 @@ from sequencer.doctor.diagnose import MAX_SHOWN, diagnose, is_healthy
 from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.store.keys import ShardKeys, index_key, registry_key, shard_keys, shard_of
+from sequencer.store.group import shard_of
+from sequencer.store.keys import ShardKeys, index_key, registry_key, shard_keys
 from sequencer.testing import wait_until
 from sequencer.texts.findings import Finding
 

@@ -11,8 +11,8 @@ import pytest
 from sequencer import Sequencer
 from sequencer.doctor.diagnose import diagnose, is_healthy
 from sequencer.net.link import Link
-from sequencer.store.group import encode_group
-from sequencer.store.keys import registry_key, shard_keys, shard_of
+from sequencer.store.group import encode_group, shard_of
+from sequencer.store.keys import registry_key, shard_keys
 from sequencer.texts.commands import name_server
 
 from ..support.command_counts import command_counts

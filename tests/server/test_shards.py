@@ -12,7 +12,8 @@ from sequencer.drain.held import Held
 from sequencer.errors import BatchRefused, ConfigurationError
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
-from sequencer.store.keys import shard_keys, shard_of
+from sequencer.store.group import shard_of
+from sequencer.store.keys import shard_keys
 from tests.support.handling import Make
 
 

@@ -13,8 +13,9 @@ from sequencer.net.blocking import finish
 from sequencer.queue.pages import read
 from sequencer.settings.options import queue_options
 from sequencer.settings.policy import Policy
+from sequencer.store.group import shard_of
 from sequencer.store.item import ItemMaker
-from sequencer.store.keys import ShardKeys, shard_keys, shard_of
+from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.values.views import QueueInfo
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.errors import ConfigurationError, InvalidGroup
-from sequencer.store.group import MAX_GROUP_BYTES, decode_group, encode_group
-from sequencer.store.keys import shard_keys, shard_of
+from sequencer.store.group import MAX_GROUP_BYTES, decode_group, encode_group, shard_of
+from sequencer.store.keys import shard_keys
 from sequencer.values.checks import check_name
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
