@@ -52,8 +52,8 @@ class Event:
     @property
     def _known(self) -> Fields:
         """What a template may name: the fields, the queue, and what is made of them."""
-        fields, begun = self.fields, {name: self.fields[name] for name in ("group", "id") if self.fields.get(name)}
-        facts = {"facts": _facts(fields), "begun": _facts(begun), "raised": _raised(fields)}
+        fields, begun = self.fields, _begun(self.fields)
+        facts = {"facts": _facts(begun, fields), "begun": begun, "raised": _raised(fields)}
         missing = numbers(fields.get("first_missing"), fields.get("last_missing"))
         return {**fields, **facts, "missing": missing, "queue": self.queue, "namespace": self.namespace}
 
@@ -134,9 +134,13 @@ def more_of(name: str, queue: str, errors: Mapping[str, int], count: int, elapse
 # -- wording ----------------------------------------------------------------------------------------------------------
 
 
-def _facts(fields: Fields) -> str:
+def _begun(fields: Fields) -> str:
     found = [f"group={named(fields['group'])}"] if fields.get("group") else []
-    found += [f"id={fields['id']}"] if fields.get("id") else []
+    return " ".join([*found, f"id={fields['id']}"] if fields.get("id") else found)
+
+
+def _facts(begun: str, fields: Fields) -> str:
+    found = [begun] if begun else []
     if "step" in fields:
         found.append(f"step={fields['step']}{' (its check)' if fields.get('is_check') else ''}")
     if "attempts" in fields:

@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from string import Formatter
 from types import MappingProxyType
 from typing import Any
@@ -35,36 +36,46 @@ def _listed(items: Any) -> str:
 _SPECS: Mapping[str, Callable[[Any], str]] = {"duration": duration, "moment": moment, "list": _listed, "quoted": quoted}
 
 
-class _Filler(Formatter):
-    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        if field_name.startswith("sequencer "):
-            return line(field_name, kwargs), field_name
-        return super().get_field(field_name, args, kwargs)
-
-    def get_value(self, key: int | str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        return kwargs.get(str(key), "")
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        if format_spec[:1] in ("?", "!"):
-            is_given = bool(value) or isinstance(value, float)
-            return format_spec[1:] if is_given == format_spec.startswith("?") else ""
-        if value is None or value == "":
-            return ""
-        if format_spec in _SPECS:
-            return _SPECS[format_spec](value)
-        if isinstance(value, list | tuple):
-            return named(value)
-        if len(format_spec) > 1 and format_spec.replace(" ", "").isalpha():
-            return many(value, format_spec)
-        return str(super().format_field(value, format_spec))
+_FORMATTER = Formatter()
 
 
-_FILLER = _Filler()
+@lru_cache(maxsize=1024)
+def _parsed(template: str) -> tuple[tuple[str, str | None, str | None, str | None], ...]:
+    return tuple(_FORMATTER.parse(template))
+
+
+def _filled(template: str, fields: Fields) -> str:
+    found = list[str]()
+    for text, name, spec, conversion in _parsed(template):
+        found.append(text)
+        if name is None:
+            continue
+        if name.startswith("sequencer "):
+            found.append(line(name, fields))
+            continue
+        value = fields.get(name, "") if name.isidentifier() else _FORMATTER.get_field(name, (), fields)[0]
+        found.append(_shown(_FORMATTER.convert_field(value, conversion) if conversion else value, spec or "", fields))
+    return "".join(found)
+
+
+def _shown(value: Any, spec: str, fields: Fields) -> str:
+    if spec.startswith(("?", "!")):
+        is_given = bool(value) or isinstance(value, float)
+        return _filled(spec[1:], fields) if is_given == spec.startswith("?") else ""
+    if value is None or value == "":
+        return ""
+    if spec in _SPECS:
+        return _SPECS[spec](value)
+    if isinstance(value, list | tuple):
+        return named(value)
+    if len(spec) > 1 and spec.replace(" ", "").isalpha():
+        return many(value, spec)
+    return format(value, spec)
 
 
 def fill(wording: Wording, fields: Fields) -> str:
     """A text from its template; a field that is missing is empty."""
-    return plain(_FILLER.vformat(wording if isinstance(wording, str) else wording(fields), (), fields))
+    return plain(_filled(wording if isinstance(wording, str) else wording(fields), fields))
 
 
 def filled_commands(commands: Commands, fields: Fields) -> dict[str, str]:
