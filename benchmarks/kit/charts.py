@@ -65,10 +65,7 @@ def _draw(axes: Any, chart: Chart) -> None:
     for number, (name, values) in enumerate(chart.series.items()):
         some = [(position, one) for position, one in enumerate(values) if one]
         middles = [one["median"] for _, one in some]
-        spans = [
-            [one["median"] - one["min"] for _, one in some],
-            [one["max"] - one["median"] for _, one in some],
-        ]
+        spans = [[one["median"] - one["min"] for _, one in some], [one["max"] - one["median"] for _, one in some]]
         places = [position + (number - (len(chart.series) - 1) / 2) * width for position, _ in some]
         axes.bar(places, middles, width, yerr=spans, label=name, color=COLOURS[number % len(COLOURS)], capsize=2)
     axes.set_xticks(range(len(chart.labels)), chart.labels)

@@ -29,8 +29,7 @@ from .times import quantiles
 
 T = TypeVar("T")
 Where = Annotated[
-    str | None,
-    typer.Option("--placement", help="Processors: apart, together or free.  [apart; with --redis: free]"),
+    str | None, typer.Option("--placement", help="Processors: apart, together or free.  [apart; with --redis: free]")
 ]
 
 

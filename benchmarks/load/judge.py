@@ -48,12 +48,7 @@ class Phase:
 
 
 def judge(
-    name: str,
-    workload: Workload,
-    handled: list[Handled],
-    began: float,
-    append_rate: float | None,
-    problem: str = "",
+    name: str, workload: Workload, handled: list[Handled], began: float, append_rate: float | None, problem: str = ""
 ) -> Phase:
     """Judge what consumers wrote down. The clock of the rate runs from `began` to the end of the last handler."""
     numbers = workload.numbers()

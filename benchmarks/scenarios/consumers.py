@@ -25,17 +25,7 @@ import typer
 from ..kit.charts import Chart
 from ..kit.phase import limit_s, wait_drained
 from ..kit.report import show_range
-from ..kit.rounds import (
-    Run,
-    Turn,
-    Work,
-    measured,
-    placed,
-    server_work,
-    show,
-    show_valid,
-    wrong_in,
-)
+from ..kit.rounds import Run, Turn, Work, measured, placed, server_work, show, show_valid, wrong_in
 from ..kit.rounds import summarise as summarise_runs
 from ..kit.scenario import Scenario, parsed
 from ..load.arrivals import MODULE, delays, numbers_of

@@ -236,9 +236,4 @@ def command(
     groups: Annotated[int | None, typer.Option(min=1, max=10**5, help="Other groups.  [1000; smoke: 20]")] = None,
 ) -> Parameters:
     """The wait of all other groups' messages with and without one group that never ends."""
-    return replace(
-        usual,
-        load=load or usual.load,
-        seconds=seconds or usual.seconds,
-        groups=groups or usual.groups,
-    )
+    return replace(usual, load=load or usual.load, seconds=seconds or usual.seconds, groups=groups or usual.groups)

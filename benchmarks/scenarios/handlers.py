@@ -36,17 +36,7 @@ from sequencer.testing import wait_until
 
 from ..kit.charts import Chart
 from ..kit.phase import limit_s, wait_drained
-from ..kit.rounds import (
-    Run,
-    Turn,
-    chart,
-    measured,
-    placed,
-    show,
-    show_valid,
-    summarise,
-    wrong_in,
-)
+from ..kit.rounds import Run, Turn, chart, measured, placed, show, show_valid, summarise, wrong_in
 from ..kit.scenario import Scenario
 from ..load.fleet import READY_S, Fleet, MemberFailed
 from ..load.history import read_history

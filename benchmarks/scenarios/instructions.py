@@ -25,7 +25,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from sequencer.calls import Ack, Claimed, ack, claim
+from sequencer.calls import Ack, ack, claim
+from sequencer.calls.claim import Claimed
 from sequencer.client import Sequencer
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link

@@ -191,11 +191,7 @@ def histories(directory: Path) -> list[Path]:
 
 
 def assess(
-    handled: Sequence[Handled],
-    messages: Sequence[Planned],
-    consumers: int,
-    asked: Sequence[float],
-    problem: str = "",
+    handled: Sequence[Handled], messages: Sequence[Planned], consumers: int, asked: Sequence[float], problem: str = ""
 ) -> Run:
     """What the history shows, as run 1; `asked`: when requests came to the targets. Pure."""
     begins: dict[str, float] = {}

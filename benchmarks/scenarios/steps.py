@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sequencer.calls import SaveStep, claim, save_step
+from sequencer.calls import claim
+from sequencer.calls.settle import SaveStep, save_step
 from sequencer.client import Sequencer
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link

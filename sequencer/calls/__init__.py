@@ -5,19 +5,10 @@ Not here: sending (`net`).
 The rule: only this room knows the order of a script's arguments and the form of its reply.
 """
 
-from .alerts import (
-    AlertTimes,
-    Condition,
-    Grant,
-    PendingNewsGroup,
-    alert,
-    alert_sent,
-    mark_notified,
-    pending_news,
-)
+from .alerts import alert, alert_sent, mark_notified, pending_news
 from .append import MAX_APPEND, REFUSALS, ItemOutcome, OnConflict, append
 from .call import Call
-from .claim import Claimed, claim
+from .claim import claim
 from .examine import GroupFacts, find, inspect, repair
 from .operate import (
     Ending,
@@ -36,27 +27,21 @@ from .operate import (
     wake,
 )
 from .outage import outage
-from .register import register, sync_shard, unregister
-from .settle import Ack, SaveStep, ack, nack, renew, save_step
+from .register import register, sync_shard
+from .settle import Ack, ack, nack, renew, save_step
 
 __all__ = [
     "MAX_APPEND",
     "REFUSALS",
     "Ack",
-    "AlertTimes",
     "Call",
-    "Claimed",
-    "Condition",
     "Ending",
-    "Grant",
     "GroupFacts",
     "ItemOutcome",
     "OnConflict",
     "ParkedGroup",
-    "PendingNewsGroup",
     "Redriving",
     "Resumed",
-    "SaveStep",
     "ack",
     "alert",
     "alert_sent",
@@ -81,7 +66,6 @@ __all__ = [
     "skip_gap",
     "sweep",
     "sync_shard",
-    "unregister",
     "update",
     "wake",
 ]

@@ -114,7 +114,7 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
         messages = (
             read and plain_messages(members, scores if stride > 1 else None, read, group, number, queue, below)
         ) or []
-        ledgers = () if messages else _ledgers(some)
+        ledgers = [] if messages else [*map(written_of, some)]
         for member, score, record in () if messages else zip(members, scores, some, strict=True):
             try:
                 messages.append(decode_record(member, score, record, group, number, queue, below))
@@ -125,27 +125,18 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
                 break
         owner = padded.rstrip(" ")
         leased = LeasedGroup(key, group, text, owner, messages, members, scores, mark, on_late, undecodable)
-        if ledgers:
+        if any(ledgers):
             leased.ledgers = ledgers
         groups.append(leased)
     if more == b"p":
         groups[0].is_probe = True
     for at, failure in loads_words(told[1]) if len(told) > 1 else ():
-        _tell_failure(groups[at - 1], failure.encode("utf-8", "surrogateescape"))
+        leased, kept = groups[at - 1], failure.encode("utf-8", "surrogateescape")
+        if decode_failure(kept)[1] == leased.members[0]:  # it is about one message: another may be the head by now
+            leased.failure = kept
     size = SIZE_BESIDE + sum(map(len, records)) / len(records) if records else 0.0
     halted = [_halted(*entry) for entry in loads_words(told[0])] if told and told[0] else ()
     return Claimed(groups, None if groups else 0.0, has_more=more == b"1", size=size, halted=halted, now_us=int(now_us))
-
-
-def _ledgers(records: Sequence[bytes]) -> Sequence[Written | None]:
-    found = [*map(written_of, records)]
-    return found if any(found) else ()
-
-
-def _tell_failure(group: LeasedGroup, failure: bytes) -> None:
-    """A failure is about one message: another one may stand at the head by now."""
-    if decode_failure(failure)[1] == group.members[0]:
-        group.failure = failure
 
 
 def _halted(key: str, why: str, mark: str | None = None, score: str = "", message_id: str = "") -> Halted:

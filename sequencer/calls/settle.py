@@ -147,13 +147,7 @@ def _parse_nacked(reply: Any) -> Nacked:
     return Nacked(True, uncounted == b"1", wait_s, held)
 
 
-def ack(
-    keys: ShardKeys,
-    acks: Sequence[Ack],
-    *,
-    hint: bool = True,
-    audit_length: int = AUDIT_LENGTH,
-) -> Call[Acked]:
+def ack(keys: ShardKeys, acks: Sequence[Ack], *, hint: bool = True, audit_length: int = AUDIT_LENGTH) -> Call[Acked]:
     """Remove handled messages and release groups."""
     words = [[a.group, a.token, a.what_then, a.mark, a.late, *a.members] for a in acks]
     runs = [[position, *run] for position, entry in enumerate(acks, 1) for run in entry.runs]

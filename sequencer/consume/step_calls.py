@@ -40,13 +40,28 @@ class StepCalls:
         Where its start is noted, a consumer that was interrupted before calls it all the same: else a person would be
         asked about a step that never ran.
         """
-        function, call = effect.function, effect.call
-        name = ""
+        call, results, was_running = effect.call, list[Any](), self.is_running
         if isinstance(call, InlineSteps):
             call.perform = self._performer()
-        else:
-            name = call.name
-        return self._call(effect.message, name, lambda one: function(one, call), is_begun=effect.is_begun)
+
+        def called(one: Message) -> None:
+            results.append(effect.function(one, call))
+
+        try:
+            self.is_running = True
+            if self.is_interrupted and not effect.is_begun:
+                raise StopConsuming("interrupted")
+            with not_in_a_copy():
+                self.limit.limited(called)(effect.message)
+            self.is_running = was_running
+        except BaseException as error:
+            self.is_running = was_running
+            if is_ctrl_c(error):
+                raise
+            if not results:
+                step = "" if isinstance(call, InlineSteps) else call.name
+                return Raised(self.outcome(error, effect.message, step))
+        return Returned(results[0])
 
     def _performer(self) -> Callable[[Generator[Effect, Any, Any]], Any]:
         """What runs the steps of a handler, in its thread."""
@@ -70,30 +85,6 @@ class StepCalls:
                     raise StopConsuming("interrupted")
 
         return perform
-
-    def _call(
-        self, message: Message, name: str, function: Callable[[Message], Any], *, is_begun: bool = False
-    ) -> Returned | Raised:
-        results: list[Any] = []
-
-        def called(one: Message) -> None:
-            results.append(function(one))
-
-        was_running = self.is_running
-        try:
-            self.is_running = True
-            if self.is_interrupted and not is_begun:
-                raise StopConsuming("interrupted")
-            with not_in_a_copy():
-                self.limit.limited(called)(message)
-            self.is_running = was_running
-        except BaseException as error:
-            self.is_running = was_running
-            if is_ctrl_c(error):
-                raise
-            if not results:
-                return Raised(self.outcome(error, message, name))
-        return Returned(results[0])
 
     def outcome(self, error: BaseException, message: Message, step: str = "") -> BaseException:
         """How the end of a handler or a step is recorded."""

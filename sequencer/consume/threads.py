@@ -210,7 +210,10 @@ class Consumer:
                 self._renewer.tell_refusals()
                 return code
             case asked.Run():
-                self._begin(effect.message)
+                self._in_progress = remember_current(self.memory, effect.message)
+                first, self.on_first = self.on_first, None
+                if first:
+                    first()
                 return self._step_calls.run(effect)
             case Wait():
                 return self._wait(effect)
@@ -228,12 +231,6 @@ class Consumer:
                 if isinstance(effect.error, Undecodable):  # its body may be lost
                     self._main.invalidate()
         return None
-
-    def _begin(self, message: Message) -> None:
-        self._in_progress = remember_current(self.memory, message)
-        first, self.on_first = self.on_first, None
-        if first:
-            first()
 
     def _exchange(self, do: Callable[[Any], T], effect: Any) -> T:
         with self._renewer.lock, self._in_flight.in_one_piece():

@@ -40,7 +40,8 @@ class Appender:
 
     def append_to(self, pipeline: Any, item: Item, *, replace: bool = False) -> Receipt:
         """Put it on a caller's pipeline: nothing is sent here, so it is no operation."""
-        self._net.reconnect_if_closed()
+        with self._net.link() as link:
+            link.refresh()  # where our connection was lost, so may be what is known of the queue
         stack = pipeline.command_stack
         if self._open is not None and self._open is not stack:  # perhaps refused for its generation: its caller knows
             self._shards()

@@ -118,9 +118,6 @@ class BlockingNet:
 
     def connect(self) -> LinkPool:
         """Connect and check the server, unless that is done. Raises ServerUnavailable, ServerNotUsable."""
-        pool = self._pool
-        if pool is not None:
-            return pool
         with self._connecting:
             if self._pool is None:
                 pool = LinkPool(self.endpoint, self.guide)
@@ -128,15 +125,6 @@ class BlockingNet:
                     link.connection()
                 self._pool = pool
             return self._pool
-
-    def reconnect_if_closed(self) -> None:
-        """Connect again if the server has closed the connection since, as it does when it ends.
-
-        For one who is about to send over a connection of another's. Asks the socket, without a round trip, where
-        nothing was lost. Raises as a new connection does.
-        """
-        with self.link() as link:
-            link.refresh()
 
     def close(self) -> None:
         """Close the links; the next use connects again."""

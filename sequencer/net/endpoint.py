@@ -67,11 +67,7 @@ class Endpoint:
     """A server to connect to, made from a URL or from a redis-py client. Nothing connects until `connect`."""
 
     def __init__(
-        self,
-        make: Callable[[], Connection],
-        name: str | Callable[[], str],
-        url: str | None,
-        total_s: float = math.inf,
+        self, make: Callable[[], Connection], name: str | Callable[[], str], url: str | None, total_s: float = math.inf
     ) -> None:
         self.make = make
         """Makes a connection that is not connected yet."""
@@ -184,17 +180,12 @@ def _packer() -> _Packer | None:
         return None
 
 
-def driver_options(pool: Any, kept: Sequence[str] = ()) -> dict[str, Any]:
-    """A pool's options for a connection, with our settings but where the pool gives one of those `kept`."""
+def _maker(pool: Any, kept: Sequence[str] = ()) -> Callable[[], Connection]:
+    """Makes connections with a pool's options, and our settings but where the pool gives one of those `kept`."""
     options = {k: v for k, v in pool.connection_kwargs.items() if "maint_notifications" not in k}
     options.update({name: value for name, value in SETTINGS.items() if name not in kept or not options.get(name)})
     for name in ("retry_on_timeout", "retry_on_error", "cache", "cache_config"):
         options.pop(name, None)
-    return options
-
-
-def _maker(pool: Any, kept: Sequence[str] = ()) -> Callable[[], Connection]:
-    options = driver_options(pool, kept)
     kind = pool.connection_class  # or a function that makes one
     if isinstance(kind, type) and issubclass(kind, redis.connection.AbstractConnection):
         options.setdefault("command_packer", _packer())
@@ -203,20 +194,12 @@ def _maker(pool: Any, kept: Sequence[str] = ()) -> Callable[[], Connection]:
 
 def given_endpoint(redis: Any) -> Endpoint | None:
     """The server of a URL, of a client, or for None of `SEQUENCER_REDIS`; None for the embedded one."""
-    given = server_url_from_environment() if redis is None else redis
+    given = os.environ.get("SEQUENCER_REDIS") if redis is None else redis
     if given is None:
         return None
-    return Endpoint.from_url(given) if isinstance(given, str) else Endpoint.from_client(given)
-
-
-def server_url_from_environment() -> str | None:
-    """`SEQUENCER_REDIS`, or None when it is unset. Raises ConfigurationError where it is empty: a variable that got no
-    value, and data would go to another server without a word.
-    """
-    given = os.environ.get("SEQUENCER_REDIS")
-    if given is not None and not given.strip():
+    if redis is None and not given.strip():  # it got no value, and data would go to another server without a word
         raise ConfigurationError("variable_empty")
-    return given
+    return Endpoint.from_url(given) if isinstance(given, str) else Endpoint.from_client(given)
 
 
 def check_embedded_allowed() -> None:

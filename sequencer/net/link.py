@@ -164,28 +164,22 @@ class Link:
                 raise
 
     def _refresh(self, guide: Guide, connection: Connection, *, is_new: bool) -> None:
-        finish(guide.refresh(self._alone(connection), is_new=is_new))
+        finish(guide.refresh(ConnectionAlone(connection, self.endpoint.name), is_new=is_new))
         now = time.monotonic()
         self._refresh_at, guide.check_at = now + REFRESH_EVERY_S, now + CHECK_EVERY_S
 
     def _check(self, guide: Guide) -> None:
         guide.check_at = time.monotonic() + CHECK_EVERY_S  # first: other threads of the client need not check as well
         try:
-            finish(guide.check(self._alone(self._connection)))
+            finish(guide.check(ConnectionAlone(self._connection, self.endpoint.name)))
         except BaseException:
             guide.check_at = INVALIDATED
             raise
 
     def _find_generation(self, guide: Guide) -> None:
+        """Who calls it closes the connection where that is lost."""
         self._is_stale = False
-        try:
-            finish(guide.find_generation(self._alone(self._connection)))
-        except ServerUnavailable:
-            self.close()
-            raise
-
-    def _alone(self, connection: Connection) -> ConnectionAlone:
-        return ConnectionAlone(connection, self.endpoint.name)
+        finish(guide.find_generation(ConnectionAlone(self._connection, self.endpoint.name)))
 
     # -- calls --------------------------------------------------------------------------------------------------
 
@@ -368,10 +362,7 @@ class Link:
         return replies
 
     def _exchange(
-        self,
-        connection: Connection,
-        commands: Sequence[Sequence[Any]],
-        meanwhile: Callable[[], None] | None = None,
+        self, connection: Connection, commands: Sequence[Sequence[Any]], meanwhile: Callable[[], None] | None = None
     ) -> list[Any]:
         try:
             send(connection, commands)

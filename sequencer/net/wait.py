@@ -14,7 +14,7 @@ from ..errors import SequencerError
 from ..settings.pace import IDLE_S, STOP_CHECK_S
 from ..store.keys import ShardKeys
 from .endpoint import SOCKET_TIMEOUT_S, Endpoint
-from .link import Guide, Link
+from .link import Guide, Link, receive
 from .refusals import translate
 
 
@@ -62,12 +62,12 @@ class Waiter:
                     break
                 if now >= until + SOCKET_TIMEOUT_S:
                     raise redis.TimeoutError(f"no answer to a wait of {seconds:.1f} s")
-            refusal = _refusal(connection)
+            (popped,) = receive(connection, 1)
             (claimed,) = self.link.parsed(calls, self.link.collect(calls)) or (None,)
             if isinstance(claimed, SequencerError):
                 raise claimed
-            if refusal and not (claimed and claimed is not UNDONE and claimed.groups):
-                raise refusal
+            if isinstance(popped, Exception) and not (claimed and claimed is not UNDONE and claimed.groups):
+                raise popped
         except BaseException as error:
             self.link.close()  # an answer may still be on its way
             if isinstance(error, redis.RedisError | OSError):
@@ -83,12 +83,3 @@ class Waiter:
             connection = self.link.connection()  # the command has replaced one that had gone stale
             self._client_id = (connection, number)
         return connection
-
-
-def _refusal(connection: Any) -> redis.ResponseError | None:
-    """The answer to a BLPOP, if it is an error."""
-    try:
-        connection.read_response()
-    except redis.ResponseError as error:
-        return error
-    return None

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from sequencer import Message, Sequencer, calls
-from sequencer.calls.settle import Nack, SaveStep
+from sequencer.calls.examine import repair
+from sequencer.calls.settle import Nack, SaveStep, save_step
 from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.errors import AnswerRefused, BatchRefused, EffectsSaved, GroupBusy
 from sequencer.net.link import Link
@@ -35,7 +36,7 @@ def note(seq: Sequencer, keys: ShardKeys, link: Link, ledger: Ledger = LEDGER, *
     (held,) = link.run_one(calls.claim(keys, "jobs", "me", 60.0, ClaimLimits(1, 1))).groups
     before = (held.ledgers and held.ledgers[0]) or Written(b"", 0, False)
     written = before.next(encode_ledger(ledger), has_effects=ledger.has_effects)
-    assert link.run_one(calls.save_step(keys, SaveStep(held.key, held.token, held.members[0], "", written, False))) == 1
+    assert link.run_one(save_step(keys, SaveStep(held.key, held.token, held.members[0], "", written, False))) == 1
     if release:
         link.run_one(calls.ack(keys, [calls.Ack(held.key, held.token, [], True)]))
 
@@ -200,7 +201,7 @@ def test_doctor_reads_the_ledgers_of_dead_letters_and_of_what_was_skipped_last(
     park(keys, link)
     seq.skip("g", yes=True)
     letters = sorted(letter.letter for letter in seq.dead())
-    assert link.run_one(calls.repair(keys, "", letters=letters)).looked_at == 3
+    assert link.run_one(repair(keys, "", letters=letters)).looked_at == 3
     assert check_invariants(link, [keys]) == []
     (skipped,) = [name.decode() for name in link.command("HKEYS", keys.skipped)]
     for key, letter, id in ((keys.dead_letters, letters[3], "m3"), (keys.skipped, skipped, "m9")):

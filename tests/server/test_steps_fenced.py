@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from sequencer import calls
+from sequencer.calls.alerts import AlertTimes, Condition, Grant
 from sequencer.calls.call import Call
-from sequencer.calls.settle import Ack, Nack, SaveStep
+from sequencer.calls.examine import repair
+from sequencer.calls.register import sync_shard, unregister
+from sequencer.calls.settle import Ack, Nack, SaveStep, save_step
 from sequencer.doctor.rights import SCRATCH
 from sequencer.errors import Park, SequencerError
 from sequencer.net.link import Link
@@ -39,11 +42,11 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: ShardKeys) -> None:
     one = Registration(1, 0, plain_tags(1), Policy().stored())
     for call in (
         calls.register(keys.memory, None, one),  # on the scratch shard too: any hash will do
-        calls.unregister(keys.memory, one),
-        calls.sync_shard(keys, one),
-        calls.sync_shard(keys, one, "confirm", pending="none"),
+        unregister(keys.memory, one),
+        sync_shard(keys, one),
+        sync_shard(keys, one, "confirm", pending="none"),
         calls.renew(keys, [(SCRATCH, token)], 60.0),
-        calls.save_step(keys, SaveStep(SCRATCH, token, member, "", Written(b"{}", 1, False), False)),
+        save_step(keys, SaveStep(SCRATCH, token, member, "", Written(b"{}", 1, False), False)),
         calls.ack(keys, [Ack(SCRATCH, token, [], False)]),
         calls.nack(keys, Nack(SCRATCH, token, member, 1, None, b'{"type": "Doctor"}', "dead", "0.0")),
         calls.outage(keys, "probe"),
@@ -60,11 +63,11 @@ def run_every_script(run: Callable[[Call[Any]], Any], keys: ShardKeys) -> None:
         calls.inspect(keys, SCRATCH, "1"),
         calls.find(keys, "1"),
         calls.sweep(keys),
-        calls.alert(keys, [calls.Condition(SCRATCH, "open", "1", "1", "")], [SCRATCH], calls.AlertTimes(1.0)),
-        calls.alert_sent(keys, calls.Grant(SCRATCH, "open", SCRATCH, 0, 0, "", "", "", False, 0)),
+        calls.alert(keys, [Condition(SCRATCH, "open", "1", "1", "")], [SCRATCH], AlertTimes(1.0)),
+        calls.alert_sent(keys, Grant(SCRATCH, "open", SCRATCH, 0, 0, "", "", "", False, 0)),
         calls.pending_news(keys, SCRATCH),
         calls.mark_notified(keys, SCRATCH, cursor="0"),
-        calls.repair(keys, SCRATCH, dry_run=False),
+        repair(keys, SCRATCH, dry_run=False),
     ):
         run(call)
 

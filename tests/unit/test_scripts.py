@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import sequencer.calls as calls
+from sequencer.calls.alerts import AlertTimes, Condition, Grant, PendingNewsGroup
 from sequencer.calls.call import Call
-from sequencer.calls.settle import Ack, Nack, SaveStep
+from sequencer.calls.examine import repair
+from sequencer.calls.register import sync_shard
+from sequencer.calls.settle import Ack, Nack, SaveStep, save_step
 from sequencer.calls.source import commands_in, script_source
 from sequencer.doctor.rights import _SCRIPTS, needed
 from sequencer.settings.options import ClaimLimits
@@ -33,7 +36,7 @@ EXAMPLES: dict[str, Call[Any]] = {
     "claim": calls.claim(KEYS, "q", "me", 1.5, ClaimLimits(1, 2, 3)),
     "ack": calls.ack(KEYS, [Ack("g", "0" * 16, ["m"], True, endings=["f"])]),
     "nack": calls.nack(KEYS, Nack("g", "0" * 16, "m", 1, None, b"{}", "drop", ended="d")),
-    "save_step": calls.save_step(KEYS, SaveStep("g", "0" * 16, "m", "", Written(b"{}", 1, False), True)),
+    "save_step": save_step(KEYS, SaveStep("g", "0" * 16, "m", "", Written(b"{}", 1, False), True)),
     "renew": calls.renew(KEYS, [("g", "0" * 16)], 1.5),
     "resume": calls.resume(KEYS, "g", b"", "", ending="drop"),
     "outage": calls.outage(KEYS, "close", "0" * 16),
@@ -49,16 +52,16 @@ EXAMPLES: dict[str, Call[Any]] = {
     "sweep": calls.sweep(KEYS),
     "alert": calls.alert(
         KEYS,
-        [calls.Condition("parked", "open", "1", "1", "")],
+        [Condition("parked", "open", "1", "1", "")],
         ["ops"],
-        calls.AlertTimes(1.0),
+        AlertTimes(1.0),
     ),
-    "alert_sent": calls.alert_sent(KEYS, calls.Grant("parked", "open", "ops", 1, 0, "1", "1", "", False, 1)),
+    "alert_sent": calls.alert_sent(KEYS, Grant("parked", "open", "ops", 1, 0, "1", "1", "", False, 1)),
     "pending_news": calls.pending_news(KEYS, "ops"),
-    "mark_notified": calls.mark_notified(KEYS, "ops", [calls.PendingNewsGroup("g", "1", b"")], "1", "0"),
-    "repair": calls.repair(KEYS, "g", dry_run=False),
+    "mark_notified": calls.mark_notified(KEYS, "ops", [PendingNewsGroup("g", "1", b"")], "1", "0"),
+    "repair": repair(KEYS, "g", dry_run=False),
     "register": calls.register(REGISTRY, None, ONE),
-    "sync_shard": calls.sync_shard(KEYS, ONE),
+    "sync_shard": sync_shard(KEYS, ONE),
 }
 
 

@@ -27,7 +27,5 @@ def command(
 ) -> trials.Parameters:
     """Server CPU for each message, beside the same keys by plain commands, and by scripts that check nothing."""
     return replace(
-        usual,
-        spreads=parsed("--spreads", spreads, groups, usual.spreads),
-        messages=messages or usual.messages,
+        usual, spreads=parsed("--spreads", spreads, groups, usual.spreads), messages=messages or usual.messages
     )

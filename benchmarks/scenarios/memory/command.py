@@ -25,8 +25,4 @@ def command(
     groups: Annotated[str | None, typer.Option(help="Besides one for each message.  [1,100,5000; smoke: 1,20]")] = None,
 ) -> trials.Parameters:
     """Bytes of the server's memory for a pending message, a group and what stays known, by key."""
-    return replace(
-        usual,
-        messages=messages or usual.messages,
-        groups=parsed("--groups", sizes, groups, usual.groups),
-    )
+    return replace(usual, messages=messages or usual.messages, groups=parsed("--groups", sizes, groups, usual.groups))

@@ -25,9 +25,4 @@ def command(
     ] = None,
 ) -> trials.Parameters:
     """Inversions and delays of messages that arrive out of order: no reorder window, half the skew, the whole."""
-    return replace(
-        usual,
-        skew_s=skew_s or usual.skew_s,
-        seconds=seconds or usual.seconds,
-        rate=rate or usual.rate,
-    )
+    return replace(usual, skew_s=skew_s or usual.skew_s, seconds=seconds or usual.seconds, rate=rate or usual.rate)

@@ -16,17 +16,7 @@ from ...texts.words import error_text, type_name
 from ...values.message import StepCall
 from ..outcome import ENDING_BY_OPTION, decide, most_unanswered
 from . import rules, texts
-from .actions import (
-    UNCONFIRMED,
-    End,
-    Finished,
-    Lost,
-    PassFacts,
-    Raised,
-    Returned,
-    Stopped,
-    Unfinished,
-)
+from .actions import UNCONFIRMED, End, Finished, Lost, PassFacts, Raised, Returned, Stopped, Unfinished
 from .declared import Step
 
 if TYPE_CHECKING:

@@ -23,17 +23,7 @@ from ..held import Held
 from ..held_group import HeldGroup
 from ..outcome import Decision, Failed, describe, failed_with, waits
 from . import rules, texts
-from .actions import (
-    AGAIN,
-    UNCONFIRMED,
-    End,
-    Finished,
-    Lost,
-    PassFacts,
-    Raised,
-    Returned,
-    Unfinished,
-)
+from .actions import AGAIN, UNCONFIRMED, End, Finished, Lost, PassFacts, Raised, Returned, Unfinished
 from .declared import Step, Steps
 from .functions import InlineHandler
 from .inline import InlinePass, InlineSteps
