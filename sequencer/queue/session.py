@@ -120,9 +120,7 @@ class Session:
         """The body fields as the server remembers them now."""
         keys = (await self.shards())[0]
         return await read(
-            self.net,
-            lambda word: read_fields(word.decode() if word else None),
-            ("HGET", keys.policy, BODY_FIELDS),
+            self.net, lambda word: read_fields(word.decode() if word else None), ("HGET", keys.policy, BODY_FIELDS)
         )
 
     async def check_first(self, check: Callable[..., bool], make: Callable[..., Item], *arguments: Any) -> None:

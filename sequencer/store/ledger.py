@@ -44,11 +44,7 @@ _AGAIN = frozenset[State](("open", "done", "failed", "left"))
 _SAID = frozenset[State](("done", "open"))
 MOVES: Mapping[str, Mapping[State, frozenset[State]]] = {
     "automatic": {"open": _AGAIN, "failed": _AGAIN},
-    "once": {
-        "open": frozenset(("started", "left")),
-        "started": frozenset(("started", *_AGAIN)),
-        "failed": _AGAIN,
-    },
+    "once": {"open": frozenset(("started", "left")), "started": frozenset(("started", *_AGAIN)), "failed": _AGAIN},
     "person": {"open": frozenset(("done",)), "started": _SAID, "failed": _SAID, "left": _SAID},
 }
 """Who moves a step, and from where to where; nothing else is allowed. A person may also give a result to a step that is

@@ -7,10 +7,7 @@ from typing import Any
 from .commands import line
 from .templates import fill
 
-UNITS = {
-    **dict.fromkeys(("wait", "lag", "no_consumers", "away"), "s"),
-    **dict.fromkeys(("failing", "memory"), "share"),
-}
+UNITS = {**dict.fromkeys(("wait", "lag", "no_consumers", "away"), "s"), **dict.fromkeys(("failing", "memory"), "share")}
 """Unit of value and limit; any other condition is a count."""
 WORDING = {
     "parked": "{value:group} parked",

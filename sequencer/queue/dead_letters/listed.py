@@ -72,12 +72,7 @@ class SeenDeadLetter(NamedTuple):
 
 
 async def dead(
-    session: Session,
-    group: Group | None = None,
-    *,
-    id: Id | None = None,
-    error: str | None = None,
-    limit: int = 1000,
+    session: Session, group: Group | None = None, *, id: Id | None = None, error: str | None = None, limit: int = 1000
 ) -> list[DeadLetter]:
     """Dead letters, the oldest death first, at most `limit`; `error` is a type, or a pattern for "Type: message"."""
     check_limit(limit)

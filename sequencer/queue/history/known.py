@@ -16,15 +16,7 @@ from ...store.failure import decode_failure
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
 from ...store.keys import ShardKeys
-from ...store.record import (
-    STAMP_DIGITS,
-    DeadLetterContent,
-    id_of,
-    number_of,
-    owner_of,
-    readable_message,
-    stamp_of,
-)
+from ...store.record import STAMP_DIGITS, DeadLetterContent, id_of, number_of, owner_of, readable_message, stamp_of
 from ...store.replies import Reading, pairs, text
 from ...store.watermark import late_below
 from ...texts.commands import command

@@ -19,12 +19,7 @@ from ..state import is_leased, lease_fields
 
 
 async def answered_head(
-    session: Session,
-    keys: ShardKeys,
-    group: str,
-    facts: calls.GroupFacts,
-    member: str,
-    answers: Answers,
+    session: Session, keys: ShardKeys, group: str, facts: calls.GroupFacts, member: str, answers: Answers
 ) -> Written | None:
     """The ledger of a failed head with these answers, if any. Raises GroupBusy, AnswerRefused, AnswerNeeded."""
     about: dict[str, Any] = {"group": decode_group(group), **session.names}
