@@ -16,7 +16,7 @@ from ..net.link import ConnectionAlone, finish
 from ..store.group import decode_group
 from ..store.keys import PAUSED, ShardKeys, consumer_name
 from ..store.record import number_of, owner_of
-from ..store.replies import micros, pairs, scanned, text
+from ..store.replies import Reading, micros, pairs, scanned, text
 from ..texts.findings import Finding
 from ..values.owner import NoConsumers, is_held_long
 from .scope import Scope
@@ -87,13 +87,14 @@ async def find_no_consumers(
     found = [one.found for one in seen]
     now_us, since_us = found[0].now_us, min(one.since_us for one in found if one.since_us is not None)
     last = max((one.last_lease for one in seen if one.last_lease), default=None)
+    clients = await clients_named(alone, consumer_name(namespace, queue))
     return NoConsumers(
         groups=sum(one.due for one in found),
         since=since_us / 1e6,
         waits_s=max(0.0, now_us - since_us) / 1e6,
         last_owner=owner_of(last[1]) if last else "",
         last_until=last[0] / 1e6 if last else None,
-        connections=await _connections(alone, consumer_name(namespace, queue)),
+        connections=None if clients is None else len(clients),
     )
 
 
@@ -164,13 +165,15 @@ async def _leases_seen(alone: Alone, keys: ShardKeys, now_us: int) -> tuple[bool
     return False, last
 
 
-async def _connections(alone: Alone, name: str) -> int | None:
-    """How many connections have this name; None where the user may not ask."""
+async def clients_named(alone: Alone, name: str) -> tuple[str, ...] | None:
+    """The addresses of connections with this name; None where the user may not ask."""
     (said,) = await alone.answers([("CLIENT", "LIST")])
     if isinstance(said, SequencerError):
         return None
-    lines = said.decode("utf-8", "replace").splitlines()
-    return sum(f"name={name}" in line.split(" ") for line in lines)
+    with Reading(alone.name):
+        lines = said.decode("utf-8", "replace").splitlines()
+        clients = [dict(word.partition("=")[::2] for word in line.split(" ")) for line in lines]
+        return tuple(sorted({one["addr"] for one in clients if one.get("name") == name}))
 
 
 def parked_groups(scope: Scope) -> Iterator[Finding]:

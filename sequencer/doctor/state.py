@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ..errors import ConfigurationError
 from ..settings.body_fields import BODY_FIELDS, read_fields
 from ..settings.policy import NUMBERS, merge_policy
-from ..store.failure import decode_failure
+from ..store.failure import decode_failure, error_line
 from ..store.group import decode_group
 from ..store.keys import ShardKeys
 from ..store.replies import micros, pairs, text
@@ -58,8 +58,7 @@ def _outages(scope: Scope) -> Iterator[Finding]:
         )
         if probe_us is not None and probe_us.isdigit():
             known, probe_in_s = decode_failure(failure or b"")[0], max(0.0, (int(probe_us) - now_us) / 1e6)
-            error = f"{known.type}: {known.message}".split("\n")[0][:200]
-            fields = {"error": error, "probes": int(probes or 0), "probe_in_s": probe_in_s}
+            fields = {"error": error_line(known), "probes": int(probes or 0), "probe_in_s": probe_in_s}
             yield scope.found("outage", shard=shard, shards=len(scope.shards), **fields)
 
 

@@ -67,8 +67,7 @@ async def append_many(
                 return receipt()
             outcomes = list[calls.ItemOutcome]()
             if one.items and not (one.errors and stops):
-                how: dict[str, Any] = {"replace": replace, "meanwhile": chunks.prepare}
-                outcomes = await append_chunk(session, one.items, on_refused, **how)
+                outcomes = await append_chunk(session, one.items, on_refused, replace=replace, meanwhile=chunks.prepare)
             errors = one.errors + _refusals(one, outcomes)
             errors.sort(key=lambda error: error.index)
             if errors and stops:

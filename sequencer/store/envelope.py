@@ -16,7 +16,7 @@ import orjson
 
 from ..errors import InvalidBody, InvalidId, InvalidMessage, InvalidScore, InvalidTime, shown
 from ..values.durations import seconds
-from .text import has_non_finite
+from .text import finite_json
 
 MAX_ID_BYTES = 256
 MAX_EXACT_INTEGER = 2**53
@@ -91,13 +91,7 @@ def encode_envelope(body: Any, headers: Mapping[str, str] | None, max_bytes: int
         isinstance(headers, Mapping) and all(type(k) is str and type(v) is str for k, v in headers.items())
     ):
         raise InvalidBody("headers must map str to str; make other keys and values text")
-    try:
-        envelope = orjson.dumps([body, dict(headers)] if headers else [body])
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidBody(f"body can't be written as JSON: {error}") from error
-    # Only a body with a null in it needs the walk.
-    if b"null" in envelope and has_non_finite(body):
-        raise InvalidBody("body holds NaN or infinity, which JSON has no word for; send null or leave it out")
+    envelope = finite_json("body", [body, dict(headers)] if headers else [body], InvalidBody)
     if len(envelope) > max_bytes:
         raise InvalidBody(f"body and headers are {len(envelope)} bytes as JSON, at most max_body_bytes={max_bytes}")
     return envelope

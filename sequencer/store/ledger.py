@@ -32,7 +32,7 @@ from ..errors import ConfigurationError, InvalidMessage, shown
 from ..texts.words import many
 from ..values.message import PastAttempt
 from .group import encode_group
-from .text import has_non_finite
+from .text import finite_json
 
 State = Literal["open", "started", "done", "failed", "left"]
 ERROR_BYTES = 512
@@ -188,12 +188,7 @@ def kept_result(result: Any) -> Any:
 
     Raises LedgerError, with the size, for one that is too large or no JSON.
     """
-    try:
-        kept = orjson.dumps(result)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise LedgerError(f"the result can't be written as JSON: {error}") from error
-    if b"null" in kept and has_non_finite(result):
-        raise LedgerError("the result holds NaN or infinity, which JSON has no word for")
+    kept = finite_json("the result", result, LedgerError)
     if len(kept) > MAX_RESULT_BYTES:
         raise LedgerError(f"the result is {len(kept)} bytes as JSON, at most {MAX_RESULT_BYTES}")
     return orjson.loads(kept)

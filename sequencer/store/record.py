@@ -124,20 +124,9 @@ def decode_record(
     stamp, number = int(member[:STAMP_DIGITS]), float(score)
     if not math.isfinite(number):
         raise ValueError(f"its score is {score}, no finite number")
-    return Message(
-        member[STAMP_DIGITS:],
-        group,
-        number,
-        parts[0],
-        parts[1] if len(parts) == 2 else {},
-        int(record[STAMP_DIGITS:FLAG_AT]) + 1,
-        token,
-        stamp / 1e6,
-        queue,
-        stamp,
-        number < below,
-        flag in REDRIVEN,
-    )
+    headers, attempt = parts[1] if len(parts) == 2 else {}, int(record[STAMP_DIGITS:FLAG_AT]) + 1
+    place = token, stamp / 1e6, queue, stamp, number < below, flag in REDRIVEN
+    return Message(member[STAMP_DIGITS:], group, number, parts[0], headers, attempt, *place)
 
 
 def arrival_scores(members: Sequence[str]) -> list[str]:
@@ -208,20 +197,9 @@ def raw_message(
         number = float(score)
     except ValueError:
         number = math.nan
-    return Message(
-        member[STAMP_DIGITS:],
-        group,
-        number,
-        record[head.size :].decode("utf-8", "backslashreplace"),
-        {},
-        head.attempts + 1,
-        token,
-        stamp / 1e6,
-        queue,
-        stamp,
-        number < below,
-        head.flag == "R",
-    )
+    body = record[head.size :].decode("utf-8", "backslashreplace")
+    place = token, stamp / 1e6, queue, stamp, number < below, head.flag == "R"
+    return Message(member[STAMP_DIGITS:], group, number, body, {}, head.attempts + 1, *place)
 
 
 def readable_message(*rest: Any) -> Message:

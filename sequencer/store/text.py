@@ -37,16 +37,27 @@ def loads_words(data: bytes) -> Any:
         return json.loads(data.decode("utf-8", "surrogateescape"))
 
 
-def has_non_finite(value: Any) -> bool:
+def finite_json(what: str, value: Any, refusal: type[Exception]) -> bytes:
+    """A value as JSON. Raises `refusal` for one that JSON can't hold."""
+    try:
+        written = orjson.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise refusal(f"{what} can't be written as JSON: {error}") from error
+    if b"null" in written and _has_non_finite(value):  # only one with a null in it needs the walk
+        raise refusal(f"{what} holds NaN or infinity, which JSON has no word for; send null or leave it out")
+    return written
+
+
+def _has_non_finite(value: Any) -> bool:
     """Whether it holds NaN or infinity, for which orjson writes null."""
     if isinstance(value, float):
         return not math.isfinite(value)
     if isinstance(value, Mapping):
-        return any(has_non_finite(item) for item in value.values())
+        return any(_has_non_finite(item) for item in value.values())
     if isinstance(value, list | tuple):
-        return any(has_non_finite(item) for item in value)
+        return any(_has_non_finite(item) for item in value)
     if isinstance(value, Enum):
-        return has_non_finite(value.value)
+        return _has_non_finite(value.value)
     if is_dataclass(value):
-        return any(has_non_finite(getattr(value, field.name)) for field in fields(value))
+        return any(_has_non_finite(getattr(value, field.name)) for field in fields(value))
     return False

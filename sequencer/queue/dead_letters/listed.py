@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from ...calls.net_protocol import Net
 from ...errors import ConfigurationError
 from ...store.envelope import encode_id
 from ...store.failure import digest_of
@@ -106,20 +105,15 @@ async def oldest(session: Session, shards: Iterable[ShardKeys], wanted: DeadLett
     return sorted(found, key=lambda letter: letter.died_at)
 
 
-async def _names(net: Net, keys: ShardKeys, wanted: DeadLetterFilter) -> AsyncIterator[list[tuple[str, float]]]:
-    """Name and time of death (us) of those in a shard that fit by name, the oldest death first; by pages."""
-    start, size = 0, NAMES_PAGE
-    while size == NAMES_PAGE:
-        page = await read(net, scored, ("ZRANGE", keys.dead, start, start + NAMES_PAGE - 1, "WITHSCORES"))
-        start, size = start + NAMES_PAGE, len(page)
-        yield [(name, at) for name, at in ((text(word), at) for word, at in page) if wanted.fits_name(name)]
-
-
 async def _found(
     session: Session, keys: ShardKeys, wanted: DeadLetterFilter
 ) -> AsyncIterator[list[tuple[DeadLetter, bytes]]]:
     """Those of a shard that fit, the oldest death first, each with what is kept of it; by pages."""
-    names = [one async for page in _names(session.net, keys, wanted) for one in page]
+    names, start, size = list[tuple[str, float]](), 0, NAMES_PAGE
+    while size == NAMES_PAGE:
+        page = await read(session.net, scored, ("ZRANGE", keys.dead, start, start + NAMES_PAGE - 1, "WITHSCORES"))
+        start, size = start + NAMES_PAGE, len(page)
+        names += [(name, at) for name, at in ((text(word), at) for word, at in page) if wanted.fits_name(name)]
     for some in batches(names, PAGE):
         contents: list[bytes | None] = await read(
             session.net, list, ("HMGET", keys.dead_letters, *[name for name, _ in some])

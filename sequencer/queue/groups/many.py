@@ -62,8 +62,7 @@ async def resume_many(
     AnswerRefused at the first group whose steps it does not match, ConfigurationError, ServerError.
     """
     wanted, answers = FailureFilter.chosen(error, since, everything, "resume_many"), Answers.of(done, again, by=by)
-    how: dict[str, Any] = {"rate": rate, "dry_run": dry_run, "on_progress": on_progress}
-    return await _run(session, wanted, "", answers, **how)
+    return await _run(session, wanted, "", answers, rate=rate, dry_run=dry_run, on_progress=on_progress)
 
 
 async def skip_many(
@@ -82,8 +81,8 @@ async def skip_many(
     With `discard` the heads are deleted for good. Missing numbers are not skipped. Raises like `resume_many`.
     """
     wanted = FailureFilter.chosen(error, since, everything, "skip_many")
-    how: dict[str, Any] = {"rate": rate, "dry_run": dry_run, "on_progress": on_progress}
-    return await _run(session, wanted, "discard" if discard else "dead", **how)
+    ending: calls.Ending = "discard" if discard else "dead"
+    return await _run(session, wanted, ending, rate=rate, dry_run=dry_run, on_progress=on_progress)
 
 
 async def _run(

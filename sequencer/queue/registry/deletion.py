@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from ...calls.net_protocol import Alone, Net
 from ...calls.register import register, sync_shard, unregister
-from ...errors import ConfigurationError, SequencerError, ServerUnavailable
+from ...doctor.leases import clients_named
+from ...errors import ConfigurationError, ServerUnavailable
 from ...settings.options import MAX_SHARDS, QueueOptions
 from ...store.keys import ShardKeys, consumer_name, index_key, registry_key, shard_keys
 from ...store.record import owner_of
@@ -64,19 +65,8 @@ async def usage(session: Session) -> Usage:
             size, died = await alone.read([("ZCARD", keys.schedule), ("ZCARD", keys.dead)])
             groups, dead = groups + size, dead + died
             messages += (await backlog(alone, keys, size, size))[1]
-        clients = await _clients(alone, consumer_name(options.namespace, options.queue))
+        clients = await clients_named(alone, consumer_name(options.namespace, options.queue))
     return Usage(messages, groups, dead, leases, tuple(sorted(owners)), clients)
-
-
-async def _clients(alone: Alone, name: str) -> tuple[str, ...] | None:
-    """The addresses of connections with this name; None where the user may not ask."""
-    (said,) = await alone.answers([("CLIENT", "LIST")])
-    if isinstance(said, SequencerError):
-        return None
-    with Reading(alone.name):
-        lines = said.decode("utf-8", "replace").splitlines()
-        clients = [dict(word.partition("=")[::2] for word in line.split()) for line in lines]
-        return tuple(sorted({one["addr"] for one in clients if one.get("name") == name}))
 
 
 async def delete(session: Session) -> int:

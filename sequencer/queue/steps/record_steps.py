@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...drain.steps.rules import questions
 from ...store.group import decode_group
-from ...store.ledger import LedgerError, decode_ledger, step_key
+from ...store.ledger import Entry, LedgerError, decode_ledger, step_key
 from ...store.record import written_of
 from ...values.history import MessageSteps, StepInfo
 
@@ -23,22 +23,11 @@ def record_steps(
         ledger = decode_ledger(written.ledger)
     except LedgerError as error:
         return MessageSteps(id, parts, is_dead, (), (), (), str(error))
-    found = tuple(
-        StepInfo(
-            one.name,
-            one.state,
-            one.once,
-            one.optional,
-            one.runs,
-            one.turn,
-            one.at or None,
-            one.took_s,
-            one.who,
-            one.result,
-            one.error,
-            step_key(queue, group, id, ledger.stamp, one),
-        )
-        for one in ledger.entries
-    )
+    found = tuple(_info(one, step_key(queue, group, id, ledger.stamp, one)) for one in ledger.entries)
     asked = (one for one in questions(ledger) if not (one.state == "started" and token == one.token))
     return MessageSteps(id, parts, is_dead, found, ledger.log, tuple(one.name for one in asked))
+
+
+def _info(one: Entry, key: str) -> StepInfo:
+    end = one.at or None, one.took_s, one.who, one.result, one.error, key
+    return StepInfo(one.name, one.state, one.once, one.optional, one.runs, one.turn, *end)
