@@ -57,6 +57,7 @@ FIELDS: Mapping[str, str] = {
     "until": "when the wait ends, in seconds since 1970",
     "expired_owner": "name of the consumer whose lease expired",
     "token": "of the lease",
+    "code": "code of the error: the same while the server is away for one reason",
     "away_s": "how long the server was away, in seconds",
     "server": "the server, without its password",
     "app": "what handles the messages",
