@@ -1,6 +1,4 @@
-"""Calls of the scripts that watch a queue: alert, alert_sent, pending_news,
-mark_notified. They are for one target or all, not for consumers.
-"""
+"""Calls of the scripts that watch a queue, for one target or all: alert, alert_sent, pending_news, mark_notified."""
 
 from __future__ import annotations
 

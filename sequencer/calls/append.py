@@ -44,8 +44,6 @@ _BY_SIGN: dict[int, Outcome] = {
     ord("*"): "effects",
 }
 _SIZE = 1 + STAMP_DIGITS
-
-
 _UNSTAMPED = {letter: ItemOutcome(outcome, 0) for letter, outcome in _BY_SIGN.items()}
 
 

@@ -17,8 +17,6 @@ from . import source
 T = TypeVar("T")
 UNDONE: Any = object()
 """In place of a result: it is sure that the call was not carried out."""
-
-
 Args = tuple[str | bytes, ...]
 
 

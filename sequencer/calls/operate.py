@@ -1,6 +1,4 @@
-"""Calls of the scripts that people use on a queue rather than consumers: resume, skip_gap, wake, update,
-pause, redrive, purge, rerun, sweep.
-"""
+"""Calls of the scripts that people use on a queue rather than consumers."""
 
 from __future__ import annotations
 
@@ -31,7 +29,6 @@ MAX_RESUME = 100
 
 
 def _status(reply: bytes) -> Any:
-    """One of the words of the call's type."""
     return reply.decode()
 
 
@@ -140,9 +137,7 @@ def purge(keys: ShardKeys, letters: Sequence[str]) -> Call[int]:
 
 
 class Rerun(NamedTuple):
-    """What became of a rerun, the new id, and its stamp, 0 unless it was added
-    now. "again": an earlier call added it.
-    """
+    """What became of a rerun ("again": an earlier call added it), the new id, and its stamp, 0 unless added now."""
 
     status: Literal["added", "again", "pending", "missing"]
     id: str

@@ -172,9 +172,7 @@ class EventEmitter:
 
 
 class ServerAway:
-    """Emits that the server is lost when the first of its users says so, once for each kind of reason, and that it is
-    back when all have it again.
-    """
+    """Emits that the server is lost, once for each kind of reason, and that it is back when all users have it."""
 
     def __init__(self, emit: Callable[..., None]) -> None:
         """`emit`: takes the name of an event, and its fields."""

@@ -35,9 +35,7 @@ def owner_name() -> str:
 
 
 def remember_current(memory: Memory, message: Message | None) -> Message | None:
-    """This message is begun, or none is in progress. A plain handler's is written by `threads.py`, without this
-    call.
-    """
+    """This message is begun, or none is in progress. `threads.py` writes a plain handler's without this call."""
     if memory is not None:
         if message is not None:
             note_group(memory, message.group)

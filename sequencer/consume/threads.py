@@ -105,9 +105,7 @@ class Consumer:
             self._step_calls.hung, self._held.stuck_since = running
 
     def on_stuck(self, call: Callable[[Message], object]) -> None:
-        """Call this, in the renewer's thread, when a handler ignores the end of its time: it has to end this
-        process.
-        """
+        """Call this, in the renewer's thread, when a handler ignores the end of its time: it has to end the process."""
         self._renewer.on_stuck = call
 
     @property

@@ -102,9 +102,7 @@ class TimeLimit:
         return timed_out(error, self.seconds) if isinstance(error, TimeIsUp) else error
 
     def check(self, now: float) -> bool:
-        """By the renewer: interrupt a handler that runs too long. True, once, when it has ignored that for
-        IGNORED_S.
-        """
+        """By the renewer: interrupt a handler that runs too long. True, once, where it ignored that for IGNORED_S."""
         since = self._since
         if since is None or now - since < self.seconds:
             return False
@@ -130,9 +128,7 @@ class TimeLimit:
 
 
 def timed_out(error: BaseException, seconds: float | None) -> HandlerTimeout:
-    """The failure of a handler that this error interrupted: it ran longer than `seconds`; None: its consumer is too
-    old.
-    """
+    """The failure of an interrupted handler: it ran longer than `seconds`; None: its consumer is too old."""
     theirs = trace = error.__traceback__
     while trace is not None:
         if not _is_of(trace, PACKAGE):

@@ -124,6 +124,4 @@ class Sleep:
 
 
 Effect = SettleAndClaim | Ahead | Handle | Run | Note | Tell | Failed | Locked | Flush | Wait | Sleep
-
-
 Drain = Generator[Effect, Any, ConsumeSummary]

@@ -37,9 +37,7 @@ class Decision:
     delay_s: float | None
     ending: Ending = "park"
     outage: Waits | None = None
-    """Of an outage: how long its group waits. It counts no attempt, unless the server says that it does; then the rest
-    holds.
-    """
+    """Of an outage, how long its group waits; the rest holds only where the server counts it as an attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +95,7 @@ ENDING_BY_OPTION: dict[OnFailure, Ending] = {"park": "park", "dead_letter": "dea
 
 
 def decide(options: QueueOptions, attempt: int, error: BaseException, random: float) -> Decision:
-    """By what the handler raised, else by the queue's options: those that name errors, then those that count
-    attempts.
-    """
+    """By what the handler raised, else by the queue's options: those that name errors, then `max_attempts`."""
     if isinstance(error, TooLate):
         return Decision(None, error.ending)
     is_signal = isinstance(error, Outage | Retry | WrongSignal | SetAside)  # meant, whatever lists say of its class

@@ -86,9 +86,7 @@ class BlockingNet:
         self._endpoint, self._start = given_endpoint(redis), start
         self._pool: LinkPool | None = None
         self.guide: Guide | None = None
-        """The queue's session: its generation goes with each call, and it checks each new connection before all
-        else.
-        """
+        """The queue's session: its generation goes with each call, and it checks each new connection first."""
         self._connecting, self._first_use = threading.Lock(), threading.RLock()
 
     def check_reply_time(self, wait_replicas: int, wait_s: float) -> None:

@@ -75,9 +75,7 @@ class Endpoint:
         self.url = url
         """The URL for other processes, with its password; None when made from a client."""
         self.total_s = total_s
-        """How long a call may take with all its repeats, once an attempt has failed: the `socket_timeout` of the
-        URL.
-        """
+        """How long a call may take with all its repeats, once an attempt failed: the `socket_timeout` of the URL."""
 
     @property
     def name(self) -> str:

@@ -24,9 +24,7 @@ RECENT_S = 1.0
 REFRESH_EVERY_S = 60.0
 """How long what was seen of a server and a queue is believed, on a connection that is used."""
 CHECK_EVERY_S = 2.0
-"""How long a client that is used believes that its server evicts nothing. What is evicted meanwhile is lost; to ask
-costs the server 8 us.
-"""
+"""How long a client in use believes that its server evicts nothing: to ask costs the server 8 us."""
 INVALIDATED = 0.0
 """`check_at` of a client that lost something: it checks at the next call."""
 

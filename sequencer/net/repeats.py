@@ -50,9 +50,7 @@ class Repeats:
         """Whether an attempt that failed may have been carried out: then the next one is a repeat."""
 
     def failed(self, error: BaseException, name: str, *, is_sent: bool, is_over: bool = False) -> SequencerError | None:
-        """What to raise after one more try failed with this error, also when its time `is_over`; None to send it again
-        on a fresh connection.
-        """
+        """What to raise after one more try failed, also when its time `is_over`; None to send it again, on another."""
         self._left -= 1
         if isinstance(error, ServerUnavailable):
             failure: SequencerError = error

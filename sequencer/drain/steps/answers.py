@@ -31,9 +31,7 @@ class Answers:
 
     @classmethod
     def of(cls, done: Any, again: Any, attempts: Any = None, by: Any = None) -> Answers:
-        """From what a caller gives: {step: its result}, names, {step: a number}, a name. Raises ConfigurationError,
-        InvalidBody.
-        """
+        """From {step: its result}, names, {step: a number}, a name. Raises ConfigurationError, InvalidBody."""
         if by is not None and (not isinstance(by, str) or not by.isprintable() or not 0 < len(by) <= MAX_NAME):
             raise ConfigurationError("by_invalid", value=shown(by), most=MAX_NAME)
         done = {} if done is None else done

@@ -1,6 +1,4 @@
-"""The functions that a program gives: what can be a handler, a step or a check. Each takes a message, and has done its
-work when it returns. Pure.
-"""
+"""What can be a handler, a step or a check: it takes a message, and has done its work when it returns. Pure."""
 
 from __future__ import annotations
 
@@ -41,9 +39,7 @@ class InlineHandler(Function):
 
 
 def checked_handler(function: Callable[..., Any]) -> Handler | InlineHandler:
-    """The function, if it can be a handler; one that takes steps, too, as such. Raises HandlerNotFound,
-    ConfigurationError.
-    """
+    """The function, if it can be a handler, with steps or without. Raises HandlerNotFound, ConfigurationError."""
     if isinstance(function, InlineHandler):
         return function
     _check_kind(function, "handler")
@@ -65,9 +61,7 @@ def checked_handler(function: Callable[..., Any]) -> Handler | InlineHandler:
 
 
 def checked_step(function: Callable[..., Any], what: str) -> Function:
-    """The function of a step or a check: it takes the message, or the message and its StepCall. Raises as
-    `checked_handler`.
-    """
+    """The function of a step or a check, which may take a StepCall too. Raises as `checked_handler`."""
     _check_kind(function, what)
     if (takes_call := _takes(function, 2)) or _takes(function, 1):
         return Function(function, takes_call)

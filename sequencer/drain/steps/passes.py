@@ -179,7 +179,6 @@ class Pass:
             self._error = self._outage = texts.not_begun(self._queue, start)
 
     def _note_rest(self) -> Generator[Effect, Any, None]:
-        """Write what is known and not written yet."""
         if self.ledger != self._noted:
             yield from self._note()
 
@@ -190,7 +189,6 @@ class Pass:
             yield from self._note()
 
     def _start(self, step: Step) -> Generator[Effect, Any, None]:
-        """Note that a `once` step begins."""
         entry = self._view.entry(step.name)
         self._put(entry.moved("started", token=self._view.token, at=self._clock(), runs=entry.runs + 1))
         yield from self._note(start=step.name)
@@ -240,9 +238,7 @@ class Pass:
             self._keep(entry.moved("done", error="", at=at), heard.result)
 
     def _keep(self, done: Entry, result: Any) -> None:
-        """A step is done with this result. One that can't be kept repeats nothing: the group parks, unless the step is
-        optional.
-        """
+        """A step is done. A result that can't be kept repeats nothing: the group parks, unless the step is optional."""
         self._has_progressed = True
         try:
             kept = done if result is None else replace(done, result=kept_result(result))
