@@ -130,7 +130,6 @@ def _rights(link: Link, namespace: str, queues: list[str], *, may_ask: bool) -> 
 
 
 def _invariants(scope: Scope, check: InvariantCheck) -> Iterator[Finding]:
-    """What is broken in a queue, and how many things."""
     broken = repaired = 0
 
     def counted() -> Iterator[Finding]:

@@ -121,9 +121,7 @@ class InvariantCheck:
         yield from (_finding("", one) for one in found.values())
 
     def _outage(self, keys: ShardKeys) -> Iterator[Finding]:
-        """What holds the shard back, and what is known of it, are written and removed at once: one without the
-        other.
-        """
+        """The outage and its probe are written and removed at once: neither stands without the other."""
         asked = [("HGET", keys.policy, "probe_us"), ("HGET", keys.outage, "opened_us")]
         before, (probe_us, opened_us) = self._link.commands(asked), self._link.commands(asked)
         if before != [probe_us, opened_us]:
@@ -239,7 +237,6 @@ class InvariantCheck:
 
 
 def _types(keys: ShardKeys) -> dict[str, str]:
-    """Every key of a shard but those of its groups, with its type."""
     return {getattr(keys, name): kind for kind, names in _TYPES.items() for name in names.split()}
 
 
@@ -270,9 +267,7 @@ def _finding(group: str, one: Found) -> Finding:
 
 
 def _ledger_problem(told: str) -> tuple[str, bool]:
-    """What is wrong with a ledger as its record has it, behind the shard's clock, "" for one that is sound; and whether
-    it has a `once` step.
-    """
+    """What is wrong with a ledger as its record has it, "" for nothing; and whether it has a `once` step."""
     clock, _, text = told.partition(" ")
     kept = text.encode("utf-8", "surrogateescape")
     written = written_at(kept, 0)[0]

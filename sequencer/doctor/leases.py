@@ -59,8 +59,6 @@ class DueSeen(NamedTuple):
 
 
 class _ShardSeen(NamedTuple):
-    """What was seen of one shard."""
-
     found: DueSeen
     is_held: bool
     """Whether a consumer has a group in progress."""

@@ -58,8 +58,6 @@ def check_registrations(
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """One queue: what is registered, and what its shards say."""
-
     link: Link
     namespace: str
     name: str
@@ -104,9 +102,7 @@ class _Queue:
         yield from self._shards(there)
 
     def _shards(self, there: Registration) -> Iterator[Finding]:
-        """Shards whose generation or policy is not what is registered: the next client that uses the queue brings
-        it.
-        """
+        """Shards with another generation or policy than registered: the next client brings it."""
         for tag in there.tags:
             key = shard_keys(self.namespace, self.name, tag).policy
             fields = _fields(self.link, key)
@@ -136,7 +132,6 @@ class _Queue:
         )
 
     def _unregistered(self, copy: Registration | None) -> Iterator[Finding]:
-        """Of a queue whose registry was lost."""
         if copy and not copy.is_deleted:
             self.shards[self.name] = len(copy.tags)
             yield self.found("registry lost", key=self.registry)

@@ -175,7 +175,6 @@ def admin_command(endpoint: Endpoint) -> str:
 
 
 def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> Finding:
-    """The row of the durability table that follows from the settings."""
     fsync = config.get("appendfsync")
     if info.get("aof_enabled") != "1":
         return finding("snapshots", save=config.get("save"))

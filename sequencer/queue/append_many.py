@@ -22,9 +22,7 @@ CHUNK, CHUNK_GROUPS = 200, 128
 Larger chunks gain nothing; a message of another group costs three times as much (benchmark `growth`: longest calls).
 """
 CHUNK_BYTES = 1024 * 1024
-"""Bodies, headers, groups and ids with which a chunk ends, whatever its number of messages. 115 MB in one script kept
-the server busy for 570 ms.
-"""
+"""Bodies, headers, groups and ids that end a chunk; 115 MB in one script kept the server busy for 570 ms."""
 
 
 async def append_many(
@@ -187,7 +185,6 @@ async def _send(
     *,
     dry_run: bool = False,
 ) -> list[calls.ItemOutcome]:
-    """The outcomes by the position of their message; "undone" where a refusal undid its shard."""
     todo = [
         calls.append(keys, [items[at] for at in places], on_conflict=mode, dry_run=dry_run, with_stamps=False)
         for keys, places in by_shard.items()

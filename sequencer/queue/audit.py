@@ -231,7 +231,6 @@ async def prove_shards(net: Net, shards: Iterable[ShardKeys], *, page: int = PAG
 
 
 def _last_and_cut(words: list[Any]) -> tuple[bytes, bool]:
-    """The last entry of a stream, and whether others are gone."""
     facts = dict(pairs(words))
     return facts[b"last-generated-id"], facts[b"entries-added"] > facts[b"length"]
 

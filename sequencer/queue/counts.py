@@ -178,7 +178,6 @@ def _outage(
 
 
 async def _leased(net: Net, keys: ShardKeys, leases: Mapping[bytes, bytes], now: int) -> int:
-    """How many of these leases hold; one whose group ended meanwhile does not."""
     count = 0
     for some in batches([*leases.items()], PAGE):
         (times,) = await net.read([("ZMSCORE", keys.schedule, *[group for group, _ in some])])
@@ -196,9 +195,7 @@ async def _to_be_paused(net: Net, keys: ShardKeys, leases: dict[bytes, bytes], n
 
 
 async def backlog(net: Reader, keys: ShardKeys, size: int, exact: int) -> tuple[int, int, int | None]:
-    """Groups looked at, messages in them, and the oldest stamp among their heads: those of parked and paused groups
-    wait for an operator.
-    """
+    """Groups looked at, messages in them, and the oldest stamp among heads that wait for no operator."""
     starts = range(0, size, PAGE if size <= exact else max(PAGE, size // (exact // PAGE)))
     sampled = backlog = 0
     stamps: list[int] = []

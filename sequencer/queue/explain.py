@@ -135,7 +135,6 @@ def _gate(facts: GroupFacts, policy: Policy) -> Cause | None:
 
 
 def _broken(facts: GroupFacts, policy: Policy) -> str:
-    """The invariant that does not hold, as doctor names it, or ""."""
     visible, size = facts.visible_us, facts.order_size
     if size < 0 or facts.body_size < 0:
         return "wrong type"

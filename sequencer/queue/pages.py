@@ -1,6 +1,4 @@
-"""What plain commands answer; and much that is read or changed in small parts, so that the server is never blocked, nor
-faster than a caller wants.
-"""
+"""What plain commands answer; and reads and changes in small parts, so that the server is never blocked."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Session: what one client knows of one queue. It finds shards, policy, generation and rights once, and brings them
-back.
-"""
+"""Session: what one client knows of one queue. It finds shards, policy, generation and rights once."""
 
 from __future__ import annotations
 
@@ -124,9 +122,7 @@ class Session:
         )
 
     async def check_first(self, check: Callable[..., bool], make: Callable[..., Item], *arguments: Any) -> None:
-        """Refuse what breaks a rule before the first use, so that nothing is registered then. The server is asked only
-        where the queue may remember which fields make the group.
-        """
+        """Refuse what breaks a rule before the first use; asks the server only for fields that may make the group."""
         if check(*arguments):
             known = await self.fresh_fields()
             self.items.fields = merge_fields(self.options.queue, known, self.options.fields)

@@ -43,7 +43,6 @@ class Kind:
 
 
 def _must(is_right: Callable[[Any], bool], what: str, *, is_secret: bool = False) -> Callable[[str, Any], Any]:
-    """What takes a value as it is, if it is right. `is_secret`: no error shows it."""
 
     def read(name: str, value: Any) -> Any:
         if not is_right(value):

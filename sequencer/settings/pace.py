@@ -52,15 +52,11 @@ TOO_LONG = 1.6
 # -- when the next claim sets out -----------------------------------------------------------------------------------
 
 QUICK_S = 0.0005
-"""Handlers that take less are quick: the next batch is claimed as soon as this one is, if that is done in BATCH_S
-(`peers`).
-"""
+"""Handlers that take less are quick: the next batch is claimed as soon as this one is (`peers`)."""
 ALIKE_S = 0.02
 """Two batches in a row that differ by less tell when the next one ends (`handlers`)."""
 LEAD_S = 0.006
-"""A claim sets out this long before the expected end of its batch: a round trip, and a tick of the renewer
-(`handlers`).
-"""
+"""A claim sets out this long before the expected end of its batch: a round trip and a tick (`handlers`)."""
 AHEAD_S = 0.05
 """Groups that were claimed ahead are released when the batch before them takes longer than this (`fairness`)."""
 AHEAD_BYTES = 56_000
@@ -81,9 +77,7 @@ renewer: with RENEWER_S, its tick and a few thread switches they leave within th
 ACK_AFTER_S = 0.002
 """A handler running this long is slow: the renewer sends what was finished before it, to stay within 10 ms."""
 RENEWER_S, RENEWER_AFTER_S = 0.0002, 0.004
-"""Beside a handler running for the first, the renewer sends what has waited for the second: its thread need not do so
-itself.
-"""
+"""Beside a handler running for the first, the renewer's thread sends what has waited for the second."""
 RELEASE_S = 0.02
 """A handler running this long makes its consumer release the groups it has not begun (`fairness`)."""
 ANSWER_S = 0.003

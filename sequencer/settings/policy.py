@@ -46,9 +46,7 @@ def _kept(key: str, kind: Kind, default: DefaultT, help: str) -> DefaultT:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """A queue's policy; times are in seconds. Raises ConfigurationError for a value out of range, and for two that
-    exclude each other.
-    """
+    """A queue's policy; times are in seconds. Raises ConfigurationError for values out of range or at odds."""
 
     dedup_window: float = _kept(
         "dedup_us",

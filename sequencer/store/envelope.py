@@ -119,9 +119,7 @@ def encode_time(at: Any) -> int:
 
 
 def encode_due(delay: Any, at: Any) -> str:
-    """When a message is due, as scripts take it: us since 1970, or "+" and us from now; "" for now. Raises
-    InvalidTime.
-    """
+    """When a message is due: us since 1970, or "+" and us from now; "" for now. Raises InvalidTime."""
     if delay is not None and at is not None:
         raise InvalidTime(f"delay={shown(delay)} and at={shown(at)} are both given; give one of them")
     if at is not None:

@@ -44,9 +44,7 @@ def _clean(text: str) -> str:
 
 
 def decode_failure(record: bytes) -> tuple[Failure, str]:
-    """A failure and the member it belongs to ("" if it says none); foreign bytes give a failure that shows them, and no
-    bytes an empty one.
-    """
+    """A failure and the member it belongs to, or ""; foreign bytes give a failure that shows them."""
     try:
         data = loads_words(record or b"{}")
         failure = Failure(

@@ -104,9 +104,7 @@ class ItemMaker:
         )
 
     def _unit(self, body: Any) -> str:
-        """In which unit the due time is the score: that of the body's own time, else of the last score; "" where only
-        the server knows it.
-        """
+        """The unit of a due time as a score: the body's own, else the last score's; "" if only the server knows it."""
         field, text = self.fields.score_by, self._score
         if field is not None and isinstance(body, Mapping):
             with suppress(InvalidScore):  # without the field
@@ -159,7 +157,6 @@ def _field(body: Any, name: str, option: str, error: type[InvalidMessage]) -> An
 
 
 def _nested(body: Mapping[Any, Any], path: str, option: str, error: type[InvalidMessage]) -> Any:
-    """The value at the end of a dotted path, where the body has no field of that whole name."""
     found: Any = body
     names = [path] if path in body else path.split(".")
     for depth, name in enumerate(names):
@@ -177,9 +174,7 @@ def _nested(body: Mapping[Any, Any], path: str, option: str, error: type[Invalid
 
 @cache
 def _ids() -> Iterator[str]:
-    """Ids that no other process makes: 64 random bits, then a count. 0.2 us against 1.5 us for a UUID, and half its
-    length in memory.
-    """
+    """Unique ids: 64 random bits, then a count. 0.2 us against 1.5 us for a UUID, in half the memory."""
     return map(f"{secrets.token_hex(8)}-{{:x}}".format, itertools.count(1))
 
 

@@ -388,7 +388,6 @@ def step_key(queue: str, group: str | Sequence[Any], message_id: str, stamp: int
 
 @lru_cache(maxsize=16)
 def _start(queue: str, encoded: str, message_id: str, stamp: int) -> str:
-    """What the keys of all steps of a message begin with."""
     return "/".join([*map(_quoted, (queue, encoded, message_id)), f"{stamp:016d}"])
 
 

@@ -98,9 +98,7 @@ def registered(fields: Mapping[str, str]) -> Registration | None:
 
 
 def of_shard(fields: Mapping[str, str]) -> Registration | None:
-    """From the fields of a shard's policy; None where it has no generation. Raises ValueError where others wrote
-    them.
-    """
+    """From a shard's policy; None where it has no generation. Raises ValueError where others wrote it."""
     if "generation" not in fields or "table" not in fields:
         return None
     return _made(fields, {name: fields[name] for name in _KEYS if name in fields})

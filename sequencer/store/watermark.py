@@ -33,9 +33,7 @@ class Sequenced:
         return (self.number + 1, number - 1) if number > self.number + 1 else None
 
     def passed(self, number: int) -> Sequenced:
-        """After this number was handled, dead-lettered, dropped or skipped: those missing before it count as
-        skipped.
-        """
+        """After this number was handled, dead, dropped or skipped: those missing before it count as skipped."""
         if number > self.number:
             gap = self.missing_before(number)
             return Sequenced(number, _merged([*self.skipped, gap] if gap else self.skipped))

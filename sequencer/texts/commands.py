@@ -48,9 +48,7 @@ def command(name: str, *values: str, namespace: str = "sequencer", options: Sequ
 
 
 def line(template: str, fields: Mapping[str, Any]) -> str:
-    """The command of a template: `sequencer dead redrive QUEUE GROUP --id ID`. A word in capitals is the field of that
-    name, where there is one.
-    """
+    """The command of a template: `sequencer dead redrive QUEUE GROUP --id ID`; a word in capitals is a field."""
     name, values, options = list[str](), list[str](), list[str]()
     for word in template.split()[1:]:
         given = fields.get(word.lower(), word) if word.isupper() else word
@@ -82,9 +80,7 @@ def answer_options(option: str, runs: Mapping[str, int]) -> list[str]:
 
 
 def server_command(url: str, program: str) -> str:
-    """How a line for a shell begins that sends a command to a server, with redis-cli or a program like it. A password
-    is asked for, and never shown.
-    """
+    """How a shell line begins that sends a command to a server; a password is asked for, and never shown."""
     parts = urlsplit(url)
     words = [program]
     if parts.scheme == "unix":

@@ -40,9 +40,7 @@ class Event:
 
     @property
     def level(self) -> int:
-        """Of the log line. A late message dropped by the queue's policy is not an error; nor is a new queue whose name
-        resembles no other.
-        """
+        """Of the log line; lower for a late message that the policy drops, and a new queue that resembles no other."""
         if self.name == "message dropped" and self.fields.get("late"):
             return WARNING
         if self.name == "queue created" and not self.fields.get("near"):
@@ -181,7 +179,6 @@ _ENDED = {
 
 
 def _service_ended(fields: Fields) -> str:
-    """What the consumers of a run did."""
     known = _ENDED | ({"parked": "1 parked group"} if fields["parked"] == 1 else {})
     counts = ", ".join(text for name, text in known.items() if fields[name]) or "no failures"
     text = "consumed {unreported:?at least }{handled:message} in {seconds:.2f} s with {consumers:consumer}: " + counts

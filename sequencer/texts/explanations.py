@@ -147,9 +147,7 @@ def _due_commands(fields: Fields) -> Mapping[str, str]:
 
 
 def _dropping(fields: Fields) -> Mapping[str, str]:
-    """What drops a message that hangs in a consumer, in this order. Without the pause another one takes it over, and
-    hangs too.
-    """
+    """What drops a message that hangs in a consumer. Without the pause another one takes it over, and hangs."""
     steps = {"kill": end_command(fields["owner"]), **_DROP}
     return steps if fields["is_paused"] else {"pause": "sequencer pause QUEUE GROUP", **steps, **_UNPAUSE}
 

@@ -16,9 +16,7 @@ EXPECTED = "a number of seconds, or text like 90s, 5m, 2h, 1d or 500ms"
 
 
 def seconds(duration: Any) -> float:
-    """A duration in seconds, from 0 to 100 years; a text without a unit is in seconds. Raises ValueError: what is
-    expected.
-    """
+    """A duration in seconds, up to 100 years; plain text is in seconds. Raises ValueError: what is expected."""
     if isinstance(duration, timedelta):
         duration = duration.total_seconds()
     elif isinstance(duration, str):

@@ -59,9 +59,7 @@ class News:
 
 
 Amounts = tuple[int, ...]
-"""How many groups were parked in a shard so far, and letters died; how many of each there are. While they are the same,
-nothing is new.
-"""
+"""How many groups parked and letters died in a shard so far, and how many there are: unchanged, nothing is new."""
 
 
 @dataclass(slots=True)

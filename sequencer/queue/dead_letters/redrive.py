@@ -103,7 +103,6 @@ async def purge(
 async def _redriving(
     session: Session, keys: ShardKeys, some: Sequence[SeenDeadLetter], answers: Answers
 ) -> calls.Call[list[calls.Redriving]]:
-    """The call that puts them back, each only while its failure is the one that was seen."""
     names, digests = [one.name for one in some], [one.digest for one in some]
     if not answers:
         return calls.redrive(keys, names, digests=digests)

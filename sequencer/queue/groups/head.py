@@ -209,7 +209,6 @@ def _failed_member(facts: calls.GroupFacts) -> str:
 
 
 async def _mark_behind(session: Session, keys: ShardKeys, group: str, member: str, mark: str) -> str:
-    """The watermark of a sequence after this member; "" for a queue that is none."""
     if not (await session.policy()).sequence:
         return ""
     return await read(

@@ -1,6 +1,4 @@
-"""What is known of one message, by its group and id or by its id alone, while it is there and after its end. Operations
-over a net; nothing writes.
-"""
+"""What is known of one message, while it is there and after its end. Operations over a net; nothing writes."""
 
 from __future__ import annotations
 
@@ -188,9 +186,7 @@ def info_of(field: str, value: bytes) -> MessageInfo | None:
 
 
 def with_content(info: MessageInfo, group: str, kept: bytes, again: str, queue: str) -> MessageInfo:
-    """An ended message of an encoded group, with what is kept of it, as of a dead letter, and the id under which it was
-    appended again. Never raises: see `decode_dead_letter`.
-    """
+    """An ended message of an encoded group, with what is kept of it and the id of its rerun. Never raises."""
     score, failure, record = DeadLetterContent.parse(kept)
     if not record:
         return info
@@ -207,9 +203,7 @@ def with_content(info: MessageInfo, group: str, kept: bytes, again: str, queue: 
 
 
 async def with_contents(session: Session, bucket: Bucket, infos: Mapping[str, MessageInfo]) -> list[MessageInfo]:
-    """Ended messages of a bucket, by field, with what it keeps of them: each is an answer of its own, so that the
-    server is not kept busy by large ones.
-    """
+    """Ended messages of a bucket, by field, with what it keeps of them: one answer each, as some are large."""
     if not bucket.has_bodies:
         return [*infos.values()]
     key, found = bucket.keys.bodies(bucket.name), list[MessageInfo]()

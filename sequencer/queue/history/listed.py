@@ -108,7 +108,6 @@ async def _shown(session: Session, found: Sequence[_Found]) -> AsyncIterator[Mes
 
 
 def _moment(name: str, when: When | None, default: float) -> Callable[[float], float]:
-    """Makes seconds since 1970 of now. Raises ConfigurationError."""
     if when is None:
         return lambda now: default
     if not isinstance(when, datetime):

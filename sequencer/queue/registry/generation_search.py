@@ -113,7 +113,6 @@ class GenerationSearch:
         raise ServerUnavailable("queue_contended", queue=options.queue)
 
     async def _is_settled(self, seen: QueueSeen) -> bool:
-        """Whether registry and shards agree by now."""
         there, copy = seen.there, seen.copy
         if there is None:
             return await self._is_unregistered(seen)
@@ -168,7 +167,6 @@ class GenerationSearch:
             raise ConfigurationError("other_shards", queue=options.queue, shards=shards, asked=options.shards)
 
     def _merged(self, there: Registration) -> Mapping[str, str]:
-        """The policy and the body fields, with what is asked for. Raises ConfigurationError."""
         stored, fields = there.policy, BodyFields() if self.asked is None else self.options.fields
         if not self.asked and not any(fields) and stored:
             return stored
@@ -181,7 +179,6 @@ class GenerationSearch:
         return {**wanted, BODY_FIELDS: text} if text else wanted
 
     async def _bring_to_shards(self, there: Registration) -> bool:
-        """Whether all shards have it by now."""
         shards = there.keys(self.options)
         # The first shard first: where it keeps its own table, no other shard has got this one.
         return await self._bring(there, shards[:1]) and (len(shards) == 1 or await self._bring(there, shards[1:]))
@@ -224,7 +221,6 @@ class GenerationSearch:
                 self._told = event("queue created", options.queue, namespace=options.namespace, near=near)
 
     def _log_changes(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        """Each option that was asked for, and was another before."""
         for name in self.asked or ():
             if name in before and before[name] != now[name]:
                 changed = event("policy changed", self.options.queue, policy=name, before=before[name], now=now[name])
@@ -258,9 +254,7 @@ async def answer_pending(
 
 
 async def wake_deferred_groups(alone: Alone, keys: ShardKeys, generation: str, mark: str) -> None:
-    """Let claims decide again on groups that were deferred, each once; then `again` goes, if it is this mark. Whoever
-    sees the mark does it: who changed the policy may be gone.
-    """
+    """Let claims decide again on deferred groups, once each; whoever sees the mark does it, and removes it."""
     now_us = await read(alone, micros, ("TIME",))
     names: dict[str, None] = {}
     async for words in scan(alone, "ZSCAN", keys.schedule, count=PAGE):
