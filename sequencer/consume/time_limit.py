@@ -110,11 +110,14 @@ class TimeLimit:
             self._seen, self._seen_at, self._next_at, self._is_told = since, now, now, False
         if now >= self._next_at and not self._is_raised:
             self._next_at = now + REPEAT_S
-            interruption.send()
+            self._interrupt()
         if self._is_told or now - self._seen_at < IGNORED_S:
             return False
         self._is_told = True
         return True
+
+    def _interrupt(self) -> None:
+        interruption.send()
 
     def _on_signal(self, frame: FrameType | None) -> None:
         since = self._since
