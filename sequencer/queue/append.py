@@ -28,8 +28,7 @@ def receipt_of(
     (one,) = outcomes
     if one.outcome in calls.REFUSALS:
         raise refusal(item, one)
-    if wait and confirmed < wait[0]:
-        check_replicas(item.id, outcomes, confirmed, wait, replaces=replace)
+    check_replicas(item.id, outcomes, confirmed, wait, replaces=replace)
     fate: Any = one.outcome  # of one message alone nothing is undone
     return Receipt(item.id, one.stamp or None, fate == "duplicate", fate, one.backlog)
 
@@ -41,11 +40,11 @@ def refuse_unknown(id: str, error: ServerUnavailable, *, replaces: bool) -> None
 
 
 def check_replicas(
-    id: str, outcomes: list[calls.ItemOutcome], confirmed: int, wait: tuple[int, int], *, replaces: bool
+    id: str, outcomes: list[calls.ItemOutcome], confirmed: int, wait: Replicas, *, replaces: bool
 ) -> None:
     """Of what is stored now. A batch that was refused is said by its caller: nothing of it waits for replicas."""
-    if any(one.outcome in ("stored", "duplicate", "dead_letter") for one in outcomes):
-        replicas, wait_ms = wait
+    replicas, wait_ms = wait or (0, 0)
+    if confirmed < replicas and any(one.outcome in ("stored", "duplicate", "dead_letter") for one in outcomes):
         raise NotReplicated(id=id, confirmed=confirmed, replicas=replicas, wait_ms=wait_ms, replaces=replaces)
 
 

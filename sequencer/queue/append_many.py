@@ -200,8 +200,7 @@ async def _send(
         is_undone = mode == "none" and not dry_run and any(one.outcome in calls.REFUSALS for one in set(found))
         by_position.update(zip(places, map(_undone, found) if is_undone else found, strict=True))
     outcomes = [by_position[position] for position in range(len(items))]
-    if wait and answer.confirmed < wait[0]:
-        check_replicas(what, outcomes, answer.confirmed, wait, replaces=mode == "replace")
+    check_replicas(what, outcomes, answer.confirmed, wait, replaces=mode == "replace")
     return outcomes
 
 

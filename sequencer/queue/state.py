@@ -2,9 +2,8 @@
 
 The schedule holds for each group when a claim may take it next: its visible-at, in us. Two values are no time: PAUSED,
 and infinity for a parked group. A group that was paused keeps its visible-at until the next claim puts it aside, and a
-consumer that has it in progress keeps it until its lease is over. So a group may be two things at once, and those who
-are
-asked about it differ on purpose in which of them they say:
+consumer that has it in progress keeps it until its lease is over. So a group may be two things at once, of which one
+is said, on purpose not the same one everywhere:
 
 - a group (`groups`, `info`): leased, else paused, else parked. A pause of the whole queue is no state of a group.
 - an explanation: leased, else paused, be it the group or the queue, and what else keeps it beside that.

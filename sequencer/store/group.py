@@ -11,8 +11,6 @@ from zlib import crc32
 from ..errors import InvalidGroup, shown
 
 MAX_GROUP_BYTES = 512
-
-
 _UNSAFE = re.compile(r"[%:\x00-\x1f\x7f]")
 
 

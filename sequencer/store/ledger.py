@@ -247,7 +247,8 @@ def decode_ledger(text: bytes) -> Ledger:
         if type(words) is not dict or not {"k", "s"} <= set(words) <= {"k", "s", "log"} or type(words["k"]) is not int:
             raise TypeError("its fields are others")
         entries = [_entry(*_fields(row, _ENTRY, 9)) for row in _fields(words["s"])]
-        log = [_tried(*_fields(line, _LINE, 3)) for line in _fields(words.get("log", []))]
+        lines = [_fields(line, _LINE, 3) for line in _fields(words.get("log", []))]
+        log = [PastAttempt(attempt, float(at), error) for attempt, at, error in lines]
         return _checked(Ledger(words["k"], tuple(entries), tuple(log)))
     except LedgerError:
         raise
@@ -272,10 +273,6 @@ def _entry(
     token, person = (0, who) if isinstance(who, str) else (who, "")
     counts = attempts, turn, token, person, float(at), float(took_s)
     return Entry(name, once, optional, _STATES[state], *counts, result, error, inline, runs)
-
-
-def _tried(attempt: int, at: float, error: str) -> PastAttempt:
-    return PastAttempt(attempt, float(at), error)
 
 
 def _fields(row: Any, kinds: Sequence[Any] | None = None, least: int = 0) -> list[Any]:

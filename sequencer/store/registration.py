@@ -2,8 +2,7 @@
 
 The truth lies in the queue's registry; each shard has a copy beside its policy, so that either can be made from the
 other. Of two, the one with the higher generation number counts, and of one generation number the one with the higher
-version. A generation number is the
-server's time when a table was made, in us: two tables never share one, whatever was lost between them.
+version. A generation number is the server's time in us when a table was made: two tables never share one.
 """
 
 from __future__ import annotations

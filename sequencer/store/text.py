@@ -15,10 +15,7 @@ import orjson
 
 
 def dumps_words(words: Any) -> bytes:
-    """Nested lists of text as JSON, for a script's `cjson.decode`: one argument, read at C speed on both sides.
-
-    A member with bytes that are not UTF-8 (no client of ours writes one) passes through unharmed.
-    """
+    """Nested lists of text as JSON, for a script's `cjson.decode`: one argument, read at C speed on both sides."""
     try:
         return orjson.dumps(words)
     except TypeError:
@@ -28,7 +25,7 @@ def dumps_words(words: Any) -> bytes:
 
 
 def loads_words(data: bytes) -> Any:
-    """What a script wrote with `cjson.encode`; bytes that are not UTF-8 come as surrogates and go back as they were."""
+    """What a script wrote with `cjson.encode`."""
     try:
         return orjson.loads(data)
     except ValueError:

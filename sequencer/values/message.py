@@ -44,9 +44,7 @@ class StepCall(NamedTuple):
     name: str
     key: str
     """Stable over all attempts and consumers, and never that of another message: hand it to a provider, so that it
-    knows a
-    repeat as one. At most 200 characters of ASCII.
-    """
+    knows a repeat as one. At most 200 characters of ASCII."""
     token: int
     """The fencing token of the lease."""
     attempt: int

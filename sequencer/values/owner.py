@@ -1,7 +1,4 @@
-"""Who has groups of a queue in progress: the name of a consumer (host, process and a few random characters), whether it
-has
-held one for too long, and that nobody consumes at all. Pure.
-"""
+"""Who has groups of a queue in progress: a consumer's name, whether it held one too long, or that nobody does. Pure."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Deletes a queue: from its registration to its last key, so that who stops in between leaves nothing half used.
 
-First a table is made that no client brings the generation of: nobody appends or claims any more, and who was about to
-bring
-an older table to a shard is refused. Then the groups go by pages, then what else lies in the shards, then the registry.
-A deletion that was broken off is gone on with by the next one.
+First a table is made that no client brings the generation of: nobody appends or claims any more, and an older table is
+refused. Then the groups go by pages, then what else lies in the shards, then the registry. The next deletion goes on
+with one that was broken off.
 """
 
 from __future__ import annotations
