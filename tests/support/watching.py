@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sequencer import Message, Sequencer
 from sequencer.processes.alerts.notice import DeliveryFailed, Notice
@@ -67,7 +67,7 @@ class Watching:
 
     def watcher(self, **limits: Any) -> Watcher:
         alerts = QueueAlerts(limits=Thresholds(**limits), to=("chat", "mail"))
-        plan = plan_of(self.seq, self.seq.queue, alerts, *self.targets)
+        plan = plan_of(self.seq, self.seq.queue, alerts, *cast(list[Target], self.targets))
         found = Watcher(plan, emit=self.events.append, local=lambda _: self.local)
         self.watchers.append(found)
         return found

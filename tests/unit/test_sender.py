@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
 from sequencer.processes.alerts import sender as module
 from sequencer.processes.alerts.notice import DeliveryFailed, Notice
 from sequencer.processes.alerts.sender import ALL_ATTEMPTS_S, ATTEMPTS, BETWEEN_S, MAX_WAITING, TOO_LATE, Sender
+from sequencer.processes.alerts.targets import Target
 from sequencer.testing import wait_until
 
 from ..support.notices import notice
@@ -33,7 +34,7 @@ class Scene:
         """Numbers of the notices that were tried."""
         self.sent: list[str] = []
         self.failed: list[tuple[str, str]] = []
-        self.sender = Sender(self, self.fail)
+        self.sender = Sender(cast(Target, self), self.fail)
         self.made.append(self)
 
     def send(self, told: Notice) -> None:

@@ -122,14 +122,17 @@ class Notice:
 
     def chat_text(self, most_bytes: int = TEXT_BYTES) -> str:
         """All lines as one text of at most this many bytes in UTF-8. Where it is cut, it says so."""
-        return _cut(self.lines, most_bytes)
+        text = "\n".join(self.lines)
+        if len(text.encode()) <= most_bytes:
+            return text
+        kept = text.encode()[: most_bytes - len(CUT.encode())].decode(errors="ignore")
+        return kept[: kept.rfind("\n") + 1] + CUT
 
     def as_json(self) -> dict[str, Any]:
         """As a dict of plain values: times in seconds since 1970; `value` and `limit` are None where there is none."""
-        fields = asdict(self)
-        del fields["news"]
-        said: dict[str, Any] = _as_json(fields)
-        return {"key": plain(self.key), "title": self.title, **said}
+        said: dict[str, Any] = _as_json({"key": self.key, "title": self.title, **asdict(self)})
+        del said["news"]
+        return said
 
     def body(self) -> bytes:
         """`as_json` as one line of ASCII."""
@@ -206,19 +209,6 @@ def _line(text: str) -> str:
 
 def _is_fit(command: str) -> bool:
     return len(command) <= LINE_CHARACTERS and not _CALL.search(command)
-
-
-def _cut(lines: list[str], most_bytes: int) -> str:
-    text = "\n".join(lines)
-    if len(text.encode("utf-8")) <= most_bytes:
-        return text
-    left, kept = most_bytes - len(CUT.encode()), list[str]()
-    for line in lines:
-        left -= len(line.encode("utf-8")) + 1
-        if left < 0:
-            break
-        kept.append(line)
-    return "\n".join([*kept, CUT])
 
 
 def _as_json(value: Any) -> Any:

@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from .notice import DeliveryFailed, Notice
 from .targets import Target
@@ -24,12 +23,6 @@ MAX_WAITING = 100
 TOO_LATE = "its time was over before it could be sent: what was sent before it took too long"
 
 
-class _Offer(NamedTuple):
-    until: float
-    notice: Notice
-    on_sent: Callable[[], object]
-
-
 class Sender:
     """Sends notices to one target, in the order in which they are offered."""
 
@@ -38,7 +31,7 @@ class Sender:
         text, until a notice is taken again. The text holds no secret.
         """
         self._target, self._on_failed = target, on_failed
-        self._waiting: queue.Queue[_Offer | None] = queue.Queue(MAX_WAITING)
+        self._waiting: queue.Queue[tuple[float, Notice, Callable[[], object]] | None] = queue.Queue(MAX_WAITING)
         """None ends the thread."""
         self._closed = threading.Event()
         self._last_failure = ""
@@ -52,7 +45,7 @@ class Sender:
         """
         with suppress(queue.Full):
             if not self._closed.is_set():
-                self._waiting.put_nowait(_Offer(until, notice, on_sent))
+                self._waiting.put_nowait((until, notice, on_sent))
                 return True
         return False
 
@@ -72,25 +65,25 @@ class Sender:
     def _run(self) -> None:
         while (offer := self._waiting.get()) is not None:
             try:
-                self._deliver(offer)
+                self._deliver(*offer)
             except BaseException as error:  # whatever it is, the next notice is sent
                 self._log(_unforeseen(error))
             self._waiting.task_done()
         self._waiting.task_done()
 
-    def _deliver(self, offer: _Offer) -> None:
+    def _deliver(self, until: float, notice: Notice, on_sent: Callable[[], object]) -> None:
         started = time.monotonic()
-        if started >= offer.until:
+        if started >= until:
             self._log(TOO_LATE)
             return
         failure, last_start = "", started + ALL_ATTEMPTS_S - self._target.timeout_s
         for number in range(ATTEMPTS):
             if number and (self._closed.wait(BETWEEN_S) or time.monotonic() > last_start):
                 break
-            failure = failure_of(self._target, offer.notice)
+            failure = failure_of(self._target, notice)
             if not failure:
                 self._last_failure = ""
-                offer.on_sent()
+                on_sent()
                 return
         self._log(failure)
 

@@ -20,12 +20,13 @@ import ssl
 import subprocess
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ...errors import ConfigurationError, shown
@@ -39,21 +40,16 @@ from ..signals import ending_text
 from .notice import TEXT_BYTES, DeliveryFailed, Notice
 
 
-class Target(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target(ABC):
     """Where notices go. One thread at a time sends by it."""
 
-    @property
-    def name(self) -> str:
-        """As the file calls it."""
+    name: str
+    kind: str
+    timeout_s: float
+    """How long one attempt may take."""
 
-    @property
-    def kind(self) -> str:
-        """The word of `type`."""
-
-    @property
-    def timeout_s(self) -> float:
-        """How long one attempt may take."""
-
+    @abstractmethod
     def send(self, notice: Notice) -> None:
         """Returns once the receiver said that it has the notice. Raises DeliveryFailed."""
 
@@ -78,19 +74,16 @@ def words_of(command: str, directory: Path) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(Target):
     """A command of the user's. Its standard output is dropped; its standard error is ours."""
 
-    name: str
     words: tuple[str, ...]
     directory: Path
     hidden: frozenset[str]
     """Variables that it is not given, besides the one of the server."""
-    timeout_s: float
     kind: str = "command"
 
     def send(self, notice: Notice) -> None:
-        """Raises DeliveryFailed. When its time is over, it is killed with its process group."""
         try:
             with AWAITED_LOCK:
                 process = self._start(notice)
@@ -112,8 +105,8 @@ class Command:
 
     def _start(self, notice: Notice) -> subprocess.Popen[bytes]:
         hidden = {*self.hidden, REDIS_VARIABLE}
-        environment = {name: value for name, value in os.environ.items() if name not in hidden}
-        environment |= {
+        env = {name: value for name, value in os.environ.items() if name not in hidden}
+        env |= {
             "SEQUENCER_ALERT_KEY": notice.key,
             "SEQUENCER_ALERT_INCIDENT": notice.incident,
             "SEQUENCER_ALERT_WHAT": notice.what,
@@ -121,17 +114,11 @@ class Command:
             "SEQUENCER_ALERT_KIND": notice.kind,
         }
         return subprocess.Popen(
-            self.words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            process_group=0,
-            cwd=self.directory,
-            env=environment,
+            self.words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, process_group=0, cwd=self.directory, env=env
         )
 
 
 # -- one POST ----------------------------------------------------------------------------------------------------------
-
 
 CODE = {"feishu": "code", "dingtalk": "errcode", "wecom": "errcode"}
 """The field of an answer that is 0 where the robot took the text. Feishu is Lark, too."""
@@ -153,16 +140,13 @@ def split_url(text: str) -> SplitResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Webhook:
+class Webhook(Target):
     """A receiver that answers a POST. It follows no redirect, and knows no proxy."""
 
-    name: str
     url: SplitResult = field(repr=False)
-    timeout_s: float
     kind: str = "webhook"
 
     def send(self, notice: Notice) -> None:
-        """Raises DeliveryFailed."""
         self._post(notice.body(), {"Idempotency-Key": notice.key})
 
     def _post(self, body: bytes, headers: dict[str, str]) -> bytes:
@@ -193,11 +177,10 @@ class Robot(Webhook):
     It is not left to apprise: 2.3 believes the status of DingTalk and WeCom, and can't sign for Feishu.
     """
 
-    kind: str
     secret: str | None = field(default=None, repr=False)
 
     def send(self, notice: Notice) -> None:
-        """Raises DeliveryFailed, with the code of a refusal; what the robot says besides may repeat the secret."""
+        """What the robot says besides the code of a refusal is not told: it may repeat the secret."""
         text = notice.chat_text(WECOM_BYTES if self.kind == "wecom" else TEXT_BYTES)
         said, name = self._post(json.dumps(self.request(text, time.time())).encode(), {}), CODE[self.kind]
         try:
@@ -233,19 +216,17 @@ def _reason(error: Exception) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ByApprise:
+class ByApprise(Target):
     """A service that apprise knows: mail, Slack, Teams, PagerDuty and many more. The first notice imports it.
 
     It logs URLs and keys, and so do the libraries below it: what is logged in the thread that sends is dropped.
     """
 
-    name: str
     url: str = field(repr=False)
-    timeout_s: float
     kind: str = "apprise"
 
     def send(self, notice: Notice) -> None:
-        """Raises DeliveryFailed, which can't say why: apprise tells that its log only, with keys."""
+        """A failure can't say why: apprise tells that its log only, with keys."""
         with nothing_logged():
             import apprise
 
@@ -330,20 +311,20 @@ def read_target(name: str, table: Any, *, directory: Path = Path(), hidden: Coll
 
 
 def _made(name: str, table: TargetTable, directory: Path, hidden: frozenset[str]) -> Target:
-    kind = table.type
+    kind, timeout_s = table.type, table.timeout_s
     if kind not in TYPES:
         given = f"there is no type {shown(kind)}" if kind else "it has no type"
         raise ConfigurationError(f"{given}; {nearest(kind, TYPES)}")
     for word in ("exec", "url", "secret"):
         if getattr(table, word) is not None and word not in TYPES[kind]:
             raise ConfigurationError(f"type {kind!r} takes no {word}; leave it out")
-    timeout_s = table.timeout_s
     if kind == "command":
         words = words_of(table.exec or "", directory)
         return Command(name=name, words=words, directory=directory, hidden=hidden, timeout_s=timeout_s)
     url = _url(table)
     if kind == "apprise":
-        return _by_apprise(name, url, timeout_s)
+        _check_apprise(url)
+        return ByApprise(name=name, url=url, timeout_s=timeout_s)
     if kind == "webhook":
         return Webhook(name=name, url=split_url(url), timeout_s=timeout_s)
     secret = None if table.secret is None else _secret("secret", table.secret)
@@ -371,7 +352,7 @@ def _secret(word: str, text: str) -> str:
     return value
 
 
-def _by_apprise(name: str, url: str, timeout_s: float) -> Target:
+def _check_apprise(url: str) -> None:
     if importlib.util.find_spec("apprise") is None:
         raise ConfigurationError("type 'apprise' needs apprise, which is not installed: pip install apprise")
     scheme, found, _ = url.partition("://")
@@ -379,4 +360,3 @@ def _by_apprise(name: str, url: str, timeout_s: float) -> Target:
         raise ConfigurationError("url must be an apprise URL, beginning with the name of a service and ://")
     if kind := ROBOTS_OF_APPRISE.get(scheme.lower()):
         raise ConfigurationError(f'apprise does not notice when this robot refuses a message; write type = "{kind}"')
-    return ByApprise(name=name, url=url, timeout_s=timeout_s)

@@ -65,6 +65,7 @@ class WatchedQueue(Sequencer):
     def __init__(self, pool: PoolPlan) -> None:
         super().__init__(pool.queue, pool.config.url, namespace=pool.config.namespace)
         self._session.restores = False
+        self.pool = pool
         self.settings = pool.alerts or QueueAlerts()
         self.attempts = facts.Attempts()
         self.seen: tuple[float, QueueSnapshot] | None = None
@@ -88,7 +89,7 @@ class WatchedQueue(Sequencer):
 
 
 class Watcher:
-    """Watches the queues of a file: `round` once, or `start` in a thread of its own until `close`.
+    """`round` once, or `start` in a thread of its own until `close`.
 
     `local`: what is known of a queue on this host. `emit` takes events, from any thread; without it, they go to the
     log. `away`: what this process knows of a server that does not answer; without it, nobody is told of that.
@@ -106,8 +107,7 @@ class Watcher:
         self._origin = Origin(plan.namespace, plan.environment, socket.gethostname(), str(plan.path), apps)
         self._every_s, self._local, self._away = plan.check_every_s, local, away
         self._emit = emit or EventEmitter("", log=log).emit
-        self._pools = {pool.queue: pool for pool in plan.pools}
-        self._queues = {name: WatchedQueue(pool) for name, pool in self._pools.items()}
+        self._queues = {pool.queue: WatchedQueue(pool) for pool in plan.pools}
         self._told = {pool.queue: pool.alerts for pool in plan.pools if pool.alerts}
         self._senders = {one.name: Sender(one, self._say_failed) for one in plan.targets}
         self._ends = threading.Event()
@@ -117,7 +117,7 @@ class Watcher:
         threading.Thread(target=self._run, name="sequencer-watcher", daemon=True).start()
 
     def run(self) -> None:
-        """Watch until the process is told to stop, in the main thread."""
+        """Until the process is told to stop, in the main thread."""
         stop = threading.Event()
         for number in stop_signals_in_use():
             signal.signal(number, lambda *_: stop.set())
@@ -147,16 +147,14 @@ class Watcher:
         for name, one in self._queues.items():
             if self._ends.is_set():
                 return
-            trouble: Exception | None = None
             try:
                 self._watch(one, time.monotonic())
+                self._tell_trouble(one, None)
             except QueueGone:
                 one.close()
-                self._queues[name] = WatchedQueue(self._pools[name])
-                continue
+                self._queues[name] = WatchedQueue(one.pool)
             except Exception as error:
-                trouble = error
-            self._tell_trouble(one, trouble)
+                self._tell_trouble(one, error)
 
     @property
     def trouble(self) -> Exception | None:
