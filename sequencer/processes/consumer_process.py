@@ -1,8 +1,7 @@
 """One consumer process as its supervisor sees it: how it is started and stopped, and what it reported.
 
-Its standard input is the control pipe: one line of configuration, then a digit for each stage of a stop. Only the
-supervisor holds the other end. Reports come as JSON lines by a pipe that all consumers share, each line shorter than
-PIPE_BUF, so that lines never mix.
+Its standard input is the control pipe, whose other end only the supervisor holds. Reports come by a pipe that all
+consumers share, each line shorter than PIPE_BUF, so that lines never mix.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def close_stdin(process: subprocess.Popen[bytes]) -> None:
 
 
 class ConsumerProcess:
-    """A consumer that was started. Raises OSError when it can't be: no such program, no more processes."""
+    """Raises OSError when it can't be started: no such program, no more processes."""
 
     MODULE = "sequencer.processes.worker.run"
 
@@ -119,7 +118,6 @@ class ConsumerProcess:
 
     @property
     def begun(self) -> dict[str, Any]:
-        """The message that it began last, as fields of an event; none where it waits, or claims others."""
         return self._in_progress.begun
 
     def send_stage(self, stage: int) -> None:
@@ -131,16 +129,15 @@ class ConsumerProcess:
         tell(self._process, HANGS + b"2")
 
     def kill(self) -> None:
-        """End it at once, and the command that it runs."""
         self.is_killed = True
         self._process.kill()
 
     def close_control(self) -> None:
-        """Close the control pipe: it stops by itself if it still runs."""
+        """It stops by itself then, if it still runs."""
         close_stdin(self._process)
 
     def clean_up(self) -> None:
-        """After its end: its command must not go on beside its successor."""
+        """Its command must not go on beside its successor."""
         self.close_control()
         self._in_progress.close()
         if self.command_group is not None:
@@ -167,9 +164,7 @@ class ConsumerProcess:
 
 @dataclass(slots=True)
 class Totals:
-    """What the consumers of this run did, by their reports. What one that was killed did in its last second is not in
-    it: see `unreported`.
-    """
+    """What the consumers of this run did, by their reports: without the last second of one that was killed."""
 
     handled: int = 0
     failed: int = 0

@@ -50,16 +50,19 @@ def configure(level: str, format: Format) -> None:
     A log that the process has set up itself is left alone. The supervisor's events are shown, unless at level ERROR.
     """
     root = logging.getLogger()
-    own = [handler for handler in root.handlers if isinstance(handler, StderrHandler)]
-    if root.handlers and not own:
+    output = _own_handler()
+    if root.handlers and output is None:
         return
-    output = own[0] if own else StderrHandler()
+    output = output or StderrHandler()
     output.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
-    if not own:
-        root.addHandler(output)
+    root.addHandler(output)
     root.setLevel(level)
-    number = logging.getLevelNamesMapping()[level]
-    logging.getLogger("sequencer.supervisor").setLevel(number if number >= logging.ERROR else min(number, logging.INFO))
+    shown_from = root.level if root.level >= logging.ERROR else min(root.level, logging.INFO)
+    logging.getLogger("sequencer.supervisor").setLevel(shown_from)
+
+
+def _own_handler() -> StderrHandler | None:
+    return next((one for one in logging.getLogger().handlers if isinstance(one, StderrHandler)), None)
 
 
 def enable_loggers() -> None:
@@ -76,8 +79,7 @@ def background_writing(patience_s: float = 0.0) -> Iterator[None]:
     for `patience_s`, so that a line usually is written before what follows; but not again until all is written.
     """
     root = logging.getLogger()
-    writer = next((one for one in root.handlers if isinstance(one, StderrHandler)), None)
-    if writer is None:
+    if (writer := _own_handler()) is None:
         yield
         return
     background = BackgroundHandler(writer, patience_s)
@@ -91,7 +93,7 @@ def background_writing(patience_s: float = 0.0) -> Iterator[None]:
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-01-31 12:00:00,123 WARNING sequencer[4711] orders: message failed: ...`, and the traceback behind it."""
+    """`2026-01-31 12:00:00,123 WARNING sequencer[4711] orders: message failed: ...`, and the traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         is_ours = record.name.split(".")[0] == "sequencer"

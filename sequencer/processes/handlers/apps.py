@@ -30,7 +30,7 @@ PATCHERS = {"gevent.monkey": "saved", "eventlet.patcher": "already_patched"}
 
 
 class App(NamedTuple):
-    """What `module:attribute` named: a handler or steps, and the Sequencer they are registered with, if it is one."""
+    """A handler or steps, and the Sequencer they are registered with, if it is one."""
 
     handler: Work
     sequencer: Sequencer | None
@@ -58,9 +58,7 @@ def load_app(spec: str) -> App:
 
 @contextmanager
 def limited(limit_s: float, end: Callable[[], object]) -> Iterator[None]:
-    """In the main thread: call `end` if the block takes longer than `limit_s`. A signal: a thread would not survive a
-    module that patches threads.
-    """
+    """Call `end` if the block takes longer, by a signal: no thread survives a module that patches threads."""
     before = signal.signal(signal.SIGALRM, lambda *_: end())
     signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
@@ -131,8 +129,9 @@ def _candidates(module: Any, but: object = None) -> str:
     for name, value in sorted(vars(module).items()):
         is_own_function = inspect.isfunction(value) and value.__module__ == module.__name__
         if not name.startswith("_") and (isinstance(value, Sequencer) or is_own_function) and value is not but:
-            works = is_own_function or value.registered_handler is not None
-            kind = "function" if is_own_function else f"Sequencer{'' if works else ' without a handler'}"
+            kind = "function" if is_own_function else "Sequencer"
+            if not is_own_function and value.registered_handler is None:
+                kind += " without a handler"
             names.append(f"{module.__name__}:{name} ({kind})")
     return f"it has: {', '.join(names)}" if names else "it has no Sequencer and no function of its own"
 
@@ -140,8 +139,7 @@ def _candidates(module: Any, but: object = None) -> str:
 def app_from_project(directory: Path) -> str | None:
     """`[tool.sequencer] app` of the nearest pyproject.toml upwards from `directory`, or None."""
     for folder in (directory, *directory.parents):
-        path = folder / "pyproject.toml"
-        if path.is_file():
+        if (path := folder / "pyproject.toml").is_file():
             try:
                 tool = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
                 app = tool.get("sequencer", {}).get("app")

@@ -63,9 +63,9 @@ def check_command(command: str) -> None:
 
 
 class ExecHandler:
-    """Runs a shell command for each message, its JSON line on standard input; a non-zero exit status is a failure.
+    """A non-zero exit status is a failure; the end of what it wrote to standard error is kept with it.
 
-    The end of what it wrote to standard error is kept with the failure. When the consumer is told to stop now, the
+    When the consumer is told to stop now, the
     command and what it started are killed first, so that it can't go on beside its successor. A consumer that is
     killed outright can't do that: `report` tells the supervisor which group to kill then. (Where that is killed at the
     same time, the command goes on: `token` in the JSON tells the two apart.)
@@ -111,9 +111,7 @@ class ExecHandler:
         raise CommandFailed(text)
 
     def _run(self, line: bytes) -> tuple[int, bytes, float, str]:
-        """How the command ended, as Popen has it; the end of what it said on standard error; when; and by which signal
-        of ours, where its time was over.
-        """
+        """Its status as Popen has it; the end of what it said; when it ended; by which signal of ours, or ""."""
         with interrupts_masked(), open(memory_file(), "w+b") as stdin:
             stdin.write(line)
             stdin.seek(0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 from contextlib import suppress
-from typing import Any
 
 import orjson
 
@@ -17,22 +16,12 @@ from ...errors import StopConsuming
 from ...texts.words import json_line
 from ...values.message import Message
 
+FIELDS = ("queue", "group", "id", "score", "attempt", "token", "appended_at", "body")
+
 
 def message_line(message: Message) -> bytes:
-    """The message as one JSON line: queue group id score attempt token appended_at body, and headers if it has any.
-
-    Control characters are escaped, also those that JSON lets through.
-    """
-    fields: dict[str, Any] = {
-        "queue": message.queue,
-        "group": message.group,
-        "id": message.id,
-        "score": message.score,
-        "attempt": message.attempt,
-        "token": message.token,
-        "appended_at": message.appended_at,
-        "body": message.body,
-    }
+    """One JSON line, with headers if it has any. Control characters are escaped, also those that JSON lets through."""
+    fields = {name: getattr(message, name) for name in FIELDS}
     if message.headers:
         fields["headers"] = message.headers
     line = orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)

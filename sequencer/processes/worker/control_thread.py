@@ -38,13 +38,7 @@ class ControlThread:
     """Started in the main thread; `consumer` is set when there is one."""
 
     def __init__(
-        self,
-        queue: str,
-        control_fd: int,
-        stop: Stop,
-        report: Report,
-        grace_s: float | None,
-        end: Callable[[], object],
+        self, queue: str, control_fd: int, stop: Stop, report: Report, grace_s: float | None, end: Callable[[], object]
     ) -> None:
         """`end` ends a process whose consumer is not connected."""
         self.consumer: Consumer | None = None
@@ -55,7 +49,8 @@ class ControlThread:
         self._interrupted_at: float | None = None
         self.is_interrupted = False
         """Set by the main thread's signal handler once something was interrupted; until then the signal is repeated."""
-        self._ended: tuple[float, int] | None = None
+        self.ended: tuple[float, int] | None = None
+        """When the work ended, and the exit status."""
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="sequencer-control", daemon=True).start()
@@ -65,19 +60,12 @@ class ControlThread:
         self._stop.request(1)
         if self.consumer is not None:
             self.consumer.stop()
-        elif not self.is_over:
+        elif self.ended is None:
             self._end()
 
     @property
     def state(self) -> dict[str, Any]:
         return {"counts": self.consumer.counts, "busy_s": self.consumer.handlers_s} if self.consumer else {}
-
-    @property
-    def is_over(self) -> bool:
-        return self._ended is not None
-
-    def note_end(self, status: int) -> None:
-        self._ended = time.monotonic(), status
 
     def _run(self) -> None:
         poll = select.poll()
@@ -91,7 +79,7 @@ class ControlThread:
             self.tick(now)
             if self._orphaned_at is not None:
                 self._end_orphan(now)
-            elif self._interrupted_at is not None and not (self.is_interrupted or self.is_over):
+            elif self._interrupted_at is not None and self.ended is None and not self.is_interrupted:
                 interruption.send()  # the last one came just before a wait, or just before a handler, and ended nothing
 
     def tick(self, now: float) -> None:
@@ -102,9 +90,8 @@ class ControlThread:
             for hook in self.tick_hooks:
                 hook(now)
         except Exception as error:
-            self._emitter.emit(
-                event("consumer error", self._emitter.queue, error=error, what="what is done each second")
-            )
+            said = event("consumer error", self._emitter.queue, error=error, what="what is done each second")
+            self._emitter.emit(said)
 
     def _read_stages(self, stages: bytes) -> None:
         if not stages:
@@ -124,9 +111,9 @@ class ControlThread:
 
     def _end_orphan(self, now: float) -> None:
         assert self._orphaned_at is not None
-        if self._ended is not None:
-            if now - self._ended[0] > (ORPHAN_S if self._grace_s is None else self._grace_s):
-                os._exit(self._ended[1])
+        if self.ended is not None:
+            if now - self.ended[0] > (ORPHAN_S if self._grace_s is None else self._grace_s):
+                os._exit(self.ended[1])
         elif self._interrupted_at is not None:
             if now - self._interrupted_at > ORPHAN_S:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -33,7 +33,6 @@ from ...consume.stop import Stop
 from ...drain.steps.functions import Handler
 from ...errors import CommandNotFound, ConfigurationError, ServerError, ServerUnavailable, StopConsuming
 from ...settings.backoff import RECONNECT
-from ...settings.options import ConsumerOptions
 from ...texts.commands import name_server
 from ...texts.events import Event, event
 from ...values.message import ConsumeSummary, Message
@@ -58,8 +57,6 @@ REPORT_S = 1.0
 
 
 class SupervisedConsumer:
-    """A consumer under a supervisor, from its configuration to its exit status."""
-
     def __init__(self, config: WorkerConfig, control_fd: int) -> None:
         self._config, self._stop, self.queue = config, Stop(), config.queue
         self._control = ControlThread(config.queue, control_fd, self._stop, self.report, config.grace_s, self._end)
@@ -67,7 +64,7 @@ class SupervisedConsumer:
         self._end_reason: StopConsuming | None = None
 
     def report(self, event: dict[str, Any]) -> None:
-        """Report to the supervisor, unless it takes nothing. What comes again does not wait for room."""
+        """Unless the supervisor takes nothing. What comes again does not wait for room."""
         self._send(event, 0.0 if event["event"] == "state" else REPORT_S)
 
     def _send(self, event: dict[str, Any], patience_s: float) -> None:
@@ -92,7 +89,7 @@ class SupervisedConsumer:
         return is_of_all
 
     def enable_signals(self) -> None:
-        """From here on signals and the supervisor are heard; before, they were blocked by who started us."""
+        """Until now they were blocked by who started us."""
         self._set_handlers()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         self._control.start()
@@ -106,7 +103,7 @@ class SupervisedConsumer:
 
     def _interrupt(self, _frame: FrameType | None) -> None:
         control = self._control
-        if self._stop.stage < 2 or control.consumer is None or control.is_over or control.is_interrupted:
+        if self._stop.stage < 2 or control.consumer is None or control.ended or control.is_interrupted:
             return  # anybody may send this signal
         try:
             control.consumer.interrupt()
@@ -115,7 +112,6 @@ class SupervisedConsumer:
             raise
 
     def run(self) -> int:
-        """Consume until the end; returns the exit status. Raises SequencerError."""
         config = self._config
         sequencer, handler = prepare(config, self._stop, self.report)
         faulthandler.cancel_dump_traceback_later()
@@ -129,7 +125,9 @@ class SupervisedConsumer:
             self._wait_for_server(sequencer)
             gc.collect()
             gc.freeze()  # what was imported stays: looking through all of it again would halt the handlers for ms
-            consumer = sequencer.consumer(handler if config.app else self._noting_end(handler), self._options())
+            # A command is ended by its own handler, which knows its process.
+            options = replace(config, handler_timeout_s=None) if config.exec else config
+            consumer = sequencer.consumer(handler if config.app else self._noting_end(handler), options)
             consumer.on_first = lambda: self.report({"event": "began"})
             consumer.emitter.forward = self.forward
             consumer.memory = self._memory
@@ -140,10 +138,6 @@ class SupervisedConsumer:
             if self._stop.stage:
                 consumer.stop()
             return self._status_of(consumer.run())
-
-    def _options(self) -> ConsumerOptions:
-        """How the consumer works. A command is ended by its own handler, which knows its process."""
-        return replace(self._config, handler_timeout_s=None) if self._config.exec else self._config
 
     def _noting_end(self, work: Any) -> Handler:
         def handle(message: Message) -> Any:
@@ -156,26 +150,23 @@ class SupervisedConsumer:
         return handle
 
     def _wait_for_server(self, sequencer: Sequencer) -> None:
-        """Wait until the server is there: the supervisor reached it once, so that it is away, not wrong."""
+        """The supervisor reached it once, so that it is away, not wrong."""
         failures = 0
         while True:
             try:
                 sequencer.connect()
-                if failures:
-                    self.report({"event": "server back"})
-                return
+                return  # the report "started" says that it is back
             except ServerUnavailable as error:
                 failures += 1
                 self.report({"event": "server lost", "error": str(error)[:1000], "code": error.code})
                 time.sleep(RECONNECT.delay_s(failures, random.random()))
 
     def _status_of(self, summary: ConsumeSummary) -> int:
-        match self._end_reason:
-            case OutputClosed():
-                return OUTPUT_CLOSED
-            case OutputFailed() | CommandNotFound():
-                emit_failed(self.queue, self._end_reason)
-                return OUTPUT_FAILED if isinstance(self._end_reason, OutputFailed) else WRONG_USE
+        if isinstance(self._end_reason, OutputClosed):
+            return OUTPUT_CLOSED
+        if self._end_reason is not None:
+            emit_failed(self.queue, self._end_reason)
+            return OUTPUT_FAILED if isinstance(self._end_reason, OutputFailed) else WRONG_USE
         return {"drained": DRAINED, "recycled": RECYCLED, "stopped": STOPPED}[summary.reason]
 
     def _end(self) -> None:
@@ -184,8 +175,8 @@ class SupervisedConsumer:
         os._exit(STOPPED)
 
     def report_end(self, status: int) -> int:
-        """The work is over: say so, with what may keep this process from exiting."""
-        self._control.note_end(status)
+        """With what may keep this process from exiting."""
+        self._control.ended = time.monotonic(), status
         threads = [t.name[:50] for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
         if state := self._control.state:
             self._send({"event": "state", **state}, math.inf)
@@ -203,25 +194,16 @@ def report_line(event: dict[str, Any]) -> bytes:
     return line
 
 
-def read_config(control_fd: int) -> WorkerConfig | None:
-    """The line that comes first by the control pipe; None when it ended before. What follows it stays there."""
-    line = b""
-    while not line.endswith(b"\n"):
-        piece = os.read(control_fd, 1)
-        if not piece:
-            return None
-        line += piece
-    return WorkerConfig(**json.loads(line))
-
-
 def main() -> int:
     del sys.argv[1:]  # the queue, for `ps`: an app that reads its arguments at the import must not meet it
     control = os.dup(0)
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
-    config = read_config(control)
-    if config is None:
+    with open(control, "rb", buffering=0, closefd=False) as pipe:
+        line = pipe.readline()  # what follows it stays in the pipe
+    if not line.endswith(b"\n"):  # the supervisor is gone
         return WRONG_USE
+    config = WorkerConfig(**json.loads(line))
     if config.app and config.redis_variable is not None:
         os.environ[REDIS_VARIABLE] = config.redis_variable  # not in what it was started with: `ps e` shows that
     if isinstance(sys.stdout, io.TextIOWrapper):
