@@ -1,17 +1,14 @@
 """A pool: the consumers of one queue. It starts them, replaces one that died, recycles, and stops them in stages.
 
-Each consumer is a fresh interpreter (never a fork of this one) in a session of its own, so a terminal's Ctrl-C reaches
-the supervisor alone, which decides what it means:
+Each consumer is a fresh interpreter in a session of its own, so a terminal's Ctrl-C reaches the supervisor alone, which
+decides what it means:
 
     stage 1   take nothing new; what runs is finished and acknowledged, the rest released
     stage 2   release and stop now, in the middle of a handler if need be; `grace_s` after stage 1 by itself
     stage 3   kill; groups then wait for their leases to end
 
-The stage goes to a consumer by its control pipe, which nothing else can write to: a signal that reaches consumers
-too, as systemd's may, never means more than stage 1. If the supervisor itself dies, its consumers see that pipe end,
-and stop.
-
-Not here: the loop that calls `run_round`, and signals (`processes/supervisor.py`, `processes/signals.py`).
+The stage goes to a consumer by its control pipe: a signal that reaches consumers too, as systemd's may, never means
+more than stage 1. If the supervisor itself dies, its consumers see that pipe end, and stop.
 """
 
 from __future__ import annotations
@@ -39,8 +36,6 @@ EXIT_TIMEOUT_S = 10.0
 """How long a consumer may take to exit after it has ended its work, where no grace was named."""
 MIN_EXIT_TIMEOUT_S = 2.0
 """How long it may take in any case: at its exit an application sends its last reports (Sentry)."""
-
-
 LEAST_SILENCE_S = 5.0
 """A consumer may be silent for this time in any case: it reports once a second."""
 MOST_TICK_S = 2.0
@@ -145,14 +140,12 @@ class Pool:
                 worker.process.kill()
 
     def _stop_all(self, status: int) -> None:
-        """No consumer can go on: stop them all, and end with this status."""
         self.status = status
         if not self.stage:
             self.stage, self._stage_at = 1, time.monotonic()
         self._send_stage()
 
     def _on_tick(self) -> None:
-        """What time brings: the end of the grace, and of patience with one that neither starts nor exits."""
         now, grace_s = time.monotonic(), self._config.grace_s
         if self.stage == 1 and grace_s is not None and now >= self._stage_at + grace_s:
             self.next_stage()
@@ -182,8 +175,8 @@ class Pool:
         if process.has_begun and self._config.handler_timeout_s is not None:
             # The first of three leases has ended its right to what it has.
             silence_s = max(LEAST_SILENCE_S, 3 * self._config.lease_s)
-            said = f"it sent no heartbeat for {silence_s:g} s"
-            yield process.heard_at + silence_s, f"{said} (for example, C code that holds the GIL)"
+            why = f"it sent no heartbeat for {silence_s:g} s (for example, C code that holds the GIL)"
+            yield process.heard_at + silence_s, why
 
     def _kill(self, process: ConsumerProcess, why: str) -> None:
         self.emit("consumer killed", consumer_pid=process.pid, why=why, **process.begun)
@@ -204,11 +197,7 @@ class Pool:
             self._after_end(worker, process, returncode)
 
     def _after_end(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
-        """What follows from the end of a consumer.
-
-        Its status is what it announced; a `returncode` without that is the doing of others: a signal, or os._exit in
-        a handler.
-        """
+        """Its status is what it announced; without one others ended it: a signal, or os._exit in a handler."""
         status = process.status
         if worker.is_leaving:
             worker.is_done = True
@@ -221,28 +210,23 @@ class Pool:
         else:
             self._after_death(worker, process, returncode)
         self.totals.killed += process.is_killed
-        if status not in (*PLANNED, *EXIT_BY_ENDING) and not process.is_killed:
-            self.totals.died += 1
+        self.totals.died += status not in PLANNED and not process.is_killed
 
     def _after_final_end(self, worker: Worker, process: ConsumerProcess, _returncode: int) -> None:
         assert process.status is not None
         worker.is_done = True
-        is_closed = process.status == OUTPUT_CLOSED
-        self.totals.died += not is_closed
-        if self.status is None and is_closed:
+        if self.status is None and process.status == OUTPUT_CLOSED:
             self.emit("output closed")
         elif self.status is None:
             self.emit("service gave up", deaths=1, is_final=True)
         self._stop_all(EXIT_BY_ENDING[process.status])
 
-    def _after_death(
-        self, worker: Worker, process: ConsumerProcess, returncode: int, *, is_final: bool = False
-    ) -> None:
-        now = time.monotonic()
-        lived_s, begun, why = now - process.started_at, process.begun, ending_text(returncode)
+    def _after_death(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
+        lived_s, begun, why = time.monotonic() - process.started_at, process.begun, ending_text(returncode)
         self._has_torn = self._has_torn or bool(begun)
         fields = {"consumer_pid": process.pid, "ended_by": why, "lived_s": round(lived_s, 1)}
         self.emit("consumer died", **fields, **begun)
+        is_final = process.status in EXIT_BY_ENDING
         worker.count_death(lived_s, has_begun=process.has_begun, is_loaded=process.is_loaded, is_final=is_final)
         if any(one.process is not None or not one.is_standing for one in self._workers if not one.is_done):
             self._start_later(worker, lived_s=lived_s)

@@ -54,15 +54,13 @@ class Worker:
         return self.is_final or self.startup_deaths >= LIMIT
 
     def free(self) -> None:
-        """Its consumer ended as planned: the next one starts at once, and no death before it counts."""
+        """The next one starts at once, and no death before it counts."""
         self.start_at = 0.0
         self.fast_deaths = self.startup_deaths = 0
         self.is_final = False
 
     def count_death(self, lived_s: float, *, has_begun: bool, is_loaded: bool = True, is_final: bool = False) -> None:
-        """`has_begun`: whether its first handler began; `is_loaded`: whether its app was imported; `is_final`: it ended
-        with what no other consumer could better.
-        """
+        """`has_begun`: its first handler; `is_final`: it ended with what no other consumer could better."""
         is_startup = is_final or is_startup_death(lived_s, has_begun=has_begun, is_loaded=is_loaded)
         self.startup_deaths = self.startup_deaths + 1 if is_startup else 0
         self.is_final = is_final

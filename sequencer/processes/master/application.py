@@ -39,19 +39,13 @@ from .plan import PoolPlan, RunPlan
 
 MODULE = "sequencer.processes.master.application"
 AGAIN_S = 60.0
-"""Between two lines of a check, and before one that ended is started again."""
+"""Between two lines of a check, and between two starts."""
 
 
 def _start(plan: PoolPlan, every_s: float | None, report_fd: int) -> subprocess.Popen[bytes]:
     """A process that calls the check again and again with `every_s`, and examines once without."""
-    process, redis = start_python(
-        MODULE,
-        plan.queue,
-        [report_fd],
-        env=plan.variables,
-        cwd=plan.cwd,
-        stdout=2,  # what it prints is not what `--json` prints
-    )
+    # Its standard output is our error: what it prints is not what `--json` prints.
+    process, redis = start_python(MODULE, plan.queue, [report_fd], env=plan.variables, cwd=plan.cwd, stdout=2)
     config = replace(plan.config, redis_variable=redis).given()
     tell(process, json.dumps([config, plan.check, every_s, report_fd]).encode() + b"\n")
     return process
@@ -106,7 +100,7 @@ def examine(plan: PoolPlan) -> Examined:
 
 
 class CheckProcess:
-    """The process that calls the check of a pool, while there is one."""
+    """Calls the check of a pool, if there is one."""
 
     def __init__(self, plan: PoolPlan, report_fd: int) -> None:
         self._plan, self._report_fd = plan, report_fd
@@ -116,10 +110,8 @@ class CheckProcess:
         """What the check said last; "": all is fine; None: it said nothing yet, or there is none."""
 
     def tick(self, now: float) -> None:
-        """Start it, if there is a check; again where it ended."""
         if self._process is not None and self._process.poll() is not None:
             self.close()
-            self._starts_at = now + AGAIN_S
         if self._plan.check and self._process is None and now >= self._starts_at:
             with suppress(OSError):
                 self._process = _start(self._plan, self._plan.check_every_s, self._report_fd)
@@ -130,7 +122,7 @@ class CheckProcess:
         self._plan, self._starts_at = plan, 0.0
 
     def close(self) -> None:
-        """End it. It runs nobody's messages, so that nothing is waited for."""
+        """It runs nobody's messages, so that nothing is waited for."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -163,8 +155,7 @@ def main() -> None:
         os.write(report_fd, json.dumps(asdict(_examined(config, check))).encode() + b"\n")
         os._exit(0)  # not by what the application does at its exit
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    again = threading.Thread(target=_call_again_and_again, args=(config, check, every_s, report_fd), daemon=True)
-    again.start()
+    threading.Thread(target=_call_again_and_again, args=(config, check, every_s, report_fd), daemon=True).start()
     sys.stdin.buffer.read()
     os._exit(0)
 

@@ -3,8 +3,6 @@ at a reload.
 
 At a reload a new consumer comes first; only when it is connected an old one is told to stop. The first new one is the
 trial: where it ends before that, the code or the file is wrong, and everything stays as it was.
-
-Not here: when to change the size (`scaling.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import random
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ...texts.words import many
@@ -71,12 +70,10 @@ class KeptPool(Pool):
 
     @property
     def size(self) -> int:
-        """Consumers that run or are about to, those too that were told to leave."""
         return len(self._workers)
 
     @property
     def is_ready(self) -> bool:
-        """Whether each consumer is connected, or can't be."""
         return self.is_down or super().is_ready
 
     @property
@@ -90,11 +87,11 @@ class KeptPool(Pool):
 
     @property
     def handled(self) -> int:
-        """Messages handled by all its consumers so far, those that ended too."""
+        """By those of its consumers that ended, too."""
         return self.totals.handled + sum(process.counts.get("handled", 0) for _, process in self.running)
 
     def as_json(self, snapshot: QueueSnapshot | None, now: float) -> dict[str, Any]:
-        """For `run --status`: plain values. `look`: at its queue, if the server is there."""
+        """For `run --status`."""
         return {
             "queue": self.queue,
             "state": self.state,
@@ -164,7 +161,7 @@ class KeptPool(Pool):
             why = f"it is past max_age, was stopped {lease_s:g} s ago, and is still running"
             yield process.released_at + lease_s, why
         trial, limit_s = self._trial, process.start_timeout_s
-        if trial is not None and trial.process is process and not process.is_connected:
+        if trial and trial.process is process and not process.is_connected:
             yield process.started_at + limit_s, f"it is not connected after {limit_s:g} s (start_timeout)"
 
     # -- down, and back -----------------------------------------------------------------------------------------
@@ -172,9 +169,8 @@ class KeptPool(Pool):
     def _after_final_end(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
         if self.stage:
             worker.is_done = True
-            return
-        self.totals.died += 1
-        self._after_death(worker, process, returncode, is_final=True)
+        else:
+            self._after_death(worker, process, returncode)
 
     def _give_up(self, worker: Worker) -> None:
         now = time.monotonic()
@@ -201,27 +197,25 @@ class KeptPool(Pool):
     # -- size ---------------------------------------------------------------------------------------------------
 
     def scale(self, snapshot: QueueSnapshot | None, now: float, cpu: float) -> None:
-        """Start consumers, or let one leave, as the look at the queue says; None: the server is away."""
+        """None: the server is away."""
         self._load.measure({process.pid: process.busy_s for _, process in self.running}, self.handled, now)
         if self.stage or snapshot is None:
             return
         workers = self._workers
         are_dying = self.is_down or any(worker.fast_deaths or worker.startup_deaths for worker in workers)
-        change = self._scaler.decide(
-            PoolSnapshot(
-                now=now,
-                due=snapshot.due,
-                waits_s=snapshot.waits_s,
-                processes=len(workers),
-                starting=sum(worker.process is None or not worker.process.is_connected for worker in workers),
-                leaving=sum(worker.is_leaving for worker in workers),
-                busy=self._load.busy_now,
-                is_frozen=snapshot.is_paused or snapshot.has_outage or self.is_replacing or are_dying,
-                cpu=cpu,
-                room=self._host.spare_room(),
-            )
+        seen = PoolSnapshot(
+            now=now,
+            due=snapshot.due,
+            waits_s=snapshot.waits_s,
+            processes=len(workers),
+            starting=sum(worker.process is None or not worker.process.is_connected for worker in workers),
+            leaving=sum(worker.is_leaving for worker in workers),
+            busy=self._load.busy_now,
+            is_frozen=snapshot.is_paused or snapshot.has_outage or self.is_replacing or are_dying,
+            cpu=cpu,
+            room=self._host.spare_room(),
         )
-        if change := min(change, max(0, self._host.room())):
+        if change := min(self._scaler.decide(seen), max(0, self._host.room())):
             self._change(change, snapshot)
 
     def _change(self, change: int, snapshot: QueueSnapshot) -> None:
@@ -233,20 +227,18 @@ class KeptPool(Pool):
         else:
             is_file = before > self.plan.most or self._host.spare_room() < 0
             why = "there are more than the file allows" if is_file else "they have little to do"
-            self._let_youngest_leave()
+            staying = [(process.started_at, worker) for worker, process in self.running if not worker.is_leaving]
+            if self._empty:
+                self._empty[-1].is_done = True
+            elif staying:
+                self._leave(max(staying, key=itemgetter(0))[1])
         self.emit("pool scaled", before=before, now=before + change, why=why)
 
-    def _let_youngest_leave(self) -> None:
-        staying = [(worker, process) for worker, process in self.running if not worker.is_leaving]
-        if self._empty:
-            self._empty[-1].is_done = True
-        elif staying:
-            self._leave(*max(staying, key=lambda one: one[1].started_at))
-
     @staticmethod
-    def _leave(worker: Worker, process: ConsumerProcess) -> None:
+    def _leave(worker: Worker) -> None:
         worker.is_leaving = True
-        process.send_stage(1)
+        if worker.process is not None:
+            worker.process.send_stage(1)
 
     # -- a reload -----------------------------------------------------------------------------------------------
 
@@ -256,15 +248,14 @@ class KeptPool(Pool):
         return None if self.plan is self._target else self._successor
 
     @property
-    def _olds(self) -> list[tuple[Worker, ConsumerProcess]]:
-        return [one for one in self.running if one[0].plan is not self._target and not one[0].is_leaving]
+    def _olds(self) -> list[Worker]:
+        return [one for one, _ in self.running if one.plan is not self._target and not one.is_leaving]
 
     def replace_all(self, plan: PoolPlan) -> None:
         """Replace each consumer by one of this plan, one by one; the first is the trial."""
         if (successor := self._successor) is not None:
-            successor.is_leaving, successor.is_done = True, successor.process is None
-            if successor.process is not None:
-                successor.process.send_stage(1)
+            successor.is_done = successor.process is None
+            self._leave(successor)
         self.reload_error, self._target, self._successor = "", plan, None
         if self.is_down or not self._olds:
             self._adopt(plan)
@@ -281,10 +272,10 @@ class KeptPool(Pool):
             elif self._host.may_exchange():
                 self._successor = Worker()
                 self._workers.append(self._successor)
-        elif successor.process is not None and successor.process.is_connected:
+        elif successor.process and successor.process.is_connected:
             self._adopt(target)
             if olds:
-                self._leave(*olds[0])
+                self._leave(olds[0])
             self._successor = None
 
     def _adopt(self, plan: PoolPlan) -> None:

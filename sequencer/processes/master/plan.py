@@ -28,7 +28,7 @@ class PoolPlan(PoolOptions):
     def variables(self) -> dict[str, str | None]:
         """What its processes get beside the master's; that of the server, where one is named."""
         env = dict(self.env or {})
-        url = env.pop(REDIS_VARIABLE, None) if REDIS_VARIABLE in env else self.config.url
+        url = env.pop(REDIS_VARIABLE, self.config.url)
         return {**env, REDIS_VARIABLE: url} if url else env
 
 

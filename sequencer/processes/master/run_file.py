@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,21 +41,16 @@ def find_file(given: str | None, directory: Path) -> Path:
     if given is not None:
         return Path(given)
     for place in (directory, *directory.parents):
-        if (path := place / OWN_FILE).is_file():
-            return path
-        if (path := place / PROJECT_FILE).is_file():
-            return path
+        for name in (OWN_FILE, PROJECT_FILE):
+            if (path := place / name).is_file():
+                return path
     raise ConfigurationError(
         f"no {OWN_FILE} or {PROJECT_FILE} in {directory} or above; write one, or name the file: sequencer run FILE"
     )
 
 
 def read_file(
-    path: Path,
-    *,
-    redis: str | None = None,
-    namespace: str | None = None,
-    log: LogOptions | None = None,
+    path: Path, *, redis: str | None = None, namespace: str | None = None, log: LogOptions | None = None
 ) -> RunPlan:
     """The plan of a file. `redis` and `namespace` go before the file's. Raises ConfigurationError, in one sentence."""
     with located(str(path)):
@@ -100,8 +95,7 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
             f"max_processes={options.max_processes} is too low: the queues need {needed} together (the sum of "
             "their n; n=0 counts as 1); raise it, or lower an n"
         )
-    given = {one.field: getattr(options, one.field) for one in declared(RunOptions).values()}
-    return RunPlan(path=path, pools=pools, targets=tuple(targets.values()), **given)
+    return RunPlan(path=path, pools=pools, targets=tuple(targets.values()), **asdict(options))
 
 
 def _pool(name: str, table: Mapping[str, Any], directory: Path, options: RunOptions, log: LogOptions) -> PoolPlan:

@@ -38,8 +38,7 @@ def ask(file: Path) -> dict[str, Any]:
         with socket.socket(socket.AF_UNIX) as link:
             link.settimeout(ANSWER_S)
             link.connect(os.fspath(path))
-            pieces = iter(lambda: link.recv(65536), b"")
-            said: dict[str, Any] = json.loads(b"".join(pieces))
+            said: dict[str, Any] = json.load(link.makefile())
             return said
     except (OSError, ValueError) as error:
         raise ConfigurationError(
