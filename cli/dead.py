@@ -149,7 +149,7 @@ def purge(
     if dry_run:
         return _would_be("purged", client, chosen)
     if not yes:
-        confirm(f"Delete {many(_count(client, chosen), 'dead letter')} of queue {client.queue} for good?", yes)
+        confirm(f"Delete {many(_count(client, chosen), 'dead letter')} of queue {client.queue} for good?")
     purged = client.purge(**chosen, everything=everything)
     value, text = {"purged": purged, "dry_run": False}, f"purged {purged:,}"
     return Answer(value, text) if purged else _unfit(client, value, text)

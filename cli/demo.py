@@ -125,13 +125,12 @@ def _run(config: WorkerConfig, processes: int, messages: int, told: Callable[[in
         "messages": judged.messages,
         "order violations": judged.disorder,
         "losses": judged.losses + judged.inventions,
-        "duplicates": f"{judged.duplicates:,} ({judged.unexplained:,} of them not by the kill)",
+        "duplicates": f"{judged.duplicates:,} ({judged.duplicates - judged.unexplained:,} explained by the kill)",
         "seconds": f"{took_s:.1f}, with {many(processes, 'consumer')}, one killed halfway",
         "verdict": "clean" if judged.is_clean else "NOT CLEAN",
     }
     value["is_clean"] = judged.is_clean
-    status = FINE if judged.is_clean else GAVE_UP
-    return Answer(value, *judged.cases, fields(said), status=status)
+    return Answer(value, *judged.cases, fields(said), status=FINE if judged.is_clean else GAVE_UP)
 
 
 def _append(url: str | None, messages: int) -> None:

@@ -119,7 +119,7 @@ def skip(
 def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: bool) -> Answer:
     if discard and not dry_run and not yes:
         count = client.skip_many(**how, dry_run=True).chosen
-        confirm(f"Discard the failed heads of {many(count, 'group')} of queue {client.queue} for good?", yes)
+        confirm(f"Discard the failed heads of {many(count, 'group')} of queue {client.queue} for good?")
     with progress("skipping") as told:
         done = client.skip_many(**how, discard=discard, dry_run=dry_run, on_progress=told)
     hint, error = "", how["error"]

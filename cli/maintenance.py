@@ -34,7 +34,8 @@ def delete(client: Sequencer, yes: YesOption = False, dry_run: DryRunOption = Fa
         return Answer({**told, "is_deleted": False}, f"would delete {queue}: {_said(used)}")
     say(f"queue {queue}: {_said(used)}")
     lost = f"{many(used.messages, 'message')} and {many(used.dead, 'dead letter')}"
-    confirm(f"Delete queue {queue}, with {lost}, for good?", yes)
+    if not yes:
+        confirm(f"Delete queue {queue}, with {lost}, for good?")
     client.delete()
     return Answer({**told, "is_deleted": True}, f"deleted {queue}")
 

@@ -51,10 +51,8 @@ def refuse(why: str, **given: object) -> None:
             raise ConfigurationError(f"--{name.replace('_', '-')} is {why}; leave it out")
 
 
-def confirm(question: str, is_sure: bool) -> None:
+def confirm(question: str) -> None:
     """Ask before what destroys. Raises Abort, and ConfigurationError where there is nobody to ask."""
-    if is_sure:
-        return
     if not sys.stdin.isatty():
         raise ConfigurationError(
             f"{question} No terminal to ask on; add --yes to confirm, or --dry-run to see what would be affected"

@@ -31,6 +31,7 @@ from .app import (
     OptionalQueueArgument,
     RedisOption,
     app,
+    command_of,
     queue_command,
 )
 from .many import ByErrorOption, error_table
@@ -175,12 +176,11 @@ def _errors(groups: Iterable[GroupInfo]) -> Counter[str]:
 
 def _resuming(client: Sequencer, errors: Counter[str], count: int) -> list[str]:
     """The commands that resume all `count` of them, or all of one error; nothing for a single group."""
-    namespace = client.options.namespace
     names = sorted(errors.keys() - UNRESUMED)
-    everything = command("resume", client.queue, namespace=namespace, options=["--all"])
+    everything = command_of(client, "resume", options=["--all"])
     said = [f"resume all: {everything}"] if names and count > 1 else []
     for name in names if len(errors) > 1 else ():
-        alike = command("resume", client.queue, namespace=namespace, options=["--error", name])
+        alike = command_of(client, "resume", options=["--error", name])
         said.append(f"resume all of {plain(name)}: {alike}")
     return said
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -38,7 +37,7 @@ class KillReport:
     """What `kill_everywhere` showed."""
 
     kills: int = 0
-    """Runs in which a process died, or stood still, at its point."""
+    """Runs in which a process died at its point."""
     passages: dict[str, int] = field(default_factory=dict)
     """Point -> the highest passage at which it was killed."""
     questions: int = 0
@@ -65,7 +64,6 @@ def kill_everywhere(
     before: Callable[[], object] | None = None,
     check: Callable[[], object] | None = None,
     lease: float = 1.0,
-    consumers: int = 1,
     most: int = 100,
     timeout: float = 60.0,
     env: Mapping[str, str] | None = None,
@@ -80,7 +78,7 @@ def kill_everywhere(
 
     Raises HandlerNotFound, ConfigurationError, ServerNotUsable without a server to start.
     """
-    runs = _Runs(app, list(messages), queue, before, check, lease, consumers, timeout, dict(env or {}))
+    runs = _Runs(app, list(messages), queue, before, check, lease, timeout, dict(env or {}))
     passed = sorted({event.id for event in runs.run() if event.kind == "passage"})
     for point in passed if points is None else points:
         for passage in range(1, most + 1):
@@ -101,7 +99,6 @@ class _Runs:
     before: Callable[[], object] | None
     check: Callable[[], object] | None
     lease_s: float
-    consumers: int
     timeout_s: float
     environment: dict[str, str]
     report: KillReport = field(default_factory=KillReport)
@@ -126,10 +123,8 @@ class _Runs:
                 parked = [one for one in seq.parked() if one.failure and one.failure.type == StepUnknown.__name__]
                 dead = _names(letter.message for letter in seq.dead())
             events = read_events(sorted(directory.glob("*.ndjson")))
-        fault, verdict = (
-            next((one for one in events if one.what == "fault"), None),
-            judge(events, dead=dead, pending=left),
-        )
+        fault = next((one for one in events if one.what == "fault"), None)
+        verdict = judge(events, dead=dead, pending=left)
         problems = list(verdict.cases)
         if fault and "(signal SIGKILL)" not in said:  # whether a process was really killed is what its parent saw
             problems.append(
@@ -168,26 +163,25 @@ class _Runs:
 
     def _consume(self, seq: Sequencer, url: str, directory: Path, armed: str) -> tuple[int, str]:
         """The real supervisor with real consumers, until nothing is left; what it said."""
-        words = f"consume {shlex.quote(seq.queue)} -n {self.consumers} --lease {self.lease_s:g} --until-empty"
         paths = [str(directory), os.getcwd(), os.environ.get("PYTHONPATH", "")]
         own = {"SEQUENCER_REDIS": url, DIRECTORY: str(directory), APP: self.app, ARMED: armed}
         own["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         own["SEQUENCER_NAMESPACE"] = seq.options.namespace
         source = "import sys; from sequencer.cli import main; sys.exit(main())"
-        command = [sys.executable, "-c", source, *shlex.split(words), "--app", f"{MODULE}:app"]
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **self.environment, **own},
-        ) as process:
-            try:
-                said = process.communicate(timeout=self.timeout_s)[1]
-                return process.returncode, said.decode(errors="replace")
-            except subprocess.TimeoutExpired:
-                process.kill()  # its consumers see their standard input end, and stop
-                return -signal.SIGKILL, f"not done within {self.timeout_s:g} s"
+        options = ["-n", "1", "--lease", f"{self.lease_s:g}", "--until-empty", "--app", f"{MODULE}:app"]
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", source, "consume", seq.queue, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env={**os.environ, **self.environment, **own},
+                timeout=self.timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:  # it was killed: its consumers see their standard input end, and stop
+            return -signal.SIGKILL, f"not done within {self.timeout_s:g} s"
+        return done.returncode, done.stderr.decode(errors="replace")
 
 
 def _record(seq: Sequencer, directory: Path) -> None:

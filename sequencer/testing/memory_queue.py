@@ -13,8 +13,8 @@ of a `Lease` counts by the real clock, and a `handler_timeout` what a handler le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Unpack
 
 from ..calls.claim import Claimed
@@ -88,15 +88,9 @@ class Drained:
     """All dead letters of the queue."""
     elapsed_s: float
     """How much virtual time passed."""
-    reason: str = field(default="drained")
-    steps: list[StepRun] = field(default_factory=list)
+    reason: str
+    steps: list[StepRun]
     """Each call of a step or of its check, in their order."""
-
-    def __iter__(self) -> Iterator[Message]:
-        return iter(self.handled)
-
-    def __len__(self) -> int:
-        return len(self.handled)
 
 
 class MemoryQueue(Sequencer):
@@ -114,8 +108,7 @@ class MemoryQueue(Sequencer):
         self._now_us = round(BEGAN_S * 1e6)
         self._cut_us: int | None = None
         """When the handler that runs now is interrupted."""
-        self._server = _private_server()
-        endpoint = wired(self._server, lambda connection: _Clocked(self, connection))
+        endpoint = wired(_private_server(), lambda connection: _Clocked(self, connection))
         if not isinstance(queue, Sequencer):
             super().__init__(queue, endpoint, namespace=namespace, **settings)
             return
@@ -153,8 +146,7 @@ class MemoryQueue(Sequencer):
         when that does not end in this many effects, HandlerNotFound without a handler.
         """
         began_s = self.now
-        options["until_empty"] = not options.get("until_idle")
-        run = self._run(handler, consumer_options(**options))
+        run = self._run(handler, options)
         summary = run.to_the_end(max_effects)
         now = list(self.parked()), self.paused_groups(), self.dead()
         return Drained(run.handled, run.failed, *now, self.now - began_s, summary.reason, run.steps)
@@ -175,11 +167,11 @@ class MemoryQueue(Sequencer):
         """
         if on_start is not None:
             raise ConfigurationError("a MemoryQueue has no consumer for on_start; raise StopConsuming in the handler")
-        options["until_empty"] = not options.get("until_idle")
-        return self._run(handler, consumer_options(**options)).to_the_end(MAX_EFFECTS)
+        return self._run(handler, options).to_the_end(MAX_EFFECTS)
 
-    def _run(self, handler: AnyHandler | None, options: ConsumerOptions) -> _Run:
-        return _Run(self, self._work(handler, self.queue), options)
+    def _run(self, handler: AnyHandler | None, options: ConsumerSettings) -> _Run:
+        options["until_empty"] = not options.get("until_idle")
+        return _Run(self, self._work(handler, self.queue), consumer_options(**options))
 
 
 class _Held(Held):

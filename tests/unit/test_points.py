@@ -36,22 +36,8 @@ def test_by_hand() -> None:
     assert passed("charged").returncode == 1
 
 
-@pytest.mark.slow
-def test_stopped_by_hand() -> None:
-    environment = {**os.environ, "SEQUENCER_KILL_HERE": "charged:1:stop"}
-    with subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, text=True
-    ) as process:
-        _, status = os.waitpid(process.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status)
-        process.send_signal(signal.SIGCONT)
-        assert process.communicate(timeout=30)[0] == "0\n1\n2\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"), [("handler:before:2", ("handler:before", 2, False)), ("stop:1:stop", ("stop", 1, True))]
-)
-def test_what_is_armed(text: str, parts: tuple[str, int, bool]) -> None:
+@pytest.mark.parametrize(("text", "parts"), [("handler:before:2", ("handler:before", 2)), ("stop:1", ("stop", 1))])
+def test_what_is_armed(text: str, parts: tuple[str, int]) -> None:
     assert parse_armed(text) == parts
 
 

@@ -58,14 +58,14 @@ class Recorder:
         if os.write(self._fd, line) != len(line):
             raise OSError(f"{self.path} took only a part of an event; is the disk full?")
 
-    def run(self, handler: Callable[[Message], Any]) -> Callable[[Message], Any]:
+    def run(self, handler: Callable[..., Any]) -> Callable[..., Any]:
         """The handler, with each of its runs recorded."""
 
-        def recorded(message: Message) -> Any:
+        def recorded(message: Message, *steps: Any) -> Any:
             fields = run_fields(message)
             self.note("begun", **fields)
             try:
-                result = handler(message)
+                result = handler(message, *steps)
             except BaseException as error:
                 self.note("failed", kind=type(error).__name__, **fields)
                 raise

@@ -20,6 +20,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from ...store.group import encode_group
 from ...values.message import Message
@@ -79,11 +80,8 @@ class FaultSpans:
                 spans[event.who].append((event.at, max(event.at, event.until)))
         self._spans: dict[str, tuple[list[float], list[float]]] = {}
         for who, some in spans.items():
-            some.sort()
-            ends: list[float] = []
-            for _, end in some:
-                ends.append(max(end, ends[-1]) if ends else end)
-            self._spans[who] = [start for start, _ in some], ends
+            starts, ends = zip(*sorted(some), strict=True)
+            self._spans[who] = list(starts), list(accumulate(ends, max))
 
     def touches(self, who: str, began: float, ended: float) -> bool:
         """Whether a fault touched this process, or all, between these times."""
