@@ -164,9 +164,7 @@ def rerun(
 
 
 class SweptShard(NamedTuple):
-    """What `sweep` deleted in a shard: messages of its history, dead letters; how many of those it looked at and left;
-    whether there may be more to do.
-    """
+    """What `sweep` deleted in a shard, of history and dead letters; how many of those it left; whether more is left."""
 
     history: int
     dead: int

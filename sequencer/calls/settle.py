@@ -118,9 +118,7 @@ class SaveStep(NamedTuple):
 
 
 StepSaved = Literal[1, 0, -1, -2]
-"""1: written, now or before; 0: the lease is over; -1: the message is gone; -2: what was to be acknowledged before it
-is still there, and both are sent again.
-"""
+"""1: written; 0: the lease is over; -1: the message is gone; -2: what goes in front is still there, both go again."""
 
 
 class Nacked(NamedTuple):

@@ -55,9 +55,7 @@ def is_free() -> bool:
 
 
 def is_ctrl_c(error: BaseException) -> bool:
-    """Whether it may come from a SIGINT, that is, while Python's own handler is installed; else the application raised
-    it, and it is a failure like any other.
-    """
+    """Whether it may come from a SIGINT: only while Python's own handler is there; else the application raised it."""
     is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     return isinstance(error, KeyboardInterrupt) and is_heard and threading.current_thread() is threading.main_thread()
 

@@ -22,9 +22,7 @@ class Appender:
     def __init__(self, session: Session, net: BlockingNet) -> None:
         self._session, self._net, self._wait = session, net, session.options.wait
         self._open: list[Any] | None = None
-        """What went last over a caller's pipeline (its own list: behind its `execute` it has another), until the server
-        took an append of it.
-        """
+        """What went last over a caller's pipeline (behind `execute` it has another list), until an append was taken."""
 
     def append(self, item: Item, *, replace: bool = False, backlog: bool = False) -> Receipt:
         """Not an operation: as a coroutine it would cost a fifth more."""

@@ -41,7 +41,6 @@ TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
 """Settings that a URL may give, in seconds: rediss://host?socket_timeout=1"""
 MAX_TIMEOUT_S = 86_400.0
 _SCHEMES = {"valkey": "redis", "valkeys": "rediss", "redis": "redis", "rediss": "rediss", "unix": "unix"}
-
 _DATABASE = re.compile(r"/?|/[0-9]+")
 """The path of a URL: redis-py takes no number for database 0, and /1/2 for 12."""
 

@@ -22,7 +22,6 @@ class Answers:
     again: tuple[str, ...] = ()
     attempts: Mapping[str, int] = field(default_factory=dict)
     """Of these steps, how often they were called when it was said: it says nothing of a later run."""
-
     by: str = SOMEBODY
     """Who says it."""
 

@@ -64,7 +64,6 @@ class StepRunner:
     """Whether a handler runs that makes its steps as it goes."""
     _is_new: bool = field(init=False, default=True)
     """Whether that record has no ledger, and no step of it was called."""
-
     _raised: dict[str, BaseException] = field(init=False, default_factory=dict)
     """What steps of the message in progress raised."""
 
@@ -183,9 +182,7 @@ class StepRunner:
         return 0
 
     def _wait(self) -> Replicas:
-        """For which replicas the start of a step waits, and how long: not past the half of what is left of the lease,
-        so that it can be taken back in time.
-        """
+        """The replicas that the start of a step waits for: at most half of what is left of the lease."""
         if (wait := self.queue.wait) is None:
             return None
         left_ms = round((self.held.deadline - self.clock()) * 1000 / 2)
