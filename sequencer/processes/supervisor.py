@@ -19,9 +19,8 @@ from .pool import Pool, log
 from .signals import STOP_SIGNALS, SignalPipe
 from .worker.run import GAVE_UP
 
-MAX_FAILED_ROUNDS = 100
+MAX_FAILED_ROUNDS = 300
 """Rounds that fail one after the other until the consumers are left alone; they stop then."""
-FAILED_ROUND_S = 0.3
 ROUND_S = 0.1
 """The loop looks at everything in this time in any case: a round takes some 0.1 ms."""
 
@@ -75,7 +74,7 @@ class Supervisor(Generic[PoolT]):
             self._failed_rounds += 1
             if self._failed_rounds == 1:
                 self.emitter.emit(event("supervisor error", "", error=error, what="supervising"))
-            time.sleep(FAILED_ROUND_S)
+            time.sleep(ROUND_S)
 
     def _run_round(self) -> None:
         self._asked = self._signals.take()

@@ -183,9 +183,10 @@ class KeptPool(Pool):
         worker.start_at = now + STANDING_RETRY_S
 
     def _check_whether_back(self, now: float) -> None:
-        connected = [one for _, one in self.running if one.is_connected]
-        have_lived = (not is_startup_death(now - one.started_at, has_begun=one.has_begun) for one in connected)
-        if self._down_since is not None and any(have_lived):
+        if self._down_since is not None and any(
+            one.is_connected and not is_startup_death(now - one.started_at, has_begun=one.has_begun)
+            for _, one in self.running
+        ):
             self.emit("pool back", lasted_s=round(now - self._down_since, 1))
             self._down_since = None
             self._try_all()
@@ -244,7 +245,6 @@ class KeptPool(Pool):
 
     @property
     def _trial(self) -> Worker | None:
-        """The worker of the first new consumer, while it is not connected."""
         return None if self.plan is self._target else self._successor
 
     @property

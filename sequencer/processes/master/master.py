@@ -174,7 +174,7 @@ class Master(Supervisor[KeptPool]):
     def _tell_ready(self) -> None:
         down = [pool.queue for pool in self.pools if pool.is_down]
         said = f"{many(len(self.pools), 'pool')}, {many(self.count, 'consumer')}"
-        self._notify("READY=1", f"STATUS={said}, down: {', '.join(down)}" if down else f"STATUS={said}")
+        self._notify("READY=1", f"STATUS={said}" + (f", down: {', '.join(down)}" if down else ""))
 
     # -- a reload -----------------------------------------------------------------------------------------------
 

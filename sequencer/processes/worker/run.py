@@ -83,8 +83,7 @@ class SupervisedConsumer:
 
     def forward(self, event: Event) -> bool:
         """Give the supervisor what concerns all consumers: it emits that once."""
-        is_of_all = event.name in ("server lost", "server back", "lease expired")
-        if is_of_all:
+        if is_of_all := event.name in ("server lost", "server back", "lease expired"):
             self.report({"event": event.name, **event.fields})
         return is_of_all
 
