@@ -106,6 +106,5 @@ def failure_of(target: Target, notice: Notice) -> str:
 
 def _unforeseen(error: BaseException) -> str:
     """Its type and place only: its text may hold a URL."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return f"unforeseen: {type(error).__name__}{where}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"unforeseen: {type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
