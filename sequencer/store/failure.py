@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..values.message import Failure, PastAttempt
 from .replies import text
 from .text import dumps_words, loads_words
@@ -47,16 +49,11 @@ def decode_failure(record: bytes) -> tuple[Failure, str]:
     """A failure and the member it belongs to, or ""; foreign bytes give a failure that shows them."""
     try:
         data = loads_words(record or b"{}")
+        known: dict[str, Any] = {name: int(data.get(name, 0)) for name in ("attempt", "outages", "missing")}
+        known |= {name: str(data.get(name, "")) for name in ("id", "type", "message", "traceback", "owner")}
         failure = Failure(
-            id=str(data.get("id", "")),
-            type=str(data.get("type", "")),
-            message=str(data.get("message", "")),
-            traceback=str(data.get("traceback", "")),
-            attempt=int(data.get("attempt", 0)),
+            **known,
             at=float(data.get("at", 0)),
-            owner=str(data.get("owner", "")),
-            outages=int(data.get("outages", 0)),
-            missing=int(data.get("missing", 0)),
             missing_since=int(data.get("missing_us", 0)) / 1e6,
             log=tuple(PastAttempt(int(attempt), float(at), str(error)) for attempt, at, error in data.get("log", ())),
         )

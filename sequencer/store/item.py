@@ -27,7 +27,9 @@ Group = Sequence[str | int | UUID] | str | int | UUID
 Score = float | int | datetime | str
 """A number, or a point in time: an aware datetime, or ISO 8601 text with its zone."""
 Id = str | int | UUID
-FIELDS = frozenset(("body", "group", "id", "score", "headers", "delay", "at", "done"))
+ARGUMENTS = ("body", "group", "id", "score", "headers", "delay", "at", "done")
+"""Of an item of `append_many`, in the order in which `make` takes them."""
+FIELDS = frozenset(ARGUMENTS)
 
 
 class ItemMaker:
@@ -96,12 +98,7 @@ class ItemMaker:
         if not FIELDS.issuperset(value):
             names = ", ".join(sorted(map(str, set(value) - FIELDS)))
             raise InvalidMessage(f"unknown fields {names}; known: {', '.join(sorted(FIELDS))}")
-        get = value.get
-        body, group, headers = value["body"], get("group"), get("headers")
-        return self.make(
-            *(body, group, get("id"), get("score"), headers, get("delay"), get("at"), get("done")),
-            is_sequence=is_sequence,
-        )
+        return self.make(*map(value.get, ARGUMENTS), is_sequence=is_sequence)
 
     def _unit(self, body: Any) -> str:
         """The unit of a due time as a score: the body's own, else the last score's; "" if only the server knows it."""

@@ -81,8 +81,5 @@ def fill(wording: Wording, fields: Fields) -> str:
 def filled_commands(commands: Commands, fields: Fields) -> dict[str, str]:
     """Purpose -> command: `sequencer ...`, or another text. Those that are empty are left out."""
     templates = commands(fields) if callable(commands) else commands
-    found = {
-        name: line(template, fields) if template.startswith("sequencer ") else fill(template, fields)
-        for name, template in templates.items()
-    }
-    return {name: text for name, text in found.items() if text}
+    texts = ((line if one.startswith("sequencer ") else fill)(one, fields) for one in templates.values())
+    return {name: text for name, text in zip(templates, texts, strict=True) if text}

@@ -85,7 +85,7 @@ def test_an_error_in_a_later_chunk_does_not_hide_what_became_of_the_one_before(s
     """The next chunk is made while the server works on this one."""
 
     class Broken(dict[str, Any]):
-        def __getitem__(self, name: str) -> Any:
+        def __contains__(self, name: object) -> bool:
             raise LookupError("mine")
 
     seq.append("old", group="g", id="x")
