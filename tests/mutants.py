@@ -24,7 +24,11 @@ TARGETS: dict[str, tuple[str, str]] = {
         "decide waits answered",
         "tests/unit/test_outcome.py tests/unit/test_admission.py",
     ),
-    "sequencer/drain/protocol.py": ("_handle_group", "tests/unit/test_effects.py tests/unit/test_drain.py"),
+    "sequencer/drain/protocol.py": (
+        "_handle_group",
+        "tests/unit/test_effects.py tests/unit/test_steps_memory.py tests/unit/test_steps_history.py "
+        "tests/unit/test_drain.py",
+    ),
     "sequencer/store/watermark.py": ("", "tests/unit/test_watermark.py"),
     "sequencer/lua/ack.lua": ("", "tests/server/test_claim.py tests/server/test_late.py"),
     "sequencer/lua/renew.lua": ("", "tests/server/test_lease_renewal.py tests/server/test_model_agrees.py"),
