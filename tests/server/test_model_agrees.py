@@ -76,7 +76,7 @@ STEP = st.one_of(
         st.just("nack"), st.integers(0, 3), st.sampled_from(["park", "dead", "drop", 0.5, 0.0]), st.integers(0, 9)
     ),
     st.tuples(st.just("note"), st.integers(0, 3), st.integers(0, 2), WRITTEN, st.booleans(), st.integers(0, 9)),
-    st.tuples(st.just("renew"), st.integers(0, 3)),
+    st.tuples(st.just("renew"), st.integers(0, 3), st.booleans()),
     st.tuples(
         st.just("update"), GROUP, IDS, st.sampled_from(["", "due", "2.0", "ms"]), st.sampled_from(["+0", "+800000"])
     ),
@@ -322,7 +322,7 @@ def with_lease(both: Both, lease: Any, kind: str, args: list[Any]) -> None:
         entry_w = SaveStep(lease.key, lease.token, lease.members[args[1] % len(lease.members)], before, *args[2:4])
         both.run(save_step(keys, entry_w))
     else:
-        both.run(renew(keys, [(lease.key, lease.token)], 1.0))
+        both.run(renew(keys, [(lease.key, lease.token)], 1.0, alone=args[1]))
 
 
 def test_a_repeated_call_changes_nothing_more(link: Link, namespace: str) -> None:
