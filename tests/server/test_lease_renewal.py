@@ -11,6 +11,7 @@ import pytest
 
 from sequencer import Message, Sequencer, StopConsuming
 from sequencer.calls.claim import claim
+from sequencer.calls.settle import renew
 from sequencer.calls.source import script_source
 from sequencer.consume.stop import Stop
 from sequencer.drain.held import Held
@@ -23,6 +24,7 @@ from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.background import Background
 from ..support.handling import ctrl_c, failed
+from ..support.shard import Shard, item
 
 
 def test_a_lease_is_renewed_while_a_handler_runs(make: Make) -> None:
@@ -255,3 +257,12 @@ def test_a_stage_does_not_go_back() -> None:
     raced = Stop()
     raced.request(Late(1))
     assert raced.stage == 2
+
+
+def test_the_end_of_a_lease_that_was_renewed_alone_is_an_attempt(shard: Shard) -> None:
+    shard.append(item("a", "1"), item("b", "1"))
+    leases = shard.claim()
+    assert shard.run(renew(shard.keys, [(leases["a"].key, leases["a"].token)], 5.0, alone=True)) == []
+    shard.later(6)
+    attempts = {key: one.messages[0].attempt for _ in "ab" for key, one in shard.claim().items()}
+    assert attempts == {"a": 2, "b": 1}
