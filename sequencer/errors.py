@@ -50,6 +50,9 @@ class SequencerError(Exception):
         said = super().__str__()
         return refusal_text(self.code, self.fields) or said or (type(self).__doc__ or "").strip()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
     @property
     def group(self) -> tuple[str, ...]:
         """The group that it is about, or ()."""

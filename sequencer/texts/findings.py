@@ -325,7 +325,7 @@ FINDINGS: Mapping[str, Kind] = {
         "scores look like times in different units: {units:list}; messages already handled are not reordered",
         {
             "fix": "in this order: {sequencer pause QUEUE}; let all producers send one unit; for each message in "
-            "another: {sequencer reschedule QUEUE PART --id ID --score SCORE}; {sequencer unpause QUEUE}"
+            "another: {sequencer reschedule QUEUE PART --id ID --score SCORE --delay 0}; {sequencer unpause QUEUE}"
         },
     ),
     "ids": _ok(
