@@ -244,7 +244,9 @@ def test_a_standard_error_that_nobody_reads_does_not_hold_up_who_logs(
         monkeypatch.setattr(sequencer.processes.logs, "FLUSH_S", 0.05)
         with background_writing():
             (background,) = (one for one in root.handlers if isinstance(one, BackgroundHandler))
-            for number in range(MAX_WAITING_LINES + 20):
+            root.warning("line %d", 0)
+            wait_until(background.queue.empty, what="line 0, which is then being written")
+            for number in range(1, MAX_WAITING_LINES + 20):
                 root.warning("line %d", number)
         text = b""
         while b"line 999\n" not in text:
