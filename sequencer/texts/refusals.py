@@ -171,11 +171,19 @@ REFUSALS: dict[str, Wording] = {
     "({error})",
     "embedded_not_started": "the embedded server {binary} did not start: {said} (log: {log})",
     "embedded_not_stopped": "the embedded server (pid {pid}) is still running {after_s:g} s after SHUTDOWN",
-    # others
+    # leases, times, audit
     "lease_lost": "the lease on group {group} (token {token}) ended; another consumer may hold it",
     "audit_entry_foreign": "entry {entry} of {stream} lacks a field or number ({error}); no consumer wrote it; remove "
     "it with XDEL",
     "kind_invalid": "kind={value} must be a string",
     "time_zone_missing": "{name}={value} has no time zone; give an aware datetime",
     "too_many_messages": "one append call takes 1 to {most} messages, got {count}",
+    # values that callers give, options and policies
+    # groups, ids, scores, bodies and items
+    # ledgers and answers for steps
+    # handlers, declared steps and consumers
+    # the run file, apps and --exec
+    # targets of alerts
+    # the command line
+    # tests of handlers
 }
