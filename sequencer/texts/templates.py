@@ -3,6 +3,7 @@
 | in a template | is |
 | --- | --- |
 | `{owner}` | the field; a group as words for a shell |
+| `{value:value}` | what a caller gave, at most 200 characters |
 | `{count:message}`, `{lag_s:duration}`, `{until:moment}`, `{waits_s:.1f}` | `2 messages`, `12 min`, a time, a number |
 | `{owner:? by {owner}}`, `{owner:! by nobody}` | the text, where the field has a value; where it has none |
 | `{sequencer skip QUEUE GROUP --id ID}` | a line for a shell, with the fields that are in capitals |
@@ -16,6 +17,7 @@ from string import Formatter
 from types import MappingProxyType
 from typing import Any
 
+from ..errors import shown
 from .commands import line
 from .words import duration, many, moment, named, plain, quoted
 
@@ -62,6 +64,8 @@ def _shown(value: Any, spec: str, fields: Fields) -> str:
     if spec.startswith(("?", "!")):
         is_given = bool(value) or isinstance(value, float)
         return _filled(spec[1:], fields) if is_given == spec.startswith("?") else ""
+    if spec == "value":
+        return shown(value)
     if value is None or value == "":
         return ""
     if spec in _SPECS:
