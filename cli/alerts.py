@@ -109,7 +109,7 @@ def _try_target(name: str, path: Path, log: LogOptions | None) -> int:
     plan = read_file(path, log=log)
     targets = {one.name: one for one in plan.targets}
     if name not in targets:
-        raise ConfigurationError(f"{plan.path}: there is no target {name!r}; {nearest(name, targets)}")
+        raise ConfigurationError("name_unknown", kind="target", name=name, **nearest(name, targets))
     notice = test_notice(Origin(plan.namespace, plan.environment, socket.gethostname()), time.time())
     if failure := failure_of(targets[name], notice):
         say(plain(f"error: {name} did not accept the test: {failure}"))

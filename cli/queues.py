@@ -25,9 +25,8 @@ def require_queue(client: Sequencer) -> None:
             return
     except (ServerNotUsable, DataError):
         return
-    said = f"there is no queue {client.queue!r} in namespace {namespace!r} on {client.endpoint.name}"
-    near = nearest(client.queue, known) if known else "there are none yet; the first append creates one"
-    raise ConfigurationError(f"{said}; {near}")
+    about = {"queue": client.queue, "namespace": namespace, "server": client.endpoint.name}
+    raise ConfigurationError("queue_unknown", **about, **nearest(client.queue, known))
 
 
 def clients_of(queue: str | None, redis: str | None, namespace: str) -> list[Sequencer]:

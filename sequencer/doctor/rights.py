@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 from ..calls.net_protocol import Alone, Command, Net
 from ..calls.source import commands_in, script_source
-from ..errors import ConfigurationError, ServerNotUsable, shown
+from ..errors import ConfigurationError, ServerNotUsable
 from ..store.keys import ShardKeys, index_key, registry_key, shard_keys
 from ..values.checks import nearest
 
@@ -107,7 +107,7 @@ def acl_rules(namespace: str, role: str, queue: str | None = None) -> list[str]:
     """
     wanted = next((one for one in ROLES if one == role), None)
     if wanted is None:
-        raise ConfigurationError(f"there is no role {shown(role)}; {nearest(role, ROLES)}")
+        raise ConfigurationError("name_unknown", kind="role", name=role, **nearest(role, ROLES))
     keys = f"~{{{namespace}:{queue}:*" if queue else f"~{{{namespace}:*"
     names = needed(wanted) | set(WISHED.get(wanted, []))
     return [keys, f"~{index_key(namespace)}", *(f"+{name.lower()}" for name in sorted(names))]

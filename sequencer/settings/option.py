@@ -176,7 +176,7 @@ def check_known(what: str, given: Mapping[str, Any], known: Mapping[str, Option]
     """Raises ConfigurationError for a name that is not an option of it."""
     for name in given:
         if name not in known:
-            raise ConfigurationError(f"{what} has no option {shown(name)}; {nearest(name, known)}")
+            raise ConfigurationError("name_unknown", kind="option", name=name, owner=what, **nearest(name, known))
 
 
 def read_table(table: Mapping[str, Any], known: Mapping[str, Option], beside: Collection[str] = ()) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def read_table(table: Mapping[str, Any], known: Mapping[str, Option], beside: Co
     found = {name: value for name, value in table.items() if name not in beside}
     for name in found:
         if name not in known:
-            raise ConfigurationError(f"unknown key {name!r}; {nearest(name, [*known, *beside])}")
+            raise ConfigurationError("name_unknown", kind="key", name=name, **nearest(name, [*known, *beside]))
     return {name: known[name].kind.read(name, value) for name, value in found.items()}
 
 

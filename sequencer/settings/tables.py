@@ -17,21 +17,22 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*\Z")
 
 @contextmanager
 def located(place: str) -> Iterator[None]:
-    """Within, what is wrong is said with its place in the file. Raises ConfigurationError."""
+    """Errors raised within get this place in the file; what is not ours becomes a ConfigurationError."""
     try:
         yield
     except SequencerError as error:
-        raise ConfigurationError(f"{place}: {error}") from error
+        error.fields = {**error.fields, "place": [place, *error.fields.get("place", ())]}
+        raise
     except Exception as error:  # whatever a parser or the system raises at odd values
-        what = error.strerror if isinstance(error, OSError) else None
-        what = what or f"{type_name(error)}: {error_text(error)}"
-        raise ConfigurationError(f"{place}: can't be read: {what}") from error
+        reason = error.strerror if isinstance(error, OSError) else None
+        reason = reason or f"{type_name(error)}: {error_text(error)}"
+        raise ConfigurationError("file_unreadable", reason=reason, place=[place]) from error
 
 
 def table_of(name: str, value: Any) -> Mapping[str, Any]:
     """A table of the file; an empty one for None, where it has none. Raises ConfigurationError."""
     if not isinstance(value, dict | None):
-        raise ConfigurationError(f"{name} must be a table")
+        raise ConfigurationError("table_expected", name=name)
     return value or {}
 
 
@@ -41,9 +42,9 @@ def value_of(name: str, text: str) -> str:
         return text
     variable = text.removeprefix(SECRET)
     if not _VARIABLE.match(variable):
-        raise ConfigurationError(f"{name} names no variable; write {SECRET}NAME")
+        raise ConfigurationError("variable_name_invalid", name=name)
     if variable not in os.environ:
-        raise ConfigurationError(f"{name}: the variable {variable} is not set")
+        raise ConfigurationError("variable_missing", name=name, variable=variable)
     return os.environ[variable]
 
 

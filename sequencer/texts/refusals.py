@@ -31,6 +31,7 @@ _BUSY = (
     "group {group} is leased by {owner:?{owner}}{owner:!a consumer}{held_s:?, for {held_s:.1f} s so far}; inspect: "
     "{sequencer explain QUEUE GROUP}"
 )
+_NEAREST = "{meant:?; did you mean {meant!r}?}{known:?; there are: {known:list}}{more:? and {more:,} more}"
 REFUSALS: dict[str, Wording] = {
     # an append
     "id_conflict": "id {id!r} of group {group} is already pending with other content; use a new id, or append the same "
@@ -106,7 +107,7 @@ REFUSALS: dict[str, Wording] = {
     "by_invalid": "by={value} must be 1 to {most} printable characters",
     "outcome_unknown": "whether {what} is unknown: the server's reply was lost; check before you repeat it",
     # a queue
-    "queue_unknown": "there is no queue {queue!r} in namespace {namespace!r}",
+    "queue_unknown": "there is no queue {queue!r} in namespace {namespace!r}{server:? on {server}}" + _NEAREST,
     "queue_being_deleted": "queue {queue!r} is being deleted; if the deletion was interrupted, finish it: "
     "{sequencer delete QUEUE --yes}",
     "queue_contended": "other clients keep changing queue {queue!r}; try again",
@@ -179,11 +180,17 @@ REFUSALS: dict[str, Wording] = {
     "time_zone_missing": "{name}={value} has no time zone; give an aware datetime",
     "too_many_messages": "one append call takes 1 to {most} messages, got {count}",
     # values that callers give, options and policies
+    "file_unreadable": "can't be read: {reason}",
+    "table_expected": "{name} must be a table",
+    "variable_missing": "{name}: the variable {variable} is not set",
+    "variable_name_invalid": "{name} names no variable; write env:NAME",
+    "name_unknown": "{owner:?{owner} has}{owner:!there is} no {kind} {name:value}" + _NEAREST,
     # groups, ids, scores, bodies and items
     # ledgers and answers for steps
     # handlers, declared steps and consumers
     # the run file, apps and --exec
     # targets of alerts
+    "type_missing": "it has no type; there are: {known:list}",
     # the command line
     # tests of handlers
 }

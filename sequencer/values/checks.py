@@ -99,14 +99,12 @@ def _is_typo(name: str, other: str) -> bool:
     return short[1:] == long[1:] or (short[:2] == long[1::-1] and short[2:] == long[2:])
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What a text says behind a name that is wrong: the one that was perhaps meant, else what there is."""
+def nearest(name: str, known: Iterable[str]) -> dict[str, Any]:
+    """Fields of a refusal of an unknown name: the one that was perhaps meant, else what there is."""
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
-    return f"there are: {', '.join(names[:MAX_NAMES])}{more}" if names else "there are none"
+    if close := difflib.get_close_matches(name, names, n=1):
+        return {"meant": close[0]}
+    return {"known": names[:MAX_NAMES], "more": max(0, len(names) - MAX_NAMES)}
 
 
 def check_error(error: object) -> None:

@@ -16,8 +16,8 @@ from sequencer.values.message import Refused
 
 ROOT = Path(sequencer.__file__).parent
 TEXTS = "queue namespace id error owner head what state action by question value url scheme kind tried install path"
-TEXTS += " binary said log token entry stream name server"
-NUMBERS = "number stored replicas confirmed wait_ms most pid count before now shards asked"
+TEXTS += " binary said log token entry stream name server meant reason variable"
+NUMBERS = "more number stored replicas confirmed wait_ms most pid count before now shards asked"
 
 
 class Known(dict[str, Any]):
@@ -38,6 +38,7 @@ FIELDS: dict[str, Any] = {
     "replaces": False,
     "is_dead": False,
     "steps": ["charge", "ship"],
+    "known": ["orders", "mails"],
 }
 
 

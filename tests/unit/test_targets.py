@@ -56,7 +56,7 @@ def test_every_type_is_read_and_shows_no_secret() -> None:
         ("feishu", 'it must be a table with a type, as in type = "webhook"'),
         ({}, "it has no type; there are: webhook, command, feishu, "),
         ({"type": "feischu"}, "there is no type 'feischu'; did you mean 'feishu'?"),
-        ({"type": "webhook", "uri": CANARY}, "unknown key 'uri'; did you mean 'url'?"),
+        ({"type": "webhook", "uri": CANARY}, "there is no key 'uri'; did you mean 'url'?"),
         ({"type": "feishu", "secret": 7313}, "secret must be text"),
         ({"type": "webhook", **URL, "timeout": "9s"}, "timeout='9s' must be a duration from 0.1 to 8 s"),
         ({"type": "webhook"}, 'it has no url; put it into a variable, and write url = "env:NAME"'),

@@ -55,6 +55,6 @@ def _alerts(table: Mapping[str, Any], targets: Mapping[str, object], before: Que
     given = read_table(table, declared(Thresholds, QueueAlerts))
     for name in given.get("to", ()):
         if name not in targets:
-            raise ConfigurationError(f"to: there is no target {name!r}; {nearest(name, targets)}")
+            raise ConfigurationError("name_unknown", kind="target", name=name, **nearest(name, targets))
     limits = replace(before.limits, **fields_of(Thresholds, given))
     return replace(before, limits=limits, **fields_of(QueueAlerts, given))

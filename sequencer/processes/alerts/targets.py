@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from ...errors import ConfigurationError, shown
+from ...errors import ConfigurationError
 from ...settings.option import declared, fields_of, option, read_table, seconds, text
 from ...settings.tables import SECRET, located, value_of
 from ...values.checks import check_name, nearest
@@ -313,8 +313,8 @@ def read_target(name: str, table: Any, *, directory: Path = Path(), hidden: Coll
 def _made(name: str, table: TargetTable, directory: Path, hidden: frozenset[str]) -> Target:
     kind, timeout_s = table.type, table.timeout_s
     if kind not in TYPES:
-        given = f"there is no type {shown(kind)}" if kind else "it has no type"
-        raise ConfigurationError(f"{given}; {nearest(kind, TYPES)}")
+        code = "name_unknown" if kind else "type_missing"
+        raise ConfigurationError(code, kind="type", name=kind, **nearest(kind or "", TYPES))
     for word in ("exec", "url", "secret"):
         if getattr(table, word) is not None and word not in TYPES[kind]:
             raise ConfigurationError(f"type {kind!r} takes no {word}; leave it out")
