@@ -47,12 +47,16 @@ _SIZE = 1 + STAMP_DIGITS
 _UNSTAMPED = {letter: ItemOutcome(outcome, 0) for letter, outcome in _BY_SIGN.items()}
 
 
+def _parse_one(reply: bytes) -> list[ItemOutcome]:
+    if len(reply) != _SIZE:
+        raise ValueError(f"{len(reply)} bytes say what became of a message")
+    return [ItemOutcome(_BY_SIGN[reply[0]], int(reply[1:]))]
+
+
 def _parse(reply: bytes, count: int, *, with_stamps: bool) -> list[ItemOutcome]:
-    if len(reply) == _SIZE and (count == 1 or reply[:1] == b"+"):  # that all are stored, with stamps in a row
-        outcome, stamp = _BY_SIGN[reply[0]], int(reply[1:])
-        return (
-            [ItemOutcome(outcome, stamp + i) for i in range(count)] if with_stamps else [_UNSTAMPED[reply[0]]] * count
-        )
+    if len(reply) == _SIZE and reply[:1] == b"+":  # all are stored, with stamps in a row
+        stamps = range(int(reply[1:]), int(reply[1:]) + count)
+        return [ItemOutcome("stored", stamp) for stamp in stamps] if with_stamps else [_UNSTAMPED[reply[0]]] * count
     if len(reply) != count * _SIZE:
         raise ValueError(f"{len(reply)} bytes say what became of messages: {count}")
     if not with_stamps:
@@ -61,7 +65,7 @@ def _parse(reply: bytes, count: int, *, with_stamps: bool) -> list[ItemOutcome]:
 
 
 def _parse_with_backlog(reply: bytes) -> list[ItemOutcome]:
-    (one,) = _parse(reply[:_SIZE], 1, with_stamps=True)
+    (one,) = _parse_one(reply[:_SIZE])
     return [one._replace(backlog=int(reply[_SIZE:]))]
 
 
@@ -95,6 +99,6 @@ def append(
         args = (*how, dumps_words([flat, dues, ledgers]), *[item.envelope for item in items])
     written = (keys.schedule, keys.clock, keys.dispatch, keys.stats)
     is_repeatable = dry_run or on_conflict not in ("replace", "error_replace")
-    count = len(items)
-    parse = partial(_parse, count=count, with_stamps=with_stamps or count == 1)
-    return Call("append", written, args, _parse_with_backlog if backlog else parse, is_repeatable)
+    parse_one = _parse_with_backlog if backlog else _parse_one
+    parse = parse_one if len(items) == 1 else partial(_parse, count=len(items), with_stamps=with_stamps)
+    return Call("append", written, args, parse, is_repeatable)

@@ -241,32 +241,36 @@ class Link:
         waits: list[Command] = [("WAIT", *wait)] if wait else []
         whole, is_atomic = self._whole_command, is_atomic and len(calls) > 1
         commands = [("MULTI",), *map(whole, calls), ("EXEC",)] if is_atomic else [*map(self._command, calls)]
-        replies = self._exchange(connection, [*commands, *waits], meanwhile)
-        confirmed = [replies.pop()] if wait else []
+        replies = self._exchange(connection, commands + waits, meanwhile)
+        confirmed: Any = replies.pop() if wait else 0
         if is_atomic and isinstance(replies[-1], redis.exceptions.ExecAbortError):
             replies = [one for one in replies if isinstance(one, Exception)]  # the first one is the reason
         elif is_atomic:
             replies = replies[-1] if isinstance(replies[-1], list) else replies[-1:]
-        for _ in range(ROUNDS + 1):
-            undone = [
-                i for i, one in enumerate(replies) if isinstance(one, redis.ResponseError) and self._is_undone(one)
-            ]
-            if not undone:
+        rounds = ROUNDS
+        while failed := [i for i, one in enumerate(replies) if isinstance(one, Exception)]:
+            undone = [i for i in failed if self._is_undone(replies[i])]
+            if not undone or rounds < 0:
                 break
+            rounds -= 1
             if self._guide and any(is_stale(replies[i]) for i in undone):
                 self._find_generation(self._guide)
             again = self._exchange(connection, [*[whole(calls[i]) for i in undone], *waits])
-            confirmed = [again.pop()] if wait else []
+            confirmed = again.pop() if wait else 0
             for i, reply in zip(undone, again, strict=True):
                 replies[i] = reply
-        if refused := [reply for reply in (*replies, *confirmed) if isinstance(reply, Exception)]:
-            failure = translate(refused[0], self.endpoint.name)
+        if failed or isinstance(confirmed, Exception):
+            refused = replies[failed[0]] if failed else confirmed
+            failure = translate(refused, self.endpoint.name)
             if isinstance(failure, ServerUnavailable):  # the answer to WAIT says nothing of what was carried out
-                failure.maybe_sent = not all(isinstance(reply, Exception) for reply in replies)
-            raise failure from refused[0]
-        self.confirmed = confirmed[0] if wait else 0
-        with Reading(self.endpoint.name):
+                failure.maybe_sent = len(failed) < len(replies)
+            raise failure from refused
+        self.confirmed = confirmed
+        try:
             return [call.parse(reply) for call, reply in zip(calls, replies, strict=True)]
+        except Exception:
+            with Reading(self.endpoint.name):
+                raise
 
     def _is_undone(self, reply: redis.ResponseError) -> bool:
         """Whether the call was not carried out, and is sent again in full."""
@@ -426,16 +430,12 @@ def receive(connection: Connection, count: int) -> list[Any]:
 
 def send(connection: Connection, commands: Sequence[Sequence[Any]]) -> None:
     try:
-        _send_once(connection, commands)
+        if len(commands) == 1:
+            connection.send_command(*commands[0], check_health=False)
+        else:
+            connection.send_packed_command(connection.pack_commands(commands), check_health=False)
     except UnicodeEncodeError:  # hiredis packs strictly, and nothing was sent yet
-        _send_once(connection, [[in_utf8(word) for word in words] for words in commands])
-
-
-def _send_once(connection: Connection, commands: Sequence[Sequence[Any]]) -> None:
-    if len(commands) == 1:
-        connection.send_command(*commands[0], check_health=False)
-    else:
-        connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+        send(connection, [[in_utf8(word) for word in words] for words in commands])
 
 
 def in_utf8(word: Any) -> Any:

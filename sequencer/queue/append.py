@@ -28,7 +28,8 @@ def receipt_of(
     (one,) = outcomes
     if one.outcome in calls.REFUSALS:
         raise refusal(item, one)
-    check_replicas(item.id, outcomes, confirmed, wait, replaces=replace)
+    if wait:
+        check_replicas(item.id, outcomes, confirmed, wait, replaces=replace)
     fate: Any = one.outcome  # of one message alone nothing is undone
     return Receipt(item.id, one.stamp or None, fate == "duplicate", fate, one.backlog)
 
