@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sequencer import list_queues
+from sequencer import Sequencer, list_queues
 from sequencer.calls.call import Call
 from sequencer.calls.register import register, sync_shard
 from sequencer.doctor.diagnose import diagnose
@@ -51,6 +51,17 @@ def test_a_deleted_queue_leaves_no_key_and_a_producer_registers_it_again(
             seq.append(1, "g")
         assert "registered again, with 3 shards" in caplog.text
         assert other.info().backlog == 1
+
+
+@pytest.mark.parametrize("right", ["scan", "unlink", "zrem"])
+def test_a_user_who_may_not_delete_all_deletes_nothing(admin: Link, right: str) -> None:
+    admin.command("ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all", f"-{right}")
+    with client(admin) as seq, Sequencer("q", f"{admin.endpoint.url}?username=app&password=x") as other:
+        seq.append(1, "g")
+        with pytest.raises(ServerNotUsable):
+            other.delete()
+        seq.append(2, "g")
+        assert seq.info().backlog == 2
 
 
 def test_a_deletion_that_was_broken_off_is_named_and_ended(admin: Link) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from ...calls.net_protocol import Alone, Net
 from ...calls.register import register, sync_shard, unregister
 from ...doctor.leases import clients_named
+from ...doctor.rights import SCRATCH
 from ...errors import ConfigurationError, ServerUnavailable
 from ...settings.options import MAX_SHARDS, QueueOptions
 from ...store.keys import ShardKeys, consumer_name, index_key, registry_key, shard_keys
@@ -76,7 +77,10 @@ async def delete(session: Session) -> int:
     be used until `delete` is called again. Raises ConfigurationError if there is no such queue.
     """
     session.forget()  # else a connection that is new would bring it back first
+    scratch = shard_keys(session.options.namespace, session.options.queue, SCRATCH).order("")
     async with session.net.alone() as alone:
+        # Who lacks a right is refused before anything is gone.
+        await alone.read([("SCAN", 0, "COUNT", 1), ("UNLINK", scratch), ("ZREM", scratch, "")])
         return await delete_queue(session.net, alone, session.options)
 
 
