@@ -59,7 +59,7 @@ def memory_trouble(endpoint: Endpoint) -> str:
     link = Link(endpoint)
     try:
         info = {name: value for name, value in server_facts(link)[0].items() if name != "errorstat_OOM"}
-        found = memory_findings(info, admin_command(endpoint))  # what it refused is of the past: told by doctor
+        found = memory_findings(info, admin_command(link))  # what it refused is of the past: told by doctor
         return next((one.text for one in found if one.level != "ok"), "")
     finally:
         link.close()
@@ -67,7 +67,7 @@ def memory_trouble(endpoint: Endpoint) -> str:
 
 def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, most: int) -> Iterator[Finding]:
     link.connection()
-    (info, config, ahead_s), cli = server_facts(link), admin_command(link.endpoint)
+    (info, config, ahead_s), cli = server_facts(link), admin_command(link)
     server = list(server_findings(info, config, ahead_s, cli))
     yield from server
     if any(one.level == "problem" and one.check in ("version", "role", "loading") for one in server):

@@ -14,7 +14,7 @@ from ..errors import SequencerError, shown
 from ..net.link import Link
 from ..settings.options import MAX_SHARDS
 from ..store.keys import ShardKeys, index_key, registry_key, shard_keys
-from ..store.registration import INDEX_WORD, Registration, foreign_index, is_index_word, of_shard, registered
+from ..store.registration import INDEX_WORD, Registration, is_index_word, of_shard, registered
 from ..store.replies import pairs, scanned
 from ..texts.findings import Finding, finding
 from ..values.checks import is_name
@@ -29,7 +29,7 @@ def check_registrations(
     kind, _ = reply_or_error(link, "TYPE", index)
     is_foreign = kind not in (None, b"none", b"hash")
     if is_foreign:
-        yield finding("foreign index", said=foreign_index(index, namespace))
+        yield finding("foreign index", index=index, namespace=namespace, cli=admin_command(link))
         repair = False  # nothing can be written into it
     words = [] if is_foreign else link.command("HGETALL", index)
     listed = {name.decode("utf-8", "replace"): word for name, word in pairs(words)}
@@ -38,7 +38,7 @@ def check_registrations(
         if queue not in (None, name):
             continue
         if not is_name(name):
-            yield finding("invalid name", index=index, name=name)
+            yield finding("invalid name", index=index, name=name, cli=admin_command(link))
             continue
         one = _Queue(link, namespace, name, used.get(name, set()), shards, repair)
         word = listed.get(name)
@@ -67,7 +67,8 @@ class _Queue:
     repair: bool
 
     def found(self, code: str, repaired: bool = False, /, **fields: Any) -> Finding:
-        return finding(code, repaired, queue=self.name, namespace=self.namespace, **fields)
+        more = {"queue": self.name, "namespace": self.namespace, "cli": admin_command(self.link)}
+        return finding(code, repaired, **more | fields)
 
     def is_written(self, *words: object) -> bool:
         """Whether a repair is wanted and the server took it: one that is full does not, and the rest is to be read."""
@@ -125,11 +126,11 @@ class _Queue:
         """One that is in no table, so that no client reads it."""
         keys, to = self.keys(shard), f"{self.name}-shard-{shard}"
         groups, dead = (reply_or_error(self.link, "ZCARD", key)[0] or 0 for key in (keys.schedule, keys.dead))
-        more = {"prefix": keys.prefix, "unmoved": (keys.policy, keys.clock), "to": to}
-        to_prefix = shard_keys(self.namespace, to, 0).prefix
-        return self.found(
-            "unknown shard", known=known, shard=shard, groups=groups, dead=dead, to_prefix=to_prefix, **more
-        )
+        more: dict[str, Any] = {"prefix": keys.prefix, "unmoved": (keys.policy, keys.clock), "to": to}
+        more["to_prefix"] = shard_keys(self.namespace, to, 0).prefix
+        cli, asks, _ = admin_command(self.link).partition(" --askpass")  # nothing can ask for it inside of pipes
+        more |= {"cli": cli, "has_password": bool(asks)}
+        return self.found("unknown shard", known=known, shard=shard, groups=groups, dead=dead, **more)
 
     def _unregistered(self, copy: Registration | None) -> Iterator[Finding]:
         if copy and not copy.is_deleted:
@@ -137,8 +138,7 @@ class _Queue:
             yield self.found("registry lost", key=self.registry)
         elif self.used:
             self.shards[self.name] = shards = max(self.used) + 1
-            cli = admin_command(self.link.endpoint)
-            yield self._restored() or self.found("unregistered", shards=shards, clock=self.keys(0).clock, cli=cli)
+            yield self._restored() or self.found("unregistered", shards=shards, clock=self.keys(0).clock)
 
     def _restored(self) -> Finding | None:
         """Of a queue that only other shards than the first know yet: a client finds it by the first."""

@@ -9,10 +9,9 @@ from shutil import which
 from typing import Any
 
 from ..errors import SequencerError, ServerNotUsable, ServerUnavailable
-from ..net.endpoint import Endpoint
 from ..net.link import Link
-from ..texts.commands import server_command
 from ..texts.findings import Finding, finding
+from ..texts.words import quoted
 
 MAX_CLOCK_OFF_S = 1.0
 """By how much clocks may differ before that is said: more than any network between them takes."""
@@ -25,6 +24,9 @@ FULL_AGAIN = 0.95
 """From here on a server that has refused commands is a problem: the next append that needs room is refused too."""
 
 
+_OPTIONS = {"path": "-s", "host": "-h", "port": "-p", "db": "-n", "username": "--user"}
+_OPTIONS |= {"ca_certs": "--cacert", "certfile": "--cert", "keyfile": "--key"}
+"""Of a connection -> of redis-cli."""
 _REFUSED = re.compile(r"count=(\d{1,18})")
 """In INFO, of the error OOM."""
 
@@ -169,9 +171,13 @@ def memory_findings(info: Mapping[str, str], cli: str) -> Iterator[Finding]:
     yield finding(code, used=used, maxmemory=limit, refused=refused, cli=cli)
 
 
-def admin_command(endpoint: Endpoint) -> str:
-    """How a line for a shell begins that sends a command to this server."""
-    return server_command(endpoint.url or "", "redis-cli" if which("redis-cli") else "valkey-cli")
+def admin_command(link: Link) -> str:
+    """How a line for a shell begins that sends a command to this server and database; it asks for a password."""
+    made = link.connection()
+    words = ["redis-cli" if which("redis-cli") else "valkey-cli", *(["--tls"] if hasattr(made, "ca_certs") else [])]
+    given = {option: getattr(made, name, None) for name, option in _OPTIONS.items()}
+    words += [word for option, value in given.items() if value for word in (option, str(value))]
+    return " ".join(map(quoted, [*words, "--askpass"] if made.password else words))
 
 
 def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> Finding:

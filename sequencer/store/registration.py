@@ -16,8 +16,6 @@ from ..errors import ServerNotUsable, shown
 from ..settings.body_fields import BODY_FIELDS
 from ..settings.options import MAX_SHARDS, QueueOptions
 from ..settings.policy import KEYS
-from ..texts.commands import command
-from ..texts.words import quoted
 from ..values.checks import is_name
 from .keys import ShardKeys, shard_keys
 from .replies import pairs
@@ -125,12 +123,3 @@ def indexed(words: Sequence[bytes]) -> list[str]:
     """The names of queues in an index that HGETALL read; what is no name, or has a foreign value, is left out."""
     named = [(name.decode("utf-8", "replace"), value) for name, value in pairs(words)]
     return [name for name, value in named if is_name(name) and is_index_word(value)]
-
-
-def foreign_index(index: str, namespace: str) -> str:
-    """What is said of an index that is no hash: its key, and what fixes it."""
-    repair = command("doctor", namespace=namespace, options=["--repair"])
-    return (
-        f"{index} lists the queues, but something else wrote a key of another type there; delete it: "
-        f"redis-cli DEL {quoted(index)}; queues in use are back in it within a minute, all others by: {repair}"
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from .words import quoted
 
@@ -77,25 +76,6 @@ def answer_options(option: str, runs: Mapping[str, int]) -> list[str]:
     return [word for name in runs for word in (option, name)] + [
         word for count in runs.values() for word in ("--attempt", str(count))
     ]
-
-
-def server_command(url: str, program: str) -> str:
-    """How a shell line begins that sends a command to a server; a password is asked for, and never shown."""
-    parts = urlsplit(url)
-    words = [program]
-    if parts.scheme == "unix":
-        words += ["-s", unquote(parts.path)]
-    elif parts.hostname:
-        words += ["-h", parts.hostname, "-p", str(parts.port or 6379)]
-    if parts.scheme in ("rediss", "valkeys"):
-        files = {"ssl_ca_certs": "--cacert", "ssl_certfile": "--cert", "ssl_keyfile": "--key"}
-        words += [
-            "--tls",
-            *(word for name, file in parse_qsl(parts.query) if name in files for word in (files[name], file)),
-        ]
-    if parts.username:
-        words += ["--user", unquote(parts.username)]
-    return " ".join(map(quoted, [*words, "--askpass"] if parts.password else words))
 
 
 LABELS = {"done": "if it took effect", "again": "if it did not", "retry_same_error": "retry all of this error"}

@@ -107,7 +107,7 @@ _SNAPSHOTS = {
 """The setting `save` -> the wording without an append-only file."""
 _ONCE = "has `once` steps; a server crash may lose the start of one, so that it runs twice: "
 _NEXT_CLIENT = "the next client that uses the queue fixes it"
-_KEYS = "redis-cli --scan --pattern '{prefix}*'"
+_KEYS = "{has_password:?export REDISCLI_AUTH=PASSWORD; }{cli} --scan --pattern '{prefix}*'"
 _REPAIR = {"fix": "sequencer doctor QUEUE --repair"}
 
 
@@ -246,11 +246,16 @@ FINDINGS: Mapping[str, Kind] = {
     "not listed": _problem("queues", "can't be listed: {error}"),
     "never used": _warning("queues", "was never used here; check its name"),
     "no queues": _ok("queues", "none in namespace {namespace!r}"),
-    "foreign index": _problem("queues", "{said}"),
+    "foreign index": _problem(
+        "queues",
+        "{index} lists the queues, but something else wrote a key of another type there; delete it: queues in use are "
+        "back in it within a minute, all others after a repair",
+        {"delete": "{cli} DEL {index:quoted}", "repair": "sequencer doctor --repair"},
+    ),
     "invalid name": _problem(
         "queues",
         "{index} has {name!r}, which is not a valid queue name; lists omit it",
-        {"fix": "HDEL {index} {name:quoted}"},
+        {"fix": "{cli} HDEL {index:quoted} {name:quoted}"},
     ),
     "index value foreign": _problem(
         "queues",
@@ -260,7 +265,7 @@ FINDINGS: Mapping[str, Kind] = {
     ),
     "not in index": _problem("queues", "has keys, but is missing from {index}", _REPAIR),
     "registration unreadable": _problem(
-        "queues", "{key} can't be read ({error})", {"delete": "{deletable:?DEL {key}}"}
+        "queues", "{key} can't be read ({error})", {"delete": "{deletable:?{cli} DEL {key:quoted}}"}
     ),
     "deletion unfinished": _problem("queues", "its deletion did not finish", {"fix": "sequencer delete QUEUE --yes"}),
     "shard without policy": _warning("queues", f"shard {{shard}} has no policy; {_NEXT_CLIENT}"),
@@ -277,8 +282,8 @@ FINDINGS: Mapping[str, Kind] = {
         {
             "keep": "{sequencer configure TO --on-late handle}; " + _KEYS + " | grep -vxF "
             "-e '{unmoved[0]}' -e '{unmoved[1]}' | while IFS= read -r key; "
-            'do redis-cli RENAME "$key" \'{to_prefix}\'"${{key#*\\}}:}}"; done',
-            "delete": _KEYS + " | tr '\\n' '\\0' | xargs -0 redis-cli UNLINK",
+            'do {cli} RENAME "$key" \'{to_prefix}\'"${{key#*\\}}:}}"; done',
+            "delete": _KEYS + " | tr '\\n' '\\0' | xargs -0 {cli} UNLINK",
         },
     ),
     "registry lost": _warning(

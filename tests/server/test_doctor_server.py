@@ -232,7 +232,7 @@ def test_the_line_that_makes_room_can_be_run(
     path = start_server()
     command(path, "CONFIG", "SET", "maxmemory", "1")
     monkeypatch.setenv("PATH", f"{tmp_path}:/nowhere")
-    stand_in_for_redis_cli(tmp_path, f"unix://{path}")
+    stand_in_for_redis_cli(tmp_path)
     [memory] = looked_at(path)["memory"]
     line = memory.commands["fix"]
     assert line.startswith(f"redis-cli -s {path} CONFIG ")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 import redis
@@ -13,10 +15,10 @@ from sequencer.doctor.rights import acl_rules
 from sequencer.errors import DataError
 from sequencer.net.link import Link
 from sequencer.store.keys import index_key, registry_key, shard_keys
-from tests.support.handling import Make
 
 from ..support.link_clock import LinkClock, stopped_clock
 from ..support.own_server import client
+from ..support.redis_cli import run_line
 
 REGISTRY, INDEX = registry_key("sequencer", "q"), index_key("sequencer")
 
@@ -145,12 +147,14 @@ def test_an_index_of_another_type_stops_lists_alone(admin: Link) -> None:
         assert admin.command("HGET", INDEX, "q") == b"p3", "as a client writes it"
 
 
-def test_what_is_no_name_stops_no_list_and_doctor_names_it(make: Make, link: Link, namespace: str) -> None:
-    seq = make()
-    seq.append({}, "g")
-    link.command("HSET", index_key(namespace), "we ird", "3")
-    assert list_queues(seq.endpoint.url, namespace) == ["jobs"]
-    assert "invalid name" not in [one.code for one in seq.doctor()]
-    (found,) = [one for one in diagnose(seq.endpoint, namespace) if one.code == "invalid name"]
-    assert found.commands == {"fix": f"HDEL {index_key(namespace)} 'we ird'"}
-    link.command("HDEL", index_key(namespace), "we ird")
+def test_what_is_no_name_stops_no_list_and_doctor_removes_it(admin: Link, tmp_path: Path) -> None:
+    url = f"{admin.endpoint.url}?db=2"
+    with Sequencer("q", url) as seq, closing(Link(seq.endpoint)) as link:
+        seq.append({}, "g")
+        for damage, code in ((("HSET", INDEX, "we ird", "3"), "invalid name"), (("SET", INDEX, 1), "foreign index")):
+            link.command(*damage)
+            (found,) = [one for one in diagnose(seq.endpoint, "sequencer") if one.code == code]
+            assert run_line(next(iter(found.commands.values())), tmp_path, url).returncode == 0
+            diagnose(seq.endpoint, "sequencer", repair=True)
+            assert code not in [one.code for one in diagnose(seq.endpoint, "sequencer")]
+            assert list_queues(url) == ["q"]

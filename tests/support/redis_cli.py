@@ -12,10 +12,10 @@ REDIS_CLI = """#!{python}
 import sys
 import redis
 
-words = sys.argv[1:]
-if words[0] == "-s":
-    words = words[2:]
-with redis.Redis.from_url("{url}") as client:
+words, options = sys.argv[1:], {{}}
+while words[0] in ("-s", "-n"):
+    options[words[0]], words = words[1], words[2:]
+with redis.Redis(unix_socket_path=options["-s"], db=options.get("-n", 0)) as client:
     if words[0] == "--scan":
         for key in client.scan_iter(match=words[2]):
             sys.stdout.buffer.write(key + b"\\n")
@@ -24,14 +24,15 @@ with redis.Redis.from_url("{url}") as client:
 """
 
 
-def stand_in_for_redis_cli(folder: Path, url: str) -> None:
-    (folder / "redis-cli").write_text(REDIS_CLI.format(python=sys.executable, url=url))
-    (folder / "redis-cli").chmod(0o755)
+def stand_in_for_redis_cli(folder: Path) -> None:
+    for name in ("redis-cli", "valkey-cli"):
+        (folder / name).write_text(REDIS_CLI.format(python=sys.executable))
+        (folder / name).chmod(0o755)
 
 
 def run_line(line: str, folder: Path, url: str) -> subprocess.CompletedProcess[str]:
     """Run a command line of doctor as it stands."""
-    stand_in_for_redis_cli(folder, url)
+    stand_in_for_redis_cli(folder)
     path = os.pathsep.join([str(folder), sysconfig.get_path("scripts"), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "SEQUENCER_REDIS": url}
     return subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, check=False)

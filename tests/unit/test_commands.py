@@ -10,25 +10,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.texts.commands import ONLY_PYTHON, command, id_option, name_server, server_command, server_named
+from sequencer.doctor.server import admin_command
+from sequencer.net.endpoint import Endpoint
+from sequencer.net.link import Link
+from sequencer.texts.commands import ONLY_PYTHON, command, id_option, name_server, server_named
 from sequencer.texts.words import named, plain
 
 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("", "redis-cli"),
-        ("unix:///run/a b.sock?db=2", "redis-cli -s '/run/a b.sock'"),
-        ("redis://host/3", "redis-cli -h host -p 6379"),
+        ("unix:///run/a b.sock?db=2", "redis-cli -s '/run/a b.sock' -n 2"),
+        ("redis://host/3", "redis-cli -h host -p 6379 -n 3"),
         ("redis://:geheim@host:7000", "redis-cli -h host -p 7000 --askpass"),
         (
             "rediss://shop:geheim@host:7000?ssl_ca_certs=/ca.pem&ssl_certfile=/c.pem&socket_timeout=1",
-            "redis-cli -h host -p 7000 --tls --cacert /ca.pem --cert /c.pem --user shop --askpass",
+            "redis-cli --tls -h host -p 7000 --user shop --cacert /ca.pem --cert /c.pem --askpass",
         ),
     ],
 )
-def test_it_names_the_place_and_asks_for_a_password(url: str, said: str) -> None:
-    assert server_command(url, "redis-cli") == said
+def test_it_names_the_place_and_asks_for_a_password(monkeypatch: pytest.MonkeyPatch, url: str, said: str) -> None:
+    link = Link(Endpoint.from_url(url))
+    monkeypatch.setattr(link, "connection", link.endpoint.make)
+    assert admin_command(link).replace("valkey-cli", "redis-cli") == said
 
 
 def test_lines_name_the_server_that_the_call_named() -> None:

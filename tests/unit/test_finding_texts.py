@@ -35,7 +35,6 @@ EXAMPLE: dict[str, Any] = {
     "rights": "+zadd",
     "command": "ZADD",
     "error": "no",
-    "said": "the index is no hash",
     "index": "sequencer:queues",
     "value": "zz",
     "key": "{sequencer:orders:0}:policy",
