@@ -13,10 +13,10 @@ import typer
 from typer import Argument, Option
 
 from ..client import Sequencer
-from ..errors import ConfigurationError, shown
+from ..errors import ConfigurationError
 from ..processes.logs import Format, LogOptions, configure
 from ..texts.commands import command, name_server
-from ..values.durations import seconds
+from ..values.checks import seconds_of
 from ..values.version import VERSION
 from .output import Answer
 from .queues import require_queue
@@ -44,9 +44,9 @@ FILLED = ("SEQUENCER_HOME", "SEQUENCER_NAMESPACE", "SEQUENCER_APP", "SEQUENCER_P
 def _seconds(text: str | float) -> float:
     """Raises BadParameter, which names the option."""
     try:
-        return seconds(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{shown(text)} must be {error}") from None
+        return seconds_of("duration", text)
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 DURATION: dict[str, Any] = {"parser": _seconds, "metavar": "DURATION"}

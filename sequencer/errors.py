@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal
 
-from .values.durations import Duration, seconds
+from .values.durations import LONGEST_S, Duration, seconds
 
 
 def shown(value: Any) -> str:
@@ -236,14 +236,10 @@ class WrongSignal(ConfigurationError, TypeError):
 
 def _checked_after(name: str, reason: object, after: object) -> float | None:
     if isinstance(reason, int | float | timedelta):
-        raise WrongSignal(
-            f"{name}({shown(reason)}): the first argument is the reason; write {name}(after={shown(reason)}), "
-            f"or {name}('why', after=5), in seconds"
-        )
-    try:
-        return None if after is None else seconds(after)
-    except ValueError as error:
-        raise WrongSignal(f"{name}(after={shown(after)}) must be {error}") from None
+        raise WrongSignal("reason_invalid", name=name, value=reason)
+    if after is not None and seconds(after) is None:
+        raise WrongSignal("duration_invalid", name="after", value=after, low=0, high=LONGEST_S)
+    return seconds(after)
 
 
 class Retry(Exception):
@@ -301,7 +297,7 @@ class StopConsuming(BaseException):
 # -- what a message failed with when no handler did ------------------------------------------------------
 
 
-class Undecodable(Exception):
+class Undecodable(SequencerError, ValueError):
     """The bytes of a message were not written by a sequencer client; they are kept for inspection."""
 
 

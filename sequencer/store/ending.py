@@ -104,7 +104,7 @@ def decode_ending(value: bytes) -> Ending:
     consumer, kind, note = (*rest, "", "", "")[:3]
     letter, (attempts, at, waited, *took) = first[:1], [int(word, 16) for word in first[1:].split(" ")]
     if letter not in LETTERS or len(took) > 1:
-        raise ValueError(f"an end that begins with {first[:60]!r}")
+        raise ValueError
     began = at if took else None
     return Ending(LETTERS[letter], attempts, at - waited, began, at + sum(took), consumer.rstrip(" "), kind, note)
 

@@ -8,7 +8,8 @@ from urllib.parse import unquote
 from uuid import UUID
 from zlib import crc32
 
-from ..errors import InvalidGroup, shown
+from ..errors import InvalidGroup
+from .text import check_length
 
 MAX_GROUP_BYTES = 512
 _UNSAFE = re.compile(r"[%:\x00-\x1f\x7f]")
@@ -18,7 +19,7 @@ def _escape(match: re.Match[str]) -> str:
     return f"%{ord(match[0]):02X}"
 
 
-def _part(part: Any, group: Any) -> str:
+def _part(part: Any) -> str:
     kind = type(part)
     if kind is str:
         if part.isalnum():  # the usual case, without a look for what must be escaped
@@ -27,13 +28,13 @@ def _part(part: Any, group: Any) -> str:
     elif kind is int and part.bit_length() < 8 * MAX_GROUP_BYTES:
         return str(part)
     elif isinstance(part, int) and part.bit_length() >= 8 * MAX_GROUP_BYTES:
-        raise InvalidGroup(f"group: part {shown(part)} is too long for a key, at most {MAX_GROUP_BYTES} bytes")
+        raise InvalidGroup("too_long", name="group", value=part, most=MAX_GROUP_BYTES)
     elif isinstance(part, bool) or not isinstance(part, str | int | UUID):
-        raise InvalidGroup(f"group {shown(group)}: part {shown(part)} is {kind.__name__}, must be str, int or UUID")
+        raise InvalidGroup("group_type", value=part, type=kind.__name__)
     else:
         text = str(part.value if hasattr(part, "value") else part)
     if not text:
-        raise InvalidGroup(f"group {shown(group)} has an empty part; give every part a value")
+        raise InvalidGroup("group_empty")
     return _UNSAFE.sub(_escape, text)
 
 
@@ -46,16 +47,12 @@ def encode_group(group: Any) -> str:
     if isinstance(group, str | int | UUID):
         group = (group,)
     if not isinstance(group, list | tuple):
-        raise InvalidGroup(f"group must be a list of str, int or UUID parts, got {shown(group)}")
+        raise InvalidGroup("group_type", value=group, type=type(group).__name__)
     if not group:
-        raise InvalidGroup("group is empty; give at least one part, for example group=[user_id, order_id]")
-    text = ":".join([_part(part, group) for part in group])
-    try:
-        size = len(text) if text.isascii() else len(text.encode())
-    except UnicodeEncodeError:
-        raise InvalidGroup(f"group {shown(group)} holds a lone surrogate, which is not text") from None
-    if size > MAX_GROUP_BYTES:
-        raise InvalidGroup(f"group {text[:40]!r}... is {size} bytes long in its key, at most {MAX_GROUP_BYTES}")
+        raise InvalidGroup("group_empty")
+    text = ":".join([_part(part) for part in group])
+    if not text.isascii() or len(text) > MAX_GROUP_BYTES:
+        check_length("group", text, MAX_GROUP_BYTES, InvalidGroup)
     return text
 
 

@@ -15,9 +15,10 @@ from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ..errors import InvalidBody, InvalidGroup, InvalidId, InvalidMessage, InvalidScore, shown
+from ..errors import InvalidBody, InvalidGroup, InvalidId, InvalidMessage, InvalidScore
 from ..settings.body_fields import BodyFields
 from ..settings.options import QueueOptions
+from ..values.checks import nearest
 from ..values.score_units import MIN_TIME, unit_of
 from .envelope import encode_due, encode_envelope, encode_id, encode_score
 from .group import encode_group
@@ -63,7 +64,7 @@ class ItemMaker:
         fields = self.fields
         if group is None:
             if fields.group_by is None:
-                raise InvalidGroup("no group given; pass group=[...] or make the Sequencer with group_by=(...)")
+                raise InvalidGroup("group_missing")
             group = [_field(body, name, "group_by", InvalidGroup) for name in fields.group_by]
         if message_id is None and fields.id_by is not None:
             message_id = _field(body, fields.id_by, "id_by", InvalidId)
@@ -92,12 +93,10 @@ class ItemMaker:
         if self.fields.group_by is not None and not _is_arguments(value):
             return self.make(value, None, None, None, None, is_sequence=is_sequence)
         if (type(value) is not dict and not isinstance(value, Mapping)) or "body" not in value:
-            raise InvalidMessage(
-                f"{type(value).__name__}: must be a mapping with 'body' and 'group', or give the queue group_by=(...)"
-            )
+            raise InvalidMessage("item_invalid", type=type(value).__name__)
         if not FIELDS.issuperset(value):
-            names = ", ".join(sorted(map(str, set(value) - FIELDS)))
-            raise InvalidMessage(f"unknown fields {names}; known: {', '.join(sorted(FIELDS))}")
+            name = min(map(str, set(value) - FIELDS))
+            raise InvalidMessage("name_unknown", owner="item", kind="field", name=name, **nearest(name, ARGUMENTS))
         return self.make(*map(value.get, ARGUMENTS), is_sequence=is_sequence)
 
     def _unit(self, body: Any) -> str:
@@ -110,10 +109,7 @@ class ItemMaker:
             return ""
         score = float(text)
         if field is not None and score < MIN_TIME:
-            raise InvalidScore(
-                f"a delayed message needs score= here: its score would be its due time, but score_by={field!r} is "
-                f"{score:.15g}, which is not a timestamp"
-            )
+            raise InvalidScore("score_missing", field=field, value=score)
         return unit_of(score)
 
     def check(self, body: Any, group: Any, *others: Any) -> bool:
@@ -137,18 +133,14 @@ def _is_arguments(value: Any) -> bool:
 
 def _number(score: str, given: Any) -> str:
     """The number of a message in a sequence, as the id that it has if none is given."""
-    if isinstance(given, str | datetime):
-        raise InvalidScore(f"score {shown(given)} is a time; in a queue with sequence=True it is the producer's number")
-    if not score:
-        raise InvalidScore("no score given; in a queue with sequence=True it is the producer's own number, 1, 2, 3 ...")
-    if not float(score).is_integer() or float(score) < 0:
-        raise InvalidScore(f"score {float(score):g} must be a whole number from 0: the queue has sequence=True")
+    if isinstance(given, str | datetime) or not score or not float(score).is_integer() or float(score) < 0:
+        raise InvalidScore("number_invalid", value=given)
     return str(int(float(score)))
 
 
 def _field(body: Any, name: str, option: str, error: type[InvalidMessage]) -> Any:
     if not isinstance(body, Mapping):
-        raise InvalidBody(f"body must be an object with field {name!r} for {option}, got {type(body).__name__}")
+        raise InvalidBody("field_missing", field=name, option=option, type=type(body).__name__)
     value = body.get(name)
     return _nested(body, name, option, error) if value is None else value
 
@@ -157,15 +149,13 @@ def _nested(body: Mapping[Any, Any], path: str, option: str, error: type[Invalid
     found: Any = body
     names = [path] if path in body else path.split(".")
     for depth, name in enumerate(names):
-        where = f"{'.'.join(names[:depth])!r}" if depth else "it"
-        if not isinstance(found, Mapping):
-            raise error(f"body has no field {path!r}, which {option} names; {where} is {type(found).__name__}")
-        if name not in found:
-            has = sorted(map(str, found))[:20]
-            raise error(f"body has no field {path!r}, which {option} names; {where} has {has}")
+        if not isinstance(found, Mapping) or name not in found:
+            has = sorted(map(str, found))[:20] if isinstance(found, Mapping) else []
+            where = {"within": ".".join(names[:depth]), "type": type(found).__name__, "has": has}
+            raise error("field_missing", field=path, option=option, **where)
         found = found[name]
     if found is None:
-        raise error(f"field {path!r} of the body, which {option} names, is null; give it a value")
+        raise error("field_null", field=path, option=option)
     return found
 
 

@@ -28,8 +28,7 @@ from urllib.parse import quote
 
 import orjson
 
-from ..errors import ConfigurationError, InvalidMessage, shown
-from ..texts.words import many
+from ..errors import ConfigurationError, InvalidMessage, SequencerError
 from ..values.message import PastAttempt
 from .group import encode_group
 from .text import finite_json
@@ -51,7 +50,7 @@ MOVES: Mapping[str, Mapping[State, frozenset[State]]] = {
 done and whose own could not be kept."""
 
 
-class LedgerError(ValueError):
+class LedgerError(SequencerError, ValueError):
     """A move that MOVES lacks, a cap that is passed, or bytes that are no ledger of this version."""
 
 
@@ -101,7 +100,7 @@ class Entry:
         allowed = MOVES[by or ("once" if self.once else "automatic")].get(self.state, frozenset())
         is_result = by == "person" and self.state == state == "done" and self.error
         if state not in allowed and not is_result:
-            raise LedgerError(f"step {self.name} can't go from {self.state} to {state}")
+            raise LedgerError("step_not_moved", step=self.name, state=self.state, to=state)
         if by == "person":
             changes.setdefault("token", 0)
         return replace(self, state=state, **changes)
@@ -188,9 +187,9 @@ def kept_result(result: Any) -> Any:
 
     Raises LedgerError, with the size, for one that is too large or no JSON.
     """
-    kept = finite_json("the result", result, LedgerError)
+    kept = finite_json("result", result, LedgerError)
     if len(kept) > MAX_RESULT_BYTES:
-        raise LedgerError(f"the result is {len(kept)} bytes as JSON, at most {MAX_RESULT_BYTES}")
+        raise LedgerError("result_too_large", size=len(kept), most=MAX_RESULT_BYTES)
     return orjson.loads(kept)
 
 
@@ -203,16 +202,15 @@ def encode_ledger(ledger: Ledger) -> bytes:
     try:
         text = orjson.dumps(words)
     except (TypeError, ValueError) as error:
-        raise LedgerError(f"the ledger can't be written as JSON: {error}") from error
-    if len(text) > MAX_LEDGER_BYTES:
-        raise LedgerError(f"the ledger is {len(text)} bytes long, at most {MAX_LEDGER_BYTES}")
+        raise LedgerError("ledger_damaged") from error
+    check_room(text, MAX_LEDGER_BYTES)
     return text
 
 
-def check_room(written: bytes) -> None:
+def check_room(written: bytes, most: int = MAX_LEDGER_BYTES - SPARE_BYTES) -> None:
     """Raises LedgerError where a result leaves too little: then a step that ran might not be noted."""
-    if len(written) > (most := MAX_LEDGER_BYTES - SPARE_BYTES):
-        raise LedgerError(f"the results of all steps together are over {most} bytes")
+    if len(written) > most:
+        raise LedgerError("ledger_too_large", size=len(written), most=most)
 
 
 def _row(entry: Entry) -> list[Any]:
@@ -223,21 +221,19 @@ def _row(entry: Entry) -> list[Any]:
 
 
 def _checked(ledger: Ledger) -> Ledger:
-    """This ledger. Raises LedgerError where a value is out of its range."""
-    if not 0 <= ledger.stamp <= MAX_STAMP:
-        raise LedgerError(f"the ledger's stamp is {ledger.stamp}")
+    """This ledger. Raises LedgerError where a value is out of its range, or two steps have one name."""
     names = {entry.name for entry in ledger.entries}
-    if "" in names or len(names) < len(ledger.entries):
-        raise LedgerError("the ledger has two steps of one name, or one without a name")
-    if len(ledger.entries) > MAX_STEPS:
-        raise LedgerError(f"the ledger has {len(ledger.entries)} steps, at most {MAX_STEPS}")
-    if len(ledger.log) > LOG:
-        raise LedgerError(f"the ledger's log has {many(len(ledger.log), 'line')}, at most {LOG}")
-    for entry in ledger.entries:
-        counts = min(entry.attempts, entry.runs) >= 0 and max(entry.attempts, entry.runs) <= MAX_COUNT
-        if not (counts and 1 <= entry.turn <= MAX_COUNT and 0 <= entry.token <= MAX_STAMP):
-            raise LedgerError(f"step {entry.name}: a count is out of its range")
+    is_right = 0 <= ledger.stamp <= MAX_STAMP and len(ledger.log) <= LOG
+    if not is_right or "" in names or len(names) < len(ledger.entries) or not all(map(_is_right, ledger.entries)):
+        raise LedgerError("ledger_damaged")
+    if len(names) > MAX_STEPS:
+        raise LedgerError("too_many_steps", count=len(names), most=MAX_STEPS)
     return ledger
+
+
+def _is_right(entry: Entry) -> bool:
+    counts = min(entry.attempts, entry.runs) >= 0 and max(entry.attempts, entry.runs) <= MAX_COUNT
+    return counts and 1 <= entry.turn <= MAX_COUNT and 0 <= entry.token <= MAX_STAMP
 
 
 def decode_ledger(text: bytes) -> Ledger:
@@ -245,15 +241,14 @@ def decode_ledger(text: bytes) -> Ledger:
     try:
         words = orjson.loads(text)
         if type(words) is not dict or not {"k", "s"} <= set(words) <= {"k", "s", "log"} or type(words["k"]) is not int:
-            raise TypeError("its fields are others")
+            raise TypeError
         entries = [_entry(*_fields(row, _ENTRY, 9)) for row in _fields(words["s"])]
         lines = [_fields(line, _LINE, 3) for line in _fields(words.get("log", []))]
         log = [PastAttempt(attempt, float(at), error) for attempt, at, error in lines]
-        return _checked(Ledger(words["k"], tuple(entries), tuple(log)))
-    except LedgerError:
-        raise
+        ledger = Ledger(words["k"], tuple(entries), tuple(log))
     except (TypeError, ValueError, KeyError) as error:
-        raise LedgerError(f"the ledger is unreadable: {error}") from error
+        raise LedgerError("ledger_damaged") from error
+    return _checked(ledger)
 
 
 def _entry(
@@ -278,10 +273,10 @@ def _entry(
 def _fields(row: Any, kinds: Sequence[Any] | None = None, least: int = 0) -> list[Any]:
     """The list, and where `kinds` are given, the types of its fields: all, or the first ones."""
     if type(row) is not list or (kinds and not least <= len(row) <= len(kinds)):
-        raise TypeError(f"{row!r:.40} stands where it does not belong")
+        raise TypeError
     for value, kind in zip(row, kinds or (), strict=False):
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not object):
-            raise TypeError(f"{value!r:.40} stands where it does not belong")
+            raise TypeError
     return row
 
 
@@ -336,9 +331,9 @@ PRODUCER = "producer"
 def check_step_name(name: Any) -> None:
     """Raises ConfigurationError for what can't be a step's name."""
     if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= MAX_STEP_NAME:
-        raise ConfigurationError(f"step name {shown(name)} must be 1 to {MAX_STEP_NAME} printable characters")
+        raise ConfigurationError("step_name_invalid", name=name, most=MAX_STEP_NAME)
     if name == HANDLER:
-        raise ConfigurationError(f"{HANDLER} stands for the code around the steps; give the step another name")
+        raise ConfigurationError("step_name_reserved", name=name)
 
 
 def ledger_of_done(done: Any, stamp: int) -> bytes:
@@ -347,7 +342,7 @@ def ledger_of_done(done: Any, stamp: int) -> bytes:
     `stamp`: part of the keys of its steps; the message gets its own only when it is stored.
     """
     if not isinstance(done, Mapping):
-        raise InvalidMessage(f"done={shown(done)} must be a mapping: name of a step -> its result")
+        raise InvalidMessage("steps_mapping_expected", name="done", value=done)
     if not done:
         return b""
     try:
@@ -358,7 +353,7 @@ def ledger_of_done(done: Any, stamp: int) -> bytes:
         text = encode_ledger(ledger)
         check_room(text)
     except (ConfigurationError, LedgerError) as error:
-        raise InvalidMessage(f"done can't be kept: {error}") from error
+        raise InvalidMessage("done_invalid", error=str(error)) from error
     return Written(b"", 0, has_effects=False).next(text, has_effects=ledger.has_effects).text()
 
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from ..errors import Undecodable
 from ..values.message import Message
 from ..values.views import DeadLetter
 from .envelope import decode_envelope
@@ -123,7 +124,7 @@ def decode_record(
         parts = decode_envelope(envelope)
     stamp, number = int(member[:STAMP_DIGITS]), float(score)
     if not math.isfinite(number):
-        raise ValueError(f"its score is {score}, no finite number")
+        raise Undecodable("score_not_finite", value=score)
     headers, attempt = parts[1] if len(parts) == 2 else {}, int(record[STAMP_DIGITS:FLAG_AT]) + 1
     place = token, stamp / 1e6, queue, stamp, number < below, flag in REDRIVEN
     return Message(member[STAMP_DIGITS:], group, number, parts[0], headers, attempt, *place)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import ServerNotUsable, shown
+from ..errors import ServerNotUsable
 from ..settings.body_fields import BODY_FIELDS
 from ..settings.options import MAX_SHARDS, QueueOptions
 from ..settings.policy import KEYS
@@ -90,7 +90,7 @@ def registered(fields: Mapping[str, str]) -> Registration | None:
         return None
     policy = json.loads(fields["policy"])
     if not isinstance(policy, dict) or not all(isinstance(value, str) for value in policy.values()):
-        raise ValueError("the policy is no object of texts")
+        raise ValueError("policy_invalid")
     return _made(fields, policy)
 
 
@@ -104,13 +104,10 @@ def of_shard(fields: Mapping[str, str]) -> Registration | None:
 def _made(fields: Mapping[str, str], policy: dict[str, Any]) -> Registration:
     protocol, _, generation_number = fields["generation"].partition(".")
     if protocol not in (str(PROTOCOL), str(DELETED)):
-        raise ServerNotUsable(
-            f"the queue was made by another version of sequencer (protocol {shown(protocol)}, here {PROTOCOL}); "
-            "drain it with that version, then delete it"
-        )
+        raise ServerNotUsable("other_version", protocol=protocol, here=PROTOCOL)
     tags = tuple(fields["table"].split())
     if not 1 <= len(tags) <= MAX_SHARDS or len({*tags}) < len(tags):
-        raise ValueError(f"a table of shards: {len(tags)}")
+        raise ValueError("shard_map_invalid")
     return Registration(int(generation_number), int(fields["version"]), tags, policy, protocol == str(DELETED))
 
 

@@ -30,9 +30,7 @@ class Reading:
         unread = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
         if isinstance(error, unread) and not isinstance(error, SequencerError):
             said = f"{type(error).__name__}: {str(error)[:200]}"
-            raise DataError(
-                f"server {self.name} holds what no client of ours wrote ({said}); see what doctor says"
-            ) from error
+            raise DataError("foreign_data", server=self.name, error=said) from error
 
 
 def text(word: bytes) -> str:

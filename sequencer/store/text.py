@@ -13,6 +13,8 @@ from typing import Any
 
 import orjson
 
+from ..errors import SequencerError
+
 
 def dumps_words(words: Any) -> bytes:
     """Nested lists of text as JSON, for a script's `cjson.decode`: one argument, read at C speed on both sides."""
@@ -34,14 +36,24 @@ def loads_words(data: bytes) -> Any:
         return json.loads(data.decode("utf-8", "surrogateescape"))
 
 
-def finite_json(what: str, value: Any, refusal: type[Exception]) -> bytes:
+def check_length(name: str, text: str, most: int, refusal: type[SequencerError]) -> None:
+    """Raises `refusal` for what is no text, or longer than this many bytes."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise refusal("not_text", name=name, value=text) from None
+    if size > most:
+        raise refusal("too_long", name=name, value=text, most=most)
+
+
+def finite_json(name: str, value: Any, refusal: type[SequencerError]) -> bytes:
     """A value as JSON. Raises `refusal` for one that JSON can't hold."""
     try:
         written = orjson.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise refusal(f"{what} can't be written as JSON: {error}") from error
+        raise refusal("not_json", name=name, error=str(error)) from error
     if b"null" in written and _has_non_finite(value):  # only one with a null in it needs the walk
-        raise refusal(f"{what} holds NaN or infinity, which JSON has no word for; send null or leave it out")
+        raise refusal("not_finite", name=name)
     return written
 
 

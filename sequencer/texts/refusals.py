@@ -177,17 +177,64 @@ REFUSALS: dict[str, Wording] = {
     "audit_entry_foreign": "entry {entry} of {stream} lacks a field or number ({error}); no consumer wrote it; remove "
     "it with XDEL",
     "kind_invalid": "kind={value} must be a string",
-    "time_zone_missing": "{name}={value} has no time zone; give an aware datetime",
+    "time_zone_missing": "{name}={value:value} has no time zone; add one, as in 2030-01-31T09:00:00+01:00",
     "too_many_messages": "one append call takes 1 to {most} messages, got {count}",
     # values that callers give, options and policies
+    "duration_invalid": "{name}={value:value} must be a duration from {low:,.10g} to {high:,.10g} s: a number of "
+    "seconds, or text like 90s, 5m, 2h, 1d or 500ms",
+    "windows_unsupported": "sequencer runs on Linux and macOS; on Windows, run it in WSL or in a container",
     "file_unreadable": "can't be read: {reason}",
     "table_expected": "{name} must be a table",
     "variable_missing": "{name}: the variable {variable} is not set",
     "variable_name_invalid": "{name} names no variable; write env:NAME",
     "name_unknown": "{owner:?{owner} has}{owner:!there is} no {kind} {name:value}" + _NEAREST,
     # groups, ids, scores, bodies and items
+    "not_text": "{name} {value:value} holds a lone surrogate, which is not text",
+    "too_long": "{name} {value:value} is too long: at most {most} bytes",
+    "not_json": "{name} can't be written as JSON: {error}",
+    "not_finite": "{name} holds NaN or infinity, which JSON can't express; send null or leave it out",
+    "group_missing": "no group given; pass group=[...] or make the Sequencer with group_by=(...)",
+    "group_empty": "group is empty or has an empty part; give every part a value, as in group=[user_id, order_id]",
+    "group_type": "group: {value:value} is {type}; give a str, int or UUID, or a list of them",
+    "id_empty": "id is empty; leave it out to have one generated",
+    "id_type": "id {value:value} is {type}, must be str, int or UUID",
+    "score_invalid": "score {value:value} must be a finite number, an aware datetime, or ISO 8601 text like "
+    "2030-01-31T09:00:00+01:00",
+    "score_too_large": "score {value:value} is beyond 2**53, where neighbouring integers become equal; for a time use "
+    "seconds, milliseconds or microseconds instead of nanoseconds; for a 64-bit id use the time in it (snowflake: "
+    "id >> 22): equal scores keep the order of arrival",
+    "score_missing": "a delayed message needs score= here: its score would be its due time, but score_by={field!r} is "
+    "{value:value}, which is not a timestamp",
+    "number_invalid": "score={value:value} must be the producer's number of the message, a whole number from 0: the "
+    "queue has sequence=True",
+    "time_invalid": "at={value:value} must be seconds since 1970, at most {most:.0f}, an aware datetime, or ISO 8601 "
+    "text like 2030-01-31T09:00:00+01:00",
+    "delay_and_at": "delay and at are both given; give one of them",
+    "headers_invalid": "headers must map str to str; convert other keys and values",
+    "body_too_large": "body and headers are {size} bytes as JSON, at most max_body_bytes={most}",
+    "field_missing": "body has no field {field!r}, which {option} names; {within:?{within!r}}{within:!it} "
+    "{has:?has {has:list}}{has:!is {type}}",
+    "field_null": "field {field!r} of the body, which {option} names, is null; give it a value",
+    "item_invalid": "{type} is not a mapping with 'body' and 'group'; give both, or give the queue group_by=(...)",
+    # data that no client wrote
+    "not_an_envelope": "its bytes are not an envelope, which is [body] or [body, headers]",
+    "score_not_finite": "its score {value} is not a finite number",
+    "foreign_data": "server {server} holds data that no sequencer client wrote ({error}); inspect: {sequencer doctor}",
+    "other_version": "the queue was made by another version of sequencer (protocol {protocol:value}, here {here}); "
+    "drain it with that version, then delete it",
     # ledgers and answers for steps
+    "ledger_damaged": "the ledger is damaged, or of another version",
+    "ledger_too_large": "the results and errors of all steps together are {size} bytes, at most {most}",
+    "result_too_large": "the result is {size} bytes as JSON, at most {most}",
+    "too_many_steps": "the message has {count:step}, at most {most}",
+    "step_not_moved": "step {step} can't go from {state} to {to}",
+    "step_name_invalid": "step name {name:value} must be 1 to {most} printable characters",
+    "step_name_reserved": "{name} stands for the code around the steps; give the step another name",
+    "steps_mapping_expected": "{name}={value:value} must be a mapping whose keys are names of steps",
+    "done_invalid": "the steps in done can't be kept: {error}",
     # handlers, declared steps and consumers
+    "reason_invalid": "{name}({value:value}): the first argument is the reason; write {name}(after={value:value}), or "
+    "{name}('why', after=5), in seconds",
     # the run file, apps and --exec
     # targets of alerts
     "type_missing": "it has no type; there are: {known:list}",

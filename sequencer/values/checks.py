@@ -65,12 +65,9 @@ def check_names(name: str, value: Any, what: str, *, may_be_one: bool = False) -
 
 def seconds_of(name: str, duration: Any, low: float = 0.0, high: float = LONGEST_S) -> float:
     """A duration in seconds, within these bounds."""
-    try:
-        found = seconds(duration)
-    except ValueError as error:
-        raise ConfigurationError(f"{name}={shown(duration)} must be {error}") from None
-    if not low <= found <= high:
-        raise ConfigurationError(f"{name}={shown(duration)} must be a duration from {low:g} to {high:g} s")
+    found = seconds(duration)
+    if found is None or not low <= found <= high:
+        raise ConfigurationError("duration_invalid", name=name, value=duration, low=low, high=high)
     return found
 
 

@@ -5,5 +5,7 @@ which the rest would fail later, it says so in one sentence.
 import sys
 
 if sys.platform == "win32":
-    raise ImportError("sequencer runs on Linux and macOS; on Windows, run it in WSL or in a container")
+    from ..texts.refusals import REFUSALS
+
+    raise ImportError(REFUSALS["windows_unsupported"])
 VERSION = "0.8.0"

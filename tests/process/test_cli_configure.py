@@ -96,7 +96,7 @@ def test_append_with_delay_time_and_replace(cli: Cli, seq: Sequencer) -> None:
     first = lines({"id": "t", "at": FAR, "body": 1}, {"id": "soon", "delay": 600}, {"id": "no", "delay": -1})
     done = cli.call("append", "jobs", input=first, SEQUENCER_ON_ERROR="skip")
     assert done.stdout.startswith("appended 2, duplicates 0, refused 1 in ")
-    assert "line 3: delay=-1 must be a number of seconds, or text" in done.stderr
+    assert "line 3: delay=-1 must be a duration" in done.stderr
     other = lines({"id": "t", "at": FAR + 5, "body": 2})
     assert "already pending with other content" in cli.call("append", "jobs", input=other).stderr
     assert json_of(cli, "append", "jobs", "--replace", input=other)["appended"] == 1

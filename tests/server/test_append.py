@@ -32,6 +32,7 @@ from sequencer.settings.body_fields import BodyFields
 from sequencer.store.keys import shard_keys
 from tests.support.proxy.fault_proxy import FaultProxy
 
+from ..support.refused import refused
 from .conftest import command
 
 KEYS = shard_keys("sequencer", "q", 0)
@@ -72,7 +73,7 @@ def test_the_same_id_and_content_is_a_duplicate_not_an_error(seq: Sequencer) -> 
 @pytest.mark.parametrize("other", [{"body": 2}, {"score": 4}, {"headers": {"h": "1"}}])
 def test_the_same_id_with_other_content_is_a_conflict(seq: Sequencer, other: dict[str, Any]) -> None:
     seq.append(1, group="g", id="x", score=3)
-    with pytest.raises(IdConflict, match="'x'"):
+    with refused(IdConflict, "id_conflict", id="x"):
         seq.append(**{"body": 1, "group": "g", "id": "x", "score": 3, **other})
     (message,) = seq.peek("g")
     assert (message.body, message.score, message.headers) == (1, 3.0, {})
@@ -95,9 +96,9 @@ def test_fields_are_remembered_with_the_queue(make: Callable[..., Sequencer], li
 
 
 def test_without_fields_a_message_without_a_group_makes_no_queue(make: Callable[..., Sequencer], link: Link) -> None:
-    with pytest.raises(InvalidGroup, match="no group given"):
+    with refused(InvalidGroup, "group_missing"):
         make().append({"user": 7})
-    with pytest.raises(BatchRefused, match="must be a mapping with 'body' and 'group'"):
+    with pytest.raises(BatchRefused):
         make().append_many([{"user": 7}])
     assert link.command("KEYS", "*") == []
 
@@ -138,7 +139,7 @@ def test_a_full_server_refuses_producers_and_lets_consumers_drain(start_server: 
         for n in range(200):
             seq.append({"n": n, "pad": "x" * 1000}, group=n % 5, score=n)
         command(path, "CONFIG", "SET", "maxmemory", "1")
-        with pytest.raises(QueueFull, match="maxmemory"):
+        with refused(QueueFull, "server_full"):
             seq.append(1, group="late")
         with pytest.raises(QueueFull):
             seq.append_many([{"body": 1, "group": "late"}])
@@ -159,13 +160,12 @@ def test_an_unknown_outcome_is_said_with_the_id(make: Callable[..., Sequencer], 
     seq.append(1, group="g", id="first")
     other.connect()
     proxy.add("reply lost", times=None)
-    with pytest.raises(OutcomeUnknown, match="'mine'") as caught:
+    with refused(OutcomeUnknown, "append_unknown", id="mine"):
         seq.append(2, group="g", id="mine")
     assert proxy.effects["reply lost"] == 3, (
         "a repeatable call is tried three times"
     )  # once in full, twice at the handshake
-    assert caught.value.id == "mine"
-    with pytest.raises(OutcomeUnknown, match="n0 to n2"):
+    with refused(OutcomeUnknown, "append_unknown", id="n0 to n2"):
         other.append_many([{"body": n, "group": "g", "id": f"n{n}"} for n in range(3)])
     with pytest.raises(ServerUnavailable):
         other.append(3, group="g", id="never sent")
@@ -231,7 +231,7 @@ def test_a_key_that_may_not_be_written_any_more_stops_it_before_it_writes(admin:
         kept += [f"~{getattr(KEYS, one)}" for one in ("schedule", "clock", "dispatch", "stats") if one != name]
         before = dumps(admin)
         admin.command("ACL", "SETUSER", "app", "resetkeys", *kept, "~sequencer:queues", f"~{KEYS.dedup}*")
-        with pytest.raises(ServerNotUsable, match="has no right to a key"):
+        with refused(ServerNotUsable, "key_denied"):
             seq.append(1, "g")
         assert dumps(admin) == before
         user_url(admin)

@@ -9,6 +9,8 @@ import pytest
 from sequencer import Sequencer
 from sequencer.errors import BatchRefused, ConfigurationError, IdConflict
 
+from ..support.refused import refused
+
 
 def test_any_number_is_streamed_in_chunks(seq: Sequencer) -> None:
     receipt = seq.append_many(({"body": n, "group": n % 7, "score": n} for n in range(2501)), chunk=400)
@@ -19,9 +21,9 @@ def test_any_number_is_streamed_in_chunks(seq: Sequencer) -> None:
 def test_nothing_is_taken_from_an_iterator_behind_a_chunk_that_is_refused(seq: Sequencer) -> None:
     seq.append("other", group=0, id=500)
     items = iter([{"body": n, "group": 0, "id": n} for n in range(2501)])
-    with pytest.raises(BatchRefused, match="'500'") as caught:
+    with refused(BatchRefused, "batch_refused", stored=400) as caught:
         seq.append_many(items, chunk=400)
-    assert caught.value.stored == 400
+    assert [one.error.id for one in caught.value.refused] == ["500"]
     assert next(items)["id"] == 800
 
 
@@ -29,7 +31,7 @@ def test_append_many_stops_at_a_chunk_with_a_bad_item_and_stores_nothing_of_it(s
     items: list[Any] = [{"body": n, "group": "g", "id": n} for n in range(25)]
     items[13] = {"body": 1, "group": []}
     items[17] = "nonsense"
-    with pytest.raises(BatchRefused, match="item 13") as caught:
+    with pytest.raises(BatchRefused) as caught:
         seq.append_many(items, chunk=10)
     assert [refused.index for refused in caught.value.refused] == [13, 17]
     assert caught.value.stored == 10
@@ -39,7 +41,7 @@ def test_append_many_stops_at_a_chunk_with_a_bad_item_and_stores_nothing_of_it(s
 def test_append_many_stores_nothing_of_a_chunk_with_a_conflict(seq: Sequencer) -> None:
     seq.append("old", group="g", id="5", score=1)
     items = [{"body": "new", "group": g, "id": str(n), "score": n} for n in range(10) for g in ("g", "h")]
-    with pytest.raises(BatchRefused, match="'5'"):
+    with pytest.raises(BatchRefused):
         seq.append_many(items)
     assert [message.body for message in seq.peek("g")] == ["old"]
     assert seq.peek("h") == []
@@ -90,7 +92,7 @@ def test_an_error_in_a_later_chunk_does_not_hide_what_became_of_the_one_before(s
 
     seq.append("old", group="g", id="x")
     conflict, broken = {"body": "new", "group": "g", "id": "x"}, Broken(body=1, group="g")
-    with pytest.raises(BatchRefused, match="'x'"):
+    with pytest.raises(BatchRefused):
         seq.append_many([conflict, broken], chunk=1)
     with pytest.raises(LookupError, match="mine"):
         seq.append_many([{"body": 1, "group": "h"}, broken], chunk=1)

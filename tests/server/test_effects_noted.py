@@ -210,7 +210,7 @@ def test_doctor_reads_the_ledgers_of_dead_letters_and_of_what_was_skipped_last(
         for repairs in (False, True):
             (found,) = InvariantCheck(link, [keys], repair=repairs).run()
             assert (found.fields.get("group"), found.fields.get("id")) == (("g",), id)
-            assert "can't be used: the ledger is unreadable" in found.fields["detail"]
+            assert "can't be used: the ledger is damaged" in found.fields["detail"]
             assert not found.repaired
         link.command("HSET", key, letter, kept)
 

@@ -19,6 +19,8 @@ from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys
 from sequencer.testing.wire import Wire, wired
 
+from ..support.refused import refused
+
 STAMP = b"0000000000000001"
 
 
@@ -67,7 +69,7 @@ def test_an_infinite_score_is_undecodable(
     seq.consume(lambda message: None, until_empty=True)
     (parked,) = seq.parked()
     assert parked.failure is not None
-    assert f"score is {score}" in parked.failure.message
+    assert (parked.failure.type, score in parked.failure.message) == ("Undecodable", True)
     assert seq.explain("g").reason == "parked"
     seq.skip("g")
     assert seq.info().backlog == 0
@@ -80,9 +82,9 @@ def test_an_unreadable_clock_changes_nothing_and_is_repaired(
     seq.append(1, ["g"], id="a")
     link.command("SET", keys.clock, clock)
     before = link.command("ZRANGE", keys.order("g"), 0, -1), link.command("HGETALL", keys.body("g"))
-    with pytest.raises(ServerError, match=r"clock of a shard; `doctor --repair`"):
+    with refused(ServerError, "shard_clock_foreign"):
         seq.append(2, ["g"], id="b")
-    with pytest.raises(ServerError, match=r"clock of a shard; `doctor --repair`"):
+    with refused(ServerError, "shard_clock_foreign"):
         seq.consume(lambda message: None, until_empty=True)
     assert (link.command("ZRANGE", keys.order("g"), 0, -1), link.command("HGETALL", keys.body("g"))) == before
     found = [one.fields["detail"] for one in seq.doctor() if one.code == "shard clock unreadable"]
@@ -166,6 +168,6 @@ def test_bytes_that_are_no_protocol_are_a_lost_connection(make: Callable[..., Se
     seq.connect()
     everywhere: dict[int, Callable[[Any], Any]] = dict.fromkeys(range(1, 100), garble)
     client = make(redis=wired(seq.endpoint, lambda inner: Liar(inner, everywhere, [0])))
-    with pytest.raises(ServerUnavailable, match="not Redis protocol"):
+    with refused(ServerUnavailable, "protocol_unknown"):
         client.connect()
     assert isinstance(client.endpoint, Endpoint)

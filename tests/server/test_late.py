@@ -174,7 +174,7 @@ def test_nothing_is_handled_before_its_window_is_over(make: Callable[..., Sequen
     ("options", "words"),
     [
         ({"on_late": "explode"}, "on_late='explode' must be one of handle, dead_letter, drop, refuse"),
-        ({"reorder_window": -1}, "reorder_window=-1 must be a number of seconds, or text like"),
+        ({"reorder_window": -1}, "reorder_window=-1 must be a duration"),
         ({"on_late": "drop", "watermark_window": 0}, "on_late='drop' needs a watermark_window above 0"),
         ({"sequence": True, "reorder_window": 2}, "reorder_window=2 with sequence=True"),
         ({"sequence": True, "on_late": "drop"}, "on_late='drop' with sequence=True"),

@@ -122,8 +122,7 @@ LATE = b",1,%d,0.0" % (10**16 - 1)
 SPOILT: dict[str, Callable[[bytes], bytes]] = {
     "says effects True, and its steps say False": lambda text: b"1" + text[1:],
     "has other digits before it": lambda text: text[:1] + b"zzzz" + text[5:],
-    "can't be used: the ledger is unreadable": lambda text: text.replace(b'"o"', b'"q"'),
-    "can't be used: step mail: a count": lambda text: text.replace(b'"o",0', b'"o",-1'),
+    "can't be used: the ledger is damaged": lambda text: text.replace(b'"o"', b'"q"'),
     "names a lease ahead of the clock, in step mail": lambda text: re.sub(rb",1,[09],0.0", LATE, text),
 }
 

@@ -13,6 +13,8 @@ from sequencer.settings.options import consumer_options, queue_options
 from sequencer.store.envelope import encode_due
 from sequencer.values.durations import seconds
 
+from ..support.refused import refused
+
 
 @pytest.mark.parametrize(
     ("given", "expected"),
@@ -35,18 +37,17 @@ def test_a_duration_in_seconds(given: Any, expected: float) -> None:
     ["", "5x", "m", "-5s", "5 5", "1e3", "inf", "\u0665s", "9" * 5000, -1, float("nan"), float("inf"), True, None, [5]],
 )
 def test_what_is_no_duration_is_refused(given: Any) -> None:
-    with pytest.raises(ValueError, match="a number of seconds, or text like"):
-        seconds(given)
+    assert seconds(given) is None
 
 
 @pytest.mark.parametrize("given", [8e9, 1e308, 10**400, timedelta(days=999_999_999), "999999999d"])
 def test_a_signal_of_a_handler_takes_no_time_that_a_script_can_not_hold(given: Any) -> None:
     for signal in (Retry, Outage):
-        with pytest.raises(WrongSignal):
+        with refused(WrongSignal, "duration_invalid", name="after"):
             signal("why", after=given)
-    with pytest.raises(InvalidTime):
+    with refused(InvalidTime, "duration_invalid", name="delay"):
         encode_due(given, None)
-    with pytest.raises(ConfigurationError):
+    with refused(ConfigurationError, "duration_invalid", name="backoff", high=86_400):
         queue_options("q", "n", {"backoff": given})
 
 
@@ -54,8 +55,8 @@ def test_so_do_consumers_messages_and_signals() -> None:
     options = consumer_options(lease="1m", max_age="2h", handler_timeout="500ms")
     assert (options.lease_s, options.max_age_s, options.handler_timeout_s) == (60.0, 7200.0, 0.5)
     assert encode_due("5m", None) == "+300000000"
-    with pytest.raises(InvalidTime, match=r"delay='5x'"):
+    with refused(InvalidTime, "duration_invalid", name="delay", value="5x"):
         encode_due("5x", None)
     assert (Retry("why", after="5m").after, Outage("why", after=timedelta(seconds=3)).after) == (300.0, 3.0)
-    with pytest.raises(WrongSignal, match=r"Retry\(after='5x'\)"):
+    with refused(WrongSignal, "duration_invalid", name="after", value="5x"):
         Retry("why", after="5x")

@@ -17,7 +17,9 @@ from sequencer.values.message import Refused
 ROOT = Path(sequencer.__file__).parent
 TEXTS = "queue namespace id error owner head what state action by question value url scheme kind tried install path"
 TEXTS += " binary said log token entry stream name server meant reason variable"
+TEXTS += " type field option within has protocol step to"
 NUMBERS = "more number stored replicas confirmed wait_ms most pid count before now shards asked"
+NUMBERS += " size here low high"
 
 
 class Known(dict[str, Any]):

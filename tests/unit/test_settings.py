@@ -50,6 +50,7 @@ from sequencer.settings.options import (
 from sequencer.settings.policy import NUMBERS, Policy, read_policy
 from sequencer.settings.thresholds import Thresholds
 from sequencer.testing import MemoryQueue
+from sequencer.values.durations import LONGEST_S
 from sequencer.values.durations import seconds as seconds_in
 
 OF_QUEUE, OF_CONSUMER = declared(QueueOptions, Policy), declared(ConsumerOptions)
@@ -86,9 +87,8 @@ def wrong(one: Option) -> list[Any]:
             low, high = (int(part.replace(",", "")) for part in (lowest, highest))
             return [low - 1, high + 1, True, 1.5, math.nan, "1", None]
         case "duration":
-            beyond = [seconds_in(lowest) * 0.99] if seconds_in(lowest) else []
-            beyond += [seconds_in(highest) * 1.01] if highest else [101 * 366 * 86_400]
-            return [*beyond, -1, "5x", math.nan, math.inf, True]
+            least, most = seconds_in(lowest), seconds_in(highest) or LONGEST_S
+            return [*([least * 0.99] if least else []), most * 1.01, -1, "5x", math.nan, math.inf, True]
         case "number":
             return [1.1, -0.1, math.nan, "0.5", True]
         case "true or false":

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from sequencer.drain.outcome import Decision, decide
-from sequencer.errors import ConfigurationError, Park, Retry, SetAside, WrongSignal
+from sequencer.errors import Park, Retry, SetAside, WrongSignal
 from sequencer.settings.options import QueueOptions
+
+from ..support.refused import refused
 
 
 @pytest.mark.parametrize("after", [-1, float("nan"), float("inf"), True, "5x", timedelta(seconds=-5)])
 def test_a_bad_retry_is_refused(after: Any) -> None:
-    with pytest.raises(ConfigurationError, match="after"):
+    with refused(WrongSignal, "duration_invalid", name="after"):
         Retry(after=after)
 
 
 @pytest.mark.parametrize("number", [0, 2.5, True, timedelta(seconds=5)])
 def test_a_number_is_no_reason_and_the_text_names_what_is_meant(number: Any) -> None:
-    with pytest.raises(WrongSignal, match=rf"write Retry\(after={re.escape(repr(number))}\)") as caught:
+    with refused(WrongSignal, "reason_invalid", name="Retry", value=number) as caught:
         Retry(number)
     assert isinstance(caught.value, TypeError)
 

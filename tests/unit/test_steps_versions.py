@@ -95,7 +95,7 @@ def test_more_steps_of_all_versions_than_a_ledger_takes_park_their_message() -> 
 @pytest.mark.parametrize(
     ("ledger", "said"),
     [
-        (b'{"k":1', "the ledger is unreadable"),
+        (b'{"k":1', "the ledger is damaged"),
         (b'{"k":1,"s":[["charge","a","s",0,0,1,0,1.0,0.0]]}', "nothing can be done for charge in this version"),
     ],
 )

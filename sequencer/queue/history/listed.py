@@ -114,6 +114,6 @@ def _moment(name: str, when: When | None, default: float) -> Callable[[float], f
         seconds = seconds_of(name, when)
         return lambda now: now - seconds
     if when.tzinfo is None:
-        raise ConfigurationError("time_zone_missing", name=name, value=shown(when))
+        raise ConfigurationError("time_zone_missing", name=name, value=when)
     at = when.timestamp()
     return lambda now: at
