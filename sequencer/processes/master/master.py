@@ -27,7 +27,7 @@ from ..supervisor import Supervisor
 from .kept_pool import KeptPool
 from .plan import RunPlan
 from .scaling import HostCpu
-from .status import VARIABLE, StatusSocket, ask, notify
+from .status import VARIABLE, StatusSocket, ask, is_open, notify
 
 READY_S = 30.0
 """systemd is told that the service is ready when all consumers are connected, or after this time in any case."""
@@ -72,10 +72,12 @@ class Master(Supervisor[KeptPool]):
         return self.room() > 0 or not any(pool.is_exchanging for pool in self.pools)
 
     def _status_socket(self) -> StatusSocket | None:
+        self._is_second = False
         try:
             with suppress(ConfigurationError):
                 other = int(ask(self.plan.path)["pid"])
                 self.emitter.emit(event("already running", "", file=str(self.plan.path), other_pid=other))
+                self._is_second = True
                 return None
             return StatusSocket(self.plan.path)
         except (OSError, ConfigurationError) as error:
@@ -92,8 +94,6 @@ class Master(Supervisor[KeptPool]):
     # -- the loop -----------------------------------------------------------------------------------------------
 
     def run(self) -> int:
-        if self._status is not None:
-            self._selector.register(self._status, selectors.EVENT_READ)
         for pool in self.pools:
             self._fill(pool)
         self._watcher.start()
@@ -124,6 +124,8 @@ class Master(Supervisor[KeptPool]):
         if now >= self._scales_at and not self._stage:
             self._scales_at = now + self.plan.check_every_s
             self._scale(now)
+            if self._is_second and not is_open(self.plan.path):
+                self._status = self._status_socket()
         self._forget_removed()
         self._tell_systemd(now)
         if self._status is not None:

@@ -46,6 +46,16 @@ def ask(file: Path) -> dict[str, Any]:
         ) from error
 
 
+def is_open(file: Path) -> bool:
+    """Whether a master of this file listens, however long it takes to answer."""
+    with socket.socket(socket.AF_UNIX) as link, suppress(FileNotFoundError, ConnectionRefusedError):
+        link.setblocking(False)
+        with suppress(BlockingIOError):
+            link.connect(os.fspath(socket_path(file)))
+        return True
+    return False
+
+
 class StatusSocket:
     def __init__(self, file: Path) -> None:
         self._path = socket_path(file)
@@ -61,9 +71,6 @@ class StatusSocket:
         finally:
             os.umask(mask)
         self._link.setblocking(False)
-
-    def fileno(self) -> int:
-        return self._link.fileno()
 
     def answer(self, status: Callable[[], dict[str, Any]]) -> None:
         with suppress(OSError):
