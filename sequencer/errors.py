@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any, Literal
 
 from .values.durations import LONGEST_S, Duration, seconds
@@ -23,16 +24,14 @@ def shown(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-class SequencerError(Exception):
-    """Something went wrong in sequencer.
+class Coded(BaseException):
+    """An error whose text is made of `code`, which names it, and `fields`, its data (`texts/refusals.py`).
 
-    `code` names it; `fields` are its data. The text is made from them when it is read (`texts/refusals.py`).
+    One without either shows the text that it was created with, or its docstring.
     """
 
     code: str = "error"
     fields: Mapping[str, Any]
-    earlier: Any = None
-    """Of `append_many`: the receipt of the chunks before the one that failed."""
 
     def __init__(self, said: str = "", /, **fields: Any) -> None:
         """`said`: a code, if the class has several; or a whole text."""
@@ -42,17 +41,24 @@ class SequencerError(Exception):
             self.code = said
 
     def __init_subclass__(cls) -> None:
-        cls.code = re.sub("(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        if cls.__module__ == __name__:  # a class of the user's own has the code of ours
+            cls.code = re.sub("(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     def __str__(self) -> str:
         from .texts.refusals import refusal_text  # here alone: all rooms know errors, and few need their texts
 
         said = super().__str__()
-        text = refusal_text(self.code, self.fields) or said or (type(self).__doc__ or "").strip()
-        return ": ".join([*self.fields.get("place", ()), text])
+        return refusal_text(self.code, self.fields) or said or (type(self).__doc__ or "").strip()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
+
+
+class SequencerError(Coded, Exception):
+    """Something went wrong in sequencer."""
+
+    earlier: Any = None
+    """Of `append_many`: the receipt of the chunks before the one that failed."""
 
     @property
     def group(self) -> tuple[str, ...]:
@@ -242,7 +248,20 @@ def _checked_after(name: str, reason: object, after: object) -> float | None:
     return seconds(after)
 
 
-class Retry(Exception):
+class Signal(Coded, Exception):
+    """What a handler raises to say what becomes of its message."""
+
+    fields: Mapping[str, Any] = MappingProxyType({})
+
+    def __init__(self, reason: str = "") -> None:
+        """`reason`: any text, also one that looks like a code."""
+        Exception.__init__(self, reason)
+
+    def __str__(self) -> str:
+        return Exception.__str__(self) or super().__str__()
+
+
+class Retry(Signal):
     """Raised by a handler: handle this message again after this time: 5, "5m" (default: the queue's backoff).
 
     `reason` is shown in the failure. It counts as an attempt, like any failure, so a message cannot retry forever.
@@ -252,30 +271,24 @@ class Retry(Exception):
     def __init__(self, reason: str = "", after: Duration | None = None) -> None:
         self.after = _checked_after("Retry", reason, after)
         """In seconds."""
-        super().__init__(reason or "the handler asked for a retry")
+        super().__init__(reason)
 
 
-class Park(Exception):
+class Park(Signal):
     """Raised by a handler: park the group of this message at once, even if attempts are left.
 
     `reason` is shown in the failure.
     """
 
-    def __init__(self, reason: str = "") -> None:
-        super().__init__(reason or "the handler parked the group")
 
-
-class SetAside(Exception):
+class SetAside(Signal):
     """Raised by a handler: make this message a dead letter at once, and let its group go on.
 
     `reason` is shown in the failure.
     """
 
-    def __init__(self, reason: str = "") -> None:
-        super().__init__(reason or "the handler set the message aside")
 
-
-class Outage(Exception):
+class Outage(Signal):
     """Raised by a handler: a shared dependency is down. No attempt is counted, and a few of these hold the queue back
     until it works again. `after`: time until the next probe (default: 1, 2, 4, then 5 s). Raises WrongSignal like
     Retry.
@@ -284,10 +297,10 @@ class Outage(Exception):
     def __init__(self, reason: str = "", *, after: Duration | None = None) -> None:
         self.after = _checked_after("Outage", reason, after)
         """In seconds."""
-        super().__init__(reason or "the handler reported that a dependency is down")
+        super().__init__(reason)
 
 
-class StopConsuming(BaseException):
+class StopConsuming(Coded):
     """Raised by a handler or a signal: stop this consumer now; the message counts as not started.
 
     A BaseException, so that a handler's own `except Exception` does not swallow it.
@@ -301,64 +314,58 @@ class Undecodable(SequencerError, ValueError):
     """The bytes of a message were not written by a sequencer client; they are kept for inspection."""
 
 
-class LeaseExpired(Exception):
+class LeaseExpired(Coded, Exception):
     """Consumers repeatedly died, or stalled past their lease, while handling this message."""
 
 
-class HandlerTimeout(TimeoutError):
+class HandlerTimeout(Coded, TimeoutError):
     """A handler ran longer than the `handler_timeout` of its consumer, and was interrupted.
 
     `park_on` and similar options match it by its own name only: TimeoutError there means one raised by the handler.
     """
 
 
-class TooLate(Exception):
+class TooLate(Coded, Exception):
     """The message's score is below one already handled, and the queue drops or dead-letters such messages."""
 
-    def __init__(self, score: float, mark: str, on_late: str) -> None:
-        self.ending: Literal["dead", "drop"] = "drop" if on_late == "drop" else "dead"
-        super().__init__(f"its score {score!r} is below {mark}, which was already handled")
+    @property
+    def ending(self) -> Literal["dead", "drop"]:
+        return "drop" if self.fields["on_late"] == "drop" else "dead"
 
 
 # -- steps of a message ------------------------------------------------------------------------------------
 
 
-class StepUnknown(Exception):
-    """A `once` step began or failed, and whether it took effect is unknown: an operator has to answer. `steps`: their
-    names; `question`: what is known; `done` and `again`: the commands for the two answers.
+class StepUnknown(Coded, Exception):
+    """A `once` step began or failed, and whether it took effect is unknown: an operator has to answer, as the text
+    shows. `steps`: their names.
     """
 
-    def __init__(self, question: str, steps: tuple[str, ...] = (), done: str = "", again: str = "") -> None:
-        self.question, self.steps, self.done, self.again = question, steps, done, again
-        super().__init__(f"{question}; check whether it took effect; if it did: {done}; if it did not: {again}")
+    @property
+    def steps(self) -> tuple[str, ...]:
+        return tuple(self.fields["steps"])
 
 
-class StepMissing(Exception):
+class StepMissing(Coded, Exception):
     """A message has a step that is not done, or a kind, that this version of the program lacks: `steps`."""
 
-    def __init__(self, said: str, steps: tuple[str, ...] = ()) -> None:
-        self.steps = steps
-        super().__init__(said)
+    @property
+    def steps(self) -> tuple[str, ...]:
+        return tuple(self.fields["steps"])
 
 
-class StepResultInvalid(Exception):
-    """A step took effect, but its result is too large or not JSON: an operator gives a result with `done`. `question`:
-    what is known.
-    """
-
-    def __init__(self, question: str = "", done: str = "") -> None:
-        self.question, self.done = question, done
-        super().__init__(f"{question}; give the result as JSON: {done}")
+class StepResultInvalid(Coded, Exception):
+    """A step took effect, but its result is too large or not JSON: an operator gives a result, as the text shows."""
 
 
-class StepFailed(Exception):
+class StepFailed(Coded, Exception):
     """No step of the message has attempts left; the text names them."""
 
 
 # -- commands for messages (`--exec`) --------------------------------------------------------------------
 
 
-class CommandFailed(Exception):
+class CommandFailed(Coded, Exception):
     """The command for a message ended with a non-zero exit status."""
 
 

@@ -21,7 +21,7 @@ from .drain.held_group import HeldGroup, History
 from .drain.outcome import Failed, failed_with
 from .drain.steps.actions import Unfinished
 from .drain.steps.runner import StepRunner
-from .errors import LeaseLost, Park, Retry, SequencerError, SetAside, Undecodable
+from .errors import InvalidMessage, LeaseLost, Park, Retry, SequencerError, SetAside, Undecodable
 from .net.blocking import LinkPool
 from .settings.options import ConsumerOptions, QueueOptions
 from .store.keys import ShardKeys
@@ -140,7 +140,7 @@ class Lease:
                 yield message
 
     def ack(self, message: Message) -> None:
-        """The message was handled: remove it. Raises LeaseLost, or ValueError for one that is not next in its group."""
+        """The message was handled: remove it. Raises LeaseLost; InvalidMessage for one that is not next."""
         held = self._find(message)
         is_last = held.done + 1 == len(held.leased.messages)
         now = time.monotonic()
@@ -157,7 +157,7 @@ class Lease:
     def nack(self, message: Message, error: BaseException | str = "", *, after: Duration | None = None) -> None:
         """The message failed: its group waits `after` seconds (default: backoff), or is parked after the last attempt.
 
-        Raises LeaseLost, or ValueError for a message that is not next in its group.
+        Raises LeaseLost, or InvalidMessage for a message that is not next in its group.
         """
         if after is not None or not isinstance(error, BaseException):
             error = Retry(str(error), after)
@@ -201,9 +201,7 @@ class Lease:
                 if not held.is_open:
                     self._lost(held)
                 return held
-        raise ValueError(
-            f"message {message.id!r} is not the next one of a group of this lease; acknowledge in order, and once"
-        )
+        raise InvalidMessage("not_next", id=message.id, group=message.group)
 
     @staticmethod
     def _position(held: HeldGroup, message: Message) -> int | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar, Unpack, overload
 
 from ..drain.steps.declared import Step, StepOptions, Steps, new_step
 from ..drain.steps.functions import Handler, InlineHandler, checked_handler
 from ..drain.steps.inline import InlineSteps
-from ..errors import ConfigurationError, HandlerNotFound, shown
+from ..errors import ConfigurationError, HandlerNotFound
 from ..values.message import Message
 from .emitter import Observer
 
@@ -37,7 +37,7 @@ class Registered:
         """
         checked = checked_handler(function)
         if self._steps:
-            raise _both(self._steps.names)
+            raise ConfigurationError("handler_and_steps", steps=self._steps.names)
         self._handler = checked
         return function
 
@@ -70,7 +70,7 @@ class Registered:
     def _add(self, function: StepT, options: dict[str, Any]) -> Step:
         step = new_step(function, **options)
         if self._handler is not None:
-            raise _both([step.name])
+            raise ConfigurationError("handler_and_steps", steps=[step.name])
         return self._steps.add(step)
 
     def observe(self, callback: ObserverT) -> ObserverT:
@@ -83,7 +83,7 @@ class Registered:
         Exception is logged once and changes nothing. A decorator. Raises ConfigurationError.
         """
         if not callable(callback) or inspect.iscoroutinefunction(callback):
-            raise ConfigurationError(f"observer {shown(callback)} is not a plain function")
+            raise ConfigurationError("observer_invalid", value=callback)
         self._observers.append(callback)
         return callback
 
@@ -99,14 +99,5 @@ class Registered:
         """What handles messages: what is given, else what is registered. Raises HandlerNotFound, ConfigurationError."""
         work = self.registered_handler if handler is None else handler
         if work is None:
-            raise HandlerNotFound(
-                f"queue {queue!r} has no handler; pass one to consume() or register it with @seq.handler"
-            )
+            raise HandlerNotFound(queue=queue)
         return work if isinstance(work, Steps) else checked_handler(work)
-
-
-def _both(names: Sequence[str]) -> ConfigurationError:
-    return ConfigurationError(
-        f"a queue has a handler or steps, not both: {', '.join(names)} and a handler were registered; make the handler "
-        "a step, with @seq.step"
-    )

@@ -70,11 +70,11 @@ class StepCalls:
         def perform(effects: Generator[Effect, Any, Any]) -> Any:
             nonlocal is_inside
             if threading.get_ident() != thread:
-                raise ConfigurationError("steps must run in the thread of their handler; this is another thread")
+                raise ConfigurationError("step_in_thread")
             if forks != Fork.count:
-                raise ConfigurationError("steps must run in the process of their handler; this is a fork of it")
+                raise ConfigurationError("step_in_fork")
             if is_inside:
-                raise ConfigurationError("a step can't run within another step; run it after that")
+                raise ConfigurationError("step_in_step")
             is_inside, self.is_running = True, False
             try:
                 with self.limit.paused():

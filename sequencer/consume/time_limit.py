@@ -60,14 +60,9 @@ class TimeLimit:
             yield
             return
         if threading.current_thread() is not threading.main_thread():
-            raise ConfigurationError(
-                f"handler_timeout={self.seconds:g} needs the main thread: call consume there, or leave it out"
-            )
+            raise ConfigurationError("main_thread_needed", limit_s=self.seconds)
         if not interruption.is_free():
-            raise ConfigurationError(
-                f"this program handles {interruption.SIGNAL.name}, by which handler_timeout={self.seconds:g} ends a "
-                "handler; let it use another signal, or leave handler_timeout out"
-            )
+            raise ConfigurationError("signal_taken", signal=interruption.SIGNAL.name, limit_s=self.seconds)
         interruption.hear(self._on_signal)
         try:
             yield
@@ -139,8 +134,7 @@ def timed_out(error: BaseException, seconds: float | None) -> HandlerTimeout:
         trace = trace.tb_next
     if theirs is not None:
         theirs.tb_next = None  # the signal, or the client that the handler was using then
-    limit = "its consumer's max_age and hang_after" if seconds is None else f"{seconds:g} s (handler_timeout)"
-    timeout = HandlerTimeout(f"it ran longer than {limit}, and was interrupted")
+    timeout = HandlerTimeout(limit_s=seconds)
     timeout.__context__ = error.__context__
     return timeout.with_traceback(error.__traceback__)
 

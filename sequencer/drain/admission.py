@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..calls.claim import LeasedGroup
 from ..errors import LeaseExpired, TooLate, Undecodable
 from ..settings.options import QueueOptions
-from ..texts.words import many
 from .outcome import most_unanswered
 
 
@@ -20,7 +19,7 @@ def unfit(leased: LeasedGroup, position: int) -> TooLate | Undecodable | None:
     """
     message = leased.messages[position]
     if message.late and not message.redriven and leased.on_late in ("drop", "dead_letter"):
-        return TooLate(message.score, leased.mark, leased.on_late)
+        return TooLate(score=message.score, mark=leased.mark, on_late=leased.on_late)
     if leased.undecodable and position == len(leased.messages) - 1:
         return Undecodable(leased.undecodable)
     return None
@@ -38,6 +37,5 @@ def refusal_of(queue: QueueOptions, leased: LeasedGroup, position: int) -> TooLa
     if tried < most:
         return None
     if not owner:
-        return LeaseExpired(f"it was tried {many(tried, 'time')}, of at most {most}, and is not retried")
-    stood = f"consumer {owner} died, or stalled for longer than its lease"
-    return LeaseExpired(f"attempt {tried} ended without a result: {stood}")
+        return LeaseExpired("attempts_used", attempts=tried, most=most)
+    return LeaseExpired("attempt_unanswered", attempt=tried, owner=owner)

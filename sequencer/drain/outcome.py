@@ -25,7 +25,8 @@ from ..settings.error_names import is_named
 from ..settings.options import OnFailure, QueueOptions
 from ..store.ledger import Written
 from ..texts.events import Event, event
-from ..texts.words import type_name
+from ..texts.refusals import refusal_text
+from ..texts.words import text_of, type_name
 from ..values.message import Failure, Message
 from .steps.actions import Unfinished
 
@@ -147,11 +148,12 @@ def describe(error: BaseException, message: Message, owner: str, at: float, atte
     try:
         said = str(error)
         text = "".join(traceback.format_exception(error)) if error.__traceback__ else ""
-    except Exception as broken:  # an exception that can't even say what it is
-        said, text = f"its text could not be read: {type(broken).__name__}", ""
+    except Exception:  # an exception whose text can't be made
+        said, text = text_of(error), ""
     return Failure(message.id, type(error).__name__, said, text, attempt, at, owner)
 
 
+QUESTIONS = {"step_unknown": "step_question", "step_result_invalid": "result_lost"}
 EVENTS: dict[Ending, str] = {"park": "group parked", "dead": "dead letter", "drop": "message dropped"}
 
 
@@ -179,12 +181,12 @@ def event_of(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0)
             fields["late"] = True
         if decision.ending == "drop" and one.written:
             fields["ledger"] = one.written.ledger
-        if isinstance(error, StepUnknown):
-            fields |= {"done": error.done, "again": error.again}
-        elif isinstance(error, StepResultInvalid) and decision.ending == "park":
-            fields["done"] = error.done
+        if isinstance(error, StepUnknown | StepResultInvalid):
+            fields |= {name: error.fields[name] for name in ("steps", "runs") if name in error.fields}
     if one.is_held and wait_s is not None:
         fields["retry_in_s"] = round(wait_s, 3)
-    said = error.question if isinstance(error, StepUnknown | StepResultInvalid) else one.failure.message
+    said = one.failure.message
+    if isinstance(error, StepUnknown | StepResultInvalid):  # the commands that answer it are those of the event
+        said = refusal_text(QUESTIONS.get(error.code, ""), error.fields) or said
     told = event(name, options.queue, namespace=options.namespace, error=said, **fields)
     return replace(told, error=None if one.is_late and name != "message failed" else raised)

@@ -91,6 +91,6 @@ def lease_fields(facts: GroupFacts) -> dict[str, Any]:
 def unanswered(facts: GroupFacts) -> bytes:
     """The failure that is kept with a head that is taken away after its lease ran out."""
     id, owner, attempts = id_of(facts.head), owner_of(facts.lease), decode_head(facts.head_record).attempts
-    said = f"consumer {owner} had it in progress when its lease ran out, and did not answer; then somebody skipped it"
-    failure = Failure(id, LeaseExpired.__name__, said, "", attempts + 1, facts.now_us / 1e6, owner)
+    error = LeaseExpired("skipped_in_progress", owner=owner)
+    failure = Failure(id, LeaseExpired.__name__, str(error), "", attempts + 1, facts.now_us / 1e6, owner)
     return encode_failure(failure, facts.head)

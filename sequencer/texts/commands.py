@@ -47,13 +47,18 @@ def command(name: str, *values: str, namespace: str = "sequencer", options: Sequ
 
 
 def line(template: str, fields: Mapping[str, Any]) -> str:
-    """The command of a template: `sequencer dead redrive QUEUE GROUP --id ID`; a word in capitals is a field."""
+    """The command of a template: `sequencer dead redrive QUEUE GROUP --id ID`; a word in capitals is a field.
+
+    An option is repeated for each value of a list.
+    """
     name, values, options = list[str](), list[str](), list[str]()
     for word in template.split()[1:]:
         given = fields.get(word.lower(), word) if word.isupper() else word
-        words = [*given] if isinstance(given, list | tuple) else [str(given)]
-        if options and word.isupper() and words[0].startswith("-"):
-            options[-1] += f"={words[0]}"  # it would be taken for an option
+        words = [*map(str, given)] if isinstance(given, list | tuple) else [str(given)]
+        if options and word.isupper():
+            option = options.pop()
+            for each in words:  # one that begins with a hyphen would be taken for an option
+                options += [f"{option}={each}"] if each.startswith("-") else [option, each]
         else:
             found = options if options or word.startswith("--") else values if values or word.isupper() else name
             found += words

@@ -204,12 +204,19 @@ _FIX = "sequencer doctor QUEUE --repair"
 _SKIP = {"skip": "sequencer skip QUEUE GROUP"}
 
 
+def _answers(command: str) -> dict[str, str]:
+    """For steps whose outcome is unknown; each names its attempt, so that a late answer is refused."""
+    return {name: f"{command} QUEUE GROUP --id ID --{name} STEPS --attempt RUNS" for name in ("done", "again")}
+
+
 def _of_parked(fields: Fields) -> dict[str, str]:
     found = _inspect(fields)
     if "number" in fields:
         return found | _SKIP
-    if "done" in fields:
-        return found | ({"done": "{done}", "again": "{again}"} if "again" in fields else {"fix": "{done}"})
+    if "runs" in fields:
+        return found | _answers("sequencer resume")
+    if "steps" in fields:
+        return found | {"fix": "sequencer resume QUEUE GROUP --id ID --done STEPS --result null"}
     if fields["error_type"] == "Undecodable":  # to resume it would park it again
         return found | ({"fix": _FIX} if fields["error"] == NO_BODY else {}) | _SKIP
     found |= {"retry": "sequencer resume QUEUE GROUP"} | _SKIP
@@ -221,8 +228,8 @@ def _of_parked(fields: Fields) -> dict[str, str]:
 
 def _of_dead(fields: Fields) -> dict[str, str]:
     found = {"inspect": "sequencer dead show QUEUE GROUP --id ID"}
-    if "done" in fields:
-        return found | {"done": "{done}", "again": "{again}"}
+    if "runs" in fields:
+        return found | _answers("sequencer dead redrive")
     return found | {"retry": "sequencer dead redrive QUEUE GROUP --id ID"}
 
 
@@ -265,13 +272,13 @@ EVENTS: Mapping[str, Kind] = {
     "group parked": _error(
         "the group waits until an operator resumes it: its head failed its last attempt, or a missing number did "
         "not arrive in time",
-        f"{_MESSAGE} parked done again {_GAP}",
+        f"{_MESSAGE} parked steps runs {_GAP}",
         "{facts}{number:?: missing before {number}: {missing}; it did not arrive in time}",
         _of_parked,
         is_observed=True,
     ),
     "dead letter": _error(
-        "a message was set aside; its group goes on", f"{_MESSAGE} done again late", commands=_of_dead, is_observed=True
+        "a message was set aside; its group goes on", f"{_MESSAGE} steps runs late", commands=_of_dead, is_observed=True
     ),
     "message dropped": _error(
         "a message was discarded for good; its group goes on",

@@ -27,6 +27,28 @@ def _unreachable(fields: Fields) -> str:
     return "server {server} can't be reached: {error}; is it running, and is the URL right?" + hint
 
 
+def _question(fields: Fields) -> str:
+    wordings = {
+        "started": "step {ONE[step]} began at {ONE[at]:moment}{lost_owner:? in {lost_owner}}, and its outcome is "
+        "unknown",
+        "failed": "step {ONE[step]} failed at {ONE[at]:moment} ({ONE[error]}), and may have taken effect",
+    }
+    return "; ".join(
+        wordings[one["state"]].replace("ONE", f"questions[{at}]") for at, one in enumerate(fields["questions"])
+    )
+
+
+def _step_unknown(fields: Fields) -> str:
+    name = "dead redrive" if fields["is_dead"] else "resume"
+    line = f"{{sequencer {name} QUEUE GROUP --id ID --done STEPS --attempt RUNS}}"
+    done, again = line, line.replace("--done", "--again")
+    return f"{_question(fields)}; check whether it took effect; if it did: {done}; if it did not: {again}"
+
+
+_RESULT_LOST = "step {steps:list} is done and will not run again, but its result can't be kept: {error}"
+_OF_KIND = "{kind:? of kind {kind}}"
+_KEPT = "{is_kept:?; parked, not dropped, because some of its steps took effect}"
+_DIED = "died, or stalled for longer than its lease"
 _BUSY = (
     "group {group} is leased by {owner:?{owner}}{owner:!a consumer}{held_s:?, for {held_s:.1f} s so far}; inspect: "
     "{sequencer explain QUEUE GROUP}"
@@ -104,7 +126,7 @@ REFUSALS: dict[str, Wording] = {
     "nothing_asked": "group {group} has no failed message, so no step waits for an answer",
     "ledger_unreadable": "{error}; its steps can't be answered for",
     "answer_too_large": "the answer can't be kept: {error}",
-    "by_invalid": "by={value} must be 1 to {most} printable characters",
+    "by_invalid": "by={value:value} must be 1 to {most} printable characters",
     "outcome_unknown": "whether {what} is unknown: the server's reply was lost; check before you repeat it",
     # a queue
     "queue_unknown": "there is no queue {queue!r} in namespace {namespace!r}{server:? on {server}}" + _NEAREST,
@@ -176,7 +198,7 @@ REFUSALS: dict[str, Wording] = {
     "lease_lost": "the lease on group {group} (token {token}) ended; another consumer may hold it",
     "audit_entry_foreign": "entry {entry} of {stream} lacks a field or number ({error}); no consumer wrote it; remove "
     "it with XDEL",
-    "kind_invalid": "kind={value} must be a string",
+    "kind_invalid": "{step:?step {step}: }kind={value:value} must be a string",
     "time_zone_missing": "{name}={value:value} has no time zone; add one, as in 2030-01-31T09:00:00+01:00",
     "too_many_messages": "one append call takes 1 to {most} messages, got {count}",
     # values that callers give, options and policies
@@ -232,9 +254,78 @@ REFUSALS: dict[str, Wording] = {
     "step_name_reserved": "{name} stands for the code around the steps; give the step another name",
     "steps_mapping_expected": "{name}={value:value} must be a mapping whose keys are names of steps",
     "done_invalid": "the steps in done can't be kept: {error}",
+    "again_invalid": "again={value:value} must be a list of names of steps",
+    "answered_twice": "step {step} is in both done and again; remove it from one",
+    "attempt_needless": "attempts names step {step}, which is neither in done nor in again",
+    "no_step_begun": "no step of this message has begun, so there is nothing to answer",
+    "answer_outdated": "this answer is for attempt {attempt} of step {step}, but its last attempt is {last}; check "
+    "again",
+    "step_done": "step {step} is already done{by:? (confirmed by {by})}, and does not run again; leave it out",
+    "step_runs_again": "step {step} is {state}, so it runs again by itself; leave it out",
+    "step_not_found": "the message has no step {step}; it has {steps:list}{steps:!none}",
+    "step_not_answerable": "step {step} is {state}, so there is nothing to answer for it",
+    "step_question": _question,
+    "step_unknown": _step_unknown,
+    "result_lost": _RESULT_LOST,
+    "step_result_invalid": _RESULT_LOST + "; give the result as JSON: "
+    "{sequencer resume QUEUE GROUP --id ID --done STEPS --result null}",
+    "step_missing": "this version lacks steps of another version that are not done: {steps:list}; run a version that "
+    "has them, or confirm that nothing is left to do: {sequencer resume QUEUE GROUP --id ID --done STEPS}",
+    "kind_unknown": "no step is declared for kind {kind!r}; this version has {kinds:list}" + _KEPT,
+    "kind_unnamed": "the body has no text or number in field {field!r}, which kind_by names" + _KEPT,
+    "no_attempts": "no attempt is left for {steps:list}",
+    "nothing_possible": "nothing can be done for {steps:list} in this version",
+    "start_unconfirmed": "step {step} was not called: its start was not confirmed by {replicas:replica} within "
+    "{wait_s:g} s (wait_replicas)",
     # handlers, declared steps and consumers
     "reason_invalid": "{name}({value:value}): the first argument is the reason; write {name}(after={value:value}), or "
     "{name}('why', after=5), in seconds",
+    "handler_not_found": "queue {queue!r} has no handler; pass one to consume(), or register it with @seq.handler",
+    "not_callable": "{role} {value:value} is not callable",
+    "not_plain": "{role} {function} is not a plain function ({kind}); this client calls plain functions only",
+    "parameters_invalid": "{role} {function} can't be called with the message alone, nor with a second argument; give "
+    "it one parameter or two, and a default to any others",
+    "second_parameter": "handler {function} has a second parameter {parameter!r}, but a handler gets the steps of its "
+    "message there: name it {steps} if it runs steps, or give {parameter!r} a default",
+    "handler_and_steps": "a queue has a handler or steps, not both: {steps:list} and a handler were registered; make "
+    "the handler a step, with @seq.step",
+    "observer_invalid": "observer {value:value} is not a plain function",
+    "check_needless": "step {step} is not once, so it needs no check; add once=True, or leave the check out",
+    "two_checks": "step {step} already has a check",
+    "kind_needless": "step {step} is for kind {kind:value}, but the queue has no kind_by, which names the field",
+    "kind_missing": "step {step} names no kind, but the queue has kind_by={field!r}; write @seq.step('kind', ...)",
+    "two_steps": "there are two steps {step}" + _OF_KIND + "; give one of them another name: @seq.step(name='...')",
+    "one_step_too_many": "step {step}" + _OF_KIND + " is one too many: the limit is {most}",
+    "after_unknown": "step {step}" + _OF_KIND + " comes after {after}, which is not a step; there are {steps:list}",
+    "after_optional": "step {step} is required and comes after {after}, which is optional; make both optional",
+    "after_itself": "step {step} comes after itself",
+    "after_invalid": "step {step}: after={value:value} must be the name of a step, or a list of names",
+    "error_repeated": "step {step}: {error} is in two of {options:list}; leave it in one",
+    "flag_invalid": "{name}={value:value} must be True or False",
+    "declined_needless": "step {step}: declined needs once=True; for other steps use never_retry",
+    "step_repeated": "a step {step} already ran in this handler; give this one another name",
+    "step_in_thread": "steps must run in the thread of their handler; this is another thread",
+    "step_in_fork": "steps must run in the process of their handler; this is a fork of it",
+    "step_in_step": "a step can't run within another step; run it after that",
+    "message_taken": "message {id!r} of group {group} was removed, or its lease ended; nothing more of it can be saved",
+    "consumer_stops": "the consumer is stopping",
+    "not_next": "message {id!r} is not the next one of group {group} in this lease; acknowledge in order, and once",
+    "main_thread_needed": "handler_timeout={limit_s:g} needs the main thread; call consume there, or leave it out",
+    "signal_taken": "this program handles {signal}, which handler_timeout={limit_s:g} needs to end a handler; let it "
+    "use another signal, or leave handler_timeout out",
+    "handler_timeout": "it ran longer than {limit_s:?{limit_s:g} s (handler_timeout)}"
+    "{limit_s:!its consumer's max_age and hang_after}, and was interrupted",
+    "attempts_used": "it was attempted {attempts:time}, and the limit is {most}",
+    "attempt_unanswered": "attempt {attempt} ended without a result: consumer {owner} " + _DIED,
+    "leases_expired": "{leases:lease} in a row ended without a result, and no step was done meanwhile: "
+    "{owner:?consumer {owner}}{owner:!its consumer} " + _DIED,
+    "skipped_in_progress": "consumer {owner} had it in progress when its lease expired, and did not answer; then an "
+    "operator skipped it",
+    "too_late": "its score {score!r} is below {mark}, which was already handled",
+    "retry": "the handler asked for a retry",
+    "park": "the handler parked the group",
+    "set_aside": "the handler set the message aside",
+    "outage": "the handler reported that a dependency is down",
     # the run file, apps and --exec
     # targets of alerts
     "type_missing": "it has no type; there are: {known:list}",

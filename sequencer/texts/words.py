@@ -65,13 +65,17 @@ def type_name(error: BaseException) -> str:
     return plain(type(error).__name__)
 
 
-def error_text(error: BaseException | str, characters: int = ERROR_CHARACTERS) -> str:
-    """The error's own text in one line, cut; also of one that can't say what it is."""
+def text_of(error: BaseException | str) -> str:
+    """The error's own text, also of one whose `str` fails."""
     try:
-        text = str(error)
+        return str(error)
     except Exception as broken:
-        text = f"its text could not be read: {type(broken).__name__}"
-    text = plain(text[: characters + 1])
+        return f"its text could not be read: {type(broken).__name__}"
+
+
+def error_text(error: BaseException | str, characters: int = ERROR_CHARACTERS) -> str:
+    """The error's own text in one line, cut."""
+    text = plain(text_of(error)[: characters + 1])
     return text if len(text) <= characters else f"{text[:characters]}..."
 
 
@@ -89,6 +93,12 @@ def duration(seconds: float) -> str:
     if whole < 172_800:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+
+
+def step_outcome(name: str, state: str, who: str, took_s: float, error: str) -> str:
+    """`charge done by ann in 12 ms`, `mail left (ValueError: no address)`."""
+    by, took = f" by {who}" if who else "", f" in {1000 * took_s:.0f} ms" if took_s else ""
+    return f"{name} {state}{by}{took}{f' ({error})' if error else ''}"
 
 
 def of_limit(attempt: int, limit: int) -> str:

@@ -20,6 +20,7 @@ from sequencer.testing import wait_until
 from sequencer.testing.wire import Wire, name_of, wired
 
 from ..support.background import Background
+from ..support.refused import refused
 
 
 def test_each_group_is_handled_in_order_of_score_then_arrival(seq: Sequencer) -> None:
@@ -48,11 +49,11 @@ def test_the_registered_handler_is_run(seq: Sequencer) -> None:
 def test_without_a_usable_handler_nothing_is_consumed(seq: Sequencer) -> None:
     async def coroutine(message: Message) -> None: ...
 
-    with pytest.raises(HandlerNotFound, match="no handler"):
+    with refused(HandlerNotFound, "handler_not_found"):
         seq.consume(until_empty=True)
-    with pytest.raises(HandlerNotFound, match="not callable"):
+    with refused(HandlerNotFound, "not_callable", role="handler", value="x"):
         seq.consume("x", until_empty=True)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="coroutine"):
+    with refused(ConfigurationError, "not_plain"):
         seq.handler(coroutine)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from sequencer import Sequencer
 from sequencer.consume.threads import Consumer
+from sequencer.errors import HandlerTimeout
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 from sequencer.store.ledger import Ledger, decode_ledger
@@ -297,8 +298,7 @@ def test_the_time_limit_counts_for_each_step(seq: Sequencer) -> None:
     seq.consume(until_empty=True, handler_timeout=0.5)
     (parked,) = seq.parked()
     assert parked.failure is not None
-    assert "step late failed at" in parked.failure.message
-    assert "HandlerTimeout: it ran longer than 0.5 s" in parked.failure.message
+    assert f"HandlerTimeout: {HandlerTimeout(limit_s=0.5)}" in parked.failure.message
 
 
 @pytest.mark.parametrize("is_inline", [False, True])

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from sequencer.errors import SequencerError
+from sequencer.errors import Coded
 from sequencer.texts.refusals import refusal_text
 
 
 @contextmanager
-def refused(kind: type[SequencerError], code: str, **fields: Any) -> Iterator[pytest.ExceptionInfo[Any]]:
+def refused(kind: type[Coded], code: str, /, **fields: Any) -> Iterator[pytest.ExceptionInfo[Any]]:
     """What is inside raises an error of this class and code, with these fields among its own, and has a text."""
     with pytest.raises(kind) as caught:
         yield caught

@@ -95,7 +95,8 @@ def heard(event: model.Event) -> Returned | Raised:
 
 
 def facts_of(facts: model.Facts) -> PassFacts:
-    refusals = {"drop": TooLate(1.0, "2", "drop"), "dead": TooLate(1.0, "2", "dead_letter"), "park": Park("unreadable")}
+    refusals: dict[str, BaseException] = {"drop": TooLate(on_late="drop"), "dead": TooLate(on_late="dead_letter")}
+    refusals["park"] = Park("unreadable")
     attempt, token, stamp = facts.unanswered + 1, facts.token, facts.stamp
     return PassFacts(
         Message(facts.id, (facts.group,), 1.0, None, {}, attempt, token, 0.0, "q", stamp),

@@ -18,6 +18,8 @@ from sequencer.drain.steps.functions import InlineHandler, checked_handler, chec
 from sequencer.errors import ConfigurationError, HandlerNotFound
 from sequencer.processes.handlers.apps import load_app
 
+from ..support.refused import refused
+
 SHOP = '''"""An application."""
 
 import os
@@ -160,28 +162,26 @@ class Awaited:
 
 GIVEN: Any = three
 REFUSED: list[tuple[Any, str]] = [
-    (coroutine, "is a coroutine function"),
-    (Awaited(), "is a coroutine function"),
-    (partial(generator), "is a generator function"),
-    (stream, "is an asynchronous generator function"),
-    (nothing, "can't be called with one argument"),
-    (three, "nor with two, the message and its steps"),
-    (wraps(other)(lambda *words: None), "has a second parameter 'db'"),
-    (partial(GIVEN, 1), "has a second parameter 'session'"),
-    (named, "can't be called with one argument"),
+    (coroutine, "not_plain"),
+    (Awaited(), "not_plain"),
+    (partial(generator), "not_plain"),
+    (stream, "not_plain"),
+    (nothing, "parameters_invalid"),
+    (three, "parameters_invalid"),
+    (wraps(other)(lambda *words: None), "second_parameter"),
+    (partial(GIVEN, 1), "second_parameter"),
+    (named, "parameters_invalid"),
 ]
 GOOD: list[Any] = [plain, spare, Shop().method, Shop(), partial(two, steps=1), print, [].append, Mock(), lambda m: m]
 
 
-@pytest.mark.parametrize(("function", "said"), REFUSED, ids=range(len(REFUSED)))
-def test_a_function_that_can_not_be_a_handler_is_refused(function: Any, said: str) -> None:
+@pytest.mark.parametrize(("function", "code"), REFUSED, ids=range(len(REFUSED)))
+def test_a_function_that_can_not_be_a_handler_is_refused(function: Any, code: str) -> None:
     seq = Sequencer("q", "redis://127.0.0.1:1")
     ways: list[Callable[[Any], Any]] = [checked_handler, seq.handler, seq.consume, seq.consumer]
     for way in ways:
-        with pytest.raises(ConfigurationError) as caught:
+        with refused(ConfigurationError, code):
             way(function)
-        assert said in str(caught.value)
-        assert "\n" not in str(caught.value)
     assert seq.registered_handler is None
 
 
@@ -216,5 +216,5 @@ def test_a_wrapper_is_called_as_it_can_be_called(wrapper: Any, takes: int) -> No
 def test_the_function_of_an_app_is_checked_before_consumers_start(tmp_path: Path, monkeypatch: Any) -> None:
     (tmp_path / "checked_shop.py").write_text("def handle(message, steps, db): ...\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigurationError, match=r"handler checked_shop.handle\(message, steps, db\) can't be called"):
+    with refused(ConfigurationError, "parameters_invalid", function="checked_shop.handle(message, steps, db)"):
         load_app("checked_shop:handle")

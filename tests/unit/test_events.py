@@ -96,8 +96,8 @@ def test_fields_are_plain_values_and_fit_into_one_write_to_a_pipe() -> None:
         (ValueError("no"), {"max_attempts": 2, "on_failure": "drop"}, "message dropped", logging.ERROR),
         (Undecodable("no"), {}, "group parked", logging.ERROR),
         (LeaseExpired("no"), {"max_attempts": 1}, "group parked", logging.ERROR),
-        (TooLate(1.0, "5", "dead_letter"), {}, "dead letter", logging.ERROR),
-        (TooLate(1.0, "5", "drop"), {}, "message dropped", logging.WARNING),
+        (TooLate(on_late="dead_letter"), {}, "dead letter", logging.ERROR),
+        (TooLate(on_late="drop"), {}, "message dropped", logging.WARNING),
     ],
 )
 def test_what_becomes_of_a_message_is_its_event(
@@ -126,15 +126,17 @@ def test_of_an_outage_no_attempt_is_counted_and_the_probe_is_named() -> None:
 
 @pytest.mark.parametrize("cause", [None, ValueError("no")])
 def test_a_step_that_nobody_knows_the_end_of_names_both_answers_once(cause: BaseException | None) -> None:
-    error, one = StepUnknown("step charge failed", ("charge",), "resume --done", "resume --again"), message()
+    failed_at = {"step": "charge", "state": "failed", "at": 1e9, "error": "OSError: no"}
+    error, one = StepUnknown(steps=["charge"], runs=[2], questions=[failed_at], is_dead=False), message()
     error.__cause__ = cause
     failed = Failed(one, error, Decision(None, "park"), describe(error, one, "me", 1.0, 3))
     asked = event_of(QUEUE, "me", failed)
-    assert asked.fields["error"] == "step charge failed"
+    assert (asked.fields["steps"], asked.fields["runs"], "--done" in asked.fields["error"]) == (["charge"], [2], False)
+    resume = f"sequencer resume orders 1002 77 --id {one.id}"
     assert asked.commands == {
         "inspect": "sequencer explain orders 1002 77",
-        "done": "resume --done",
-        "again": "resume --again",
+        "done": f"{resume} --done charge --attempt 2",
+        "again": f"{resume} --again charge --attempt 2",
     }
     assert (asked.error, asked.cause) == (error, cause), "the traceback is the step's own"
 

@@ -31,12 +31,7 @@ STAMP = "1700000099000000"
 MEMBER = f"{STAMP}m1"
 LEASE = b"1700000098000000" + b"1host-7"
 FAILURE = encode_failure(Failure("m1", "ValueError", "no\nstock", "", 3, 0.0, "host-7"), MEMBER)
-QUESTION = StepUnknown(
-    "step charge began, and its end is not known",
-    ("charge",),
-    "sequencer resume shop user 1:2 --done charge",
-    "sequencer resume shop user 1:2 --again charge",
-)
+QUESTION = StepUnknown("step charge began, and its outcome is unknown")
 ASKED = encode_failure(Failure("m1", "StepUnknown", str(QUESTION), "", 3, 0.0, "host-7"), MEMBER)
 SOUND = facts(
     visible_us=NOW - 2_000_000.0, order_size=2, body_size=2, head=MEMBER, head_record=f"{STAMP}00000[1]".encode()

@@ -16,6 +16,7 @@ from sequencer.errors import ConfigurationError, HandlerTimeout, LeaseExpired, O
 from sequencer.settings.error_names import is_named
 from sequencer.settings.options import QueueOptions, queue_options
 from sequencer.testing import MemoryQueue
+from sequencer.texts.refusals import REFUSALS
 
 from ..support.refused import refused
 
@@ -37,7 +38,7 @@ def test_an_outage_is_to_wait_and_to_count_only_if_the_server_says_so(error: Bas
 
 @pytest.mark.parametrize(
     "error",
-    [OSError(), ValueError(), HandlerTimeout(), Retry(), LeaseExpired(), Undecodable(), TooLate(1, "2", "drop")],
+    [OSError(), ValueError(), HandlerTimeout(), Retry(), LeaseExpired(), Undecodable(), TooLate(on_late="drop")],
 )
 def test_another_error_is_none(error: BaseException) -> None:
     assert decide(PLAIN, 1, error, 0.0).outage is None
@@ -45,7 +46,8 @@ def test_another_error_is_none(error: BaseException) -> None:
 
 def test_a_handler_may_say_when_it_is_tried_again() -> None:
     assert decide(PLAIN, 1, Outage("why", after=30), 0.0).outage == Waits(30, 30, 30)
-    assert str(Outage()) == "the handler reported that a dependency is down"
+    assert str(Outage()) == REFUSALS["outage"]
+    assert str(Outage("busy")) == "busy", "any reason is shown as it is"
     wrong: list[Any] = [-1, float("nan"), float("inf"), "5x", True]
     for after in wrong:
         with refused(WrongSignal, "duration_invalid", name="after"):
@@ -106,7 +108,7 @@ def test_a_handler_that_was_cut_off_has_to_be_named_itself() -> None:
 
 
 ENDING = [(ValueError(), True), (Park("x"), True)]
-NOT_ENDING = [ConnectionError(), HandlerTimeout(), LeaseExpired(), Undecodable(), TooLate(1.0, "2", "drop")]
+NOT_ENDING = [ConnectionError(), HandlerTimeout(), LeaseExpired(), Undecodable(), TooLate(on_late="drop")]
 
 
 @pytest.mark.parametrize(("error", "ends"), [*ENDING, *((error, False) for error in NOT_ENDING)])

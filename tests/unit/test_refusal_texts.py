@@ -18,8 +18,10 @@ ROOT = Path(sequencer.__file__).parent
 TEXTS = "queue namespace id error owner head what state action by question value url scheme kind tried install path"
 TEXTS += " binary said log token entry stream name server meant reason variable"
 TEXTS += " type field option within has protocol step to"
+TEXTS += " step role function parameter after field signal lost_owner mark"
 NUMBERS = "more number stored replicas confirmed wait_ms most pid count before now shards asked"
 NUMBERS += " size here low high"
+NUMBERS += " attempt attempts last leases runs replicas"
 
 
 class Known(dict[str, Any]):
@@ -32,14 +34,18 @@ class Known(dict[str, Any]):
 FIELDS: dict[str, Any] = {
     **dict.fromkeys(TEXTS.split(), "shown"),
     **dict.fromkeys(NUMBERS.split(), 7),
-    **dict.fromkeys(("held_s", "wait_s", "reply_s", "after_s"), 9.0),
+    **dict.fromkeys(("held_s", "wait_s", "reply_s", "after_s", "limit_s"), 9.0),
     "group": ("1002", "a b"),
     "namespace": "sequencer",
     "score": "9.0",
     "refused": [Refused(3, IdConflict(id="m1", group=("g",)))],
     "replaces": False,
     "is_dead": False,
+    "is_kept": True,
     "steps": ["charge", "ship"],
+    "kinds": ["paid", "sent"],
+    "options": ["retry_on", "declined"],
+    "questions": [{"step": "pay", "state": state, "at": 1e9, "error": "no"} for state in ("started", "failed")],
     "known": ["orders", "mails"],
 }
 

@@ -1,4 +1,4 @@
-"""What a person says of steps: as the model has it, for each state of an entry; and what is refused, in a sentence."""
+"""What a person says of steps: as the model has it, for each state of an entry; and what is refused."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from sequencer.drain.steps.answers import Answers
 from sequencer.errors import AnswerRefused, ConfigurationError, InvalidBody
 
+from ..support.refused import refused
 from ..support.steps_model import ledger as model
 from ..support.steps_model.rules import Rules
 from ..support.steps_product import ledger_of, rows
@@ -48,17 +49,18 @@ def test_each_answer_is_taken_or_refused_as_in_the_model() -> None:
 @pytest.mark.parametrize(
     ("done", "again", "error"),
     [
-        ("pay", [], ConfigurationError),
-        ({}, "pay", ConfigurationError),
-        ({"pay": 1}, ["pay"], ConfigurationError),
-        ({"": 1}, [], ConfigurationError),
-        ({"pay": {1, 2}}, [], InvalidBody),
-        ({"pay": "x" * 20_000}, [], InvalidBody),
+        ("pay", [], (ConfigurationError, "steps_mapping_expected")),
+        ({}, "pay", (ConfigurationError, "again_invalid")),
+        ({"pay": 1}, ["pay"], (ConfigurationError, "answered_twice")),
+        ({"pay": {1, 2}}, [], (InvalidBody, "answer_too_large")),
+        ({"pay": "x" * 20_000}, [], (InvalidBody, "answer_too_large")),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_asked(done: Any, again: Any, error: Any) -> None:
-    with pytest.raises(error):
+    with refused(*error):
         Answers.of(done, again)
+    with pytest.raises(ConfigurationError):
+        Answers.of({"": 1}, [])
 
 
 def test_a_result_is_what_json_makes_of_it_and_another_turn_has_fresh_attempts() -> None:

@@ -1,8 +1,7 @@
-"""What a program registers as steps: what is taken, and one sentence for what is refused."""
+"""What a program registers as steps: what is taken, and what is refused."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -10,6 +9,8 @@ import pytest
 from sequencer import Message, Sequencer
 from sequencer.drain.steps.declared import Step
 from sequencer.errors import ConfigurationError
+
+from ..support.refused import refused
 
 
 def queue(**settings: Any) -> Sequencer:
@@ -47,52 +48,52 @@ def two_checks(seq: Sequencer) -> None:
     step.check(charge)
 
 
-REFUSED: list[tuple[Any, str]] = [
-    (steps({}, {"order": 2}), "there are two steps mail"),
-    (steps({"name": "a", "after": "b"}, {"name": "b", "after": "a"}), "step a comes after itself"),
-    (steps({"after": "mail"}), "step mail comes after itself"),
-    (steps({"name": "a", "after": "b"}, {"name": "b", "optional": True}), "step a is required and comes after b"),
-    (steps({"after": "charged"}, {"name": "charge"}), "step mail is after charged, which is no step"),
-    (steps(*({"name": f"s{number}"} for number in range(65))), "step s64 is one too many"),
-    (steps({}, function=wait), "wait is a coroutine function"),
-    (steps({}, function=lambda: None), "can't be called with the message"),
-    (steps({"kind": "paid"}), "the queue has no kind_by"),
-    (handler_and_step, "a queue has a handler or steps, not both"),
-    (lambda seq: seq.step(mail).check(mail), "step mail is not once"),
-    (two_checks, "step charge already has a check"),
-    (lambda seq: seq.step(once=True)(charge).check(wait), "check of step charge"),
-    (steps({"name": "a\n"}), "step name 'a\\n' must be"),
-    (steps({"name": "(handler)"}), "(handler) stands for the code around the steps"),
-    (steps({"order": "first"}), "step mail: order='first' must be"),
-    (steps({"attempts": 0}), "step mail: attempts=0 must be"),
-    (steps({"once": "yes"}), "step mail: once='yes' must be"),
-    (steps({"after": 3}), "step mail: after=3 must be"),
-    (steps({"declined": [ValueError]}), "declined"),
+TWO_LISTS = {"never_retry": [ValueError], "retry_on": ["ValueError"]}
+REFUSED: list[tuple[Any, str, dict[str, Any]]] = [
+    (steps({}, {"order": 2}), "two_steps", {"step": "mail"}),
+    (steps({"name": "a", "after": "b"}, {"name": "b", "after": "a"}), "after_itself", {"step": "a"}),
+    (steps({"after": "mail"}), "after_itself", {"step": "mail"}),
     (
-        steps({"once": True, "declined": [ValueError], "never_retry": [ValueError]}),
-        "ValueError stands in two of",
+        steps({"name": "a", "after": "b"}, {"name": "b", "optional": True}),
+        "after_optional",
+        {"step": "a", "after": "b"},
     ),
-    (
-        steps({"retry_on": [ValueError], "never_retry": ["ValueError"]}),
-        "ValueError stands in two of",
-    ),
+    (steps({"after": "paid"}, {"name": "pay"}), "after_unknown", {"after": "paid", "steps": ["mail", "pay"]}),
+    (steps(*({"name": f"s{number}"} for number in range(65))), "one_step_too_many", {"step": "s64", "most": 64}),
+    (steps({}, function=wait), "not_plain", {"role": "step"}),
+    (steps({}, function=lambda: None), "parameters_invalid", {"role": "step"}),
+    (steps({"kind": "paid"}), "kind_needless", {"kind": "paid"}),
+    (handler_and_step, "handler_and_steps", {"steps": ["charge"]}),
+    (lambda seq: seq.step(mail).check(mail), "check_needless", {"step": "mail"}),
+    (two_checks, "two_checks", {"step": "charge"}),
+    (lambda seq: seq.step(once=True)(charge).check(wait), "not_plain", {"role": "check"}),
+    (steps({"once": "yes"}), "flag_invalid", {"name": "mail.once", "value": "yes"}),
+    (steps({"after": 3}), "after_invalid", {"step": "mail", "value": 3}),
+    (steps({"declined": [ValueError]}), "declined_needless", {}),
+    (steps({"once": True, "declined": [ValueError], "never_retry": [ValueError]}), "error_repeated", {}),
+    (steps(TWO_LISTS), "error_repeated", {"error": "ValueError"}),
 ]
 
 
-@pytest.mark.parametrize(("register", "said"), REFUSED, ids=range(len(REFUSED)))
-def test_what_is_refused_is_said_in_one_sentence(register: Any, said: str) -> None:
+@pytest.mark.parametrize(("register", "code", "fields"), REFUSED, ids=[code for _, code, _ in REFUSED])
+def test_what_does_not_fit_is_refused(register: Any, code: str, fields: dict[str, Any]) -> None:
     seq = queue()
-    with pytest.raises(ConfigurationError, match=re.escape(said)) as refused:
+    with refused(ConfigurationError, code, **fields):
         assert register(seq) or seq.registered_handler
-    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("options", [{"name": "a\n"}, {"name": "(handler)"}, {"order": "first"}, {"attempts": 0}])
+def test_a_value_that_does_not_fit_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        steps(options)(queue())
 
 
 def test_with_kinds_names_are_unique_within_one() -> None:
     seq = queue(kind_by="code")
     steps({"kind": "paid"}, {"kind": "sent"})(seq)
-    with pytest.raises(ConfigurationError, match="there are two steps mail of kind paid"):
+    with refused(ConfigurationError, "two_steps", step="mail", kind="paid"):
         steps({"kind": "paid"})(seq)
-    with pytest.raises(ConfigurationError, match="step mail names no kind"):
+    with refused(ConfigurationError, "kind_missing", step="mail"):
         seq.step(mail)
 
 
@@ -101,7 +102,7 @@ def test_with_kinds_names_are_unique_within_one() -> None:
     [{"on_unknown": "wait"}, {"on_unresolved": "drop"}, {"kind_by": ""}, {"retired": "mail"}, {"missing_wait": -1}],
 )
 def test_options_are_checked(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(settings))):
+    with pytest.raises(ConfigurationError):
         queue(**settings)
 
 

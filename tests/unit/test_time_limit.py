@@ -18,6 +18,7 @@ from sequencer.testing import wait_until
 
 from ..support.limited import heard as heard
 from ..support.limited import perform
+from ..support.refused import refused
 
 pytestmark = pytest.mark.usefixtures("heard")
 LIMIT_S = 5.0
@@ -85,7 +86,7 @@ def test_it_is_interrupted_when_it_is_late_again_until_that_took_effect_and_told
 def test_a_program_that_has_the_signal_is_told_at_the_start() -> None:
     old = signal.signal(signal.SIGUSR2, lambda *_: None)
     try:
-        with pytest.raises(ConfigurationError, match=r"handles SIGUSR2, by which handler_timeout=5 ends a handler"):
+        with refused(ConfigurationError, "signal_taken", signal="SIGUSR2", limit_s=5):
             perform(TimeLimit(LIMIT_S), lambda message: None, [FIRST])
     finally:
         signal.signal(signal.SIGUSR2, old)
@@ -115,5 +116,5 @@ def test_one_that_swallows_it_is_handled_when_it_ends_and_is_not_interrupted_twi
 
 
 def test_outside_the_main_thread_there_is_none() -> None:
-    with ThreadPoolExecutor(1) as pool, pytest.raises(ConfigurationError, match="needs the main thread"):
+    with ThreadPoolExecutor(1) as pool, refused(ConfigurationError, "main_thread_needed"):
         pool.submit(lambda: TimeLimit(1.0).in_force().__enter__()).result()

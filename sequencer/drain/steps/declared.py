@@ -16,7 +16,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from typing import Any, TypedDict, TypeVar
 
-from ...errors import ConfigurationError, shown
+from ...errors import ConfigurationError
 from ...settings.error_names import error_names
 from ...store.ledger import MAX_STEPS, check_step_name
 from ...values.checks import check_integer
@@ -64,12 +64,10 @@ class Step:
         nothing happened (a decorator). Raises ConfigurationError.
         """
         if not self.once:
-            raise ConfigurationError(
-                f"step {self.name} is not once, so it needs no check; add once=True, or leave the check out"
-            )
+            raise ConfigurationError("check_needless", step=self.name)
         if self.asks is not None:
-            raise ConfigurationError(f"step {self.name} already has a check")
-        self.asks = checked_step(function, f"check of step {self.name}")
+            raise ConfigurationError("two_checks", step=self.name)
+        self.asks = checked_step(function, "check")
         return function
 
     def limit(self, max_attempts: int) -> int:
@@ -126,21 +124,14 @@ class Steps:
     def add(self, step: Step) -> Step:
         """Register a step. Raises ConfigurationError."""
         if self.kind_by is None and step.kind:
-            raise ConfigurationError(
-                f"step {step.name} is for kind {shown(step.kind)}, but the queue has no kind_by; name the field"
-            )
+            raise ConfigurationError("kind_needless", step=step.name, kind=step.kind)
         if self.kind_by is not None and not step.kind:
-            raise ConfigurationError(
-                f"step {step.name} names no kind, but the queue has kind_by={self.kind_by!r}; "
-                f"write @seq.step('kind', ...)"
-            )
+            raise ConfigurationError("kind_missing", step=step.name, field=self.kind_by)
         known = self.kinds.get(step.kind, {})
         if step.name in known:
-            raise ConfigurationError(
-                f"there are two steps {step.name}{_of(step)}; give one of them another name: @seq.step(name='...')"
-            )
+            raise ConfigurationError("two_steps", step=step.name, kind=step.kind)
         if len(known) >= MAX_STEPS:
-            raise ConfigurationError(f"step {step.name}{_of(step)} is one too many: at most {MAX_STEPS} are allowed")
+            raise ConfigurationError("one_step_too_many", step=step.name, kind=step.kind, most=MAX_STEPS)
         self.kinds[step.kind] = {**known, step.name: step}
         return step
 
@@ -150,23 +141,14 @@ class Steps:
             for step in steps.values():
                 for name in step.after:
                     if name not in steps:
-                        known = ", ".join(sorted(steps))
-                        raise ConfigurationError(
-                            f"step {step.name}{_of(step)} is after {name}, which is no step; there are {known}"
-                        )
+                        about = {"step": step.name, "kind": step.kind, "after": name, "steps": sorted(steps)}
+                        raise ConfigurationError("after_unknown", **about)
                     if steps[name].optional and not step.optional:
-                        raise ConfigurationError(
-                            f"step {step.name} is required and comes after {name}, which is optional; make both of "
-                            "them optional"
-                        )
+                        raise ConfigurationError("after_optional", step=step.name, after=name)
             try:
                 TopologicalSorter({name: step.after for name, step in steps.items()}).prepare()
             except CycleError as error:
-                raise ConfigurationError(f"step {error.args[1][0]} comes after itself") from None
-
-
-def _of(step: Step) -> str:
-    return f" of kind {step.kind}" if step.kind else ""
+                raise ConfigurationError("after_itself", step=error.args[1][0]) from None
 
 
 class StepOptions(TypedDict, total=False):
@@ -192,21 +174,21 @@ def new_step(
     check_step_name(called)
     named = [after] if isinstance(after, str | Step) else after
     if not isinstance(named, list | tuple) or not all(isinstance(one, str | Step) for one in named):
-        raise ConfigurationError(f"step {called}: after={shown(after)} must be the name of a step, or a list of names")
+        raise ConfigurationError("after_invalid", step=called, value=after)
     before = tuple(dict.fromkeys(one.name if isinstance(one, Step) else one for one in named if one))
     if not isinstance(kind, str):
-        raise ConfigurationError(f"step {called}: kind={shown(kind)} must be a string")
+        raise ConfigurationError("kind_invalid", step=called, value=kind)
     lists = {option: error_names(option, options.get(option, ())) for option in ("retry_on", "never_retry", "declined")}
     for error, count in Counter(chain(*lists.values())).items():
         if count > 1:
-            raise ConfigurationError(f"step {called}: {error} stands in two of {', '.join(lists)}; leave it in one")
+            raise ConfigurationError("error_repeated", step=called, error=error, options=[*lists])
     step = Step(called, run, kind, after=before, **{**options, **lists})
-    check_integer(f"step {called}: order", step.order, -MAX_ORDER, MAX_ORDER)
+    check_integer(f"{called}.order", step.order, -MAX_ORDER, MAX_ORDER)
     for option, value in (("once", step.once), ("optional", step.optional)):
         if not isinstance(value, bool):
-            raise ConfigurationError(f"step {called}: {option}={shown(value)} must be True or False")
+            raise ConfigurationError("flag_invalid", name=f"{called}.{option}", value=value)
     if step.attempts is not None:
-        check_integer(f"step {called}: attempts", step.attempts, 1, MAX_ATTEMPTS)
+        check_integer(f"{called}.attempts", step.attempts, 1, MAX_ATTEMPTS)
     if step.declined and not step.once:
-        raise ConfigurationError(f"step {called}: declined needs once=True; for other steps use never_retry")
+        raise ConfigurationError("declined_needless", step=called)
     return step

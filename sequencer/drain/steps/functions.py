@@ -5,17 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from ...errors import ConfigurationError, HandlerNotFound, shown
 from ...values.message import Message
 
 Handler = Callable[[Message], Any]
+Role = Literal["handler", "step", "check"]
 
 KINDS: dict[Callable[[Any], bool], str] = {
-    inspect.iscoroutinefunction: "a coroutine function",
-    inspect.isasyncgenfunction: "an asynchronous generator function",
-    inspect.isgeneratorfunction: "a generator function",
+    inspect.iscoroutinefunction: "coroutine function",
+    inspect.isasyncgenfunction: "async generator function",
+    inspect.isgeneratorfunction: "generator function",
 }
 """Functions whose call does none of their work."""
 STEPS = "steps"
@@ -49,34 +50,25 @@ def checked_handler(function: Callable[..., Any]) -> Handler | InlineHandler:
         signature = _signature(function)
         name = [*signature.parameters][1] if signature else STEPS
         if name != STEPS:
-            raise ConfigurationError(
-                f"handler {_as_called(function)} has a second parameter {name!r}, but a handler gets the steps of its "
-                f"message there: call it {STEPS} if it runs steps, or give {name!r} a default"
-            )
+            raise ConfigurationError("second_parameter", function=_as_called(function), parameter=name, steps=STEPS)
         return InlineHandler(function)
-    raise ConfigurationError(
-        f"handler {_as_called(function)} can't be called with one argument, the message, nor with two, the message and "
-        "its steps; give it one parameter, or two, and any others a default"
-    )
+    raise ConfigurationError("parameters_invalid", role="handler", function=_as_called(function))
 
 
-def checked_step(function: Callable[..., Any], what: str) -> Function:
+def checked_step(function: Callable[..., Any], role: Role) -> Function:
     """The function of a step or a check, which may take a StepCall too. Raises as `checked_handler`."""
-    _check_kind(function, what)
+    _check_kind(function, role)
     if (takes_call := _takes(function, 2)) or _takes(function, 1):
         return Function(function, takes_call)
-    raise ConfigurationError(
-        f"{what} {_as_called(function)} can't be called with the message, nor with the message and the step; "
-        "give it one parameter or two, and any others a default"
-    )
+    raise ConfigurationError("parameters_invalid", role=role, function=_as_called(function))
 
 
-def _check_kind(function: Any, what: str) -> None:
+def _check_kind(function: Any, role: Role) -> None:
     if not callable(function):
-        raise HandlerNotFound(f"{what} {shown(function)} is not callable")
+        raise HandlerNotFound("not_callable", role=role, value=function)
     for is_kind, kind in KINDS.items():
         if is_kind(function) or is_kind(type(function).__call__):
-            raise ConfigurationError(f"{what} {_name(function)} is {kind}; this client calls plain functions only")
+            raise ConfigurationError("not_plain", role=role, function=_name(function), kind=kind)
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:

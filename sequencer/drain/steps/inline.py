@@ -18,7 +18,7 @@ from ...errors import ConfigurationError, LeaseLost, StepFailed, StepResultInval
 from ...store.ledger import HANDLER, MAX_STEPS, Entry, check_step_name
 from ...values.message import StepCall
 from ..outcome import ENDING_BY_OPTION
-from . import rules, texts
+from . import rules
 from .actions import End, Finished, Lost, Raised, Stopped, Unfinished
 from .declared import Step
 from .functions import Function
@@ -47,14 +47,14 @@ class InlinePass(Pass):
         except Ended as ended:
             end = ended.end
         if isinstance(end, Stopped):
-            self._ends(end.error or StopConsuming("a stop was asked for"))
+            self._ends(end.error or StopConsuming("consumer_stops"))
         self._lost = end
-        self._ends(LeaseLost("its lease is lost, or the message is gone: nothing more of it can be kept"))
+        self._ends(LeaseLost("message_taken", **self._about))
 
     def _step(self, name: str, function: Called, check: Called | None, *, once: bool) -> Generator[Effect, Any, Any]:
         check_step_name(name)
         if name in self._called:
-            raise ConfigurationError(f"step {name} needs another name: a step of that name already ran in this handler")
+            raise ConfigurationError("step_repeated", step=name)
         if self._is_done(name):
             return self._view.entry(name).result
         yield from self._stop_if_asked()
@@ -68,7 +68,7 @@ class InlinePass(Pass):
                 self._ends(self._error)
         entry = view.entry(name)
         if entry.once and entry.state in ("started", "failed"):
-            self._ends(texts.step_unknown(self._queue, self._facts, [entry], self._spent()))
+            self._ends(self._unknown([entry], self._spent()))
         if not view.is_open(step):
             self._ends(self._spent())
         yield from self._start(step) if entry.once else self._note_rest()
@@ -80,7 +80,7 @@ class InlinePass(Pass):
             return entry.result
         assert self._error is not None
         if entry.once and entry.state == "failed" and not step.asks:
-            self._ends(texts.step_unknown(self._queue, self._facts, [entry], self._error))
+            self._ends(self._unknown([entry], self._error))
         raise self._error
 
     def _is_done(self, name: str) -> bool:
@@ -88,7 +88,7 @@ class InlinePass(Pass):
         if entry is None or entry.state != "done":
             return False
         if entry.error:
-            self._ends(texts.result_invalid(self._queue, self._facts, entry))
+            self._ends(self._result_invalid(entry))
         self._called.add(name)
         return True
 
@@ -96,7 +96,7 @@ class InlinePass(Pass):
         step = Step(name, Function(function), once=once, asks=Function(check) if check else None, inline=True)
         before = self.ledger.get(name)
         if before is None and len(self.ledger.entries) >= MAX_STEPS:
-            raise ConfigurationError(f"step {name} is one too many: at most {MAX_STEPS} are allowed")
+            raise ConfigurationError("one_step_too_many", step=name, most=MAX_STEPS)
         self._steps[name] = step
         entry = rules.kept(before or Entry(name), step)
         if entry != before:
@@ -134,7 +134,7 @@ class InlinePass(Pass):
         declared = [entry for entry in self.ledger.entries if not entry.inline]
         if missing := rules.missing(declared, self._steps, self._queue.retired):
             yield from self._note_rest()
-            return self._lacks("park", texts.step_missing(self._queue, self._facts, missing))
+            return self._lacks("park", "step_missing", missing)
         failed = [e.name for e in self.ledger.entries if e.state != "done" and e.name != HANDLER]
         return Finished(self.ledger, tuple(failed))
 

@@ -5,17 +5,27 @@ In turns: what keeps the message from its first step; each step that can be call
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...calls.settle import Ending
-from ...errors import LeaseExpired, Outage, Retry, StepFailed, StepMissing, StopConsuming
+from ...errors import (
+    LeaseExpired,
+    Outage,
+    Retry,
+    StepFailed,
+    StepMissing,
+    StepResultInvalid,
+    StepUnknown,
+    StopConsuming,
+)
 from ...store.ledger import Entry, Ledger, LedgerError, check_room, encode_ledger, kept_result, step_key
+from ...texts.refusals import refusal_text
 from ...texts.words import error_text, type_name
 from ...values.message import StepCall
 from ..outcome import ENDING_BY_OPTION, decide, most_unanswered
-from . import rules, texts
+from . import rules
 from .actions import UNCONFIRMED, End, Finished, Lost, PassFacts, Raised, Returned, Stopped, Unfinished
 from .declared import Step
 
@@ -103,12 +113,12 @@ class Pass:
         facts, queue = self._facts, self._queue
         unanswered, refusal = facts.message.attempt - 1, facts.refusal
         if refusal is None and unanswered >= most_unanswered(queue) and not self._has_found:
-            refusal = LeaseExpired(texts.no_answer(unanswered, facts.lost_owner))
+            refusal = LeaseExpired("leases_expired", leases=unanswered, owner=facts.lost_owner)
         if refusal is not None:
             return self._give_up(decide(queue, unanswered, refusal, 0.0).ending, refusal)
         for entry in self.ledger.entries:
             if entry.state == "done" and entry.error and not entry.optional:  # it took effect, and is not repeated
-                return self._give_up("park", texts.result_invalid(queue, facts, entry))
+                return self._give_up("park", self._result_invalid(entry))
         return None
 
     def _missing(self) -> Unfinished | None:
@@ -118,12 +128,15 @@ class Pass:
         if is_unknown:
             ending = ENDING_BY_OPTION[queue.on_unknown]
             is_kept = ending == "drop" and self.ledger.has_effects
-            error = texts.unknown_kind(queue, self._runner.steps, facts, missing, is_kept=is_kept)
-            return self._lacks("park" if is_kept else ending, error)
-        return self._lacks("park", texts.step_missing(queue, facts, missing)) if missing else None
+            code = "kind_unknown" if facts.kind else "kind_unnamed"
+            known: dict[str, Any] = {"kind": facts.kind, "kinds": sorted(self._runner.steps.kinds)}
+            known |= {"field": queue.kind_by, "is_kept": is_kept}
+            return self._lacks("park" if is_kept else ending, code, missing, **known)
+        return self._lacks("park", "step_missing", missing) if missing else None
 
-    def _lacks(self, ending: Ending, error: StepMissing) -> Unfinished:
+    def _lacks(self, ending: Ending, code: str, steps: Sequence[str], **known: Any) -> Unfinished:
         """This version lacks what the message needs: another may be on its way, so it is released first."""
+        error = StepMissing(code, **self._about, steps=steps, **known)
         return self._give_up(ending, error) if self._facts.has_waited else Unfinished(error, None, is_missing=True)
 
     def _unasked(self) -> Step | None:
@@ -176,7 +189,8 @@ class Pass:
             started = self._view.entry(start)
             self._called.add(start)
             self._put(started.moved("open", token=0, runs=started.runs - 1))
-            self._error = self._outage = texts.not_begun(self._queue, start)
+            about = {"step": start, "replicas": self._queue.wait_replicas, "wait_s": self._queue.wait_timeout_s}
+            self._error = self._outage = Outage(refusal_text("start_unconfirmed", about))
 
     def _note_rest(self) -> Generator[Effect, Any, None]:
         if self.ledger != self._noted:
@@ -248,7 +262,7 @@ class Pass:
             lost = replace(done, error=str(error))
             self._put(lost)
             if not done.optional:
-                self._ending, self._error = "park", texts.result_invalid(self._queue, self._facts, lost)
+                self._ending, self._error = "park", self._result_invalid(lost)
         else:
             self._put(kept)
 
@@ -264,7 +278,29 @@ class Pass:
         return kind
 
     def _spent(self) -> StepFailed:
-        return StepFailed(texts.no_attempts(self.ledger))
+        entries = self.ledger.entries
+        if failed := {one.name: one.error for one in entries if one.state == "failed"}:
+            return StepFailed("no_attempts", steps=failed)
+        return StepFailed("nothing_possible", steps=[e.name for e in entries if e.state not in ("done", "left")])
+
+    @property
+    def _about(self) -> dict[str, Any]:
+        """The message, for the command that answers: a line that is used late must not answer for the next one."""
+        queue, message = self._queue, self._facts.message
+        return {"queue": queue.queue, "namespace": queue.namespace, "group": message.group, "id": message.id}
+
+    def _unknown(self, asked: Sequence[Entry], cause: BaseException | None) -> StepUnknown:
+        """The question to an operator. `cause`: what the step raised in this pass, if it ran."""
+        names, runs = [one.name for one in asked], [one.runs for one in asked]
+        known = [{"step": one.name, "state": one.state, "at": one.at, "error": one.error} for one in asked]
+        is_dead, owner = self._queue.on_unresolved == "dead_letter", self._facts.lost_owner
+        error = StepUnknown(**self._about, steps=names, runs=runs, questions=known, is_dead=is_dead, lost_owner=owner)
+        error.__cause__ = cause
+        return error.with_traceback(cause.__traceback__ if cause else None)
+
+    def _result_invalid(self, entry: Entry) -> StepResultInvalid:
+        """A step is done, and what it returned is lost."""
+        return StepResultInvalid(**self._about, steps=[entry.name], error=entry.error)
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
@@ -293,7 +329,7 @@ class Pass:
         questions = rules.questions(self.ledger)
         if questions:
             ending = ENDING_BY_OPTION[self._queue.on_unresolved]
-            error = texts.step_unknown(self._queue, self._facts, questions, self.raised.get(questions[0].name))
+            error = self._unknown(questions, self.raised.get(questions[0].name))
         ledger = self.ledger if ending == "drop" else rules.fresh(self.ledger)
         return Unfinished(error, rules.fitting(ledger), self._has_progressed, ending, self.ledger.attempts)
 

@@ -31,7 +31,7 @@ def joined(ledger: Ledger, steps: Iterable[Step]) -> Ledger:
         before = entries.get(step.name)
         entries[step.name] = Entry(step.name, step.once, step.optional) if before is None else kept(before, step)
     if len(entries) > MAX_STEPS:
-        raise LedgerError(f"this version and those before it have {len(entries)} steps, at most {MAX_STEPS}")
+        raise LedgerError("too_many_steps", count=len(entries), most=MAX_STEPS)
     return replace(ledger, entries=tuple(entries.values()))
 
 

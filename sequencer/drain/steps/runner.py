@@ -15,14 +15,15 @@ from ...settings.backoff import RECONNECT
 from ...settings.options import QueueOptions, Replicas
 from ...store.ending import Remark
 from ...store.failure import decode_failure, is_own_outage
-from ...store.ledger import Entry, Ledger, LedgerError, Written, decode_ledger, encode_ledger
+from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
+from ...texts.words import step_outcome
 from ...values.message import Message, StepCall
 from ..admission import unfit
 from ..effects import Clock, Effect, Note, Run, Sleep, Tell
 from ..held import Held
 from ..held_group import HeldGroup
 from ..outcome import Decision, Failed, describe, failed_with, waits
-from . import rules, texts
+from . import rules
 from .actions import AGAIN, UNCONFIRMED, End, Finished, Lost, PassFacts, Raised, Returned, Unfinished
 from .declared import Step, Steps
 from .functions import InlineHandler
@@ -91,11 +92,11 @@ class StepRunner:
         if group.history and self.declared is not None and isinstance(end, Finished | Unfinished) and end.ledger:
             failed = isinstance(end, Finished) and bool(end.failed)
             kind = self.steps.kind_of(leased.messages[position].body)
-            group.remarks[position] = Remark(kind, texts.ended(end.ledger), failed, end.ledger.attempts)
+            group.remarks[position] = Remark(kind, _outcomes(end.ledger), failed, end.ledger.attempts)
             if isinstance(end, Finished) and group.history.kept == "bodies":
                 group.ledgers[position] = self._written(rules.fitting(end.ledger))
         if isinstance(end, Finished) and end.failed and self.declared is not None:
-            steps = {name: _outcome(entry) for name in end.failed if (entry := end.ledger.get(name))}
+            steps = {name: entry.error for name in end.failed if (entry := end.ledger.get(name))}
             yield Tell("finished with failures", leased.messages[position], {"steps": steps})
         elif isinstance(end, Lost) and end.code == -1:
             left = encode_ledger(rules.fitting(end.ledger))
@@ -219,5 +220,6 @@ class StepRunner:
         return Decision(delay_s, outage=waits(queue, end.outage, random) if end.outage else None)
 
 
-def _outcome(entry: Entry) -> str:
-    return f"done, but its result can't be kept: {entry.error}" if entry.state == "done" else entry.error
+def _outcomes(ledger: Ledger) -> str:
+    """How the history shows the steps of an ended message."""
+    return ", ".join(step_outcome(one.name, one.state, one.who, one.took_s, one.error) for one in ledger.entries)

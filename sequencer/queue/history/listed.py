@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from ...errors import ConfigurationError, shown
+from ...errors import ConfigurationError
 from ...store.group import encode_group
 from ...store.item import Group
 from ...values.checks import MAX_LIMIT, check_choice, check_limit, seconds_of
@@ -59,7 +59,7 @@ def history(
     if outcome is not None:
         check_choice("outcome", outcome, OUTCOMES)
     if kind is not None and not isinstance(kind, str):
-        raise ConfigurationError("kind_invalid", value=shown(kind))
+        raise ConfigurationError("kind_invalid", value=kind)
     wanted = HistoryFilter(_moment("since", since, 0.0), _moment("until", until, float("inf")), outcome, kind)
     key = None if group is None else encode_group(group)
     return _history(session, key, wanted, MAX_LIMIT if limit is None else limit)
