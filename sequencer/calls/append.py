@@ -58,7 +58,7 @@ def _parse(reply: bytes, count: int, *, with_stamps: bool) -> list[ItemOutcome]:
         stamps = range(int(reply[1:]), int(reply[1:]) + count)
         return [ItemOutcome("stored", stamp) for stamp in stamps] if with_stamps else [_UNSTAMPED[reply[0]]] * count
     if len(reply) != count * _SIZE:
-        raise ValueError(f"{len(reply)} bytes say what became of messages: {count}")
+        raise ValueError("reply_length")
     if not with_stamps:
         return [_UNSTAMPED[letter] for letter in reply[::_SIZE]]
     return [ItemOutcome(_BY_SIGN[reply[i]], int(reply[i + 1 : i + _SIZE])) for i in range(0, len(reply), _SIZE)]

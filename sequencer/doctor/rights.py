@@ -8,14 +8,13 @@ and a right of its own.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, Literal, get_args
 
 from ..calls.net_protocol import Alone, Command, Net
 from ..calls.source import commands_in, script_source
-from ..errors import ConfigurationError, ServerNotUsable
+from ..errors import ConfigurationError, SequencerError, ServerNotUsable
 from ..store.keys import ShardKeys, index_key, registry_key, shard_keys
 from ..values.checks import nearest
 
@@ -29,7 +28,7 @@ ASKED: tuple[Role, ...] = ("append", "consume", "operate")
 
 SCRATCH = "doctor"
 """The shard, beside the numbered ones, whose keys are named where rights are asked for."""
-_DENIED = re.compile(r"no permissions|can't run this command|NOPERM", re.IGNORECASE)
+_DENIED = ("key_denied", "right_denied", "some_right_denied")
 _ALONE = frozenset({"INFO", "MULTI", "EXEC", "DISCARD"})
 """Those that are not tried inside a MULTI: they open and end it, may not stand in it, or were run before."""
 # To connect: the checks, the registry and the policy; ZSCAN and TIME for a change of the policy.
@@ -140,10 +139,7 @@ async def missing_rights(
 
 def lacking(server: str, role: Role, missing: Sequence[str]) -> ServerNotUsable:
     """The error of a user who lacks rights for what is about to begin."""
-    what = "append to" if role == "append" else role
-    return ServerNotUsable(
-        f"server {server}: to {what} this queue, the user lacks {' '.join(missing)}; grant it with ACL SETUSER"
-    )
+    return ServerNotUsable("rights_missing", server=server, role=role, rights=[*missing])
 
 
 async def refused_commands(
@@ -170,8 +166,8 @@ async def refused_commands(
         alone.give_up()  # it would stay inside the MULTI
     refused = {"EXEC": opened[1]} if is_denied(opened[1]) else {}
     for name, reply in zip([*commands, *(pattern for pattern, _ in keys)], replies, strict=False):
-        if isinstance(reply, Exception) and _is_key(reply) == name.startswith("~"):
-            if name == "WAIT" and "unknown command" in str(reply):
+        if isinstance(reply, SequencerError) and (reply.code == "key_denied") == name.startswith("~"):
+            if name == "WAIT" and reply.code == "command_unknown":
                 raise reply
             refused[name] = reply
     return refused | dict.fromkeys(ends, replies[-1])
@@ -179,8 +175,4 @@ async def refused_commands(
 
 def is_denied(reply: Any) -> bool:
     """Whether a reply says that the user may not."""
-    return isinstance(reply, Exception) and bool(_DENIED.search(str(reply)))
-
-
-def _is_key(reply: Any) -> bool:
-    return "access a key" in str(reply) or "access one of the keys" in str(reply)
+    return getattr(reply, "code", "") in _DENIED

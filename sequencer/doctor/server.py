@@ -69,7 +69,7 @@ RULES: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
 """Code of the finding -> whether the server is that, from its INFO. Each makes it unusable."""
 
 
-def _broken(info: Mapping[str, str], **more: str) -> list[Finding]:
+def _broken(info: Mapping[str, str], **more: Any) -> list[Finding]:
     fields = {"version": info.get("redis_version", ""), "policy": info.get("maxmemory_policy", ""), **more}
     return [finding(code, **fields) for code, is_broken in RULES.items() if is_broken(info)]
 
@@ -84,10 +84,9 @@ def check_server(info: Mapping[str, str], name: str, *, was_fit: bool = False) -
 
     `was_fit`: it was looked at before. One that has become a replica since may be replaced, or be a primary again.
     """
-    for one in _broken(info, server=name)[:1]:
+    for one in _broken(info, server=name, was_fit=was_fit)[:1]:
         is_away = one.code == "loading" or (was_fit and one.check == "role")
-        later = "; what it has evicted meanwhile is lost" if was_fit and one.code == "evicts" else ""
-        raise (ServerUnavailable if is_away else ServerNotUsable)(f"server {name} {one.text}{later}")
+        raise (ServerUnavailable if is_away else ServerNotUsable)("server_unfit", server=name, finding=one)
 
 
 # -- what doctor says of a server -------------------------------------------------------------------------------

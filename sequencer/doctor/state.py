@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..errors import ConfigurationError
+from ..errors import DataError, SequencerError
 from ..settings.body_fields import BODY_FIELDS, read_fields
 from ..settings.policy import NUMBERS, merge_policy
 from ..store.failure import decode_failure, error_line
@@ -68,14 +68,15 @@ def _unreadable(scope: Scope) -> Iterator[Finding]:
         for key in (keys.policy, keys.stats, keys.memory):
             words = [word.decode("utf-8", "replace") for word in scope.link.command("HSCAN", key, 0, "COUNT", 100)[1]]
             stored = dict(pairs(words))
-            own = [stored.get(name, "0") for name in NUMBERS] if key == keys.policy else stored.values()
+            own = {name: stored.get(name, "0") for name in NUMBERS} if key == keys.policy else stored
             try:
-                if odd := next((value for value in own if not _WHOLE.fullmatch(value)), None):
-                    raise ValueError(f"{odd[:60]!r} is not a whole number")
+                for name, value in own.items():
+                    if not _WHOLE.fullmatch(value):
+                        raise DataError("not_whole", name=name, value=value[:60])
                 if key == keys.policy:
                     merge_policy(scope.queue, stored, {})
                     read_fields(stored.get(BODY_FIELDS))
-            except (ValueError, TypeError, ConfigurationError) as error:
+            except (ValueError, TypeError, SequencerError) as error:
                 yield scope.found("unreadable", key=key, error=str(error))
 
 

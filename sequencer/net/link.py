@@ -309,7 +309,7 @@ class Link:
         """
         try:
             if self._connection is None:
-                raise redis.ConnectionError("the connection was lost meanwhile")
+                raise redis.ConnectionError
             replies = receive(self._connection, len(calls))
             self._unread -= 1
             for call, reply in zip(calls, replies, strict=True):
@@ -391,7 +391,7 @@ class ConnectionAlone:
     async def answers(self, commands: Sequence[Command]) -> list[Any]:
         try:
             if self.is_given_up:  # the driver would connect again
-                raise redis.ConnectionError("the connection was lost between two commands")
+                raise redis.ConnectionError
             send(self._connection, commands)
             answers = receive(self._connection, len(commands))
         except BaseException as error:
@@ -413,8 +413,7 @@ def finish(operation: Coroutine[Any, Any, T]) -> T:
         result: T = end.value
         return result
     operation.close()
-    name = getattr(operation, "__qualname__", "")
-    raise RuntimeError(f"operation {name} waits for something that is not its net; this is a bug")
+    raise RuntimeError("operation_suspended", operation)  # it awaited something else than its net: a bug of ours
 
 
 def receive(connection: Connection, count: int) -> list[Any]:

@@ -61,7 +61,7 @@ class Waiter:
                     self._other.commands([self._write, unblock])
                     break
                 if now >= until + SOCKET_TIMEOUT_S:
-                    raise redis.TimeoutError(f"no answer to a wait of {seconds:.1f} s")
+                    raise redis.TimeoutError
             (popped,) = receive(connection, 1)
             (claimed,) = self.link.parsed(calls, self.link.collect(calls)) or (None,)
             if isinstance(claimed, SequencerError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, DataError
 
 BODY_FIELDS = "fields"
 """Where the server keeps them: a field of the policy of shard 0."""
@@ -24,18 +24,18 @@ class BodyFields(NamedTuple):
 
 
 def read_fields(stored: str | None) -> BodyFields:
-    """From the text that the server keeps, None for none. Raises ValueError for what no client of ours wrote."""
+    """From the text that the server keeps, None for none. Raises DataError for what no client of ours wrote."""
     values = _object(stored)
     group_by = values.get("group_by")
     names = [*(group_by or ()), *(one for name in ("id_by", "score_by") if (one := values.get(name)) is not None)]
     is_list = group_by is None or (isinstance(group_by, list) and bool(group_by))
     if not is_list or not all(isinstance(name, str) and name for name in names):
-        raise ValueError(f"{stored!r} does not say which fields of a body make group, id and score")
+        raise DataError("body_fields_foreign", value=stored)
     return BodyFields(tuple(group_by) if group_by else None, values.get("id_by"), values.get("score_by"))
 
 
 def write_fields(fields: BodyFields, stored: str | None) -> str:
-    """The text that the server keeps, when it had this one. Raises ValueError for what no client of ours wrote."""
+    """The text that the server keeps, when it had this one. Raises DataError for what no client of ours wrote."""
     known = {name: value for name, value in fields._asdict().items() if value is not None}
     return json.dumps({**_object(stored), **known})
 
@@ -47,10 +47,7 @@ def merge_fields(queue: str, known: BodyFields, asked: BodyFields) -> BodyFields
         if value is None:
             continue
         if merged[name] not in (None, value):
-            raise ConfigurationError(
-                f"queue {queue!r} has {name}={merged[name]!r} since its first use, not {name}={value!r}; "
-                f"leave {name} out, or use another queue name"
-            )
+            raise ConfigurationError("option_fixed", queue=queue, name=name, before=merged[name], value=value)
         merged[name] = value
     return BodyFields(**merged)
 
@@ -58,5 +55,5 @@ def merge_fields(queue: str, known: BodyFields, asked: BodyFields) -> BodyFields
 def _object(stored: str | None) -> dict[str, Any]:
     values = json.loads(stored) if stored else {}
     if not isinstance(values, dict):
-        raise ValueError(f"{stored!r} is no JSON object")
+        raise DataError("body_fields_foreign", value=stored)
     return values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ConfigurationError, HandlerTimeout, shown
+from ..errors import ConfigurationError, HandlerTimeout
 
 
 def is_named(error: BaseException, names: Sequence[str]) -> bool:
@@ -22,7 +22,7 @@ def is_named(error: BaseException, names: Sequence[str]) -> bool:
 def error_names(option: str, errors: Any) -> tuple[str, ...]:
     """`park_on` as names: of exception classes, or names given as text. Raises ConfigurationError."""
     if isinstance(errors, str) or not isinstance(errors, list | tuple | set | frozenset):
-        raise ConfigurationError(f"{option}={shown(errors)} must be a sequence of exception classes or their names")
+        raise ConfigurationError("exceptions_invalid", name=option, value=errors)
     return tuple(_error_name(option, error) for error in errors)
 
 
@@ -31,6 +31,4 @@ def _error_name(option: str, error: Any) -> str:
         return error.__qualname__ if error.__module__ == "builtins" else f"{error.__module__}.{error.__qualname__}"
     if isinstance(error, str) and error and all(part.isidentifier() for part in error.split(".")):
         return error
-    raise ConfigurationError(
-        f"{option}: {shown(error)} must be an exception class, or its name, like 'shop.errors.NoStock'"
-    )
+    raise ConfigurationError("exceptions_invalid", name=option, value=error)

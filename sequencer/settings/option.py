@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache, partial
 from typing import Any, Literal, TypeVar, get_args
 
-from ..errors import ConfigurationError, shown
+from ..errors import ConfigurationError
 from ..values.checks import check_choice, check_integer, check_name, check_names, nearest, seconds_of
 from ..values.durations import LONGEST_S
 from .error_names import error_names
@@ -46,7 +46,9 @@ def _must(is_right: Callable[[Any], bool], what: str, *, is_secret: bool = False
 
     def read(name: str, value: Any) -> Any:
         if not is_right(value):
-            raise ConfigurationError(f"{name}{'' if is_secret else f'={shown(value)}'} must be {what}")
+            if is_secret:
+                raise ConfigurationError("secret_invalid", name=name, wanted=what)
+            raise ConfigurationError("value_invalid", name=name, value=value, wanted=what)
         return value
 
     return read

@@ -172,7 +172,7 @@ class QueueOptions:
         read_options(self)
         for one, other in combinations(("park_on", "dead_letter_on", "outage"), 2):
             for name in set(getattr(self, one)) & set(getattr(self, other) or ()):
-                raise ConfigurationError(f"{name} is listed in both {one} and {other}; remove it from one of them")
+                raise ConfigurationError("listed_twice", name=name, one=one, other=other)
         if self.policy:
             Policy(**{"watermark_window": 1.0, "history_window": 1.0, **self.policy})
 
@@ -200,7 +200,7 @@ class QueueOptions:
 
 def given_fields(settings: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The fields of QueueOptions that a caller named; its policies join those `before`. Raises ConfigurationError."""
-    check_known("a Sequencer", settings, declared(QueueOptions, Policy))
+    check_known("Sequencer", settings, declared(QueueOptions, Policy))
     policies = declared(Policy)
     named = {
         name: policies[name].kind.read(name, settings[name]) for name in policies if settings.get(name) is not None
@@ -286,7 +286,7 @@ class ConsumerOptions:
     def __post_init__(self) -> None:
         read_options(self)
         if self.until_empty and self.until_idle:
-            raise ConfigurationError("give until_empty or until_idle, not both")
+            raise ConfigurationError("not_both", one="until_empty", other="until_idle")
 
 
 def consumer_options(**settings: Unpack[ConsumerSettings]) -> ConsumerOptions:
@@ -328,9 +328,9 @@ class ServiceOptions(ConsumerOptions):
     def __post_init__(self) -> None:
         ConsumerOptions.__post_init__(self)
         if self.app and self.exec:
-            raise ConfigurationError("give app or exec, not both")
+            raise ConfigurationError("not_both", one="app", other="exec")
         if self.pass_redis and not self.exec:
-            raise ConfigurationError("pass_redis is for the commands of exec; give exec, or leave pass_redis out")
+            raise ConfigurationError("option_needed", name="pass_redis", needed="exec")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,7 +361,7 @@ class PoolOptions:
     def __post_init__(self) -> None:
         read_options(self)
         if self.max is not None and self.max < self.n:
-            raise ConfigurationError(f"max={self.max} must be at least n={self.n}")
+            raise ConfigurationError("max_below_n", max=self.max, n=self.n)
 
     @property
     def most(self) -> int:

@@ -132,22 +132,15 @@ class Policy:
 
     def __post_init__(self) -> None:
         read_options(self)
-        if self.sequence and self.reorder_window:
-            raise ConfigurationError(
-                f"reorder_window={self.reorder_window!r} with sequence=True: a sequence already waits for missing "
-                "numbers; use one of the two"
-            )
-        if self.sequence and self.on_late != "handle":
-            raise ConfigurationError(
-                f"on_late={self.on_late!r} with sequence=True: there a number already handled is a duplicate, and a "
-                "skipped one is handled when it arrives; leave on_late out"
-            )
-        if self.sequence and not self.watermark_window:
-            raise ConfigurationError("watermark_window=0 with sequence=True: a sequence must remember its last number")
-        if self.on_late != "handle" and not self.watermark_window:
-            raise ConfigurationError(f"on_late={self.on_late!r} needs a watermark_window above 0")
+        is_ordered = self.on_late != "handle"
+        for name, is_given in (("reorder_window", self.reorder_window), ("on_late", is_ordered)):
+            if self.sequence and is_given:
+                raise ConfigurationError("not_with_sequence", name=name, value=getattr(self, name))
+        if not self.watermark_window and (self.sequence or is_ordered):
+            name = "sequence" if self.sequence else "on_late"
+            raise ConfigurationError("window_needed", name=name, needed="watermark_window")
         if self.history_bodies and not self.history_window:
-            raise ConfigurationError("history_bodies=True needs a history_window above 0")
+            raise ConfigurationError("window_needed", name="history_bodies", needed="history_window")
 
     def stored(self) -> dict[str, str]:
         """Key -> text, as the server keeps it: times in us."""
@@ -178,11 +171,9 @@ def read_policy(stored: Mapping[str, str]) -> dict[str, Any]:
 def merge_policy(queue: str, stored: Mapping[str, str], asked: Mapping[str, Any]) -> Policy:
     """The policy when these fields are in the server and those are asked for. Raises ConfigurationError."""
     known = read_policy(stored)
-    if known and asked.get("sequence", known.get("sequence")) != known.get("sequence"):
-        raise ConfigurationError(
-            f"queue {queue!r} has sequence={known.get('sequence', False)} since its first use, and that can't change; "
-            "leave sequence out, or use another queue name"
-        )
+    before = known.get("sequence", False)
+    if known and (value := asked.get("sequence", before)) != before:
+        raise ConfigurationError("option_fixed", queue=queue, name="sequence", before=before, value=value)
     merged = {**known, **asked}
     if merged.get("sequence") and "watermark_window" not in merged:
         merged["watermark_window"] = 30 * DAY_S

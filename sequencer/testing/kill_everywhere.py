@@ -158,7 +158,7 @@ class _Runs:
         if own is not None:
             return Sequencer(own.queue, url, namespace=own.options.namespace, **settings_of(own.options))
         if self.queue is None:
-            raise ConfigurationError(f"app {self.app} is a function; pass queue= as well")
+            raise ConfigurationError("queue_missing", app=self.app)
         return Sequencer(self.queue, url)
 
     def _consume(self, seq: Sequencer, url: str, directory: Path, armed: str) -> tuple[int, str]:

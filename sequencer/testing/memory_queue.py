@@ -47,7 +47,7 @@ from ..settings.options import (
     settings_of,
 )
 from ..settings.policy import Policy
-from ..texts.words import many
+from ..texts.refusals import refusal_text
 from ..values.checks import seconds_of
 from ..values.durations import Duration
 from ..values.message import ConsumeSummary, Message
@@ -166,7 +166,7 @@ class MemoryQueue(Sequencer):
         handler ends the run with StopConsuming.
         """
         if on_start is not None:
-            raise ConfigurationError("a MemoryQueue has no consumer for on_start; raise StopConsuming in the handler")
+            raise ConfigurationError("on_start_needless")
         return self._run(handler, options).to_the_end(MAX_EFFECTS)
 
     def _run(self, handler: AnyHandler | None, options: ConsumerSettings) -> _Run:
@@ -220,13 +220,9 @@ class _Run:
                         summary: ConsumeSummary = end.value
                         return summary
                     answer = self._do(effect, in_flight)
-                raise AssertionError(
-                    f"queue {queue.queue!r} is not drained after {max_effects} effects: "
-                    f"{many(len(self.handled), 'handled message')}, {many(len(self.failed), 'failed run')}; "
-                    "does a handler append to its own queue, or fail "
-                    "with Retry for ever? And where nothing else is handled, an outage "
-                    f"({', '.join(queue.options.outage_names)}) costs no attempt, so that it never ends"
-                )
+                counts = {"effects": max_effects, "handled": len(self.handled), "failed": len(self.failed)}
+                about = {"queue": queue.queue, "outage": queue.options.outage_names, **counts}
+                raise AssertionError(refusal_text("not_drained", about))
             except BaseException:
                 link.close()  # what a flush posted may not be answered yet: the next question would get that answer
                 raise
@@ -279,7 +275,7 @@ class _Run:
         def perform(effects: Any) -> Any:
             nonlocal is_inside
             if is_inside:
-                raise ConfigurationError("a step can't run within another step; run it after that")
+                raise ConfigurationError("step_in_step")
             answer, is_inside = None, True
             try:
                 while True:
@@ -324,9 +320,7 @@ def _private_server() -> Endpoint:
         import fakeredis
         import lupa  # type: ignore[import-untyped]  # noqa: F401 - fakeredis says little when it is missing
     except ImportError as error:
-        raise ConfigurationError(
-            f'MemoryQueue needs fakeredis with Lua ({error.name} is missing): pip install "fakeredis[lua]"'
-        ) from error
+        raise ConfigurationError("fakeredis_missing", module=error.name) from error
     return Endpoint.from_client(fakeredis.FakeRedis(server=fakeredis.FakeServer(version=(7,))))
 
 

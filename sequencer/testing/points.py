@@ -60,7 +60,7 @@ def parse_armed(text: str) -> tuple[str, int]:
     """`POINT:PASSAGE` as its parts; a point may hold colons. Raises ConfigurationError."""
     point, _, passage = text.rpartition(":")
     if not point or not passage.isdecimal() or int(passage) < 1:
-        raise ConfigurationError(f"{ARMED}={text!r} must be POINT:PASSAGE, like charged:2")
+        raise ConfigurationError("point_invalid", name=ARMED, value=text)
     return point, int(passage)
 
 
@@ -92,7 +92,7 @@ def recorded_app() -> Any:
     """
     app = load_app(os.environ[APP])
     if app.sequencer and app.sequencer.endpoint.url != os.environ["SEQUENCER_REDIS"]:
-        raise ConfigurationError(f"app {os.environ[APP]} names its server itself; leave redis= to SEQUENCER_REDIS")
+        raise ConfigurationError("app_names_server", app=os.environ[APP])
     recorder = Recorder(Path(os.environ[DIRECTORY]) / f"runs-{os.getpid()}.ndjson")
     if isinstance(app.handler, Steps):
         app.handler.watcher = _Watcher(recorder)

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from ..texts.refusals import refusal_text
+
 T = TypeVar("T")
 
 
@@ -18,8 +20,7 @@ def wait_until(predicate: Callable[[], T], timeout_s: float = 10.0, what: str = 
         if value:
             return value
         if time.monotonic() > until:
-            raise AssertionError(
-                f"not within {timeout_s:g} s: {what or getattr(predicate, '__name__', predicate)}; last: {value!r}"
-            )
+            awaited = what or getattr(predicate, "__name__", predicate)
+            raise AssertionError(refusal_text("not_in_time", {"what": awaited, "within_s": timeout_s, "last": value}))
         time.sleep(pause)
         pause = min(pause * 1.5, 0.05)

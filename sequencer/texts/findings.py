@@ -186,7 +186,8 @@ FINDINGS: Mapping[str, Kind] = {
     "no eviction": _ok("eviction", "noeviction, maxmemory {maxmemory}"),
     "evicts": _problem(
         "eviction",
-        "evicts keys (maxmemory-policy {policy}), which silently deletes parts of groups",
+        "evicts keys (maxmemory-policy {policy}), which silently deletes parts of groups"
+        "{was_fit:?; what it has evicted meanwhile is lost}",
         _config("maxmemory-policy", "noeviction"),
     ),
     "will evict": _warning(

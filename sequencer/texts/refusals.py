@@ -24,7 +24,8 @@ def _unreachable(fields: Fields) -> str:
         "redis:": " (rediss:// for TLS)",
     }
     hint = hints.get(fields["server"].partition("//")[0], "") if "refused" not in fields["error"] else ""
-    return "server {server} can't be reached: {error}; is it running, and is the URL right?" + hint
+    reason = "{error:?: {error}}{error:!: the connection was lost, or it did not reply in time}"
+    return f"server {{server}} can't be reached{reason}; is it running, and is the URL right?{hint}"
 
 
 def _question(fields: Fields) -> str:
@@ -137,13 +138,14 @@ REFUSALS: dict[str, Wording] = {
     "append with a program that already uses it, or inspect: {sequencer doctor QUEUE}",
     "shards_changed": "queue {queue!r} had {before:shard} and now has {now}: it was deleted, or the server lost its "
     "data, and another client registered it again; restart this program",
-    "other_shards": "queue {queue!r} was created with {shards:shard}, not shards={asked}; leave shards "
-    "out, or use another queue name",
+    "body_fields_foreign": "the server holds {value:value} as the body fields of the queue, which no client of ours "
+    "wrote; inspect: {sequencer doctor}",
     # a server
     "server_full": _server_full,
     "password_missing": "server {server} requires a password; put it into the URL: redis://:PASSWORD@host ({error})",
     "password_refused": "server {server} refused the user or password; check the URL ({error})",
     "password_needless": "server {server} has no password, but the URL gives one; leave it out ({error})",
+    "rights_missing": "server {server}: for role {role} the user lacks {rights:list}; grant it with ACL SETUSER",
     "key_denied": "server {server}: the user has no right to a key; grant ~{{NAMESPACE:QUEUE:* and "
     "~NAMESPACE:queues with ACL SETUSER ({error})",
     "right_denied": "server {server}: the user lacks a right; grant it with ACL SETUSER ({error})",
@@ -152,6 +154,7 @@ REFUSALS: dict[str, Wording] = {
     "certificate_refused": "server {server}: its certificate was refused; check the host name, the dates, and "
     "ssl_ca_certs in the URL ({error})",
     "certificate_missing": "server {server} requires a client certificate; give ssl_certfile and ssl_keyfile ({error})",
+    "server_unfit": "server {server} {finding.text}",
     "is_replica": "server {server} is a replica; connect to the primary ({error})",
     "became_replica": "server {server} became a replica; connect to the primary ({error})",
     "primary_lost": "server {server} is a replica that has lost its primary; connect to the primary ({error})",
@@ -205,6 +208,25 @@ REFUSALS: dict[str, Wording] = {
     "duration_invalid": "{name}={value:value} must be a duration from {low:,.10g} to {high:,.10g} s: a number of "
     "seconds, or text like 90s, 5m, 2h, 1d or 500ms",
     "windows_unsupported": "sequencer runs on Linux and macOS; on Windows, run it in WSL or in a container",
+    "value_invalid": "{name}={value:value} must be {wanted}",
+    "secret_invalid": "{name} must be {wanted}",
+    "name_invalid": "{name} {value:value} must be 1 to {most} characters, only letters, digits, '_', '.' and '-'",
+    "not_whole": "{name}={value:value} must be a whole number{high:? from {low} to {high}}",
+    "not_a_choice": "{name}={value:value} must be one of {choices:list}",
+    "not_a_list": "{name}={value:value} must be a list of {items}",
+    "rate_invalid": "rate={value:value} must be a number per second, above 0, at most 1000000",
+    "error_pattern_invalid": "error={value:value} must be a string: a type of error, or a pattern with * and ?",
+    "exceptions_invalid": "{name}={value:value} must be a list of exception classes or their names, like "
+    "'shop.errors.NoStock'",
+    "listed_twice": "{name} is listed in both {one} and {other}; remove it from one of them",
+    "not_both": "give {one} or {other}, not both",
+    "option_needed": "{name} needs {needed}; give {needed}, or leave {name} out",
+    "window_needed": "{name} needs a {needed} above 0",
+    "max_below_n": "max={max} must be at least n={n}",
+    "not_with_sequence": "{name}={value:value} can't be combined with sequence=True: a sequence waits for missing "
+    "numbers, and a number that arrives late is a duplicate, or is handled at once; leave {name} out",
+    "option_fixed": "queue {queue!r} has {name}={before:value} since its first use, not {name}={value:value}; leave "
+    "{name} out, or use another queue name",
     "file_unreadable": "can't be read: {reason}",
     "table_expected": "{name} must be a table",
     "variable_missing": "{name}: the variable {variable} is not set",
@@ -331,4 +353,14 @@ REFUSALS: dict[str, Wording] = {
     "type_missing": "it has no type; there are: {known:list}",
     # the command line
     # tests of handlers
+    "event_unreadable": "{path}, line {line} is not an event: {error}",
+    "queue_missing": "app {app} is a function; pass queue= as well",
+    "on_start_needless": "a MemoryQueue has no consumer for on_start; raise StopConsuming in the handler",
+    "fakeredis_missing": 'MemoryQueue needs fakeredis with Lua ({module} is missing): pip install "fakeredis[lua]"',
+    "not_drained": "queue {queue!r} is not drained after {effects:effect}: {handled:handled message}, {failed:failed "
+    "run}; does a handler append to its own queue, or raise Retry forever? An outage ({outage:list}) costs no attempt, "
+    "so one never ends where nothing else is handled",
+    "point_invalid": "{name}={value:value} must be POINT:PASSAGE, like charged:2",
+    "app_names_server": "app {app} names its server itself; leave redis= to SEQUENCER_REDIS",
+    "not_in_time": "not within {within_s:g} s: {what}; last: {last:value}",
 }

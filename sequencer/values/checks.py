@@ -26,9 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
 def check_name(what: str, name: object) -> str:
     """A queue's or namespace's name; anything that could end the hash tag or confuse a shell is refused."""
     if not is_name(name):
-        raise ConfigurationError(
-            f"{what} {shown(name)} must be 1 to {MAX_NAME_CHARS} characters, only letters, digits, '_', '.' and '-'"
-        )
+        raise ConfigurationError("name_invalid", name=what, value=name, most=MAX_NAME_CHARS)
     return name  # type: ignore[return-value]
 
 
@@ -40,7 +38,7 @@ def is_name(name: object) -> bool:
 def check_integer(name: str, value: Any, low: int, high: int) -> int:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or not low <= value <= high or str(value) != str(int(value)):  # an enum's text may be its name
-        raise ConfigurationError(f"{name}={shown(value)} must be a whole number from {low} to {high}")
+        raise ConfigurationError("not_whole", name=name, value=value, low=low, high=high)
     return value  # type: ignore[no-any-return]
 
 
@@ -51,7 +49,7 @@ def check_limit(limit: Any) -> None:
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     if value not in choices:
-        raise ConfigurationError(f"{name}={shown(value)} must be one of {', '.join(choices)}")
+        raise ConfigurationError("not_a_choice", name=name, value=value, choices=choices)
     return value  # type: ignore[no-any-return]
 
 
@@ -59,7 +57,7 @@ def check_names(name: str, value: Any, what: str, *, may_be_one: bool = False) -
     found = (value,) if may_be_one and isinstance(value, str) else value
     is_list = isinstance(found, list | tuple) and all(isinstance(one, str) and one for one in found)
     if not is_list or (may_be_one and not found):
-        raise ConfigurationError(f"{name}={shown(value)} must be a list of {what}")
+        raise ConfigurationError("not_a_list", name=name, value=value, items=what)
     return tuple(found)
 
 
@@ -71,10 +69,10 @@ def seconds_of(name: str, duration: Any, low: float = 0.0, high: float = LONGEST
     return found
 
 
-def check_rate(rate: Any, what: str = "messages") -> float:
+def check_rate(rate: Any) -> float:
     """This many a second. Raises ConfigurationError."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1e6:
-        raise ConfigurationError(f"rate={shown(rate)} must be a number of {what} per second, above 0, at most 1000000")
+        raise ConfigurationError("rate_invalid", value=rate)
     return float(rate)
 
 
@@ -107,7 +105,7 @@ def nearest(name: str, known: Iterable[str]) -> dict[str, Any]:
 def check_error(error: object) -> None:
     """What chooses by an error. Raises ConfigurationError."""
     if error is not None and not isinstance(error, str):
-        raise ConfigurationError(f"error={shown(error)} must be a string: a type of error, or a pattern with * and ?")
+        raise ConfigurationError("error_pattern_invalid", value=error)
 
 
 def fits_error(error: str | None, failure: Failure) -> bool:

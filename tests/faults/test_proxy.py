@@ -23,6 +23,8 @@ from tests.support.proxy.fault import KINDS
 from tests.support.proxy.fault_proxy import FaultProxy
 from tests.support.proxy.frames import ERRORS
 
+from ..support.refused import refused
+
 pytestmark = pytest.mark.nightly
 
 TIMEOUT_S = 1.0
@@ -137,14 +139,14 @@ def test_rules_choose_by_name_number_chance_and_process(proxy: FaultProxy, clien
     proxy.clear()
     proxy.add("error BUSY", on=["INCRBY"], times=2)
     for _ in range(2):
-        with pytest.raises(redis.ResponseError, match="BUSY"):
+        with pytest.raises(redis.ResponseError):
             one.incr(f"{namespace}:n")
     assert one.incr(f"{namespace}:n") == 2
     proxy.add("error BUSY", times=None, chance=0.5)
     answers = [_is_refused(one) for _ in range(200)]
     assert 40 < sum(answers) < 160
     assert proxy.effects["error BUSY"] == 2 + sum(answers)
-    with pytest.raises(ValueError, match="no fault 'rain'"):
+    with pytest.raises(ValueError, match="rain"):
         proxy.add("rain")
 
 
@@ -165,7 +167,7 @@ def test_scripts_are_known_by_name_and_a_reload_is_seen(
     assert not seq.append(1, group="g").duplicate
     assert proxy.effects == {"error NOSCRIPT": 1, "script reloaded": 1}
     proxy.add("error READONLY", on=["claim"])
-    with pytest.raises(ServerUnavailable, match="replica"):
+    with refused(ServerUnavailable, "is_replica"):
         seq.claim()
     assert [event.kind for event in read_events([home / "faults"]) if event.what == "seen"] == ["script reloaded"]
 

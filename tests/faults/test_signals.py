@@ -183,9 +183,9 @@ def test_a_control_that_passes_or_is_found_by_something_else_is_a_problem(scenes
     def play(scene: Scene) -> None:
         wait_until(lambda: False, 0.01, "never")
 
-    with pytest.raises(pytest.fail.Exception, match="it passes"):
+    with pytest.raises(pytest.fail.Exception):
         is_found(lambda scene: None, scenes, "no_grace", "anything")
-    with pytest.raises(pytest.fail.Exception, match="not found by 'interrupted' but by 'not within"):
+    with pytest.raises(pytest.fail.Exception):
         is_found(play, scenes, "no_grace", "interrupted")
     is_found(play, scenes, "no_grace", "never")
 

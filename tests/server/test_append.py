@@ -90,7 +90,7 @@ def test_fields_are_remembered_with_the_queue(make: Callable[..., Sequencer], li
     assert make().append({"own": 1}, group="own", id=1, score=1).id == "1"
     assert [(message.id, message.score) for message in make().peek(7)] == [(f"e{n}", 1795424400.0) for n in (1, 2, 3)]
     for name, value in (("group_by", ("user",)), ("id_by", "id"), ("score_by", "ts")):
-        with pytest.raises(ConfigurationError, match=f"'jobs' has {name}=.* since its first use, not {name}="):
+        with refused(ConfigurationError, "option_fixed", queue="jobs", name=name):
             make(**{name: value}).connect()
     assert make().fields == make(**named).fields == BodyFields(("user.id",), "event", "at")
 

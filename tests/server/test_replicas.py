@@ -26,6 +26,7 @@ from sequencer.net.link import Link
 from sequencer.testing.wire import Wire, name_of, wired
 from tests.support.handling import Make
 
+from ..support.refused import refused
 from .conftest import command
 from .test_steps import ledger_of
 
@@ -40,18 +41,17 @@ def url(start_server: Callable[..., str]) -> str:
 def test_what_is_stored_is_said_to_be_and_can_be_asked_for_again(url: str) -> None:
     with Sequencer("q", url, **GONE) as seq:
         for _ in range(2):
-            with pytest.raises(NotReplicated, match=r"message 'a' is stored, but 0 of 1 .* which adds nothing"):
+            with refused(NotReplicated, "not_replicated", id="a", confirmed=0, replicas=1):
                 seq.append(1, "g", id="a")
-        with pytest.raises(NotReplicated, match="message 'b to c' is stored"):
+        with refused(NotReplicated, "not_replicated", id="b to c"):
             seq.append_many([{"body": 1, "group": "g", "id": "b"}, {"body": 2, "group": "h", "id": "c"}])
         assert seq.info().backlog == 3
 
 
 def test_after_a_replace_nobody_is_told_to_repeat_it(url: str) -> None:
     """Once the message was handled, that would add it again."""
-    with Sequencer("q", url, **GONE) as seq, pytest.raises(NotReplicated, match=r"see get\(\) before") as caught:
+    with Sequencer("q", url, **GONE) as seq, refused(NotReplicated, "not_replicated", replaces=True):
         seq.append(1, "g", id="a", replace=True)
-    assert "adds nothing" not in str(caught.value)
 
 
 @pytest.mark.parametrize("shards", [1, 4])
@@ -78,21 +78,21 @@ def test_a_server_that_wants_more_replicas_has_stored_nothing_and_says_it(
         with pytest.raises(NotReplicated):
             seq.append(1, "g", id="a")
         command(path, "CONFIG", "SET", "min-replicas-to-write", "1")
-        with pytest.raises(ServerUnavailable, match="has too few replicas"):
+        with refused(ServerUnavailable, "too_few_replicas"):
             seq.append_many({"body": 2, "group": f"g{n}", "id": "c"} for n in range(count))
         assert seq.info().backlog == 1
 
 
 @pytest.mark.parametrize("option", ["socket_timeout=0.3", "socket_timeout=1"])
 def test_a_reply_must_have_more_time_than_the_replicas(option: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"wait_timeout=1 must be below the socket_timeout="):
+    with refused(ConfigurationError, "wait_timeout_too_long", wait_s=1):
         Sequencer("q", f"redis://127.0.0.1:1?{option}", wait_replicas=1)
     Sequencer("q", f"redis://127.0.0.1:1?{option}", wait_replicas=1, wait_timeout=0.2)
 
 
 def test_a_server_that_can_not_wait_is_refused_before_anything_is_stored() -> None:
     client = fakeredis.FakeRedis(server=fakeredis.FakeServer(), version=(7,))
-    with Sequencer("q", client, wait_replicas=1) as seq, pytest.raises(ServerNotUsable, match=r"(?i)'wait'"):
+    with Sequencer("q", client, wait_replicas=1) as seq, refused(ServerNotUsable, "command_unknown"):
         seq.append(1, "g")
     assert client.keys() == []
     with Sequencer("q", client) as seq:
@@ -105,7 +105,7 @@ def test_a_user_who_may_not_wait_is_refused_before_anything_is_stored(start_serv
     command(path, "ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all", "-wait")
     with (
         Sequencer("q", f"unix://app:x@{path}", wait_replicas=1) as seq,
-        pytest.raises(ServerNotUsable, match=r"lacks \+wait;"),
+        refused(ServerNotUsable, "rights_missing", rights=["+wait"]),
     ):
         seq.append(1, "g")
     assert command(path, "KEYS", "*", default="none") == "none"
@@ -153,7 +153,7 @@ def test_fewer_replicas_than_asked_for_are_too_few(url: str, wanted: int) -> Non
         if wanted == 1:
             seq.append(1, "g", id="a")
         else:
-            with pytest.raises(NotReplicated, match="1 of 2 replicas confirmed it"):
+            with refused(NotReplicated, "not_replicated", confirmed=1, replicas=2):
                 seq.append(1, "g", id="a")
         assert seq.info().backlog == 1
 

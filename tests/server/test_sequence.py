@@ -95,7 +95,7 @@ def test_skip_steps_over_what_is_missing(make: Make) -> None:
     seq = make(sequence=True)
     put(seq, 1, 2, 6)
     assert drain_once(seq) == [1, 2]
-    with refused(NotParked, "number_missing"):
+    with refused(NotParked, "number_missing", group=("g",)):
         seq.resume("g")
     assert seq.skip("g") == Gap(("g",), 3, 5)
     assert drain(seq) == [6]
@@ -134,7 +134,7 @@ def test_the_number_is_the_id_unless_one_is_given(make: Make, server: EmbeddedSe
     assert seq.append("x", group="g", score=5.0).duplicate
     with pytest.raises(IdConflict):
         seq.append("y", group="g", score=5)
-    with refused(NumberTaken, "number_taken", id="other", group=("g",)):
+    with refused(NumberTaken, "number_taken", number=5, group=("g",)):
         seq.append("x", group="g", score=5, id="other")
     with redis.Redis.from_url(server.url) as client, client.pipeline() as pipeline:
         seq.append("x", group="g", score=5, id="other", pipeline=pipeline)

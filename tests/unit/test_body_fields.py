@@ -119,7 +119,7 @@ def test_each_field_is_set_once_and_taken_by_who_names_none(known: BodyFields, a
         with pytest.raises(ConfigurationError) as caught:
             merge_fields("q", known, asked)
         for value in pairs[differ[0]]:
-            assert f"{differ[0]}={value!r}" in str(caught.value), "both are named"
+            assert value in caught.value.fields.values(), "both are named"
     else:
         merged = merge_fields("q", known, asked)
         assert list(merged) == [a if a is not None else b for a, b in zip(asked, known, strict=True)]
@@ -131,7 +131,7 @@ def test_each_field_is_set_once_and_taken_by_who_names_none(known: BodyFields, a
 )
 def test_what_no_client_of_ours_wrote_is_said(foreign: str) -> None:
     if foreign:
-        with pytest.raises(ValueError, match=r".+"):
+        with pytest.raises((DataError, ValueError)):
             read_fields(foreign)
     seq = Session(QueueOptions(queue="q"), ListedNet([foreign.encode()]))
     seq._shards, seq._is_registered = [shard_keys("sequencer", "q", 0)], True
@@ -149,7 +149,7 @@ def test_who_names_none_takes_what_the_queue_has_and_another_value_is_refused() 
     other._net, other._session = queue._net, Session(other.options, queue._net)
     assert run(other._session.shards("append"))
     assert other._session.items.fields == queue.fields == BodyFields(("user.id",), "n")
-    with pytest.raises(ConfigurationError, match="has id_by='n' since its first use, not id_by='id'"):
+    with refused(ConfigurationError, "option_fixed", name="id_by", before="n", value="id"):
         run(Session(QueueOptions(queue="orders", id_by="id"), queue._net).shards(register=True))
     more = Session(QueueOptions(queue="orders", score_by="at"), queue._net)
     run(more.shards(register=True))

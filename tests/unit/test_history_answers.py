@@ -208,7 +208,7 @@ def test_an_end_that_begins_with_its_claim_is_found(monkeypatch: pytest.MonkeyPa
     for id in "12345678":
         walk.do("append", "a", id, "quick")
     monkeypatch.setattr(History, "endings", endings)
-    with pytest.raises(AssertionError, match="s off"):
+    with pytest.raises(AssertionError):
         walk.do("drain", "a", "1", "")
     assert walk.queue.info().backlog == 0
 

@@ -75,23 +75,23 @@ def test_those_are_chosen_whose_failure_fits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "options", "words"),
+    ("operation", "options", "code"),
     [
-        (resume_many, {}, "resume_many: choose some by error or since, or all by everything=True"),
-        (skip_many, {"error": "x", "everything": True}, "skip_many: choose some by error or since"),
-        (resume_many, {"error": 7}, "error=7 must be a string"),
-        (resume_many, {"since": "10x"}, "since='10x' must be a duration"),
-        (skip_many, {"everything": True, "rate": math.nan}, "rate=nan must be"),
-        (redrive, {}, "redrive: choose some by group, id or error"),
-        (purge, {"group": "g", "everything": True}, "purge: choose some by group, id or error"),
-        *((redrive, {"error": "*", "rate": rate}, "rate=.* must be") for rate in ("x", 0, -1, True, None, 10**30)),
-        (dead, {"limit": 0}, "limit=0 must be"),
-        *((count_dead, {"error": error}, "error=.* must be a string") for error in (7, b"x", ["x"], ValueError)),
+        (resume_many, {}, "nothing_chosen"),
+        (skip_many, {"error": "x", "everything": True}, "nothing_chosen"),
+        (resume_many, {"error": 7}, "error_pattern_invalid"),
+        (resume_many, {"since": "10x"}, "duration_invalid"),
+        (skip_many, {"everything": True, "rate": math.nan}, "rate_invalid"),
+        (redrive, {}, "nothing_chosen"),
+        (purge, {"group": "g", "everything": True}, "nothing_chosen"),
+        *((redrive, {"error": "*", "rate": rate}, "rate_invalid") for rate in ("x", 0, -1, True, None, 10**30)),
+        (dead, {"limit": 0}, "not_whole"),
+        *((count_dead, {"error": error}, "error_pattern_invalid") for error in (7, b"x", ["x"], ValueError)),
     ],
 )
-def test_a_wrong_choice_asks_nothing_of_the_server(operation: Any, options: dict[str, Any], words: str) -> None:
+def test_a_wrong_choice_asks_nothing_of_the_server(operation: Any, options: dict[str, Any], code: str) -> None:
     session = session_of()
-    with pytest.raises(ConfigurationError, match=words):
+    with refused(ConfigurationError, code):
         run(operation(session, **options))
     assert (session.net.asked, session.allowed) == ([], [])
 

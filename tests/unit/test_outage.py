@@ -89,12 +89,12 @@ def test_of_the_lists_the_first_that_names_it_decides(
 
 def test_a_name_stands_in_one_list_and_the_default_gives_way() -> None:
     for one, other in itertools.permutations(LISTS, 2):
-        with pytest.raises(ConfigurationError, match=r"TimeoutError is listed in both .* remove it from one of them"):
+        with refused(ConfigurationError, "listed_twice", name="TimeoutError"):
             queue_options("q", "n", {one: [TimeoutError], other: ["TimeoutError"]})
     options = queue_options("q", "n", {"park_on": [TimeoutError]})
     assert options.outage_names == ("ConnectionError",)
     assert queue_options("q", "n", {"outage": []}).outage_names == ()
-    with pytest.raises(ConfigurationError, match="outage='x' must be a sequence"):
+    with refused(ConfigurationError, "exceptions_invalid", name="outage", value="x"):
         queue_options("q", "n", {"outage": "x"})
 
 

@@ -12,6 +12,8 @@ import pytest
 from sequencer.errors import ConfigurationError
 from sequencer.testing.points import parse_armed
 
+from ..support.refused import refused
+
 SCRIPT = """
 from sequencer.testing.points import kill_here
 for n in range(3):
@@ -43,5 +45,5 @@ def test_what_is_armed(text: str, parts: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("text", ["charged", "charged:0", "charged:x", ":1", "charged:stop"])
 def test_what_cannot_be_armed(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="SEQUENCER_KILL_HERE"):
+    with refused(ConfigurationError, "point_invalid", name="SEQUENCER_KILL_HERE", value=text):
         parse_armed(text)

@@ -11,6 +11,7 @@ import pytest
 
 import sequencer
 from sequencer.errors import ConfigurationError, GroupBusy, IdConflict, QueueFull, SequencerError
+from sequencer.texts.findings import finding
 from sequencer.texts.refusals import REFUSALS, refusal_text
 from sequencer.values.message import Refused
 
@@ -19,9 +20,9 @@ TEXTS = "queue namespace id error owner head what state action by question value
 TEXTS += " binary said log token entry stream name server meant reason variable"
 TEXTS += " type field option within has protocol step to"
 TEXTS += " step role function parameter after field signal lost_owner mark"
-NUMBERS = "more number stored replicas confirmed wait_ms most pid count before now shards asked"
-NUMBERS += " size here low high"
-NUMBERS += " attempt attempts last leases runs replicas"
+TEXTS += " wanted items choices one other needed line module outage app"
+NUMBERS = "number stored replicas confirmed wait_ms most pid count before now shards more low high max n"
+NUMBERS += " attempt attempts last leases runs size here effects handled failed"
 
 
 class Known(dict[str, Any]):
@@ -34,7 +35,7 @@ class Known(dict[str, Any]):
 FIELDS: dict[str, Any] = {
     **dict.fromkeys(TEXTS.split(), "shown"),
     **dict.fromkeys(NUMBERS.split(), 7),
-    **dict.fromkeys(("held_s", "wait_s", "reply_s", "after_s", "limit_s"), 9.0),
+    **dict.fromkeys(("held_s", "within_s", "limit_s", "wait_s", "reply_s", "after_s"), 9.0),
     "group": ("1002", "a b"),
     "namespace": "sequencer",
     "score": "9.0",
@@ -46,6 +47,8 @@ FIELDS: dict[str, Any] = {
     "kinds": ["paid", "sent"],
     "options": ["retry_on", "declined"],
     "questions": [{"step": "pay", "state": state, "at": 1e9, "error": "no"} for state in ("started", "failed")],
+    "finding": finding("primary"),
+    "rights": ["+zadd"],
     "known": ["orders", "mails"],
 }
 

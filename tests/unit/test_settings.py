@@ -53,6 +53,8 @@ from sequencer.testing import MemoryQueue
 from sequencer.values.durations import LONGEST_S
 from sequencer.values.durations import seconds as seconds_in
 
+from ..support.refused import refused
+
 OF_QUEUE, OF_CONSUMER = declared(QueueOptions, Policy), declared(ConsumerOptions)
 KINDS = (QueueOptions, Policy, ServiceOptions, PoolOptions, RunOptions, Thresholds, QueueAlerts)
 ALL = [(kind, one) for kind in KINDS for one in declared(kind).values()]
@@ -154,8 +156,9 @@ def test_each_option_takes_what_it_says_and_nothing_else(kind: type, one: Option
         kept = one.read(good(one))
         assert one.read(kept) == kept, "what is kept is read as the same"
     for value in [value for value in [*wrong(one), object(), [1]] if value is not one.default]:
-        with pytest.raises(ConfigurationError, match=one.name):
+        with pytest.raises(ConfigurationError) as caught:
             one.read(value)
+        assert caught.value.fields.get("name", one.name) == one.name
 
 
 def test_durations_are_kept_in_seconds() -> None:
@@ -170,8 +173,9 @@ def test_durations_are_kept_in_seconds() -> None:
 @pytest.mark.parametrize("make", [Sequencer, MemoryQueue, lambda queue, **more: consumer_options(**more)])
 def test_an_unknown_option_is_refused_with_the_nearest(make: Any) -> None:
     for name in ("max_atempts", "max_mesages"):
-        with pytest.raises(ConfigurationError, match=f"has no option '{name}'; did you mean 'max_"):
+        with refused(ConfigurationError, "name_unknown", kind="option", name=name) as caught:
             make("orders", **{name: 3})
+        assert caught.value.fields["meant"].startswith("max_")
 
 
 def test_an_option_that_is_declared_has_every_face() -> None:

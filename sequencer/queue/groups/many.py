@@ -95,7 +95,7 @@ async def _run(
     dry_run: bool,
     on_progress: Progress | None,
 ) -> ManySummary:
-    rate = None if rate is None else check_rate(rate, "groups")
+    rate = None if rate is None else check_rate(rate)
     await session.allow("operate")
     found, counts = await choose(session, wanted), Counter[str]()
     chosen = found if ending else found.only(asking=bool(answers))

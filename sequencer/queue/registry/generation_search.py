@@ -164,7 +164,9 @@ class GenerationSearch:
         if known and self.restores and len(known.tags) != shards:
             raise DataError("shards_changed", queue=options.queue, before=len(known.tags), now=shards)
         if options.shards not in (None, shards):
-            raise ConfigurationError("other_shards", queue=options.queue, shards=shards, asked=options.shards)
+            raise ConfigurationError(
+                "option_fixed", queue=options.queue, name="shards", before=shards, value=options.shards
+            )
 
     def _merged(self, there: Registration) -> Mapping[str, str]:
         stored, fields = there.policy, BodyFields() if self.asked is None else self.options.fields

@@ -15,6 +15,7 @@ it but the last.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +25,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from ...errors import ConfigurationError
 from ...store.group import encode_group
 from ...values.message import Message
 
@@ -56,7 +58,7 @@ class Recorder:
         """Write one event; `at` and `who` are now and this process unless given. Raises OSError on a full disk."""
         line = orjson.dumps({"what": what, "at": time.monotonic(), "who": self.who, **fields}) + b"\n"
         if os.write(self._fd, line) != len(line):
-            raise OSError(f"{self.path} took only a part of an event; is the disk full?")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
 
     def run(self, handler: Callable[..., Any]) -> Callable[..., Any]:
         """The handler, with each of its runs recorded."""
@@ -92,7 +94,7 @@ def run_fields(message: Message) -> dict[str, Any]:
 
 
 def read_events(paths: Iterable[str | os.PathLike[str]]) -> list[Event]:
-    """The events of these files in the order of their times. Raises ValueError for a line that is no event.
+    """The events of these files in the order of their times. Raises ConfigurationError for a line that is no event.
 
     The last line of a file may be cut short by a kill: it is left out.
     """
@@ -110,4 +112,4 @@ def _events_of(path: Path) -> Iterator[Event]:
             try:
                 yield Event(**orjson.loads(line))
             except (TypeError, ValueError) as error:
-                raise ValueError(f"{path}, line {number} is no event: {error}") from error
+                raise ConfigurationError("event_unreadable", path=str(path), line=number, error=str(error)) from error
