@@ -20,7 +20,7 @@ def wait_until(predicate: Callable[[], T], timeout_s: float = 10.0, what: str = 
         if value:
             return value
         if time.monotonic() > until:
-            awaited = what or getattr(predicate, "__name__", predicate)
+            awaited = what or getattr(predicate, "__name__", str(predicate))
             raise AssertionError(refusal_text("not_in_time", {"what": awaited, "within_s": timeout_s, "last": value}))
         time.sleep(pause)
         pause = min(pause * 1.5, 0.05)

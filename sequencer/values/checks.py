@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..errors import ConfigurationError, shown
+from ..errors import ConfigurationError
 from .durations import LONGEST_S, seconds
 from .message import Failure
 

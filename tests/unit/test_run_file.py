@@ -144,7 +144,7 @@ OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
         (ORDERS + "n = 4\nmax = 3\n", "queues.orders: max=3"),
         (ORDERS + "exec = 'true'\n", "queues.orders: give app or exec"),
         ("[queues.orders]\n", "queues.orders: give app = "),
-        (ORDERS + "pass_redis = true\n", "queues.orders: pass_redis is for the commands"),
+        (ORDERS + "pass_redis = true\n", "queues.orders: pass_redis needs exec"),
         (ORDERS + "hang_after = '1m'\n", "queues.orders: hang_after needs max_age"),
         (ORDERS + "cwd = 'none'\n", "queues.orders: cwd='none' is not a directory: "),
         (ORDERS + "env = { A = 'secret', B = 1 }\n", "queues.orders: env must be"),
