@@ -48,7 +48,8 @@ class Coded(BaseException):
         from .texts.refusals import refusal_text  # here alone: all rooms know errors, and few need their texts
 
         said = super().__str__()
-        return refusal_text(self.code, self.fields) or said or (type(self).__doc__ or "").strip()
+        text = refusal_text(self.code, self.fields) or said or (type(self).__doc__ or "").strip()
+        return ": ".join([*self.fields.get("place", ()), text])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
