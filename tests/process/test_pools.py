@@ -14,6 +14,7 @@ from sequencer import Sequencer
 from sequencer.processes.master import kept_pool, scaling
 from sequencer.processes.master.kept_pool import KeptPool
 from sequencer.processes.master.master import Master
+from sequencer.processes.master.status import ask
 from sequencer.testing import wait_until
 
 from ..support.run_scene import PATIENCE_S, RunScene
@@ -52,6 +53,8 @@ def test_a_queue_whose_consumers_die_is_down_and_the_others_go_on(
         wait_until(lambda: pool_of(master, "bills").is_down, PATIENCE_S, "and bills, whose code does not load")
         assert fields_of(caplog, "pool down", "mails")["deaths"] == 2
         assert fields_of(caplog, "pool down", "bills")["deaths"] == 1, "it ended once, and no other was tried"
+        told = ask(master.plan.path)
+        assert told["processes"] == sum(len(pool["processes"]) for pool in told["pools"]), "who waits does not run"
         tried = pool_of(master, "mails").totals.started
         wait_until(lambda: pool_of(master, "mails").totals.started >= tried + 2, PATIENCE_S, "it is retried")
         scene.append("orders", [{}])

@@ -70,6 +70,7 @@ class KeptPool(Pool):
 
     @property
     def size(self) -> int:
+        """With those that wait to restart."""
         return len(self._workers)
 
     @property
@@ -115,7 +116,7 @@ class KeptPool(Pool):
             return "down"
         if self.is_replacing:
             return "reloading"
-        return "starting" if self.running and not any(one.is_connected for _, one in self.running) else "running"
+        return "starting" if self._workers and not any(one.is_connected for _, one in self.running) else "running"
 
     # -- starting, and the end of old ones ------------------------------------------------------------------------
 

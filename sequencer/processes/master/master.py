@@ -157,7 +157,7 @@ class Master(Supervisor[KeptPool]):
             "environment": self.plan.environment,
             "state": "stopping" if self._stage else "reloading" if self._is_reloading else "running",
             "age_s": round(now - self._began, 1),
-            "processes": self.count,
+            "processes": len(self.pids),
             "max_processes": self.plan.max_processes,
             "pools": [pool.as_json(self._watcher.last_look(pool.queue, now), now) for pool in self.pools],
         }
@@ -175,7 +175,7 @@ class Master(Supervisor[KeptPool]):
 
     def _tell_ready(self) -> None:
         down = [pool.queue for pool in self.pools if pool.is_down]
-        said = f"{many(len(self.pools), 'pool')}, {many(self.count, 'consumer')}"
+        said = f"{many(len(self.pools), 'pool')}, {many(len(self.pids), 'consumer')}"
         self._notify("READY=1", f"STATUS={said}" + (f", down: {', '.join(down)}" if down else ""))
 
     # -- a reload -----------------------------------------------------------------------------------------------
