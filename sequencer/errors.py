@@ -12,7 +12,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Literal
 
-from .values.durations import LONGEST_S, Duration, seconds
+from .values.durations import Duration, seconds
 
 
 def shown(value: Any) -> str:
@@ -245,7 +245,7 @@ def _checked_after(name: str, reason: object, after: object) -> float | None:
     if isinstance(reason, int | float | timedelta):
         raise WrongSignal("reason_invalid", name=name, value=reason)
     if after is not None and seconds(after) is None:
-        raise WrongSignal("duration_invalid", name="after", value=after, low=0, high=LONGEST_S)
+        raise WrongSignal("duration_invalid", name="after", value=after)
     return seconds(after)
 
 

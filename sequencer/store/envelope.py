@@ -16,7 +16,7 @@ from uuid import UUID
 import orjson
 
 from ..errors import InvalidBody, InvalidId, InvalidMessage, InvalidScore, InvalidTime, Undecodable
-from ..values.durations import LONGEST_S, seconds
+from ..values.durations import seconds
 from .text import check_length, finite_json
 
 MAX_ID_BYTES = 256
@@ -33,7 +33,7 @@ def encode_id(message_id: Any) -> str:
         raise InvalidId("id_type", value=message_id, type=type(message_id).__name__)
     value = message_id.value if isinstance(message_id, Enum) else message_id
     if isinstance(value, int) and value.bit_length() >= 8 * MAX_ID_BYTES:
-        raise InvalidId("too_long", name="id", value=value, most=MAX_ID_BYTES)
+        raise InvalidId("text_invalid", name="id", value=value, most=MAX_ID_BYTES)
     text = str(value)
     if not text:
         raise InvalidId("id_empty")
@@ -75,13 +75,10 @@ def encode_envelope(body: Any, headers: Mapping[str, str] | None, max_bytes: int
     A body is what orjson writes: JSON types, and also dataclasses, datetimes and UUIDs, which come back as JSON.
     """
     if headers is not None and not (
-        isinstance(headers, Mapping) and all(type(k) is str and type(v) is str for k, v in headers.items())
+        isinstance(headers, Mapping) and {*map(type, [*headers, *headers.values()])} <= {str}
     ):
         raise InvalidBody("headers_invalid")
-    envelope = finite_json("body", [body, dict(headers)] if headers else [body], InvalidBody)
-    if len(envelope) > max_bytes:
-        raise InvalidBody("body_too_large", size=len(envelope), most=max_bytes)
-    return envelope
+    return finite_json("body", [body, dict(headers)] if headers else [body], max_bytes, InvalidBody)
 
 
 def decode_envelope(envelope: bytes) -> tuple[Any, dict[str, str]]:
@@ -110,5 +107,5 @@ def encode_due(delay: Any, at: Any) -> str:
         return ""
     delay_s = seconds(delay)
     if delay_s is None:
-        raise InvalidTime("duration_invalid", name="delay", value=delay, low=0, high=LONGEST_S)
+        raise InvalidTime("duration_invalid", name="delay", value=delay)
     return f"+{round(delay_s * 1e6)}"

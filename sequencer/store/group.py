@@ -28,7 +28,7 @@ def _part(part: Any) -> str:
     elif kind is int and part.bit_length() < 8 * MAX_GROUP_BYTES:
         return str(part)
     elif isinstance(part, int) and part.bit_length() >= 8 * MAX_GROUP_BYTES:
-        raise InvalidGroup("too_long", name="group", value=part, most=MAX_GROUP_BYTES)
+        raise InvalidGroup("text_invalid", name="group", value=part, most=MAX_GROUP_BYTES)
     elif isinstance(part, bool) or not isinstance(part, str | int | UUID):
         raise InvalidGroup("group_type", value=part, type=kind.__name__)
     else:
@@ -44,13 +44,10 @@ def encode_group(group: Any) -> str:
     So `["a:b", "c"]` and `["a", "b:c"]` differ, and `1002` equals `"1002"`. A single str, int or UUID is a group of one
     part. Raises InvalidGroup.
     """
-    if isinstance(group, str | int | UUID):
-        group = (group,)
-    if not isinstance(group, list | tuple):
-        raise InvalidGroup("group_type", value=group, type=type(group).__name__)
-    if not group:
+    parts = group if isinstance(group, list | tuple) else (group,)
+    text = ":".join([_part(part) for part in parts])
+    if not text:
         raise InvalidGroup("group_empty")
-    text = ":".join([_part(part) for part in group])
     if not text.isascii() or len(text) > MAX_GROUP_BYTES:
         check_length("group", text, MAX_GROUP_BYTES, InvalidGroup)
     return text

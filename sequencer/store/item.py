@@ -140,7 +140,7 @@ def _number(score: str, given: Any) -> str:
 
 def _field(body: Any, name: str, option: str, error: type[InvalidMessage]) -> Any:
     if not isinstance(body, Mapping):
-        raise InvalidBody("field_missing", field=name, option=option, type=type(body).__name__)
+        raise InvalidBody("field_missing", field=name, option=option)
     value = body.get(name)
     return _nested(body, name, option, error) if value is None else value
 
@@ -149,13 +149,10 @@ def _nested(body: Mapping[Any, Any], path: str, option: str, error: type[Invalid
     found: Any = body
     names = [path] if path in body else path.split(".")
     for depth, name in enumerate(names):
-        if not isinstance(found, Mapping) or name not in found:
+        if not isinstance(found, Mapping) or found.get(name) is None:
             has = sorted(map(str, found))[:20] if isinstance(found, Mapping) else []
-            where = {"within": ".".join(names[:depth]), "type": type(found).__name__, "has": has}
-            raise error("field_missing", field=path, option=option, **where)
+            raise error("field_missing", field=path, option=option, within=".".join(names[:depth]), has=has)
         found = found[name]
-    if found is None:
-        raise error("field_null", field=path, option=option)
     return found
 
 

@@ -187,10 +187,7 @@ def kept_result(result: Any) -> Any:
 
     Raises LedgerError, with the size, for one that is too large or no JSON.
     """
-    kept = finite_json("result", result, LedgerError)
-    if len(kept) > MAX_RESULT_BYTES:
-        raise LedgerError("result_too_large", size=len(kept), most=MAX_RESULT_BYTES)
-    return orjson.loads(kept)
+    return orjson.loads(finite_json("result", result, MAX_RESULT_BYTES, LedgerError))
 
 
 def encode_ledger(ledger: Ledger) -> bytes:
@@ -199,18 +196,13 @@ def encode_ledger(ledger: Ledger) -> bytes:
     if ledger.log:
         words["log"] = [[one.attempt, one.at, one.error] for one in ledger.log]
     _checked(ledger)
-    try:
-        text = orjson.dumps(words)
-    except (TypeError, ValueError) as error:
-        raise LedgerError("ledger_damaged") from error
-    check_room(text, MAX_LEDGER_BYTES)
-    return text
+    return finite_json("ledger", words, MAX_LEDGER_BYTES, LedgerError)
 
 
-def check_room(written: bytes, most: int = MAX_LEDGER_BYTES - SPARE_BYTES) -> None:
+def check_room(written: bytes) -> None:
     """Raises LedgerError where a result leaves too little: then a step that ran might not be noted."""
-    if len(written) > most:
-        raise LedgerError("ledger_too_large", size=len(written), most=most)
+    if len(written) > (most := MAX_LEDGER_BYTES - SPARE_BYTES):
+        raise LedgerError("results_too_large", size=len(written), most=most)
 
 
 def _row(entry: Entry) -> list[Any]:
@@ -330,10 +322,9 @@ PRODUCER = "producer"
 
 def check_step_name(name: Any) -> None:
     """Raises ConfigurationError for what can't be a step's name."""
-    if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= MAX_STEP_NAME:
+    is_text = isinstance(name, str) and name.isprintable() and 0 < len(name) <= MAX_STEP_NAME
+    if not is_text or name == HANDLER:
         raise ConfigurationError("step_name_invalid", name=name, most=MAX_STEP_NAME)
-    if name == HANDLER:
-        raise ConfigurationError("step_name_reserved", name=name)
 
 
 def ledger_of_done(done: Any, stamp: int) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
@@ -37,23 +38,23 @@ def loads_words(data: bytes) -> Any:
 
 
 def check_length(name: str, text: str, most: int, refusal: type[SequencerError]) -> None:
-    """Raises `refusal` for what is no text, or longer than this many bytes."""
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        raise refusal("not_text", name=name, value=text) from None
-    if size > most:
-        raise refusal("too_long", name=name, value=text, most=most)
+    """Raises `refusal` for what is longer than this many bytes, or can't be encoded."""
+    with suppress(UnicodeEncodeError):
+        if len(text.encode()) <= most:
+            return
+    raise refusal("text_invalid", name=name, value=text, most=most)
 
 
-def finite_json(name: str, value: Any, refusal: type[SequencerError]) -> bytes:
-    """A value as JSON. Raises `refusal` for one that JSON can't hold."""
+def finite_json(name: str, value: Any, most: int, refusal: type[SequencerError]) -> bytes:
+    """A value as JSON. Raises `refusal` for one that JSON can't hold, or of more than this many bytes."""
     try:
         written = orjson.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise refusal("not_json", name=name, error=str(error)) from error
     if b"null" in written and _has_non_finite(value):  # only one with a null in it needs the walk
         raise refusal("not_finite", name=name)
+    if len(written) > most:
+        raise refusal("too_large", name=name, size=len(written), most=most)
     return written
 
 

@@ -205,8 +205,8 @@ REFUSALS: dict[str, Wording] = {
     "time_zone_missing": "{name}={value:value} has no time zone; add one, as in 2030-01-31T09:00:00+01:00",
     "too_many_messages": "one append call takes 1 to {most} messages, got {count}",
     # values that callers give, options and policies
-    "duration_invalid": "{name}={value:value} must be a duration from {low:,.10g} to {high:,.10g} s: a number of "
-    "seconds, or text like 90s, 5m, 2h, 1d or 500ms",
+    "duration_invalid": "{name}={value:value} must be a duration{high:? from {low:,.10g} to {high:,.10g} s}: a number "
+    "of seconds, or text like 90s, 5m, 2h, 1d or 500ms; at most 100 years",
     "windows_unsupported": "sequencer runs on Linux and macOS; on Windows, run it in WSL or in a container",
     "value_invalid": "{name}={value:value} must be {wanted}",
     "secret_invalid": "{name} must be {wanted}",
@@ -233,10 +233,10 @@ REFUSALS: dict[str, Wording] = {
     "variable_name_invalid": "{name} names no variable; write env:NAME",
     "name_unknown": "{owner:?{owner} has}{owner:!there is} no {kind} {name:value}" + _NEAREST,
     # groups, ids, scores, bodies and items
-    "not_text": "{name} {value:value} holds a lone surrogate, which is not text",
-    "too_long": "{name} {value:value} is too long: at most {most} bytes",
+    "text_invalid": "{name} {value:value} must be at most {most} bytes of UTF-8 text",
     "not_json": "{name} can't be written as JSON: {error}",
     "not_finite": "{name} holds NaN or infinity, which JSON can't express; send null or leave it out",
+    "too_large": "{name} is {size} bytes as JSON, at most {most} (for a body with its headers: max_body_bytes)",
     "group_missing": "no group given; pass group=[...] or make the Sequencer with group_by=(...)",
     "group_empty": "group is empty or has an empty part; give every part a value, as in group=[user_id, order_id]",
     "group_type": "group: {value:value} is {type}; give a str, int or UUID, or a list of them",
@@ -255,10 +255,8 @@ REFUSALS: dict[str, Wording] = {
     "text like 2030-01-31T09:00:00+01:00",
     "delay_and_at": "delay and at are both given; give one of them",
     "headers_invalid": "headers must map str to str; convert other keys and values",
-    "body_too_large": "body and headers are {size} bytes as JSON, at most max_body_bytes={most}",
-    "field_missing": "body has no field {field!r}, which {option} names; {within:?{within!r}}{within:!it} "
-    "{has:?has {has:list}}{has:!is {type}}",
-    "field_null": "field {field!r} of the body, which {option} names, is null; give it a value",
+    "field_missing": "field {field!r} of the body, which {option} names, is missing or null; "
+    "{within:?{within!r}}{within:!it} has {has:?{has:list}}{has:!no fields}",
     "item_invalid": "{type} is not a mapping with 'body' and 'group'; give both, or give the queue group_by=(...)",
     # data that no client wrote
     "not_an_envelope": "its bytes are not an envelope, which is [body] or [body, headers]",
@@ -268,12 +266,11 @@ REFUSALS: dict[str, Wording] = {
     "drain it with that version, then delete it",
     # ledgers and answers for steps
     "ledger_damaged": "the ledger is damaged, or of another version",
-    "ledger_too_large": "the results and errors of all steps together are {size} bytes, at most {most}",
-    "result_too_large": "the result is {size} bytes as JSON, at most {most}",
+    "results_too_large": "the results of all steps together are {size} bytes as JSON, at most {most}",
     "too_many_steps": "the message has {count:step}, at most {most}",
     "step_not_moved": "step {step} can't go from {state} to {to}",
-    "step_name_invalid": "step name {name:value} must be 1 to {most} printable characters",
-    "step_name_reserved": "{name} stands for the code around the steps; give the step another name",
+    "step_name_invalid": "step name {name:value} must be 1 to {most} printable characters, and not (handler), which "
+    "stands for the code around the steps",
     "steps_mapping_expected": "{name}={value:value} must be a mapping whose keys are names of steps",
     "done_invalid": "the steps in done can't be kept: {error}",
     "again_invalid": "again={value:value} must be a list of names of steps",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.errors import InvalidBody, InvalidId, InvalidScore, InvalidTime, Undecodable, shown
+from sequencer.errors import InvalidBody, InvalidId, InvalidScore, InvalidTime, Undecodable
 from sequencer.store.envelope import MAX_TIME_S, decode_envelope, encode_envelope, encode_id, encode_score, encode_time
 from sequencer.store.failure import decode_failure, encode_failure
 from sequencer.store.record import decode_record, plain_messages, raw_message, read_plain
@@ -125,17 +125,17 @@ def test_a_bad_score_is_refused(code: str, scores: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message_id", "code"),
+    ("code", "ids"),
     [
-        ("", "id_empty"),
-        *((one, "id_type") for one in (None, True, 1.5)),
-        *(("x" * 257, "too_long"), ("é" * 129, "too_long"), (10**5000, "too_long"), ("\udcff", "not_text")),
+        ("id_empty", [""]),
+        ("id_type", [None, True, 1.5]),
+        ("text_invalid", ["x" * 257, "é" * 129, 10**5000, "\udcff"]),
     ],
-    ids=shown,
 )
-def test_a_bad_id_is_refused(message_id: Any, code: str) -> None:
-    with refused(InvalidId, code):
-        encode_id(message_id)
+def test_a_bad_id_is_refused(code: str, ids: list[Any]) -> None:
+    for message_id in ids:
+        with refused(InvalidId, code):
+            encode_id(message_id)
 
 
 def test_ids_may_be_numbers_uuids_and_up_to_256_bytes() -> None:
@@ -149,7 +149,7 @@ def test_ids_may_be_numbers_uuids_and_up_to_256_bytes() -> None:
     [
         ("not_finite", [math.nan, {"a": [1, {"b": math.inf}]}, {"a": None, "b": (1.0, -math.inf)}]),
         ("not_json", [{1: 2}, object(), {"a"}, b"bytes", 2**64, "\ud800"]),
-        ("body_too_large", ["x" * MIB]),
+        ("too_large", ["x" * MIB]),
     ],
 )
 def test_a_bad_body_is_refused(code: str, bodies: list[Any]) -> None:
@@ -160,7 +160,7 @@ def test_a_bad_body_is_refused(code: str, bodies: list[Any]) -> None:
 
 def test_a_body_may_be_as_long_as_the_bound_says() -> None:
     assert len(encode_envelope("x" * 6, None, 10)) == 10
-    with refused(InvalidBody, "body_too_large", size=10, most=9):
+    with refused(InvalidBody, "too_large", size=10, most=9):
         encode_envelope("x" * 6, None, 9)
 
 
