@@ -72,9 +72,9 @@ def watch(
     """
     plan = read_with_server(find(file), ctx.obj, redis, namespace)
     if not any(pool.alerts for pool in plan.pools):
-        raise ConfigurationError(f"{plan.path}: it has neither [alerts] nor a target, so nobody would be notified")
+        raise ConfigurationError("nothing_to_alert", path=str(plan.path))
     if json and not once:
-        raise ConfigurationError("--json needs --once")
+        raise ConfigurationError("json_needs", option="--once")
     return _watch_once(plan, json) if once else _watch(plan)
 
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
@@ -15,7 +15,8 @@ from typer import Argument, Option
 from ..client import Sequencer
 from ..errors import ConfigurationError
 from ..processes.logs import Format, LogOptions, configure
-from ..texts.commands import command, name_server
+from ..texts.answers import answer_text
+from ..texts.commands import name_server
 from ..values.checks import seconds_of
 from ..values.version import VERSION
 from .output import Answer
@@ -118,9 +119,9 @@ def queue_command(of: typer.Typer, name: str | None = None) -> Callable[[Functio
     return register
 
 
-def command_of(client: Sequencer, name: str, *values: str, options: Sequence[str] = ()) -> str:
-    """A line for a shell that runs a command on the queue of a client."""
-    return command(name, client.queue, *values, namespace=client.options.namespace, options=options)
+def text_of(client: Sequencer, code: str, **fields: Any) -> str:
+    """An answer about the queue of a client."""
+    return answer_text(code, queue=client.queue, namespace=client.options.namespace, **fields)
 
 
 def is_of_call(ctx: typer.Context, name: str) -> bool:
@@ -164,7 +165,7 @@ def options(
         hear_hangups()
     for variable in FILLED:
         if os.environ.get(variable) == "":
-            raise ConfigurationError(f"{variable} is empty; set it, or unset it")
+            raise ConfigurationError("setting_empty", variable=variable)
     ctx.obj = LogOptions(log_level, log_format)
     configure(log_level, log_format)
     if ctx.invoked_subcommand not in ("consume", "run"):  # those look at an application first

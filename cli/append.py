@@ -18,8 +18,7 @@ from ..client import Sequencer
 from ..errors import ConfigurationError, InvalidMessage, OutcomeUnknown, QueueFull, ServerError
 from ..settings.body_fields import merge_fields
 from ..settings.options import QueueOptions
-from ..texts.words import many
-from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, command_of
+from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, text_of
 from .declared import takes
 from .lines import CsvInput, parse
 from .output import FINE, GAVE_UP, SERVER, WRONG_USE, Answer, say
@@ -60,7 +59,7 @@ def append(
     client = Sequencer(queue, redis, namespace=namespace, **given)
     began = time.monotonic()
     tally = Tally(client, on_error, replace, chunk, last_line=from_line - 1)
-    why, status, is_unknown = "", FINE, False
+    why, status, is_unknown, is_past_end = "", FINE, False, from_line > 1
     with _opened(file) as source, client:
         known = names_of_queues(client)
         if known is None or queue in known:  # else its first good line makes it: the name may be a typo
@@ -71,17 +70,19 @@ def append(
         read: Callable[[Any], Any] = partial(parse, is_envelope=is_envelope)
         if form == "csv" or (form is None and file.lower().endswith(".csv")):
             if is_envelope:
-                raise ConfigurationError("a CSV needs --group-by, the columns that make up the group")
+                raise ConfigurationError("csv_without_group_by")
             rows = CsvInput(source, tally.fields.score_by, client.options.max_body_bytes)
             lines, read = iter(rows), rows.body
         numbered = ((number, line) for number, line in lines if number >= from_line)
         interruption = Interruption()
         try:
             while not tally.problem and (some := _some(numbered, tally)):
-                good = tally.readable(some, read)
+                is_past_end, good = False, tally.readable(some, read)
                 with interruption.sending():
                     tally.add(good)
             tally.problem = tally.problem or tally.end
+            if is_past_end and not tally.problem:
+                raise ConfigurationError("input_too_short", from_line=from_line)
             if not (tally.refused or tally.problem):
                 client.connect()  # an input without a line makes it too: nothing in it was wrong
         except KeyboardInterrupt:
@@ -95,12 +96,11 @@ def append(
         say_rest(tally, ctx, why, is_unknown=is_unknown)
         tally.refused += bool(tally.problem)
     _counts(tally, time.monotonic() - began).show(json)
-    for count, fate in ((tally.dropped, "dropped"), (tally.dead, "made dead letters")):
+    for count, is_dead in ((tally.dropped, False), (tally.dead, True)):
         if count:
-            said = f"{many(count, 'late message')} {fate} (on_late): a higher score of that group was already handled"
-            say(f"warning: {said}; if scores are times in different units, see: {command_of(client, 'doctor')}")
+            say(text_of(client, "late_lines", count=count, is_dead=is_dead))
     if tally.refused and not why:
-        say(f"error: {many(tally.refused, 'line')} refused (see above); the others are stored")
+        say(text_of(client, "lines_refused", count=tally.refused))
         return GAVE_UP
     return status
 
@@ -141,6 +141,6 @@ def _opened(file: str) -> Iterator[BinaryIO]:
         opened = progress.open(file, "rb", description="appending", **screen)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         said = error.strerror if isinstance(error, OSError) else error
-        raise typer.BadParameter(f"{file}: {said}", param_hint="FILE") from error
+        raise ConfigurationError("input_unreadable", file=file, error=str(said)) from error
     with opened as stream:
         yield stream

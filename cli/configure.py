@@ -9,8 +9,8 @@ from ..client import Sequencer
 from ..settings.policy import Policy
 from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app
 from .declared import takes
-from .output import Answer, say
-from .queues import names_of_queues
+from .output import Answer
+from .queues import require_queue
 from .table import table
 
 
@@ -30,10 +30,9 @@ def configure(
     fields that the queue remembers are shown below the policy.
     """
     with Sequencer(queue, redis, namespace=namespace, **given) as client:
-        known = names_of_queues(client)
+        if not given:
+            require_queue(client)
         policy = asdict(client.policy)
         fields = {name: value for name, value in client.fields._asdict().items() if value is not None}
-    if not given and known is not None and queue not in known:
-        say(f"queue {queue!r} does not exist yet; this would be its policy")
     rows = [{"policy": name, "value": value} for name, value in {**policy, **fields}.items()]
     return Answer({"queue": queue, "policy": policy, "fields": fields}, table(rows)).show(json)

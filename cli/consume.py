@@ -66,7 +66,7 @@ def consume(
         if (found := app_from_project(Path.cwd())) is not None:
             given["app"] = found
         elif "handler_timeout" in given:
-            raise ConfigurationError("handler_timeout needs a handler or a command; give app or exec")
+            raise ConfigurationError("timeout_without_handler")
     log: LogOptions = ctx.obj or LogOptions()
     settings: Any = {name: value for name, value in given.items() if name in declared(QueueOptions)}
     config = WorkerConfig(

@@ -11,10 +11,10 @@ from typer import Option
 
 from ..client import Sequencer
 from ..errors import ConfigurationError, MessageNotFound
-from ..texts.words import many, moment, named, quoted
+from ..texts.words import moment, named, quoted
 from ..values.checks import check_rate
 from ..values.views import DeadLetter, Redriven, as_json
-from .app import IdOption, LimitOption, OptionalGroupArgument, app, command_of, queue_command
+from .app import IdOption, LimitOption, OptionalGroupArgument, app, queue_command, text_of
 from .many import AllOption, ByErrorOption, DryRunOption, ErrorOption, OnlyIdOption, YesOption, confirm, error_table
 from .message import message_text
 from .output import FINE, GAVE_UP, Answer
@@ -114,21 +114,9 @@ def redrive(
 
 def _left(client: Sequencer, done: Redriven) -> list[str]:
     """What became of those that were not put back, and what is to be done where they were."""
-    why = {
-        "a message with the same id is pending again; list them with --json, delete them with `dead purge`": "pending",
-        "a message with the same id was handled within dedup_window; append it with --replace, or delete it with "
-        "`dead purge`": "handled",
-        "they died again in the meantime; run the command again": "changed",
-        "a step waits for an answer; inspect it with `steps`, then add --done STEP or --again STEP": "asked",
-    }
-    left = [
-        f"left alone {many(count, 'dead letter')}: {said}"
-        for said, name in why.items()
-        if (count := getattr(done, name))
-    ]
-    return left + [
-        f"group {named(group)} is parked; resume: {command_of(client, 'resume', *group)}" for group in done.parked
-    ]
+    counts = {name: getattr(done, name) for name in ("pending", "handled", "changed", "asked")}
+    left = [text_of(client, f"letters_{name}", count=count) for name, count in counts.items() if count]
+    return left + [text_of(client, "still_parked", group=group) for group in done.parked]
 
 
 @queue_command(dead)
@@ -149,7 +137,7 @@ def purge(
     if dry_run:
         return _would_be("purged", client, chosen)
     if not yes:
-        confirm(f"Delete {many(_count(client, chosen), 'dead letter')} of queue {client.queue} for good?")
+        confirm(client, "purge", count=_count(client, chosen))
     purged = client.purge(**chosen, everything=everything)
     value, text = {"purged": purged, "dry_run": False}, f"purged {purged:,}"
     return Answer(value, text) if purged else _unfit(client, value, text)
@@ -157,7 +145,7 @@ def purge(
 
 def _chosen(group: list[str] | None, id: str | None, error: str | None, everything: bool) -> dict[str, Any]:
     if everything == (bool(group) or id is not None or error is not None):
-        raise ConfigurationError("which dead letters? Give either --all, or the parts of a group, --id or --error")
+        raise ConfigurationError("dead_letters_unchosen")
     return {"group": group or None, "id": id, "error": error}
 
 
@@ -183,6 +171,4 @@ def _unfit(client: Sequencer, value: Any, text: str) -> Answer:
     count = client.count_dead()
     if not count:
         return Answer(value, text)
-    see = command_of(client, "dead list", options=["--by-error"])
-    there = f"there {'is' if count == 1 else 'are'} {many(count, 'dead letter')}; inspect: {see}"
-    return Answer(value, text, there, status=GAVE_UP)
+    return Answer(value, text, text_of(client, "letters_unfit", count=count), status=GAVE_UP)

@@ -83,7 +83,7 @@ def demo(
         config = WorkerConfig(
             queue=QUEUE, url=server.url, app="sequencer.cli.demo:handle", lease_s=LEASE_S, log_level="ERROR"
         )
-        with progress("handling", then="") as told:
+        with progress("handling", is_repeatable=False) as told:
             return _run(config, processes, messages, told).show(json)
 
 

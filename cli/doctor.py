@@ -14,10 +14,11 @@ from ..doctor.rights import ROLES, acl_rules
 from ..errors import ConfigurationError
 from ..settings.option import declared
 from ..settings.thresholds import Thresholds
+from ..texts.commands import command
 from ..texts.words import many, moment
 from ..values.checks import check_name
 from ..values.views import AuditReport, as_json
-from .app import JsonOption, NamespaceOption, OptionalQueueArgument, RedisOption, app, command_of, queue_command
+from .app import JsonOption, NamespaceOption, OptionalQueueArgument, RedisOption, app, queue_command, text_of
 from .declared import takes_options
 from .output import FINE, FOUND, Answer
 from .queues import require_queue
@@ -59,7 +60,6 @@ def acl(
     typer.echo(" ".join(["resetchannels", *acl_rules(namespace, role, queue)]))
 
 
-NOTHING = "nothing to audit: consumers of this queue keep no record; start them with `sequencer consume --audit`"
 TRIMMED = {True: "; older records are gone", False: "; complete"}
 
 
@@ -70,7 +70,7 @@ def audit(client: Sequencer) -> Answer:
     In order, and one message at a time. Needs consumers started with `consume --audit`.
     """
     report = client.audit()
-    text = NOTHING if report.first_at is None else fields(_facts(report))
+    text = text_of(client, "not_audited") if report.first_at is None else fields(_facts(report))
     value = {**as_json(report), "is_clean": report.is_clean}
     return Answer(value, text, status=FINE if report.is_clean else FOUND)
 
@@ -78,7 +78,7 @@ def audit(client: Sequencer) -> Answer:
 def _facts(report: AuditReport) -> dict[str, Any]:
     """The first violation last."""
     first, last = (moment(at or 0) for at in (report.first_at, report.last_at))
-    untimed = f"{many(report.untimed, 'run')}: the server's clock had been set back"
+    untimed = f"{many(report.untimed, 'run')}, not checked for overlaps: the server's clock had been set back"
     return {
         "messages": f"{report.messages:,} of {many(report.groups, 'group')}",
         "recorded": f"{first} to {last}{TRIMMED[report.is_trimmed]}",
@@ -114,11 +114,11 @@ def check(client: Sequencer, **given: Any) -> Answer:
     """
     limits = {name.removeprefix("max_"): float(LIMIT_OPTIONS[name].read(value)) for name, value in given.items()}
     if not limits:
-        raise ConfigurationError("give at least one limit, for example --max-wait 60s or --max-parked 0")
+        raise ConfigurationError("limit_missing")
     found, rows = list[dict[str, Any]](), []
     for name, value in _values(client, limits).items():
         most, is_passed = limits[name], value > limits[name]
-        inspect = command_of(client, INSPECT.get(name, "info"))
+        inspect = command(INSPECT.get(name, "info"), client.queue, namespace=client.options.namespace)
         found.append({"name": name, "value": value, "limit": most, "is_passed": is_passed, "inspect": inspect})
         shown = (value, most) if name in ("wait", "no_consumers", "lag") else (int(value), int(most))
         row = {"": "exceeded" if is_passed else "ok", "limit": name, "found": shown[0], "at most": shown[1]}

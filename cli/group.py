@@ -8,10 +8,9 @@ from typer import Option
 
 from ..client import Sequencer
 from ..errors import ConfigurationError
-from ..texts.commands import id_option
 from ..texts.words import many, named, plain
 from ..values.views import Gap, as_json
-from .app import GroupArgument, OptionalGroupArgument, app, command_of, queue_command
+from .app import GroupArgument, OptionalGroupArgument, app, queue_command, text_of
 from .many import (
     AllOption,
     DryRunOption,
@@ -57,26 +56,23 @@ def resume(
     said = answers(done, result, again, attempt)
     if outage:
         if group or everything or dry_run or any(one is not None for one in (id, error, since, rate)):
-            raise ConfigurationError(
-                "--outage is for the whole queue; leave out the group, and options that choose some"
-            )
+            raise ConfigurationError("outage_of_whole_queue")
         is_probing = client.probe_outage()
-        text = "attempts its next message at once" if is_probing else "is not held back by an outage; nothing to do"
-        return Answer({"queue": client.queue, "probing": is_probing}, f"queue {client.queue} {text}")
+        text = text_of(client, "probing" if is_probing else "no_outage")
+        return Answer({"queue": client.queue, "probing": is_probing}, text)
     if is_for_many(group, everything, error, since):
-        refuse("for one group", id=id, attempt=attempt)
+        refuse("option_of_one_group", id=id, attempt=attempt)
         del said["attempts"]
         said |= {"error": error, "since": since, "everything": everything, "rate": rate, "dry_run": dry_run}
         with progress("resuming") as told:
             summary = client.resume_many(**said, on_progress=told)
         return answer_of_many(client, summary, "resumed")
-    refuse("for many groups", rate=rate, dry_run=dry_run)
+    refuse("option_of_many_groups", rate=rate, dry_run=dry_run)
     is_resumed = client.resume(group or [], id=id, **said)
     found = client.explain(group or [])
     is_paused = found.reason in ("paused", "queue paused")
-    text = f"group {named(group or [])} {'goes on' if is_resumed else 'was due already; nothing to do'}"
-    if is_resumed and is_paused:
-        text = f"the head has fresh attempts, but {plain(found.text)}"
+    code = ("resumed_but_paused" if is_paused else "resumed") if is_resumed else "already_due"
+    text = text_of(client, code, group=group, text=found.text)
     return Answer({"group": group, "resumed": is_resumed, "paused": is_paused}, text)
 
 
@@ -107,26 +103,22 @@ def skip(
     its steps is printed too.
     """
     if dead_letter and discard:
-        raise ConfigurationError("give either --dead-letter, which keeps the message, or --discard, which deletes it")
+        raise ConfigurationError("either_or", one="--dead-letter", other="--discard")
     if is_for_many(group, everything, error, since):
-        refuse("for one group", id=id)
+        refuse("option_of_one_group", id=id)
         how = {"error": error, "since": since, "everything": everything, "rate": rate}
         return _skip_many(client, how, discard, yes, dry_run)
-    refuse("for many groups", discard=discard, rate=rate, dry_run=dry_run)
+    refuse("option_of_many_groups", discard=discard, rate=rate, dry_run=dry_run)
     return _skip_one(client, group or [], id, dead_letter, yes)
 
 
 def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: bool) -> Answer:
     if discard and not dry_run and not yes:
         count = client.skip_many(**how, dry_run=True).chosen
-        confirm(f"Discard the failed heads of {many(count, 'group')} of queue {client.queue} for good?")
+        confirm(client, "discard", count=count)
     with progress("skipping") as told:
         done = client.skip_many(**how, discard=discard, dry_run=dry_run, on_progress=told)
-    hint, error = "", how["error"]
-    if done.done and not discard:
-        back = command_of(client, "dead redrive", options=["--error", error] if error else ["--all"])
-        which = "of this error" if error else "of the queue, not only these"
-        hint = f"put back all dead letters {which}: {back}"
+    hint = text_of(client, "put_back", error=how["error"]) if done.done and not discard else ""
     return answer_of_many(
         client, done, "skipped", f", their heads {'discarded' if discard else 'made dead letters'}", hint
     )
@@ -135,16 +127,10 @@ def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: b
 def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: bool, yes: bool) -> Answer:
     skipped = client.skip(group, id=id, dead_letter=dead_letter, yes=yes)
     if isinstance(skipped, Gap):
-        which = str(skipped.first) if skipped.first == skipped.last else f"{skipped.first} to {skipped.last}"
-        return Answer(skipped, f"skipped {which} in group {named(group)}, which goes on")
-    name, what, until = "unskip", "removed", "until the next skip, "
-    if dead_letter:
-        name, what, until = "dead redrive", "dead-lettered", ""
-    back = command_of(client, name, *skipped.group, options=id_option(skipped.id))
+        return Answer(skipped, text_of(client, "numbers_skipped", **as_json(skipped)))
     is_paused = client.explain(group).reason in ("paused", "queue paused")
-    then = f"is paused (unpause: {command_of(client, 'unpause', *group)})" if is_paused else "goes on"
-    hint = f"{what} {plain(skipped.id)} from group {named(group)}, which {then}; to put it back ({until}after what is "
-    hint += f"handled meanwhile): {back}"
+    about = {"group": skipped.group, "id": skipped.id, "dead_letter": dead_letter, "is_paused": is_paused}
+    hint = text_of(client, "skipped", **about)
     if skipped.steps:
         hint += f"\n{steps_text(client, skipped.steps, asks=dead_letter)}"
     fields = as_json(skipped)
@@ -184,7 +170,7 @@ def unpause(
     Without --all, individually paused groups stay paused.
     """
     if everything and group:
-        raise ConfigurationError("give either the parts of a group or --all")
+        raise ConfigurationError("either_or", one="PART...", other="--all")
     if everything:
         count = sum(client.unpause(one) for one in client.paused_groups())
         return Answer({"queue": client.queue, "unpaused": count}, f"unpaused {many(count, 'group')}")

@@ -12,7 +12,7 @@ from ..client import Sequencer
 from ..errors import MessageNotFound
 from ..texts.words import named, quoted
 from ..values.history import MessageInfo, Outcome
-from .app import DURATION, IdOption, LimitOption, OptionalGroupArgument, app, command_of, queue_command
+from .app import DURATION, IdOption, LimitOption, OptionalGroupArgument, app, queue_command, text_of
 from .message import message_text, took
 from .output import Answer
 from .table import table, when
@@ -66,10 +66,7 @@ def _table(infos: list[MessageInfo]) -> str:
 
 
 def _nothing(client: Sequencer) -> str:
-    if client.policy.history_window:
-        return "no such messages in the history"
-    keep = command_of(client, "configure", options=["--history-window", "3d"])
-    return f"queue {client.queue} keeps no history; to keep it for 3 days: {keep}"
+    return "no such messages in the history" if client.policy.history_window else text_of(client, "no_history")
 
 
 @queue_command(app)
@@ -81,6 +78,5 @@ def find(client: Sequencer, id: IdOption) -> Answer:
     """
     found = client.find(id)
     if not found:
-        said = f"no message {id!r} in any group of queue {client.queue!r}, nor in its history"
-        raise MessageNotFound(f"{said}; if you know its group, try get")
+        raise MessageNotFound("id_unknown", id=id, queue=client.queue)
     return Answer(found, "\n\n".join(map(message_text, found)))

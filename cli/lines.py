@@ -12,7 +12,6 @@ from typing import Any
 import orjson
 
 from ..errors import InvalidMessage
-from ..texts.words import many
 
 _MAYBE_LARGE = re.compile(rb"[0-9]{19}")
 """What a number of more than 64 bits has; so has an id of 19 digits, which is no reason to refuse a line."""
@@ -25,7 +24,7 @@ PRINTED = OF_CONSUMER | {"group", "id", "score", "body"}
 
 
 def parse(line: bytes, *, is_envelope: bool) -> Any:
-    """The value of a line; with `is_envelope` it has the arguments of `append`, else it may. Raises ValueError.
+    """The value of a line; with `is_envelope` it has the arguments of `append`, else it may. Raises InvalidMessage.
 
     Of a line that `consume` printed, these arguments.
     """
@@ -33,31 +32,27 @@ def parse(line: bytes, *, is_envelope: bool) -> Any:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:  # its own text counts lines, of which this is one
         last = len(error.doc.rstrip())  # of a line that is no UTF-8 there is no text
-        at = f", at column {max(1, min(error.pos + 1, last))}" if last else ""
-        raise ValueError(f"not JSON: {error.msg}{at}; each line must be one JSON value (jq -c . FILE)") from None
+        column = max(1, min(error.pos + 1, last)) if last else 0
+        raise InvalidMessage("line_not_json", error=error.msg, column=column) from None
     if _MAYBE_LARGE.search(line):
         json.loads(line, parse_int=_whole)
     if isinstance(value, dict) and value.keys() - {"headers"} == PRINTED:
         return {name: field for name, field in value.items() if name not in OF_CONSUMER}
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        raise ValueError("is an array, but each line must be one message (jq -c '.[]' FILE)")
+        raise InvalidMessage("line_is_array")
     if is_envelope and not (isinstance(value, dict) and "body" in value):
-        raise ValueError(
-            "must be an object with 'body' and 'group'; or name the fields that make up the group: --group-by"
-        )
+        raise InvalidMessage("line_without_body")
     if is_envelope:
         for name in ("group", "id", "score"):
             if name in value and value[name] is None:
-                hint = "give it a value" if name == "group" else "give it a value, or leave the field out"
-                raise ValueError(f"field '{name}' is null; {hint}")
+                raise InvalidMessage("field_null", field=name, is_optional=name != "group")
     return value
 
 
 def _whole(text: str) -> int:
-    """A whole number. Raises ValueError for one that is not within 64 bits."""
+    """A whole number. Raises InvalidMessage for one that is not within 64 bits."""
     if len(text.lstrip("-0")) > 20 or not SMALLEST <= int(text) <= LARGEST:
-        large = text if len(text) <= 60 else f"{text[:60]}..."
-        raise ValueError(f'{large} has more than 64 bits and would lose digits; write it as text: "{large}"')
+        raise InvalidMessage("number_too_large", number=text if len(text) <= 60 else f"{text[:60]}...")
     return int(text)
 
 
@@ -79,15 +74,15 @@ class CsvInput:
                 elif row:
                     self._header = row
                     if twice := [name for name, count in Counter(row).items() if count > 1]:
-                        raise InvalidMessage(f"line {first}: the header has {twice[0]!r} twice")
+                        raise InvalidMessage("header_twice", line=first, name=twice[0])
                 first = self._rows.line_num + 1
         except (csv.Error, UnicodeDecodeError) as error:
-            raise InvalidMessage(f"line {first}: the row can't be read: {error}") from None
+            raise InvalidMessage("row_unreadable", line=first, error=str(error)) from None
 
     def body(self, row: Row) -> dict[str, Any]:
-        """The body of a row. Raises ValueError."""
+        """The body of a row. Raises InvalidMessage."""
         if len(row) != len(self._header):
-            raise ValueError(f"has {many(len(row), 'value')}, but the header has {len(self._header)}")
+            raise InvalidMessage("row_length", count=len(row), columns=len(self._header))
         body: dict[str, Any] = dict(zip(self._header, row, strict=True))
         if self._score_by in body:
             body[self._score_by] = _score(body[self._score_by])

@@ -33,9 +33,8 @@ def delete(client: Sequencer, yes: YesOption = False, dry_run: DryRunOption = Fa
     if dry_run:
         return Answer({**told, "is_deleted": False}, f"would delete {queue}: {_said(used)}")
     say(f"queue {queue}: {_said(used)}")
-    lost = f"{many(used.messages, 'message')} and {many(used.dead, 'dead letter')}"
     if not yes:
-        confirm(f"Delete queue {queue}, with {lost}, for good?")
+        confirm(client, "delete", messages=used.messages, dead=used.dead)
     client.delete()
     return Answer({**told, "is_deleted": True}, f"deleted {queue}")
 

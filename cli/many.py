@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,9 +15,10 @@ from typer import Option
 
 from ..client import Sequencer
 from ..errors import ConfigurationError
+from ..texts.answers import answer_text
 from ..texts.words import many
 from ..values.views import ManySummary
-from .app import DURATION, command_of, hear_interrupts
+from .app import DURATION, hear_interrupts, text_of
 from .output import FINE, GAVE_UP, Answer, say
 from .table import table
 
@@ -40,42 +41,35 @@ def is_for_many(group: list[str] | None, everything: bool, error: str | None, si
     """Whether a command is for many groups, not for one that is named. Raises ConfigurationError for both, or none."""
     is_many = everything or error is not None or since is not None
     if is_many == bool(group):
-        raise ConfigurationError("which groups? Give either the parts of one group, or --all, --error or --since")
+        raise ConfigurationError("groups_unchosen")
     return is_many
 
 
-def refuse(why: str, **given: object) -> None:
-    """Options that mean nothing for what was asked. Raises ConfigurationError."""
+def refuse(code: str, **given: object) -> None:
+    """Options that mean nothing for what was asked. Raises ConfigurationError with this code."""
     for name, value in given.items():
         if value not in (None, False):
-            raise ConfigurationError(f"--{name.replace('_', '-')} is {why}; leave it out")
+            raise ConfigurationError(code, option=f"--{name.replace('_', '-')}")
 
 
-def confirm(question: str) -> None:
+def confirm(client: Sequencer, code: str, **counts: int) -> None:
     """Ask before what destroys. Raises Abort, and ConfigurationError where there is nobody to ask."""
     if not sys.stdin.isatty():
-        raise ConfigurationError(
-            f"{question} No terminal to ask on; add --yes to confirm, or --dry-run to see what would be affected"
-        )
-    typer.confirm(question, err=True, abort=True)
+        raise ConfigurationError("unconfirmed")
+    typer.confirm(text_of(client, code, **counts), err=True, abort=True)
 
 
 @contextmanager
-def progress(
-    what: str, then: str = "; the last request may still take effect; run the command again to continue"
-) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal; what it gives is called with how many are done, and of how many. Ctrl-C within says that,
-    and `then`.
-    """
+def progress(what: str, *, is_repeatable: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal; what it gives is called with how many are done, and of how many. Ctrl-C within says that."""
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     stream = Console(stderr=True)
     with Progress(*columns, console=stream, transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(what, total=None)
-        seen = "before the first"
+        seen = dict[str, Any]()
 
         def told(done: int, total: int) -> None:
-            nonlocal seen
-            seen = f"at {done:,} of {total:,}"
+            seen.update(done=done, total=total)
             bar.update(task, completed=done, total=total)
 
         hear_interrupts()
@@ -83,7 +77,7 @@ def progress(
             yield told
         except KeyboardInterrupt:
             bar.stop()
-            say(f"interrupted {what} {seen}{then}")
+            say(answer_text("interrupted", action=what, is_repeatable=is_repeatable, **seen))
             raise
 
 
@@ -94,23 +88,14 @@ def answer_of_many(client: Sequencer, done: ManySummary, what: str, how: str = "
     `what`: "resumed"; `how`: what more is said of them.
     """
     is_none = bool(done.others) and not done.chosen
-    left = done.changed or done.waiting or done.asked
-    see = command_of(client, "parked")
+    left = {"many_changed": done.changed, "many_waiting": done.waiting, "many_asked": done.asked}
     lines = [f"{what} {done.done:,} of {many(done.chosen, 'group')}{how}"]
     if is_none:
-        lines = [f"no parked group matches, out of {sum(done.others.values()):,}; inspect: {see}"]
+        lines = [text_of(client, "none_fits", others=sum(done.others.values()))]
     elif done.is_dry_run:
         lines = [f"{many(done.chosen, 'group')} would be {what}{how}", error_table(done.errors, "groups")]
-    if done.changed:
-        lines.append(f"left alone {done.changed:,} that changed meanwhile; inspect: {see}; then run this again")
-    if done.waiting:
-        said = f"left alone {many(done.waiting, 'parked group')} waiting for a missing number: append it, or skip it"
-        lines.append(f"{said}; inspect: {see}")
-    if done.asked:
-        answer = command_of(client, "resume", options=["--error", "StepUnknown", "--done", "STEP"])
-        said = f"left alone {many(done.asked, 'parked group')} waiting for an operator to confirm the outcome of a step"
-        lines.append(f"{said}; inspect: {see}; answer for all at once: {answer}, or --again STEP")
-    status = GAVE_UP if is_none or (left and not (done.is_dry_run and done.chosen)) else FINE
+    lines += [text_of(client, code, count=count) for code, count in left.items() if count]
+    status = GAVE_UP if is_none or (any(left.values()) and not (done.is_dry_run and done.chosen)) else FINE
     return Answer(done, *lines, hint=hint, status=status)
 
 

@@ -56,7 +56,7 @@ def run(
         hear_hangups()
         return (_status(path) if status else _check(read())).show(json)
     if json:
-        raise ConfigurationError("--json needs --check or --status")
+        raise ConfigurationError("json_needs", option="--check", other="--status")
     return _run(read, log)
 
 

@@ -16,9 +16,9 @@ from typer import Option
 from ..client import Sequencer, find_server
 from ..doctor.diagnose import memory_trouble
 from ..errors import SequencerError, StepResultInvalid, StepUnknown
-from ..texts.commands import command
+from ..texts.answers import answer_text
 from ..texts.explanations import no_consumers_text, start_consumers
-from ..texts.words import many, moment, named, plain, quoted
+from ..texts.words import named, plain, quoted
 from ..values.checks import seconds_of
 from ..values.message import Message
 from ..values.views import GroupInfo, GroupState, QueueInfo, as_json
@@ -31,13 +31,13 @@ from .app import (
     OptionalQueueArgument,
     RedisOption,
     app,
-    command_of,
     queue_command,
+    text_of,
 )
 from .many import ByErrorOption, error_table
 from .output import Answer, is_lost, say
 from .queues import clients_of
-from .table import cell, error_words, log_fields, number, table
+from .table import error_words, log_fields, number, table
 
 GAP = "gap"
 """Shown as the error where a missing number holds a group back."""
@@ -77,14 +77,12 @@ def _queues(infos: list[QueueInfo]) -> str:
     """The table, and below it what a history has, and what holds a queue back: an outage, or that nobody consumes."""
     lines = list[str]()
     for info in infos:
-        if history := info.history:
-            reaches, window = cell(history.reaches_s), cell(history.window_s)
-            lines.append(f"{info.queue}: history {reaches} of {window}, {many(history.messages, 'message')}")
-        if outage := info.outage:
-            of = f" {outage.shards} of {many(info.shards, 'shard')}" if outage.shards < info.shards else ""
-            probe = command("resume", info.queue, namespace=info.namespace, options=["--outage"])
-            said = f"{info.queue}: outage since {moment(outage.since)}{of}: {outage.error}"
-            lines.append(f"{said}; next probe in {outage.next_probe_s:.1f} s; to probe at once: {probe}")
+        if info.history:
+            lines.append(answer_text("history", queue=info.queue, **as_json(info.history)))
+        if info.outage:
+            about = {**as_json(info.outage), "queue": info.queue, "namespace": info.namespace}
+            is_partial = info.outage.shards < info.shards
+            lines.append(answer_text("outage", **about, of=info.shards if is_partial else None))
         if info.no_consumers:
             start = start_consumers(info.queue, info.namespace)
             lines.append(f"{info.queue}: {no_consumers_text(asdict(info.no_consumers))}; consume: {start}")
@@ -177,12 +175,8 @@ def _errors(groups: Iterable[GroupInfo]) -> Counter[str]:
 def _resuming(client: Sequencer, errors: Counter[str], count: int) -> list[str]:
     """The commands that resume all `count` of them, or all of one error; nothing for a single group."""
     names = sorted(errors.keys() - UNRESUMED)
-    everything = command_of(client, "resume", options=["--all"])
-    said = [f"resume all: {everything}"] if names and count > 1 else []
-    for name in names if len(errors) > 1 else ():
-        alike = command_of(client, "resume", options=["--error", name])
-        said.append(f"resume all of {plain(name)}: {alike}")
-    return said
+    said = [text_of(client, "resume_all")] if names and count > 1 else []
+    return said + [text_of(client, "resume_error", error=name) for name in names if len(errors) > 1]
 
 
 @queue_command(app)

@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import orjson
-import typer
 from typer import Option
 
 from ..client import Sequencer
-from ..errors import MessageNotFound
-from ..texts.commands import answer_options, id_option
+from ..errors import ConfigurationError, MessageNotFound
 from ..texts.words import moment, named, plain
 from ..values.history import MessageSteps, StepInfo
-from .app import GroupArgument, app, command_of, queue_command
+from .app import GroupArgument, app, queue_command, text_of
 from .output import Answer
 from .table import table
 
@@ -46,21 +44,18 @@ AttemptOption = Annotated[
 def answers(
     done: list[str] | None, results: list[str] | None, again: list[str] | None, attempts: list[int] | None
 ) -> dict[str, Any]:
-    """Answers for steps, as `Sequencer.resume` takes them. Raises BadParameter."""
+    """Answers for steps, as `Sequencer.resume` takes them. Raises ConfigurationError."""
     done, again = done or [], again or []
-    _check_count(results, done, "--result", "give one result for each --done, null for none")
-    _check_count(attempts, [*done, *again], "--attempt", "give one for each --done and --again")
+    if results and len(results) != len(done):
+        raise ConfigurationError("results_miscounted", results=len(results), steps=len(done))
+    if attempts and len(attempts) != len(done) + len(again):
+        raise ConfigurationError("attempts_miscounted", attempts=len(attempts), steps=len(done) + len(again))
     return {
         "done": dict(zip(done, map(_result, results or ["null"] * len(done)), strict=True)),
         "again": again,
         "attempts": dict(zip([*done, *again], attempts or (), strict=False)),
         "by": _user(),
     }
-
-
-def _check_count(given: Sequence[object] | None, names: list[str], option: str, wanted: str) -> None:
-    if given and len(given) != len(names):
-        raise typer.BadParameter(f"{len(given)} given, steps: {len(names)}; {wanted}", param_hint=option)
 
 
 def _user() -> str:
@@ -75,8 +70,7 @@ def _result(text: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        said = f"{plain(text)} is not JSON ({error}); text needs quotes: '\"p9\"'"
-        raise typer.BadParameter(said, param_hint="--result") from error
+        raise ConfigurationError("result_not_json", value=text, error=str(error)) from error
 
 
 @queue_command(app)
@@ -91,8 +85,7 @@ def steps(
     """
     found = client.steps(group, id)
     if found is None:
-        which = "no message" if id is None else f"no pending or dead message {id!r}"
-        raise MessageNotFound(f"{which} in group {named(group)} of queue {client.queue!r}")
+        raise MessageNotFound("steps_missing", id=id or "", group=tuple(group), queue=client.queue)
     return Answer(found, steps_text(client, found))
 
 
@@ -105,17 +98,9 @@ def steps_text(client: Sequencer, found: MessageSteps, *, asks: bool = True) -> 
     lines = [_table(found.steps), *(f"{moment(past.at)}  {plain(past.error)}" for past in found.failures)]
     if asks and found.questions:
         asked = {step.name: step.attempts for step in found.steps if step.name in found.questions}
-        done, again = (
-            command_of(
-                client,
-                "dead redrive" if found.is_dead else "resume",
-                *found.group,
-                options=[*id_option(found.id), *answer_options(answer, asked)],
-            )
-            for answer in ("--done", "--again")
-        )
-        lines.append(f"did {', '.join(map(plain, found.questions))} take effect? If it did: {done}")
-        lines.append(f"{' ' * 8}if it did not: {again}")
+        about = {"group": found.group, "id": found.id, "is_dead": found.is_dead}
+        about |= {"steps": [*asked], "attempts": [*asked.values()]}
+        lines += [text_of(client, code, **about) for code in ("step_question", "step_question_again")]
     return "\n".join(lines)
 
 

@@ -8,7 +8,7 @@ from ..client import Sequencer
 from ..errors import SequencerError
 from ..processes.consumer_process import Totals
 from ..processes.logs import background_writing, emit_of_service
-from ..texts.commands import command
+from ..texts.answers import answer_text
 from ..texts.events import event
 from ..texts.words import many, plain
 from ..values.views import QueueInfo
@@ -40,5 +40,4 @@ def say_left(left: QueueInfo, namespace: str) -> None:
     state = [many(count, name) for name, count in states.items() if count] + ["paused"] * left.is_paused
     say(f"queue {left.queue} now: {', '.join([many(left.backlog, 'message'), *state])}")
     if left.parked > 1:
-        why = command("parked", left.queue, namespace=namespace, options=["--by-error"])
-        say(f"inspect the parked groups, and resume them: {why}")
+        say(answer_text("parked_by_error", queue=left.queue, namespace=namespace))

@@ -13,8 +13,9 @@ import typer
 from ..client import Sequencer
 from ..errors import BatchRefused, OutcomeUnknown, QueueFull, ServerError
 from ..settings.body_fields import BodyFields
+from ..texts.answers import answer_text
 from ..texts.commands import command
-from ..texts.words import many, plain
+from ..texts.words import plain
 from ..values.message import BatchReceipt
 from .app import is_of_call
 from .output import say
@@ -116,13 +117,10 @@ def say_rest(tally: Tally, ctx: typer.Context, why: str, *, is_unknown: bool = F
     A rerun from the beginning is not offered: where messages have ids, it adds again what was handled longer than the
     queue's `dedup_window` ago.
     """
-    but = ", except refused ones" if tally.refused else ""
-    stored = f"lines up to {tally.last_line:,} are stored{but}" if tally.last_line else "nothing is stored yet"
-    if is_unknown:
-        stored += f", and perhaps some of the next {many(tally.chunk, 'line')}"
-        stored += "" if tally.has_ids else ", which are then stored twice, as they have no ids"
-    rest = "append the rest, with the same whole input" if ctx.params["file"] == "-" else "append the rest"
-    say(plain(f"{why}; {stored}; {rest}: {rest_of(ctx, tally.last_line + 1)}"))
+    perhaps = {"perhaps": tally.chunk if is_unknown else 0, "has_ids": tally.has_ids}
+    stored = {"last": tally.last_line, "refused": tally.refused, **perhaps}
+    rest = {"is_piped": ctx.params["file"] == "-", "rest": rest_of(ctx, tally.last_line + 1)}
+    say(answer_text("broken_off", why=why, **stored, **rest))
 
 
 def rest_of(ctx: typer.Context, first_line: int) -> str:

@@ -67,9 +67,17 @@ RULES: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
     "evicts": _evicts,
 }
 """Code of the finding -> whether the server is that, from its INFO. Each makes it unusable."""
+REFUSED = {
+    "too old": "is_too_old",
+    "replica": "is_replica",
+    "loading": "is_loading",
+    "cluster": "is_cluster",
+    "evicts": "is_evicting",
+}
+"""Code of the finding -> of the refusal."""
 
 
-def _broken(info: Mapping[str, str], **more: Any) -> list[Finding]:
+def _broken(info: Mapping[str, str], **more: str) -> list[Finding]:
     fields = {"version": info.get("redis_version", ""), "policy": info.get("maxmemory_policy", ""), **more}
     return [finding(code, **fields) for code, is_broken in RULES.items() if is_broken(info)]
 
@@ -84,9 +92,10 @@ def check_server(info: Mapping[str, str], name: str, *, was_fit: bool = False) -
 
     `was_fit`: it was looked at before. One that has become a replica since may be replaced, or be a primary again.
     """
-    for one in _broken(info, server=name, was_fit=was_fit)[:1]:
+    for one in _broken(info)[:1]:
         is_away = one.code == "loading" or (was_fit and one.check == "role")
-        raise (ServerUnavailable if is_away else ServerNotUsable)("server_unfit", server=name, finding=one)
+        kind = ServerUnavailable if is_away else ServerNotUsable
+        raise kind(REFUSED[one.code], server=name, was_fit=was_fit, **one.fields)
 
 
 # -- what doctor says of a server -------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def unrefused(answers: list[Any]) -> list[Any]:
 def translate(error: BaseException, name: str) -> SequencerError:
     """Our error for a driver's; the original stays as its cause."""
     text = str(error)
-    about: dict[str, Any] = {"server": name, "error": text[:200]}
+    about: dict[str, Any] = {"server": name, "error": text[:200].rstrip(".")}
     for words, kind, code in _REPLIES:
         if words in text or isinstance(error, _CLASSES.get(words, ())):
             return kind(code, **about)

@@ -76,13 +76,6 @@ def id_option(id: str) -> list[str]:
     return [f"--id={id}"] if id.startswith("-") else ["--id", id]
 
 
-def answer_options(option: str, runs: Mapping[str, int]) -> list[str]:
-    """`--done` or `--again` for these steps, each with the attempt that it answers for: a late answer is refused."""
-    return [word for name in runs for word in (option, name)] + [
-        word for count in runs.values() for word in ("--attempt", str(count))
-    ]
-
-
 LABELS = {"done": "if it took effect", "again": "if it did not", "retry_same_error": "retry all of this error"}
 """How a text calls a command, where that is not its name."""
 

@@ -67,7 +67,7 @@ class Explanation:
     @property
     def _wording(self) -> str:
         text = fill(WORDINGS[self.reason], self._known)
-        return text if self.then is None else f"{text}; after that, it {self.then._wording}"
+        return text if self.then is None else f"{text}; apart from that, it {self.then._wording}"
 
     def as_json(self) -> dict[str, Any]:
         """What `explain --json` prints."""
@@ -116,7 +116,7 @@ def no_consumers(fields: Fields) -> str:
 
 ENDING = "if its handler hangs, kill that consumer; if it is already gone, its lease expires by itself"
 WORDINGS: Mapping[str, Wording] = {
-    "nothing": "has no messages; append one",
+    "nothing": "has no messages",
     "due": _due,
     "leased": "has been leased by {owner} for {held_s:.1f} s, until {until:moment} unless renewed; it moves when "
     "{head} is handled{is_paused:?; then it stays paused}{steps:?; its steps: {steps}}{is_long:?; that is long: set "

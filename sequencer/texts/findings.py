@@ -186,8 +186,7 @@ FINDINGS: Mapping[str, Kind] = {
     "no eviction": _ok("eviction", "noeviction, maxmemory {maxmemory}"),
     "evicts": _problem(
         "eviction",
-        "evicts keys (maxmemory-policy {policy}), which silently deletes parts of groups"
-        "{was_fit:?; what it has evicted meanwhile is lost}",
+        "evicts keys (maxmemory-policy {policy}), which silently deletes parts of groups",
         _config("maxmemory-policy", "noeviction"),
     ),
     "will evict": _warning(
@@ -208,7 +207,7 @@ FINDINGS: Mapping[str, Kind] = {
     "memory full": _problem(
         "memory",
         _USED + "; it refuses appends until consumers free memory or maxmemory is raised",
-        lambda fields: {"inspect": "sequencer info", **_room(fields)},
+        _room,
     ),
     "repair needs room": _warning(
         "memory",

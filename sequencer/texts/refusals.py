@@ -50,6 +50,14 @@ _RESULT_LOST = "step {steps:list} is done and will not run again, but its result
 _OF_KIND = "{kind:? of kind {kind}}"
 _KEPT = "{is_kept:?; parked, not dropped, because some of its steps took effect}"
 _DIED = "died, or stalled for longer than its lease"
+
+
+def _evicting(fields: Fields) -> str:
+    evicts = "server {server} evicts keys (maxmemory-policy {policy}), which silently deletes parts of groups"
+    lost = "{was_fit:?; what it has evicted meanwhile is lost}; fix: CONFIG SET maxmemory-policy noeviction"
+    return f"{evicts}{lost} / inspect: {{{doctor_of(fields['server'])}}}"
+
+
 _BUSY = (
     "group {group} is leased by {owner:?{owner}}{owner:!a consumer}{held_s:?, for {held_s:.1f} s so far}; inspect: "
     "{sequencer explain QUEUE GROUP}"
@@ -154,15 +162,16 @@ REFUSALS: dict[str, Wording] = {
     "certificate_refused": "server {server}: its certificate was refused; check the host name, the dates, and "
     "ssl_ca_certs in the URL ({error})",
     "certificate_missing": "server {server} requires a client certificate; give ssl_certfile and ssl_keyfile ({error})",
-    "server_unfit": "server {server} {finding.text}",
-    "is_replica": "server {server} is a replica; connect to the primary ({error})",
+    "is_too_old": "server {server} is Redis {version}; 7.0 or later, or Valkey, is needed",
+    "is_evicting": _evicting,
+    "is_replica": "server {server} is a replica; connect to the primary{error:? ({error})}",
     "became_replica": "server {server} became a replica; connect to the primary ({error})",
     "primary_lost": "server {server} is a replica that has lost its primary; connect to the primary ({error})",
-    "is_loading": "server {server} is loading its data; try again ({error})",
+    "is_loading": "server {server} is loading its data; try again{error:? ({error})}",
     "cannot_persist": "server {server} can't persist to disk and refuses writes; check its log ({error})",
     "too_few_replicas": "server {server} has too few replicas and refuses writes; try again ({error})",
     "is_busy": "server {server} is busy with a long script; try again ({error})",
-    "is_cluster": "server {server} is a cluster node, which is not supported yet ({error})",
+    "is_cluster": "server {server} is a cluster node, which is not supported yet{error:? ({error})}",
     "wrong_type": "server {server}: a key of this queue has the wrong type; was it written by something else? "
     "({error})",
     "generation_unsettled": "server {server}: other clients are changing this queue's shard map; try again ({error})",
@@ -349,6 +358,36 @@ REFUSALS: dict[str, Wording] = {
     # targets of alerts
     "type_missing": "it has no type; there are: {known:list}",
     # the command line
+    "setting_empty": "{variable} is empty; set it, or unset it",
+    "timeout_without_handler": "handler_timeout needs a handler or a command; give app or exec",
+    "json_needs": "--json needs {option}{other:? or {other}}",
+    "either_or": "give either {one} or {other}",
+    "option_of_one_group": "{option} is for one group; leave it out",
+    "option_of_many_groups": "{option} is for many groups; leave it out",
+    "outage_of_whole_queue": "--outage is for the whole queue; leave out the group, and options that choose some",
+    "groups_unchosen": "which groups? Give either the parts of one group, or --all, --error or --since",
+    "dead_letters_unchosen": "which dead letters? Give either --all, or the parts of a group, --id or --error",
+    "unconfirmed": "no terminal to ask on; add --yes to confirm, or --dry-run to see what would be affected",
+    "limit_missing": "give at least one limit, for example --max-wait 60s or --max-parked 0",
+    "results_miscounted": "{results:result} given for {steps:step}; give one --result for each --done, null for none",
+    "attempts_miscounted": "{attempts:attempt} given for {steps:step}; give one --attempt for each --done and --again",
+    "result_not_json": "--result {value:value} is not JSON ({error}); text needs quotes: '\"p9\"'",
+    "steps_missing": "{id:?no pending or dead message {id!r}}{id:!no message} in group {group} of queue {queue!r}",
+    "id_unknown": "no message {id!r} in any group of queue {queue!r}, nor in its history; if you know its group, "
+    "try get",
+    "nothing_to_alert": "{path} has neither [alerts] nor a target, so nobody would be notified",
+    "input_unreadable": "{file} can't be read: {error}",
+    "input_too_short": "the input has nothing from line {from_line:,} on; nothing was appended",
+    "csv_without_group_by": "a CSV needs --group-by, the columns that make up the group",
+    "header_twice": "line {line}: the header has {name!r} twice",
+    "row_unreadable": "line {line}: the row can't be read: {error}",
+    "row_length": "the row has {count:field}, but the header has {columns}",
+    "line_not_json": "not JSON: {error}{column:?, at column {column}}; each line must be one JSON value (jq -c . FILE)",
+    "line_is_array": "an array, but each line must be one message (jq -c '.[]' FILE)",
+    "line_without_body": "must be an object with 'body' and 'group'; or name the fields that make up the group: "
+    "--group-by",
+    "field_null": "field {field!r} is null; give it a value{is_optional:?, or leave the field out}",
+    "number_too_large": '{number} has more than 64 bits and would lose digits; write it as text: "{number}"',
     # tests of handlers
     "event_unreadable": "{path}, line {line} is not an event: {error}",
     "queue_missing": "app {app} is a function; pass queue= as well",

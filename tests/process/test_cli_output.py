@@ -88,7 +88,7 @@ OWN = ("SEQUENCER_REDIS", "SEQUENCER_NAMESPACE", MARK)
 """What the environment of a test's commands has besides."""
 FEW = ["peek", "info", "append jobs", "doctor", "--help", "consume jobs --until-empty --exec true --json"]
 """One of each way to print. The rest prints by the same functions."""
-OTHERS = ["--help", "--version", "acl admin", "append jobs", "configure jobs", "server status", "demo --help"]
+OTHERS = ["--help", "--version", "acl admin", "append jobs", "server status", "demo --help"]
 REST = sorted({*of_a_queue(), *OTHERS} - {*FEW})
 
 

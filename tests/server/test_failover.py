@@ -55,11 +55,11 @@ def test_an_append_while_the_server_loads_is_refused_until_it_has(start_server: 
             try:
                 return not seq.append(2, "g", id="b").duplicate
             except (ServerUnavailable, OutcomeUnknown) as error:  # unknown: sent on the connection that had gone
-                said.append(str(error))
+                said.append(error.code)
                 return False
 
         wait_until(is_appended)
-        assert any("is loading its data; try again" in text for text in said), said
+        assert "is_loading" in said
         assert [message.id for message in seq.peek("g")] == ["a", "b"]
 
 

@@ -143,7 +143,7 @@ WORDED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "paused": (
         {"is_paused": True, "visible_us": INF, "failure": FAILURE},
-        "group g is paused; after that, it is parked on m1 after 3 failed attempts (ValueError: no)",
+        "group g is paused; apart from that, it is parked on m1 after 3 failed attempts (ValueError: no)",
     ),
     "broken": ({"body_size": 1}, "group g is broken (order and body differ)"),
 }

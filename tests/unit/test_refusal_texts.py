@@ -11,8 +11,9 @@ import pytest
 
 import sequencer
 from sequencer.errors import ConfigurationError, GroupBusy, IdConflict, QueueFull, SequencerError
-from sequencer.texts.findings import finding
-from sequencer.texts.refusals import REFUSALS, refusal_text
+from sequencer.texts.answers import ANSWERS
+from sequencer.texts.refusals import REFUSALS
+from sequencer.texts.templates import fill
 from sequencer.values.message import Refused
 
 ROOT = Path(sequencer.__file__).parent
@@ -21,8 +22,11 @@ TEXTS += " binary said log token entry stream name server meant reason variable"
 TEXTS += " type field option within has protocol step to"
 TEXTS += " step role function parameter after field signal lost_owner mark"
 TEXTS += " wanted items choices one other needed line module outage app"
+TEXTS += " version policy text why rest file"
 NUMBERS = "number stored replicas confirmed wait_ms most pid count before now shards more low high max n"
 NUMBERS += " attempt attempts last leases runs size here effects handled failed"
+NUMBERS += " column columns line from_line results first others done total perhaps messages dead since of asked"
+FLAGS = "replaces is_dead dead_letter is_paused is_repeatable has_ids is_piped is_optional was_fit"
 
 
 class Known(dict[str, Any]):
@@ -36,26 +40,25 @@ FIELDS: dict[str, Any] = {
     **dict.fromkeys(TEXTS.split(), "shown"),
     **dict.fromkeys(NUMBERS.split(), 7),
     **dict.fromkeys(("held_s", "within_s", "limit_s", "wait_s", "reply_s", "after_s"), 9.0),
+    **dict.fromkeys(("reaches_s", "window_s", "next_probe_s"), 9.0),
+    **dict.fromkeys(FLAGS.split(), False),
     "group": ("1002", "a b"),
     "namespace": "sequencer",
     "score": "9.0",
     "refused": [Refused(3, IdConflict(id="m1", group=("g",)))],
-    "replaces": False,
-    "is_dead": False,
     "is_kept": True,
     "steps": ["charge", "ship"],
     "kinds": ["paid", "sent"],
     "options": ["retry_on", "declined"],
     "questions": [{"step": "pay", "state": state, "at": 1e9, "error": "no"} for state in ("started", "failed")],
-    "finding": finding("primary"),
     "rights": ["+zadd"],
     "known": ["orders", "mails"],
 }
 
 
 def test_each_code_has_a_text_made_of_its_fields() -> None:
-    for code in REFUSALS:
-        text = refusal_text(code, Known(FIELDS))
+    for code, wording in [*REFUSALS.items(), *ANSWERS.items()]:
+        text = fill(wording, Known(FIELDS))
         assert " " in text, code
         assert "{" not in text.replace("~{NAMESPACE", ""), f"a field that is not filled in: {code}"
 

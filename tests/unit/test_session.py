@@ -129,13 +129,13 @@ def test_a_server_is_checked_with_each_look_and_one_without_info_is_not() -> Non
 
     check(b"redis_version:7.0.0\r\nrole:master\r\n", seq := made()[2])
     check(ServerNotUsable("command_unknown", server="s", error="unknown command 'INFO'"), seq)
-    with refused(ServerNotUsable, "server_unfit"):
+    with refused(ServerNotUsable, "is_too_old", version="5.0.1"):
         check(b"redis_version:5.0.1\r\n", seq)
     with refused(ServerNotUsable, "right_denied"):
         check(denied("info"), seq)
-    with refused(ServerUnavailable, "server_unfit"):
+    with refused(ServerUnavailable, "is_replica"):
         check(b"role:slave\r\n", seq)  # that may change again
-    with refused(ServerNotUsable, "server_unfit"):
+    with refused(ServerNotUsable, "is_replica"):
         check(b"role:slave\r\n", made()[2])
 
 

@@ -131,7 +131,10 @@ def _letter(queue: str, letter: str, kept: bytes, died_us: float) -> DeadLetter:
     steps = record_steps(queue, group, id, DeadLetterContent.parse(kept).record, is_dead=True)
     found = decode_dead_letter(letter, kept, died_us, queue)
     # Its failure knows more where steps count their own attempts, and where it was skipped after its lease ran out.
-    return replace(found, steps=steps, attempts=max(found.attempts, found.error.attempt))
+    attempts = max(found.attempts, found.error.attempt)
+    if steps and not attempts:  # one of them began, and how it ended is unknown
+        attempts = max((one.attempts for one in steps.steps), default=0)
+    return replace(found, steps=steps, attempts=attempts)
 
 
 async def by_shard(session: Session, wanted: DeadLetterFilter) -> list[tuple[ShardKeys, list[SeenDeadLetter]]]:
