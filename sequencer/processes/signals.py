@@ -19,16 +19,6 @@ def stop_signals_in_use() -> list[signal.Signals]:
     return [number for number in STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
 
 
-def ending_text(returncode: int) -> str:
-    """How a process ended, from its status as Popen has it: `signal SIGKILL`, `exit status 1`."""
-    if returncode >= 0:
-        return f"exit status {returncode}"
-    try:
-        return f"signal {signal.Signals(-returncode).name}"
-    except ValueError:  # those for real time have numbers only
-        return f"signal {-returncode}"
-
-
 class SignalPipe:
     """A pipe to which signals and threads write what they ask for, as numbers of signals: a descriptor to wait for."""
 

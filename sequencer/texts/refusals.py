@@ -7,10 +7,13 @@ from .templates import Fields, Wording, fill
 
 
 def refusal_text(code: str, fields: Fields) -> str:
-    """The text of an error; "" where nothing is listed for its code, or it was raised without the fields."""
+    """The text of an error; "" where nothing is listed for its code, or it was raised without the fields. What a command
+    wrote to standard error (`stderr`) follows it as it is.
+    """
     wording = REFUSALS.get(code, "")
     is_whole = bool(fields) or (isinstance(wording, str) and "{" not in wording)
-    return fill(wording, fields) if is_whole else ""
+    text = fill(wording, fields) if is_whole else ""
+    return f"{text}: {fields['stderr']}" if text and fields.get("stderr") else text
 
 
 def _server_full(fields: Fields) -> str:
@@ -355,6 +358,15 @@ REFUSALS: dict[str, Wording] = {
     "set_aside": "the handler set the message aside",
     "outage": "the handler reported that a dependency is down",
     # the run file, apps and --exec
+    "exec_invalid": "the command to run for each message is empty or contains a NUL: {command!r}",
+    "shell_missing": "a command for each message needs {shell}: {error}",
+    "command_not_found": "there is no command {command!r}, the first word of {line!r}",
+    "command_failed": "{command!r} ended with {status:ending}",
+    "command_timeout": "{command!r} ran longer than {limit_s:g} s (handler_timeout), and {signal} ended it",
+    "command_not_run": "is the command right? {command!r} ended with {status:ending}",
+    "command_stopped": "{command!r} ended with {status:ending} while the consumer was stopped, so its message did not "
+    "fail",
+    "output_failed": "the printed lines can't be written: {error}",
     # targets of alerts
     "type_missing": "it has no type; there are: {known:list}",
     # the command line

@@ -4,6 +4,7 @@
 | --- | --- |
 | `{owner}` | the field; a group as words for a shell |
 | `{value:value}` | what a caller gave, at most 200 characters |
+| `{status:ending}` | how a process ended: `exit status 1` |
 | `{count:message}`, `{lag_s:duration}`, `{until:moment}`, `{waits_s:.1f}` | `2 messages`, `12 min`, a time, a number |
 | `{owner:? by {owner}}`, `{owner:! by nobody}` | the text, where the field has a value; where it has none |
 | `{sequencer skip QUEUE GROUP --id ID}` | a line for a shell, with the fields that are in capitals |
@@ -19,7 +20,7 @@ from typing import Any
 
 from ..errors import shown
 from .commands import line
-from .words import duration, many, moment, named, plain, quoted
+from .words import duration, ending, many, moment, named, plain, quoted
 
 Fields = Mapping[str, Any]
 Wording = str | Callable[[Fields], str]
@@ -35,7 +36,13 @@ def _listed(items: Any) -> str:
     return ", ".join(f"{name} ({value})" if value else name for name, value in values.items())
 
 
-_SPECS: Mapping[str, Callable[[Any], str]] = {"duration": duration, "moment": moment, "list": _listed, "quoted": quoted}
+_SPECS: Mapping[str, Callable[[Any], str]] = {
+    "duration": duration,
+    "moment": moment,
+    "list": _listed,
+    "quoted": quoted,
+    "ending": ending,
+}
 
 
 _FORMATTER = Formatter()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
+import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -77,6 +78,16 @@ def error_text(error: BaseException | str, characters: int = ERROR_CHARACTERS) -
     """The error's own text in one line, cut."""
     text = plain(text_of(error)[: characters + 1])
     return text if len(text) <= characters else f"{text[:characters]}..."
+
+
+def ending(returncode: int) -> str:
+    """How a process ended, from its status as Popen has it: `signal SIGKILL`, `exit status 1`."""
+    if returncode >= 0:
+        return f"exit status {returncode}"
+    try:
+        return f"signal {signal.Signals(-returncode).name}"
+    except ValueError:  # those for real time have numbers only
+        return f"signal {-returncode}"
 
 
 def duration(seconds: float) -> str:

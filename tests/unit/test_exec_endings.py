@@ -13,6 +13,8 @@ from sequencer.errors import CommandFailed, CommandNotFound, CommandStopped, Han
 from sequencer.processes.handlers import exec
 from sequencer.processes.handlers.exec import ExecHandler, check_command
 
+from ..support.refused import refused
+
 MESSAGE = Message("a-1", ("a",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
 SAME = ["kill -TERM $$", "kill -INT $$", "kill -HUP $$", "exit 143", "exit 130", "exit 129"]
 
@@ -32,7 +34,7 @@ def test_one_that_a_signal_for_all_ended_is_no_failure(
 ) -> None:
     stop = stopped(1.0) if is_told_before else Stop()
     monkeypatch.setattr(time, "sleep", lambda _: stop.request(1))
-    with pytest.raises(CommandStopped, match="the consumer was stopped as well"):
+    with refused(CommandStopped, "command_stopped"):
         ExecHandler(command, stop=stop)(MESSAGE)
 
 
@@ -44,7 +46,7 @@ OTHERS = ["kill -KILL $$", "exit 3", "exit 15", "exit 137"]
 def test_one_that_ended_so_without_a_stop_failed(monkeypatch: pytest.MonkeyPatch, command: str, kind: str) -> None:
     monkeypatch.setattr(exec, "STOP_S", 0.05 if kind == "none" else 600.0)
     stop = {"long ago": stopped(601.0), "none": Stop(), "no stop can be told": None}[kind]
-    with pytest.raises(CommandFailed, match=r"(signal|exit status) \w+$"):
+    with refused(CommandFailed, "command_failed", command=command):
         ExecHandler(command, stop=stop)(MESSAGE)
 
 
@@ -60,13 +62,13 @@ def test_a_second_signal_ends_the_wait_for_a_stop(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(exec, "STOP_S", 600.0)
     monkeypatch.setattr(time, "sleep", interrupted)
-    with pytest.raises(StopConsuming, match="interrupted"):
+    with pytest.raises(StopConsuming):
         ExecHandler("exit 143", stop=Stop())(MESSAGE)
 
 
 @pytest.mark.parametrize(("command", "status"), [("nosuch-command", 127), ("/", 126), ("exit 126", 126)])
 def test_one_that_cannot_be_run_ends_a_consumer_that_just_began(command: str, status: int) -> None:
-    with pytest.raises(CommandNotFound, match=f"exit status {status}.*; is the command right\\?$"):
+    with refused(CommandNotFound, "command_not_run", status=status):
         ExecHandler(command)(MESSAGE)
 
 
@@ -77,7 +79,7 @@ def test_later_that_is_a_failure_of_the_message(tmp_path: Path, first: int, stat
     handle = ExecHandler(f"test -e {later} && exit {status}; touch {later}; exit {first}")
     with suppress(CommandFailed):
         handle(MESSAGE)
-    with pytest.raises(CommandFailed, match=f"exit status {status}$"):
+    with refused(CommandFailed, "command_failed", status=status):
         handle(MESSAGE)
 
 
@@ -100,5 +102,6 @@ def test_a_first_word_that_is_or_may_be_a_command_passes(command: str) -> None:
     ],
 )
 def test_a_first_word_that_is_no_command_is_refused(command: str) -> None:
-    with pytest.raises(HandlerNotFound):
+    is_readable = command.strip() and "\0" not in command
+    with refused(HandlerNotFound, "command_not_found" if is_readable else "exec_invalid"):
         check_command(command)

@@ -21,7 +21,7 @@ from ...consume.stop import Report, Stop, ignore
 from ...errors import CommandFailed, CommandNotFound, CommandStopped, HandlerNotFound, HandlerTimeout
 from ...store.failure import TRACEBACK_BYTES
 from ...values.message import Message
-from ..signals import STOP_SIGNALS, ending_text
+from ..signals import STOP_SIGNALS
 from ..worker.in_progress import memory_file
 from .pipes import CommandOutput, StderrRelay
 from .printing import message_line
@@ -46,10 +46,8 @@ def check_command(command: str) -> None:
 
     Assignments before it are skipped. A word with quotes, expansions, globs or `~` is left to the shell.
     """
-    if not command.strip():
-        raise HandlerNotFound("the command to run for each message is empty")
-    if "\0" in command:
-        raise HandlerNotFound("the command to run for each message has a NUL, which no shell takes")
+    if not command.strip() or "\0" in command:
+        raise HandlerNotFound("exec_invalid", command=command)
     found = _FIRST_WORD.match(command)
     if not found or "PATH=" in found[1]:
         return
@@ -57,9 +55,9 @@ def check_command(command: str) -> None:
     try:
         status = subprocess.run(words, stdin=nothing, stdout=nothing, stderr=nothing, check=False).returncode
     except OSError as error:
-        raise HandlerNotFound(f"a command for each message needs {SHELL}: {error.strerror}") from error
+        raise HandlerNotFound("shell_missing", shell=SHELL, error=error.strerror) from error
     if status:
-        raise HandlerNotFound(f"there is no command {found[2]!r}, the first word of {command!r}")
+        raise HandlerNotFound("command_not_found", command=found[2], line=command)
 
 
 class ExecHandler:
@@ -97,18 +95,16 @@ class ExecHandler:
         status, said, ended_at, by = self._run(message_line(message))
         is_first, self._is_first = self._is_first, False
         tail = said.strip()[-TRACEBACK_BYTES // 2 :].decode("utf-8", "replace").lstrip()
-        why = f": {tail}" if tail else ""
+        fields = {"command": self._command, "status": status, "stderr": tail}
         if by:
-            limit = f"{self._timeout_s:g} s (handler_timeout)"
-            raise HandlerTimeout(f"{self._command!r} ran longer than {limit}, and {by} ended it{why}")
+            raise HandlerTimeout("command_timeout", **fields, limit_s=self._timeout_s, signal=by)
         if not status:
             return
-        text = f"{self._command!r} ended with {ending_text(status)}{why}"
         if is_first and status in NOT_RUN:
-            raise CommandNotFound(f"{text}; is the command right?")
+            raise CommandNotFound("command_not_run", **fields)
         if self._is_caused_by_stop(status, ended_at):
-            raise CommandStopped(f"{text}; the consumer was stopped as well, so this is no failure of the message")
-        raise CommandFailed(text)
+            raise CommandStopped(**fields)
+        raise CommandFailed(**fields)
 
     def _run(self, line: bytes) -> tuple[int, bytes, float, str]:
         """Its status as Popen has it; the end of what it said; when it ended; by which signal of ours, or ""."""
@@ -148,7 +144,7 @@ class ExecHandler:
                     time.sleep(REST_S)
             os.killpg(process.pid, signal.SIGKILL)
         output.wait_for_end()
-        return "SIGTERM" if is_ended else f"SIGKILL, {ENDING_S:g} s after SIGTERM,"
+        return "SIGTERM" if is_ended else "SIGKILL"
 
     def _is_caused_by_stop(self, status: int, ended_at: float) -> bool:
         """Whether the command ended by a signal that the consumer was sent as well; that may be known a little later.

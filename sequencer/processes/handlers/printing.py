@@ -50,9 +50,9 @@ class Printer:
             while rest:
                 rest = rest[os.write(self._output_fd, rest) :]
         except BrokenPipeError as error:
-            raise OutputClosed("the output was closed") from error
+            raise OutputClosed from error
         except OSError as error:
-            raise OutputFailed(f"the output can't be written: {error.strerror}") from error
+            raise OutputFailed("output_failed", error=error.strerror) from error
         finally:
             self._lock(fcntl.LOCK_UN)
         self._is_after_torn = False
