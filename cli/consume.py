@@ -26,7 +26,7 @@ from ..settings.option import declared, fields_of
 from ..settings.options import QueueOptions, ServiceOptions
 from ..texts.commands import name_server, server_named
 from ..texts.events import event
-from ..texts.explanations import import_hangs
+from ..texts.refusals import refusal_text
 from ..values.version import VERSION
 from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, hear_interrupts, is_of_call
 from .declared import takes
@@ -85,7 +85,7 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
         check_command(config.exec)
 
     def end_start() -> None:
-        say(f"error: app {config.app}: {import_hangs(config.start_timeout_s)}")
+        say(f"error: {refusal_text('import_too_slow', {'app': config.app, 'limit_s': config.start_timeout_s})}")
         os._exit(WRONG_USE)
 
     with limited(config.start_timeout_s, end_start):

@@ -6,6 +6,7 @@ never stops the work. How many were lost is said with the next line that can be 
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -182,7 +183,7 @@ class StderrHandler(logging.Handler):
             fd = stream.fileno()
         except (AttributeError, OSError, ValueError):  # none, or not a file: closed, or a test's
             if stream is None:
-                raise OSError("there is no standard error") from None
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from None
             stream.write(text)
             stream.flush()
             return
@@ -215,7 +216,7 @@ class BackgroundHandler(logging.Handler):
         try:
             self.queue.put_nowait(record)
         except queue.Full:
-            self._writer.lose("nobody reads standard error")
+            self._writer.lose("")
         if not is_stuck:
             self.wait(self._patience_s)
 

@@ -23,9 +23,7 @@ from typing import Any
 
 from ..consume.emitter import EventEmitter, ServerAway
 from ..texts.events import Event, event
-from ..texts.explanations import import_hangs
 from .consumer_process import ConsumerProcess, Reports, Totals
-from .signals import ending_text
 from .worker.config import WorkerConfig
 from .worker.run import DRAINED, EXIT_BY_ENDING, GAVE_UP, OUTPUT_CLOSED, PLANNED
 from .workers import Worker
@@ -153,33 +151,30 @@ class Pool:
         for worker, process in self.running:
             worker.forgive(process, now)
             process.heard_at = now if stood_still else process.heard_at
-            whys = [why for until, why in self._limits(process) if now >= until]
-            if whys and not process.is_killed:
-                self._kill(process, whys[0])
+            over = [(why, after_s) for since, after_s, why in self._limits(process) if now >= since + after_s]
+            if over and not process.is_killed:
+                self._kill(process, *over[0])
         self.emitter.tick()
 
-    def _limits(self, process: ConsumerProcess) -> Iterator[tuple[float, str]]:
-        """Until when it may go on as it does, and why it is killed then."""
+    def _limits(self, process: ConsumerProcess) -> Iterator[tuple[float, float, str]]:
+        """Since when and for how long it may go on as it does, and why it is killed then."""
         grace_s = self._config.grace_s
         timeout_s = EXIT_TIMEOUT_S if grace_s is None else max(grace_s, MIN_EXIT_TIMEOUT_S)
         if process.ended_at is not None:
-            threads = ", ".join(process.threads) or "none"
-            why = f"it finished {timeout_s:g} s ago but does not exit (threads: {threads})"
-            yield process.ended_at + timeout_s, why
+            yield process.ended_at, timeout_s, "not exited"
             return
         if process.stop_sent_at is not None and not process.is_connected:
             # It ends by itself, unless code in C keeps the interpreter's lock.
-            yield process.stop_sent_at + timeout_s, f"it was stopped while starting, {timeout_s:g} s ago"
+            yield process.stop_sent_at, timeout_s, "not stopped"
         if not process.is_loaded:
-            yield process.started_at + process.start_timeout_s, import_hangs(process.start_timeout_s)
+            yield process.started_at, process.start_timeout_s, "not loaded"
         if process.has_begun and self._config.handler_timeout_s is not None:
             # The first of three leases has ended its right to what it has.
-            silence_s = max(LEAST_SILENCE_S, 3 * self._config.lease_s)
-            why = f"it sent no heartbeat for {silence_s:g} s (for example, C code that holds the GIL)"
-            yield process.heard_at + silence_s, why
+            yield process.heard_at, max(LEAST_SILENCE_S, 3 * self._config.lease_s), "silent"
 
-    def _kill(self, process: ConsumerProcess, why: str) -> None:
-        self.emit("consumer killed", consumer_pid=process.pid, why=why, **process.begun)
+    def _kill(self, process: ConsumerProcess, why: str, after_s: float | None) -> None:
+        fields = {"consumer_pid": process.pid, "why": why, "after_s": after_s, "threads": process.threads}
+        self.emit("consumer killed", **fields, **process.begun)
         process.kill()
 
     # -- ends of consumers ------------------------------------------------------------------------------------
@@ -222,9 +217,9 @@ class Pool:
         self._stop_all(EXIT_BY_ENDING[process.status])
 
     def _after_death(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
-        lived_s, begun, why = time.monotonic() - process.started_at, process.begun, ending_text(returncode)
+        lived_s, begun = time.monotonic() - process.started_at, process.begun
         self._has_torn = self._has_torn or bool(begun)
-        fields = {"consumer_pid": process.pid, "ended_by": why, "lived_s": round(lived_s, 1)}
+        fields = {"consumer_pid": process.pid, "status": returncode, "lived_s": round(lived_s, 1)}
         self.emit("consumer died", **fields, **begun)
         is_final = process.status in EXIT_BY_ENDING
         worker.count_death(lived_s, has_begun=process.has_begun, is_loaded=process.is_loaded, is_final=is_final)
@@ -257,4 +252,4 @@ class Pool:
         if process := by_pid.get(report["pid"]):
             process.apply_report(report)
             if report["event"] == "stuck" and not process.is_killed:
-                self._kill(process, "its handler ignored the end of its time (--handler-timeout)")
+                self._kill(process, "stuck", self._config.handler_timeout_s)

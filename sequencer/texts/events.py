@@ -189,6 +189,20 @@ _DEATHS = (
     "{is_final:?a consumer died for the reason logged above, and another one would fail the same way}"
     "{is_final:!every worker lost {deaths:consumer} in a row before a message was started}"
 )
+_KILLED = {
+    "not exited": "it finished {after_s:g} s ago but does not exit (threads: {threads:?{threads:list}}{threads:!none})",
+    "not stopped": "it was stopped while starting, {after_s:g} s ago",
+    "not loaded": "its import did not finish within {after_s:g} s (start_timeout)",
+    "not connected": "it is not connected after {after_s:g} s (start_timeout)",
+    "silent": "it sent no heartbeat for {after_s:g} s (for example, C code that holds the GIL)",
+    "overdue": "it is past max_age, was stopped {after_s:g} s ago, and is still running",
+    "stuck": "its handler ignored the end of its time (--handler-timeout)",
+}
+_SCALED = {
+    "waiting": "{due:group} waiting, the first for {waits_s:.1f} s",
+    "too many": "there are more than the file allows",
+    "idle": "they have little to do",
+}
 WHAT = {"open": "opened", "news": "news", "again": "still open", "resolved": "resolved", "test": "test"}
 """How an alert names the state of its incident."""
 
@@ -396,8 +410,8 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "consumer died": _warning(
         "a consumer ended unexpectedly",
-        "consumer_pid ended_by lived_s group id",
-        "pid {consumer_pid} ({ended_by}) after {lived_s:duration}{begun:?; last message started: {begun}}",
+        "consumer_pid status lived_s group id",
+        "pid {consumer_pid} ({status:ending}) after {lived_s:duration}{begun:?; last message started: {begun}}",
         _inspect,
     ),
     "consumer restarting": _info("a worker has no consumer until then", "retry_in_s", "in {retry_in_s:duration}"),
@@ -408,11 +422,17 @@ EVENTS: Mapping[str, Kind] = {
     "service stopping": _info("the service is stopping", "stage consumers grace_s", _service_stopping),
     "consumer killed": _warning(
         "the service killed a consumer",
-        "consumer_pid why group id",
-        "pid {consumer_pid}, because {why}{begun:?; last message started: {begun}}",
+        "consumer_pid why after_s threads group id",
+        lambda fields: (
+            f"pid {{consumer_pid}}, because {_KILLED[fields['why']]}{{begun:?; last message started: {{begun}}}}"
+        ),
         _inspect,
     ),
-    "lines lost": _warning("lines of the log could not be written", "lines error", "{lines:line} of the log: {error}"),
+    "lines lost": _warning(
+        "lines of the log could not be written",
+        "lines error",
+        "{lines:line} of the log: {error}{error:!nobody reads standard error}",
+    ),
     "service ended": _info(
         "the service ended; the totals that its consumers reported",
         "seconds consumers handled failed outages lost parked dead dropped started died killed unreported",
@@ -426,7 +446,9 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "pool back": _warning("consumers of the queue work again", "lasted_s", "after {lasted_s:duration}"),
     "pool scaled": _info(
-        "the queue gets more consumers, or fewer", "before now why", "{before} to {now:consumer}, because {why}"
+        "the queue gets more consumers, or fewer",
+        "before now why due waits_s",
+        lambda fields: "{before} to {now:consumer}: " + _SCALED[fields["why"]],
     ),
     "already running": _warning(
         "another master runs the same file on this host",

@@ -182,6 +182,7 @@ def start_consumers(queue: str, namespace: str) -> str:
     return line(CONSUME, {"queue": queue, "namespace": namespace})
 
 
-def import_hangs(limit_s: float) -> str:
-    """Why a process that imports an app is ended."""
-    return f"its import did not finish within {limit_s:g} s (start_timeout)"
+def service_text(pools: int, consumers: int, down: list[str]) -> str:
+    """What systemd shows of a service."""
+    fields = {"pools": pools, "consumers": consumers, "down": down}
+    return fill("{pools:pool}, {consumers:consumer}{down:?, down: {down:list}}", fields)

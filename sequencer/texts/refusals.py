@@ -7,8 +7,9 @@ from .templates import Fields, Wording, fill
 
 
 def refusal_text(code: str, fields: Fields) -> str:
-    """The text of an error; "" where nothing is listed for its code, or it was raised without the fields. What a command
-    wrote to standard error (`stderr`) follows it as it is.
+    """The text of an error; "" where nothing is listed for its code, or it was raised without the fields.
+
+    What a command wrote to standard error (`stderr`) follows it as it is.
     """
     wording = REFUSALS.get(code, "")
     is_whole = bool(fields) or (isinstance(wording, str) and "{" not in wording)
@@ -65,6 +66,7 @@ _BUSY = (
     "group {group} is leased by {owner:?{owner}}{owner:!a consumer}{held_s:?, for {held_s:.1f} s so far}; inspect: "
     "{sequencer explain QUEUE GROUP}"
 )
+_IN_MODULE = "{found:?it has: {found:list}}{found:!it has no Sequencer and no function of its own}"
 _NEAREST = "{meant:?; did you mean {meant!r}?}{known:?; there are: {known:list}}{more:? and {more:,} more}"
 REFUSALS: dict[str, Wording] = {
     # an append
@@ -358,16 +360,74 @@ REFUSALS: dict[str, Wording] = {
     "set_aside": "the handler set the message aside",
     "outage": "the handler reported that a dependency is down",
     # the run file, apps and --exec
+    "run_file_missing": "no sequencer.toml or pyproject.toml in {directory} or above; write one, or name the file: "
+    "sequencer run FILE",
+    "toml_invalid": "not valid TOML: {error}",
+    "queues_missing": "no [{table}.NAME], so there is no queue to run",
+    "tool_table_misplaced": "tool.sequencer is for pyproject.toml only; write [queues.NAME] here",
+    "max_processes_too_low": "max_processes={most} is too low: the queues need {needed} together (the sum of their n; "
+    "n=0 counts as 1); raise it, or lower an n",
+    "handler_missing": 'give app = "module:attribute" or exec = "a command"',
+    "max_age_missing": "hang_after is counted from max_age; give max_age too",
+    "directory_missing": "cwd={value!r} is not a directory: {path}",
+    "env_name_invalid": "env: {name!r} is not a valid variable name",
+    "env_value_invalid": "env: the value of {name!r} contains a NUL character",
+    "variable_blank": "{name}: the variable {variable} is empty, or begins or ends with a space",
+    "secret_in_file": '{name} is secret: put it into a variable, and write {name} = "env:NAME"',
+    "master_not_answering": "no `sequencer run` of {file} answers on this host ({path}: {error}); start it: "
+    "{sequencer run FILE}",
+    "app_name_invalid": "app {app!r} must be module:attribute, for example shop.orders:seq",
+    "app_without_handler": "{app} is a Sequencer for queue {queue!r}, but no @handler and no @step is registered with "
+    "it; " + _IN_MODULE,
+    "app_type": "{app} is neither a Sequencer nor a function, but of type {type}; " + _IN_MODULE,
+    "app_other_queue": "app {app} is for queue {queue!r}, not {asked!r}; {is_pooled:?its table is [queues.{queue}]}"
+    "{is_pooled:!run: {sequencer consume QUEUE --app APP}}",
+    "app_other_namespace": "app {app} has namespace={namespace!r}, but the {is_pooled:?file}{is_pooled:!call} "
+    "{asked!r}; make them the same",
+    "app_other_server": "its app is on the server {server}, and the file says {asked}",
+    "app_patches_library": "app {app} patches the standard library ({module}), on which consumers can't run; import "
+    "the handler from a module that patches nothing",
+    "app_ended_process": "its application ended the process that loaded it ({status:ending})",
+    "module_not_found": "no module {name!r} for app {app!r} in {directory} or the installed packages",
+    "attribute_not_found": "module {module!r} has no {name!r}; " + _IN_MODULE,
+    "import_failed": "app {app!r} can't be imported: {type}: {error}{file:? ({file}, line {line})}",
+    "import_too_slow": "{app:?app {app} }{app:!its app }was not imported within {limit_s:g} s (start_timeout)",
+    "signal_taken": "app {app} handles SIGUSR2, by which a consumer is interrupted; let it use another signal",
+    "consume_rights_missing": "to consume, the user lacks {rights:list}; grant it with ACL SETUSER",
+    "check_type": "{name} is not a function, but of type {type}",
+    "check_result_invalid": "{name} returned {value:value}, which is neither text nor None",
     "exec_invalid": "the command to run for each message is empty or contains a NUL: {command!r}",
     "shell_missing": "a command for each message needs {shell}: {error}",
-    "command_not_found": "there is no command {command!r}, the first word of {line!r}",
+    "command_not_found": "command {command!r}{line:?, the first word of {line!r},} is not found or not executable",
     "command_failed": "{command!r} ended with {status:ending}",
     "command_timeout": "{command!r} ran longer than {limit_s:g} s (handler_timeout), and {signal} ended it",
     "command_not_run": "is the command right? {command!r} ended with {status:ending}",
     "command_stopped": "{command!r} ended with {status:ending} while the consumer was stopped, so its message did not "
     "fail",
+    "first_consumer_ended": "the first new consumer ended before it was connected ({status:ending})",
     "output_failed": "the printed lines can't be written: {error}",
     # targets of alerts
+    "target_unused": "no alert is sent to it; list it in `to` of [alerts], or remove it",
+    "target_url_invalid": "url must begin with https://HOST or http://HOST, and have no spaces",
+    "key_not_taken": "type {type!r} takes no {name}; leave it out",
+    "exec_missing": "exec is empty; give the command that notifies people",
+    "exec_not_split": "exec can't be split into words: {error}",
+    "apprise_missing": "type 'apprise' needs apprise, which is not installed: pip install apprise",
+    "apprise_url_invalid": "url must be an apprise URL, beginning with the name of a service and ://",
+    "apprise_url_refused": "apprise does not accept its url: it knows no such service, or a part is missing",
+    "apprise_failed": "apprise reports that it was not accepted",
+    "robot_of_apprise": 'apprise does not notice when this robot refuses a message; write type = "{type}"',
+    "alert_command_not_run": "its command can't be run: {error}",
+    "alert_command_too_slow": "its command ran for {limit_s:g} s and was killed",
+    "alert_command_failed": "its command ended with {status:ending}",
+    "alert_status": "it answered {status}",
+    "alert_answer_unreadable": "its answer has no {name}",
+    "alert_refused": "it refused: {name} {number}",
+    "alert_not_answered": "it did not answer in time",
+    "alert_not_posted": "the request failed: {error}",
+    "alert_certificate_refused": "its certificate is refused: {error}",
+    "alert_too_late": "its time was over before it could be sent: the alerts before it took too long",
+    "alert_unforeseen": "unforeseen: {type} at {file}:{line}",
     "type_missing": "it has no type; there are: {known:list}",
     # the command line
     "setting_empty": "{variable} is empty; set it, or unset it",

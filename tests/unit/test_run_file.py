@@ -1,8 +1,9 @@
-"""The file of `sequencer run`: what it may say, and the sentence for what is wrong in it."""
+"""The file of `sequencer run`: what it may say, and what is wrong in it."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,8 @@ from sequencer.cli.file import read_with_server
 from sequencer.errors import ConfigurationError
 from sequencer.processes.master.run_file import find_file, read_file
 from sequencer.texts.commands import name_server, server_named
+
+from ..support.refused import refused
 
 FULL = """
 redis = "env:SHOP_REDIS"
@@ -58,6 +61,7 @@ def write(directory: Path, text: str, name: str = "sequencer.toml") -> Path:
 def variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_REDIS", "redis://:secret@shop/0")
     monkeypatch.setenv("SHOP_TOKEN", "t0ken")
+    monkeypatch.setenv("SHOP_EMPTY", "")
 
 
 def test_everything_that_it_may_say(tmp_path: Path) -> None:
@@ -123,59 +127,72 @@ ORDERS = '[queues.orders]\napp = "a:b"\n'
 OPS = '[targets.ops]\ntype = "command"\nexec = "true"\n'
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "no [queues.NAME]"),
-        ("x", "not valid TOML: "),
-        ("[queue.orders]\n", "there is no key 'queue'; did you mean 'queues'?"),
-        ("[queues]\norders = 1\n", "queues.orders must be a table"),
-        ("[queues.'or ders']\napp = 'a:b'\n", "queues.or ders: queue 'or ders'"),
-        ("[tool.sequencer.queues.orders]\n", "tool.sequencer is for pyproject.toml only"),
-        ("[alerts]\npark = 1\n" + ORDERS, "alerts: there is no key 'park'; did you mean 'parked'?"),
-        ("[alerts]\nto = ['opps']\n" + OPS + ORDERS, "alerts: there is no target 'opps'; did you mean 'ops'?"),
-        (
-            "[alerts]\nto = ['ops']\n" + OPS + OPS.replace("ops", "night") + ORDERS,
-            "targets.night: no alert is sent to it",
-        ),
-        (ORDERS + "alerts = { lag = 'soon' }\n", "queues.orders.alerts: lag='soon'"),
-        ("[targets.ops]\ntype = 'feishoo'\n" + ORDERS, "targets.ops: "),
-        (ORDERS + "leese = '1s'\n", "queues.orders: there is no key 'leese'; did you mean 'lease'?"),
-        (ORDERS + "n = 4\nmax = 3\n", "queues.orders: max=3"),
-        (ORDERS + "exec = 'true'\n", "queues.orders: give app or exec"),
-        ("[queues.orders]\n", "queues.orders: give app = "),
-        (ORDERS + "pass_redis = true\n", "queues.orders: pass_redis needs exec"),
-        (ORDERS + "hang_after = '1m'\n", "queues.orders: hang_after needs max_age"),
-        (ORDERS + "cwd = 'none'\n", "queues.orders: cwd='none' is not a directory: "),
-        (ORDERS + "env = { A = 'secret', B = 1 }\n", "queues.orders: env must be"),
-        (ORDERS + "env = { A = 'env:NONE' }\n", "queues.orders: env.A: the variable NONE is not set"),
-        (ORDERS + "sequence = true\nreorder_window = 1\n", "queues.orders: reorder_window=1"),
-        (ORDERS + "n = 4\n[queues.mails]\nexec='true'\nn = 61\n", "max_processes=64 is too low: the queues need 65"),
-        ("check_every = '1ms'\n" + ORDERS, "check_every='1ms'"),
-        ("redis = 'redis://:secret@host/0'\n" + ORDERS, "redis contains a password; put it into a variable"),
-        (
-            "redis = 'redis://:secret@[::1'\n" + ORDERS,
-            "redis: server URL 'redis://***' can't be read; check port, path and",
-        ),
-    ],
-)
-def test_what_is_wrong_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
-    """Also where another server is asked for."""
+WRONG: list[tuple[str, str, dict[str, Any]]] = [
+    ("", "queues_missing", {"table": "queues"}),
+    ("x", "toml_invalid", {}),
+    ("[queue.orders]\n", "name_unknown", {"name": "queue", "meant": "queues"}),
+    ("[queues]\norders = 1\n", "table_expected", {"name": "queues.orders"}),
+    ("[tool.sequencer.queues.orders]\n", "tool_table_misplaced", {}),
+    ("[alerts]\npark = 1\n" + ORDERS, "name_unknown", {"place": "alerts", "meant": "parked"}),
+    ("[alerts]\nto = ['opps']\n" + OPS + ORDERS, "name_unknown", {"place": "alerts", "kind": "target", "meant": "ops"}),
+    (
+        "[alerts]\nto = ['ops']\n" + OPS + OPS.replace("ops", "night") + ORDERS,
+        "target_unused",
+        {"place": "targets.night"},
+    ),
+    ("[targets.ops]\ntype = 'feishoo'\n" + ORDERS, "name_unknown", {"place": "targets.ops", "kind": "type"}),
+    (ORDERS + "leese = '1s'\n", "name_unknown", {"place": "queues.orders", "meant": "lease"}),
+    ("[queues.orders]\n", "handler_missing", {"place": "queues.orders"}),
+    (ORDERS + "hang_after = '1m'\n", "max_age_missing", {"place": "queues.orders"}),
+    (ORDERS + "cwd = 'none'\n", "directory_missing", {"place": "queues.orders", "value": "none"}),
+    (ORDERS + "env = { A = 'env:NONE' }\n", "variable_missing", {"place": "queues.orders", "name": "env.A"}),
+    (ORDERS + "env = { 'A=B' = 'x' }\n", "env_name_invalid", {"place": "queues.orders", "name": "A=B"}),
+    (ORDERS + 'env = { A = "\\u0000" }\n', "env_value_invalid", {"place": "queues.orders", "name": "A"}),
+    (ORDERS + "n = 4\n[queues.mails]\nexec='true'\nn = 61\n", "max_processes_too_low", {"most": 64, "needed": 65}),
+    ("redis = 'env:SHOP_EMPTY'\n" + ORDERS, "variable_blank", {"name": "redis", "variable": "SHOP_EMPTY"}),
+    ("redis = 'redis://:secret@host/0'\n" + ORDERS, "secret_in_file", {"name": "redis"}),
+    ("redis = 'redis://:secret@[::1'\n" + ORDERS, "url_unreadable", {"place": "redis"}),
+]
+OF_OTHERS = [
+    "[queues.'or ders']\napp = 'a:b'\n",
+    *(
+        ORDERS + more
+        for more in ("n = 4\nmax = 3\n", "exec = 'true'\n", "pass_redis = true\n", "alerts = { lag = 'soon' }")
+    ),
+    *(ORDERS + more for more in ("env = { A = 'secret', B = 1 }\n", "sequence = true\nreorder_window = 1\n")),
+    "check_every = '1ms'\n" + ORDERS,
+]
+"""Whose errors are those of an option."""
+
+
+@pytest.mark.parametrize(("text", "code", "fields"), WRONG)
+def test_what_is_wrong_has_its_place(tmp_path: Path, text: str, code: str, fields: dict[str, Any]) -> None:
+    """Also where another server is asked for, but for a variable that is not read then."""
     path = write(tmp_path, text)
-    for redis in (None, "redis://here/0"):
-        with pytest.raises(ConfigurationError) as caught:
+    place = [str(path), *filter(None, [fields.get("place")])]
+    for redis in (None,) if "SHOP_EMPTY" in text else (None, "redis://here/0"):
+        with refused(ConfigurationError, code, **fields | {"place": place}) as caught:
             read_file(path, redis=redis)
-        assert str(caught.value).startswith(f"{path}: {said}")
-        assert "secret" not in str(caught.value)
+        assert "secret" not in str(caught.value).replace("is secret", "")
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("text", OF_OTHERS)
+def test_an_option_that_is_wrong_has_its_place_too(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigurationError) as caught:
+        read_file(path)
+    assert caught.value.fields["place"][0] == str(path)
+    assert len(caught.value.fields["place"]) == ("[queues" in text) + 1 - text.startswith("check_every")
+    assert "secret" not in str(caught.value)
+
+
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"no \[tool.sequencer.queues.NAME\]"):
+    with refused(ConfigurationError, "queues_missing", table="tool.sequencer.queues"):
         read_file(write(tmp_path, "[tool.sequencer]\napp = 'a:b'\n", "pyproject.toml"))
-    with pytest.raises(ConfigurationError, match="can't be read"):
+    with refused(ConfigurationError, "file_unreadable"):
         read_file(tmp_path / "none.toml")
-    with pytest.raises(ConfigurationError, match=r"no sequencer.toml or pyproject.toml in .*; write one"):
+    with refused(ConfigurationError, "run_file_missing", directory="/"):
         find_file(None, Path("/"))
 
 
@@ -198,7 +215,7 @@ def test_a_file_whose_values_are_of_any_kind_is_told_by_a_sentence(tmp_path: Pat
 
 def test_queues_without_consumers_of_their_own_need_room_for_one(tmp_path: Path) -> None:
     text = "max_processes = {}\n" + ORDERS + "n = 2\n[queues.mails]\nexec = 'true'\nn = 0\n"
-    with pytest.raises(ConfigurationError, match="max_processes=2 is too low"):
+    with refused(ConfigurationError, "max_processes_too_low", most=2, needed=3):
         read_file(write(tmp_path, text.format(2)))
     assert read_file(write(tmp_path, text.format(3))).max_processes == 3
 

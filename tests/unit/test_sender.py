@@ -11,7 +11,7 @@ import pytest
 
 from sequencer.processes.alerts import sender as module
 from sequencer.processes.alerts.notice import DeliveryFailed, Notice
-from sequencer.processes.alerts.sender import ALL_ATTEMPTS_S, ATTEMPTS, BETWEEN_S, MAX_WAITING, TOO_LATE, Sender
+from sequencer.processes.alerts.sender import ALL_ATTEMPTS_S, ATTEMPTS, BETWEEN_S, MAX_WAITING, Sender
 from sequencer.processes.alerts.targets import Target
 from sequencer.testing import wait_until
 
@@ -42,8 +42,9 @@ class Scene:
         if self.acts:
             self.acts.pop(0)()
 
-    def fail(self, name: str, error: str) -> None:
-        self.failed.append((name, error))
+    def fail(self, name: str, error: DeliveryFailed) -> None:
+        self.failed.append((name, error.code))
+        self.last = error.fields
 
     def offer(self, number: int = 0, until: float = NEVER, on_sent: Callable[[], Any] | None = None) -> bool:
         then = on_sent or (lambda: self.sent.append(f"{number} by {threading.current_thread().name}"))
@@ -53,8 +54,8 @@ class Scene:
         wait_until(lambda: self.sender.is_idle, PATIENCE_S, "all is sent or given up")
 
 
-def refuse(text: str = "it answered 500") -> Callable[[], None]:
-    return breaks(DeliveryFailed(text))
+def refuse(code: str = "apprise_failed") -> Callable[[], None]:
+    return breaks(DeliveryFailed(code))
 
 
 def breaks(error: BaseException) -> Callable[[], None]:
@@ -110,7 +111,7 @@ def test_a_notice_whose_time_is_over_is_not_sent() -> None:
     scene.offer(0, until=time.monotonic())
     scene.offer(1)
     scene.wait_idle()
-    assert (scene.seen, scene.failed) == ([1], [("ops", TOO_LATE)])
+    assert (scene.seen, scene.failed) == ([1], [("ops", "alert_too_late")])
 
 
 def test_no_try_begins_that_could_end_after_the_time_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +119,7 @@ def test_no_try_begins_that_could_end_after_the_time_for_all(monkeypatch: pytest
     scene = Scene(refuse(), lambda: None, timeout_s=PATIENCE_S)
     scene.offer()
     scene.wait_idle()
-    assert (scene.seen, scene.failed) == ([0], [("ops", "it answered 500")])
+    assert (scene.seen, scene.failed) == ([0], [("ops", "apprise_failed")])
 
 
 def test_the_attempts_fit_into_the_right_to_send() -> None:
@@ -149,8 +150,8 @@ def test_what_nobody_foresaw_is_told_by_type_and_place_only(error: BaseException
     scene.offer(0, on_sent=breaks(error) if is_noted else None)
     scene.offer(1)
     scene.wait_idle()
-    ((_, text),) = scene.failed
-    assert text.startswith(f"unforeseen: {type(error).__name__} at test_sender.py:")
+    assert scene.failed == [("ops", "alert_unforeseen")]
+    assert scene.last == {"type": type(error).__name__, "file": "test_sender.py", "line": scene.last["line"]}
     assert scene.sent == ["1 by alerts to ops"]
 
 

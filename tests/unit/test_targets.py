@@ -1,4 +1,4 @@
-"""The tables of targets: what they may say, the sentence for what is wrong, and that no sentence holds a secret."""
+"""The tables of targets: what they may say, what is wrong, and that no error holds a secret."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 from sequencer.errors import ConfigurationError
 from sequencer.processes.alerts.targets import TYPES, read_target
 from sequencer.settings.tables import variables_in
+
+from ..support.refused import refused
 
 CANARY = "canary-7f3a"
 VARIABLES = {
@@ -51,60 +53,58 @@ def test_every_type_is_read_and_shows_no_secret() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "code", "fields"),
     [
-        ("feishu", 'it must be a table with a type, as in type = "webhook"'),
-        ({}, "it has no type; there are: webhook, command, feishu, "),
-        ({"type": "feischu"}, "there is no type 'feischu'; did you mean 'feishu'?"),
-        ({"type": "webhook", "uri": CANARY}, "there is no key 'uri'; did you mean 'url'?"),
-        ({"type": "feishu", "secret": 7313}, "secret must be text"),
-        ({"type": "webhook", **URL, "timeout": "9s"}, "timeout='9s' must be a duration from 0.1 to 8 s"),
-        ({"type": "webhook"}, 'it has no url; put it into a variable, and write url = "env:NAME"'),
-        ({"type": "webhook", "url": "env:NONE"}, "url: the variable NONE is not set"),
-        ({"type": "webhook", "url": f"env:{CANARY} x"}, "url names no variable; write env:NAME"),
-        ({"type": "webhook", "url": "env:EMPTY"}, "url: the variable EMPTY is empty, "),
-        ({"type": "webhook", "url": f"https://ann:{CANARY}@a.example/"}, "put url into a variable"),
-        ({"type": "webhook", "url": "a.example/hook"}, "url must begin with https://HOST or http://HOST"),
-        ({"type": "webhook", "url": "env:PORT"}, "url must begin with https://HOST or http://HOST"),
-        ({"type": "webhook", "url": "env:SPACE"}, "and have no spaces"),
-        ({"type": "webhook", **URL, **SECRET}, "type 'webhook' takes no secret; leave it out"),
-        ({"type": "feishu", **URL, "secret": CANARY}, "put secret into a variable"),
-        ({"type": "feishu", **URL, "secret": "env:NEWLINE"}, "or begins or ends with a space"),
-        ({"type": "feishu", "url": "https://open.feishu.cn/hook/1"}, "put url into a variable"),
-        ({"type": "command"}, "exec is empty; give the command that notifies people"),
-        ({"type": "command", "exec": "say 'it"}, "exec can't be split into words: no closing quotation"),
-        (
-            {"type": "command", "exec": "no-such-pager me"},
-            "exec: command 'no-such-pager' is not found or not executable",
-        ),
-        ({"type": "apprise", "url": "env:SECRET"}, "beginning with the name of a service and ://"),
-        (
-            {"type": "apprise", "url": "env:OF_WECOM"},
-            'does not notice when this robot refuses a message; write type = "wecom"',
-        ),
+        ("feishu", "table_expected", {"name": "targets.ops"}),
+        ({}, "type_missing", {"known": [*TYPES]}),
+        ({"type": "feischu"}, "name_unknown", {"kind": "type", "meant": "feishu"}),
+        ({"type": "webhook", "uri": CANARY}, "name_unknown", {"kind": "key", "meant": "url"}),
+        ({"type": "webhook"}, "secret_in_file", {"name": "url"}),
+        ({"type": "webhook", "url": "env:NONE"}, "variable_missing", {"variable": "NONE"}),
+        ({"type": "webhook", "url": f"env:{CANARY} x"}, "variable_name_invalid", {"name": "url"}),
+        ({"type": "webhook", "url": "env:EMPTY"}, "variable_blank", {"variable": "EMPTY"}),
+        ({"type": "webhook", "url": f"https://ann:{CANARY}@a.example/"}, "secret_in_file", {"name": "url"}),
+        ({"type": "webhook", "url": "a.example/hook"}, "target_url_invalid", {}),
+        ({"type": "webhook", "url": "env:PORT"}, "target_url_invalid", {}),
+        ({"type": "webhook", "url": "env:SPACE"}, "target_url_invalid", {}),
+        ({"type": "webhook", **URL, **SECRET}, "key_not_taken", {"type": "webhook", "name": "secret"}),
+        ({"type": "feishu", **URL, "secret": CANARY}, "secret_in_file", {"name": "secret"}),
+        ({"type": "feishu", **URL, "secret": "env:NEWLINE"}, "variable_blank", {"name": "secret"}),
+        ({"type": "feishu", "url": "https://open.feishu.cn/hook/1"}, "secret_in_file", {"name": "url"}),
+        ({"type": "command"}, "exec_missing", {}),
+        ({"type": "command", "exec": "say 'it"}, "exec_not_split", {"error": "no closing quotation"}),
+        ({"type": "command", "exec": "no-such-pager me"}, "command_not_found", {"command": "no-such-pager"}),
+        ({"type": "apprise", "url": "env:SECRET"}, "apprise_url_invalid", {}),
+        ({"type": "apprise", "url": "env:OF_WECOM"}, "robot_of_apprise", {"type": "wecom"}),
     ],
 )
-def test_what_is_wrong_is_one_sentence_without_a_secret(table: Any, said: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+def test_what_is_wrong_has_its_place_and_no_secret(table: Any, code: str, fields: dict[str, Any]) -> None:
+    with refused(ConfigurationError, code, **fields) as caught:
         read_target("ops", table)
     text = str(caught.value)
-    assert text.startswith("targets.ops: ")
-    assert said in text
+    assert "targets.ops" in text
     assert "\n" not in text
-    assert CANARY not in text
-    assert "7313" not in text
+    assert CANARY not in f"{text}{caught.value.fields}"
 
 
-def test_without_apprise_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("table", [{"type": "feishu", "secret": 7313}, {"type": "webhook", **URL, "timeout": "9s"}])
+def test_a_value_that_is_wrong_is_named_and_no_secret_shown(table: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read_target("ops", table)
+    assert caught.value.fields["place"] == ["targets.ops"]
+    assert "7313" not in f"{caught.value}{caught.value.fields}"
+
+
+def test_apprise_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r"not installed: pip install apprise$"):
+    with refused(ConfigurationError, "apprise_missing"):
         read_target("ops", {"type": "apprise", "url": "env:MAIL"})
 
 
 def test_a_command_with_a_slash_is_looked_for_beside_the_file(tmp_path: Path) -> None:
     (tmp_path / "page").write_text("#!/bin/sh\n")
     table = {"type": "command", "exec": "./page me"}
-    with pytest.raises(ConfigurationError, match=r"command './page' is not found or not executable"):
+    with refused(ConfigurationError, "command_not_found", command="./page"):
         read_target("ops", table, directory=tmp_path)
     (tmp_path / "page").chmod(0o755)
     read_target("ops", table, directory=tmp_path)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ...calls.alerts import Grant
+from ...errors import SequencerError
 from ...queue.alerts.incidents import key_of
 from ...queue.alerts.pending_news import NamedHead, News
 from ...texts.alerts import UNITS, commands_for
@@ -29,8 +30,8 @@ _CALL = re.compile(r"<(?=[!@#]|/?at\b)|@(?=(?:all|channel|everyone|here|所有�
 """By which a text calls people in one chat or another: it may come from a message's sender."""
 
 
-class DeliveryFailed(Exception):
-    """A target did not take a notice. The text says why; no URL, token or secret is in it."""
+class DeliveryFailed(SequencerError):
+    """A target did not take a notice. No URL, token or secret is in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,15 +20,14 @@ ALL_ATTEMPTS_S = 18.0
 """From the start of the first attempt to the end of the last: a sender's right to send lasts 30 s."""
 MAX_WAITING = 100
 """Notices that wait for their target; more are refused."""
-TOO_LATE = "its time was over before it could be sent: what was sent before it took too long"
 
 
 class Sender:
     """Sends notices to one target, in the order in which they are offered."""
 
-    def __init__(self, target: Target, on_failed: Callable[[str, str], object]) -> None:
-        """`on_failed(name of the target, text)` is called in the thread of the sender, not twice in a row with one
-        text, until a notice is taken again. The text holds no secret.
+    def __init__(self, target: Target, on_failed: Callable[[str, DeliveryFailed], object]) -> None:
+        """`on_failed(name of the target, error)` is called in the thread of the sender, not twice in a row with one
+        text, until a notice is taken again.
         """
         self._target, self._on_failed = target, on_failed
         self._waiting: queue.Queue[tuple[float, Notice, Callable[[], object]] | None] = queue.Queue(MAX_WAITING)
@@ -74,37 +73,37 @@ class Sender:
     def _deliver(self, until: float, notice: Notice, on_sent: Callable[[], object]) -> None:
         started = time.monotonic()
         if started >= until:
-            self._log(TOO_LATE)
+            self._log(DeliveryFailed("alert_too_late"))
             return
-        failure, last_start = "", started + ALL_ATTEMPTS_S - self._target.timeout_s
+        last_start = started + ALL_ATTEMPTS_S - self._target.timeout_s
         for number in range(ATTEMPTS):
             if number and (self._closed.wait(BETWEEN_S) or time.monotonic() > last_start):
                 break
-            failure = failure_of(self._target, notice)
-            if not failure:
+            if (failure := failure_of(self._target, notice)) is None:
                 self._last_failure = ""
                 on_sent()
                 return
         self._log(failure)
 
-    def _log(self, failure: str) -> None:
-        if failure != self._last_failure:
-            self._last_failure = failure
+    def _log(self, failure: DeliveryFailed) -> None:
+        if str(failure) != self._last_failure:
+            self._last_failure = str(failure)
             self._on_failed(self._target.name, failure)
 
 
-def failure_of(target: Target, notice: Notice) -> str:
-    """One attempt: what it failed with, without a secret; "" where the target took the notice."""
+def failure_of(target: Target, notice: Notice) -> DeliveryFailed | None:
+    """One attempt: what it failed with; None where the target took the notice."""
     try:
         target.send(notice)
     except DeliveryFailed as error:
-        return str(error)
+        return error
     except BaseException as error:
         return _unforeseen(error)
-    return ""
+    return None
 
 
-def _unforeseen(error: BaseException) -> str:
+def _unforeseen(error: BaseException) -> DeliveryFailed:
     """Its type and place only: its text may hold a URL."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"unforeseen: {type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
+    place = {"file": Path(frame.filename).name, "line": frame.lineno}
+    return DeliveryFailed("alert_unforeseen", type=type(error).__name__, **place)

@@ -45,9 +45,7 @@ def read_alerts(
             found[queue] = _alerts(table, targets, whole)
     named = {name for one in found.values() for name in one.to}
     if named and (unused := [name for name in targets if name not in named]):
-        raise ConfigurationError(
-            f"targets.{unused[0]}: no alert is sent to it; list it in `to` of [alerts], or remove it"
-        )
+        raise ConfigurationError("target_unused", place=[f"targets.{unused[0]}"])
     return found
 
 

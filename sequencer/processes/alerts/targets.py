@@ -1,7 +1,7 @@
 """Targets of alerts: where notices go, and how each type says that it took one; read from `[targets.NAME]`.
 
-A target is made and checked here, and not reached: nothing is sent before its first notice. What a target raises, and
-what is wrong in its table, is one sentence that holds no URL and no secret. docs/alerts.md says what each key means.
+A target is made and checked here, and not reached: nothing is sent before its first notice. No error of a target or its
+table holds a URL or a secret. docs/alerts.md says what each key means.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from ...errors import ConfigurationError
 from ...settings.option import declared, fields_of, option, read_table, seconds, text
-from ...settings.tables import SECRET, located, value_of
+from ...settings.tables import SECRET, located, table_of, value_of
 from ...values.checks import check_name, nearest
 from ...values.version import VERSION
 from ..consumer_process import AWAITED, AWAITED_LOCK
 from ..handlers.exec import REDIS_VARIABLE
-from ..signals import ending_text
 from .notice import TEXT_BYTES, DeliveryFailed, Notice
 
 
@@ -64,12 +63,12 @@ def words_of(command: str, directory: Path) -> tuple[str, ...]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise ConfigurationError(f"exec can't be split into words: {str(error).lower()}") from error
+        raise ConfigurationError("exec_not_split", error=str(error).lower()) from error
     if not words:
-        raise ConfigurationError("exec is empty; give the command that notifies people")
+        raise ConfigurationError("exec_missing")
     program = str(directory / words[0]) if "/" in words[0] else words[0]
     if (found := shutil.which(program)) is None:
-        raise ConfigurationError(f"exec: command {words[0]!r} is not found or not executable")
+        raise ConfigurationError("command_not_found", command=words[0])
     return (found, *words[1:])
 
 
@@ -89,7 +88,7 @@ class Command(Target):
                 process = self._start(notice)
                 AWAITED.add(process.pid)
         except OSError as error:
-            raise DeliveryFailed(f"its command can't be run: {error.strerror}") from None
+            raise DeliveryFailed("alert_command_not_run", error=error.strerror) from None
         try:
             with process:
                 try:
@@ -97,11 +96,11 @@ class Command(Target):
                 except subprocess.TimeoutExpired:
                     with suppress(OSError):  # it has just ended
                         os.killpg(process.pid, signal.SIGKILL)
-                    raise DeliveryFailed(f"its command was killed, since it ran for {self.timeout_s:g} s") from None
+                    raise DeliveryFailed("alert_command_too_slow", limit_s=self.timeout_s) from None
         finally:
             AWAITED.discard(process.pid)
         if process.returncode:
-            raise DeliveryFailed(f"its command ended with {ending_text(process.returncode)}")
+            raise DeliveryFailed("alert_command_failed", status=process.returncode)
 
     def _start(self, notice: Notice) -> subprocess.Popen[bytes]:
         hidden = {*self.hidden, REDIS_VARIABLE}
@@ -135,7 +134,7 @@ def split_url(text: str) -> SplitResult:
     except ValueError:  # its text may hold the URL
         is_whole = False
     if not is_whole or not text.isascii() or not text.isprintable() or " " in text:
-        raise ConfigurationError("url must begin with https://HOST or http://HOST, and have no spaces")
+        raise ConfigurationError("target_url_invalid")
     return parts
 
 
@@ -162,10 +161,10 @@ class Webhook(Target):
             connection.request("POST", path, body, headers)
             with connection.getresponse() as response:
                 if not 200 <= response.status < 300:
-                    raise DeliveryFailed(f"it answered {response.status}")
+                    raise DeliveryFailed("alert_status", status=response.status)
                 return response.read(MAX_ANSWER_BYTES)
         except (OSError, HTTPException) as error:
-            raise DeliveryFailed(_reason(error)) from None
+            raise _failed(error) from None
         finally:
             connection.close()
 
@@ -188,9 +187,9 @@ class Robot(Webhook):
         except (ValueError, RecursionError, LookupError, TypeError):
             code = None
         if type(code) is not int:
-            raise DeliveryFailed(f"its answer has no {name}")
+            raise DeliveryFailed("alert_answer_unreadable", name=name)
         if code:
-            raise DeliveryFailed(f"it refused: {name} {code}")
+            raise DeliveryFailed("alert_refused", name=name, number=code)
 
     def request(self, text: str, at: float) -> dict[str, Any]:
         """What the robot is sent at this second since 1970."""
@@ -203,13 +202,13 @@ class Robot(Webhook):
         return {**body, "timestamp": str(int(at)), "sign": base64.b64encode(digest).decode()}
 
 
-def _reason(error: Exception) -> str:
+def _failed(error: Exception) -> DeliveryFailed:
     """Without what may hold a part of the URL."""
     if isinstance(error, TimeoutError):
-        return "it did not answer in time"
+        return DeliveryFailed("alert_not_answered")
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is refused: {error.verify_message}"
-    return getattr(error, "strerror", None) or type(error).__name__
+        return DeliveryFailed("alert_certificate_refused", error=error.verify_message)
+    return DeliveryFailed("alert_not_posted", error=getattr(error, "strerror", None) or type(error).__name__)
 
 
 # -- apprise -----------------------------------------------------------------------------------------------------------
@@ -232,7 +231,7 @@ class ByApprise(Target):
 
             service: Any = apprise.Apprise.instantiate(self.url, suppress_exceptions=True)
             if service is None:
-                raise DeliveryFailed("apprise does not take its url: it knows no such service, or a part is missing")
+                raise DeliveryFailed("apprise_url_refused")
             service.socket_connect_timeout = service.socket_read_timeout = self.timeout_s
             service.request_rate_per_sec = 0
             if service.secure_protocol == "pagerduty":  # whose own key would be made of the text
@@ -246,7 +245,7 @@ class ByApprise(Target):
                 body_format=apprise.NotifyFormat.TEXT,
             )
         if not is_taken:
-            raise DeliveryFailed("apprise says that it was not taken")
+            raise DeliveryFailed("apprise_failed")
 
 
 @contextmanager
@@ -297,15 +296,14 @@ class TargetTable:
 
 
 def read_target(name: str, table: Any, *, directory: Path = Path(), hidden: Collection[str] = ()) -> Target:
-    """The target that a table of the file describes. Raises ConfigurationError, in one sentence, without a secret.
+    """The target that a table of the file describes. Raises ConfigurationError, without a secret.
 
     `directory`: of the file; a command runs there. `hidden`: variables that a command is not given: those that the file
     names (`variables_in` of `settings/tables.py`).
     """
+    table = table_of(f"targets.{name}", table)
     with located(f"targets.{name}"):
         check_name("target", name)
-        if not isinstance(table, dict):
-            raise ConfigurationError('it must be a table with a type, as in type = "webhook"')
         given = fields_of(TargetTable, read_table(table, declared(TargetTable)))
         return _made(name, TargetTable(**given), directory, frozenset(hidden))
 
@@ -317,7 +315,7 @@ def _made(name: str, table: TargetTable, directory: Path, hidden: frozenset[str]
         raise ConfigurationError(code, kind="type", name=kind, **nearest(kind or "", TYPES))
     for word in ("exec", "url", "secret"):
         if getattr(table, word) is not None and word not in TYPES[kind]:
-            raise ConfigurationError(f"type {kind!r} takes no {word}; leave it out")
+            raise ConfigurationError("key_not_taken", type=kind, name=word)
     if kind == "command":
         words = words_of(table.exec or "", directory)
         return Command(name=name, words=words, directory=directory, hidden=hidden, timeout_s=timeout_s)
@@ -333,30 +331,29 @@ def _made(name: str, table: TargetTable, directory: Path, hidden: frozenset[str]
 
 def _url(table: TargetTable) -> str:
     """The URL. It stands in the file only where nothing in it looks like a secret."""
-    if table.url is None:
-        raise ConfigurationError(f'it has no url; put it into a variable, and write url = "{SECRET}NAME"')
-    if table.type == "webhook" and not table.url.startswith(SECRET):
-        parts = split_url(table.url)
+    url = table.url or ""
+    if url and table.type == "webhook" and not url.startswith(SECRET):
+        parts = split_url(url)
         if not (parts.username or parts.password or parts.query):
-            return table.url
-    return _secret("url", table.url)
+            return url
+    return _secret("url", url)
 
 
 def _secret(word: str, text: str) -> str:
     """The value of a variable; what stands in the file itself is not taken, and not shown."""
     if not text.startswith(SECRET):
-        raise ConfigurationError(f'put {word} into a variable, and write {word} = "{SECRET}NAME"')
+        raise ConfigurationError("secret_in_file", name=word)
     value, variable = value_of(word, text), text.removeprefix(SECRET)
     if not value or value != value.strip():
-        raise ConfigurationError(f"{word}: the variable {variable} is empty, or begins or ends with a space")
+        raise ConfigurationError("variable_blank", name=word, variable=variable)
     return value
 
 
 def _check_apprise(url: str) -> None:
     if importlib.util.find_spec("apprise") is None:
-        raise ConfigurationError("type 'apprise' needs apprise, which is not installed: pip install apprise")
+        raise ConfigurationError("apprise_missing")
     scheme, found, _ = url.partition("://")
     if not found:
-        raise ConfigurationError("url must be an apprise URL, beginning with the name of a service and ://")
+        raise ConfigurationError("apprise_url_invalid")
     if kind := ROBOTS_OF_APPRISE.get(scheme.lower()):
-        raise ConfigurationError(f'apprise does not notice when this robot refuses a message; write type = "{kind}"')
+        raise ConfigurationError("robot_of_apprise", type=kind)

@@ -31,7 +31,7 @@ from ...texts.events import Event, event
 from ...texts.words import error_text
 from ...values.views import QueueSnapshot
 from ..signals import stop_signals_in_use
-from .notice import Notice, Origin, notice_of
+from .notice import DeliveryFailed, Notice, Origin, notice_of
 from .sender import ALL_ATTEMPTS_S, Sender
 from .server_away import HOLD_S, AwayIncident
 from .settings import QueueAlerts
@@ -269,5 +269,5 @@ class Watcher:
 
         self._senders[target].offer(start_by, notice, then)
 
-    def _say_failed(self, target: str, error: str) -> None:
+    def _say_failed(self, target: str, error: DeliveryFailed) -> None:
         self._emit(event("alert not sent", "", target=target, error=error))

@@ -46,13 +46,11 @@ def load_app(spec: str) -> App:
     value, module = value_of(spec)
     if isinstance(value, Sequencer):
         if value.registered_handler is None:
-            raise HandlerNotFound(
-                f"{spec} is a Sequencer for queue {value.queue!r}, but no @handler and no @step is registered with it; "
-                f"{_candidates(module, but=value)}"
-            )
+            found = _candidates(module, but=value)
+            raise HandlerNotFound("app_without_handler", app=spec, queue=value.queue, found=found)
         return App(value.registered_handler, value)
     if not callable(value) or isinstance(value, type):
-        raise HandlerNotFound(f"{spec} is {_kind(value)}, neither a Sequencer nor a function; {_candidates(module)}")
+        raise HandlerNotFound("app_type", app=spec, type=type(value).__name__, found=_candidates(module))
     return App(checked_handler(value), None)
 
 
@@ -72,7 +70,7 @@ def value_of(spec: str) -> tuple[Any, Any]:
     """What `module:attribute` names, imported as `load_app` does it, and its module. Raises HandlerNotFound."""
     module_name, found, attribute = spec.partition(":")
     if not found or not attribute or not all(name.isidentifier() for name in module_name.split(".")):
-        raise HandlerNotFound(f"app {spec!r} must be module:attribute, for example shop.orders:seq")
+        raise HandlerNotFound("app_name_invalid", app=spec)
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -81,8 +79,7 @@ def value_of(spec: str) -> tuple[Any, Any]:
     except ModuleNotFoundError as error:
         if error.name and not (module_name + ".").startswith(error.name + "."):
             raise _import_failed(spec, error) from error
-        searched = f"{Path.cwd()} and in the installed packages"
-        raise HandlerNotFound(f"no module {error.name!r} for app {spec!r}, looked for in {searched}") from error
+        raise HandlerNotFound("module_not_found", name=error.name, app=spec, directory=os.getcwd()) from error
     except (Exception, SystemExit) as error:
         raise _import_failed(spec, error) from error
     finally:
@@ -91,7 +88,7 @@ def value_of(spec: str) -> tuple[Any, Any]:
     value: Any = module
     for name in attribute.split("."):
         if not hasattr(value, name):
-            raise HandlerNotFound(f"module {module_name!r} has no {attribute!r}; {_candidates(module)}")
+            raise HandlerNotFound("attribute_not_found", name=attribute, module=module_name, found=_candidates(module))
         value = getattr(value, name)
     return value, module
 
@@ -100,10 +97,7 @@ def _refuse_patches(spec: str) -> None:
     """Under green threads a consumer would hang silently. Partial patches are refused too."""
     for name, patches in PATCHERS.items():
         if getattr(sys.modules.get(name), patches, None):
-            raise ConfigurationError(
-                f"app {spec} patches the standard library ({name}), on which consumers can't run; "
-                "import the handler from a module that patches nothing"
-            )
+            raise ConfigurationError("app_patches_library", app=spec, module=name)
 
 
 def _import_failed(spec: str, error: Exception | SystemExit) -> HandlerNotFound:
@@ -111,29 +105,24 @@ def _import_failed(spec: str, error: Exception | SystemExit) -> HandlerNotFound:
     frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith("<")]
     own = [one for one in frames if _is_own(Path(one.filename))]  # the library that raised is not where to fix it
     frame = (own or frames)[-1]
-    where = "" if isinstance(error, SyntaxError) else f" ({frame.filename}, line {frame.lineno})"  # it says it itself
-    return HandlerNotFound(f"app {spec!r} can't be imported: {type(error).__name__}: {error_text(error)}{where}")
+    where = {} if isinstance(error, SyntaxError) else {"file": frame.filename, "line": frame.lineno}  # it has its own
+    return HandlerNotFound("import_failed", app=spec, type=type(error).__name__, error=error_text(error), **where)
 
 
 def _is_own(path: Path) -> bool:
     return path.is_relative_to(Path.cwd()) and not path.is_relative_to(sys.prefix) and "site-packages" not in path.parts
 
 
-def _kind(value: Any) -> str:
-    name = "class" if isinstance(value, type) else type(value).__name__
-    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
-
-
-def _candidates(module: Any, but: object = None) -> str:
-    names = []
+def _candidates(module: Any, but: object = None) -> dict[str, str]:
+    found = {}
     for name, value in sorted(vars(module).items()):
         is_own_function = inspect.isfunction(value) and value.__module__ == module.__name__
         if not name.startswith("_") and (isinstance(value, Sequencer) or is_own_function) and value is not but:
             kind = "function" if is_own_function else "Sequencer"
             if not is_own_function and value.registered_handler is None:
                 kind += " without a handler"
-            names.append(f"{module.__name__}:{name} ({kind})")
-    return f"it has: {', '.join(names)}" if names else "it has no Sequencer and no function of its own"
+            found[f"{module.__name__}:{name}"] = kind
+    return found
 
 
 def app_from_project(directory: Path) -> str | None:
@@ -144,8 +133,8 @@ def app_from_project(directory: Path) -> str | None:
                 tool = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
                 app = tool.get("sequencer", {}).get("app")
             except (tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError) as error:
-                raise HandlerNotFound(f"{path} can't be read for [tool.sequencer] app: {error}") from error
+                raise HandlerNotFound("toml_invalid", error=str(error), place=[str(path)]) from error
             if app is not None and not (isinstance(app, str) and app):
-                raise HandlerNotFound(f'{path}: [tool.sequencer] app must be text like "shop.orders:seq", got {app!r}')
+                raise HandlerNotFound("app_name_invalid", app=app, place=[str(path), "tool.sequencer.app"])
             return app
     return None

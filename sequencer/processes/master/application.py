@@ -24,11 +24,12 @@ from ...consume.forks import not_in_a_copy
 from ...doctor.rights import ASKED, Role, missing_rights
 from ...drain.steps.declared import Steps
 from ...drain.steps.functions import InlineHandler
-from ...errors import ConfigurationError, HandlerNotFound, SequencerError, shown
+from ...errors import ConfigurationError, HandlerNotFound, SequencerError
 from ...net.blocking import BlockingNet, finish
 from ...server import start_embedded
+from ...settings.tables import located
 from ...store.keys import shard_keys
-from ...texts.explanations import import_hangs
+from ...texts.refusals import refusal_text
 from ...texts.words import error_text, type_name
 from ..consumer_process import close_stdin, start_python, tell
 from ..handlers.apps import load_app, value_of
@@ -72,9 +73,9 @@ def examine_all(plan: RunPlan) -> list[Examined]:
         waits: tuple[Role, ...] = ("consume",) if one.waits else ()
         rights = finish(missing_rights(net, ASKED, plan.namespace, pool.queue, shards, waits=waits))
         if one.server not in (None, endpoint.name):
-            one.problems.append(f"its app is on the server {one.server}, and the file says {endpoint.name}")
+            one.problems.append(refusal_text("app_other_server", {"server": one.server, "asked": endpoint.name}))
         if lacks := rights["consume"]:
-            one.problems.append(f"to consume, the user lacks {' '.join(lacks)}; grant it with ACL SETUSER")
+            one.problems.append(refusal_text("consume_rights_missing", {"rights": lacks}))
         found.append(replace(one, rights=[role for role, lacks in rights.items() if not lacks]))
     net.close()
     return found
@@ -84,19 +85,19 @@ def examine(plan: PoolPlan) -> Examined:
     read_fd, write_fd = os.pipe()
     process = _start(plan, None, write_fd)
     os.close(write_fd)
-    why = "its application ended the process that loaded it"
+    code = "app_ended_process"
     try:
         process.wait(limit_s := plan.config.start_timeout_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-        why = import_hangs(limit_s)
+        code = "import_too_slow"
     close_stdin(process)
     with os.fdopen(read_fd, "rb") as found:
         lines = found.read().splitlines()
     with suppress(ValueError, TypeError, IndexError):
         return Examined(**json.loads(lines[-1]))
-    return Examined(plan.queue, "-", [f"{why} (exit status {process.returncode})"])
+    return Examined(plan.queue, "-", [refusal_text(code, {"status": process.returncode, "limit_s": limit_s})])
 
 
 class CheckProcess:
@@ -176,14 +177,15 @@ def _examined(config: WorkerConfig, check: str | None) -> Examined:
         if check:
             _check_function(check)
     except SequencerError as error:
-        problems.append(f"check: {str(error).removeprefix('app ')}")
+        problems.append(str(error))
     return Examined(config.queue, config.handles, problems, server=server, waits=waits)
 
 
 def _check_function(spec: str) -> Callable[[Any], Any]:
-    function, _ = value_of(spec)
-    if not callable(function) or isinstance(function, type):
-        raise HandlerNotFound(f"{spec} is {type(function).__name__}, no function")
+    with located("check"):
+        function, _ = value_of(spec)
+        if not callable(function) or isinstance(function, type):
+            raise HandlerNotFound("check_type", name=spec, type=type(function).__name__)
     return function  # type: ignore[no-any-return]
 
 
@@ -196,19 +198,19 @@ def _call_again_and_again(config: WorkerConfig, check: str, every_s: float, repo
     try:
         function = _check_function(check)
     except SequencerError as error:
-        report(f"the check can't be called: {error}")
+        report(str(error))
         return
     while True:
         try:
             with not_in_a_copy():
                 found = function(client.snapshot())
             if found is not None and not isinstance(found, str):
-                raise ConfigurationError(f"{check} returned {shown(found)}, which is neither text nor None")
+                raise ConfigurationError("check_result_invalid", name=check, value=found)
             report(found or "")
         except SequencerError as error:
             report(error_text(error))
         except Exception as error:
-            report(f"the check failed: {type_name(error)}: {error_text(error)}")
+            report(f"{type_name(error)}: {error_text(error)}")
         time.sleep(every_s)
 
 

@@ -15,12 +15,11 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from ...texts.words import many
+from ...errors import ConfigurationError
 from ...values.views import QueueSnapshot
 from ..alerts.watcher import Local
 from ..consumer_process import ConsumerProcess
 from ..pool import Pool
-from ..signals import ending_text
 from ..workers import STANDING_RETRY_S, Worker, is_startup_death
 from .application import CheckProcess
 from .plan import PoolPlan
@@ -44,8 +43,8 @@ class KeptPool(Pool):
         """The plan of a reload, until all consumers are of it."""
         self._successor: Worker | None = None
         """The worker of its consumer that is not connected yet."""
-        self.reload_error = ""
-        """Why the last reload kept the old consumers."""
+        self.has_kept_old = False
+        """Whether the last reload failed."""
 
     def fill(self) -> None:
         self._workers = [Worker() for _ in range(min(self.plan.n, self._host.room()))]
@@ -153,17 +152,15 @@ class KeptPool(Pool):
         self.emit("consumer overdue", **fields, **process.begun)
         process.end_hung()
 
-    def _limits(self, process: ConsumerProcess) -> Iterator[tuple[float, str]]:
+    def _limits(self, process: ConsumerProcess) -> Iterator[tuple[float, float, str]]:
         yield from super()._limits(process)
         if process.ended_at is not None:
             return
         if process.released_at is not None:
-            lease_s = self.plan.config.lease_s
-            why = f"it is past max_age, was stopped {lease_s:g} s ago, and is still running"
-            yield process.released_at + lease_s, why
-        trial, limit_s = self._trial, process.start_timeout_s
+            yield process.released_at, self.plan.config.lease_s, "overdue"
+        trial = self._trial
         if trial and trial.process is process and not process.is_connected:
-            yield process.started_at + limit_s, f"it is not connected after {limit_s:g} s (start_timeout)"
+            yield process.started_at, process.start_timeout_s, "not connected"
 
     # -- down, and back -----------------------------------------------------------------------------------------
 
@@ -224,17 +221,16 @@ class KeptPool(Pool):
         before = sum(not worker.is_leaving for worker in self._workers)
         self._workers += [Worker() for _ in range(change)]
         if change > 0:
-            waits = "waits" if snapshot.due == 1 else "wait"
-            why = f"{many(snapshot.due, 'group')} {waits}, the first for {snapshot.waits_s:.1f} s"
+            why: dict[str, Any] = {"why": "waiting", "due": snapshot.due, "waits_s": snapshot.waits_s}
         else:
             is_file = before > self.plan.most or self._host.spare_room() < 0
-            why = "there are more than the file allows" if is_file else "they have little to do"
+            why = {"why": "too many" if is_file else "idle"}
             staying = [(process.started_at, worker) for worker, process in self.running if not worker.is_leaving]
             if self._empty:
                 self._empty[-1].is_done = True
             elif staying:
                 self._leave(max(staying, key=itemgetter(0))[1])
-        self.emit("pool scaled", before=before, now=before + change, why=why)
+        self.emit("pool scaled", before=before, now=before + change, **why)
 
     @staticmethod
     def _leave(worker: Worker) -> None:
@@ -257,7 +253,7 @@ class KeptPool(Pool):
         if (successor := self._successor) is not None:
             successor.is_done = successor.process is None
             self._leave(successor)
-        self.reload_error, self._target, self._successor = "", plan, None
+        self.has_kept_old, self._target, self._successor = False, plan, None
         if self.is_down or not self._olds:
             self._adopt(plan)
             self._try_all()
@@ -291,8 +287,8 @@ class KeptPool(Pool):
             return
         worker.is_done = True
         self._target = self._successor = None
-        self.reload_error = f"the first new consumer ended before it was connected ({ending_text(returncode)})"
-        self.emit("reload failed", error=self.reload_error)
+        self.has_kept_old = True
+        self.emit("reload failed", error=ConfigurationError("first_consumer_ended", status=returncode))
 
     # -- reports ------------------------------------------------------------------------------------------------
 

@@ -18,11 +18,11 @@ from typing import Any
 from ...client import find_server
 from ...errors import ConfigurationError, SequencerError
 from ...texts.events import event
-from ...texts.words import error_text, many, type_name
+from ...texts.explanations import service_text
+from ...texts.words import error_text, type_name
 from ...values.version import VERSION
 from ..alerts.server_away import AwayIncident
 from ..alerts.watcher import END_S, Local, Watcher
-from ..pool import log
 from ..supervisor import Supervisor
 from .kept_pool import KeptPool
 from .plan import RunPlan
@@ -81,7 +81,7 @@ class Master(Supervisor[KeptPool]):
                 return None
             return StatusSocket(self.plan.path)
         except (OSError, ConfigurationError) as error:
-            log.warning("run --status will not answer: %s", error)
+            self.emitter.emit(event("supervisor error", "", error=error, what="making the socket of run --status"))
         return None
 
     def _new_watcher(self, plan: RunPlan) -> Watcher:
@@ -170,13 +170,12 @@ class Master(Supervisor[KeptPool]):
         if self._is_reloading and not any(pool.is_replacing for pool in self.pools):
             self._is_reloading = False
             self._tell_ready()
-            if not any(pool.reload_error for pool in self.pools):
+            if not any(pool.has_kept_old for pool in self.pools):
                 self.emitter.emit(event("service reloaded", "", file=str(self.plan.path)))
 
     def _tell_ready(self) -> None:
         down = [pool.queue for pool in self.pools if pool.is_down]
-        said = f"{many(len(self.pools), 'pool')}, {many(len(self.pids), 'consumer')}"
-        self._notify("READY=1", f"STATUS={said}" + (f", down: {', '.join(down)}" if down else ""))
+        self._notify("READY=1", f"STATUS={service_text(len(self.pools), len(self.pids), down)}")
 
     # -- a reload -----------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
-"""Reads `[tool.sequencer]` of pyproject.toml, or sequencer.toml, strictly: what is wrong is one sentence.
+"""Reads `[tool.sequencer]` of pyproject.toml, or sequencer.toml, strictly.
 
-Each table is converted alone, so that a fault can be told with its queue. Times are texts with a unit. A secret comes
+Each table is converted alone, so that a fault has its place. Times are texts with a unit. A secret comes
 from a variable: `env:NAME`.
 """
 
@@ -44,15 +44,13 @@ def find_file(given: str | None, directory: Path) -> Path:
         for name in (OWN_FILE, PROJECT_FILE):
             if (path := place / name).is_file():
                 return path
-    raise ConfigurationError(
-        f"no {OWN_FILE} or {PROJECT_FILE} in {directory} or above; write one, or name the file: sequencer run FILE"
-    )
+    raise ConfigurationError("run_file_missing", directory=str(directory))
 
 
 def read_file(
     path: Path, *, redis: str | None = None, namespace: str | None = None, log: LogOptions | None = None
 ) -> RunPlan:
-    """The plan of a file. `redis` and `namespace` go before the file's. Raises ConfigurationError, in one sentence."""
+    """The plan of a file. `redis` and `namespace` go before the file's. Raises ConfigurationError."""
     with located(str(path)):
         return _plan(path.resolve(), _table(path), redis, namespace, log or LogOptions())
 
@@ -61,15 +59,15 @@ def _table(path: Path) -> dict[str, Any]:
     try:
         table: Any = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"not valid TOML: {error}") from error
+        raise ConfigurationError("toml_invalid", error=str(error)) from error
     if path.name == PROJECT_FILE:
         tool = table.get("tool")
         table = tool.get("sequencer") if isinstance(tool, dict) else None
         if not isinstance(table, dict) or not table.get("queues"):
-            raise ConfigurationError("no [tool.sequencer.queues.NAME], so there is no queue to run")
+            raise ConfigurationError("queues_missing", table="tool.sequencer.queues")
         table = {name: value for name, value in table.items() if name != "app"}  # that is for `consume`
     elif "tool" in table:
-        raise ConfigurationError(f"tool.sequencer is for {PROJECT_FILE} only; write [queues.NAME] here")
+        raise ConfigurationError("tool_table_misplaced")
     return dict(table)
 
 
@@ -79,7 +77,7 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
     queues = table_of("queues", table.get("queues"))
     queues = {name: table_of(f"queues.{name}", queue) for name, queue in queues.items()}
     if not queues:
-        raise ConfigurationError("no [queues.NAME], so there is no queue to run")
+        raise ConfigurationError("queues_missing", table="queues")
     found = []
     for name, queue in queues.items():
         with located(f"queues.{name}"):
@@ -91,19 +89,16 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
     alerts = read_alerts(general, own, targets)
     pools = tuple(replace(pool, env=_env_of(pool, table), alerts=alerts.get(pool.queue)) for pool in found)
     if (needed := sum(max(pool.n, 1) for pool in pools)) > options.max_processes:
-        raise ConfigurationError(
-            f"max_processes={options.max_processes} is too low: the queues need {needed} together (the sum of "
-            "their n; n=0 counts as 1); raise it, or lower an n"
-        )
+        raise ConfigurationError("max_processes_too_low", most=options.max_processes, needed=needed)
     return RunPlan(path=path, pools=pools, targets=tuple(targets.values()), **asdict(options))
 
 
 def _pool(name: str, table: Mapping[str, Any], directory: Path, options: RunOptions, log: LogOptions) -> PoolPlan:
     given = read_table(table, OF_QUEUE, beside=("alerts",))
     if not ("app" in given or "exec" in given):
-        raise ConfigurationError('give app = "module:attribute" or exec = "a command"')
+        raise ConfigurationError("handler_missing")
     if "hang_after" in given and "max_age" not in given:
-        raise ConfigurationError("hang_after needs max_age, from which it is counted")
+        raise ConfigurationError("max_age_missing")
     settings: Any = {key: value for key, value in given.items() if key in declared(QueueOptions, Policy)}
     queue_options(name, options.namespace, settings)  # what a consumer would refuse is refused here
     config = WorkerConfig(
@@ -118,7 +113,7 @@ def _pool(name: str, table: Mapping[str, Any], directory: Path, options: RunOpti
     )
     cwd = (directory / Path(given.get("cwd", ".")).expanduser()).resolve()
     if not cwd.is_dir():
-        raise ConfigurationError(f"cwd={given.get('cwd')!r} is not a directory: {cwd}")
+        raise ConfigurationError("directory_missing", value=given.get("cwd"), path=str(cwd))
     env = {key: _variable(key, value) for key, value in given.get("env", {}).items()}
     kept = {**fields_of(PoolOptions, given), "cwd": str(cwd), "env": env}
     return PoolPlan(config=config, check_every_s=options.check_every_s, **kept)
@@ -126,9 +121,9 @@ def _pool(name: str, table: Mapping[str, Any], directory: Path, options: RunOpti
 
 def _variable(name: str, text: str) -> str:
     if not name or "=" in name or "\0" in name:
-        raise ConfigurationError(f"env: {name!r} is not a valid variable name")
+        raise ConfigurationError("env_name_invalid", name=name)
     if "\0" in text:
-        raise ConfigurationError(f"env: the value of {name!r} contains a NUL character")
+        raise ConfigurationError("env_value_invalid", name=name)
     return value_of(f"env.{name}", text)
 
 
@@ -146,9 +141,9 @@ def _server(text: str | None, given: str | None) -> str | None:
         return given
     url = value_of("redis", text)
     if not url:
-        raise ConfigurationError("redis is empty; name a server, or leave it out")
+        raise ConfigurationError("variable_blank", name="redis", variable=text.removeprefix(SECRET))
     with located("redis"):
         Endpoint.from_url(url)
     if not text.startswith(SECRET) and urlsplit(url).password:
-        raise ConfigurationError(f'redis contains a password; put it into a variable, and write "{SECRET}NAME"')
+        raise ConfigurationError("secret_in_file", name="redis")
     return given or url

@@ -27,7 +27,7 @@ def socket_path(file: Path) -> Path:
     name = hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:12]
     path = default_directory() / f"run-{name}.sock"
     if len(os.fsencode(path)) > SOCKET_PATH_MAX:
-        raise ConfigurationError(f"the path {path} is too long for a socket; set SEQUENCER_HOME to a shorter one")
+        raise ConfigurationError("socket_path_too_long", path=str(path), most=SOCKET_PATH_MAX)
     return path
 
 
@@ -41,9 +41,7 @@ def ask(file: Path) -> dict[str, Any]:
             said: dict[str, Any] = json.load(link.makefile())
             return said
     except (OSError, ValueError) as error:
-        raise ConfigurationError(
-            f"no `sequencer run` of {file} answers on this host ({path}: {error}); start it: sequencer run {file}"
-        ) from error
+        raise ConfigurationError("master_not_answering", file=[str(file)], path=str(path), error=str(error)) from error
 
 
 def is_open(file: Path) -> bool:

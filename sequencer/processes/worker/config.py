@@ -11,7 +11,6 @@ from ...consume.registered import Work
 from ...consume.stop import Report, Stop, ignore
 from ...errors import ConfigurationError
 from ...settings.options import QueueSettings, ServiceOptions
-from ...texts.commands import command
 from .. import logs
 from ..handlers.apps import load_app
 from ..handlers.exec import ExecHandler
@@ -77,14 +76,9 @@ def _compare(config: WorkerConfig, app: Sequencer) -> None:
     """Refuse what would be asked for and not done: a Sequencer brings its own queue and namespace."""
     own = app.options
     if own.queue != config.queue:
-        fix = "run: " + command("consume", own.queue, options=["--app", str(config.app)])
-        if config.is_pooled:
-            fix = f"its table is [queues.{own.queue}]"
-        raise ConfigurationError(f"app {config.app} is for queue {own.queue!r}, not {config.queue!r}; {fix}")
+        fields = {"app": config.app, "queue": own.queue, "asked": config.queue, "is_pooled": config.is_pooled}
+        raise ConfigurationError("app_other_queue", **fields)
     is_left_out = config.namespace == "sequencer" and not config.is_pooled
     if config.namespace != own.namespace and not is_left_out:
-        asked = "file" if config.is_pooled else "call"
-        raise ConfigurationError(
-            f"app {config.app} has namespace={own.namespace!r}, but the {asked} {config.namespace!r}; make them the "
-            "same"
-        )
+        fields = {"app": config.app, "namespace": own.namespace, "asked": config.namespace}
+        raise ConfigurationError("app_other_namespace", **fields, is_pooled=config.is_pooled)

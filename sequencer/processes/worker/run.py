@@ -116,9 +116,7 @@ class SupervisedConsumer:
         faulthandler.cancel_dump_traceback_later()
         self.report({"event": "loaded"})
         if not interruption.is_ours():
-            raise ConfigurationError(
-                f"app {config.app} handles SIGUSR2, by which a consumer is interrupted; let it use another signal"
-            )
+            raise ConfigurationError("signal_taken", app=config.app)
         self._set_handlers()  # the app may have taken some, also where Python does not see it (faulthandler)
         with sequencer:
             self._wait_for_server(sequencer)
