@@ -376,7 +376,7 @@ REFUSALS: dict[str, Wording] = {
     "secret_in_file": '{name} is secret: put it into a variable, and write {name} = "env:NAME"',
     "master_not_answering": "no `sequencer run` of {file} answers on this host ({path}: {error}); start it: "
     "{sequencer run FILE}",
-    "app_name_invalid": "app {app!r} must be module:attribute, for example shop.orders:seq",
+    "app_name_invalid": "{app!r} must be module:attribute, for example shop.orders:seq",
     "app_without_handler": "{app} is a Sequencer for queue {queue!r}, but no @handler and no @step is registered with "
     "it; " + _IN_MODULE,
     "app_type": "{app} is neither a Sequencer nor a function, but of type {type}; " + _IN_MODULE,
@@ -388,9 +388,9 @@ REFUSALS: dict[str, Wording] = {
     "app_patches_library": "app {app} patches the standard library ({module}), on which consumers can't run; import "
     "the handler from a module that patches nothing",
     "app_ended_process": "its application ended the process that loaded it ({status:ending})",
-    "module_not_found": "no module {name!r} for app {app!r} in {directory} or the installed packages",
+    "module_not_found": "no module {name!r} for {app!r} in {directory} or the installed packages",
     "attribute_not_found": "module {module!r} has no {name!r}; " + _IN_MODULE,
-    "import_failed": "app {app!r} can't be imported: {type}: {error}{file:? ({file}, line {line})}",
+    "import_failed": "{app!r} can't be imported: {type}: {error}{file:? ({file}, line {line})}",
     "import_too_slow": "{app:?app {app} }{app:!its app }was not imported within {limit_s:g} s (start_timeout)",
     "signal_taken": "app {app} handles SIGUSR2, by which a consumer is interrupted; let it use another signal",
     "consume_rights_missing": "to consume, the user lacks {rights:list}; grant it with ACL SETUSER",

@@ -110,8 +110,7 @@ def test_a_consumer_is_recycled_after_max_age(cli: Cli, work: Work) -> None:
 def test_an_app_of_another_queue_is_wrong_use(cli: Cli) -> None:
     done = cli.run("consume", "other", "--app", "shop:seq")
     assert done.returncode == 2
-    fix = "sequencer consume jobs --app shop:seq"
-    assert done.stderr == f"error: app shop:seq is for queue 'jobs', not 'other'; run: {fix}\n"
+    assert "sequencer consume jobs --app shop:seq" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["append", "consume", "info"])

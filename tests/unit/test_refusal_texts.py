@@ -27,6 +27,8 @@ NUMBERS = "number stored replicas confirmed wait_ms most pid count before now sh
 NUMBERS += " attempt attempts last leases runs size here effects handled failed"
 NUMBERS += " column columns line from_line results first others done total perhaps messages dead since of asked"
 FLAGS = "replaces is_dead dead_letter is_paused is_repeatable has_ids is_piped is_optional was_fit"
+TEXTS += " command directory table shell stderr"
+NUMBERS += " status"
 
 
 class Known(dict[str, Any]):
@@ -47,6 +49,9 @@ FIELDS: dict[str, Any] = {
     "score": "9.0",
     "refused": [Refused(3, IdConflict(id="m1", group=("g",)))],
     "is_kept": True,
+    "is_pooled": False,
+    "found": {"shop:handle": "function"},
+    "rights": ["XREADGROUP"],
     "steps": ["charge", "ship"],
     "kinds": ["paid", "sent"],
     "options": ["retry_on", "declined"],

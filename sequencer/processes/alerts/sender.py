@@ -71,18 +71,16 @@ class Sender:
         self._waiting.task_done()
 
     def _deliver(self, until: float, notice: Notice, on_sent: Callable[[], object]) -> None:
-        started = time.monotonic()
-        if started >= until:
-            self._log(DeliveryFailed("alert_too_late"))
-            return
+        started, failure = time.monotonic(), DeliveryFailed("alert_too_late")
         last_start = started + ALL_ATTEMPTS_S - self._target.timeout_s
-        for number in range(ATTEMPTS):
+        for number in range(ATTEMPTS if started < until else 0):
             if number and (self._closed.wait(BETWEEN_S) or time.monotonic() > last_start):
                 break
-            if (failure := failure_of(self._target, notice)) is None:
+            if (found := failure_of(self._target, notice)) is None:
                 self._last_failure = ""
                 on_sent()
                 return
+            failure = found
         self._log(failure)
 
     def _log(self, failure: DeliveryFailed) -> None:
