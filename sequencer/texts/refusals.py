@@ -344,8 +344,8 @@ REFUSALS: dict[str, Wording] = {
     "consumer_stops": "the consumer is stopping",
     "not_next": "message {id!r} is not the next one of group {group} in this lease; acknowledge in order, and once",
     "main_thread_needed": "handler_timeout={limit_s:g} needs the main thread; call consume there, or leave it out",
-    "signal_taken": "this program handles {signal}, which handler_timeout={limit_s:g} needs to end a handler; let it "
-    "use another signal, or leave handler_timeout out",
+    "signal_taken": "{app:?app {app}}{app:!this program} handles {signal}, by which handlers are interrupted; let it "
+    "use another signal{limit_s:?, or leave handler_timeout={limit_s:g} out}",
     "handler_timeout": "it ran longer than {limit_s:?{limit_s:g} s (handler_timeout)}"
     "{limit_s:!its consumer's max_age and hang_after}, and was interrupted",
     "attempts_used": "it was attempted {attempts:time}, and the limit is {most}",
@@ -392,7 +392,6 @@ REFUSALS: dict[str, Wording] = {
     "attribute_not_found": "module {module!r} has no {name!r}; " + _IN_MODULE,
     "import_failed": "{app!r} can't be imported: {type}: {error}{file:? ({file}, line {line})}",
     "import_too_slow": "{app:?app {app} }{app:!its app }was not imported within {limit_s:g} s (start_timeout)",
-    "signal_taken": "app {app} handles SIGUSR2, by which a consumer is interrupted; let it use another signal",
     "consume_rights_missing": "to consume, the user lacks {rights:list}; grant it with ACL SETUSER",
     "check_type": "{name} is not a function, but of type {type}",
     "check_result_invalid": "{name} returned {value:value}, which is neither text nor None",

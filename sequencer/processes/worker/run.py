@@ -116,7 +116,7 @@ class SupervisedConsumer:
         faulthandler.cancel_dump_traceback_later()
         self.report({"event": "loaded"})
         if not interruption.is_ours():
-            raise ConfigurationError("signal_taken", app=config.app)
+            raise ConfigurationError("signal_taken", app=config.app, signal=interruption.SIGNAL.name)
         self._set_handlers()  # the app may have taken some, also where Python does not see it (faulthandler)
         with sequencer:
             self._wait_for_server(sequencer)
