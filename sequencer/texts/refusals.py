@@ -368,7 +368,6 @@ REFUSALS: dict[str, Wording] = {
     "max_processes_too_low": "max_processes={most} is too low: the queues need {needed} together (the sum of their n; "
     "n=0 counts as 1); raise it, or lower an n",
     "handler_missing": 'give app = "module:attribute" or exec = "a command"',
-    "max_age_missing": "hang_after is counted from max_age; give max_age too",
     "directory_missing": "cwd={value!r} is not a directory: {path}",
     "env_name_invalid": "env: {name!r} is not a valid variable name",
     "env_value_invalid": "env: the value of {name!r} contains a NUL character",

@@ -26,7 +26,7 @@ TEXTS += " version policy text why rest file"
 NUMBERS = "number stored replicas confirmed wait_ms most pid count before now shards more low high max n"
 NUMBERS += " attempt attempts last leases runs size here effects handled failed"
 NUMBERS += " column columns line from_line results first others done total perhaps messages dead since of asked"
-FLAGS = "replaces is_dead dead_letter is_paused is_repeatable has_ids is_piped is_optional was_fit"
+FLAGS = "replaces is_dead dead_letter is_paused is_repeatable has_ids is_piped is_optional was_fit is_pooled"
 TEXTS += " command directory table shell stderr"
 NUMBERS += " status"
 
@@ -49,9 +49,7 @@ FIELDS: dict[str, Any] = {
     "score": "9.0",
     "refused": [Refused(3, IdConflict(id="m1", group=("g",)))],
     "is_kept": True,
-    "is_pooled": False,
     "found": {"shop:handle": "function"},
-    "rights": ["XREADGROUP"],
     "steps": ["charge", "ship"],
     "kinds": ["paid", "sent"],
     "options": ["retry_on", "declined"],

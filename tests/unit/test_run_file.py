@@ -143,7 +143,7 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
     ("[targets.ops]\ntype = 'feishoo'\n" + ORDERS, "name_unknown", {"place": "targets.ops", "kind": "type"}),
     (ORDERS + "leese = '1s'\n", "name_unknown", {"place": "queues.orders", "meant": "lease"}),
     ("[queues.orders]\n", "handler_missing", {"place": "queues.orders"}),
-    (ORDERS + "hang_after = '1m'\n", "max_age_missing", {"place": "queues.orders"}),
+    (ORDERS + "hang_after = '1m'\n", "option_needed", {"needed": "max_age", "place": "queues.orders"}),
     (ORDERS + "cwd = 'none'\n", "directory_missing", {"place": "queues.orders", "value": "none"}),
     (ORDERS + "env = { A = 'env:NONE' }\n", "variable_missing", {"place": "queues.orders", "name": "env.A"}),
     (ORDERS + "env = { 'A=B' = 'x' }\n", "env_name_invalid", {"place": "queues.orders", "name": "A=B"}),

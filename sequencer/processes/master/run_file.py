@@ -98,7 +98,7 @@ def _pool(name: str, table: Mapping[str, Any], directory: Path, options: RunOpti
     if not ("app" in given or "exec" in given):
         raise ConfigurationError("handler_missing")
     if "hang_after" in given and "max_age" not in given:
-        raise ConfigurationError("max_age_missing")
+        raise ConfigurationError("option_needed", name="hang_after", needed="max_age")
     settings: Any = {key: value for key, value in given.items() if key in declared(QueueOptions, Policy)}
     queue_options(name, options.namespace, settings)  # what a consumer would refuse is refused here
     config = WorkerConfig(
