@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from .values.durations import Duration, seconds
 
@@ -329,30 +329,18 @@ class HandlerTimeout(Coded, TimeoutError):
 class TooLate(Coded, Exception):
     """The message's score is below one already handled, and the queue drops or dead-letters such messages."""
 
-    @property
-    def ending(self) -> Literal["dead", "drop"]:
-        return "drop" if self.fields["on_late"] == "drop" else "dead"
-
 
 # -- steps of a message ------------------------------------------------------------------------------------
 
 
 class StepUnknown(Coded, Exception):
     """A `once` step began or failed, and whether it took effect is unknown: an operator has to answer, as the text
-    shows. `steps`: their names.
+    shows. `fields["steps"]`: their names.
     """
-
-    @property
-    def steps(self) -> tuple[str, ...]:
-        return tuple(self.fields["steps"])
 
 
 class StepMissing(Coded, Exception):
-    """A message has a step that is not done, or a kind, that this version of the program lacks: `steps`."""
-
-    @property
-    def steps(self) -> tuple[str, ...]:
-        return tuple(self.fields["steps"])
+    """A message has a step that is not done (`fields["steps"]`), or a kind, that this version of the program lacks."""
 
 
 class StepResultInvalid(Coded, Exception):

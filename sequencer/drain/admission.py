@@ -36,6 +36,4 @@ def refusal_of(queue: QueueOptions, leased: LeasedGroup, position: int) -> TooLa
     tried, most, owner = leased.messages[position].attempt - 1, most_unanswered(queue), leased.expired_owner
     if tried < most:
         return None
-    if not owner:
-        return LeaseExpired("attempts_used", attempts=tried, most=most)
-    return LeaseExpired("attempt_unanswered", attempt=tried, owner=owner)
+    return LeaseExpired("attempts_used", attempts=tried, most=most, owner=owner)

@@ -98,7 +98,7 @@ ENDING_BY_OPTION: dict[OnFailure, Ending] = {"park": "park", "dead_letter": "dea
 def decide(options: QueueOptions, attempt: int, error: BaseException, random: float) -> Decision:
     """By what the handler raised, else by the queue's options: those that name errors, then `max_attempts`."""
     if isinstance(error, TooLate):
-        return Decision(None, error.ending)
+        return Decision(None, ENDING_BY_OPTION[error.fields["on_late"]])
     is_signal = isinstance(error, Outage | Retry | WrongSignal | SetAside)  # meant, whatever lists say of its class
     if isinstance(error, Park) or (not is_signal and is_named(error, options.park_on)):
         return Decision(None, "park")
@@ -153,7 +153,6 @@ def describe(error: BaseException, message: Message, owner: str, at: float, atte
     return Failure(message.id, type(error).__name__, said, text, attempt, at, owner)
 
 
-QUESTIONS = {"step_unknown": "step_question", "step_result_invalid": "result_lost"}
 EVENTS: dict[Ending, str] = {"park": "group parked", "dead": "dead letter", "drop": "message dropped"}
 
 
@@ -187,6 +186,6 @@ def event_of(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0)
         fields["retry_in_s"] = round(wait_s, 3)
     said = one.failure.message
     if isinstance(error, StepUnknown | StepResultInvalid):  # the commands that answer it are those of the event
-        said = refusal_text(QUESTIONS.get(error.code, ""), error.fields) or said
+        said = refusal_text(f"{error.code}_short", error.fields) or said
     told = event(name, options.queue, namespace=options.namespace, error=said, **fields)
     return replace(told, error=None if one.is_late and name != "message failed" else raised)

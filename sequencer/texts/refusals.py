@@ -51,9 +51,6 @@ def _step_unknown(fields: Fields) -> str:
 
 
 _RESULT_LOST = "step {steps:list} is done and will not run again, but its result can't be kept: {error}"
-_OF_KIND = "{kind:? of kind {kind}}"
-_KEPT = "{is_kept:?; parked, not dropped, because some of its steps took effect}"
-_DIED = "died, or stalled for longer than its lease"
 
 
 def _evicting(fields: Fields) -> str:
@@ -296,18 +293,17 @@ REFUSALS: dict[str, Wording] = {
     "step_done": "step {step} is already done{by:? (confirmed by {by})}, and does not run again; leave it out",
     "step_runs_again": "step {step} is {state}, so it runs again by itself; leave it out",
     "step_not_found": "the message has no step {step}; it has {steps:list}{steps:!none}",
-    "step_not_answerable": "step {step} is {state}, so there is nothing to answer for it",
-    "step_question": _question,
     "step_unknown": _step_unknown,
-    "result_lost": _RESULT_LOST,
+    "step_unknown_short": _question,
+    "step_result_invalid_short": _RESULT_LOST,
     "step_result_invalid": _RESULT_LOST + "; give the result as JSON: "
     "{sequencer resume QUEUE GROUP --id ID --done STEPS --result null}",
     "step_missing": "this version lacks steps of another version that are not done: {steps:list}; run a version that "
     "has them, or confirm that nothing is left to do: {sequencer resume QUEUE GROUP --id ID --done STEPS}",
-    "kind_unknown": "no step is declared for kind {kind!r}; this version has {kinds:list}" + _KEPT,
-    "kind_unnamed": "the body has no text or number in field {field!r}, which kind_by names" + _KEPT,
-    "no_attempts": "no attempt is left for {steps:list}",
-    "nothing_possible": "nothing can be done for {steps:list} in this version",
+    "kind_unknown": "{kind:?no step is declared for kind {kind!r}; this version has {kinds:list}}"
+    "{kind:!the body has no text or number in field {field!r}, which kind_by names}"
+    "{is_kept:?; parked, not dropped, because some of its steps took effect}",
+    "step_failed": "no attempt is left in this version for {steps:list}",
     "start_unconfirmed": "step {step} was not called: its start was not confirmed by {replicas:replica} within "
     "{wait_s:g} s (wait_replicas)",
     # handlers, declared steps and consumers
@@ -315,7 +311,8 @@ REFUSALS: dict[str, Wording] = {
     "{name}('why', after=5), in seconds",
     "handler_not_found": "queue {queue!r} has no handler; pass one to consume(), or register it with @seq.handler",
     "not_callable": "{role} {value:value} is not callable",
-    "not_plain": "{role} {function} is not a plain function ({kind}); this client calls plain functions only",
+    "not_plain": "{role} {function} is a coroutine or generator function, which does not run when it is called; give a "
+    "plain function",
     "parameters_invalid": "{role} {function} can't be called with the message alone, nor with a second argument; give "
     "it one parameter or two, and a default to any others",
     "second_parameter": "handler {function} has a second parameter {parameter!r}, but a handler gets the steps of its "
@@ -327,9 +324,10 @@ REFUSALS: dict[str, Wording] = {
     "two_checks": "step {step} already has a check",
     "kind_needless": "step {step} is for kind {kind:value}, but the queue has no kind_by, which names the field",
     "kind_missing": "step {step} names no kind, but the queue has kind_by={field!r}; write @seq.step('kind', ...)",
-    "two_steps": "there are two steps {step}" + _OF_KIND + "; give one of them another name: @seq.step(name='...')",
-    "one_step_too_many": "step {step}" + _OF_KIND + " is one too many: the limit is {most}",
-    "after_unknown": "step {step}" + _OF_KIND + " comes after {after}, which is not a step; there are {steps:list}",
+    "two_steps": "there are two steps {step}{kind:? of kind {kind}}; give one of them another name: "
+    "@seq.step(name='...')",
+    "one_step_too_many": "step {step} is one too many: the limit is {most}",
+    "after_unknown": "step {step} comes after {after}, which is not a step; there are {steps:list}",
     "after_optional": "step {step} is required and comes after {after}, which is optional; make both optional",
     "after_itself": "step {step} comes after itself",
     "after_invalid": "step {step}: after={value:value} must be the name of a step, or a list of names",
@@ -348,10 +346,10 @@ REFUSALS: dict[str, Wording] = {
     "use another signal{limit_s:?, or leave handler_timeout={limit_s:g} out}",
     "handler_timeout": "it ran longer than {limit_s:?{limit_s:g} s (handler_timeout)}"
     "{limit_s:!its consumer's max_age and hang_after}, and was interrupted",
-    "attempts_used": "it was attempted {attempts:time}, and the limit is {most}",
-    "attempt_unanswered": "attempt {attempt} ended without a result: consumer {owner} " + _DIED,
+    "attempts_used": "{owner:?attempt {attempts} ended without a result: consumer {owner} died, or stalled for longer "
+    "than its lease}{owner:!it was attempted {attempts:time}, and the limit is {most}}",
     "leases_expired": "{leases:lease} in a row ended without a result, and no step was done meanwhile: "
-    "{owner:?consumer {owner}}{owner:!its consumer} " + _DIED,
+    "{owner:?consumer {owner}}{owner:!its consumer} died, or stalled for longer than its lease",
     "skipped_in_progress": "consumer {owner} had it in progress when its lease expired, and did not answer; then an "
     "operator skipped it",
     "too_late": "its score {score!r} is below {mark}, which was already handled",

@@ -163,9 +163,9 @@ def _end(end: Any) -> Rows:
     if end.is_missing:
         assert isinstance(end.error, StepMissing)
         assert end.ledger is None
-        return ["missing", end.error.steps]
-    questions = end.error.steps if isinstance(end.error, StepUnknown) else ()
-    missing = end.error.steps if isinstance(end.error, StepMissing) else ()
+        return ["missing", end.error.fields["steps"]]
+    questions = tuple(end.error.fields["steps"]) if isinstance(end.error, StepUnknown) else ()
+    missing = end.error.fields["steps"] if isinstance(end.error, StepMissing) else ()
     delay = None if end.ending else 2 ** max(end.attempts - 1, 0) if end.after_s is None else end.after_s
     written = (rows(end.ledger), end.ledger.has_effects, end.has_progressed)
     is_outage = not end.ending and end.outage is not None

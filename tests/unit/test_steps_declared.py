@@ -67,6 +67,8 @@ REFUSED: list[tuple[Any, str, dict[str, Any]]] = [
     (lambda seq: seq.step(mail).check(mail), "check_needless", {"step": "mail"}),
     (two_checks, "two_checks", {"step": "charge"}),
     (lambda seq: seq.step(once=True)(charge).check(wait), "not_plain", {"role": "check"}),
+    (steps({"name": "a\n"}), "step_name_invalid", {"name": "a\n"}),
+    (steps({"name": "(handler)"}), "step_name_reserved", {}),
     (steps({"once": "yes"}), "flag_invalid", {"name": "mail.once", "value": "yes"}),
     (steps({"after": 3}), "after_invalid", {"step": "mail", "value": 3}),
     (steps({"declined": [ValueError]}), "declined_needless", {}),
@@ -82,7 +84,7 @@ def test_what_does_not_fit_is_refused(register: Any, code: str, fields: dict[str
         assert register(seq) or seq.registered_handler
 
 
-@pytest.mark.parametrize("options", [{"name": "a\n"}, {"name": "(handler)"}, {"order": "first"}, {"attempts": 0}])
+@pytest.mark.parametrize("options", [{"order": "first"}, {"attempts": 0}])
 def test_a_value_that_does_not_fit_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         steps(options)(queue())

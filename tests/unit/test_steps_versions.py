@@ -96,7 +96,7 @@ def test_more_steps_of_all_versions_than_a_ledger_takes_park_their_message() -> 
     ("ledger", "said"),
     [
         (b'{"k":1', "the ledger is damaged"),
-        (b'{"k":1,"s":[["charge","a","s",0,0,1,0,1.0,0.0]]}', "nothing can be done for charge in this version"),
+        (b'{"k":1,"s":[["charge","a","s",0,0,1,0,1.0,0.0]]}', "no attempt is left in this version for charge"),
     ],
 )
 def test_a_ledger_that_no_client_of_this_version_wrote_parks(ledger: bytes, said: str) -> None:

@@ -70,14 +70,14 @@ class Answers:
             entry = _entry(ledger, name)
             if entry.state == "done" and not entry.error:
                 raise AnswerRefused("step_done", step=name, by=entry.who)
-            ledger = ledger.put(_moved(entry, "done", who=self.by, at=at, result=result, error=""))
+            ledger = ledger.put(entry.moved("done", by="person", who=self.by, at=at, result=result, error=""))
         for name in self.again:
             entry = _entry(ledger, name)
             if entry.state == "done":
                 raise AnswerRefused("step_done", step=name, by=entry.who)
-            if not entry.once and entry.state != "left":
+            if entry.state == "open" or not (entry.once or entry.state == "left"):
                 raise AnswerRefused("step_runs_again", step=name, state=entry.state)
-            ledger = ledger.put(_moved(entry, "open", turn=entry.turn + 1, attempts=0, at=at))
+            ledger = ledger.put(entry.moved("open", by="person", turn=entry.turn + 1, attempts=0, at=at))
         return ledger
 
 
@@ -86,10 +86,3 @@ def _entry(ledger: Ledger, name: str) -> Entry:
     if entry is None:
         raise AnswerRefused("step_not_found", step=name, steps=sorted(one.name for one in ledger.entries))
     return entry
-
-
-def _moved(entry: Entry, state: Any, **changes: Any) -> Entry:
-    try:
-        return entry.moved(state, by="person", **changes)
-    except LedgerError as error:
-        raise AnswerRefused("step_not_answerable", step=entry.name, state=entry.state) from error

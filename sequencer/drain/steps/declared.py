@@ -131,7 +131,7 @@ class Steps:
         if step.name in known:
             raise ConfigurationError("two_steps", step=step.name, kind=step.kind)
         if len(known) >= MAX_STEPS:
-            raise ConfigurationError("one_step_too_many", step=step.name, kind=step.kind, most=MAX_STEPS)
+            raise ConfigurationError("one_step_too_many", step=step.name, most=MAX_STEPS)
         self.kinds[step.kind] = {**known, step.name: step}
         return step
 
@@ -141,8 +141,7 @@ class Steps:
             for step in steps.values():
                 for name in step.after:
                     if name not in steps:
-                        about = {"step": step.name, "kind": step.kind, "after": name, "steps": sorted(steps)}
-                        raise ConfigurationError("after_unknown", **about)
+                        raise ConfigurationError("after_unknown", step=step.name, after=name, steps=sorted(steps))
                     if steps[name].optional and not step.optional:
                         raise ConfigurationError("after_optional", step=step.name, after=name)
             try:

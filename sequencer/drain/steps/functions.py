@@ -5,19 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from ...errors import ConfigurationError, HandlerNotFound, shown
 from ...values.message import Message
 
 Handler = Callable[[Message], Any]
-Role = Literal["handler", "step", "check"]
 
-KINDS: dict[Callable[[Any], bool], str] = {
-    inspect.iscoroutinefunction: "coroutine function",
-    inspect.isasyncgenfunction: "async generator function",
-    inspect.isgeneratorfunction: "generator function",
-}
+NOT_PLAIN = inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction
 """Functions whose call does none of their work."""
 STEPS = "steps"
 """How the second parameter of a handler is called: nothing else tells it from one that the caller meant to fill."""
@@ -55,7 +50,7 @@ def checked_handler(function: Callable[..., Any]) -> Handler | InlineHandler:
     raise ConfigurationError("parameters_invalid", role="handler", function=_as_called(function))
 
 
-def checked_step(function: Callable[..., Any], role: Role) -> Function:
+def checked_step(function: Callable[..., Any], role: str) -> Function:
     """The function of a step or a check, which may take a StepCall too. Raises as `checked_handler`."""
     _check_kind(function, role)
     if (takes_call := _takes(function, 2)) or _takes(function, 1):
@@ -63,12 +58,11 @@ def checked_step(function: Callable[..., Any], role: Role) -> Function:
     raise ConfigurationError("parameters_invalid", role=role, function=_as_called(function))
 
 
-def _check_kind(function: Any, role: Role) -> None:
+def _check_kind(function: Any, role: str) -> None:
     if not callable(function):
         raise HandlerNotFound("not_callable", role=role, value=function)
-    for is_kind, kind in KINDS.items():
-        if is_kind(function) or is_kind(type(function).__call__):
-            raise ConfigurationError("not_plain", role=role, function=_name(function), kind=kind)
+    if any(is_one(function) or is_one(type(function).__call__) for is_one in NOT_PLAIN):
+        raise ConfigurationError("not_plain", role=role, function=_name(function))
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:

@@ -128,10 +128,8 @@ class Pass:
         if is_unknown:
             ending = ENDING_BY_OPTION[queue.on_unknown]
             is_kept = ending == "drop" and self.ledger.has_effects
-            code = "kind_unknown" if facts.kind else "kind_unnamed"
-            known: dict[str, Any] = {"kind": facts.kind, "kinds": sorted(self._runner.steps.kinds)}
-            known |= {"field": queue.kind_by, "is_kept": is_kept}
-            return self._lacks("park" if is_kept else ending, code, missing, **known)
+            known = {"kind": facts.kind, "kinds": sorted(self._runner.steps.kinds), "field": queue.kind_by}
+            return self._lacks("park" if is_kept else ending, "kind_unknown", missing, is_kept=is_kept, **known)
         return self._lacks("park", "step_missing", missing) if missing else None
 
     def _lacks(self, ending: Ending, code: str, steps: Sequence[str], **known: Any) -> Unfinished:
@@ -278,10 +276,7 @@ class Pass:
         return kind
 
     def _spent(self) -> StepFailed:
-        entries = self.ledger.entries
-        if failed := {one.name: one.error for one in entries if one.state == "failed"}:
-            return StepFailed("no_attempts", steps=failed)
-        return StepFailed("nothing_possible", steps=[e.name for e in entries if e.state not in ("done", "left")])
+        return StepFailed(steps={e.name: e.error for e in self.ledger.entries if e.state not in ("done", "left")})
 
     @property
     def _about(self) -> dict[str, Any]:
