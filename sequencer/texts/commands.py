@@ -76,6 +76,12 @@ def id_option(id: str) -> list[str]:
     return [f"--id={id}"] if id.startswith("-") else ["--id", id]
 
 
+def answer_commands(*, is_dead: bool) -> dict[str, str]:
+    """Templates of the two commands that answer for steps. Each names the attempts, so that a late one is refused."""
+    name = "dead redrive" if is_dead else "resume"
+    return {one: f"sequencer {name} QUEUE GROUP --id ID --{one} STEPS --attempt RUNS" for one in ("done", "again")}
+
+
 LABELS = {"done": "if it took effect", "again": "if it did not", "retry_same_error": "retry all of this error"}
 """How a text calls a command, where that is not its name."""
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..errors import CommandFailed, LeaseExpired, SequencerError, StepUnknown, StopConsuming
-from .commands import end_command, with_commands
+from .commands import answer_commands, end_command, with_commands
 from .templates import NO_COMMANDS, Commands, Fields, Wording, fill, filled_commands
 from .words import LEDGER_CHARACTERS, error_text, named, numbers, of_limit, plain, type_name
 
@@ -218,17 +218,12 @@ _FIX = "sequencer doctor QUEUE --repair"
 _SKIP = {"skip": "sequencer skip QUEUE GROUP"}
 
 
-def _answers(command: str) -> dict[str, str]:
-    """For steps whose outcome is unknown; each names its attempt, so that a late answer is refused."""
-    return {name: f"{command} QUEUE GROUP --id ID --{name} STEPS --attempt RUNS" for name in ("done", "again")}
-
-
 def _of_parked(fields: Fields) -> dict[str, str]:
     found = _inspect(fields)
     if "number" in fields:
         return found | _SKIP
     if "runs" in fields:
-        return found | _answers("sequencer resume")
+        return found | answer_commands(is_dead=False)
     if "steps" in fields:
         return found | {"fix": "sequencer resume QUEUE GROUP --id ID --done STEPS --result null"}
     if fields["error_type"] == "Undecodable":  # to resume it would park it again
@@ -243,7 +238,7 @@ def _of_parked(fields: Fields) -> dict[str, str]:
 def _of_dead(fields: Fields) -> dict[str, str]:
     found = {"inspect": "sequencer dead show QUEUE GROUP --id ID"}
     if "runs" in fields:
-        return found | _answers("sequencer dead redrive")
+        return found | answer_commands(is_dead=True)
     return found | {"retry": "sequencer dead redrive QUEUE GROUP --id ID"}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .commands import doctor_of
+from .commands import answer_commands, doctor_of
 from .templates import Fields, Wording, fill
 
 
@@ -44,10 +44,8 @@ def _question(fields: Fields) -> str:
 
 
 def _step_unknown(fields: Fields) -> str:
-    name = "dead redrive" if fields["is_dead"] else "resume"
-    line = f"{{sequencer {name} QUEUE GROUP --id ID --done STEPS --attempt RUNS}}"
-    done, again = line, line.replace("--done", "--again")
-    return f"{_question(fields)}; check whether it took effect; if it did: {done}; if it did not: {again}"
+    known = "; check whether it took effect; if it did: {{{done}}}; if it did not: {{{again}}}"
+    return _question(fields) + known.format(**answer_commands(is_dead=fields["is_dead"]))
 
 
 _RESULT_LOST = "step {steps:list} is done and will not run again, but its result can't be kept: {error}"

@@ -68,7 +68,7 @@ REFUSED: list[tuple[Any, str, dict[str, Any]]] = [
     (two_checks, "two_checks", {"step": "charge"}),
     (lambda seq: seq.step(once=True)(charge).check(wait), "not_plain", {"role": "check"}),
     (steps({"name": "a\n"}), "step_name_invalid", {"name": "a\n"}),
-    (steps({"name": "(handler)"}), "step_name_reserved", {}),
+    (steps({"name": "(handler)"}), "step_name_invalid", {}),
     (steps({"once": "yes"}), "flag_invalid", {"name": "mail.once", "value": "yes"}),
     (steps({"after": 3}), "after_invalid", {"step": "mail", "value": 3}),
     (steps({"declined": [ValueError]}), "declined_needless", {}),
