@@ -9,15 +9,13 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
-from enum import Enum
 from typing import Any
-from uuid import UUID
 
 import orjson
 
 from ..errors import InvalidBody, InvalidId, InvalidMessage, InvalidScore, InvalidTime, Undecodable
 from ..values.durations import seconds
-from .text import check_length, finite_json
+from .text import checked_text, finite_json
 
 MAX_ID_BYTES = 256
 MAX_EXACT_INTEGER = 2**53
@@ -29,16 +27,7 @@ def encode_id(message_id: Any) -> str:
     """The id as text. Raises InvalidId."""
     if type(message_id) is str and message_id.isascii() and 0 < len(message_id) <= MAX_ID_BYTES:
         return message_id  # the usual case
-    if isinstance(message_id, bool) or not isinstance(message_id, str | int | UUID):
-        raise InvalidId("id_type", value=message_id, type=type(message_id).__name__)
-    value = message_id.value if isinstance(message_id, Enum) else message_id
-    if isinstance(value, int) and value.bit_length() >= 8 * MAX_ID_BYTES:
-        raise InvalidId("text_invalid", name="id", value=value, most=MAX_ID_BYTES)
-    text = str(value)
-    if not text:
-        raise InvalidId("id_empty")
-    check_length("id", text, MAX_ID_BYTES, InvalidId)
-    return text
+    return checked_text("id", message_id, MAX_ID_BYTES, InvalidId)
 
 
 def encode_score(score: Any) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 from urllib.parse import unquote
-from uuid import UUID
 from zlib import crc32
 
 from ..errors import InvalidGroup
-from .text import check_length
+from .text import checked_text
 
 MAX_GROUP_BYTES = 512
 _UNSAFE = re.compile(r"[%:\x00-\x1f\x7f]")
@@ -21,21 +20,11 @@ def _escape(match: re.Match[str]) -> str:
 
 def _part(part: Any) -> str:
     kind = type(part)
-    if kind is str:
-        if part.isalnum():  # the usual case, without a look for what must be escaped
-            return str(part)
-        text = part
-    elif kind is int and part.bit_length() < 8 * MAX_GROUP_BYTES:
+    if kind is int and part.bit_length() < 64:
         return str(part)
-    elif isinstance(part, int) and part.bit_length() >= 8 * MAX_GROUP_BYTES:
-        raise InvalidGroup("text_invalid", name="group", value=part, most=MAX_GROUP_BYTES)
-    elif isinstance(part, bool) or not isinstance(part, str | int | UUID):
-        raise InvalidGroup("group_type", value=part, type=kind.__name__)
-    else:
-        text = str(part.value if hasattr(part, "value") else part)
-    if not text:
-        raise InvalidGroup("group_empty")
-    return _UNSAFE.sub(_escape, text)
+    if kind is not str or not part or not part.isascii():
+        part = checked_text("group", part, MAX_GROUP_BYTES, InvalidGroup)
+    return part if part.isalnum() else _UNSAFE.sub(_escape, part)
 
 
 def encode_group(group: Any) -> str:
@@ -46,10 +35,8 @@ def encode_group(group: Any) -> str:
     """
     parts = group if isinstance(group, list | tuple) else (group,)
     text = ":".join([_part(part) for part in parts])
-    if not text:
-        raise InvalidGroup("group_empty")
-    if not text.isascii() or len(text) > MAX_GROUP_BYTES:
-        check_length("group", text, MAX_GROUP_BYTES, InvalidGroup)
+    if not 0 < len(text if text.isascii() else text.encode()) <= MAX_GROUP_BYTES:
+        raise InvalidGroup("text_invalid", name="group", value=group, most=MAX_GROUP_BYTES)
     return text
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
+from uuid import UUID
 
 import orjson
 
@@ -37,12 +38,16 @@ def loads_words(data: bytes) -> Any:
         return json.loads(data.decode("utf-8", "surrogateescape"))
 
 
-def check_length(name: str, text: str, most: int, refusal: type[SequencerError]) -> None:
-    """Raises `refusal` for what is longer than this many bytes, or can't be encoded."""
-    with suppress(UnicodeEncodeError):
-        if len(text.encode()) <= most:
-            return
-    raise refusal("text_invalid", name=name, value=text, most=most)
+def checked_text(name: str, value: Any, most: int, refusal: type[SequencerError]) -> str:
+    """An id, or a part of a group, as text. Raises `refusal`."""
+    if isinstance(value, bool) or not isinstance(value, str | int | UUID):
+        raise refusal("type_invalid", name=name, value=value, type=type(value).__name__)
+    value = value.value if isinstance(value, Enum) else value
+    if not (isinstance(value, int) and value.bit_length() >= 8 * most):
+        with suppress(UnicodeEncodeError):
+            if 0 < len((text := str(value)).encode()) <= most:
+                return text
+    raise refusal("text_invalid", name=name, value=value, most=most)
 
 
 def finite_json(name: str, value: Any, most: int, refusal: type[SequencerError]) -> bytes:

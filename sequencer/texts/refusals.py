@@ -242,15 +242,12 @@ REFUSALS: dict[str, Wording] = {
     "variable_name_invalid": "{name} names no variable; write env:NAME",
     "name_unknown": "{owner:?{owner} has}{owner:!there is} no {kind} {name:value}" + _NEAREST,
     # groups, ids, scores, bodies and items
-    "text_invalid": "{name} {value:value} must be at most {most} bytes of UTF-8 text",
+    "type_invalid": "{name} {value:value} is {type}, must be str, int or UUID",
+    "text_invalid": "{name} {value:value} must be 1 to {most} bytes of UTF-8 text",
     "not_json": "{name} can't be written as JSON: {error}",
     "not_finite": "{name} holds NaN or infinity, which JSON can't express; send null or leave it out",
     "too_large": "{name} is {size} bytes as JSON, at most {most} (for a body with its headers: max_body_bytes)",
     "group_missing": "no group given; pass group=[...] or make the Sequencer with group_by=(...)",
-    "group_empty": "group is empty or has an empty part; give every part a value, as in group=[user_id, order_id]",
-    "group_type": "group: {value:value} is {type}; give a str, int or UUID, or a list of them",
-    "id_empty": "id is empty; leave it out to have one generated",
-    "id_type": "id {value:value} is {type}, must be str, int or UUID",
     "score_invalid": "score {value:value} must be a finite number, an aware datetime, or ISO 8601 text like "
     "2030-01-31T09:00:00+01:00",
     "score_too_large": "score {value:value} is beyond 2**53, where neighbouring integers become equal; for a time use "

@@ -33,7 +33,7 @@ def stored(shard: Shard) -> dict[bytes, Any]:
 @pytest.mark.parametrize("score", ["-1", "1.5", "x", ""])
 def test_a_number_of_a_sequence_is_whole_and_not_below_0(shard: Shard, score: str) -> None:
     shard.rules(Policy(sequence=True))
-    with pytest.raises(DataError, match="SEQUENCE the score of id b is no whole number from 0"):
+    with pytest.raises(DataError, match="SEQUENCE"):
         shard.append(item("g", "a", "1"), item("g", "b", score))
     assert shard.ids("g") == []
     assert shard.append(item("g", "a", "0")) == ["stored"]
