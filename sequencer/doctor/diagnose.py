@@ -130,13 +130,14 @@ def _rights(link: Link, namespace: str, queues: list[str], *, may_ask: bool) -> 
 
 
 def _invariants(scope: Scope, check: InvariantCheck) -> Iterator[Finding]:
-    broken = repaired = 0
+    broken = repaired = fixable = 0
 
     def counted() -> Iterator[Finding]:
-        nonlocal broken, repaired
+        nonlocal broken, repaired, fixable
         for one in check.run():
             broken += 1
             repaired += one.repaired
+            fixable += one.is_repairable and not scope.repair
             yield scope.found(one.code, one.repaired, **one.fields)
 
     yield from scope.cut(counted())
@@ -148,4 +149,4 @@ def _invariants(scope: Scope, check: InvariantCheck) -> Iterator[Finding]:
     elif broken == repaired:
         yield scope.found("repaired", repaired_count=repaired, **read)
     else:
-        yield scope.found("broken", repaired_count=repaired, left=broken - repaired, is_repair=scope.repair, **read)
+        yield scope.found("broken", repaired_count=repaired, left=broken - repaired, fixable=fixable, **read)

@@ -71,7 +71,7 @@ class InvariantCheck:
         self.groups = self.messages = 0
         """How many were checked."""
         self.lost = self.emptied = 0
-        """How many messages without a record were removed; and how many groups that had no message at all."""
+        """How many messages without content were removed; and how many groups that had no message at all."""
         self.has_once = False
         """Whether one of them has a `once` step."""
 
@@ -181,15 +181,18 @@ class InvariantCheck:
     def _groups(self, keys: ShardKeys, groups: Sequence[str]) -> Iterator[Finding]:
         for some in _pages(groups, GROUPS_PAGE):
             checks: list[Checked] = self._link.run([repair(keys, group, dry_run=not self._repair) for group in some])
-            self.groups += len(some)
             for group, check in zip(some, checks, strict=True):
                 found: Everything = {(one.what, one.name): one for one in self._judged(check.found)}
+                self.groups += check.order_size != 0
                 self.messages += max(0, check.order_size)
                 if check.order_size >= 0:
                     self._check_group(keys, group, check, found)
-                repaired = [one.what for one in found.values() if one.repaired]
-                self.lost += repaired.count("message without record")
-                self.emptied += "empty group scheduled" in repaired and "message without record" not in repaired
+                repaired = {(one.what, one.name) for one in found.values() if one.repaired}
+                gone = {id_of(name) for what, name in repaired if what == "message without record"}
+                kept = {name for what, name in repaired if what == "record without place"}
+                for page in _pages([*gone - kept], PAGE):  # one that had two places has its record
+                    self.lost += self._link.command("HMGET", keys.body(group), *page).count(None)
+                self.emptied += ("empty group scheduled", group) in repaired and not gone | kept
                 yield from (_finding(group, one) for one in found.values())
 
     def _check_group(self, keys: ShardKeys, group: str, seen: Checked, found: Everything) -> None:

@@ -156,6 +156,7 @@ _DROP = {"skip": "sequencer skip QUEUE GROUP --id HEAD --dead-letter"}
 _UNPAUSE = {"unpause": "sequencer unpause QUEUE GROUP"}
 _RETRY = {"retry": "sequencer resume QUEUE GROUP"}
 _SKIP = {"skip": "sequencer skip QUEUE GROUP"}
+_DOCTOR = "sequencer doctor QUEUE"
 CONSUME = "sequencer consume QUEUE --app MODULE:NAME"
 """A placeholder: without --app, consume would print the messages and acknowledge them."""
 COMMANDS: Mapping[str, Commands] = {
@@ -168,7 +169,7 @@ COMMANDS: Mapping[str, Commands] = {
     "queue paused": {"unpause": "sequencer unpause QUEUE"},
     "outage": {"probe": "sequencer resume QUEUE --outage"},
     "no consumers": {"consume": CONSUME},
-    "broken": {"fix": "sequencer doctor QUEUE --repair"},
+    "broken": lambda fields: {"inspect": _DOCTOR} if fields["what"] == "wrong type" else {"fix": f"{_DOCTOR} --repair"},
 }
 
 

@@ -43,6 +43,11 @@ class Finding:
         return self._kind.level
 
     @property
+    def is_repairable(self) -> bool:
+        """Whether `repair` fixes it; of keys of a wrong type only the list of hints is removed."""
+        return bool(self._kind.repair) or self.fields.get("wanted") == "list"
+
+    @property
     def commands(self) -> dict[str, str]:
         """What to run: purpose -> command line."""
         return {} if self.repaired or self.code == "more" else filled_commands(self._kind.commands, self.fields)
@@ -350,16 +355,16 @@ FINDINGS: Mapping[str, Kind] = {
     "broken": _problem(
         "invariants",
         "{repaired_count:,} repaired, {left:,} left (groups: {groups:,}, messages: {messages:,})",
-        lambda fields: {} if fields["is_repair"] else _REPAIR,
+        lambda fields: _REPAIR if fields["fixable"] else {},
     ),
     "removed": _warning(
         "messages",
-        "removed, as their content is lost: {messages:message}, {groups:whole group}; append them again from their "
-        "source; ids known as handled within dedup_window are not added twice",
+        "removed: {messages:message} without content, {groups:group} without any message; append what is lost again "
+        "from its source; ids known as handled within dedup_window are not added twice",
     ),
     "wrong type": _problem("keys", "{key!r} is of type {type}, not {wanted}; rename or delete it"),
     "unknown key": _problem("keys", "unknown key {key!r}; not written by sequencer"),
-    "history unlisted": _problem("keys", "history {key!r} is not listed, so it would never be deleted"),
+    "history unlisted": _problem("keys", "history {key!r} is not listed, so it would stay for ever", repair="listed"),
     **{code: _problem(check, wording, repair=repair) for code, (check, wording, repair) in _BROKEN.items()},
 }
 """Code -> kind of finding. "more" summarizes further findings of the code `of`."""

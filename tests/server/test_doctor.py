@@ -56,6 +56,12 @@ def test_what_is_broken_is_found_explained_and_repaired(
     repaired = examine(repair=True)
     assert case.code in [one.code for one in repaired if one.repaired]
     assert is_healthy(repaired), problems(repaired)
+    by_code = {one.code: one.fields for one in repaired}
+    lost = len("abc") - len(case.left) - len(case.dead.strip("z"))
+    is_ghost = case.code == "empty group scheduled" and not case.dead
+    removed = by_code.get("removed", {"messages": 0, "groups": 0})
+    assert (removed["messages"], removed["groups"]) == (0 if is_ghost else lost, is_ghost)
+    assert by_code["repaired"]["groups"] == bool(case.left), "those with messages"
     assert check_invariants(link, [keys]) == problems(examine()) == []
     assert seq.explain("g").reason != "broken"
     assert "".join(sorted(letter.message.id for letter in seq.dead())) == case.dead
@@ -122,7 +128,7 @@ def test_a_group_that_waits_for_a_number_or_is_paused_is_sound(
 
 
 def test_what_can_not_be_repaired_is_told_and_left(
-    seq: Sequencer, link: Link, keys: ShardKeys, examine: Callable[..., list[Finding]]
+    seq: Sequencer, link: Link, keys: ShardKeys, namespace: str, examine: Callable[..., list[Finding]]
 ) -> None:
     seq.append(1, group="sound", id="s")
     link.commands([("SET", f"{keys.prefix}surprise", 1), ("SET", keys.body("odd"), 1), ("SET", keys.order("odder"), 1)])
@@ -132,7 +138,8 @@ def test_what_can_not_be_repaired_is_told_and_left(
     assert not any(one.repaired for one in found)
     left = {one.fields["key"] for one in found if one.code in ("unknown key", "wrong type")}
     assert {f"{keys.prefix}{name}" for name in ("surprise", "body:odd", "order:odder")} <= left
-    assert seq.explain("odd").reason == "broken"
+    assert seq.explain("odd").commands == {"inspect": f"sequencer doctor jobs --namespace {namespace}"}
+    assert [one.commands for one in examine() if one.code == "broken"] == [{}]
     link.command("DEL", f"{keys.prefix}surprise", keys.body("odd"), keys.order("odder"))
     assert is_healthy(examine(repair=True))
     assert drain(seq) == "s"

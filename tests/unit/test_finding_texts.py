@@ -74,7 +74,7 @@ EXAMPLE: dict[str, Any] = {
     "more": 4000,
     "repaired_count": 1,
     "left": 2,
-    "is_repair": False,
+    "fixable": 1,
     "type": "string",
     "detail": "17",
 }
