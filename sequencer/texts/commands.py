@@ -71,11 +71,6 @@ def doctor_of(server: str) -> str:
     return "sequencer doctor --redis SERVER" if is_whole and not server_named() else "sequencer doctor"
 
 
-def id_option(id: str) -> list[str]:
-    """`--id m1`, in one word where the id would be taken for an option."""
-    return [f"--id={id}"] if id.startswith("-") else ["--id", id]
-
-
 def answer_commands(*, is_dead: bool) -> dict[str, str]:
     """Templates of the two commands that answer for steps. Each names the attempts, so that a late one is refused."""
     name = "dead redrive" if is_dead else "resume"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sequencer.doctor.server import admin_command
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.texts.commands import ONLY_PYTHON, command, id_option, name_server, server_named
+from sequencer.texts.commands import ONLY_PYTHON, command, line, name_server, server_named
 from sequencer.texts.words import named, plain
 
 
@@ -70,7 +70,11 @@ def test_a_shell_reads_control_characters_as_they_are() -> None:
 
 def test_what_no_shell_can_carry_gets_no_command() -> None:
     assert command("skip", "jobs", "a\0b") == ONLY_PYTHON
-    assert command("get", "jobs", "a", options=id_option("m\0n")) == ONLY_PYTHON
+    assert line("sequencer get QUEUE --id ID", {"queue": "jobs", "id": "m\0n"}) == ONLY_PYTHON
+    repeated = line(
+        "sequencer resume QUEUE --done STEPS --attempt RUNS", {"queue": "q", "steps": ["a", "-b"], "runs": [1]}
+    )
+    assert repeated == "sequencer resume q --done a --done=-b --attempt 1"
     shown = named(["a\0b"])
     read = subprocess.run(["bash", "-c", f"printf %s {shown}"], capture_output=True, check=True).stdout
     assert read != b"a", "pasted, it is no other group"

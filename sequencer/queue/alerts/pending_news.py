@@ -15,7 +15,7 @@ from ...store.group import decode_group
 from ...store.keys import ShardKeys
 from ...store.record import DeadLetterName
 from ...store.text import dumps_words
-from ...texts.commands import command, id_option
+from ...texts.commands import line
 from ...values.message import Failure
 from ..pages import batches
 from ..session import Session
@@ -159,14 +159,11 @@ async def forget_resumed(session: Session) -> None:
 
 def _parked_head(session: Session, one: PendingNewsGroup) -> NamedHead:
     group, failure = decode_group(one.group), decode_failure(one.failure)[0]
-    names = ("steps",) if failure.type in ASKING else ("resume", "skip")
-    options = session.options
-    lines = tuple(command(name, options.queue, *group, namespace=options.namespace) for name in names)
-    return NamedHead(group, failure.id, failure, lines)
+    names, about = ("steps",) if failure.type in ASKING else ("resume", "skip"), {"group": group, **session.names}
+    return NamedHead(group, failure.id, failure, tuple(line(f"sequencer {name} QUEUE GROUP", about) for name in names))
 
 
 def _dead_head(session: Session, letter: str, failure: bytes) -> NamedHead:
     _, group, id = DeadLetterName.parse(letter)
-    options = session.options
-    line = command("dead redrive", options.queue, namespace=options.namespace, options=id_option(id))
-    return NamedHead(decode_group(group), id, decode_failure(failure)[0], (line,))
+    redrive = line("sequencer dead redrive QUEUE --id ID", {"id": id, **session.names})
+    return NamedHead(decode_group(group), id, decode_failure(failure)[0], (redrive,))
