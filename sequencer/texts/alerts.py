@@ -24,6 +24,10 @@ WORDING = {
     "memory": "the server has {value:.0%} of its maxmemory in use; when it is full, appends are refused",
     "pool": "consumers on {host} keep dying before a first message, for {down_s:duration} so far; check their log",
     "check": "{check}",
+    "away": "the server has not answered for {away_s:duration}: {error}",
+    "away over": "the server answers again; it did not for {away_s:duration}: {error}",
+    "late": "already over before this could be sent: {text}",
+    "test": "{host} checks that alerts reach you; nothing is wrong",
 }
 
 _INFO = "sequencer info QUEUE"

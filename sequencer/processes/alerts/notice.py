@@ -16,7 +16,7 @@ from ...calls.alerts import Grant
 from ...errors import SequencerError
 from ...queue.alerts.incidents import key_of
 from ...queue.alerts.pending_news import NamedHead, News
-from ...texts.alerts import UNITS, commands_for
+from ...texts.alerts import UNITS, commands_for, condition_text
 from ...texts.words import duration, error_text, moment, named, plain
 
 LINE_CHARACTERS = 500
@@ -181,7 +181,7 @@ def notice_of(
         value=float(grant.value) if grant.value else None,
         limit=float(grant.limit) if grant.limit else None,
         unit=UNITS.get(kind, ""),
-        text=f"already over before this could be sent: {grant.text}" if grant.is_late else grant.text,
+        text=condition_text("late", text=grant.text) if grant.is_late else grant.text,
         errors=errors or {},
         items=tuple(_item(head, texts=texts) for head in heads),
         more=max(0, count - len(heads)),
@@ -198,7 +198,7 @@ def _item(head: NamedHead, *, texts: bool) -> Item:
 
 def test_notice(origin: Origin, now: float) -> Notice:
     """What a target is sent to try it. `now`: seconds since 1970."""
-    text, now_us = f"{origin.host} checks that alerts reach you; nothing is wrong", round(now * 1e6)
+    text, now_us = condition_text("test", host=origin.host), round(now * 1e6)
     grant = Grant("test", "open", "", now_us, 0, "", "", text, False, now_us)
     return replace(notice_of(origin, "test", grant), what="test", commands=())
 

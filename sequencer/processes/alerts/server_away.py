@@ -13,7 +13,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from ...calls.alerts import AlertTimes, Grant, What
-from ...texts.words import duration
+from ...texts.alerts import condition_text
 
 HOLD_S = AlertTimes(settle=0.0).hold
 
@@ -83,11 +83,11 @@ class AwayIncident:
 
 
 def _grant(one: _Message, target: str, now: float, at: float, error: str, limit_s: float) -> Grant:
-    text = "the server does not answer, for {}: {}"
+    wording = "away"
     if one.what == "resolved":
-        now, at, text = one.now, one.at, "the server answers again; for {} it did not: {}"
+        now, at, wording = one.now, one.at, "away over"
     away_s = now - one.lost
-    said = text.format(duration(away_s), error)
+    said = condition_text(wording, away_s=away_s, error=error)
     return Grant(
         "away", one.what, target, one.opened_us, one.number, str(away_s), str(limit_s), said, False, round(at * 1e6)
     )

@@ -75,7 +75,9 @@ def examine_all(plan: RunPlan) -> list[Examined]:
         if one.server not in (None, endpoint.name):
             one.problems.append(refusal_text("app_other_server", {"server": one.server, "asked": endpoint.name}))
         if lacks := rights["consume"]:
-            one.problems.append(refusal_text("consume_rights_missing", {"rights": lacks}))
+            one.problems.append(
+                refusal_text("rights_missing", {"server": endpoint.name, "role": "consume", "rights": lacks})
+            )
         found.append(replace(one, rights=[role for role, lacks in rights.items() if not lacks]))
     net.close()
     return found
