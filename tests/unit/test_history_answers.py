@@ -323,5 +323,5 @@ def test_what_a_consumer_knows_besides_is_told_with_its_message() -> None:
 
 @pytest.mark.parametrize("value", [b"", b"x", b"f", b"f1", b"q1 2 3", b"f1 2 3 4 5", b"fz 1 1", b"\xff\xfe"])
 def test_foreign_bytes_are_refused(value: bytes) -> None:
-    with pytest.raises(ValueError, match=r"end that begins|invalid literal|unpack"):
+    with pytest.raises((ValueError, LookupError)):
         decode_ending(value)

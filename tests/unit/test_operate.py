@@ -155,7 +155,7 @@ def test_the_missing_numbers_of_a_sequence_are_skipped() -> None:
     session = session_of(seen(mark="#4"), b"skipped", policy=SEQUENCE)
     assert run(skip(session, "g")) == Gap(("g",), 5, 6)
     assert session.net.asked[-1][1:5] == ("g", M1, "#4", "#6 5-6")
-    with refused(OutcomeUnknown, "outcome_unknown", what="numbers 5 to 6 were stepped over"):
+    with refused(OutcomeUnknown, "outcome_unknown", first=5, last=6):
         run(skip(session_of(seen(mark="#4"), Answer("changed", is_repeat=True), policy=SEQUENCE), "g"))
 
 
@@ -186,7 +186,7 @@ def test_a_message_that_goes_or_is_taken_behind_the_look_is_said_to(
 def test_a_reschedule_whose_answer_is_lost_is_unknown_where_a_repeat_finds_another_state(status: str) -> None:
     """The first attempt may have made the message due, and a consumer may have it or have handled it since."""
     session = session_of(seen(**THERE), Answer(status, is_repeat=True))
-    with refused(OutcomeUnknown, "outcome_unknown"):
+    with refused(OutcomeUnknown, "outcome_unknown", id="m1"):
         run(reschedule(session, "g", "m1", delay=0))
 
 

@@ -17,45 +17,30 @@ from sequencer.texts.templates import fill
 from sequencer.values.message import Refused
 
 ROOT = Path(sequencer.__file__).parent
-TEXTS = "queue namespace id error owner head what state action by question value url scheme kind tried install path"
-TEXTS += " binary said log token entry stream name server meant reason variable"
-TEXTS += " type field option within has protocol step to"
-TEXTS += " step role function parameter after field signal lost_owner mark"
-TEXTS += " wanted items choices one other needed line module outage app"
-TEXTS += " version policy text why rest file"
-NUMBERS = "number stored replicas confirmed wait_ms most pid count before now shards more low high max n"
-NUMBERS += " attempt attempts last leases runs size here effects handled failed"
-NUMBERS += " column columns line from_line results first others done total perhaps messages dead since of asked"
-FLAGS = "replaces is_dead dead_letter is_paused is_repeatable has_ids is_piped is_optional was_fit is_pooled"
-TEXTS += " command directory table shell stderr"
-NUMBERS += " status"
+
+
+class Shown(str):
+    """A field of any name: it takes every format."""
+
+    def __format__(self, _spec: str) -> str:
+        return "shown"
 
 
 class Known(dict[str, Any]):
-    """Fields, of which each that a text asks for has to be there."""
+    """Fields, with all that a text may ask for."""
+
+    def __missing__(self, name: str) -> Any:
+        return 9.0 if name.endswith("_s") else Shown("shown")
 
     def get(self, name: str, default: Any = None) -> Any:
-        return self[name] if name.islower() else super().get(name, default)
+        return self[name] if name.islower() else default
 
 
 FIELDS: dict[str, Any] = {
-    **dict.fromkeys(TEXTS.split(), "shown"),
-    **dict.fromkeys(NUMBERS.split(), 7),
-    **dict.fromkeys(("held_s", "within_s", "limit_s", "wait_s", "reply_s", "after_s"), 9.0),
-    **dict.fromkeys(("reaches_s", "window_s", "next_probe_s"), 9.0),
-    **dict.fromkeys(FLAGS.split(), False),
+    "status": -9,
     "group": ("1002", "a b"),
-    "namespace": "sequencer",
-    "score": "9.0",
     "refused": [Refused(3, IdConflict(id="m1", group=("g",)))],
-    "is_kept": True,
-    "found": {"shop:handle": "function"},
-    "steps": ["charge", "ship"],
-    "kinds": ["paid", "sent"],
-    "options": ["retry_on", "declined"],
     "questions": [{"step": "pay", "state": state, "at": 1e9, "error": "no"} for state in ("started", "failed")],
-    "rights": ["+zadd"],
-    "known": ["orders", "mails"],
 }
 
 

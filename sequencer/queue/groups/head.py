@@ -151,7 +151,7 @@ async def _skip_gap(
     done = await session.net.ask(calls.skip_gap(keys, group, facts.head, facts.mark, mark))
     if done.value == "skipped":
         return Gap(decode_group(group), *missing)
-    refuse_unknown_outcome(done, done.value == "changed", f"numbers {missing[0]} to {missing[1]} were stepped over")
+    refuse_unknown_outcome(done, done.value == "changed", first=missing[0], last=missing[1])
     raise GroupBusy("group_changed", group=decode_group(group))
 
 
@@ -218,7 +218,7 @@ async def _mark_behind(session: Session, keys: ShardKeys, group: str, member: st
     )
 
 
-def refuse_unknown_outcome(answer: Answer[Any], is_refused: bool, what: str) -> None:
+def refuse_unknown_outcome(answer: Answer[Any], is_refused: bool, **fields: Any) -> None:
     """Raise OutcomeUnknown where a repeated call may be refused because its first attempt succeeded."""
     if is_refused and answer.is_repeat:
-        raise OutcomeUnknown("outcome_unknown", what=what)
+        raise OutcomeUnknown(**fields)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from ... import calls
 from ...calls.net_protocol import Net
-from ...settings.options import QueueOptions
 from ...store.ending import PADDING, decode_ending, field_of, parts_of
 from ...store.envelope import encode_id
 from ...store.failure import decode_failure
@@ -17,7 +16,7 @@ from ...store.keys import ShardKeys
 from ...store.record import STAMP_DIGITS, DeadLetterContent, id_of, number_of, owner_of, readable_message, stamp_of
 from ...store.replies import Reading, pairs, text
 from ...store.watermark import late_below
-from ...texts.commands import command
+from ...texts.refusals import refusal_text
 from ...values.history import RERUN_OF, MessageInfo, MessageSteps
 from ...values.message import Failure
 from ..dead_letters.listed import DeadLetterFilter, oldest
@@ -63,14 +62,8 @@ async def message_info(session: Session, keys: ShardKeys, key: str, message_id: 
     if facts.ended and (ended := info_of(field_of(key, message_id), facts.ended)):
         return with_content(ended, key, facts.kept, facts.again, session.options.queue)
     if facts.is_handled:
-        return MessageInfo(message_id, decode_group(key), "handled", note=_remembered(session.options))
+        return MessageInfo(message_id, decode_group(key), "handled", note=refusal_text("only_id_known", session.names))
     return None
-
-
-def _remembered(options: QueueOptions) -> str:
-    """What is known of a message of which only the id is: those that were skipped or dropped stay known too."""
-    keep = command("configure", options.queue, namespace=options.namespace, options=["--history-window", "3d"])
-    return f"without a history only its id is known: it was handled, dropped, skipped or purged; to keep one: {keep}"
 
 
 def _pending_info(facts: calls.GroupFacts, group: str, queue: str) -> MessageInfo:
