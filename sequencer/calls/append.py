@@ -49,7 +49,7 @@ _UNSTAMPED = {letter: ItemOutcome(outcome, 0) for letter, outcome in _BY_SIGN.it
 
 def _parse_one(reply: bytes) -> list[ItemOutcome]:
     if len(reply) != _SIZE:
-        raise ValueError(f"{len(reply)} bytes say what became of a message")
+        raise ValueError("reply_length")
     return [ItemOutcome(_BY_SIGN[reply[0]], int(reply[1:]))]
 
 
