@@ -69,12 +69,8 @@ class StepCalls:
 
         def perform(effects: Generator[Effect, Any, Any]) -> Any:
             nonlocal is_inside
-            if threading.get_ident() != thread:
-                raise ConfigurationError("step_in_thread")
-            if forks != Fork.count:
-                raise ConfigurationError("step_in_fork")
-            if is_inside:
-                raise ConfigurationError("step_in_step")
+            if is_inside or threading.get_ident() != thread or forks != Fork.count:
+                raise ConfigurationError("step_misplaced")
             is_inside, self.is_running = True, False
             try:
                 with self.limit.paused():

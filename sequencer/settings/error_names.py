@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 from ..errors import ConfigurationError, HandlerTimeout
@@ -17,6 +18,13 @@ def is_named(error: BaseException, names: Sequence[str]) -> bool:
     return bool(names) and any(
         kind.__qualname__ in names or f"{kind.__module__}.{kind.__qualname__}" in names for kind in kinds
     )
+
+
+def check_listed_once(lists: Mapping[str, Collection[str]]) -> None:
+    """Raises ConfigurationError where a name is in two of the lists, which are given by their options."""
+    for (one, names), (other, others) in combinations(lists.items(), 2):
+        for name in set(names) & set(others):
+            raise ConfigurationError("listed_twice", name=name, one=one, other=other)
 
 
 def error_names(option: str, errors: Any) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any, Literal, TypedDict, Unpack, cast
 
 from ..errors import ConfigurationError
@@ -15,6 +14,7 @@ from ..values.checks import check_integer, check_name
 from ..values.durations import Duration
 from .backoff import Backoff
 from .body_fields import BodyFields
+from .error_names import check_listed_once
 from .option import (
     ERRORS,
     FLAG,
@@ -170,9 +170,8 @@ class QueueOptions:
         check_name("queue", self.queue)
         check_name("namespace", self.namespace)
         read_options(self)
-        for one, other in combinations(("park_on", "dead_letter_on", "outage"), 2):
-            for name in set(getattr(self, one)) & set(getattr(self, other) or ()):
-                raise ConfigurationError("listed_twice", name=name, one=one, other=other)
+        lists = "park_on", "dead_letter_on", "outage"
+        check_listed_once({name: getattr(self, name) or () for name in lists})
         if self.policy:
             Policy(**{"watermark_window": 1.0, "history_window": 1.0, **self.policy})
 

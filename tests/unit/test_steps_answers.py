@@ -50,7 +50,7 @@ def test_each_answer_is_taken_or_refused_as_in_the_model() -> None:
     ("done", "again", "error"),
     [
         ("pay", [], (ConfigurationError, "steps_mapping_expected")),
-        ({}, "pay", (ConfigurationError, "again_invalid")),
+        ({}, "pay", (ConfigurationError, "not_a_list")),
         ({"pay": 1}, ["pay"], (ConfigurationError, "answered_twice")),
         ({"": 1}, [], (ConfigurationError, "step_name_invalid")),
         ({"pay": {1, 2}}, [], (InvalidBody, "answer_too_large")),

@@ -62,18 +62,18 @@ REFUSED: list[tuple[Any, str, dict[str, Any]]] = [
     (steps(*({"name": f"s{number}"} for number in range(65))), "one_step_too_many", {"step": "s64", "most": 64}),
     (steps({}, function=wait), "not_plain", {"role": "step"}),
     (steps({}, function=lambda: None), "parameters_invalid", {"role": "step"}),
-    (steps({"kind": "paid"}), "kind_needless", {"kind": "paid"}),
+    (steps({"kind": "paid"}), "kind_mismatch", {"kind": "paid"}),
     (handler_and_step, "handler_and_steps", {"steps": ["charge"]}),
-    (lambda seq: seq.step(mail).check(mail), "check_needless", {"step": "mail"}),
+    (lambda seq: seq.step(mail).check(mail), "option_needed", {"name": "mail.check"}),
     (two_checks, "two_checks", {"step": "charge"}),
     (lambda seq: seq.step(once=True)(charge).check(wait), "not_plain", {"role": "check"}),
     (steps({"name": "a\n"}), "step_name_invalid", {"name": "a\n"}),
     (steps({"name": "(handler)"}), "step_name_invalid", {}),
     (steps({"once": "yes"}), "flag_invalid", {"name": "mail.once", "value": "yes"}),
     (steps({"after": 3}), "after_invalid", {"step": "mail", "value": 3}),
-    (steps({"declined": [ValueError]}), "declined_needless", {}),
-    (steps({"once": True, "declined": [ValueError], "never_retry": [ValueError]}), "error_repeated", {}),
-    (steps(TWO_LISTS), "error_repeated", {"error": "ValueError"}),
+    (steps({"declined": [ValueError]}), "option_needed", {"name": "mail.declined"}),
+    (steps({"once": True, "declined": [ValueError], "never_retry": [ValueError]}), "listed_twice", {}),
+    (steps(TWO_LISTS), "listed_twice", {"name": "ValueError"}),
 ]
 
 
@@ -95,7 +95,7 @@ def test_with_kinds_names_are_unique_within_one() -> None:
     steps({"kind": "paid"}, {"kind": "sent"})(seq)
     with refused(ConfigurationError, "two_steps", step="mail", kind="paid"):
         steps({"kind": "paid"})(seq)
-    with refused(ConfigurationError, "kind_missing", step="mail"):
+    with refused(ConfigurationError, "kind_mismatch", step="mail"):
         seq.step(mail)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import AnswerRefused, ConfigurationError, InvalidBody
 from ...store.ledger import MAX_COUNT, Entry, Ledger, LedgerError, check_step_name, kept_result
-from ...values.checks import check_integer
+from ...values.checks import check_integer, check_names
 
 SOMEBODY, MAX_NAME = "somebody", 100
 """Who says it, where nobody is named; and the most characters of a name."""
@@ -36,9 +36,7 @@ class Answers:
         done = {} if done is None else done
         if not isinstance(done, Mapping):
             raise ConfigurationError("steps_mapping_expected", name="done", value=done)
-        if isinstance(again, str) or not isinstance(again, Sequence):
-            raise ConfigurationError("again_invalid", value=again)
-        for name in (*done, *again):
+        for name in (*done, *check_names("again", again, "names of steps")):
             check_step_name(name)
         if both := sorted({*done} & {*again}):
             raise ConfigurationError("answered_twice", step=both[0])

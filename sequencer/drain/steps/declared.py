@@ -9,15 +9,13 @@ def charged(message, step): ...
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from itertools import chain
 from typing import Any, TypedDict, TypeVar
 
 from ...errors import ConfigurationError
-from ...settings.error_names import error_names
+from ...settings.error_names import check_listed_once, error_names
 from ...store.ledger import MAX_STEPS, check_step_name
 from ...values.checks import check_integer
 from ...values.message import Message
@@ -64,7 +62,7 @@ class Step:
         nothing happened (a decorator). Raises ConfigurationError.
         """
         if not self.once:
-            raise ConfigurationError("check_needless", step=self.name)
+            raise ConfigurationError("option_needed", name=f"{self.name}.check", needed="once=True")
         if self.asks is not None:
             raise ConfigurationError("two_checks", step=self.name)
         self.asks = checked_step(function, "check")
@@ -123,10 +121,8 @@ class Steps:
 
     def add(self, step: Step) -> Step:
         """Register a step. Raises ConfigurationError."""
-        if self.kind_by is None and step.kind:
-            raise ConfigurationError("kind_needless", step=step.name, kind=step.kind)
-        if self.kind_by is not None and not step.kind:
-            raise ConfigurationError("kind_missing", step=step.name, field=self.kind_by)
+        if (self.kind_by is None) == bool(step.kind):
+            raise ConfigurationError("kind_mismatch", step=step.name, kind=step.kind, field=self.kind_by)
         known = self.kinds.get(step.kind, {})
         if step.name in known:
             raise ConfigurationError("two_steps", step=step.name, kind=step.kind)
@@ -178,9 +174,7 @@ def new_step(
     if not isinstance(kind, str):
         raise ConfigurationError("kind_invalid", step=called, value=kind)
     lists = {option: error_names(option, options.get(option, ())) for option in ("retry_on", "never_retry", "declined")}
-    for error, count in Counter(chain(*lists.values())).items():
-        if count > 1:
-            raise ConfigurationError("error_repeated", step=called, error=error, options=[*lists])
+    check_listed_once(lists)
     step = Step(called, run, kind, after=before, **{**options, **lists})
     check_integer(f"{called}.order", step.order, -MAX_ORDER, MAX_ORDER)
     for option, value in (("once", step.once), ("optional", step.optional)):
@@ -189,5 +183,5 @@ def new_step(
     if step.attempts is not None:
         check_integer(f"{called}.attempts", step.attempts, 1, MAX_ATTEMPTS)
     if step.declined and not step.once:
-        raise ConfigurationError("declined_needless", step=called)
+        raise ConfigurationError("option_needed", name=f"{called}.declined", needed="once=True")
     return step
