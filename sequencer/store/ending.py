@@ -17,6 +17,7 @@ from ..values.history import Outcome
 from ..values.message import Message
 from .record import STAMP_DIGITS
 from .replies import text
+from .text import cut_text
 
 LETTERS: dict[str, Outcome] = {
     "f": "finished",
@@ -93,7 +94,7 @@ def handled(
     numbers = f"{attempts:x} {began_ms:x} {max(0, waited_ms):x} {max(0, took_ms):x}"
     if remark is PLAIN:
         return f"f{numbers}\n{consumer}"
-    note = remark.note.encode("utf-8", "replace")[:NOTE_BYTES].decode("utf-8", "ignore")
+    note = cut_text(remark.note, NOTE_BYTES)
     rest = "\n".join([consumer, _LINE_ENDS.sub(" ", remark.kind), _LINE_ENDS.sub(" ", note)])
     return f"{'p' if remark.has_failures else 'f'}{numbers}\n{rest}"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..values.message import Failure, PastAttempt
 from .replies import text
-from .text import dumps_words, loads_words
+from .text import cut_text, dumps_words, loads_words
 
 TRACEBACK_BYTES = 8 * 1024
 ASKING = frozenset({"StepUnknown", "StepResultInvalid"})
@@ -65,7 +65,7 @@ def decode_failure(record: bytes) -> tuple[Failure, str]:
 
 def error_line(failure: Failure) -> str:
     """Class and text of an error, in one line, cut."""
-    return f"{failure.type}: {failure.message}".split("\n")[0][:200]
+    return cut_text(f"{failure.type}: {failure.message}".partition("\n")[0], LINE_BYTES)
 
 
 def is_own_outage(record: bytes) -> bool:
@@ -77,5 +77,4 @@ def log_of(record: bytes) -> tuple[PastAttempt, ...]:
     """What a message failed with: the attempts before, and the last one, which may have counted no attempt."""
     failure = decode_failure(record)[0]
     attempt = 0 if failure.outages or failure.missing else failure.attempt
-    said = f"{failure.type}: {failure.message}".partition("\n")[0].encode("utf-8", "replace")[:LINE_BYTES]
-    return (*failure.log, PastAttempt(attempt, failure.at, said.decode("utf-8", "ignore")))
+    return (*failure.log, PastAttempt(attempt, failure.at, error_line(failure)))

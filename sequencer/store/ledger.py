@@ -31,7 +31,7 @@ import orjson
 from ..errors import ConfigurationError, InvalidMessage, SequencerError
 from ..values.message import PastAttempt
 from .group import encode_group
-from .text import finite_json
+from .text import cut_text, finite_json
 
 State = Literal["open", "started", "done", "failed", "left"]
 ERROR_BYTES = 512
@@ -151,11 +151,6 @@ class Ledger:
     def results(self) -> dict[str, Any]:
         """What the steps that are done returned; none for one whose result could not be kept."""
         return {entry.name: entry.result for entry in self.entries if entry.state == "done" and not entry.error}
-
-
-def cut_text(text: str, most: int) -> str:
-    """The first bytes of a text; what is no text (lone surrogates) comes as escapes."""
-    return text.encode("utf-8", "backslashreplace")[:most].decode("utf-8", "ignore")
 
 
 # -- as bytes -------------------------------------------------------------------------------------------------------

@@ -38,6 +38,11 @@ def loads_words(data: bytes) -> Any:
         return json.loads(data.decode("utf-8", "surrogateescape"))
 
 
+def cut_text(text: str, most: int) -> str:
+    """The first bytes of a text; what is no text (lone surrogates) comes as escapes."""
+    return text.encode("utf-8", "backslashreplace")[:most].decode("utf-8", "ignore")
+
+
 def checked_text(name: str, value: Any, most: int, refusal: type[SequencerError]) -> str:
     """An id, or a part of a group, as text. Raises `refusal`."""
     if isinstance(value, bool) or not isinstance(value, str | int | UUID):
