@@ -27,18 +27,18 @@ def shown(value: Any) -> str:
 class Coded(BaseException):
     """An error whose text is made of `code`, which names it, and `fields`, its data (`texts/refusals.py`).
 
-    One without either shows the text that it was created with, or its docstring.
+    Without fields it shows a code that has no text as it is, or, without a code, its docstring.
     """
 
     code: str = "error"
     fields: Mapping[str, Any]
 
-    def __init__(self, said: str = "", /, **fields: Any) -> None:
-        """`said`: a code, if the class has several; or a whole text."""
-        super().__init__(said)
+    def __init__(self, code: str = "", /, **fields: Any) -> None:
+        """`code`: where it is not the one of the class."""
+        super().__init__(code)
         self.fields = fields
-        if said.isidentifier():
-            self.code = said
+        if code:
+            self.code = code
 
     def __init_subclass__(cls) -> None:
         if cls.__module__ == __name__:  # a class of the user's own has the code of ours
@@ -47,8 +47,7 @@ class Coded(BaseException):
     def __str__(self) -> str:
         from .texts.refusals import refusal_text  # here alone: all rooms know errors, and few need their texts
 
-        said = super().__str__()
-        text = refusal_text(self.code, self.fields) or said or (type(self).__doc__ or "").strip()
+        text = refusal_text(self.code, self.fields) or super().__str__() or (type(self).__doc__ or "").strip()
         return ": ".join([*self.fields.get("place", ()), text])
 
     def __repr__(self) -> str:
