@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Annotated
 
 import orjson
@@ -17,7 +16,6 @@ from ..client import Sequencer, find_server
 from ..doctor.diagnose import memory_trouble
 from ..errors import SequencerError, StepResultInvalid, StepUnknown
 from ..texts.answers import answer_text
-from ..texts.explanations import no_consumers_text, start_consumers
 from ..texts.words import named, plain, quoted
 from ..values.checks import seconds_of
 from ..values.message import Message
@@ -77,16 +75,11 @@ def _queues(infos: list[QueueInfo]) -> str:
     """The table, and below it what a history has, and what holds a queue back: an outage, or that nobody consumes."""
     lines = list[str]()
     for info in infos:
-        if info.history:
-            lines.append(answer_text("history", queue=info.queue, **as_json(info.history)))
-        if info.outage:
-            about = {**as_json(info.outage), "queue": info.queue, "namespace": info.namespace}
-            is_partial = info.outage.shards < info.shards
-            lines.append(answer_text("outage", **about, of=info.shards if is_partial else None))
-        if info.no_consumers:
-            start = start_consumers(info.queue, info.namespace)
-            lines.append(f"{info.queue}: {no_consumers_text(asdict(info.no_consumers))}; consume: {start}")
-    return "\n".join([_queue_table(infos), *map(plain, lines)])
+        of = info.shards if info.outage and info.outage.shards < info.shards else None
+        about = {"queue": info.queue, "namespace": info.namespace, "of": of}
+        facts = {"history": info.history, "outage": info.outage, "no_consumers": info.no_consumers}
+        lines += [answer_text(code, **as_json(found), **about) for code, found in facts.items() if found]
+    return "\n".join([_queue_table(infos), *lines])
 
 
 def _queue_table(infos: list[QueueInfo]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .explanations import CONSUME, no_consumers
 from .templates import Wording, fill
 from .words import numbers
 
@@ -66,6 +67,7 @@ ANSWERS: dict[str, Wording] = {
     "history": "{queue}: history {reaches_s:duration} of {window_s:duration}, {messages:message}",
     "outage": "{queue}: outage since {since:moment}{of:? in {shards} of {of:shard}}: {error}; next probe in "
     "{next_probe_s:.1f} s; probe: {sequencer resume QUEUE --outage}",
+    "no_consumers": lambda fields: f"{{queue}}: {no_consumers(fields)}; consume: {{{CONSUME}}}",
     "parked_by_error": "inspect the parked groups, and resume them: {sequencer parked QUEUE --by-error}",
     "not_audited": "nothing is recorded; consumers record what they handle if they are started with: {sequencer "
     "consume QUEUE --audit}",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from ..values.message import PastAttempt
 from ..values.views import as_json
-from .commands import end_command, line, with_commands
+from .commands import end_command, with_commands
 from .templates import NO_COMMANDS, Commands, Fields, Wording, fill, filled_commands
 from .words import numbers
 
@@ -171,16 +171,6 @@ COMMANDS: Mapping[str, Commands] = {
     "no consumers": {"consume": CONSUME},
     "broken": lambda fields: {"inspect": _DOCTOR} if fields["what"] == "wrong type" else {"fix": f"{_DOCTOR} --repair"},
 }
-
-
-def no_consumers_text(fields: Fields) -> str:
-    """That there are no consumers, from the fields of a NoConsumers."""
-    return fill(no_consumers(fields), fields)
-
-
-def start_consumers(queue: str, namespace: str) -> str:
-    """The command that starts consumers."""
-    return line(CONSUME, {"queue": queue, "namespace": namespace})
 
 
 def service_text(pools: int, consumers: int, down: list[str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
 from typing import Any, get_args
 
 import pytest
@@ -19,9 +18,8 @@ from sequencer.settings.policy import Policy
 from sequencer.store.failure import encode_failure, log_of
 from sequencer.store.keys import PAUSED
 from sequencer.texts.commands import with_commands
-from sequencer.texts.explanations import WORDINGS, Reason, no_consumers_text
+from sequencer.texts.explanations import WORDINGS, Reason
 from sequencer.values.message import Failure
-from sequencer.values.owner import NoConsumers
 from sequencer.values.views import as_json
 
 from ..support.listed_net import facts
@@ -163,15 +161,6 @@ def test_what_counted_no_attempt_has_none_in_the_log(kind: str) -> None:
     record = json.loads(FAILURE) | {"log": [[1, 5.0, "ValueError: no"]], "attempt": 2}
     tried = [log_of(json.dumps(record | more).encode()) for more in ({}, {kind: 1})]
     assert [[one.attempt for one in log] for log in tried] == [[1, 2], [1, 0]]
-
-
-def test_that_nobody_consumes() -> None:
-    some = no_consumers_text(asdict(NoConsumers(1200, NOW / 1e6, 7.0, "host-7", NOW / 1e6, connections=2)))
-    assert some == (
-        "no consumer is working: 1,200 groups due since 2023-11-14 22:15:00 UTC (7 s), and none is in "
-        "progress; the lease of host-7 expired at 2023-11-14 22:15:00 UTC; 2 consumer connections open, but nothing is "
-        "claimed (check their log)"
-    )
 
 
 FACTS = st.fixed_dictionaries(

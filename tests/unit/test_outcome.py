@@ -175,6 +175,7 @@ def test_each_answer_of_the_server_becomes_an_error_of_ours(reply: str, kind: ty
 def test_a_lost_connection_is_a_server_that_can_not_be_reached() -> None:
     for error in (redis.ConnectionError("refused"), redis.TimeoutError("slow"), OSError(111, "refused")):
         assert isinstance(translate(error, "here"), ServerUnavailable)
+    assert translate(redis.ConnectionError("Connection refused."), "here").fields["error"] == "Connection refused"
 
 
 @pytest.mark.parametrize(

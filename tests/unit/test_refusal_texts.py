@@ -39,6 +39,7 @@ class Known(dict[str, Any]):
 FIELDS: dict[str, Any] = {
     "status": -9,
     "since": 1e9,
+    "last_until": 1e9,
     "group": ("1002", "a b"),
     "refused": [Refused(3, IdConflict(id="m1", group=("g",)))],
     "questions": [{"step": "pay", "state": state, "at": 1e9, "error": "no"} for state in ("started", "failed")],
