@@ -36,7 +36,7 @@ def encode_group(group: Any) -> str:
     parts = group if isinstance(group, list | tuple) else (group,)
     text = ":".join([_part(part) for part in parts])
     if not 0 < len(text if text.isascii() else text.encode()) <= MAX_GROUP_BYTES:
-        raise InvalidGroup("text_invalid", name="group", value=group, most=MAX_GROUP_BYTES)
+        raise InvalidGroup("identifier_invalid", name="group", value=group, most=MAX_GROUP_BYTES)
     return text
 
 

@@ -45,14 +45,13 @@ def cut_text(text: str, most: int) -> str:
 
 def checked_text(name: str, value: Any, most: int, refusal: type[SequencerError]) -> str:
     """An id, or a part of a group, as text. Raises `refusal`."""
-    if isinstance(value, bool) or not isinstance(value, str | int | UUID):
-        raise refusal("type_invalid", name=name, value=value, type=type(value).__name__)
     value = value.value if isinstance(value, Enum) else value
-    if not (isinstance(value, int) and value.bit_length() >= 8 * most):
+    is_huge = isinstance(value, int) and value.bit_length() >= 8 * most  # its text would take long, or can't be made
+    if isinstance(value, str | int | UUID) and not isinstance(value, bool) and not is_huge:
         with suppress(UnicodeEncodeError):
             if 0 < len((text := str(value)).encode()) <= most:
                 return text
-    raise refusal("text_invalid", name=name, value=value, most=most)
+    raise refusal("identifier_invalid", name=name, value=value, most=most)
 
 
 def finite_json(name: str, value: Any, most: int, refusal: type[SequencerError]) -> bytes:

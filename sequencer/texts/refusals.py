@@ -224,7 +224,7 @@ REFUSALS: dict[str, Wording] = {
     "too_many_messages": "one append call takes 1 to {most} messages, got {count}",
     # values that callers give, options and policies
     "duration_invalid": "{name}={value:value} must be a duration{high:? from {low:,.10g} to {high:,.10g} s}: a number "
-    "of seconds, or text like 90s, 5m, 2h, 1d or 500ms; at most 100 years",
+    "of seconds, or text like 90s, 5m, 2h, 1d or 500ms{high:!; at most 100 years}",
     "windows_unsupported": "sequencer runs on Linux and macOS; on Windows, run it in WSL or in a container",
     "value_invalid": "{name}={value:value} must be {wanted}",
     "secret_invalid": "{name} must be {wanted}",
@@ -251,11 +251,10 @@ REFUSALS: dict[str, Wording] = {
     "variable_name_invalid": "{name} names no variable; write env:NAME",
     "name_unknown": "{owner:?{owner} has}{owner:!there is} no {kind} {name:value}" + _NEAREST,
     # groups, ids, scores, bodies and items
-    "type_invalid": "{name} {value:value} is {type}, must be str, int or UUID",
-    "text_invalid": "{name} {value:value} must be 1 to {most} bytes of UTF-8 text",
+    "identifier_invalid": "{name} {value:value} must be a str, int (no bool) or UUID, of 1 to {most} bytes in UTF-8",
     "not_json": "{name} can't be written as JSON: {error}",
     "not_finite": "{name} holds NaN or infinity, which JSON can't express; send null or leave it out",
-    "too_large": "{name} is {size} bytes as JSON, at most {most} (for a body with its headers: max_body_bytes)",
+    "too_large": "{name} is {size} bytes as JSON, more than {most} (for a body and its headers: max_body_bytes)",
     "group_missing": "no group given; pass group=[...] or make the Sequencer with group_by=(...)",
     "score_invalid": "score {value:value} must be a finite number, an aware datetime, or ISO 8601 text like "
     "2030-01-31T09:00:00+01:00",
@@ -264,15 +263,15 @@ REFUSALS: dict[str, Wording] = {
     "id >> 22): equal scores keep the order of arrival",
     "score_missing": "a delayed message needs score= here: its score would be its due time, but score_by={field!r} is "
     "{value:value}, which is not a timestamp",
-    "number_invalid": "score={value:value} must be the producer's number of the message, a whole number from 0: the "
-    "queue has sequence=True",
+    "number_invalid": "score={value:value} must be the number of the message, a whole number from 0: the queue has "
+    "sequence=True",
     "time_invalid": "at={value:value} must be seconds since 1970, at most {most:.0f}, an aware datetime, or ISO 8601 "
     "text like 2030-01-31T09:00:00+01:00",
     "delay_and_at": "delay and at are both given; give one of them",
     "headers_invalid": "headers must map str to str; convert other keys and values",
-    "field_missing": "field {field!r} of the body, which {option} names, is missing or null; "
-    "{within:?{within!r}}{within:!it} has {has:?{has:list}}{has:!no fields}",
-    "item_invalid": "{type} is not a mapping with 'body' and 'group'; give both, or give the queue group_by=(...)",
+    "field_missing": "field {field!r}, which {option} names, is missing or null; {within:?{within!r}}{within:!the body}"
+    " has {has:?{has:list}}{has:!no fields}",
+    "item_invalid": "an item ({type}) must be a mapping with 'body' and 'group'; or give the queue group_by=(...)",
     # data that no client wrote
     "not_an_envelope": "its bytes are not an envelope, which is [body] or [body, headers]",
     "score_not_finite": "its score {value} is not a finite number",

@@ -72,7 +72,7 @@ def test_whatever_a_value_is_it_can_be_shown() -> None:
 
 def test_an_enum_as_an_id_is_its_value() -> None:
     assert encode_id(Shape.ROUND) == "round"
-    with refused(InvalidId, "text_invalid"):
+    with refused(InvalidId, "identifier_invalid"):
         encode_id(Shape.EMPTY)
 
 
