@@ -358,14 +358,13 @@ REFUSALS: dict[str, Wording] = {
     "run_file_missing": "no sequencer.toml or pyproject.toml in {directory} or above; write one, or name the file: "
     "sequencer run FILE",
     "toml_invalid": "not valid TOML: {error}",
-    "queues_missing": "no [{table}.NAME], so there is no queue to run",
+    "queues_missing": "no [queues.NAME] (in pyproject.toml [tool.sequencer.queues.NAME]), so there is no queue to run",
     "tool_table_misplaced": "tool.sequencer is for pyproject.toml only; write [queues.NAME] here",
     "max_processes_too_low": "max_processes={most} is too low: the queues need {needed} together (the sum of their n; "
     "n=0 counts as 1); raise it, or lower an n",
     "handler_missing": 'give app = "module:attribute" or exec = "a command"',
     "directory_missing": "cwd={value!r} is not a directory: {path}",
-    "env_name_invalid": "env: {name!r} is not a valid variable name",
-    "env_value_invalid": "env: the value of {name!r} contains a NUL character",
+    "env_invalid": "env: {name!r} can't be set: a name is not empty and has no '=', and nothing has a NUL",
     "variable_blank": "{name}: the variable {variable} is empty, or begins or ends with a space",
     "secret_in_file": '{name} is secret: put it into a variable, and write {name} = "env:NAME"',
     "master_not_answering": "no `sequencer run` of {file} answers on this host ({path}: {error}); start it: "

@@ -57,18 +57,15 @@ def read_file(
 
 def _table(path: Path) -> dict[str, Any]:
     try:
-        table: Any = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError("toml_invalid", error=str(error)) from error
     if path.name == PROJECT_FILE:
-        tool = table.get("tool")
-        table = tool.get("sequencer") if isinstance(tool, dict) else None
-        if not isinstance(table, dict) or not table.get("queues"):
-            raise ConfigurationError("queues_missing", table="tool.sequencer.queues")
-        table = {name: value for name, value in table.items() if name != "app"}  # that is for `consume`
-    elif "tool" in table:
+        own = table_of("tool.sequencer", table_of("tool", table.get("tool")).get("sequencer"))
+        return {name: value for name, value in own.items() if name != "app"}  # that is for `consume`
+    if "tool" in table:
         raise ConfigurationError("tool_table_misplaced")
-    return dict(table)
+    return table
 
 
 def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str | None, log: LogOptions) -> RunPlan:
@@ -77,7 +74,7 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
     queues = table_of("queues", table.get("queues"))
     queues = {name: table_of(f"queues.{name}", queue) for name, queue in queues.items()}
     if not queues:
-        raise ConfigurationError("queues_missing", table="queues")
+        raise ConfigurationError("queues_missing")
     found = []
     for name, queue in queues.items():
         with located(f"queues.{name}"):
@@ -120,10 +117,8 @@ def _pool(name: str, table: Mapping[str, Any], directory: Path, options: RunOpti
 
 
 def _variable(name: str, text: str) -> str:
-    if not name or "=" in name or "\0" in name:
-        raise ConfigurationError("env_name_invalid", name=name)
-    if "\0" in text:
-        raise ConfigurationError("env_value_invalid", name=name)
+    if not name or "=" in name or "\0" in name + text:
+        raise ConfigurationError("env_invalid", name=name)
     return value_of(f"env.{name}", text)
 
 
