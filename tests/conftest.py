@@ -57,7 +57,13 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With SEQUENCER_TEST_ACL, tests that do something besides what sequencer does are skipped, and say what."""
+    """`-m "not slow"` leaves out those of the night too: it takes the place of the `-m` in pyproject.toml.
+
+    With SEQUENCER_TEST_ACL, tests that do something besides what sequencer does are skipped, and say what.
+    """
+    for item in items:
+        if item.get_closest_marker("nightly"):
+            item.add_marker(pytest.mark.slow)
     for item in items if os.environ.get("SEQUENCER_TEST_ACL") else ():
         for reason, names in OTHER_RIGHTS.items():
             if any(name in item.nodeid for name in names):
