@@ -1,15 +1,28 @@
-"""The wording of a queue's alert conditions, their units, and the commands that show or fix them. Pure."""
+"""The wording of alerts: conditions, their units, lines of a message, and commands that show or fix them. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from .commands import line
-from .templates import fill
+from .templates import Wording, fill
 
 UNITS = {**dict.fromkeys(("wait", "lag", "no_consumers", "away"), "s"), **dict.fromkeys(("failing", "memory"), "share")}
 """Unit of value and limit; any other condition is a count."""
-WORDING = {
+CUT = "(Cut: the message was too long.)"
+_STATES = {"open": "", "news": ", news", "again": ", still open", "resolved": ", resolved", "test": ", a test"}
+WORDING: Mapping[str, Wording] = {
+    # lines of a message
+    "title": lambda fields: "sequencer{environment:? {environment}}{queue:? {queue}}: {kind}" + _STATES[fields["what"]],
+    "text": "{text}",
+    "errors": "errors: {errors:list}",
+    "times": "{is_over:?It lasted {lasted_s:duration}, from {opened_at:moment} to {at:moment}}"
+    "{is_over:!Since {opened_at:moment}, for {lasted_s:duration}}{now:?; now {now}}{limit:?; limit {limit}}. "
+    "Namespace {namespace}, sent by {host}.",
+    "item": "- {group}, id {id}, {at:moment}: {error}",
+    "more": "+ {more:,} more",
+    # its one sentence
     "parked": "{value:group} parked",
     "dead": "{value:dead letter}",
     "wait": "{due:group} waiting for a consumer, the first for {value:duration}",
@@ -42,8 +55,8 @@ _COMMANDS = {
 """Condition -> what shows or fixes it; any other is shown by info."""
 
 
-def condition_text(wording: str, **fields: Any) -> str:
-    """One sentence for people."""
+def alert_text(wording: str, **fields: Any) -> str:
+    """One sentence or line for people."""
     return fill(WORDING[wording], fields)
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.processes.alerts.notice import CUT, LINE_CHARACTERS, TEXT_BYTES
+from sequencer.processes.alerts.notice import LINE_CHARACTERS, TEXT_BYTES
+from sequencer.texts.alerts import CUT
 from sequencer.texts.commands import command
 from sequencer.texts.words import quoted
 

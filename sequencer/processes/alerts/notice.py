@@ -16,16 +16,14 @@ from ...calls.alerts import Grant
 from ...errors import SequencerError
 from ...queue.alerts.incidents import key_of
 from ...queue.alerts.pending_news import NamedHead, News
-from ...texts.alerts import UNITS, commands_for, condition_text
-from ...texts.words import duration, error_text, moment, named, plain
+from ...texts.alerts import CUT, UNITS, alert_text, commands_for
+from ...texts.words import duration, error_text, named, plain
 
 LINE_CHARACTERS = 500
 """Of one line of a chat message."""
 TEXT_BYTES = 4000
 """Of a whole chat message in UTF-8, unless a target takes less."""
-CUT = "(Cut: the message was too long.)"
 
-_SAID = {"open": "", "news": ", news", "again": ", still open", "resolved": ", resolved", "test": ", a test"}
 _CALL = re.compile(r"<(?=[!@#]|/?at\b)|@(?=(?:all|channel|everyone|here|所有人)\b)|(?<!\w)@(?=\w)", re.IGNORECASE)
 """By which a text calls people in one chat or another: it may come from a message's sender."""
 
@@ -91,18 +89,18 @@ class Notice:
     @property
     def title(self) -> str:
         """One line: `sequencer production orders: parked, resolved`."""
-        name = " ".join(["sequencer", *filter(None, [self.environment, self.queue])])
-        return _line(f"{name}: {self.kind}{_SAID[self.what]}")
+        return _line("title", environment=self.environment, queue=self.queue, kind=self.kind, what=self.what)
 
     @property
     def lines(self) -> list[str]:
         """For a chat: title, text, errors, times, items with their commands, commands for all."""
-        errors = ", ".join(f"{count:,} {type}" for type, count in self.errors.items())
-        lines = [self.title, _line(self.text), *([_line(f"errors: {errors}")] if errors else []), _line(self._times())]
+        errors = [_line("errors", errors=self.errors)] if self.errors else []
+        lines = [self.title, _line("text", text=self.text), *errors, self._times()]
         for item in self.items:
-            lines.append(_line(f"- {item.group}, id {item.id}, {moment(item.at)}: {item.error}"))
+            lines.append(_line("item", group=item.group, id=item.id, at=item.at, error=item.error))
             lines += [f"    {one}" for one in self._fitting(item.commands)]
-        return [*lines, *([f"+ {self.more:,} more"] if self.more else []), *self._fitting(self.commands)]
+        more = [_line("more", more=self.more)] if self.more else []
+        return [*lines, *more, *self._fitting(self.commands)]
 
     def _fitting(self, commands: tuple[str, ...]) -> list[str]:
         """As a chat shows them. A part of one may do something else: in place of one that is too long, or calls people,
@@ -112,14 +110,11 @@ class Notice:
         return [one for one in dict.fromkeys(one if _is_fit(one) else first for one in commands) if _is_fit(one)]
 
     def _times(self) -> str:
-        lasted = duration(self.at - self.opened_at)
-        if self.what == "resolved":
-            said = f"It lasted {lasted}, from {moment(self.opened_at)} to {moment(self.at)}"
-        else:
-            said = f"Since {moment(self.opened_at)}, for {lasted}"
+        about = {"namespace": self.namespace, "host": self.host, "opened_at": self.opened_at, "at": self.at}
+        about |= {"is_over": self.what == "resolved", "lasted_s": self.at - self.opened_at}
         known = {"now": self.value, "limit": self.limit}
-        amounts = [f"{name} {_amount(value, self.unit)}" for name, value in known.items() if value is not None]
-        return f"{'; '.join([said, *amounts])}. Namespace {self.namespace}, sent by {self.host}."
+        amounts = {name: _amount(value, self.unit) for name, value in known.items() if value is not None}
+        return _line("times", **about, **amounts)
 
     def chat_text(self, most_bytes: int = TEXT_BYTES) -> str:
         """All lines as one text of at most this many bytes in UTF-8. Where it is cut, it says so."""
@@ -181,7 +176,7 @@ def notice_of(
         value=float(grant.value) if grant.value else None,
         limit=float(grant.limit) if grant.limit else None,
         unit=UNITS.get(kind, ""),
-        text=condition_text("late", text=grant.text) if grant.is_late else grant.text,
+        text=alert_text("late", text=grant.text) if grant.is_late else grant.text,
         errors=errors or {},
         items=tuple(_item(head, texts=texts) for head in heads),
         more=max(0, count - len(heads)),
@@ -198,13 +193,13 @@ def _item(head: NamedHead, *, texts: bool) -> Item:
 
 def test_notice(origin: Origin, now: float) -> Notice:
     """What a target is sent to try it. `now`: seconds since 1970."""
-    text, now_us = condition_text("test", host=origin.host), round(now * 1e6)
+    text, now_us = alert_text("test", host=origin.host), round(now * 1e6)
     grant = Grant("test", "open", "", now_us, 0, "", "", text, False, now_us)
     return replace(notice_of(origin, "test", grant), what="test", commands=())
 
 
-def _line(text: str) -> str:
-    text = _CALL.sub(r"\g<0> ", plain(text[: LINE_CHARACTERS + 1]))
+def _line(wording: str, **fields: Any) -> str:
+    text = _CALL.sub(r"\g<0> ", alert_text(wording, **fields)[: LINE_CHARACTERS + 1])
     return text if len(text) <= LINE_CHARACTERS else f"{text[:LINE_CHARACTERS]}..."
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from ...calls.alerts import AlertTimes, Grant, What
-from ...texts.alerts import condition_text
+from ...texts.alerts import alert_text
 
 HOLD_S = AlertTimes(settle=0.0).hold
 
@@ -87,7 +87,7 @@ def _grant(one: _Message, target: str, now: float, at: float, error: str, limit_
     if one.what == "resolved":
         now, at, wording = one.now, one.at, "away over"
     away_s = now - one.lost
-    said = condition_text(wording, away_s=away_s, error=error)
+    said = alert_text(wording, away_s=away_s, error=error)
     return Grant(
         "away", one.what, target, one.opened_us, one.number, str(away_s), str(limit_s), said, False, round(at * 1e6)
     )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ...calls.alerts import Condition, Verdict
 from ...settings.policy import Policy
 from ...settings.thresholds import CLOSES_AT, LEAST_ATTEMPTS, Thresholds
-from ...texts.alerts import condition_text
+from ...texts.alerts import alert_text
 from ...texts.words import error_text
 from ...values.views import QueueInfo, QueueSnapshot
 
@@ -54,12 +54,12 @@ def _measured(
     if value is None or limit <= 0:
         return
     verdict: Verdict = "open" if value >= limit else "close" if value < CLOSES_AT * limit else "keep"
-    text = condition_text(wording or kind, value=value, **fields)
+    text = alert_text(wording or kind, value=value, **fields)
     yield Condition(kind, verdict if is_known else "keep", f"{value:.6g}", f"{limit:.6g}", text)
 
 
 def _held(kind: str, holds: bool, **fields: Any) -> Condition:
-    text = condition_text(kind.partition("@")[0], **fields) if holds else ""
+    text = alert_text(kind.partition("@")[0], **fields) if holds else ""
     return Condition(kind, "open" if holds else "close", "", "", text)
 
 
