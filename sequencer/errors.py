@@ -310,7 +310,7 @@ class StopConsuming(Coded):
 # -- what a message failed with when no handler did ------------------------------------------------------
 
 
-class Undecodable(SequencerError, ValueError):
+class Undecodable(Coded, Exception):
     """The bytes of a message were not written by a sequencer client; they are kept for inspection."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ..errors import Undecodable
 from ..settings.options import SIZE_BESIDE, ClaimLimits
 from ..store.failure import decode_failure
 from ..store.group import decode_group
@@ -118,7 +119,7 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
         for member, score, record in () if messages else zip(members, scores, some, strict=True):
             try:
                 messages.append(decode_record(member, score, record, group, number, queue, below))
-            except ValueError as error:
+            except (ValueError, Undecodable) as error:
                 messages.append(raw_message(member, score, record, group, number, queue, below))
                 undecodable = str(error) if record else NO_BODY
                 members = members[: len(messages)]

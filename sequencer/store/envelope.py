@@ -71,7 +71,7 @@ def encode_envelope(body: Any, headers: Mapping[str, str] | None, max_bytes: int
 
 
 def decode_envelope(envelope: bytes) -> tuple[Any, dict[str, str]]:
-    """Body and headers. Raises ValueError for bytes that no client of ours wrote."""
+    """Body and headers. Raises ValueError and Undecodable for bytes that no client of ours wrote."""
     parts = orjson.loads(envelope)
     if type(parts) is not list or not 1 <= len(parts) <= 2 or not isinstance(parts[-1] if parts[1:] else {}, dict):
         raise Undecodable("not_an_envelope")

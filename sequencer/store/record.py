@@ -112,7 +112,7 @@ def decode_record(
 ) -> Message:
     """One message from its sorted-set member, score and record; late if its score lies below `below`.
 
-    Raises ValueError for foreign bytes.
+    Raises ValueError and Undecodable for foreign bytes.
     """
     flag = record[FLAG_AT] if len(record) > FLAG_AT else 0
     if flag in HAS_LEDGER:
@@ -207,7 +207,7 @@ def readable_message(*rest: Any) -> Message:
     """`decode_record`, or `raw_message` where that fails."""
     try:
         return decode_record(*rest)
-    except ValueError:
+    except (ValueError, Undecodable):
         return raw_message(*rest)
 
 

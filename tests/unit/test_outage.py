@@ -103,6 +103,7 @@ def test_a_handler_that_was_cut_off_has_to_be_named_itself() -> None:
         assert not is_named(HandlerTimeout(), names)
     for name in ("HandlerTimeout", "sequencer.errors.HandlerTimeout"):
         assert is_named(HandlerTimeout(), [name])
+    assert [is_named(Undecodable(), [name]) for name in ("ValueError", "Undecodable")] == [False, True]
     options = queue_options("q", "n", {"outage": [HandlerTimeout]})
     assert decide(options, 1, HandlerTimeout(), 0.0).outage
 

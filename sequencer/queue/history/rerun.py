@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from ... import calls
-from ...errors import MessageNotFound, RerunRefused
+from ...errors import MessageNotFound, RerunRefused, Undecodable
 from ...store.envelope import decode_envelope, encode_id
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
@@ -45,7 +45,7 @@ async def rerun(session: Session, group: Group, id: Id, *, keep_steps: bool = Fa
     try:
         body, headers = decode_envelope(record[head.size :])
         written = _kept_steps(head.written, about) if keep_steps else None
-    except ValueError as error:
+    except (ValueError, Undecodable) as error:
         raise RerunRefused("content_unreadable", **about, error=str(error)) from error
     envelope = orjson.dumps([body, {**headers, RERUN_OF: message_id}])
     new_id = _next(message_id, is_rerun=RERUN_OF in headers)
