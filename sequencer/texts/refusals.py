@@ -369,7 +369,7 @@ REFUSALS: dict[str, Wording] = {
     "secret_in_file": '{name} is secret: put it into a variable, and write {name} = "env:NAME"',
     "master_not_answering": "no `sequencer run` of {file} answers on this host ({path}: {error}); start it: "
     "{sequencer run FILE}",
-    "app_name_invalid": "{app!r} must be module:attribute, for example shop.orders:seq",
+    "app_name_invalid": "{app:value} must be module:attribute, for example shop.orders:seq",
     "app_without_handler": "{app} is a Sequencer for queue {queue!r}, but no @handler and no @step is registered with "
     "it; " + _IN_MODULE,
     "app_type": "{app} is neither a Sequencer nor a function, but of type {type}; " + _IN_MODULE,
@@ -377,7 +377,7 @@ REFUSALS: dict[str, Wording] = {
     "{is_pooled:!run: {sequencer consume QUEUE --app APP}}",
     "app_other_namespace": "app {app} has namespace={namespace!r}, but the {is_pooled:?file}{is_pooled:!call} "
     "{asked!r}; make them the same",
-    "app_other_server": "its app is on the server {server}, and the file says {asked}",
+    "app_other_server": "its app is on server {server}, but the file names {asked}",
     "app_patches_library": "app {app} patches the standard library ({module}), on which consumers can't run; import "
     "the handler from a module that patches nothing",
     "app_ended_process": "its application ended the process that loaded it ({status:ending})",
@@ -392,7 +392,7 @@ REFUSALS: dict[str, Wording] = {
     "command_not_found": "command {command!r}{line:?, the first word of {line!r},} is not found or not executable",
     "command_failed": "{command!r} ended with {status:ending}",
     "command_timeout": "{command!r} ran longer than {limit_s:g} s (handler_timeout), and {signal} ended it",
-    "command_not_run": "is the command right? {command!r} ended with {status:ending}",
+    "command_not_run": "the command can't be run: {command!r} ended with {status:ending}",
     "command_stopped": "{command!r} ended with {status:ending} while the consumer was stopped, so its message did not "
     "fail",
     "first_consumer_ended": "the first new consumer ended before it was connected ({status:ending})",
@@ -417,7 +417,7 @@ REFUSALS: dict[str, Wording] = {
     "alert_not_answered": "it did not answer in time",
     "alert_not_posted": "the request failed: {error}",
     "alert_certificate_refused": "its certificate is refused: {error}",
-    "alert_too_late": "its time was over before it could be sent: the alerts before it took too long",
+    "alert_too_late": "it could not be sent in time: the alerts before it took too long",
     "alert_unforeseen": "unforeseen: {type} at {file}:{line}",
     "type_missing": "it has no type; there are: {known:list}",
     # the command line
