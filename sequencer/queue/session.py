@@ -246,7 +246,6 @@ class Session:
     def _check_server(self, info: object) -> None:
         if isinstance(info, ServerNotUsable) and info.code == "command_unknown":
             self._tells_info = False
-            log.info("server %s has no INFO (fakeredis?), so it can't be checked", self.net.name)
             return
         if isinstance(info, Exception):
             raise info

@@ -214,7 +214,8 @@ def _inspect(fields: Fields) -> dict[str, str]:
     return {"inspect": "sequencer explain QUEUE GROUP"} if fields.get("group") else {}
 
 
-_FIX = "sequencer doctor QUEUE --repair"
+_DOCTOR = "sequencer doctor QUEUE"
+_FIX = f"{_DOCTOR} --repair"
 _SKIP = {"skip": "sequencer skip QUEUE GROUP"}
 
 
@@ -356,7 +357,7 @@ EVENTS: Mapping[str, Kind] = {
     "group broken": _error(
         "a group was parked because something else changed its keys",
         "group owner error",
-        commands={"inspect": "sequencer doctor QUEUE", "fix": _FIX},
+        commands={"inspect": _DOCTOR, "fix": _FIX},
         is_observed=True,
     ),
     "lease expired": _warning(
@@ -500,6 +501,9 @@ EVENTS: Mapping[str, Kind] = {
         "shards from_shard",
         "{from_shard:?its registration was lost}{from_shard:!the server no longer knew it}; registered again, "
         "with {shards:shard}",
+    ),
+    "queue not listed": _warning(
+        "the list of queues could not be changed; the queue itself works", "error", "{error}", {"inspect": _DOCTOR}
     ),
     "consumer error": _error(
         "an unexpected error outside the handler; the consumer goes on",

@@ -85,6 +85,7 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("failure not recorded", GROUP | {"error": "it is away"}),
     ("observer failed", {"observer": "to_sentry", "error": OSError("no network")}),
     ("service started", {"server": "s", "app": "app a:b", "processes": 1, "lease_s": 15.0, "version": "1"}),
+    ("queue not listed", {"error": "it is a string"}),
     ("queue unused", {"near": "", "is_new": False}),
     ("queue unused", {"near": "order", "is_new": True}),
     ("consumer died", {"consumer_pid": 7, "status": -9, "lived_s": 3.0} | BEGUN),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from ...calls.net_protocol import Alone, Command, Net
@@ -11,9 +10,8 @@ from ...settings.options import QueueOptions
 from ...store.keys import index_key
 from ...store.registration import INDEX_WORD, indexed
 from ...store.replies import Reading
+from ...texts.events import event, log_event
 from ..pages import read
-
-log = logging.getLogger("sequencer")
 
 
 async def queue_names(net: Net, namespace: str) -> list[str]:
@@ -39,6 +37,5 @@ async def _changed(alone: Alone, options: QueueOptions, *commands: Command) -> l
     try:
         return await alone.read(commands)
     except SequencerError as error:
-        index = index_key(options.namespace)
-        log.warning("queue %s: %s can't be changed (%s); see doctor", options.queue, index, error)
+        log_event(event("queue not listed", options.queue, namespace=options.namespace, error=error))
         return []
