@@ -12,7 +12,7 @@ from ..net.endpoint import Endpoint
 from ..net.link import ConnectionAlone, Link, finish
 from ..store.keys import shard_keys
 from ..store.replies import Reading
-from ..texts.findings import Finding, finding
+from ..texts.findings import FINDINGS, Finding, finding
 from ..values.checks import check_name
 from .invariants import InvariantCheck
 from .leases import held_long, parked_groups, without_consumers
@@ -137,7 +137,7 @@ def _invariants(scope: Scope, check: InvariantCheck) -> Iterator[Finding]:
         for one in check.run():
             broken += 1
             repaired += one.repaired
-            fixable += one.is_repairable and not scope.repair
+            fixable += not scope.repair and bool(FINDINGS[one.code].repair or one.fields.get("wanted") == "list")
             yield scope.found(one.code, one.repaired, **one.fields)
 
     yield from scope.cut(counted())

@@ -43,11 +43,6 @@ class Finding:
         return self._kind.level
 
     @property
-    def is_repairable(self) -> bool:
-        """Whether `repair` fixes it; of keys of a wrong type only the list of hints is removed."""
-        return bool(self._kind.repair) or self.fields.get("wanted") == "list"
-
-    @property
     def commands(self) -> dict[str, str]:
         """What to run: purpose -> command line."""
         return {} if self.repaired or self.code == "more" else filled_commands(self._kind.commands, self.fields)

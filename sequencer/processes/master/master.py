@@ -52,12 +52,8 @@ class Master(Supervisor[KeptPool]):
         """Read the file again, and replace all consumers. Safe in a signal handler or any thread."""
         self._signals.ask(signal.SIGHUP)
 
-    @property
-    def count(self) -> int:
-        return sum(pool.size for pool in self.pools)
-
     def room(self) -> int:
-        return self.plan.max_processes - self.count
+        return self.plan.max_processes - sum(pool.size for pool in self.pools)
 
     def spare_room(self) -> int:
         """How many a pool may have above its `n`; below 0: there are too many. Each queue has room for its `n`, and for

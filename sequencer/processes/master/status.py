@@ -4,6 +4,7 @@ systemd, by one datagram of text to the socket that NOTIFY_SOCKET names (sd_noti
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -46,12 +47,9 @@ def ask(file: Path) -> dict[str, Any]:
 
 def is_open(file: Path) -> bool:
     """Whether a master of this file listens, however long it takes to answer."""
-    with socket.socket(socket.AF_UNIX) as link, suppress(FileNotFoundError, ConnectionRefusedError):
+    with socket.socket(socket.AF_UNIX) as link:
         link.setblocking(False)
-        with suppress(BlockingIOError):
-            link.connect(os.fspath(socket_path(file)))
-        return True
-    return False
+        return link.connect_ex(os.fspath(socket_path(file))) not in (errno.ENOENT, errno.ECONNREFUSED)
 
 
 class StatusSocket:
