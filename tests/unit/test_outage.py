@@ -16,7 +16,6 @@ from sequencer.errors import ConfigurationError, HandlerTimeout, LeaseExpired, O
 from sequencer.settings.error_names import is_named
 from sequencer.settings.options import QueueOptions, queue_options
 from sequencer.testing import MemoryQueue
-from sequencer.texts.refusals import REFUSALS
 
 from ..support.refused import refused
 
@@ -46,8 +45,6 @@ def test_another_error_is_none(error: BaseException) -> None:
 
 def test_a_handler_may_say_when_it_is_tried_again() -> None:
     assert decide(PLAIN, 1, Outage("why", after=30), 0.0).outage == Waits(30, 30, 30)
-    assert str(Outage()) == REFUSALS["outage"]
-    assert str(Outage("busy")) == "busy", "any reason is shown as it is"
     wrong: list[Any] = [-1, float("nan"), float("inf"), "5x", True]
     for after in wrong:
         with refused(WrongSignal, "duration_invalid", name="after"):

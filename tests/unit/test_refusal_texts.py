@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import sequencer
-from sequencer.errors import GroupBusy, IdConflict, QueueFull, SequencerError
+from sequencer.errors import Coded, GroupBusy, HandlerTimeout, IdConflict, QueueFull, Retry, SequencerError
 from sequencer.texts.answers import ANSWERS
 from sequencer.texts.refusals import REFUSALS
 from sequencer.texts.templates import fill
@@ -72,9 +72,27 @@ def test_an_error_has_the_code_of_its_class_or_its_own() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [IdConflict(id="m1", group=("g",)), GroupBusy("group_changed", group=("g",)), QueueFull("full"), SequencerError()],
+    [
+        IdConflict(id="m1", group=("g",)),
+        QueueFull("full"),
+        SequencerError(),
+        HandlerTimeout(limit_s=5.0),
+        Retry("r", 3),
+    ],
 )
-def test_an_error_survives_a_pickle(error: SequencerError) -> None:
+def test_an_error_survives_a_pickle(error: Coded) -> None:
     back = pickle.loads(pickle.dumps(error))
     assert (type(back), back.code, back.fields, str(back)) == (type(error), error.code, error.fields, str(error))
-    assert (back.id, back.group) == (error.id, error.group)
+    assert vars(back) == vars(error)
+
+
+def test_a_reason_is_shown_as_it_is_and_a_class_of_the_user_has_the_code_of_ours() -> None:
+    class Later(Retry): ...
+
+    assert [str(Later(reason)) for reason in ("busy", "retry", "a\nb", "")] == [
+        "busy",
+        "retry",
+        "a\nb",
+        REFUSALS["retry"],
+    ]
+    assert Later("busy").code == "retry"
