@@ -46,9 +46,8 @@ def _must(is_right: Callable[[Any], bool], what: str, *, is_secret: bool = False
 
     def read(name: str, value: Any) -> Any:
         if not is_right(value):
-            if is_secret:
-                raise ConfigurationError("secret_invalid", name=name, wanted=what)
-            raise ConfigurationError("value_invalid", name=name, value=value, wanted=what)
+            shown = None if is_secret else value
+            raise ConfigurationError("value_invalid", name=name, value=shown, is_secret=is_secret, wanted=what)
         return value
 
     return read

@@ -149,7 +149,7 @@ REFUSALS: dict[str, Wording] = {
     "append with a program that already uses it, or inspect: {sequencer doctor QUEUE}",
     "shards_changed": "queue {queue!r} had {before:shard} and now has {now}: it was deleted, or the server lost its "
     "data, and another client registered it again; restart this program",
-    "body_fields_foreign": "the server holds {value:value} as the body fields of the queue, which no client of ours "
+    "body_fields_foreign": "the server holds {value:value} as body fields of the queue, which no sequencer client "
     "wrote; inspect: {sequencer doctor}",
     # a server
     "server_full": _server_full,
@@ -226,8 +226,7 @@ REFUSALS: dict[str, Wording] = {
     "duration_invalid": "{name}={value:value} must be a duration{high:? from {low:,.10g} to {high:,.10g} s}: a number "
     "of seconds, or text like 90s, 5m, 2h, 1d or 500ms{high:!; at most 100 years}",
     "windows_unsupported": "sequencer runs on Linux and macOS; on Windows, run it in WSL or in a container",
-    "value_invalid": "{name}={value:value} must be {wanted}",
-    "secret_invalid": "{name} must be {wanted}",
+    "value_invalid": "{name}{is_secret:!={value:value}} must be {wanted}",
     "name_invalid": "{name} {value:value} must be 1 to {most} characters, only letters, digits, '_', '.' and '-'",
     "not_whole": "{name}={value:value} must be a whole number{high:? from {low} to {high}}",
     "not_a_choice": "{name}={value:value} must be one of {choices:list}",
