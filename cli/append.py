@@ -18,6 +18,7 @@ from ..client import Sequencer
 from ..errors import ConfigurationError, InvalidMessage, OutcomeUnknown, QueueFull, ServerError
 from ..settings.body_fields import merge_fields
 from ..settings.options import QueueOptions
+from ..texts.answers import answer_text
 from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, text_of
 from .declared import takes
 from .lines import CsvInput, parse
@@ -122,13 +123,8 @@ def _some(numbered: Iterator[tuple[int, Any]], tally: Tally) -> list[tuple[int, 
 def _counts(tally: Tally, elapsed_s: float) -> Answer:
     rate = tally.appended / elapsed_s if elapsed_s else 0.0
     counts = {name: getattr(tally, name) for name in ("appended", "duplicates", "refused", "dropped", "dead")}
-    late = f", dropped {tally.dropped:,}" if tally.dropped else ""
-    late += f", dead letters {tally.dead:,}" if tally.dead else ""
-    return Answer(
-        {**counts, "seconds": round(elapsed_s, 3), "rate": round(rate, 1)},
-        f"appended {tally.appended:,}, duplicates {tally.duplicates:,}, refused {tally.refused:,}{late} "
-        f"in {elapsed_s:.2f} s ({rate:,.0f}/s)",
-    )
+    text = answer_text("appended", **counts, lines_refused=tally.refused, seconds=elapsed_s, rate=rate)
+    return Answer({**counts, "seconds": round(elapsed_s, 3), "rate": round(rate, 1)}, text)
 
 
 @contextmanager

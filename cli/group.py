@@ -119,9 +119,7 @@ def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: b
     with progress("skipping") as told:
         done = client.skip_many(**how, discard=discard, dry_run=dry_run, on_progress=told)
     hint = text_of(client, "put_back", error=how["error"]) if done.done and not discard else ""
-    return answer_of_many(
-        client, done, "skipped", f", their heads {'discarded' if discard else 'made dead letters'}", hint
-    )
+    return answer_of_many(client, done, "skipped", "discarded" if discard else "dead-lettered", hint)
 
 
 def _skip_one(client: Sequencer, group: list[str], id: str | None, dead_letter: bool, yes: bool) -> Answer:
@@ -156,7 +154,7 @@ def pause(client: Sequencer, group: OptionalGroupArgument = None) -> Answer:
     restarts. A group may be paused before it has messages.
     """
     is_changed = client.pause(group or None)
-    return _paused(client, group, is_changed, "paused" if is_changed else "paused already")
+    return _paused(client, "paused", group, is_changed)
 
 
 @queue_command(app)
@@ -175,9 +173,9 @@ def unpause(
         count = sum(client.unpause(one) for one in client.paused_groups())
         return Answer({"queue": client.queue, "unpaused": count}, f"unpaused {many(count, 'group')}")
     is_changed = client.unpause(group or None)
-    return _paused(client, group, is_changed, "no longer paused" if is_changed else "not paused")
+    return _paused(client, "unpaused", group, is_changed)
 
 
-def _paused(client: Sequencer, group: list[str] | None, is_changed: bool, state: str) -> Answer:
-    name = f"group {named(group)}" if group else f"queue {client.queue}"
-    return Answer({"queue": client.queue, "group": group or None, "changed": is_changed}, f"{name} is {state}")
+def _paused(client: Sequencer, code: str, group: list[str] | None, is_changed: bool) -> Answer:
+    text = text_of(client, code, group=group, changed=is_changed)
+    return Answer({"queue": client.queue, "group": group or None, "changed": is_changed}, text)

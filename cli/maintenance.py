@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from ..client import Sequencer
-from ..texts.words import many, plain
+from ..texts.words import many
 from ..values.views import Usage, as_json
-from .app import JsonOption, NamespaceOption, OptionalQueueArgument, RedisOption, app, queue_command
+from .app import JsonOption, NamespaceOption, OptionalQueueArgument, RedisOption, app, queue_command, text_of
 from .many import DryRunOption, YesOption, confirm
 from .output import Answer, say
 from .queues import clients_of
-
-
-def _said(used: Usage) -> str:
-    clients = (
-        "connected consumers unknown" if used.clients is None else f"{many(len(used.clients), 'consumer')} connected"
-    )
-    held = f"{many(used.leases, 'group')} leased" + (f" by {plain(', '.join(used.owners[:5]))}" if used.owners else "")
-    there = f"{many(used.messages, 'message')} of {many(used.groups, 'group')}, {many(used.dead, 'dead letter')}"
-    return f"{there}; {held}; {clients}"
 
 
 @queue_command(app)
@@ -31,12 +22,19 @@ def delete(client: Sequencer, yes: YesOption = False, dry_run: DryRunOption = Fa
     queue, used = client.queue, client.usage()
     told = {"queue": queue, **{name: getattr(used, name) for name in ("messages", "groups", "dead", "leases")}}
     if dry_run:
-        return Answer({**told, "is_deleted": False}, f"would delete {queue}: {_said(used)}")
-    say(f"queue {queue}: {_said(used)}")
+        return Answer({**told, "is_deleted": False}, _used(client, used, is_trial=True))
+    say(_used(client, used))
     if not yes:
         confirm(client, "delete", messages=used.messages, dead=used.dead)
     client.delete()
     return Answer({**told, "is_deleted": True}, f"deleted {queue}")
+
+
+def _used(client: Sequencer, used: Usage, *, is_trial: bool = False) -> str:
+    connected = None if used.clients is None else str(len(used.clients))
+    return text_of(
+        client, "used", **{**as_json(used), "owners": used.owners[:5]}, connected=connected, is_trial=is_trial
+    )
 
 
 @app.command()

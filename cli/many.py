@@ -16,8 +16,7 @@ from typer import Option
 from ..client import Sequencer
 from ..errors import ConfigurationError
 from ..texts.answers import answer_text
-from ..texts.words import many
-from ..values.views import ManySummary
+from ..values.views import ManySummary, as_json
 from .app import DURATION, hear_interrupts, text_of
 from .output import FINE, GAVE_UP, Answer, say
 from .table import table
@@ -81,19 +80,18 @@ def progress(what: str, *, is_repeatable: bool = True) -> Iterator[Callable[[int
             raise
 
 
-def answer_of_many(client: Sequencer, done: ManySummary, what: str, how: str = "", hint: str = "") -> Answer:
+def answer_of_many(client: Sequencer, done: ManySummary, action: str, heads: str = "", hint: str = "") -> Answer:
     """What became of many groups; status 1 where some were left, or none of those that are parked fits, the latter with
     --dry-run too.
 
-    `what`: "resumed"; `how`: what more is said of them.
+    `action`: "resumed"; `heads`: what became of their heads.
     """
     is_none = bool(done.others) and not done.chosen
     left = {"many_changed": done.changed, "many_waiting": done.waiting, "many_asked": done.asked}
-    lines = [f"{what} {done.done:,} of {many(done.chosen, 'group')}{how}"]
-    if is_none:
-        lines = [text_of(client, "none_fits", others=sum(done.others.values()))]
-    elif done.is_dry_run:
-        lines = [f"{many(done.chosen, 'group')} would be {what}{how}", error_table(done.errors, "groups")]
+    about = {"action": action, "heads": heads, **as_json(done), "others": sum(done.others.values())}
+    lines = [text_of(client, "none_fits" if is_none else "many_done", **about)]
+    if done.is_dry_run:
+        lines.append(error_table(done.errors, "groups"))
     lines += [text_of(client, code, count=count) for code, count in left.items() if count]
     status = GAVE_UP if is_none or (any(left.values()) and not (done.is_dry_run and done.chosen)) else FINE
     return Answer(done, *lines, hint=hint, status=status)

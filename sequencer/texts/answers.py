@@ -12,6 +12,7 @@ _ANSWERED = (
     "{is_dead:?{sequencer dead redrive QUEUE GROUP --id ID --done STEPS --attempt ATTEMPTS}}"
     "{is_dead:!{sequencer resume QUEUE GROUP --id ID --done STEPS --attempt ATTEMPTS}}"
 )
+_TARGET = "{group:?group {group}}{group:!queue {queue}}"
 ANSWERS: dict[str, Wording] = {
     # one group
     "resumed": "group {group} goes on",
@@ -24,9 +25,13 @@ ANSWERS: dict[str, Wording] = {
     "paused (unpause: {sequencer unpause QUEUE GROUP})}{is_paused:!goes on}; to put it back ({dead_letter:!until the "
     "next skip, }after what is handled meanwhile): {dead_letter:?{sequencer dead redrive QUEUE GROUP --id ID}}"
     "{dead_letter:!{sequencer unskip QUEUE GROUP --id ID}}",
+    "paused": f"{_TARGET} is paused{{changed:! already}}",
+    "unpaused": f"{_TARGET} is {{changed:?no longer}}{{changed:!not}} paused",
     "step_question": "did {steps:list} take effect? If it did: " + _ANSWERED,
     "step_question_again": "        if it did not: " + _ANSWERED.replace("--done", "--again"),
     # many groups or dead letters
+    "many_done": "{is_dry_run:?{chosen:group} would be {action}}{is_dry_run:!{action} {done:,} of {chosen:group}}"
+    "{heads:?, their heads {heads}}",
     "none_fits": "no parked group matches, out of {others:,}; inspect: {sequencer parked QUEUE}",
     "many_changed": "left alone {count:group} that changed meanwhile; inspect: {sequencer parked QUEUE}; then run this "
     "command again",
@@ -55,6 +60,8 @@ ANSWERS: dict[str, Wording] = {
     "purge": "Delete {count:dead letter} of queue {queue} for good?",
     "delete": "Delete queue {queue}, with {messages:message} and {dead:dead letter}, for good?",
     # append
+    "appended": "appended {appended:,}, duplicates {duplicates:,}, refused {lines_refused:,}{dropped:?, dropped {dropped:,}}"
+    "{dead:?, dead letters {dead:,}} in {seconds:.2f} s ({rate:,.0f}/s)",
     "broken_off": "{why}; {last:?lines up to {last:,} are stored{refused:?, except refused ones}}{last:!nothing is "
     "stored yet}{perhaps:?, and perhaps some of the next {perhaps:line}{has_ids:!, which are then stored twice, as "
     "they have no ids}}; append the rest{is_piped:?, with the same whole input}: {rest}",
@@ -62,6 +69,9 @@ ANSWERS: dict[str, Wording] = {
     "score of that group was already handled; if scores are times in different units, see: {sequencer doctor QUEUE}",
     "lines_refused": "error: {count:line} refused (see above); the others are stored",
     # a queue
+    "used": "{is_trial:?would delete }queue {queue}: {messages:message} of {groups:group}, {dead:dead letter}; "
+    "{leases:group} leased{owners:? by {owners:list}}; consumers connected: {connected:?{connected}}"
+    "{connected:!unknown}",
     "no_history": "queue {queue} keeps no history; to keep it for 3 days: {sequencer configure QUEUE --history-window "
     "3d}",
     "history": "{queue}: history {reaches_s:duration} of {window_s:duration}, {messages:message}",
