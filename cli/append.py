@@ -123,7 +123,7 @@ def _some(numbered: Iterator[tuple[int, Any]], tally: Tally) -> list[tuple[int, 
 def _counts(tally: Tally, elapsed_s: float) -> Answer:
     rate = tally.appended / elapsed_s if elapsed_s else 0.0
     counts = {name: getattr(tally, name) for name in ("appended", "duplicates", "refused", "dropped", "dead")}
-    text = answer_text("appended", **counts, lines_refused=tally.refused, seconds=elapsed_s, rate=rate)
+    text = answer_text("appended", **counts, bad=tally.refused, seconds=elapsed_s, rate=rate)
     return Answer({**counts, "seconds": round(elapsed_s, 3), "rate": round(rate, 1)}, text)
 
 

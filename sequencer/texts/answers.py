@@ -60,7 +60,7 @@ ANSWERS: dict[str, Wording] = {
     "purge": "Delete {count:dead letter} of queue {queue} for good?",
     "delete": "Delete queue {queue}, with {messages:message} and {dead:dead letter}, for good?",
     # append
-    "appended": "appended {appended:,}, duplicates {duplicates:,}, refused {lines_refused:,}{dropped:?, dropped {dropped:,}}"
+    "appended": "appended {appended:,}, duplicates {duplicates:,}, refused {bad:,}{dropped:?, dropped {dropped:,}}"
     "{dead:?, dead letters {dead:,}} in {seconds:.2f} s ({rate:,.0f}/s)",
     "broken_off": "{why}; {last:?lines up to {last:,} are stored{refused:?, except refused ones}}{last:!nothing is "
     "stored yet}{perhaps:?, and perhaps some of the next {perhaps:line}{has_ids:!, which are then stored twice, as "
