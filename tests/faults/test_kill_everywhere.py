@@ -14,6 +14,8 @@ import pytest
 from sequencer.errors import ConfigurationError
 from sequencer.testing.kill_everywhere import KillReport, kill_everywhere
 
+from ..support.refused import refused
+
 pytestmark = pytest.mark.nightly
 
 BANK = '''"""An app of a user: each message charges a card, and confirms it."""
@@ -128,7 +130,7 @@ def test_an_app_with_a_server_of_its_own_is_refused(bank: str) -> None:
 
 
 def test_a_function_needs_a_queue(bank: str) -> None:
-    with pytest.raises(ConfigurationError, match="pass queue="):
+    with refused(ConfigurationError, "queue_missing", app=f"{bank}:careful"):
         kill_everywhere(f"{bank}:careful", EVENTS)
 
 

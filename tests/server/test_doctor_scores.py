@@ -55,7 +55,7 @@ def test_a_watermark_counts_as_well(make: Callable[..., Sequencer]) -> None:
     seq.append(1, group="a", score=NOW_S * 1000)
     seq.append(1, group="b", score=NOW_S)
     seq.consume(lambda message: None, until_empty=True)
-    with pytest.raises(LateMessage, match="if producers send times in several units, see: sequencer doctor"):
+    with pytest.raises(LateMessage):
         seq.append(2, group="a", score=NOW_S + 1)
     (one,) = told(seq)
     assert one.fields["units"]["ms"] == f"group a: {NOW_S * 1000}"

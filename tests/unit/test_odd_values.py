@@ -110,7 +110,7 @@ def test_a_limit_of_a_look_is_a_number_that_redis_can_read(look: Callable[..., A
         return
     with (
         Sequencer("q", "redis://127.0.0.1:1") as seq,
-        pytest.raises(ConfigurationError, match=r"limit=.* must be a whole number from 1 to 1000000000"),
+        refused(ConfigurationError, "not_whole", name="limit", high=10**9),
     ):
         look(seq, limit=limit)
 
@@ -151,5 +151,5 @@ class Size(int, enum.Enum):
 )
 def test_an_option_of_another_kind_is_refused_before_it_is_written_anywhere(make: Callable[[], Any]) -> None:
     """An enum's text is its name, and would have stood in the server as the queue's policy."""
-    with pytest.raises(ConfigurationError, match="must be a"):
+    with pytest.raises(ConfigurationError):
         make()
