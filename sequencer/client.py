@@ -68,7 +68,7 @@ class Sequencer(Registered):
     ) -> None:
         self.options = queue_options(queue, namespace, settings)
         self._net = BlockingNet(redis, start_embedded)
-        self._net.check_reply_time(self.options.wait_replicas, self.options.wait_timeout_s)
+        self._net.check_reply_time(self.options)
         self._session = Session(self.options, self._net)
         self._net.guide = self._session
         self._appender = Appender(self._session, self._net)
@@ -81,7 +81,7 @@ class Sequencer(Registered):
         Raises ConfigurationError.
         """
         self.options = replace(self.options, **given_fields(settings, self.options.policy))
-        self._net.check_reply_time(self.options.wait_replicas, self.options.wait_timeout_s)
+        self._net.check_reply_time(self.options)
         self._session.options = self.options
 
     def __repr__(self) -> str:

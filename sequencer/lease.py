@@ -100,7 +100,7 @@ class Lease:
     ) -> None:
         if isinstance(error, Exception) and not isinstance(error, LeaseLost) and self._given:
             held, message = self._given
-            if held.is_open and self._position(held, message) is not None:
+            if held.is_open and _is_next(held, message):
                 try:
                     self.nack(message, error)
                 except SequencerError as problem:  # the caller's own exception is what matters
@@ -197,16 +197,11 @@ class Lease:
 
     def _find(self, message: Message) -> HeldGroup:
         for held in self._held:
-            if held.leased.group == message.group and self._position(held, message) == held.done:
+            if _is_next(held, message):
                 if not held.is_open:
                     self._lost(held)
                 return held
         raise InvalidMessage("not_next", id=message.id, group=message.group)
-
-    @staticmethod
-    def _position(held: HeldGroup, message: Message) -> int | None:
-        messages = held.leased.messages
-        return held.done if held.done < len(messages) and messages[held.done] is message else None
 
     def _fail(self, message: Message, problem: BaseException) -> None:
         held = self._find(message)
@@ -271,3 +266,8 @@ class Lease:
             return
         self._invalidate()
         raise LeaseLost(group=held.leased.group, token=held.leased.token)
+
+
+def _is_next(held: HeldGroup, message: Message) -> bool:
+    messages = held.leased.messages
+    return held.done < len(messages) and messages[held.done] is message

@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from ..calls.call import Call
 from ..calls.net_protocol import Alone, Answer, Command
 from ..errors import ConfigurationError
+from ..settings.options import QueueOptions
 from ..store.replies import Reading
 from .endpoint import SOCKET_TIMEOUT_S, Endpoint, given_endpoint
 from .link import ConnectionAlone, Guide, Link
@@ -89,12 +90,12 @@ class BlockingNet:
         """The queue's session: its generation goes with each call, and it checks each new connection first."""
         self._connecting, self._first_use = threading.Lock(), threading.RLock()
 
-    def check_reply_time(self, wait_replicas: int, wait_s: float) -> None:
+    def check_reply_time(self, options: QueueOptions) -> None:
         """Raises ConfigurationError if the reply to a wait for replicas may be taken for a lost one."""
-        if self._endpoint and wait_replicas:
+        if self._endpoint and options.wait_replicas:
             reply_s = getattr(self._endpoint.make(), "socket_timeout", None) or SOCKET_TIMEOUT_S
-            if wait_s >= reply_s:
-                raise ConfigurationError("wait_timeout_too_long", wait_s=wait_s, reply_s=reply_s)
+            if options.wait_timeout_s >= reply_s:
+                raise ConfigurationError("wait_timeout_too_long", wait_s=options.wait_timeout_s, reply_s=reply_s)
 
     @property
     def name(self) -> str:

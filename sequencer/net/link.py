@@ -249,7 +249,7 @@ class Link:
             replies = replies[-1] if isinstance(replies[-1], list) else replies[-1:]
         rounds = ROUNDS
         while failed := [i for i, one in enumerate(replies) if isinstance(one, Exception)]:
-            undone = [i for i in failed if self._is_undone(replies[i])]
+            undone = [i for i in failed if _is_undone(replies[i])]
             if not undone or rounds < 0:
                 break
             rounds -= 1
@@ -271,10 +271,6 @@ class Link:
         except Exception:
             with Reading(self.endpoint.name):
                 raise
-
-    def _is_undone(self, reply: redis.ResponseError) -> bool:
-        """Whether the call was not carried out, and is sent again in full."""
-        return isinstance(reply, redis.exceptions.NoScriptError) or (self._guide is not None and is_stale(reply))
 
     # -- calls ahead of their answers ---------------------------------------------------------------------------
 
@@ -335,8 +331,7 @@ class Link:
     def _said(self, call: Call[Any], reply: Any) -> Any:
         if not isinstance(reply, Exception):
             return call.parse(reply)
-        is_undone = isinstance(reply, redis.exceptions.NoScriptError) or is_stale(reply)
-        return UNDONE if is_undone else translate(reply, self.endpoint.name)
+        return UNDONE if _is_undone(reply) else translate(reply, self.endpoint.name)
 
     # -- plain commands -----------------------------------------------------------------------------------------
 
@@ -414,6 +409,11 @@ def finish(operation: Coroutine[Any, Any, T]) -> T:
         return result
     operation.close()
     raise RuntimeError("operation_suspended", operation)  # it awaited something else than its net: a bug of ours
+
+
+def _is_undone(reply: Exception) -> bool:
+    """Whether the call was not carried out, and is to be sent again in full."""
+    return isinstance(reply, redis.exceptions.NoScriptError) or is_stale(reply)
 
 
 def receive(connection: Connection, count: int) -> list[Any]:

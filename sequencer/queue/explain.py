@@ -13,11 +13,11 @@ from ..settings.policy import Policy
 from ..store.failure import ASKING, decode_failure, error_line, log_of
 from ..store.group import decode_group
 from ..store.keys import PAUSED
-from ..store.record import decode_head, id_of, owner_of, stamp_of
+from ..store.record import decode_head, id_of, number_of, owner_of, stamp_of
 from ..store.watermark import Sequenced
 from ..texts.explanations import Explanation, Reason
 from ..values.owner import is_held_long
-from .state import expired_head, is_deferred, is_leased, lease_owner_of
+from .state import expired_head, is_deferred, is_leased, lease_fields
 
 
 class Cause(NamedTuple):
@@ -72,10 +72,10 @@ def _cause(facts: GroupFacts, policy: Policy) -> Cause:
         return Cause("nothing")
     now, visible = facts.now_us, facts.visible_us
     if is_leased(visible, facts.lease, now):
-        owner, held_s = lease_owner_of(facts)
-        is_long = is_held_long(now, now - held_s * 1e6, visible)
-        fields = {"owner": owner, "held_s": held_s, "until": visible / 1e6, "is_long": is_long}
-        return Cause("leased", visible, {**fields, "is_paused": facts.is_paused or facts.is_queue_paused})
+        is_long = is_held_long(now, number_of(facts.lease), visible)
+        is_paused = facts.is_paused or facts.is_queue_paused
+        fields = {**lease_fields(facts), "until": visible / 1e6, "is_long": is_long, "is_paused": is_paused}
+        return Cause("leased", visible, fields)
     failed = _failed(facts) if facts.failure else {}
     if math.isinf(visible) and failed:
         is_unresolved = decode_failure(facts.failure)[0].type in ASKING
@@ -118,7 +118,7 @@ def _with_outage(cause: Cause, facts: GroupFacts) -> Cause:
 def _gate(facts: GroupFacts, policy: Policy) -> Cause | None:
     """What keeps the head from being handled, as the claim sees it: its own time, the window, a missing number."""
     now, record = facts.now_us, decode_head(facts.head_record)
-    arrived = int(stamp_of(facts.head))
+    arrived = number_of(facts.head)
     if record.due_us is not None and record.due_us > now:
         return Cause("delayed", record.due_us, {"until": record.due_us / 1e6})
     ripe = arrived + policy.reorder_window * 1e6

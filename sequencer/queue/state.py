@@ -19,7 +19,7 @@ from ..calls.examine import GroupFacts
 from ..errors import LeaseExpired
 from ..store.failure import encode_failure
 from ..store.keys import PAUSED
-from ..store.record import decode_head, id_of, number_of, owner_of, stamp_of
+from ..store.record import decode_head, id_of, number_of, owner_of
 from ..values.history import MessageState
 from ..values.message import Failure
 from ..values.views import GroupState
@@ -74,18 +74,11 @@ def message_state(facts: GroupFacts) -> tuple[MessageState, float | None]:
     return ("waiting", visible) if is_deferred(visible, now) else ("due", own_us)
 
 
-def lease_owner_of(facts: GroupFacts) -> tuple[str, float]:
-    """Who has the group's lease, and for how many seconds by now."""
-    since_us = int(stamp_of(facts.lease))
-    return owner_of(facts.lease), max(0, facts.now_us - since_us) / 1e6
-
-
 def lease_fields(facts: GroupFacts) -> dict[str, Any]:
-    """Who holds the group and for how long, as fields of an error; "" and None where a lease shows neither."""
-    if not stamp_of(facts.lease).isdecimal():
-        return {"owner": "", "held_s": None}
-    owner, held_s = lease_owner_of(facts)
-    return {"owner": owner, "held_s": held_s}
+    """Who holds the group and for how long, as fields of a text; "" and None where a lease shows neither."""
+    since_us = number_of(facts.lease)
+    held_s = max(0, facts.now_us - since_us) / 1e6 if since_us else None
+    return {"owner": owner_of(facts.lease), "held_s": held_s}
 
 
 def unanswered(facts: GroupFacts) -> bytes:

@@ -49,12 +49,12 @@ def may_open(info: QueueInfo, limits: Thresholds, arrived: int, seconds: float) 
 
 
 def _measured(
-    kind: str, value: float | None, limit: float, *, is_known: bool = True, wording: str = "", **fields: Any
+    kind: str, value: float | None, limit: float, *, is_known: bool = True, **fields: Any
 ) -> Iterator[Condition]:
     if value is None or limit <= 0:
         return
     verdict: Verdict = "open" if value >= limit else "close" if value < CLOSES_AT * limit else "keep"
-    text = alert_text(wording or kind, value=value, **fields)
+    text = alert_text(kind, value=value, **fields)
     yield Condition(kind, verdict if is_known else "keep", f"{value:.6g}", f"{limit:.6g}", text)
 
 
@@ -77,8 +77,7 @@ def _of_snapshot(facts: QueueFacts, limits: Thresholds) -> Iterator[Condition]:
 
 def _of_counts(facts: QueueFacts, limits: Thresholds) -> Iterator[Condition]:
     if (info := facts.info) is not None:
-        wording = "backlog estimate" if info.is_estimate else ""
-        yield from _measured("backlog", info.backlog, limits.backlog, wording=wording)
+        yield from _measured("backlog", info.backlog, limits.backlog, is_estimate=info.is_estimate)
         is_held_back = info.is_paused or info.outage is not None  # which is told by itself
         yield from _measured("lag", info.lag_s, limits.lag, is_known=not is_held_back)
         if limits.history and facts.policy is not None and (history := info.history):
@@ -88,8 +87,7 @@ def _of_counts(facts: QueueFacts, limits: Thresholds) -> Iterator[Condition]:
     if facts.tried is not None:
         failed, attempts = facts.tried
         share, is_few = failed / max(1, attempts), attempts < LEAST_ATTEMPTS
-        wording = "failing too few" if is_few else ""
-        for one in _measured("failing", share, limits.failing, wording=wording, failed=failed, attempts=attempts):
+        for one in _measured("failing", share, limits.failing, is_few=is_few, failed=failed, attempts=attempts):
             yield one._replace(verdict="close") if is_few else one
     yield from _measured("memory", facts.memory, limits.memory)
 

@@ -48,9 +48,10 @@ class DeadLetterFilter(NamedTuple):
         cls, group: Group | None, id: Id | None, error: str | None, everything: bool, action: str
     ) -> DeadLetterFilter:
         """For what changes them: to take all has to be said. Raises as `of`."""
-        if everything == (group is not None or id is not None or error is not None):
+        wanted = cls.of(group, id, error)
+        if everything == (wanted != cls()):
             raise ConfigurationError("nothing_chosen", action=action, by="group, id or error")
-        return cls.of(group, id, error)
+        return wanted
 
     def fits_name(self, letter: str) -> bool:
         name = DeadLetterName.parse(letter)
