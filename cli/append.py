@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any, BinaryIO, Literal
 
-import typer
 from rich import progress
 from rich.console import Console
 from typer import Argument, Option
@@ -24,7 +23,7 @@ from .declared import takes
 from .lines import CsvInput, parse
 from .output import FINE, GAVE_UP, SERVER, WRONG_USE, Answer, say
 from .queues import names_of_queues
-from .tally import LINES, Interruption, OnError, Tally, say_rest
+from .tally import LINES, Interruption, OnError, Tally
 
 CALL_BYTES = 1024 * 1024
 """Of lines in one call: so much is read before it is sent, and one line."""
@@ -33,7 +32,6 @@ CALL_BYTES = 1024 * 1024
 @app.command()
 @takes("append", QueueOptions)
 def append(
-    ctx: typer.Context,
     queue: QueueArgument,
     file: Annotated[str, Argument(help="NDJSON or .csv file; - is standard input.")] = "-",
     form: Annotated[
@@ -94,7 +92,10 @@ def append(
         why, status = f"error: {tally.problem}", WRONG_USE
         why += "" if tally.end else "; --on-error skip skips such lines"
     if why:
-        say_rest(tally, ctx, why, is_unknown=is_unknown)
+        stored = {"last": tally.last_line, "next": tally.last_line + 1, "refused": tally.refused}
+        perhaps = {"perhaps": tally.chunk if is_unknown else 0, "has_ids": tally.has_ids}
+        # Not a run from the beginning: it would add again what was handled longer than `dedup_window` ago.
+        say(answer_text("broken_off", why=why, **stored, **perhaps))
         tally.refused += bool(tally.problem)
     _counts(tally, time.monotonic() - began).show(json)
     for count, is_dead in ((tally.dropped, False), (tally.dead, True)):

@@ -1,4 +1,4 @@
-"""The outcome of the lines of an `append`; if it is interrupted, the command that appends the rest."""
+"""The outcome of the lines of an `append`, and what interrupts it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import typer
-
 from ..client import Sequencer
 from ..errors import BatchRefused, OutcomeUnknown, QueueFull, ServerError
 from ..settings.body_fields import BodyFields
-from ..texts.answers import answer_text
-from ..texts.commands import command
 from ..texts.words import plain
 from ..values.message import BatchReceipt
-from .app import is_of_call
 from .output import say
 
 LINES = 128
@@ -104,35 +99,6 @@ class Tally:
 
 def _settled(receipt: BatchReceipt) -> int:
     return receipt.appended + receipt.duplicates + receipt.dropped + receipt.dead + len(receipt.refused)
-
-
-UNREPEATED = ("namespace", "redis", "json", "help", "from_line")
-"""Options that are not copied: `command` says the first two, and the others are no matter of the rest."""
-
-
-def say_rest(tally: Tally, ctx: typer.Context, why: str, *, is_unknown: bool = False) -> None:
-    """What is stored where it was broken off, and the command that appends the rest. `is_unknown`: a call was not
-    answered.
-
-    A rerun from the beginning is not offered: where messages have ids, it adds again what was handled longer than the
-    queue's `dedup_window` ago.
-    """
-    perhaps = {"perhaps": tally.chunk if is_unknown else 0, "has_ids": tally.has_ids}
-    stored = {"last": tally.last_line, "refused": tally.refused, **perhaps}
-    rest = {"is_piped": ctx.params["file"] == "-", "rest": rest_of(ctx, tally.last_line + 1)}
-    say(answer_text("broken_off", why=why, **stored, **rest))
-
-
-def rest_of(ctx: typer.Context, first_line: int) -> str:
-    """A line for a shell that appends the input of this call from a line on, in the same way."""
-    given, options = ctx.params, list[str]()
-    for one in ctx.command.params:
-        name = str(one.name)
-        if one.param_type_name == "option" and name not in UNREPEATED and is_of_call(ctx, name):
-            options += [one.opts[0]] if given[name] is True else [one.opts[0], str(given[name])]
-    file = [] if given["file"] == "-" else [given["file"]]
-    options += ["--from-line", str(first_line)]
-    return command("append", given["queue"], *file, namespace=given["namespace"], options=options)
 
 
 class Interruption:
