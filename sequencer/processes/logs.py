@@ -6,7 +6,6 @@ never stops the work. How many were lost is said with the next line that can be 
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import os
@@ -182,8 +181,6 @@ class StderrHandler(logging.Handler):
         try:
             fd = stream.fileno()
         except (AttributeError, OSError, ValueError):  # none, or not a file: closed, or a test's
-            if stream is None:
-                raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from None
             stream.write(text)
             stream.flush()
             return

@@ -98,16 +98,9 @@ class Notice:
         lines = [self.title, _line("text", text=self.text), *errors, self._times()]
         for item in self.items:
             lines.append(_line("item", group=item.group, id=item.id, at=item.at, error=item.error))
-            lines += [f"    {one}" for one in self._fitting(item.commands)]
+            lines += [f"    {one}" for one in item.commands if _is_fit(one)]
         more = [_line("more", more=self.more)] if self.more else []
-        return [*lines, *more, *self._fitting(self.commands)]
-
-    def _fitting(self, commands: tuple[str, ...]) -> list[str]:
-        """As a chat shows them. A part of one may do something else: in place of one that is too long, or calls people,
-        stands the first that shows all of it.
-        """
-        first = next(iter(self.commands), "")
-        return [one for one in dict.fromkeys(one if _is_fit(one) else first for one in commands) if _is_fit(one)]
+        return [*lines, *more, *filter(_is_fit, self.commands)]
 
     def _times(self) -> str:
         about = {"namespace": self.namespace, "host": self.host, "opened_at": self.opened_at, "at": self.at}
@@ -204,6 +197,7 @@ def _line(wording: str, **fields: Any) -> str:
 
 
 def _is_fit(command: str) -> bool:
+    """A part of one may do something else: a chat does not show one that is too long, or that calls people."""
     return len(command) <= LINE_CHARACTERS and not _CALL.search(command)
 
 
