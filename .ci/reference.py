@@ -64,7 +64,6 @@ FIELDS: Mapping[str, str] = {
     "lease_s": "duration of a lease, in seconds",
     "version": "of sequencer",
     "near": "the queue that was probably meant; empty if no name is similar",
-    "is_new": "whether the queue did not exist before",
     "consumer_pid": "process id of the consumer",
     "other_pid": "process id of the other master",
     "status": "exit status of the consumer; -N if signal N ended it",

@@ -31,7 +31,7 @@ from ..values.version import VERSION
 from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, hear_interrupts, is_of_call
 from .declared import takes
 from .output import FINE, PARKED, WRONG_USE, json_text, say
-from .queues import log_unused, names_of_queues
+from .queues import log_unused
 from .summary import look_at, say_left, summarize
 
 SUMMARY_S = 2.0
@@ -95,12 +95,11 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
         url = client.endpoint.url or ""
         if config.app and not server_named() and not _is_default(url):
             name_server(url)  # the app's own: no variable says it in the shell where the lines are pasted
-        known = names_of_queues(client)
         client.connect()
         pool = Pool(replace(config, url=None if config.app else client.endpoint.url), processes)
         with background_writing():
             _say_started(config, processes, client.endpoint.name)
-            log_unused(client, known)
+            log_unused(client)
             status = Supervisor([pool]).run()
             _end_at_signals(status)
         left = look_at(client)

@@ -9,7 +9,7 @@ from ..errors import ConfigurationError, DataError, SequencerError, ServerNotUsa
 from ..processes.logs import emit_of_service
 from ..texts.events import event
 from ..texts.words import plain
-from ..values.checks import near_name, nearest
+from ..values.checks import nearest
 from .output import say
 
 
@@ -61,13 +61,8 @@ def names_of_queues(client: Sequencer) -> list[str] | None:
     return None
 
 
-def log_unused(client: Sequencer, known: list[str] | None) -> None:
-    """Where nobody has appended to the queue: perhaps its name is wrong, and we would wait for ever. Of one that was
-    made just now and has a name like another's the log says that already.
-    """
-    is_new = known is not None and client.queue not in known
-    near = near_name(client.queue, known or ())
+def log_unused(client: Sequencer) -> None:
+    """Where nobody has appended to the queue: perhaps its name is wrong, and we would wait for ever."""
     with suppress(SequencerError):  # it is a look, no more
-        if not (is_new and near) and not has_been_used(client):
-            namespace = client.options.namespace
-            emit_of_service(event("queue unused", client.queue, namespace=namespace, near=near, is_new=is_new))
+        if not has_been_used(client):
+            emit_of_service(event("queue unused", client.queue, namespace=client.options.namespace))

@@ -17,7 +17,7 @@ from ..texts.words import many, plain
 from .app import JsonOption, RedisOption, app, hear_hangups, hear_interrupts
 from .file import FileArgument, NamespaceOfFileOption, find, read_with_server
 from .output import FINE, WRONG_USE, Answer
-from .queues import log_unused, names_of_queues
+from .queues import log_unused
 from .summary import summarize
 from .table import cell, table
 
@@ -79,14 +79,13 @@ def _run(read: Callable[[], RunPlan], log: LogOptions) -> int:
 def _unusable(queue: str, plan: RunPlan) -> SequencerError | None:
     """Why a queue can't be consumed; its consumers log that, and the other queues run. Raises ServerUnavailable."""
     with Sequencer(queue, plan.url, namespace=plan.namespace) as client:
-        known = names_of_queues(client)
         try:
             client.info()  # it registers nothing: a new queue is as its consumers ask for it
+        except ServerUnavailable:
+            raise
         except SequencerError as error:
-            if known is None and isinstance(error, ServerUnavailable):
-                raise
             return error
-        log_unused(client, known)
+        log_unused(client)
     return None
 
 

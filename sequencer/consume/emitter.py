@@ -22,7 +22,6 @@ from ..errors import ServerUnavailable, StopConsuming
 from ..settings.options import QueueOptions
 from ..store.failure import decode_failure
 from ..store.group import decode_group
-from ..texts.commands import line, with_commands
 from ..texts.events import EVENTS, Event, more_of
 from ..texts.events import event as make_event
 from ..values.message import Message
@@ -160,13 +159,8 @@ class EventEmitter:
             return
         last = window.last
         errors = {kind: number for kind, number in window.suppressed.most_common(10) if kind}
-        every = "retry_same_error" if len(window.suppressed) == 1 else "retry_all"
-        commands = {name: shown for name, shown in last.commands.items() if name == every}
-        if commands:
-            about = {"queue": last.queue, "namespace": last.namespace}
-            commands = {"inspect": line("sequencer parked QUEUE --by-error", about), **commands}
-        text = with_commands(more_of(last.name, last.queue, errors, count, elapsed_s), commands)
-        record = {"event": last.name, "queue": last.queue, "suppressed": count, "errors": errors, **commands}
+        text = more_of(last.name, last.queue, errors, count, elapsed_s)
+        record = {"event": last.name, "queue": last.queue, "suppressed": count, "errors": errors}
         with suppress(Exception):
             self._log.log(last.level, text, extra=record)
 

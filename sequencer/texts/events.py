@@ -203,8 +203,6 @@ _SCALED = {
     "too many": "there are more than the file allows",
     "idle": "they have little to do",
 }
-WHAT = {"open": "opened", "news": "news", "again": "still open", "resolved": "resolved", "test": "test"}
-"""How an alert names the state of its incident."""
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------
@@ -248,7 +246,7 @@ def _of_handler(fields: Fields) -> dict[str, str]:
 
 
 def _of_new(fields: Fields) -> dict[str, str]:
-    return {"delete": "sequencer delete QUEUE"} if fields["near"] and fields.get("is_new", True) else {}
+    return {"delete": "sequencer delete QUEUE"} if fields["near"] else {}
 
 
 # -- the list ---------------------------------------------------------------------------------------------------------
@@ -400,9 +398,9 @@ EVENTS: Mapping[str, Kind] = {
     ),
     "queue unused": _warning(
         "nothing was ever appended to the queue; its name may be wrong",
-        "near is_new",
-        "{is_new:?did not exist, created empty}{is_new:!never had a message}{near:?; did you mean {near!r}?}",
-        lambda fields: _of_new(fields) | {"append": "sequencer append QUEUE FILE.ndjson"},
+        "",
+        "never had a message",
+        {"append": "sequencer append QUEUE FILE.ndjson"},
     ),
     "consumer died": _warning(
         "a consumer ended unexpectedly",
@@ -474,7 +472,7 @@ EVENTS: Mapping[str, Kind] = {
     "alert sent": _info(
         "an alert target accepted a message",
         "target kind what",
-        lambda fields: "to {target}: {kind} (" + WHAT[fields["what"]] + ")",
+        "to {target}: {kind} ({what})",
     ),
     "alert not sent": _error(
         "an alert target did not accept a message; logged once until it accepts one",

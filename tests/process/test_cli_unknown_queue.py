@@ -112,18 +112,18 @@ def test_a_new_queue_is_in_the_log_of_a_program(
     ]
 
 
-def test_a_consumer_of_a_queue_that_is_not_there_says_so_once(cli: Cli, seq: Sequencer, namespace: str) -> None:
+def test_a_consumer_of_a_queue_that_is_not_there_says_so(cli: Cli, seq: Sequencer, namespace: str) -> None:
     seq.append(1, "a")
     running = cli.start("--log-format", "json", "consume", "jbos", "-n", 2, "--exec", "true")
     wait_until(lambda: len(running.consumers()) == 2, PATIENCE_S, "two consumers")
-    running.wait_for("queue created")
+    running.wait_for("queue unused")
     with Sequencer("jbos", cli.environment["SEQUENCER_REDIS"], namespace=namespace) as other:
         other.append(1, "a")
         wait_until(lambda: other.info().totals["handled"] == 1, PATIENCE_S)
     running.signal()
     assert running.ended() == 0
     lines: list[dict[str, Any]] = [json.loads(line) for line in running.stderr.splitlines()]
-    [said] = [line for line in lines if "queue" in line["event"]]
-    assert (said["level"], said["near"]) == ("WARNING", "jobs")
+    said = {line["event"]: (line["level"], line.get("near")) for line in lines if "queue" in line["event"]}
+    assert said == {"queue created": ("WARNING", "jobs"), "queue unused": ("WARNING", None)}
     again = cli.run("consume", "jbos", "--exec", "true", "--until-empty")
     assert "queue unused" not in again.stderr, "it has had a message"

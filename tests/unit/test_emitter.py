@@ -79,26 +79,6 @@ def test_a_storm_is_ten_lines_and_one_that_counts_the_rest_by_type_of_error(line
     assert len(lines.records) == LINES + 1, "it is said once"
 
 
-@pytest.mark.parametrize(
-    ("kinds", "commands"),
-    [
-        (["ValueError"], {"retry_same_error": "sequencer resume orders --error ValueError"}),
-        (["ValueError", "OSError"], {"retry_all": "sequencer resume orders --all"}),
-    ],
-)
-def test_the_line_that_counts_parked_groups_names_what_resumes_them(
-    lines: Lines, kinds: list[str], commands: dict[str, str]
-) -> None:
-    emitted = Emitted()
-    for number in range(LINES + 4):
-        error = type(kinds[number % len(kinds)], (Exception,), {})("no")
-        emitted.emitter.emit(failed("group parked", error, number + 1))
-    emitted.emitter.close()
-    names = ("inspect", "retry_same_error", "retry_all")
-    commands = {"inspect": "sequencer parked orders --by-error", **commands}
-    assert {name: vars(lines.records[-1])[name] for name in names if hasattr(lines.records[-1], name)} == commands
-
-
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.01, 0.3, 1.5]), st.sampled_from(["a", "b"])), max_size=200))
 def test_no_event_is_lost_and_no_second_holds_more_lines_than_it_may(steps: list[tuple[float, str]]) -> None:
     handler, logger = Lines(), logging.getLogger("test of the emitter")
