@@ -22,10 +22,12 @@ ledger that is broken stays as it is: its message parks, for a person to look at
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from os.path import commonprefix
 
+from ..calls import examine
 from ..calls.call import Call
-from ..calls.examine import Checked, Found, repair
+from ..calls.examine import Checked, Found
 from ..net.link import Link
 from ..store.ending import bucket_began_us
 from ..store.group import decode_group
@@ -34,9 +36,8 @@ from ..store.ledger import LedgerError, decode_ledger, written_at
 from ..store.record import STAMP_DIGITS, DeadLetterName, id_of
 from ..store.replies import scanned, texts
 from ..texts.findings import FINDINGS, Finding, finding
+from .scope import PAGE
 
-PAGE = 500
-"""Names read by one command."""
 GROUPS_PAGE = 50
 """Groups checked in one round trip, one script each."""
 MEMBERS = 100
@@ -67,6 +68,7 @@ class InvariantCheck:
 
     def __init__(self, link: Link, shards: Sequence[ShardKeys], *, repair: bool = False) -> None:
         self._link, self._shards, self._repair = link, shards, repair
+        self._call: Callable[..., Call[Checked]] = partial(examine.repair, dry_run=not repair)
         self._checked: set[tuple[str, str]] = set()
         self.groups = self.messages = 0
         """How many were checked."""
@@ -100,7 +102,7 @@ class InvariantCheck:
     def _shard(self, keys: ShardKeys) -> Iterator[Finding]:
         yield from self._outage(keys)
         skipped = texts(self._link.command("HKEYS", keys.skipped))
-        whole: Checked = self._link.run_one(repair(keys, "", skipped=skipped, dry_run=not self._repair))
+        whole: Checked = self._link.run_one(self._call(keys, "", skipped=skipped))
         yield from (_finding("", one) for one in self._judged(whole.found))
         for names in self._scan("ZSCAN", keys.schedule):
             yield from self._groups(keys, names)
@@ -109,15 +111,12 @@ class InvariantCheck:
                 yield from self._unscheduled(keys, names)
         found: Everything = {}
 
-        def check(letters: Sequence[str]) -> Call[Checked]:
-            return repair(keys, "", letters=letters, dry_run=not self._repair)
-
         for names in self._scan("ZSCAN", keys.dead):
-            self._check(check, names, found)
+            self._check(keys, "", "letters", names, found)
         listed, kept = self._link.commands([("ZCARD", keys.dead), ("HLEN", keys.dead_letters)])
         if listed != kept:
             for names in self._scan("HSCAN", keys.dead_letters, RECORDS_PAGE):
-                self._check(check, names, found)
+                self._check(keys, "", "letters", names, found)
         yield from (_finding("", one) for one in found.values())
 
     def _outage(self, keys: ShardKeys) -> Iterator[Finding]:
@@ -180,7 +179,7 @@ class InvariantCheck:
 
     def _groups(self, keys: ShardKeys, groups: Sequence[str]) -> Iterator[Finding]:
         for some in _pages(groups, GROUPS_PAGE):
-            checks: list[Checked] = self._link.run([repair(keys, group, dry_run=not self._repair) for group in some])
+            checks: list[Checked] = self._link.run([self._call(keys, group) for group in some])
             for group, check in zip(some, checks, strict=True):
                 found: Everything = {(one.what, one.name): one for one in self._judged(check.found)}
                 self.groups += check.order_size != 0
@@ -199,21 +198,21 @@ class InvariantCheck:
         """What its first check left out: members of a large group, and records where order and body differ."""
         if seen.looked_at < seen.order_size:
             for members in self._scan("ZSCAN", keys.order(group)):
-                self._check(lambda page: repair(keys, group, members=page, dry_run=not self._repair), members, found)
+                self._check(keys, group, "members", members, found)
         if seen.order_size == seen.body_size and not any(what == "message without record" for what, _ in found):
             return
         placed = {id_of(name) for what, name in found if what == "record differs"}
         for ids in self._scan("HSCAN", keys.body(group), RECORDS_PAGE):
-            self._check(lambda page: repair(keys, group, ids=page, dry_run=not self._repair), ids, found)
+            self._check(keys, group, "ids", ids, found)
         for id in placed:
             found.pop(("record without place", id), None)
 
-    def _check(self, check: Callable[[Sequence[str]], Call[Checked]], names: Sequence[str], found: Everything) -> None:
-        """Check these, as many as one script takes at a time. Each thing is told as it was found first."""
+    def _check(self, keys: ShardKeys, group: str, kind: str, names: Sequence[str], found: Everything) -> None:
+        """Check these members, ids or letters, as many as a script takes. Each thing is told as it was found first."""
         for page in _pages(names, MEMBERS):
             left = page
             while left:  # again from where a script stopped because records are large
-                checked = self._link.run_one(check(left))
+                checked = self._link.run_one(self._call(keys, group, **{kind: left}))
                 for one in self._judged(checked.found):
                     found.setdefault((one.what, one.name), one)
                 left = left[max(1, checked.looked_at) :]

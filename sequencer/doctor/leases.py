@@ -19,9 +19,8 @@ from ..store.record import number_of, owner_of
 from ..store.replies import Reading, micros, pairs, scanned, text
 from ..texts.findings import Finding
 from ..values.owner import NoConsumers, is_held_long
-from .scope import Scope
+from .scope import PAGE, Scope
 
-PAGE = 500
 NO_CONSUMERS_S = 10.0
 """A group that has been due for this long, while nobody holds any, says that nobody consumes: twice IDLE_S."""
 
@@ -30,7 +29,7 @@ def held_long(scope: Scope) -> Iterator[Finding]:
     """Each group that is leased for more than LONG_LEASES leases: it may be meant so."""
     for keys in scope.shards:
         now_us = micros(scope.link.command("TIME"))
-        for page in scope.pages("HSCAN", keys.leases, PAGE):
+        for page in scope.pages("HSCAN", keys.leases):
             leases = [(text(group), lease) for group, lease in page if number_of(lease)]
             times = scope.link.command("ZMSCORE", keys.schedule, *[group for group, _ in leases]) if leases else []
             for (group, lease), at in zip(leases, times, strict=True):

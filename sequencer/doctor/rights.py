@@ -113,20 +113,14 @@ def acl_rules(namespace: str, role: str, queue: str | None = None) -> list[str]:
 
 
 async def missing_rights(
-    net: Net,
-    roles: Sequence[Role],
-    namespace: str,
-    queue: str,
-    shards: Iterable[ShardKeys],
-    *,
-    waits: Iterable[Role] = (),
+    net: Net, namespace: str, queue: str, shards: Iterable[ShardKeys], *, waits: Iterable[Role] = ()
 ) -> dict[Role, list[str]]:
-    """What the user lacks for each role, as words for ACL SETUSER. Two round trips, and nothing is written.
+    """What the user lacks for each role that writes, as words for ACL SETUSER. Two round trips; nothing is written.
 
     `waits`: the roles that wait for replicas, which takes one right more, and a server that can (fakeredis can't).
     Raises ServerUnavailable, ServerNotUsable.
     """
-    wanted: dict[Role, frozenset[str]] = {role: needed(role) for role in roles}
+    wanted: dict[Role, frozenset[str]] = {role: needed(role) for role in ASKED}
     for role in wanted.keys() & set(waits):
         wanted[role] |= {"WAIT"}
     names = frozenset().union(*wanted.values())
@@ -134,7 +128,7 @@ async def missing_rights(
         refused = await refused_commands(alone, namespace, queue, shards, names)
     missing = {name for name, error in refused.items() if is_denied(error)}
     general = sorted(name for name in missing if name.startswith("~"))
-    return {role: [f"+{name.lower()}" for name in sorted(missing & wanted[role])] + general for role in roles}
+    return {role: [f"+{name.lower()}" for name in sorted(missing & wanted[role])] + general for role in ASKED}
 
 
 def lacking(server: str, role: Role, missing: Sequence[str]) -> ServerNotUsable:

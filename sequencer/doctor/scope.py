@@ -12,6 +12,9 @@ from ..store.keys import ShardKeys
 from ..store.replies import pairs, scanned
 from ..texts.findings import Finding, finding
 
+PAGE = 500
+"""Names read by one command."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -40,9 +43,9 @@ class Scope:
             if count > self.most:
                 yield self.found("more", repaired, of=code, count=count - self.most)
 
-    def pages(self, command: str, key: str, size: int) -> Iterator[list[tuple[bytes, bytes]]]:
+    def pages(self, command: str, key: str) -> Iterator[list[tuple[bytes, bytes]]]:
         """The pairs that HSCAN or ZSCAN finds in a key, page by page."""
         cursor: bytes | None = b"0"
         while cursor is not None:
-            cursor, words = scanned(self.link.command(command, key, cursor, "COUNT", size))
+            cursor, words = scanned(self.link.command(command, key, cursor, "COUNT", PAGE))
             yield list(pairs(words))

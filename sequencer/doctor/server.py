@@ -45,9 +45,9 @@ def parse_version(text: str) -> tuple[int, ...]:
 # -- what makes a server unusable -------------------------------------------------------------------------------
 
 
-def _evicts(info: Mapping[str, str], *, is_limited: bool = True) -> bool:
-    """Whether it deletes keys without a time to live, such as all of ours: now, or as soon as it has a maxmemory."""
-    return (info.get("maxmemory", "0") != "0") == is_limited and _has_policy(info, "allkeys-")
+def _evicts(info: Mapping[str, str]) -> bool:
+    """Whether it deletes keys without a time to live, such as all of ours."""
+    return info.get("maxmemory", "0") != "0" and _has_policy(info, "allkeys-")
 
 
 def _has_policy(info: Mapping[str, str], start: str) -> bool:
@@ -56,30 +56,22 @@ def _has_policy(info: Mapping[str, str], start: str) -> bool:
 
 def would_evict(info: Mapping[str, str]) -> bool:
     """Whether it evicts as soon as it has a maxmemory."""
-    return _evicts(info, is_limited=False)
+    return _has_policy(info, "allkeys-") and not _evicts(info)
 
 
-RULES: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
-    "too old": lambda info: () < parse_version(info.get("redis_version", "")) < MIN_VERSION,
-    "replica": lambda info: info.get("role") == "slave",
-    "loading": lambda info: info.get("loading") == "1",
-    "cluster": lambda info: info.get("cluster_enabled") == "1",
-    "evicts": _evicts,
+RULES: Mapping[str, tuple[str, Callable[[Mapping[str, str]], bool]]] = {
+    "too old": ("is_too_old", lambda info: () < parse_version(info.get("redis_version", "")) < MIN_VERSION),
+    "replica": ("is_replica", lambda info: info.get("role") == "slave"),
+    "loading": ("is_loading", lambda info: info.get("loading") == "1"),
+    "cluster": ("is_cluster", lambda info: info.get("cluster_enabled") == "1"),
+    "evicts": ("is_evicting", _evicts),
 }
-"""Code of the finding -> whether the server is that, from its INFO. Each makes it unusable."""
-REFUSED = {
-    "too old": "is_too_old",
-    "replica": "is_replica",
-    "loading": "is_loading",
-    "cluster": "is_cluster",
-    "evicts": "is_evicting",
-}
-"""Code of the finding -> of the refusal."""
+"""Code of the finding -> that of the refusal, and whether the server is so, from its INFO. Each makes it unusable."""
 
 
 def _broken(info: Mapping[str, str], **more: str) -> list[Finding]:
     fields = {"version": info.get("redis_version", ""), "policy": info.get("maxmemory_policy", ""), **more}
-    return [finding(code, **fields) for code, is_broken in RULES.items() if is_broken(info)]
+    return [finding(code, **fields) for code, (_, is_broken) in RULES.items() if is_broken(info)]
 
 
 def eviction_to_come(info: Mapping[str, str], name: str) -> str:
@@ -95,7 +87,7 @@ def check_server(info: Mapping[str, str], name: str, *, was_fit: bool = False) -
     for one in _broken(info)[:1]:
         is_away = one.code == "loading" or (was_fit and one.check == "role")
         kind = ServerUnavailable if is_away else ServerNotUsable
-        raise kind(REFUSED[one.code], server=name, was_fit=was_fit, **one.fields)
+        raise kind(RULES[one.code][0], server=name, was_fit=was_fit, **one.fields)
 
 
 # -- what doctor says of a server -------------------------------------------------------------------------------

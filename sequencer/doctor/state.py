@@ -24,8 +24,6 @@ _SCORE = re.compile(rb"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 """A watermark where scores are not numbers of a sequence, as Lua and Python both read it."""
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 """A whole number of ours. int() would take more than Lua does: 1_000, or the digits of other scripts."""
-PAGE = 500
-"""Names read by one command."""
 ID_BYTES = 76
 """Of a remembered id of 16 to 21 characters on Redis 7.0; on Valkey 9.1 it is 44 to 57 (benchmark `memory`)."""
 
@@ -88,7 +86,7 @@ def _watermarks(scope: Scope) -> Iterator[Finding]:
             if scope.link.command("TYPE", key) not in (b"hash", b"none"):
                 continue  # the check of invariants finds it
             wanted, example = (_NUMBERS, "#57") if is_sequence or key == keys.sequences else (_SCORE, "57.5")
-            for page in scope.pages("HSCAN", key, PAGE):
+            for page in scope.pages("HSCAN", key):
                 for group, mark in page:
                     if group and not wanted.fullmatch(mark):  # "": see lua/parts/memory/remember.lua
                         value, parts = mark[:60].decode("utf-8", "replace"), decode_group(text(group))
@@ -108,13 +106,13 @@ def check_units(scope: Scope) -> Iterator[Finding]:
 
 def _scores(scope: Scope, keys: ShardKeys) -> Iterator[tuple[bytes, bytes]]:
     """The lowest and the highest score of each group, and the watermarks."""
-    for page in scope.pages("ZSCAN", keys.schedule, PAGE):
+    for page in scope.pages("ZSCAN", keys.schedule):
         ends = [(group, at) for group, _ in page for at in (0, -1)]
         commands = [("ZRANGE", keys.order(text(group)), at, at, "WITHSCORES") for group, at in ends]
         replies = scope.link.commands(commands)
         yield from ((group, reply[1]) for (group, _), reply in zip(ends, replies, strict=True) if reply)
     for key in (keys.watermarks, keys.watermarks_old):
-        for page in scope.pages("HSCAN", key, PAGE):
+        for page in scope.pages("HSCAN", key):
             yield from ((group, mark) for group, mark in page if group and _SCORE.fullmatch(mark))
 
 

@@ -84,15 +84,14 @@ class Endpoint:
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
         """`redis:// rediss:// unix:// valkey:// valkeys://`. Raises ConfigurationError."""
-        if not url:
-            raise ConfigurationError("url_empty")
         scheme, found, rest = url.partition("://")
         if not found or scheme not in _SCHEMES:
             raise ConfigurationError("url_scheme_unknown", url=redact(url))
-        if scheme != "unix" and "@" not in (path := _path(rest)) and not _DATABASE.fullmatch(path):
-            raise ConfigurationError("url_database_invalid", url=redact(url), scheme=scheme)
         with suppress(ValueError, TypeError, AttributeError, redis.RedisError):
-            urlsplit(url).port  # noqa: B018 - raises for a bad port, which redis-py would say with the password
+            parts = urlsplit(url)
+            parts.port  # noqa: B018 - raises for a bad one, which redis-py would say with the password
+            if scheme != "unix" and not _DATABASE.fullmatch(parts.path):
+                raise ValueError
             pool = redis.ConnectionPool.from_url(f"{_SCHEMES[scheme]}://{rest}")
             if any(not 0 <= (pool.connection_kwargs.get(name) or 0) <= MAX_TIMEOUT_S for name in TIMEOUTS):
                 raise ValueError
@@ -113,8 +112,6 @@ class Endpoint:
         if isinstance(client, Endpoint):
             return client
         pool = getattr(client, "connection_pool", None)
-        if isinstance(client, redis.RedisCluster):
-            raise ConfigurationError("cluster_client")
         if not isinstance(client, redis.Redis) or pool is None:
             raise ConfigurationError("redis_invalid", kind=type(client).__name__)
         if isinstance(pool, redis.sentinel.SentinelConnectionPool):
@@ -131,14 +128,6 @@ class Endpoint:
         except (redis.RedisError, OSError, UnicodeError) as error:
             raise translate(error, self.name) from error
         return connection
-
-
-def _path(rest: str) -> str:
-    """The path of a URL behind its scheme; empty where the URL can't be read, which is said elsewhere."""
-    try:
-        return urlsplit(f"redis://{rest}").path
-    except ValueError:
-        return ""
 
 
 def _sentinel_name(pool: Any) -> str:

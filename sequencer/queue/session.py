@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from ..calls.call import Call
 from ..calls.net_protocol import Alone, Command, Net
-from ..doctor.rights import ASKED, Role, lacking, missing_rights
+from ..doctor.rights import Role, lacking, missing_rights
 from ..doctor.server import check_server, eviction_to_come, parse_info, would_evict
 from ..errors import ConfigurationError, SequencerError, ServerNotUsable
 from ..settings.body_fields import BODY_FIELDS, BodyFields, merge_fields, read_fields
@@ -87,11 +87,9 @@ class Session:
         """What a call answers, for one to whom it is the same whether the call was repeated. Raises ServerError."""
         return (await self.net.ask(call)).value
 
-    async def read_shards(
-        self, of: Callable[..., T], commands: Callable[[ShardKeys], Sequence[Command]], role: Role | None = None
-    ) -> list[T]:
+    async def read_shards(self, of: Callable[..., T], commands: Callable[[ShardKeys], Sequence[Command]]) -> list[T]:
         """What commands answer for each shard, as `of` reads it. Raises ServerError."""
-        return [await read(self.net, of, *commands(keys)) for keys in await self.shards(role)]
+        return [await read(self.net, of, *commands(keys)) for keys in await self.shards()]
 
     async def policy(self, role: Role | None = None) -> Policy:
         """The queue's policy, as this client found or set it when it connected."""
@@ -199,7 +197,7 @@ class Session:
             shards = [shard_keys(options.namespace, options.queue, 0)]
         wait: tuple[Role, ...] = ("append", "consume") if self._notes_starts else ("append",)
         waits = wait if options.wait else ()
-        missing = await missing_rights(self.net, ASKED, options.namespace, options.queue, shards, waits=waits)
+        missing = await missing_rights(self.net, options.namespace, options.queue, shards, waits=waits)
         self._roles = frozenset(role for role, names in missing.items() if not names)
         for role in [wanted] if wanted else sorted(missing, key=lambda role: len(missing[role]))[:1]:
             if missing[role]:

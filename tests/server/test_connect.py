@@ -117,7 +117,7 @@ def test_a_clients_own_settings_neither_matter_nor_change(
 
 def test_a_cluster_client_is_refused_for_now() -> None:
     cluster = redis.RedisCluster.__new__(redis.RedisCluster)
-    with refused(ConfigurationError, "cluster_client"):
+    with refused(ConfigurationError, "redis_invalid", kind="RedisCluster"):
         Sequencer("q", cluster)
 
 

@@ -158,10 +158,8 @@ class ListedSession:
     async def ask(self, call: Call[T]) -> T:
         return (await self.net.ask(call)).value
 
-    async def read_shards(
-        self, of: Callable[..., T], commands: Callable[[ShardKeys], Sequence[Command]], role: str | None = None
-    ) -> list[T]:
-        return [await read(self.net, of, *commands(keys)) for keys in await self.shards(role)]
+    async def read_shards(self, of: Callable[..., T], commands: Callable[[ShardKeys], Sequence[Command]]) -> list[T]:
+        return [await read(self.net, of, *commands(keys)) for keys in await self.shards()]
 
     def known_shards(self) -> list[ShardKeys]:
         return self.keys

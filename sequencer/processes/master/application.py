@@ -21,7 +21,7 @@ from typing import Any
 
 from ...client import Sequencer, find_server
 from ...consume.forks import not_in_a_copy
-from ...doctor.rights import ASKED, Role, missing_rights
+from ...doctor.rights import Role, missing_rights
 from ...drain.steps.declared import Steps
 from ...drain.steps.functions import InlineHandler
 from ...errors import ConfigurationError, HandlerNotFound, SequencerError
@@ -71,7 +71,7 @@ def examine_all(plan: RunPlan) -> list[Examined]:
     for pool in plan.pools:
         one, shards = examine(pool), [shard_keys(plan.namespace, pool.queue, 0)]
         waits: tuple[Role, ...] = ("consume",) if one.waits else ()
-        rights = finish(missing_rights(net, ASKED, plan.namespace, pool.queue, shards, waits=waits))
+        rights = finish(missing_rights(net, plan.namespace, pool.queue, shards, waits=waits))
         if one.server not in (None, endpoint.name):
             one.problems.append(refusal_text("app_other_server", {"server": one.server, "asked": endpoint.name}))
         if lacks := rights["consume"]:
