@@ -14,7 +14,7 @@ from ..errors import SequencerError, shown
 from ..net.link import Link
 from ..settings.options import MAX_SHARDS
 from ..store.keys import ShardKeys, index_key, registry_key, shard_keys
-from ..store.registration import INDEX_WORD, Registration, is_index_word, of_shard, registered
+from ..store.registration import INDEX_WORD, Registration, of_shard, registered
 from ..store.replies import pairs, scanned
 from ..texts.findings import Finding, finding
 from ..values.checks import is_name
@@ -26,14 +26,12 @@ def check_registrations(
 ) -> Iterator[Finding]:
     """What is wrong of one queue, or of all; `shards` gets the number of shards of each. Raises SequencerError."""
     index = index_key(namespace)
-    kind, _ = reply_or_error(link, "TYPE", index)
-    is_foreign = kind not in (None, b"none", b"hash")
+    used, listed = _shards_used(link, namespace), list[str]()
+    is_foreign = reply_or_error(link, "TYPE", index)[0] not in (None, b"none", b"hash")
     if is_foreign:
         yield finding("foreign index", index=index, namespace=namespace, cli=admin_command(link))
-        repair = False  # nothing can be written into it
-    words = [] if is_foreign else link.command("HGETALL", index)
-    listed = {name.decode("utf-8", "replace"): word for name, word in pairs(words)}
-    used = _shards_used(link, namespace)
+    else:
+        listed = [name.decode("utf-8", "replace") for name in link.command("HKEYS", index)]
     for name in sorted({*listed, *used} | ({queue} if queue else set())):
         if queue not in (None, name):
             continue
@@ -41,17 +39,8 @@ def check_registrations(
             yield finding("invalid name", index=index, name=name, cli=admin_command(link))
             continue
         one = _Queue(link, namespace, name, used.get(name, set()), shards, repair)
-        word = listed.get(name)
-        is_odd = word is not None and not is_index_word(word)
-        is_missing = word is None and name in used and not is_foreign
-        if is_missing or is_odd:
-            is_known = (is_missing or repair) and registered(_fields(link, one.registry)) is not None
-            is_repaired = is_known and one.is_written("HSET", index, name, INDEX_WORD)
-            if word is not None:
-                value = word[:60].decode("utf-8", "replace")
-                yield one.found("index value foreign", is_repaired, index=index, value=value)
-            elif is_known:
-                yield one.found("not in index", is_repaired, index=index)
+        if name in used and name not in listed and not is_foreign and registered(_fields(link, one.registry)):
+            yield one.found("not in index", one.is_written("HSET", index, name, INDEX_WORD), index=index)
         if name in used or name in listed:
             yield from one.check()
 

@@ -84,6 +84,8 @@ class Endpoint:
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
         """`redis:// rediss:// unix:// valkey:// valkeys://`. Raises ConfigurationError."""
+        if not url.strip():  # a variable got no value, and data would go to another server without a word
+            raise ConfigurationError("url_empty")
         scheme, found, rest = url.partition("://")
         if not found or scheme not in _SCHEMES:
             raise ConfigurationError("url_scheme_unknown", url=redact(url))
@@ -183,8 +185,6 @@ def given_endpoint(redis: Any) -> Endpoint | None:
     given = os.environ.get("SEQUENCER_REDIS") if redis is None else redis
     if given is None:
         return None
-    if redis is None and not given.strip():  # it got no value, and data would go to another server without a word
-        raise ConfigurationError("variable_empty")
     return Endpoint.from_url(given) if isinstance(given, str) else Endpoint.from_client(given)
 
 

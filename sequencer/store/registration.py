@@ -18,7 +18,6 @@ from ..settings.options import MAX_SHARDS, QueueOptions
 from ..settings.policy import KEYS
 from ..values.checks import is_name
 from .keys import ShardKeys, shard_keys
-from .replies import pairs
 
 PROTOCOL = 3
 """What is kept, and in which form. Any change of that raises it: each call brings it, and shards of another refuse."""
@@ -111,12 +110,6 @@ def _made(fields: Mapping[str, str], policy: dict[str, Any]) -> Registration:
     return Registration(int(generation_number), int(fields["version"]), tags, policy, protocol == str(DELETED))
 
 
-def is_index_word(value: bytes) -> bool:
-    """Whether a client of ours wrote this beside a name."""
-    return value[:1] == b"p" and value[1:].isdigit() and len(value) < 6
-
-
 def indexed(words: Sequence[bytes]) -> list[str]:
-    """The names of queues in an index that HGETALL read; what is no name, or has a foreign value, is left out."""
-    named = [(name.decode("utf-8", "replace"), value) for name, value in pairs(words)]
-    return [name for name, value in named if is_name(name) and is_index_word(value)]
+    """The names of queues in an index that HGETALL read; what is no name is left out."""
+    return [name for name in (word.decode("utf-8", "replace") for word in words[::2]) if is_name(name)]

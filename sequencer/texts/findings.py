@@ -257,12 +257,6 @@ FINDINGS: Mapping[str, Kind] = {
         "{index} has {name!r}, which is not a valid queue name; lists omit it",
         {"fix": "{cli} HDEL {index:quoted} {name:quoted}"},
     ),
-    "index value foreign": _problem(
-        "queues",
-        "{index} has the unknown value {value!r} for it, so lists omit it; the next client that uses the queue fixes "
-        "it",
-        _REPAIR,
-    ),
     "not in index": _problem("queues", "has keys, but is missing from {index}", _REPAIR),
     "registration unreadable": _problem(
         "queues", "{key} can't be read ({error})", {"delete": "{deletable:?{cli} DEL {key:quoted}}"}

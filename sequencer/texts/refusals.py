@@ -187,10 +187,10 @@ REFUSALS: dict[str, Wording] = {
     "unreachable": _unreachable,
     "server_error": "server {server} answered with an error: {error}",
     # where the server is
+    "url_empty": "the server URL is empty; give one, or set SEQUENCER_REDIS (unset, it stands for the embedded server)",
     "url_scheme_unknown": "server URL {url!r} must begin with redis://, rediss://, unix:// or valkey://",
     "url_unreadable": "server URL {url!r} can't be read; check port, options, and the path: a number, as in redis://host/0",
     "redis_invalid": "redis={kind} must be a URL, a redis.Redis client of one server, or None for the embedded server",
-    "variable_empty": "SEQUENCER_REDIS is empty; set it to the server's URL, or unset it for the embedded server",
     "wait_timeout_too_long": "wait_timeout={wait_s:g} must be below the socket_timeout={reply_s:g} of the URL",
     # the embedded server
     "embedded_disabled": "no server was given, and SEQUENCER_EMBEDDED=never: set SEQUENCER_REDIS to the server's URL, "

@@ -17,7 +17,7 @@ from sequencer.doctor.invariants import InvariantCheck, check_invariants
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.group import shard_of
-from sequencer.store.keys import ShardKeys, index_key, registry_key, shard_keys
+from sequencer.store.keys import ShardKeys, registry_key, shard_keys
 from sequencer.testing import wait_until
 from sequencer.texts.findings import Finding
 
@@ -189,7 +189,7 @@ def test_large_groups_and_large_records_are_read_in_pages(
     assert {words[0] for words in sent} & {"HGETALL", "ZRANGE", "KEYS", "SMEMBERS"} <= {"HGETALL", "ZRANGE", "SMEMBERS"}
     whole = [words for words in sent if words[0] in ("HGETALL", "ZRANGE", "SMEMBERS") and "doctor" not in str(words[1])]
     namespace = keys.prefix[1:].partition(":")[0]
-    assert {words[1] for words in whole} == {index_key(namespace), registry_key(namespace, "jobs"), keys.policy}
+    assert {words[1] for words in whole} == {registry_key(namespace, "jobs"), keys.policy}
     assert check_invariants(link, [keys]) == []
     seq.purge(everything=True)
     seen: list[int] = []

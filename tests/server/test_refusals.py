@@ -118,8 +118,8 @@ def test_a_server_that_evicts_only_keys_with_a_time_to_live_is_taken_and_loses_n
 @pytest.mark.parametrize(
     ("name", "value", "code"),
     [
-        ("SEQUENCER_REDIS", "", "variable_empty"),
-        ("SEQUENCER_REDIS", " ", "variable_empty"),
+        ("SEQUENCER_REDIS", "", "url_empty"),
+        ("SEQUENCER_REDIS", " ", "url_empty"),
         ("SEQUENCER_EMBEDDED", "never", "embedded_disabled"),
         ("SEQUENCER_EMBEDDED", "", "embedded_invalid"),
     ],

@@ -113,19 +113,6 @@ def test_a_producer_of_one_queue_neither_reroutes_others_nor_stops_their_views(a
         assert seq.info().backlog == 18
 
 
-def test_a_foreign_value_in_the_index_hides_one_name_and_doctor_names_it(admin: Link) -> None:
-    with client(admin) as seq, Sequencer("other", str(admin.endpoint.url)) as other:
-        seq.append(1, "g")
-        other.append(1, "g")
-        admin.command("HSET", INDEX, "q", "foreign")
-        assert list_queues(admin.endpoint.url) == ["other"]
-        found = [one for one in diagnose(admin.endpoint, "sequencer") if one.level == "problem"]
-        assert [(one.code, one.fields["value"]) for one in found] == [("index value foreign", "foreign")]
-        assert seq.info().backlog == 1
-        diagnose(admin.endpoint, "sequencer", repair=True)
-        assert list_queues(admin.endpoint.url) == ["other", "q"]
-
-
 def test_an_index_of_another_type_stops_lists_alone(admin: Link) -> None:
     with client(admin) as seq, Sequencer("gone", str(admin.endpoint.url)) as other:
         seq.append(1, "g")

@@ -25,7 +25,6 @@ REGISTRY, INDEX = registry_key("n", "q"), index_key("n")
         ({}, logging.INFO),
         ({"orders": "p3", "orders-2": "p3"}, logging.INFO),
         ({"orders": "p3", "aq": "p3", "odd": "x"}, logging.WARNING),
-        ({"aq": "of somebody else"}, logging.INFO),
     ],
 )
 def test_a_new_queue_is_told_once_with_a_name_like_its_own(

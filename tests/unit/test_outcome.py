@@ -135,7 +135,7 @@ def test_a_password_in_a_url_never_shows(url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "code"),
     [
-        ("", "url_scheme_unknown"),
+        ("", "url_empty"),
         ("h:6379", "url_scheme_unknown"),
         ("http://h", "url_scheme_unknown"),
         ("redis:/h", "url_scheme_unknown"),

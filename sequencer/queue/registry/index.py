@@ -15,7 +15,7 @@ from ..pages import read
 
 
 async def queue_names(net: Net, namespace: str) -> list[str]:
-    """The names of all queues of a namespace; one with a foreign value is left out. Raises ServerError."""
+    """The names of all queues of a namespace. Raises ServerError."""
     return sorted(await read(net, indexed, ("HGETALL", index_key(namespace))))
 
 
