@@ -63,14 +63,14 @@ def append(
         known = names_of_queues(client)
         if known is None or queue in known:  # else its first good line makes it: the name may be a typo
             client.connect()
-        tally.fields = merge_fields(queue, client.fields, client.options.fields)
-        is_envelope = tally.fields.group_by is None
+        fields = merge_fields(queue, client.fields, client.options.fields)
+        is_envelope = fields.group_by is None
         lines: Iterator[tuple[int, Any]] = ((number, line) for number, line in enumerate(source, 1) if line.strip())
         read: Callable[[Any], Any] = partial(parse, is_envelope=is_envelope)
         if form == "csv" or (form is None and file.lower().endswith(".csv")):
             if is_envelope:
                 raise ConfigurationError("csv_without_group_by")
-            rows = CsvInput(source, tally.fields.score_by, client.options.max_body_bytes)
+            rows = CsvInput(source, fields.score_by, client.options.max_body_bytes)
             lines, read = iter(rows), rows.body
         numbered = ((number, line) for number, line in lines if number >= from_line)
         interruption = Interruption()
@@ -92,10 +92,9 @@ def append(
         why, status = f"error: {tally.problem}", WRONG_USE
         why += "" if tally.end else "; --on-error skip skips such lines"
     if why:
-        stored = {"last": tally.last_line, "next": tally.last_line + 1, "refused": tally.refused}
-        perhaps = {"perhaps": tally.chunk if is_unknown else 0, "has_ids": tally.has_ids}
+        last, perhaps = tally.last_line, tally.chunk if is_unknown else 0
         # Not a run from the beginning: it would add again what was handled longer than `dedup_window` ago.
-        say(answer_text("broken_off", why=why, **stored, **perhaps))
+        say(answer_text("broken_off", why=why, last=last, next=last + 1, refused=tally.refused, perhaps=perhaps))
         tally.refused += bool(tally.problem)
     _counts(tally, time.monotonic() - began).show(json)
     for count, is_dead in ((tally.dropped, False), (tally.dead, True)):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..client import Sequencer
 from ..errors import BatchRefused, OutcomeUnknown, QueueFull, ServerError
-from ..settings.body_fields import BodyFields
 from ..texts.words import plain
 from ..values.message import BatchReceipt
 from .output import say
@@ -34,15 +33,11 @@ class Tally:
     refused: int = 0
     dropped: int = 0
     dead: int = 0
-    fields: BodyFields = field(default_factory=BodyFields)
-    """Those of the queue."""
     problem: str = ""
     end: str = ""
     """Why the input can't be read to its end."""
     last_line: int = 0
     """The last line of the input of which is known what became of it."""
-    has_ids: bool = True
-    """Whether each message had an id of its own, so that to append it again adds nothing."""
 
     def readable(self, lines: list[tuple[int, Any]], read: Callable[[Any], Any]) -> list[tuple[int, Any]]:
         """The bodies of numbered lines; up to a bad one, or but for the bad ones."""
@@ -60,10 +55,6 @@ class Tally:
 
     def add(self, lines: list[tuple[int, Any]]) -> None:
         """Append the bodies of numbered lines; at a bad one, stop behind those before it, or count it and go on."""
-        self.has_ids = self.has_ids and all(
-            self.fields.id_by or (isinstance(body, dict) and "id" in body and not self.fields.group_by)
-            for _, body in lines
-        )
         try:
             self._send(lines, self.on_error)
         except BatchRefused as error:

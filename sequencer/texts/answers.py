@@ -63,8 +63,8 @@ ANSWERS: dict[str, Wording] = {
     "appended": "appended {appended:,}, duplicates {duplicates:,}, refused {bad:,}{dropped:?, dropped {dropped:,}}"
     "{dead:?, dead letters {dead:,}} in {seconds:.2f} s ({rate:,.0f}/s)",
     "broken_off": "{why}; {last:?lines up to {last:,} are stored{refused:?, except refused ones}}{last:!nothing is "
-    "stored yet}{perhaps:?, and perhaps some of the next {perhaps:line}{has_ids:!, which are then stored twice, as "
-    "they have no ids}}; to append the rest, repeat this command on the same input with --from-line {next}",
+    "stored yet}{perhaps:?, and perhaps some of the next {perhaps:line}, of which those without an id are then "
+    "stored twice}; to append the rest, repeat this command on the same input with --from-line {next}",
     "late_lines": "warning: {count:late message} {is_dead:?made dead letters}{is_dead:!dropped} (on_late): a higher "
     "score of that group was already handled; if scores are times in different units, see: {sequencer doctor QUEUE}",
     "lines_refused": "error: {count:line} refused (see above); the others are stored",
