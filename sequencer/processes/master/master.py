@@ -27,7 +27,7 @@ from ..supervisor import Supervisor
 from .kept_pool import KeptPool
 from .plan import RunPlan
 from .scaling import HostCpu
-from .status import VARIABLE, StatusSocket, ask, is_open, notify
+from .status import VARIABLE, StatusSocket, ask, notify
 
 READY_S = 30.0
 """systemd is told that the service is ready when all consumers are connected, or after this time in any case."""
@@ -68,12 +68,10 @@ class Master(Supervisor[KeptPool]):
         return self.room() > 0 or not any(pool.is_exchanging for pool in self.pools)
 
     def _status_socket(self) -> StatusSocket | None:
-        self._is_second = False
         try:
             with suppress(ConfigurationError):
                 other = int(ask(self.plan.path)["pid"])
                 self.emitter.emit(event("already running", "", file=str(self.plan.path), other_pid=other))
-                self._is_second = True
                 return None
             return StatusSocket(self.plan.path)
         except (OSError, ConfigurationError) as error:
@@ -102,7 +100,7 @@ class Master(Supervisor[KeptPool]):
 
     def _fill(self, pool: KeptPool) -> None:
         pool.fill()
-        config, server = pool.plan.config, find_server(self.plan.url).name
+        config, server = pool.plan.config, find_server(self.plan.redis).name
         fields = {"app": config.handles, "processes": pool.plan.n, "lease_s": config.lease_s}
         pool.emit("service started", server=server, version=VERSION, **fields)
 
@@ -120,8 +118,6 @@ class Master(Supervisor[KeptPool]):
         if now >= self._scales_at and not self._stage:
             self._scales_at = now + self.plan.check_every_s
             self._scale(now)
-            if self._is_second and not is_open(self.plan.path):
-                self._status = self._status_socket()
         self._forget_removed()
         self._tell_systemd(now)
         if self._status is not None:

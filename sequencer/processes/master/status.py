@@ -4,7 +4,6 @@ systemd, by one datagram of text to the socket that NOTIFY_SOCKET names (sd_noti
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -43,13 +42,6 @@ def ask(file: Path) -> dict[str, Any]:
             return said
     except (OSError, ValueError) as error:
         raise ConfigurationError("master_not_answering", file=[str(file)], path=str(path), error=str(error)) from error
-
-
-def is_open(file: Path) -> bool:
-    """Whether a master of this file listens, however long it takes to answer."""
-    with socket.socket(socket.AF_UNIX) as link:
-        link.setblocking(False)
-        return link.connect_ex(os.fspath(socket_path(file))) not in (errno.ENOENT, errno.ECONNREFUSED)
 
 
 class StatusSocket:
