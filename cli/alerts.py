@@ -85,7 +85,7 @@ def _watch_once(plan: RunPlan, json: bool) -> int:
     watcher.round()
     watcher.wait_sent(SENT_S)
     watcher.close()
-    answer = _answer([Sequencer(pool.queue, plan.url, namespace=plan.namespace) for pool in plan.pools])
+    answer = _answer([Sequencer(pool.queue, plan.redis, namespace=plan.namespace) for pool in plan.pools])
     answer.show(json)
     if watcher.trouble:
         raise watcher.trouble

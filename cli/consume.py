@@ -67,7 +67,7 @@ def consume(
             given["app"] = found
         elif "handler_timeout" in given:
             raise ConfigurationError("timeout_without_handler")
-    log: LogOptions = ctx.obj or LogOptions()
+    log: LogOptions = ctx.obj
     settings: Any = {name: value for name, value in given.items() if name in declared(QueueOptions)}
     config = WorkerConfig(
         queue=queue,

@@ -36,6 +36,6 @@ def read_with_server(
     from ..processes.master.run_file import read_file
 
     plan = read_file(path, redis=redis, namespace=namespace, log=log)
-    if plan.url and redis is None:
-        name_server(plan.url)  # the file's own: no variable says it in the shell where lines are pasted
-    return plan.on(find_server(plan.url).url)
+    if plan.redis and redis is None:
+        name_server(plan.redis)  # the file's own: no variable says it in the shell where lines are pasted
+    return plan.on(find_server(plan.redis).url)

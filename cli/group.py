@@ -103,7 +103,7 @@ def skip(
     its steps is printed too.
     """
     if dead_letter and discard:
-        raise ConfigurationError("either_or", one="--dead-letter", other="--discard")
+        raise ConfigurationError("not_both", one="--dead-letter", other="--discard")
     if is_for_many(group, everything, error, since):
         refuse("option_of_one_group", id=id)
         how = {"error": error, "since": since, "everything": everything, "rate": rate}
@@ -168,7 +168,7 @@ def unpause(
     Without --all, individually paused groups stay paused.
     """
     if everything and group:
-        raise ConfigurationError("either_or", one="PART...", other="--all")
+        raise ConfigurationError("not_both", one="PART...", other="--all")
     if everything:
         count = sum(client.unpause(one) for one in client.paused_groups())
         return Answer({"queue": client.queue, "unpaused": count}, f"unpaused {many(count, 'group')}")

@@ -47,7 +47,7 @@ def run(
     The file is sequencer.toml, or [tool.sequencer] in pyproject.toml; see docs/configuration.md. SIGHUP reloads it and
     replaces the consumers one by one, with the new code. SIGTERM and Ctrl-C stop in stages, as with `consume`.
     """
-    path, log = find(file), ctx.obj or LogOptions()
+    path, log = find(file), ctx.obj
 
     def read() -> RunPlan:
         return read_with_server(path, log, redis, namespace)
@@ -78,7 +78,7 @@ def _run(read: Callable[[], RunPlan], log: LogOptions) -> int:
 
 def _unusable(queue: str, plan: RunPlan) -> SequencerError | None:
     """Why a queue can't be consumed; its consumers log that, and the other queues run. Raises ServerUnavailable."""
-    with Sequencer(queue, plan.url, namespace=plan.namespace) as client:
+    with Sequencer(queue, plan.redis, namespace=plan.namespace) as client:
         try:
             client.info()  # it registers nothing: a new queue is as its consumers ask for it
         except ServerUnavailable:

@@ -243,7 +243,7 @@ class Sequencer(Registered):
         consumer = self.consumer(handler, consumer_options(**options))
         if on_start:
             on_start(consumer)
-        with stop_on_signals(consumer):
+        with stop_on_signals(consumer.stop, consumer.interrupt):
             return consumer.run()
 
     def consumer(self, handler: AnyHandler | Work | None = None, options: ConsumerOptions | None = None) -> Consumer:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from .forks import signals_taken
 
@@ -47,15 +47,8 @@ class Stop:
             self._is_now = True
 
 
-class Stoppable(Protocol):
-    """A consumer."""
-
-    def stop(self) -> None: ...
-    def interrupt(self) -> None: ...
-
-
 @contextmanager
-def stop_on_signals(consumer: Stoppable) -> Iterator[None]:
+def stop_on_signals(stop: Callable[[], None], interrupt: Callable[[], None]) -> Iterator[None]:
     """First SIGINT or SIGTERM: `stop`; second: `interrupt`. In a thread other than the main one it does nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -66,11 +59,11 @@ def stop_on_signals(consumer: Stoppable) -> Iterator[None]:
         nonlocal count
         count += 1
         if count == 1:
-            consumer.stop()
+            stop()
             log.warning("finishing the current message; signal again to abort it")
         else:
             log.warning("stopping now: releasing what is held")
-            consumer.interrupt()
+            interrupt()
 
     with signals_taken({signal.SIGINT: on_signal, signal.SIGTERM: on_signal}):
         yield

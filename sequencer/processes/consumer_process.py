@@ -110,7 +110,8 @@ class ConsumerProcess:
         """When it was told for its age to release what it has."""
         self.heard_at = self.started_at
         self.is_killed = False
-        tell(self._process, replace(config, redis_variable=redis, named_server=server_named()).line())
+        given = replace(config, redis_variable=redis, named_server=server_named()).given()
+        tell(self._process, json.dumps(given).encode() + b"\n")
 
     @property
     def returncode(self) -> int | None:

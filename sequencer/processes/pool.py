@@ -181,7 +181,7 @@ class Pool:
 
     def _reap(self) -> None:
         for worker, process in self.running:
-            if (returncode := process.returncode) is None:
+            if process.returncode is None:
                 continue
             self._read_reports()  # what it had to say comes before its end
             worker.process = None
@@ -189,25 +189,25 @@ class Pool:
             self._away.forget(process.pid)
             self.totals.add(process.counts)
             self.totals.unreported += process.has_begun and process.status is None
-            self._after_end(worker, process, returncode)
+            self._after_end(worker, process)
 
-    def _after_end(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
+    def _after_end(self, worker: Worker, process: ConsumerProcess) -> None:
         """Its status is what it announced; without one others ended it: a signal, or os._exit in a handler."""
         status = process.status
         if worker.is_leaving:
             worker.is_done = True
         elif status in EXIT_BY_ENDING:
-            self._after_final_end(worker, process, returncode)
+            self._after_final_end(worker, process)
         elif self.stage or status == DRAINED:
             worker.is_done = True
         elif status in PLANNED:
             worker.free()
         else:
-            self._after_death(worker, process, returncode)
+            self._after_death(worker, process)
         self.totals.killed += process.is_killed
         self.totals.died += status not in PLANNED and not process.is_killed
 
-    def _after_final_end(self, worker: Worker, process: ConsumerProcess, _returncode: int) -> None:
+    def _after_final_end(self, worker: Worker, process: ConsumerProcess) -> None:
         assert process.status is not None
         worker.is_done = True
         if self.status is None and process.status == OUTPUT_CLOSED:
@@ -216,10 +216,10 @@ class Pool:
             self.emit("service gave up", deaths=1, is_final=True)
         self._stop_all(EXIT_BY_ENDING[process.status])
 
-    def _after_death(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
+    def _after_death(self, worker: Worker, process: ConsumerProcess) -> None:
         lived_s, begun = time.monotonic() - process.started_at, process.begun
         self._has_torn = self._has_torn or bool(begun)
-        fields = {"consumer_pid": process.pid, "status": returncode, "lived_s": round(lived_s, 1)}
+        fields = {"consumer_pid": process.pid, "status": process.returncode, "lived_s": round(lived_s, 1)}
         self.emit("consumer died", **fields, **begun)
         is_final = process.status in EXIT_BY_ENDING
         worker.count_death(lived_s, has_begun=process.has_begun, is_loaded=process.is_loaded, is_final=is_final)

@@ -67,7 +67,7 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_everything_that_it_may_say(tmp_path: Path) -> None:
     plan = read_file(write(tmp_path, FULL))
     orders, mails = plan.pools
-    assert (plan.url, plan.namespace, plan.environment) == ("redis://:secret@shop/0", "shop", "production")
+    assert (plan.redis, plan.namespace, plan.environment) == ("redis://:secret@shop/0", "shop", "production")
     assert (plan.check_every_s, plan.run_for_s, plan.max_processes) == (0.5, 3600.0, 20)
     assert (orders.queue, orders.n, orders.most, orders.wait_s, orders.hang_after_s) == ("orders", 4, 12, 2.0, 1200.0)
     config = orders.config
@@ -107,10 +107,10 @@ def test_of_pyproject_it_is_the_table_of_the_tool_beside_the_app_of_consume(tmp_
 def test_the_call_goes_before_the_file(tmp_path: Path) -> None:
     path = write(tmp_path, FULL)
     asked = read_file(path, redis="redis://here/0", namespace="mine")
-    assert (asked.url, asked.namespace) == ("redis://here/0", "mine")
+    assert (asked.redis, asked.namespace) == ("redis://here/0", "mine")
     assert {pool.config.namespace for pool in asked.pools} == {"mine"}
     bare = write(tmp_path, '[queues.orders]\nexec = "true"\n')
-    assert (read_file(bare).namespace, read_file(bare).url) == ("sequencer", None)
+    assert (read_file(bare).namespace, read_file(bare).redis) == ("sequencer", None)
 
 
 def test_the_nearest_file_upwards_is_meant(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_every_type_is_read_and_shows_no_secret() -> None:
         ({"type": "command"}, "exec_missing", {}),
         ({"type": "command", "exec": "say 'it"}, "exec_not_split", {"error": "no closing quotation"}),
         ({"type": "command", "exec": "no-such-pager me"}, "command_not_found", {"command": "no-such-pager"}),
-        ({"type": "apprise", "url": "env:SECRET"}, "apprise_url_invalid", {}),
+        ({"type": "apprise", "url": "env:SECRET"}, "apprise_url_refused", {}),
         ({"type": "apprise", "url": "env:OF_WECOM"}, "robot_of_apprise", {"type": "wecom"}),
     ],
 )

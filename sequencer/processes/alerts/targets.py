@@ -354,6 +354,6 @@ def _check_apprise(url: str) -> None:
         raise ConfigurationError("apprise_missing")
     scheme, found, _ = url.partition("://")
     if not found:
-        raise ConfigurationError("apprise_url_invalid")
+        raise ConfigurationError("apprise_url_refused")
     if kind := ROBOTS_OF_APPRISE.get(scheme.lower()):
         raise ConfigurationError("robot_of_apprise", type=kind)

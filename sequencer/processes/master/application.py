@@ -66,7 +66,7 @@ class Examined:
 
 def examine_all(plan: RunPlan) -> list[Examined]:
     """Load the application of each queue, and try the rights of each role. Raises ServerError."""
-    endpoint = find_server(plan.url)
+    endpoint = find_server(plan.redis)
     net, found = BlockingNet(endpoint.url, start_embedded), []
     for pool in plan.pools:
         one, shards = examine(pool), [shard_keys(plan.namespace, pool.queue, 0)]

@@ -164,11 +164,11 @@ class KeptPool(Pool):
 
     # -- down, and back -----------------------------------------------------------------------------------------
 
-    def _after_final_end(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
+    def _after_final_end(self, worker: Worker, process: ConsumerProcess) -> None:
         if self.stage:
             worker.is_done = True
         else:
-            self._after_death(worker, process, returncode)
+            self._after_death(worker, process)
 
     def _give_up(self, worker: Worker) -> None:
         now = time.monotonic()
@@ -281,14 +281,14 @@ class KeptPool(Pool):
             self._scaler.least, self._scaler.most, self._scaler.wait_s = plan.n, plan.most, plan.wait_s
             self._checks.replace(plan)
 
-    def _after_end(self, worker: Worker, process: ConsumerProcess, returncode: int) -> None:
+    def _after_end(self, worker: Worker, process: ConsumerProcess) -> None:
         if worker is not self._trial or self.stage:
-            super()._after_end(worker, process, returncode)
+            super()._after_end(worker, process)
             return
         worker.is_done = True
         self._target = self._successor = None
         self.has_kept_old = True
-        self.emit("reload failed", error=ConfigurationError("first_consumer_ended", status=returncode))
+        self.emit("reload failed", error=ConfigurationError("first_consumer_ended", status=process.returncode))
 
     # -- reports ------------------------------------------------------------------------------------------------
 

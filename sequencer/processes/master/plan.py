@@ -40,10 +40,6 @@ class RunPlan(RunOptions):
     pools: tuple[PoolPlan, ...]
     targets: tuple[Target, ...] = ()
 
-    @property
-    def url(self) -> str | None:
-        return self.redis
-
     def on(self, url: str | None) -> RunPlan:
         pools = tuple(replace(pool, config=replace(pool.config, url=url)) for pool in self.pools)
         return replace(self, redis=url, pools=pools)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -48,9 +47,6 @@ class WorkerConfig(ServiceOptions):
         """What is not as it is by default, as JSON has it."""
         given = ((one, getattr(self, one.name)) for one in fields(self))
         return {one.name: value for one, value in given if value != one.default}
-
-    def line(self) -> bytes:
-        return json.dumps(self.given()).encode() + b"\n"
 
 
 def prepare(
