@@ -89,8 +89,8 @@ class Lease:
                 history.learn(claimed.now_us, asked_at, time.monotonic())
             events.claimed(claimed)
             if claimed.groups:
-                return cls(pool, shard, queue, options, owner, claimed.groups, asked_at, emitter, history)
-        return cls(pool, shards[first], queue, options, owner, [], asked_at, emitter)
+                break
+        return cls(pool, shard, queue, options, owner, claimed.groups, asked_at, emitter, history)
 
     def __enter__(self) -> Lease:
         return self

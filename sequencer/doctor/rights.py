@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from ..calls.net_protocol import Alone, Command, Net
 from ..calls.source import commands_in, script_source
-from ..errors import ConfigurationError, SequencerError, ServerNotUsable
+from ..errors import ConfigurationError, SequencerError
 from ..store.keys import ShardKeys, index_key, registry_key, shard_keys
 from ..values.checks import nearest
 
@@ -129,11 +129,6 @@ async def missing_rights(
     missing = {name for name, error in refused.items() if is_denied(error)}
     general = sorted(name for name in missing if name.startswith("~"))
     return {role: [f"+{name.lower()}" for name in sorted(missing & wanted[role])] + general for role in ASKED}
-
-
-def lacking(server: str, role: Role, missing: Sequence[str]) -> ServerNotUsable:
-    """The error of a user who lacks rights for what is about to begin."""
-    return ServerNotUsable("rights_missing", server=server, role=role, rights=[*missing])
 
 
 async def refused_commands(

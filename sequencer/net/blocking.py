@@ -211,9 +211,7 @@ def blocking_list(
     def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Listing[T]:
         return Listing(operation(self._session, *args, **kwargs))
 
-    signature = _signature(operation)
-    returned = str(signature.return_annotation).replace("AsyncIterator", "Iterator")
-    method.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
+    method.__signature__ = _signature(operation)  # type: ignore[attr-defined]
     return method
 
 
@@ -232,4 +230,5 @@ def _signature(operation: Callable[..., Any]) -> inspect.Signature:
     signature = inspect.signature(operation)
     first, *others = signature.parameters.values()
     own = first.replace(name="self", annotation=inspect.Parameter.empty)
-    return signature.replace(parameters=[own, *others])
+    returned = str(signature.return_annotation).replace("AsyncIterator", "Iterator")
+    return signature.replace(parameters=[own, *others], return_annotation=returned)

@@ -212,7 +212,7 @@ async def audit(session: Session) -> AuditReport:
     return await prove_shards(session.net, await session.shards())
 
 
-async def prove_shards(net: Net, shards: Iterable[ShardKeys], *, page: int = PAGE) -> AuditReport:
+async def prove_shards(net: Net, shards: Iterable[ShardKeys]) -> AuditReport:
     """What the audit streams of these shards show, each up to its end now. Raises ServerError, DataError."""
     last_ids: dict[str, bytes] = {}
     is_trimmed = False
@@ -222,7 +222,7 @@ async def prove_shards(net: Net, shards: Iterable[ShardKeys], *, page: int = PAG
             is_trimmed = is_trimmed or is_cut
     prover = Prover(is_trimmed)
     for stream, last in last_ids.items():
-        async for record in read_records(net, stream, last, page):
+        async for record in read_records(net, stream, last):
             prover.add(record)
     return prover.report()
 
@@ -232,16 +232,16 @@ def _last_and_cut(words: list[Any]) -> tuple[bytes, bool]:
     return facts[b"last-generated-id"], facts[b"entries-added"] > facts[b"length"]
 
 
-async def read_records(net: Net, stream: str, last: bytes, page: int = PAGE) -> AsyncIterator[AuditRecord]:
+async def read_records(net: Net, stream: str, last: bytes) -> AsyncIterator[AuditRecord]:
     """The records of one audit stream up to this entry, a page at a time: the server is never blocked."""
     start = b"-"
     while True:
-        (entries,) = await net.read([("XRANGE", stream, start, last, "COUNT", page)])
+        (entries,) = await net.read([("XRANGE", stream, start, last, "COUNT", PAGE)])
         for name, words in entries:
             with Reading(net.name):
                 record = _parse(stream, name.decode(), words)
             yield record
-        if len(entries) < page:
+        if len(entries) < PAGE:
             return
         start = b"(" + entries[-1][0]
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from ..calls.call import Call
 from ..calls.net_protocol import Alone, Command, Net
-from ..doctor.rights import Role, lacking, missing_rights
+from ..doctor.rights import Role, missing_rights
 from ..doctor.server import check_server, eviction_to_come, parse_info, would_evict
 from ..errors import ConfigurationError, SequencerError, ServerNotUsable
 from ..settings.body_fields import BODY_FIELDS, BodyFields, merge_fields, read_fields
@@ -200,8 +200,8 @@ class Session:
         missing = await missing_rights(self.net, options.namespace, options.queue, shards, waits=waits)
         self._roles = frozenset(role for role, names in missing.items() if not names)
         for role in [wanted] if wanted else sorted(missing, key=lambda role: len(missing[role]))[:1]:
-            if missing[role]:
-                raise lacking(self.net.name, role, missing[role]) from denied
+            if rights := missing[role]:
+                raise ServerNotUsable("rights_missing", server=self.net.name, role=role, rights=rights) from denied
         if denied:
             raise denied
 

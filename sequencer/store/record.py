@@ -73,7 +73,6 @@ def number_of(word: str | bytes) -> int:
 class Head(NamedTuple):
     """What stands before the envelope of a record: what scripts read of it, and the ledger."""
 
-    stamp: int
     attempts: int
     flag: str
     """In upper case, whether it has a ledger or not."""
@@ -85,7 +84,7 @@ class Head(NamedTuple):
 
 def decode_head(record: bytes) -> Head:
     """Never raises: what can't be read is 0, as for a message that lost its record."""
-    stamp, attempts, flag = record[:STAMP_DIGITS], record[STAMP_DIGITS:FLAG_AT], record[FLAG_AT:RECORD_HEAD]
+    attempts, flag = record[STAMP_DIGITS:FLAG_AT], record[FLAG_AT:RECORD_HEAD]
     due = record[RECORD_HEAD:DUE_HEAD] if flag and flag in HAS_DUE else b""
     size = DUE_HEAD if flag and flag in HAS_DUE else RECORD_HEAD
     written = None
@@ -93,7 +92,6 @@ def decode_head(record: bytes) -> Head:
         written, size = written_at(record, size)
     name = flag.decode("latin-1")
     return Head(
-        int(stamp) if stamp.isdigit() else 0,
         int(attempts) if attempts.isdigit() else 0,
         _PLAIN.get(name, name),
         int(due) if due.isdigit() else None,

@@ -276,10 +276,11 @@ def entry(name: str, id: str, score: int) -> list[Any]:
     return [name.encode(), [str(word).encode() for pair in fields.items() for word in pair]]
 
 
-def test_it_reads_page_by_page_what_is_there_when_it_begins() -> None:
+def test_it_reads_page_by_page_what_is_there_when_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sequencer.queue.audit.PAGE", 2)
     pages = [[entry("5-0", "a", 1), entry("6-0", "b", 2)]], [[entry("7-0", "c", 3)]]
     net = ListedNet([0], [1], [FACTS], *pages)
-    report = finish(prove_shards(net, SHARDS, page=2))
+    report = finish(prove_shards(net, SHARDS))
     assert (report.messages, report.groups, report.is_trimmed, report.case) == (3, 1, True, None)
     assert net.asked[0] == ("EXISTS", SHARDS[0].audit)
     assert [words[2:] for words in net.asked if words[0] == "XRANGE"] == [

@@ -113,7 +113,7 @@ def exchanged(calls: Any, *answers: Any, **options: Any) -> tuple[list[list[str]
 
 def test_a_script_is_sent_in_full_once_on_a_connection() -> None:
     known: set[str] = set()
-    assert [ASK.known_command(known) for _ in range(2)] == [ASK.eval_command(), ASK.evalsha_command()]
+    assert [ASK.known_command(known) for _ in range(2)] == [ASK.eval_command(), ASK.eval_command(is_known=True)]
 
 
 def test_only_calls_whose_script_was_lost_are_sent_again_and_wait_again() -> None:
