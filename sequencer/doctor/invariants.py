@@ -31,7 +31,7 @@ from ..calls.examine import Checked, Found
 from ..net.link import Link
 from ..store.ending import bucket_began_us
 from ..store.group import decode_group
-from ..store.keys import ShardKeys
+from ..store.keys import ShardKeys, escaped
 from ..store.ledger import LedgerError, decode_ledger, written_at
 from ..store.record import STAMP_DIGITS, DeadLetterName, id_of
 from ..store.replies import scanned, texts
@@ -230,7 +230,7 @@ class InvariantCheck:
 
     def _scan(self, command: str, key: str, page: int = PAGE) -> Iterator[list[str]]:
         """The names in a key, or the keys that begin with it, a page at a time."""
-        place = ("MATCH", "".join(f"[{char}]" if char in "*?[]\\" else char for char in key) + "*")
+        place = ("MATCH", f"{escaped(key)}*")
         cursor: bytes | None = b"0"
         while cursor is not None:
             words = (cursor, *place) if command == "SCAN" else (key, cursor)

@@ -21,10 +21,10 @@ from ..store.replies import Reading, pairs, scored, texts
 from ..values.history import HistoryInfo
 from ..values.views import OutageInfo, QueueInfo, QueueSnapshot
 from .history.buckets import buckets_of
-from .pages import batches, read
+from .pages import read
 from .session import Session
 from .state import group_state, is_leased
-from .views import PAGE, leases_of, no_consumers, now_of
+from .views import PAGE, held_leases, leases_of, no_consumers, now_of
 
 EXACT_GROUPS = 20_000
 """Up to this many groups the backlog is counted exactly: about a second of small reads."""
@@ -143,7 +143,7 @@ async def _shard(net: Net, keys: ShardKeys, exact: int) -> _Shard:
         outage = _outage(now, probe_us, *trouble) if probe_us else None
         window_s = int(history_us or 0) / 1e6
     leases = await leases_of(net, keys)
-    leased = await _leased(net, keys, leases, now)
+    leased = len(await held_leases(net, keys, leases, now))
     extra = await _to_be_paused(net, keys, leases, now) if stopped > paused else Counter[str]()
     sampled, waiting, oldest = await backlog(net, keys, size, exact)
     counts = Counter(
@@ -175,16 +175,6 @@ def _outage(
 ) -> OutageInfo:
     since, probe_s = int(since_us or probe_us) / 1e6, max(0.0, (int(probe_us) - now) / 1e6)
     return OutageInfo(since, error_line(decode_failure(failure or b"")[0]), probe_s, int(probes or 0), 1)
-
-
-async def _leased(net: Net, keys: ShardKeys, leases: Mapping[bytes, bytes], now: int) -> int:
-    count = 0
-    for some in batches([*leases.items()], PAGE):
-        (times,) = await net.read([("ZMSCORE", keys.schedule, *[group for group, _ in some])])
-        with Reading(net.name):
-            found = zip(some, times, strict=True)
-            count += sum(at is not None and is_leased(float(at), lease, now) for (_, lease), at in found)
-    return count
 
 
 async def _to_be_paused(net: Net, keys: ShardKeys, leases: dict[bytes, bytes], now: int) -> Counter[str]:

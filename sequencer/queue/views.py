@@ -6,7 +6,7 @@ blocked. Counts of the whole queue are in `counts`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
@@ -29,9 +29,9 @@ from ..values.owner import NoConsumers
 from ..values.views import GroupInfo, GroupState
 from .explain import explanation
 from .history.known import message_info
-from .pages import read, scan
+from .pages import batches, read, scan
 from .session import Session
-from .state import group_state
+from .state import group_state, is_leased
 
 PAGE = 500
 STATES: tuple[GroupState, ...] = ("due", "leased", "waiting", "paused", "parked")
@@ -197,18 +197,18 @@ async def _held_longest(session: Session) -> dict[str, Any] | None:
     """What consumers have in progress longest, of all shards, as they serve them all. None where that is shorter than
     NO_CONSUMERS_S, as they are only busy, or the user may not read leases. Raises ServerError.
     """
-    net, held = session.net, list[GroupInfo]()
+    net, held = session.net, dict[bytes, bytes]()
+    now = await now_of(net)
     for keys in await session.shards():
         try:
-            view = await shard_view(net, keys)
+            held |= await held_leases(net, keys, await leases_of(net, keys), now)
         except ServerNotUsable:
             return None
-        oldest = sorted(view.leases, key=view.leases.__getitem__)[:PAGE]  # those that ran out are few
-        times: list[bytes | None] = await read(net, list, ("ZMSCORE", keys.schedule, *oldest)) if oldest else []
-        page = [(group, float(at)) for group, at in zip(oldest, times, strict=True) if at is not None]
-        held += [info for info in await infos_of(net, keys, page, view) if info.state == "leased"]
-    held_s, group, owner = max(((one.leased_for_s or 0.0, one.group, one.owner) for one in held), default=(0.0, (), ""))
-    return {"held_s": held_s, "group": group, "owner": owner} if held_s >= NO_CONSUMERS_S else None
+    group, lease = min(held.items(), key=lambda one: number_of(one[1]), default=(b"", b""))
+    held_s = (now - number_of(lease)) / 1e6
+    if not lease or held_s < NO_CONSUMERS_S:
+        return None
+    return {"held_s": held_s, "group": decode_group(text(group)), "owner": owner_of(lease)}
 
 
 async def policy(session: Session) -> Policy:
@@ -231,4 +231,14 @@ async def leases_of(net: Reader, keys: ShardKeys) -> dict[bytes, bytes]:
     async for words in scan(net, "HSCAN", keys.leases, count=PAGE):
         with Reading(net.name):
             found.update(pairs(words))
+    return found
+
+
+async def held_leases(net: Reader, keys: ShardKeys, leases: Mapping[bytes, bytes], now: int) -> dict[bytes, bytes]:
+    """Of these leases of a shard those that did not run out."""
+    found: dict[bytes, bytes] = {}
+    for some in batches([*leases], PAGE):
+        times: list[bytes | None] = await read(net, list, ("ZMSCORE", keys.schedule, *some))
+        visible = zip(some, times, strict=True)
+        found |= {group: leases[group] for group, at in visible if at and is_leased(float(at), leases[group], now)}
     return found

@@ -83,3 +83,8 @@ def index_key(namespace: str) -> str:
 def consumer_name(namespace: str, queue: str) -> str:
     """How the connections of a queue's consumers are called in CLIENT LIST."""
     return f"sequencer:{namespace}:{queue}"
+
+
+def escaped(name: str) -> str:
+    """A name in a pattern of the server's."""
+    return "".join(f"\\{char}" if char in "*?[]\\" else char for char in name)

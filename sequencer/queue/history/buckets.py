@@ -29,8 +29,3 @@ async def buckets_of(net: Net, keys: ShardKeys) -> list[Bucket]:
     listed = [Bucket(keys, text(name), end) for name, end in reversed(ends)]
     found = await net.read([("EXISTS", keys.bodies(bucket.name)) for bucket in listed]) if listed else []
     return [bucket._replace(has_bodies=bool(is_there)) for bucket, is_there in zip(listed, found, strict=True)]
-
-
-def escaped(name: str) -> str:
-    """A name in a pattern of the server's."""
-    return "".join(f"\\{char}" if char in "*?[]\\" else char for char in name)

@@ -12,7 +12,7 @@ from ...store.envelope import encode_id
 from ...store.failure import decode_failure
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
-from ...store.keys import ShardKeys
+from ...store.keys import ShardKeys, escaped
 from ...store.record import STAMP_DIGITS, DeadLetterContent, id_of, number_of, owner_of, readable_message, stamp_of
 from ...store.replies import Reading, pairs, text
 from ...store.watermark import late_below
@@ -24,7 +24,7 @@ from ..pages import batches, scan
 from ..session import Session
 from ..state import message_state
 from ..steps.record_steps import record_steps
-from .buckets import Bucket, buckets_of, escaped
+from .buckets import Bucket, buckets_of
 
 
 async def get(session: Session, group: Group, id: Id) -> MessageInfo | None:

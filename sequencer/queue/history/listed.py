@@ -11,13 +11,14 @@ from typing import NamedTuple
 from ...errors import ConfigurationError
 from ...store.group import encode_group
 from ...store.item import Group
+from ...store.keys import escaped
 from ...values.checks import MAX_LIMIT, check_choice, check_limit, seconds_of
 from ...values.durations import Duration
 from ...values.history import OUTCOMES, MessageInfo, Outcome
 from ..pages import batches
 from ..session import Session
 from ..views import now_of
-from .buckets import Bucket, buckets_of, escaped
+from .buckets import Bucket, buckets_of
 from .known import CONTENTS, infos_in, with_contents
 
 When = Duration | datetime
@@ -25,16 +26,8 @@ BEFORE_MS = 86_400_000
 """So long before its bucket began a message may have ended: its consumer could not reach the server."""
 
 
-class HistoryFilter(NamedTuple):
-    since: Callable[[float], float]
-    """From now, in seconds since 1970, to such a time; so is `until`."""
-    until: Callable[[float], float]
-    outcome: Outcome | None
-    kind: str | None
-
-    def fits(self, info: MessageInfo) -> bool:
-        """Its end aside."""
-        return self.outcome in (None, info.state) and self.kind in (None, info.kind)
+Moment = Callable[[float], float]
+"""From now, in seconds since 1970, to such a time."""
 
 
 def history(
@@ -60,9 +53,13 @@ def history(
         check_choice("outcome", outcome, OUTCOMES)
     if kind is not None and not isinstance(kind, str):
         raise ConfigurationError("kind_invalid", value=kind)
-    wanted = HistoryFilter(_moment("since", since, 0.0), _moment("until", until, float("inf")), outcome, kind)
+    ends = _moment("since", since, 0.0), _moment("until", until, float("inf"))
     key = None if group is None else encode_group(group)
-    return _history(session, key, wanted, MAX_LIMIT if limit is None else limit)
+
+    def fits(info: MessageInfo) -> bool:
+        return outcome in (None, info.state) and kind in (None, info.kind)
+
+    return _history(session, key, *ends, fits, MAX_LIMIT if limit is None else limit)
 
 
 class _Found(NamedTuple):
@@ -73,12 +70,12 @@ class _Found(NamedTuple):
 
 
 async def _history(
-    session: Session, group: str | None, wanted: HistoryFilter, limit: int
+    session: Session, group: str | None, begins: Moment, ends: Moment, fits: Callable[[MessageInfo], bool], limit: int
 ) -> AsyncIterator[MessageInfo]:
     net = session.net
     shards = [await session.keys_of(group)] if group else await session.shards()
     now = await now_of(net) / 1e6
-    since, until = wanted.since(now), wanted.until(now)
+    since, until = begins(now), ends(now)
     pattern = None if group is None else f"{escaped(group)}\n*"
     buckets = [bucket for keys in shards for bucket in await buckets_of(net, keys)]
     buckets.sort(key=attrgetter("end_us"), reverse=True)
@@ -88,7 +85,7 @@ async def _history(
         if bucket.end_us < since * 1e6 or left <= 0:
             return
         if bucket.began_us // 1000 <= until * 1000 + BEFORE_MS:
-            infos = await infos_in(net, bucket, pattern, wanted.fits)
+            infos = await infos_in(net, bucket, pattern, fits)
             ended = [_Found(bucket, field, info, info.finished_at or 0.0) for field, info in infos.items()]
             found += [one for one in ended if since <= one.ended_at <= until]
         found.sort(key=attrgetter("ended_at"), reverse=True)
@@ -107,7 +104,7 @@ async def _shown(session: Session, found: Sequence[_Found]) -> AsyncIterator[Mes
                 yield info
 
 
-def _moment(name: str, when: When | None, default: float) -> Callable[[float], float]:
+def _moment(name: str, when: When | None, default: float) -> Moment:
     if when is None:
         return lambda now: default
     if not isinstance(when, datetime):
