@@ -21,11 +21,12 @@ import hypothesis
 import pytest
 
 from sequencer import EmbeddedServer, Sequencer
-from sequencer.doctor.invariants import check_invariants
 from sequencer.doctor.rights import acl_rules
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
+
+from .support.invariants import check_invariants
 
 KEPT = ("SEQUENCER_TEST_BINARY", "SEQUENCER_TEST_ACL")
 ACL_USER = "least"

@@ -58,11 +58,6 @@ Everything = dict[tuple[str, str], Found]
 _LEDGERS = ("ledger broken", "dead letter ledger broken", "skipped ledger broken")
 
 
-def check_invariants(link: Link, shards: list[ShardKeys]) -> list[str]:
-    """One sentence for each broken invariant; empty when all hold. Changes nothing. Raises ServerError."""
-    return [finding.text for finding in InvariantCheck(link, shards).run()]
-
-
 class InvariantCheck:
     """One pass over some shards of a queue; with `repair`, what is broken is repaired where that is possible."""
 

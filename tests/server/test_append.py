@@ -15,7 +15,6 @@ import redis
 
 import sequencer
 from sequencer import EmbeddedServer, Sequencer
-from sequencer.doctor.invariants import check_invariants
 from sequencer.doctor.rights import commands_of
 from sequencer.errors import (
     BatchRefused,
@@ -32,6 +31,7 @@ from sequencer.settings.body_fields import BodyFields
 from sequencer.store.keys import shard_keys
 from tests.support.proxy.fault_proxy import FaultProxy
 
+from ..support.invariants import check_invariants
 from ..support.refused import refused
 from .conftest import command
 

@@ -11,7 +11,6 @@ from sequencer import EmbeddedServer
 from sequencer.calls.append import append
 from sequencer.calls.operate import update
 from sequencer.calls.settle import Ack, HandlerRun, ack
-from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import DataError, ServerNotUsable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -20,6 +19,7 @@ from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
 from sequencer.store.record import STAMP_DIGITS
 
+from ..support.invariants import check_invariants
 from ..support.shard import Shard, at, item
 
 DELAYED = "+100000000"

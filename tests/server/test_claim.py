@@ -17,7 +17,6 @@ from sequencer import Message, Sequencer
 from sequencer.calls.operate import pause, redrive
 from sequencer.calls.outage import outage
 from sequencer.calls.settle import Ack, HandlerRun, ack
-from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import DataError, InvalidGroup
 from sequencer.net.link import Link
 from sequencer.settings.options import SIZE_BESIDE, ClaimLimits
@@ -26,6 +25,7 @@ from sequencer.store.keys import shard_keys
 from sequencer.store.record import RECORD_HEAD
 from sequencer.testing.wire import Wire, name_of, wired
 
+from ..support.invariants import check_invariants
 from ..support.shard import SECOND, Shard, item
 
 

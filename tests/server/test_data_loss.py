@@ -16,7 +16,6 @@ import redis
 
 from sequencer import Message, Sequencer
 from sequencer.doctor.diagnose import is_healthy
-from sequencer.doctor.invariants import check_invariants
 from sequencer.doctor.rights import commands_of
 from sequencer.errors import DataError, ServerNotUsable
 from sequencer.net.blocking import finish
@@ -26,6 +25,7 @@ from sequencer.store.keys import registry_key, shard_keys
 from sequencer.testing import wait_until
 
 from ..support.background import Background
+from ..support.invariants import check_invariants
 from ..support.own_server import client
 from ..support.refused import refused
 

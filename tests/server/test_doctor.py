@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.calls.examine import repair
 from sequencer.doctor.diagnose import MAX_SHOWN, diagnose, is_healthy
-from sequencer.doctor.invariants import InvariantCheck, check_invariants
+from sequencer.doctor.invariants import InvariantCheck
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.group import shard_of
@@ -23,6 +23,7 @@ from sequencer.texts.findings import Finding
 
 from ..support.background import Background
 from ..support.damage import CASES, Case, change_policy_by_hand, drain
+from ..support.invariants import check_invariants
 
 
 @pytest.fixture

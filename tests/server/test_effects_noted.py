@@ -11,7 +11,7 @@ import pytest
 from sequencer import Message, Sequencer, calls
 from sequencer.calls.examine import repair
 from sequencer.calls.settle import Nack, SaveStep, save_step
-from sequencer.doctor.invariants import InvariantCheck, check_invariants
+from sequencer.doctor.invariants import InvariantCheck
 from sequencer.errors import AnswerRefused, BatchRefused, EffectsSaved, GroupBusy
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
@@ -22,6 +22,7 @@ from sequencer.store.record import DeadLetterContent, decode_head
 from sequencer.testing.wire import Wire, Words, name_of, wired
 from sequencer.values.message import Failure
 
+from ..support.invariants import check_invariants
 from ..support.refused import refused
 
 CHARGE = Entry("charge", once=True, state="failed", attempts=0, token=3)

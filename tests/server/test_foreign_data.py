@@ -12,13 +12,13 @@ import pytest
 import redis
 
 from sequencer import Message, Park, Sequencer, SequencerError
-from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import ServerError, ServerUnavailable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys
 from sequencer.testing.wire import Wire, wired
 
+from ..support.invariants import check_invariants
 from ..support.refused import refused
 
 STAMP = b"0000000000000001"

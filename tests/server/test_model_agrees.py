@@ -17,7 +17,6 @@ from sequencer.calls.call import Call
 from sequencer.calls.claim import Claimed, claim
 from sequencer.calls.operate import ParkedGroup, Resumed, pause, redrive, resume, resume_many, update
 from sequencer.calls.settle import Ack, Nack, SaveStep, ack, nack, renew, save_step
-from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import SequencerError
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -30,6 +29,7 @@ from sequencer.store.ledger import Entry, Ledger, Written, encode_ledger, ledger
 from sequencer.store.watermark import advance
 
 from ..support.examples import examples
+from ..support.invariants import check_invariants
 from ..support.model.shard import ModelShard
 from ..support.model.state import Refused
 from ..support.shard import at, policy_words

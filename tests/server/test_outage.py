@@ -10,9 +10,10 @@ import pytest
 from sequencer.calls.claim import LeasedGroup
 from sequencer.calls.outage import Ended, Waits, outage
 from sequencer.calls.settle import Nack, Nacked, nack
-from sequencer.doctor.invariants import InvariantCheck, check_invariants
+from sequencer.doctor.invariants import InvariantCheck
 from tests.support.handling import Make
 
+from ..support.invariants import check_invariants
 from ..support.shard import SECOND, Shard, item
 
 GROUPS = ("a", "b", "c", "d", "e", "f")

@@ -16,7 +16,6 @@ from sequencer.calls.append import append
 from sequencer.calls.claim import LeasedGroup, claim
 from sequencer.calls.outage import Waits, outage
 from sequencer.calls.settle import Ack, Nack, ack, nack
-from sequencer.doctor.invariants import check_invariants
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
@@ -24,6 +23,7 @@ from sequencer.store.item import Item
 from sequencer.store.keys import ShardKeys, shard_keys
 
 from ..support.examples import examples
+from ..support.invariants import check_invariants
 from ..support.outage_shard import (
     OneGroupIsEnough,
     OutageShard,

@@ -11,13 +11,14 @@ import pytest
 from sequencer.calls.claim import LeasedGroup
 from sequencer.calls.operate import pause, resume, update
 from sequencer.calls.settle import Nack, Nacked, SaveStep, nack, save_step
-from sequencer.doctor.invariants import InvariantCheck, check_invariants
+from sequencer.doctor.invariants import InvariantCheck
 from sequencer.store.failure import decode_failure, encode_failure
 from sequencer.store.keys import PAUSED
 from sequencer.store.ledger import Entry, Ledger, Written, encode_ledger
 from sequencer.store.record import decode_head
 from sequencer.values.message import Failure
 
+from ..support.invariants import check_invariants
 from ..support.shard import Shard, item
 
 

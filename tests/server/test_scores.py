@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sequencer import Retry, Sequencer, calls
-from sequencer.doctor.invariants import check_invariants
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import ShardKeys, shard_keys
 
 from ..support.examples import examples
+from ..support.invariants import check_invariants
 
 KINDS: dict[str, dict[str, Any]] = {
     "arrival": {},

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sequencer.client import Sequencer
-from sequencer.doctor.invariants import check_invariants
 from sequencer.errors import SequencerError
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -25,6 +24,7 @@ from sequencer.store.keys import shard_keys
 from sequencer.testing.judge.history import read_events
 from sequencer.testing.judge.judgement import Judgement, judge
 
+from ...support.invariants import check_invariants
 from ..strays import end_strays
 from .children import END_S, Child, Paused, send
 from .nemesis import EXPECTED, FIRST_ACTS, Act, acts, again

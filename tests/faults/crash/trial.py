@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sequencer.client import Sequencer
-from sequencer.doctor.invariants import check_invariants
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.group import decode_group, encode_group
@@ -23,6 +22,7 @@ from sequencer.store.keys import shard_keys
 from sequencer.testing import Event, Recorder, wait_until
 from sequencer.testing.wire import wired
 
+from ...support.invariants import check_invariants
 from .child import Child, start, write_counts
 from .points import Case, Points, PointWire
 from .verdict import Outcome, events_of, outcome_of

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from sequencer.client import Sequencer
-from sequencer.doctor.invariants import check_invariants
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.server import EmbeddedServer
 from sequencer.store.keys import ShardKeys, shard_keys
+
+from ...support.invariants import check_invariants
 
 NAMESPACE, QUEUE = "input", "jobs"
 NOISY = ("clock", "stats", "memory")

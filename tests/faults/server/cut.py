@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from sequencer.client import Sequencer
-from sequencer.doctor.invariants import check_invariants
 from sequencer.net.link import Link
 from sequencer.store.group import decode_group
 from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.values.message import Message
 
+from ...support.invariants import check_invariants
 from .found import Found
 from .host import LISTING, Host, binaries, running, workplace
 from .load import NAMESPACE, QUEUE

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sequencer.client import Sequencer
-from sequencer.doctor.invariants import check_invariants
 from sequencer.doctor.rights import commands_of
 from sequencer.errors import SequencerError, ServerNotUsable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 
+from ...support.invariants import check_invariants
 from .cut import State, state_of
 from .found import Found
 from .host import Host, binaries, running, workplace

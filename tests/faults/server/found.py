@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from sequencer.doctor.invariants import check_invariants
 from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys
 from sequencer.testing.judge.judgement import Judgement
 
+from ...support.invariants import check_invariants
 from ..report import Result, Scale
 from .host import go_on
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from sequencer.client import Sequencer
-from sequencer.doctor.invariants import check_invariants
 from sequencer.net.blocking import finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -26,6 +25,7 @@ from sequencer.testing.judge.history import Event
 from sequencer.testing.judge.judgement import Judgement, judge
 from sequencer.testing.wire import Wire, Words, at_time, wired
 
+from ...support.invariants import check_invariants
 from .cast import Cast
 from .net import Network, Physical, Weather
 from .scenario import LONGEST_WAIT_S, NAMESPACE, POLICIES, QUEUE, Scenario, scenario
