@@ -22,7 +22,6 @@ from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, t
 from .declared import takes
 from .lines import CsvInput, parse
 from .output import FINE, GAVE_UP, SERVER, WRONG_USE, Answer, say
-from .queues import names_of_queues
 from .tally import LINES, Interruption, OnError, Tally
 
 CALL_BYTES = 1024 * 1024
@@ -60,9 +59,6 @@ def append(
     tally = Tally(client, on_error, replace, chunk, last_line=from_line - 1)
     why, status, is_unknown, is_past_end = "", FINE, False, from_line > 1
     with _opened(file) as source, client:
-        known = names_of_queues(client)
-        if known is None or queue in known:  # else its first good line makes it: the name may be a typo
-            client.connect()
         fields = merge_fields(queue, client.fields, client.options.fields)
         is_envelope = fields.group_by is None
         lines: Iterator[tuple[int, Any]] = ((number, line) for number, line in enumerate(source, 1) if line.strip())

@@ -54,13 +54,6 @@ def has_been_used(client: Sequencer) -> bool:
     return bool(info.groups or info.is_paused or any(info.totals.values()))
 
 
-def names_of_queues(client: Sequencer) -> list[str] | None:
-    """None where they can't be read; what is wrong then is said when we connect."""
-    with suppress(SequencerError):
-        return list_queues(client.endpoint, client.options.namespace)
-    return None
-
-
 def log_unused(client: Sequencer) -> None:
     """Where nobody has appended to the queue: perhaps its name is wrong, and we would wait for ever."""
     with suppress(SequencerError):  # it is a look, no more
