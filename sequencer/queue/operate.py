@@ -8,13 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from .. import calls
-from ..errors import EffectsSaved, InvalidScore, InvalidTime, MessageBusy, MessageNotFound
+from ..errors import EffectsSaved, InvalidScore, InvalidTime, MessageBusy, MessageNotFound, OutcomeUnknown
 from ..store.envelope import encode_due, encode_id, encode_score
 from ..store.group import decode_group, encode_group
 from ..store.item import Group, Id, Score
 from ..values.durations import Duration
 from ..values.history import Swept
-from .groups.head import refuse_unknown_outcome
 from .session import Session
 from .state import lease_fields
 
@@ -66,7 +65,8 @@ async def _update(session: Session, group: str, message_id: str, score: str, due
         return
     if answer.value == "missing" and answer.is_repeat and not score:
         return  # the first attempt, whose answer was lost, had removed it
-    refuse_unknown_outcome(answer, bool(score), id=message_id)
+    if answer.is_repeat and score:  # perhaps refused because the first attempt did it
+        raise OutcomeUnknown(id=message_id)
     if answer.value == "missing":
         raise MessageNotFound("not_pending", **about)
     if answer.value == "effects":

@@ -47,8 +47,7 @@ class MessageInfo:
     """Seconds since 1970 by the server's clock, as are the next two."""
     began_at: float | None = None
     """When its handler began for the last time; of one that ended, where that is known. Of one that is running, when
-    the first of its steps began that was noted since its group was claimed; else that claim: its handler began later,
-    by as long as the messages before it took."""
+    its group was claimed: its handler began later, by as long as the messages before it took."""
     finished_at: float | None = None
     """When it ended."""
     consumer: str = ""

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ... import calls
-from ...calls.net_protocol import Answer
 from ...drain.steps.answers import Answers
 from ...errors import (
     EffectsSaved,
@@ -151,7 +150,8 @@ async def _skip_gap(
     done = await session.net.ask(calls.skip_gap(keys, group, facts.head, facts.mark, mark))
     if done.value == "skipped":
         return Gap(decode_group(group), *missing)
-    refuse_unknown_outcome(done, done.value == "changed", first=missing[0], last=missing[1])
+    if done.is_repeat and done.value == "changed":  # perhaps because the first attempt did it
+        raise OutcomeUnknown(first=missing[0], last=missing[1])
     raise GroupBusy("group_changed", group=decode_group(group))
 
 
@@ -216,9 +216,3 @@ async def _mark_behind(session: Session, keys: ShardKeys, group: str, member: st
         lambda score: advance(mark or "#0", [score.decode()]) if score else "",
         ("ZSCORE", keys.order(group), member),
     )
-
-
-def refuse_unknown_outcome(answer: Answer[Any], is_refused: bool, **fields: Any) -> None:
-    """Raise OutcomeUnknown where a repeated call may be refused because its first attempt succeeded."""
-    if is_refused and answer.is_repeat:
-        raise OutcomeUnknown(**fields)

@@ -81,7 +81,7 @@ def _pending_info(facts: calls.GroupFacts, group: str, queue: str) -> MessageInf
         attempts=_attempts(message.attempt - 1, steps, error),
         error=error,
         steps=steps,
-        began_at=_began_at(token / 1e6, steps) if state == "leased" else None,
+        began_at=token / 1e6 if state == "leased" else None,
         consumer=owner_of(facts.lease) if state == "leased" else "",
     )
 
@@ -91,16 +91,6 @@ def _attempts(counted: int, steps: MessageSteps | None, error: Failure | None) -
     if steps is None:
         return counted
     return max([counted, error.attempt if error else 0, *(step.attempts for step in steps.steps)])
-
-
-def _began_at(claimed_at: float, steps: MessageSteps | None) -> float:
-    """When a message in progress began: at its first step that was noted since its group was claimed, else at that
-    claim.
-
-    A step is noted by the clock of its consumer, so one that ran before by the server's may seem to have run since.
-    """
-    began = [step.at - step.took_s for step in (steps.steps if steps else ()) if step.at is not None]
-    return min((at for at in began if at >= claimed_at), default=claimed_at)
 
 
 async def find(session: Session, id: Id) -> list[MessageInfo]:
