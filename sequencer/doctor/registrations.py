@@ -96,12 +96,10 @@ class _Queue:
         for tag in there.tags:
             key = shard_keys(self.namespace, self.name, tag).policy
             fields = _fields(self.link, key)
-            if "generation" not in fields:
-                yield self.found("shard without policy", shard=tag)
-            elif (fields["generation"], fields.get("version")) != (there.generation, str(there.version)):
-                is_of = {"generation": fields["generation"], "version": fields.get("version")}
+            own = {name: fields.get(name) for name in ("generation", "version")}
+            if own != {"generation": there.generation, "version": str(there.version)}:
                 wanted = {"wanted_generation": there.generation, "wanted_version": there.version}
-                yield self.found("shard outdated", shard=tag, **is_of, **wanted)
+                yield self.found("shard outdated", shard=tag, **own, **wanted)
             else:
                 wanted = {**there.policy, "packed": there.packed()}
                 if wrong := {name: value for name, value in wanted.items() if fields.get(name) != value}:

@@ -106,7 +106,6 @@ _SNAPSHOTS = {
 }
 """The setting `save` -> the wording without an append-only file."""
 _ONCE = "has `once` steps; a server crash may lose the start of one, so that it runs twice: "
-_NEXT_CLIENT = "the next client that uses the queue fixes it"
 _KEYS = "{has_password:?export REDISCLI_AUTH=PASSWORD; }{cli} --scan --pattern '{prefix}*'"
 _REPAIR = {"fix": "sequencer doctor QUEUE --repair"}
 
@@ -262,11 +261,11 @@ FINDINGS: Mapping[str, Kind] = {
         "queues", "{key} can't be read ({error})", {"delete": "{deletable:?{cli} DEL {key:quoted}}"}
     ),
     "deletion unfinished": _problem("queues", "its deletion did not finish", {"fix": "sequencer delete QUEUE --yes"}),
-    "shard without policy": _warning("queues", f"shard {{shard}} has no policy; {_NEXT_CLIENT}"),
     "shard outdated": _warning(
         "queues",
-        "shard {shard} has generation {generation}, version {version}, not {wanted_generation}, {wanted_version} as "
-        f"registered; {_NEXT_CLIENT}",
+        "shard {shard} has {generation:?generation {generation}, version {version}}{generation:!no policy}, not "
+        "generation {wanted_generation}, version {wanted_version} as registered; the next client that uses the queue "
+        "fixes it",
     ),
     "shard policy differs": _problem("queues", "{key} has another policy than registered ({differences})", _REPAIR),
     "unknown shard": _problem(
