@@ -187,7 +187,7 @@ REFUSALS: dict[str, Wording] = {
     "unreachable": _unreachable,
     "server_error": "server {server} answered with an error: {error}",
     # where the server is
-    "url_empty": "the server URL is empty; give one, or set SEQUENCER_REDIS (unset, it stands for the embedded server)",
+    "url_empty": "the server URL is empty; give one, set SEQUENCER_REDIS to one, or unset it for the embedded server",
     "url_scheme_unknown": "server URL {url!r} must begin with redis://, rediss://, unix:// or valkey://",
     "url_unreadable": "server URL {url!r} can't be read; check port, options, and the path: a number, as in redis://host/0",
     "redis_invalid": "redis={kind} must be a URL, a redis.Redis client of one server, or None for the embedded server",

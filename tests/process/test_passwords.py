@@ -112,7 +112,7 @@ def test_commands_in_the_log_leave_a_password_to_the_variable(cli: Cli, secured:
         return subprocess.run(command, env={"PATH": path, **variables}, text=True, capture_output=True, check=False)
 
     unset, known = paste(), paste(SEQUENCER_REDIS=url)
-    assert (unset.returncode, unset.stderr) == (2, "error: the server URL is empty; give one, or set SEQUENCER_REDIS\n")
+    assert (unset.returncode, unset.stderr[:31]) == (2, "error: the server URL is empty;")
     assert "group a is parked" in known.stdout
     clean(done.stderr, known.stdout, known.stderr)
 
