@@ -134,12 +134,13 @@ class RunScene:
 
     @contextmanager
     def master(self, url: str = "") -> Iterator[Master]:
-        """A master in a thread of this process, which replaces quickly."""
+        """A master in a thread of this process, which replaces quickly and sees an idle host."""
         path, seq = self.directory / "sequencer.toml", self._make()
         url, namespace = url or seq.endpoint.url or "", seq.options.namespace
         master = Master(
             read_file(path, redis=url, namespace=namespace),
             lambda: read_file(path, redis=url, namespace=namespace),
+            cpu=lambda: 0.0,
         )
         statuses: list[int] = []
         patch = pytest.MonkeyPatch()

@@ -51,9 +51,9 @@ class Walk:
 class PoolLoad:
     """One run. `kills`: who leaves is killed, as a control."""
 
-    def __init__(self, scaler: Scaler, arrivals: Iterable[Arrival], *, kills: bool = False) -> None:
+    def __init__(self, scaler: Scaler, arrivals: Iterable[Arrival], *, cpu: float = 0.0, kills: bool = False) -> None:
         self.scaler, self.walk = scaler, Walk()
-        self._arrivals, self._kills = deque(sorted(arrivals)), kills
+        self._arrivals, self._cpu, self._kills = deque(sorted(arrivals)), cpu, kills
         self._workers: list[Worker] = []
         self._due: deque[tuple[float, str]] = deque()
         """Groups that wait, since when."""
@@ -131,6 +131,7 @@ class PoolLoad:
             starting=sum(one.works_from > now for one in self._workers),
             leaving=len(self._workers) - len(staying),
             busy=self._busy_s / CHECK_S,
+            cpu=self._cpu,
         )
         change = self.scaler.decide(snapshot)
         if change > 0:
@@ -218,6 +219,7 @@ class RandomWalk:
             leaving=self._leaving,
             busy=0.0 if phase == "idle" else chance.uniform(0, self._size),
             is_frozen=phase == "frozen",
+            cpu=chance.choice([0.3, 0.89, 0.95]),
             room=chance.choice([-1, 0, 2, 100]),
         )
         change = self._scaler.decide(snapshot)
@@ -245,7 +247,8 @@ class RandomWalk:
             return ""
         if change > snapshot.due:
             return "more than groups that wait"
-        return "up while that can't help" if snapshot.processes and snapshot.is_frozen else ""
+        is_unfit = snapshot.is_frozen or snapshot.cpu > scaling.BUSY_CPU
+        return "up while that can't help" if snapshot.processes and is_unfit else ""
 
 
 def test_random_walks_keep_every_rule() -> None:
@@ -313,7 +316,7 @@ def test_what_waited_for_one_that_is_there_now_is_no_reason_for_another() -> Non
 
 @pytest.mark.parametrize(
     ("more", "change"),
-    [({"due": 2, "starting": 1}, 1), ({"room": 1}, 1), ({"processes": 11, "leaving": 6}, 1)],
+    [({"due": 2, "starting": 1}, 1), ({"room": 1}, 1), ({"cpu": 0.95}, 0), ({"processes": 11, "leaving": 6}, 1)],
 )
 def test_a_step_up_is_no_larger_than_what_can_help(more: dict[str, Any], change: int) -> None:
     assert decide(at(0, 10, **more)) == [0, change]

@@ -195,7 +195,7 @@ class KeptPool(Pool):
 
     # -- size ---------------------------------------------------------------------------------------------------
 
-    def scale(self, snapshot: QueueSnapshot | None, now: float) -> None:
+    def scale(self, snapshot: QueueSnapshot | None, now: float, cpu: float) -> None:
         """None: the server is away."""
         self._load.measure({process.pid: process.busy_s for _, process in self.running}, self.handled, now)
         if self.stage or snapshot is None:
@@ -211,6 +211,7 @@ class KeptPool(Pool):
             leaving=sum(worker.is_leaving for worker in workers),
             busy=self._load.busy_now,
             is_frozen=snapshot.is_paused or snapshot.has_outage or self.is_replacing or are_dying,
+            cpu=cpu,
             room=self._host.spare_room(),
         )
         if change := min(self._scaler.decide(seen), max(0, self._host.room())):

@@ -26,6 +26,7 @@ from ..alerts.watcher import END_S, Local, Watcher
 from ..supervisor import Supervisor
 from .kept_pool import KeptPool
 from .plan import RunPlan
+from .scaling import HostCpu
 from .status import VARIABLE, StatusSocket, ask, notify
 
 READY_S = 30.0
@@ -33,12 +34,13 @@ READY_S = 30.0
 
 
 class Master(Supervisor[KeptPool]):
-    """Runs a plan; `read` reads the file again."""
+    """Runs a plan; `read` reads the file again, `cpu` says what share of the host's processors is in use."""
 
-    def __init__(self, plan: RunPlan, read: Callable[[], RunPlan]) -> None:
+    def __init__(self, plan: RunPlan, read: Callable[[], RunPlan], *, cpu: Callable[[], float] | None = None) -> None:
         self.plan, self._read = plan, read
         super().__init__([KeptPool(pool, self) for pool in plan.pools], reloads=True)
         self._stage = 0
+        self._cpu = cpu or HostCpu().share
         self._away = AwayIncident()
         self._watcher = self._new_watcher(plan)
         self._scales_at = 0.0
@@ -133,9 +135,10 @@ class Master(Supervisor[KeptPool]):
 
     def _scale(self, now: float) -> None:
         """Those whose groups wait longest first: there may not be room for all."""
+        cpu = self._cpu()
         snapshots = [(pool, self._watcher.last_look(pool.queue, now)) for pool in self.pools]
         for pool, snapshot in sorted(snapshots, key=lambda one: -one[1].waits_s if one[1] else 0.0):
-            pool.scale(snapshot, now)
+            pool.scale(snapshot, now, cpu)
 
     def _status_as_json(self) -> dict[str, Any]:
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""How many consumers a pool should have, from looks at its queue. Pure: the time is part of a look.
+"""How many consumers a pool should have, from looks at its queue. Pure, but for HostCpu: the time is part of a look.
 
 Up when due groups wait for a consumer, never for messages: one group is handled by one consumer at a time, however
 many messages it has. Down slowly, and gently: who leaves finishes its message. Most of the time nothing changes.
@@ -6,8 +6,11 @@ many messages it has. Down slowly, and gently: who leaves finishes its message. 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
+_STAT = Path("/proc/stat")
 LOOKS = 2
 """A wait that only one look has seen is over before a new process would have helped."""
 REST_S = 10.0
@@ -18,6 +21,8 @@ CALM = 0.5
 """The part of the wait above which a pool counts as not quiet."""
 FULL = 0.7
 """Those that stay may be busy for this share of their time."""
+BUSY_CPU = 0.9
+"""Above this share of the host's processors, one process more makes all of them slower."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,7 @@ class PoolSnapshot:
     """How many consumers' time was spent in handlers since the look before: 1.5 of 2 are busy for 75 %."""
     is_frozen: bool = False
     """Whether what is seen says nothing of the load: paused, an outage, consumers that die."""
+    cpu: float = 0.0
     room: int = 1_000_000
     """Processes that it may have above `least`, beside all pools of this host; below 0: there are too many."""
 
@@ -67,7 +73,7 @@ class Scaler:
             return 0
         if staying > self.most or (snapshot.room < 0 and staying > max(1, self.least)):
             return self._down(now)
-        if self._looks_waiting >= LOOKS:
+        if self._looks_waiting >= LOOKS and snapshot.cpu <= BUSY_CPU:
             return self._up(snapshot, min(max(1, staying // 2), snapshot.room))
         if staying > self.least and now - self._quiet_since >= QUIET_S and self._can_spare(staying, now):
             return self._down(now)
@@ -135,3 +141,23 @@ class Load:
         part = min(1.0, span / self.SMOOTH_S)
         self.busy += (self.busy_now - self.busy) * part
         self.rate += (count / span - self.rate) * part
+
+
+class HostCpu:
+    """The share of this host's processors that was in use since the last question."""
+
+    def __init__(self) -> None:
+        self._last = self._read()
+
+    def share(self) -> float:
+        (idle_before, before), self._last = self._last, self._read()
+        idle, ticks = self._last
+        return 1.0 - (idle - idle_before) / (ticks - before) if ticks > before else 0.0
+
+    @staticmethod
+    def _read() -> tuple[int, int]:
+        """Ticks without work, and all; 0 where the system does not tell."""
+        with suppress(OSError, ValueError, IndexError):
+            ticks = [int(word) for word in _STAT.read_text().split("\n", 1)[0].split()[1:9]]
+            return ticks[3] + ticks[4], sum(ticks)
+        return 0, 0
