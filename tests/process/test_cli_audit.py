@@ -39,7 +39,7 @@ def test_an_inversion_is_named_and_is_exit_code_5(cli: Cli, seq: Sequencer, link
     report = json.loads(shown.stdout)
     assert shown.returncode == 5
     assert (report["inversions"], report["is_clean"]) == (1, False)
-    assert report["case"].startswith("inversion in group user 1: a\x1b[31m (score 1)")
+    assert report["case"].startswith(said)
 
 
 def test_what_consumers_recorded_is_clean(cli: Cli, seq: Sequencer) -> None:
