@@ -162,14 +162,18 @@ def claim(
     alone: int | None = None,
     with_failures: bool = False,
     only: str = "",
+    suspects: int | None = None,
+    has_suspect: bool = False,
 ) -> Call[Claimed]:
     """Lease due groups and read their first messages, within the limits; `ahead` of the time when they are needed.
 
     With `alone` it leaves half of the groups that are due, so that other consumers find some, and its own next claim;
     of a group that is due alone it takes this many messages, if the limits have fewer. `with_failures` brings those of
-    the groups whose head failed before. `only`: no group but this one, encoded.
+    the groups whose head failed before. `only`: no group but this one, encoded. `suspects`: of a consumer with many
+    worker slots, how many groups whose lease expired it takes; `has_suspect`: it works on one.
     """
+    crew = None if suspects is None else f"{'-' if has_suspect else ''}{suspects}"
     sizes = (limits.groups, limits.messages, limits.bytes)
-    words = (padded_owner(owner), ms_text(lease_s), *sizes, ahead, alone, with_failures, only)
+    words = (padded_owner(owner), ms_text(lease_s), *sizes, ahead, alone, with_failures, only, crew)
     call = on_shard(keys, "claim", *words, parse=lambda reply: parse_claimed(reply, queue))
     return call._replace(repeatable=False)

@@ -10,6 +10,8 @@
 --                      claim: how many messages it takes of a group that is due alone, at least
 -- ARGV[8] failures     "1": the caller wants the failures of the groups that it gets
 -- ARGV[9] only         "" or the only group that the caller wants, if it is due; hints stay then
+-- ARGV[10] suspects    "" or, of a caller with many worker slots: how many suspects it takes, "-" in
+--                      front if it works on one; no group gets more than max_messages / max_groups
 -- RETURN  idle: [now_us, next visible-at in us or "", groups, parked or paused groups]; while an
 --         outage holds the shard back, no time before its next probe
 -- RETURN  else: [now_us, token, JSON [[group, owner whose lease expired or "", watermark or "",
@@ -19,9 +21,11 @@
 --         [group, until us or "" if parked, watermark or "", score and id of its head] behind a
 --         missing number, [group, error] whose order is no zset; JSON [[position of a group,
 --         failure], ...]
--- A due group that has a lease: it expired. If its consumer held no other group, its head's
--- attempts go up. It is claimed alone with one message: what kills a consumer is not blamed on its
--- neighbours. A group whose head may not be handled yet is deferred here, and nowhere else. While
+-- A due group that has a lease is a suspect: its consumer may have died of it. It is claimed with
+-- one message, and alone or among few suspects, so that what kills a consumer is not blamed on its
+-- neighbours. If its lease says "1" (it was alone, or a suspect then too) its head's attempts go up,
+-- and a caller with many slots takes it beside no other suspect. One that such a caller leaves goes
+-- behind what is due. A group whose head may not be handled yet is deferred here only. While
 -- an outage holds the shard back, one message is given once its probe is due, to a caller that
 -- works on no other groups.
 local schedule = KEYS[1]
@@ -29,6 +33,8 @@ local owner, lease_ms = ARGV[1], tonumber(ARGV[2])
 local max_groups, room, max_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local is_ahead, alone = ARGV[6] == '1', tonumber(ARGV[7])
 local told_too, only = ARGV[8] == '1', ARGV[9]
+local has_suspect, suspects = ARGV[10]:match('^(%-?)(%d+)$')
+has_suspect, suspects = has_suspect == '-', tonumber(suspects)
 local generation = ARGV[#ARGV]
 --+ prelude
 local visible_at = only ~= '' and tonumber(call('ZSCORE', schedule, only) or 'nan')
@@ -71,9 +77,13 @@ if #due == 0 then return idle_reply(is_paused, probe_us, only) end
 --+ number_of
 if probe_us then due, max_groups, room, alone = probe_order(due), 1, 1, nil end
 local eighth, left = math.ceil(room / 8), math.min(#due, max_groups)
+local each = suspects and math.ceil(room / max_groups)
 if alone then
   max_groups, left = half_of(due, max_groups)
-  if left == 1 then room = math.max(room, alone) end
+  if left == 1 then
+    room = math.max(room, alone)
+    each = each and room
+  end
 end
 local rules = rules_of(packed, ends)
 local gate = gate_of(rules, policy_key)
@@ -83,7 +93,7 @@ local token = clock < now and now_text or fmt('%.0f', clock + 1)
 local taken = {records = {}, bytes = max_bytes, max_bytes = max_bytes, ids = {}}
 taken.is_scored = gate.sequence
 local groups, visibles, holders, halted, facts = {}, {}, {}, {}, {last = 0}
-local step, passed = 8, 0
+local step, passed, left_behind = 8, 0, 0
 
 for i, group in ipairs(due) do
   if #groups == max_groups or room <= 0 or taken.bytes <= 0 then break end
@@ -93,12 +103,16 @@ for i, group in ipairs(due) do
   end
   local place = i - facts.first + 1
   local expired, mark = facts.leased[place], facts.marks[place]
-  if expired and (is_ahead or #groups > 0) then break end
+  local is_charged = expired and sub(expired, 17, 17) == '1'
+  if expired and not suspects and (is_ahead or #groups > 0) then break end
   if facts.paused[place] == 1 then
     call('ZADD', schedule, 9e15, group)
+  elseif expired and suspects and (suspects == 0 or is_charged and has_suspect) then
+    call('ZADD', schedule, now_text, group)
+    left_behind = left_behind + 1
   else
     local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
-    local last = expired and 0 or part_of(room, left - i + 1, eighth) - 1
+    local last = expired and 0 or (each and math.min(room, each) or part_of(room, left - i + 1, eighth)) - 1
     local range, stride = range_of(order, last, taken.is_scored)
     if range.err then
       park_broken(group, range.err)
@@ -108,7 +122,7 @@ for i, group in ipairs(due) do
     else
       local head = {order = order, last = last, body = body, range = range, stride = stride}
       head.mark = gate.sequence and number_of(mark)
-      head.is_bumped = expired and sub(expired, 17, 17) == '1'
+      head.is_bumped = is_charged
       local count, opens, is_gap = read(taken, gate, head)
       range, stride = head.range, head.stride
       if opens > 0 then
@@ -129,11 +143,14 @@ for i, group in ipairs(due) do
         visibles[n + 1] = visible
         visibles[n + 2] = group
         holders[n + 1] = group
-        holders[n + 2] = token .. '0' .. owner
+        holders[n + 2] = token .. (expired and '1' or '0') .. owner
         if expired then
-          passed = i
           pcall('HINCRBY', stats, 'expired', 1)
-          break
+          if not suspects then
+            passed = i
+            break
+          end
+          suspects, has_suspect = is_charged and 0 or suspects - 1, true
         end
       end
     end
@@ -142,7 +159,7 @@ for i, group in ipairs(due) do
 end
 
 if #groups > 0 then
-  if #groups == 1 and not is_ahead then holders[2] = token .. '1' .. owner end
+  if #groups == 1 and not is_ahead and not suspects then holders[2] = token .. '1' .. owner end
   call('SET', clock_key, token)
   call('ZADD', schedule, unpack(visibles))
   call('HSET', leases, unpack(holders))
@@ -152,7 +169,7 @@ local more = '0'
 if probe_us and #groups > 0 then
   more = begin_probe(token, visible)
 elseif only == '' then
-  more = more_due(due, passed, #groups, hints)
+  more = more_due(due, passed, #groups, left_behind, hints)
 end
 local failed = told_too and #groups > 0 and failures_of(groups) or nil
 return {now, token, cjson.encode(groups), taken.records, more, told or failed and '', failed}

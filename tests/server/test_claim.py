@@ -215,8 +215,8 @@ class Watched(Wire):
     def sending(self, commands: list[Any]) -> list[Any]:
         for words in commands:
             if name_of(words) == "claim":
-                self._seen.append(words[-6] == "1")
-                if words[-6] == "1" and self._lose():
+                self._seen.append(words[-7] == "1")
+                if words[-7] == "1" and self._lose():
                     raise redis.ConnectionError("lost")
         return commands
 

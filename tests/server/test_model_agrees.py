@@ -70,6 +70,7 @@ STEP = st.one_of(
         st.sampled_from([None, 0, 2, 9]),
         st.booleans(),
         st.sampled_from(["", "", "", *GROUPS]),
+        st.sampled_from([None, None, (0, True), (1, False), (1, True), (3, False)]),
     ),
     st.tuples(st.just("ack"), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans(), st.booleans()),
     st.tuples(
@@ -194,7 +195,7 @@ def noted(serial: int, *, at: int = 0, started: bool = False, progressed: bool =
     )
 
 
-PUT, CLAIM, FREE = put("1", "2"), ("claim", 1, 3, 10_000, False, None, True, ""), ("ack", 0, 0, True, False, False)
+PUT, CLAIM, FREE = put("1", "2"), ("claim", 1, 3, 10_000, False, None, True, "", None), ("ack", 0, 0, True, False, False)
 LATER = ("advance", 2000)
 TRACES: dict[str, list[Any]] = {
     "a note is behind the acknowledgements of its group": [PUT, CLAIM, noted(1, behind=0)],
@@ -248,6 +249,8 @@ def do(both: Both, kind: str, args: list[Any]) -> None:
     elif kind == "claim":
         limits = ClaimLimits(args[0], args[1], args[2])
         how = {"ahead": args[3], "alone": args[4], "with_failures": args[5], "only": args[6]}
+        if args[7]:
+            how |= {"suspects": args[7][0], "has_suspect": args[7][1]}
         claimed = both.run(claim(keys, "q", "me", 1.0, limits, **how))
         both.leases += claimed.groups
     elif kind == "advance":

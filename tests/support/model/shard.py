@@ -33,6 +33,7 @@ class ModelShard(ArrivingShard, FixedShard):
         alone: str,
         failures: str,
         only: str,
+        suspects: str = "",
     ) -> Any:
         due = [] if self.is_paused else [group for group in self.due() if only in ("", group)]
         if self.is_paused:
@@ -51,14 +52,23 @@ class ModelShard(ArrivingShard, FixedShard):
         if alone:
             most, parts = max(1, min(most, len(due) // 2)), len(due)
             room = max(room, int(alone)) if len(due) == 1 else room
-        passed, some = 0, due[: most + 1]
+        may_take, has_suspect = int(suspects.lstrip("-") or 0), suspects.startswith("-")
+        each = room if alone and len(due) == 1 else math.ceil(int(messages) / int(groups))
+        passed, some, left_behind = 0, due[: most + 1], 0
         for index, group in enumerate(some):
             holder = self.leases.get(group)
-            if len(entries) == most or room <= 0 or left <= 0 or (holder and (entries or ahead == "1")):
+            if len(entries) == most or room <= 0 or left <= 0:
+                break
+            if holder and not suspects and (entries or ahead == "1"):
                 break
             passed += 1
             if group in self.paused:
                 self.schedule[group] = PAUSED
+                continue
+            is_charged = holder is not None and holder[16] == "1"
+            if holder and suspects and (may_take == 0 or (is_charged and has_suspect)):
+                self.schedule[group] = self.now_us
+                left_behind += 1
                 continue
             mark = known = self.mark(group)
             if self.is_sequence:
@@ -67,6 +77,7 @@ class ModelShard(ArrivingShard, FixedShard):
             deferred = 0.0
             still = parts - index
             quota = min(room, math.ceil(room / max(1, still)) if still < 8 else eighth)
+            quota = min(room, each) if suspects else quota
             for member in self.members(group)[: 1 if holder else quota]:
                 record, score = self.bodies[group][member[16:]], self.orders[group][member]
                 deferred = self.opens_at(member, score, record, known)
@@ -100,10 +111,13 @@ class ModelShard(ArrivingShard, FixedShard):
             self.schedule[group] = self.now_us + int(lease_ms) * 1000
             self.leases[group] = token + "0" + owner
             if holder:
-                break
-        if len(entries) == 1 and ahead != "1":
+                self.leases[group] = token + "1" + owner
+                if not suspects:
+                    break
+                may_take, has_suspect = 0 if is_charged else may_take - 1, True
+        if len(entries) == 1 and ahead != "1" and not suspects:
             self.leases[entries[0][0]] = token + "1" + owner
-        more = b"1" if self.due() and not only else b"0"
+        more = b"1" if not only and (len(some) > passed or len(self.due()) > left_behind) else b"0"
         told = [json.dumps(halted).encode()] if halted else []
         kept = [[n, self.failures[one[0]]] for n, one in enumerate(entries, 1) if one[0] in self.failures]
         if failures == "1" and kept:

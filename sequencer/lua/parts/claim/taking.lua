@@ -49,11 +49,12 @@ local function deferred(group, at) -- until its head may be handled; what the re
 end
 
 -- What is said of groups that are due and were not taken. "1" if there are some, and then a hint
--- wakes one more consumer; else "0". `passed`: how many of `due` were looked at.
-local function more_due(due, passed, taken, hints)
+-- wakes one more consumer; else "0". `passed`: how many of `due` were looked at. Suspects that were
+-- left behind do not count: who may take them finds them.
+local function more_due(due, passed, taken, left_behind, hints)
   local is_more = #due > passed
   if not is_more and passed > taken then
-    is_more = call('ZCOUNT', schedule, '-inf', now_text) > 0
+    is_more = call('ZCOUNT', schedule, '-inf', now_text) > left_behind
   end
   if not is_more then
     call('DEL', dispatch)
