@@ -20,7 +20,6 @@ from ..calls.settle import save_step
 from ..drain.effects import Ahead, Clock, Flush, Note, SettleAndClaim
 from ..drain.held import Held
 from ..drain.pending_acks import Sending
-from ..drain.steps.actions import AGAIN, UNCONFIRMED
 from ..errors import SequencerError
 from ..net.link import Link
 from ..settings.options import ClaimLimits
@@ -214,14 +213,7 @@ class InFlight:
         results = self.link.run([*told, save_step(held.pending_acks.keys, entry)], wait=effect.wait)
         if sending:
             held.answered(sending, results[: len(told)], now, is_repeat=self.link.is_repeat)
-        code: int = results[-1]
-        if code == 0:
-            held.lose(effect.group.lease)
-        if code != 1 or not effect.wait:
-            return code
-        if self.link.is_repeat:  # a first attempt may have written it, and WAIT speaks of its own connection only
-            return AGAIN
-        return UNCONFIRMED if self.link.confirmed < effect.wait[0] else code
+        return held.saved(effect, results[-1], is_repeat=self.link.is_repeat, confirmed=self.link.confirmed)
 
     def release_claim(self) -> None:
         """Let the groups that were claimed ahead go with what is sent next."""

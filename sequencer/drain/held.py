@@ -25,7 +25,7 @@ for 4. With a pair of lines turned round, a group could be begun and released at
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,9 +35,11 @@ from ..calls.settle import Acked, Nack, Nacked, renew
 from ..settings.options import AUDIT_LENGTH
 from ..settings.pace import ACK_AFTER_S, RELEASE_S, RENEW_PART, RENEWER_AFTER_S, RENEWER_S
 from ..store.keys import ShardKeys
+from .effects import Note
 from .held_group import HeldGroup, History
 from .outcome import Failed
 from .pending_acks import PendingAcks, Sending
+from .steps.actions import AGAIN, UNCONFIRMED
 
 
 @dataclass(slots=True)
@@ -84,13 +86,16 @@ class Held:
     """What the shell has yet to tell of outages."""
     nacked: dict[tuple[str, str], Nacked] = field(default_factory=dict)
     """How outages were taken, by group and token."""
+    shared_acks: list[PendingAcks] | None = None
+    """Of a worker slot: those of its process."""
     shard_acks: list[PendingAcks] = field(init=False)
     """One for each shard."""
     pending_acks: PendingAcks = field(init=False)
     """That of the shard in progress."""
 
     def __post_init__(self) -> None:
-        self.shard_acks = [PendingAcks(shard, keys, self.audit_length) for shard, keys in enumerate(self.shards)]
+        new = [PendingAcks(shard, keys, self.audit_length) for shard, keys in enumerate(self.shards)]
+        self.shard_acks = self.shared_acks or new
         self.pending_acks = self.shard_acks[self.shard]
 
     def take(self, shard: int, groups: list[LeasedGroup], asked_at: float, answered_at: float, now_us: int = 0) -> None:
@@ -213,30 +218,25 @@ class Held:
 
         `is_repeat`: the network layer sent them more than once, so a refusal may be the answer to a success.
         """
-        source = sending.source
-        source.answered(sending)
         answers = iter(results)
-        refused: list[tuple[str, str]] = []
-        if sending.acks:
-            acked: Acked = next(answers)
-            self.is_more_due = acked.is_more_due
-            refused += [entry[:2] for entry in acked.refused if entry.members]
-        nacked = [(entry, next(answers)) for entry in sending.nacks]
-        refused += [entry[:2] for entry, done in nacked if not self._taken(entry, done)]
-        source.nacks[:0] = [entry for entry, done in nacked if done.is_behind]
-        self.outages += [end for end in (next(answers) for _ in sending.probes) if end.status == "closed"]
-        if refused and (sending.is_repeat or is_repeat):
-            self.refusals += [(*lease, True) for lease in refused]
-        else:
-            for lease in refused:
-                self.lose(lease)
+        self.outages += take_in(sending, answers, lambda lease: self, is_repeat=is_repeat)
         if sending.renewals:
             for lease in next(answers):
                 self.lose(lease)
             self.deadline = sent_at + self.lease_s
             self.left_since = self.stuck_since if sending.is_last else None
 
-    def _taken(self, entry: Nack, done: Nacked) -> bool:
+    def saved(self, note: Note, code: int, *, is_repeat: bool, confirmed: int) -> int:
+        """What the pass over steps learns of a step that was saved, as the script answered."""
+        if code == 0:
+            self.lose(note.group.lease)
+        if code != 1 or not note.wait:
+            return code
+        if is_repeat:  # the first attempt may have written it over another connection, and WAIT speaks of its own only
+            return AGAIN
+        return UNCONFIRMED if confirmed < note.wait[0] else code
+
+    def taken(self, entry: Nack, done: Nacked) -> bool:
         """Whether the nack was, or is to be sent again; and what it says of an outage."""
         if done.is_behind:
             return True
@@ -248,8 +248,11 @@ class Held:
             self.nacked[entry[:2]] = done
         return done.is_valid
 
-    def lose(self, lease: tuple[str, str]) -> None:
-        """This lease is lost: group and token."""
+    def lose(self, lease: tuple[str, str], *, is_repeat: bool = False) -> None:
+        """This lease is lost: group and token. Of a call that was repeated, the first attempt may have ended it."""
+        if is_repeat:
+            self.refusals.append((*lease, True))
+            return
         for group in self.groups:
             if group.lease == lease:
                 if group.is_lost:
@@ -261,8 +264,32 @@ class Held:
     def abandon(self) -> None:
         """The leases ran out while the server was away: forget all of it; others handle those groups again."""
         for pending_acks in self.shard_acks:
-            leases = pending_acks.leases()
-            pending_acks.posted()
-            for lease in leases:
+            for lease in pending_acks.forget(self.groups if self.shared_acks else None):
                 self.lose(lease)
         self.groups = []
+
+
+def take_in(
+    sending: Sending, results: Iterator[Any], holder: Callable[[tuple[str, str]], Held | None], *, is_repeat: bool
+) -> list[Ended]:
+    """Take the results of what it told from `results`; returns the outages that are over. `holder`: of a lease."""
+    source, refused, behind = sending.source, list[tuple[str, str]](), list[Nack]()
+    source.answered(sending)
+    if sending.acks:
+        acked: Acked = next(results)
+        refused += [entry[:2] for entry in acked.refused if entry.members]
+        for entry in sending.acks:
+            if held := holder(entry[:2]):
+                held.is_more_due = acked.is_more_due
+    for nack in sending.nacks:
+        held, done = holder(nack[:2]), next(results)
+        if held and not held.taken(nack, done):
+            refused.append(nack[:2])
+        if done.is_behind:
+            behind.append(nack)
+    source.nacks[:0] = behind
+    ended = [end for end in (next(results) for _ in sending.probes) if end.status == "closed"]
+    for lease in refused:
+        if held := holder(lease):
+            held.lose(lease, is_repeat=sending.is_repeat or is_repeat)
+    return ended

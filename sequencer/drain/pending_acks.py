@@ -15,6 +15,7 @@ from ..calls.outage import ProbeEnd, outage
 from ..calls.settle import Ack, Nack, ack, nack
 from ..settings.options import AUDIT_LENGTH
 from ..store.keys import ShardKeys
+from .held_group import HeldGroup
 
 
 @dataclass(slots=True)
@@ -84,6 +85,14 @@ class PendingAcks:
         if self.acks is sending.acks:
             self.posted()
 
-    def leases(self) -> set[tuple[str, str]]:
-        """Group and token of all that it tells of."""
-        return {entry[:2] for entry in self.acks} | {entry[:2] for entry in self.nacks}
+    def forget(self, groups: Iterable[HeldGroup] | None = None) -> set[tuple[str, str]]:
+        """Tell nothing of these groups any more, or of any; returns the leases of which something was to be told."""
+        known = None if groups is None else {group.lease for group in groups}
+        acks, nacks = self.acks, self.nacks
+        if known is None:
+            self.posted()
+        else:
+            self.acks = [entry for entry in acks if entry[:2] not in known]
+            self.nacks = [entry for entry in nacks if entry[:2] not in known]
+        leases = {entry[:2] for entry in acks} | {entry[:2] for entry in nacks}
+        return leases if known is None else leases & known

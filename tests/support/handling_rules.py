@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sequencer.settings.options import QueueOptions
 from sequencer.settings.policy import Policy
@@ -11,10 +11,6 @@ from sequencer.values.message import Message
 from .model.shard import ModelShard
 from .model.state import PAUSED
 
-if TYPE_CHECKING:
-    from .simulated_consumer import SimConsumer
-
-
 GROUPS = ("a", "b", "c")
 
 
@@ -22,7 +18,7 @@ class Rules:
     """What the machine notes of messages, and the checks that use it. A member is stamp and id."""
 
     def judge_by(self, policy: Policy, queue: QueueOptions, shard: ModelShard) -> None:
-        self.consumers: list[SimConsumer] = []
+        self.consumers: list[Any] = []
         self.policy, self.queue = policy, queue
         self.shard = shard
         self.ids = 0
@@ -39,6 +35,11 @@ class Rules:
         self.passed: dict[str, set[int]] = {group: set() for group in GROUPS}
         """Numbers of a sequence that were handled or given up."""
         self.paused_at: dict[str, int] = {}
+
+    @property
+    def workers(self) -> list[Any]:
+        """Who runs handlers."""
+        return [slot for one in self.consumers for slot in getattr(one, "all", [one])]
 
     def put(self, group: str, message_id: str, stamp: int) -> None:
         """Note a message that was stored just now."""
@@ -68,12 +69,12 @@ class Rules:
                 f"{group} sleeps until {visible}, its head to {opens_at}"
             )
 
-    def on_start(self, consumer: SimConsumer, message: Message) -> None:
+    def on_start(self, consumer: Any, message: Message) -> None:
         group, member = message.group[0], f"{message.stamp:016d}{message.id}"
         if member in self.excused and group not in self.shard.orders:
             return  # replaced after it had been claimed, and the last of its group: nobody has to wait for its end
         assert self.is_valid(message), f"{message.id} was begun without a valid lease"
-        for other in self.consumers:
+        for other in self.workers:
             if other is not consumer and other.running is not None and other.running.group == message.group:
                 assert not self.is_valid(other.running), f"two handlers of group {group} at once"
         assert (message.score, message.stamp) == self.key_of[member], f"{message.id} is not in its own place"
@@ -109,7 +110,7 @@ class Rules:
             self.excused.add(member)
             self.passed[group].add(int(message.score))
 
-    def on_success(self, consumer: SimConsumer, message: Message) -> None:
+    def on_success(self, consumer: Any, message: Message) -> None:
         member = f"{message.stamp:016d}{message.id}"
         self.handled[message.group[0]].append(member)
         self.done_under[member] = message.token

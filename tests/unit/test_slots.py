@@ -1,0 +1,250 @@
+"""Worker slots against the model of a shard, beside a consumer with one slot; and controls that must fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import rule, run_state_machine_as_test
+
+import sequencer.drain.protocol
+from sequencer.calls.append import append
+from sequencer.calls.call import Call
+from sequencer.drain.batch import BatchSize
+from sequencer.drain.effects import Flush, SettleAndClaim, Wait
+from sequencer.drain.slots import SUSPECTS_AGAIN_S, Answers, Slot, Slots
+from sequencer.errors import ServerUnavailable
+from sequencer.settings.options import ClaimLimits
+from sequencer.settings.pace import ACK_AFTER_S, IDLE_S, RELEASE_S
+from sequencer.store.item import Item
+
+from ..support.machine import ConsumersMachine
+from ..support.model.shard import ModelShard
+from ..support.shard_link import KEYS
+from ..support.simulated_slots import COUNT, SimSlots
+from .test_drain import SEARCH, SETTINGS
+
+NIGHT = settings(SEARCH, max_examples=3000)
+
+
+@pytest.fixture(autouse=True)
+def _begin_with_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequencer.drain.protocol, "BatchSize", partial(BatchSize, messages=8))
+
+
+class SlotsMachine(ConsumersMachine):
+    """The first consumer is a process with slots."""
+
+    is_ending = False
+
+    def new_consumer(self) -> Any:
+        one = super().new_consumer()
+        return one if self.names % 2 == 0 else SimSlots(self, one.name)
+
+    @rule(turn=st.integers(0, COUNT - 1), which=st.integers(0, 1))
+    def turn(self, turn: int, which: int) -> None:
+        if isinstance(one := self.consumers[which], SimSlots):
+            one.turn = turn
+
+    @rule(which=st.integers(0, 1))
+    def succeed(self, which: int) -> None:
+        for turn in range(COUNT) if self.is_ending else ():
+            self.turn(turn, which)
+            super().succeed(which)
+        super().succeed(which)
+
+    def teardown(self) -> None:
+        self.is_ending = True
+        super().teardown()
+
+
+@pytest.mark.slow
+def test_slots_keep_order_exclusion_and_every_message() -> None:
+    run_state_machine_as_test(SlotsMachine, settings=SETTINGS)
+
+
+def break_slots(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Break one rule."""
+    if name == "a group is given to two slots":
+
+        def claimed(self: Slots, part: Any, claimed: Any, sent_at: float, now: float) -> Any:
+            return give(self, part, replace(claimed, groups=[*claimed.groups, *claimed.groups]), sent_at, now)
+
+        give = Slots._claimed
+        monkeypatch.setattr(Slots, "_claimed", claimed)
+    elif name == "a second trip before the first is answered":
+        monkeypatch.setattr(SimSlots, "overlaps", True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a group is given to two slots",
+        "a second trip before the first is answered",
+    ],
+)
+def test_broken_slots_are_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    break_slots(monkeypatch, name)
+    with pytest.raises((AssertionError, KeyError, IndexError)):
+        run_state_machine_as_test(SlotsMachine, settings=SEARCH)
+
+
+class Process:
+    """Slots without generators, over the model of a shard."""
+
+    def __init__(self, count: int, *, is_patient: bool = True) -> None:
+        self.shard, self.now = ModelShard(), 1000.0
+        self.slots = Slots([KEYS], "q", "me", 9.0, max_attempts=5, is_patient=is_patient, clock=lambda: self.now)
+        self.all = [self.slots.new() for _ in range(count)]
+
+    def append(self, group: str, *names: str) -> None:
+        items = [Item(group, name, "", b"[1]") for name in names]
+        self.at_time(append(KEYS, items))
+
+    def at_time(self, call: Call[Any]) -> Any:
+        self.shard.now_us = round(self.now * 1e6)
+        return self.shard.run(call)
+
+    def claims(self, *slots: Slot) -> None:
+        for slot in slots or self.all:
+            self.slots.ask(slot, SettleAndClaim(0, ClaimLimits(1, 4, 9999)))
+
+    def trip(self) -> tuple[list[str], Answers]:
+        """The scripts of one, and what it answers."""
+        trip = self.slots.trip(self.now)
+        if trip is None:
+            return [], []
+        results = [self.at_time(call) for call in trip.calls]
+        return [call.script for call in trip.calls], self.slots.answered(trip, results, self.now)
+
+
+def test_one_claim_serves_all_that_ask() -> None:
+    one = Process(3)
+    for group in "abcd":
+        one.append(group, "m")
+    one.claims()
+    assert [len(answers) for _, answers in (one.trip(), one.trip())] == [2, 1]  # a claim takes half of what is due
+    assert [slot.held.groups[0].leased.key for slot in one.all] == ["a", "b", "c"]
+
+
+def test_who_waits_is_woken_for_a_group_only() -> None:
+    one = Process(3)
+    one.claims()
+    _, answers = one.trip()
+    assert [answer.groups for _, answer in answers] == [[], [], []]
+    for slot in one.all:
+        one.slots.ask(slot, Wait(5.0, 0, ClaimLimits(1, 4, 9999)))
+    assert one.trip() == ([], [])
+    assert one.slots.due_at(one.now) == one.now + IDLE_S
+    one.append("a", "m")
+    one.slots.hint()
+    scripts, answers = one.trip()
+    assert scripts == ["claim"]
+    assert [slot for slot, _ in answers] == one.all[:1]
+    assert one.slots.answer_waiting() == [(slot, None) for slot in one.all[1:]]
+
+
+def test_what_a_lost_trip_told_is_told_again_before_what_came_meanwhile() -> None:
+    one = Process(2)
+    one.append("a", "m")
+    one.append("b", "m")
+    one.claims()
+    one.trip(), one.trip()
+    first, second = one.all
+    finish(first)
+    one.claims(first)
+    trip = one.slots.trip(one.now)
+    assert trip
+    finish(second)
+    one.claims(second)
+    error = ServerUnavailable("lost")
+    assert one.slots.lost(trip, error) == [(first, error)]
+    one.claims(first)
+    trip = one.slots.trip(one.now)
+    assert trip
+    assert [entry.group for entry in trip.parts[0].sending.acks] == ["a", "b"]  # type: ignore[union-attr]
+
+
+def test_a_refusal_is_told_the_slot_that_holds_the_group() -> None:
+    one = Process(2)
+    for group in "abcd":
+        one.append(group, "m", "n")
+    one.claims()
+    one.trip()
+    _, second = one.all
+    finish(second)
+    one.shard.leases[second.held.groups[0].leased.key] = "f" * 16 + "0other"
+    one.slots.ask(second, Flush(is_awaited=True))
+    one.trip()
+    assert [slot.held.groups[0].is_lost for slot in one.all] == [False, True]
+
+
+def test_leases_are_renewed_in_one_call_at_a_third_of_their_time() -> None:
+    one = Process(2)
+    for group in "abcd":
+        one.append(group, "m")
+    one.claims()
+    one.trip()
+    at = one.slots.due_at(one.now + RELEASE_S)
+    for slot in one.all:
+        slot.held.begin(0)
+    one.now += RELEASE_S
+    one.trip()
+    assert at <= one.slots.due_at(one.now) == 1000.0 + 3.0
+    one.now = 1003.0
+    assert one.trip()[0] == ["renew"]
+    assert {slot.held.deadline for slot in one.all} == {1003.0 + 9.0}
+
+
+def test_an_ack_does_not_wait_for_the_next_handler() -> None:
+    one = Process(1)
+    one.append("a", "m", "n")
+    one.claims()
+    one.trip()
+    (slot,) = one.all
+    slot.held.begin(0)
+    finish(slot)
+    one.slots.begins(slot)
+    assert one.trip() == ([], [])
+    one.now += ACK_AFTER_S
+    assert one.trip()[0] == ["ack"]
+    assert one.shard.members("a")[0].endswith("n")
+
+
+def test_a_group_that_nobody_begins_is_released() -> None:
+    one = Process(1)
+    one.append("a", "m")
+    one.claims()
+    one.trip()
+    one.now += RELEASE_S
+    assert one.trip()[0] == ["ack"]
+    assert not one.shard.leases
+    assert one.all[0].held.begin(0) is False
+
+
+def test_after_a_death_few_suspects_are_taken_beside_healthy_groups() -> None:
+    dead = Process(8)
+    for n in range(8):
+        dead.append(f"g{n}", "m")
+    dead.claims()
+    dead.trip(), dead.trip(), dead.trip(), dead.trip()
+    assert len(dead.shard.leases) == 8
+    one = Process(6)
+    one.shard, one.now = dead.shard, dead.now + 10
+    one.append("healthy", "m")
+    one.claims()
+    for _ in range(6):
+        one.trip()
+        one.now += SUSPECTS_AGAIN_S
+    taken = [slot.held.groups[0].leased for slot in one.all if slot.held.groups]
+    assert [bool(leased.expired_owner) for leased in taken].count(True) == 1
+    assert "healthy" in [leased.key for leased in taken]
+
+
+def finish(slot: Slot) -> None:
+    slot.held.finish(slot.held.groups[0], 0.0, 0.0)
