@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from .consume.emitter import EventEmitter
 from .consume.forks import owner_name
 from .consume.registered import AnyHandler, Registered, Work
+from .consume.slots import SlotConsumer
 from .consume.stop import stop_on_signals
 from .consume.threads import Consumer
 from .doctor.diagnose import diagnose
@@ -256,9 +257,13 @@ class Sequencer(Registered):
         if isinstance(work, Steps | InlineHandler):
             self._session.will_note_starts()
         shards = finish(self._session.shards("consume"))
-        given = (self._net.endpoint, shards, self.options, options or ConsumerOptions(), work)
-        keeps = self._session.keeps_history
-        return Consumer(*given, guide=self._net.guide, emitter=self._emitter, keeps_history=keeps)
+        options = options or ConsumerOptions()
+        kind: Any = SlotConsumer if options.concurrency > 1 else Consumer
+        given = (self._net.endpoint, shards, self.options, options, work)
+        consumer: Consumer = kind(
+            *given, guide=self._net.guide, emitter=self._emitter, keeps_history=self._session.keeps_history
+        )
+        return consumer
 
     def claim(
         self, *, group: Group | None = None, groups: int = 1, messages: int = 100, lease: Duration = 15.0

@@ -26,7 +26,6 @@ from ..calls.call import Call
 from ..calls.claim import Claimed, Halted, claim
 from ..calls.outage import Began, Ended
 from ..calls.settle import renew, save_step
-from ..errors import SequencerError
 from ..settings.options import ClaimLimits, Replicas
 from ..settings.pace import ACK_AFTER_S, IDLE_S, RELEASE_S, RENEW_PART
 from ..store.keys import ShardKeys
@@ -39,7 +38,7 @@ Question = SettleAndClaim | Flush | Note | Wait
 Lease = tuple[str, str]
 """Of a group: its key, and the token."""
 Answers = list[tuple["Slot", Any]]
-"""Slots, and what each of their generators is sent; a SequencerError is thrown."""
+"""Slots, and what each of their generators is sent; an Exception is thrown."""
 MOST_GROUPS = 100
 """That one claim takes: with more of them others would find none, and the answer is long."""
 PATIENT_S = 30.0
@@ -136,8 +135,13 @@ class Slots:
         self._unbegun = deque[tuple[float, Slot, int]]()
         self._renewals = deque[tuple[float, Slot, int]]()
         self._is_out = False
-        self._busy = 0
+        self.busy = 0
         """How many slots work on a group."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a slot waits for a hint."""
+        return bool(self._waiting)
 
     def new(self, **options: Any) -> Slot:
         """One more slot; `options` of its Held."""
@@ -156,7 +160,7 @@ class Slots:
         elif isinstance(question, SettleAndClaim):
             held.settle(everything=True)
             slot.number += 1  # what was planned for its group is over
-            self._busy -= slot.is_busy
+            self.busy -= slot.is_busy
             slot.is_busy = False
         elif isinstance(question, Note):
             held.settle()
@@ -264,7 +268,7 @@ class Slots:
                     owner,
                     lease_s,
                     limits,
-                    ahead=self._busy > 0,
+                    ahead=self.busy > 0,
                     alone=alone,
                     with_failures=part.claimants[0].held.with_failures,
                     suspects=room,
@@ -301,7 +305,7 @@ class Slots:
             slot.question = None
         return answers
 
-    def lost(self, trip: Trip, error: SequencerError) -> Answers:
+    def lost(self, trip: Trip, error: Exception) -> Answers:
         """It was not answered: each that asked hears of it, and those that wait go on waiting."""
         self._is_out = False
         asked = [*trip.settled]
@@ -338,7 +342,7 @@ class Slots:
             slot.lease = slot.held.groups[0].lease
             self._holders[slot.lease] = slot
             slot.is_busy = True
-            self._busy += 1
+            self.busy += 1
             if leased.expired_owner:
                 was_charged = leased.messages[0].attempt > 1
                 self.suspects.began(leased.key, leased.token, was_charged=was_charged)

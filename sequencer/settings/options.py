@@ -245,6 +245,7 @@ class ConsumerSettings(TypedDict, total=False):
     max_messages: int | None
     max_age: Duration | None
     handler_timeout: Duration | None
+    concurrency: int
     audit: bool
     audit_length: int
     limits: ClaimLimits
@@ -275,6 +276,9 @@ class ConsumerOptions:
         None,
         "Time limit of a handler or command; one that exceeds it is interrupted, and the attempt fails.",
         CONSUMERS,
+    )
+    concurrency: int = option(
+        whole(1, 1000), 1, "Handlers that run at once in one process, each of another group.", CONSUMERS
     )
     audit: bool = option(FLAG, False, "Record each handled message in the audit stream.", CONSUMERS)
     audit_length: int = option(

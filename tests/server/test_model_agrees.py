@@ -195,7 +195,11 @@ def noted(serial: int, *, at: int = 0, started: bool = False, progressed: bool =
     )
 
 
-PUT, CLAIM, FREE = put("1", "2"), ("claim", 1, 3, 10_000, False, None, True, "", None), ("ack", 0, 0, True, False, False)
+PUT, CLAIM, FREE = (
+    put("1", "2"),
+    ("claim", 1, 3, 10_000, False, None, True, "", None),
+    ("ack", 0, 0, True, False, False),
+)
 LATER = ("advance", 2000)
 TRACES: dict[str, list[Any]] = {
     "a note is behind the acknowledgements of its group": [PUT, CLAIM, noted(1, behind=0)],

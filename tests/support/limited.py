@@ -54,4 +54,4 @@ def perform(
         memory=None,
     )
     with limit.in_force():
-        return Consumer._perform(cast(Any, consumer), effects())
+        return Consumer.perform(cast(Any, consumer), effects())
