@@ -9,13 +9,14 @@ from typing import Any, Unpack
 
 from .consume.emitter import EventEmitter
 from .consume.forks import owner_name
+from .consume.on_loop import LoopConsumer
 from .consume.registered import AnyHandler, Registered, Work
 from .consume.slots import SlotConsumer
 from .consume.stop import stop_on_signals
 from .consume.threads import Consumer
 from .doctor.diagnose import diagnose
 from .drain.steps.declared import Steps
-from .drain.steps.functions import InlineHandler
+from .drain.steps.functions import InlineHandler, is_coroutine
 from .lease import Lease
 from .net.appender import Appender
 from .net.blocking import BlockingNet, blocking, blocking_list, finish
@@ -258,7 +259,9 @@ class Sequencer(Registered):
             self._session.will_note_starts()
         shards = finish(self._session.shards("consume"))
         options = options or ConsumerOptions()
-        kind: Any = SlotConsumer if options.concurrency > 1 else Consumer
+        kind: Any = SlotConsumer if (options.concurrency or 1) > 1 else Consumer
+        if is_coroutine(work):
+            kind, options = LoopConsumer, replace(options, concurrency=options.concurrency or 100)
         given = (self._net.endpoint, shards, self.options, options, work)
         consumer: Consumer = kind(
             *given, guide=self._net.guide, emitter=self._emitter, keeps_history=self._session.keeps_history

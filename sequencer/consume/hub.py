@@ -46,6 +46,8 @@ class Hub:
         self._slots, self._events, self._deliver = slots, events, deliver
         self._asked, self._listens = threading.Event(), threading.Event()
         self._is_stopping = self._is_over = False
+        self.error: BaseException | None = None
+        """What ended its thread."""
         self._threads = [
             threading.Thread(target=self._run, name="sequencer-hub", daemon=True),
             threading.Thread(target=self._listen, name="sequencer-waiter", daemon=True),
@@ -57,6 +59,8 @@ class Hub:
 
     def ask(self, slot: Slot, question: Question) -> bool:
         """Whether an answer will be delivered."""
+        if self.error:
+            raise self.error
         with self.lock:
             is_awaited = self._slots.ask(slot, question)
         self._asked.set()
@@ -88,6 +92,15 @@ class Hub:
     # -- the thread that asks -------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._ask_until_over()
+        except BaseException as error:
+            self.error = error
+            with self.lock:
+                answers = self._slots.fail(error)
+            self._deliver(answers)
+
+    def _ask_until_over(self) -> None:
         troubles, last = 0, 0.0
         while not self._is_over:
             self._asked.clear()

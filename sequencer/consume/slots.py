@@ -6,7 +6,7 @@ import queue as queues
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -58,8 +58,8 @@ class ThreadSlot(Performer):
             self.error = error
 
 
-class SlotConsumer:
-    """Runs `handler` for messages of many groups at once, one of each group, until stopped, drained or recycled."""
+class ManySlots:
+    """What consumers with many worker slots have in common."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class SlotConsumer:
         self.owner = owner or owner_name()
         self.emitter = emitter or EventEmitter(queue.queue)
         self.events = ConsumerEvents(self.emitter, queue, self.owner)
-        self._options = options
-        slots = Slots(
+        self._queue, self._options, self._work, self._keeps = queue, options, handler, keeps_history
+        self._all = Slots(
             shards,
             queue.queue,
             self.owner,
@@ -88,16 +88,56 @@ class SlotConsumer:
             is_patient=not (options.until_empty or options.until_idle),
             clock=time.monotonic,
         )
-        self._hub = Hub(endpoint, shards, guide, slots, self.events, self._deliver)
-        self._slots: dict[Slot, ThreadSlot] = {}
-        for _ in range(options.concurrency):
-            history = History(self.owner, keeps_history)
-            slot = slots.new(audits=options.audit, audit_length=options.audit_length, history=history)
-            limit = TimeLimit(options.handler_timeout_s)
-            runner = runner_of(slot.held, queue, handler, self.owner)
-            self._slots[slot] = ThreadSlot(slot, self._hub, handler, runner, self.events, limit)
+        self.hub = Hub(endpoint, shards, guide, self._all, self.events, self.deliver)
+        self._slots: dict[Slot, Any] = {}
 
-    def _deliver(self, answers: Answers) -> None:
+    def deliver(self, answers: Answers) -> None:
+        """Resume slots. The hub's thread calls it."""
+        raise NotImplementedError
+
+    def _new(self) -> Iterator[Slot]:
+        """As many as run at once."""
+        options = self._options
+        for _ in range(options.concurrency or 1):
+            history = History(self.owner, self._keeps)
+            yield self._all.new(audits=options.audit, audit_length=options.audit_length, history=history)
+
+    @property
+    def running(self) -> tuple[Message, float] | None:
+        """The message whose handler has run longest, and since when, by `time.monotonic`; any thread may look."""
+        found = [running for one in self._slots.values() if (running := one.running)]
+        return min(found, key=lambda one: one[1], default=None)
+
+    @property
+    def handlers_s(self) -> float:
+        """Time in handlers and steps of all slots that have ended; any thread may read it."""
+        return sum(slot.held.handlers_s for slot in self._slots)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What it has done since it began, and what its emitter counted; any thread may look."""
+        sums = {name: sum(getattr(slot.held, name) for slot in self._slots) for name in ("handled", "lost")}
+        return {**sums, **asdict(self.emitter.counts)}
+
+    def summary(self) -> ConsumeSummary:
+        """Of all slots. Raises what ended one of them."""
+        if error := next((one.error for one in self._slots.values() if one.error), None):
+            raise error
+        ended = [one.summary for one in self._slots.values()]
+        counts = [sum(getattr(one, name) for one in ended) for name in ("handled", "failed", "lost")]
+        return ConsumeSummary(ended[0].reason, *counts)
+
+
+class SlotConsumer(ManySlots):
+    """Runs plain handlers for messages of many groups at once, each slot in a thread of its own."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        for slot in self._new():
+            runner, limit = runner_of(slot.held, self._queue, self._work, self.owner), TimeLimit(None)
+            self._slots[slot] = ThreadSlot(slot, self.hub, self._work, runner, self.events, limit)
+
+    def deliver(self, answers: Answers) -> None:
         for slot, answer in answers:
             self._slots[slot].answers.put(answer)
 
@@ -105,25 +145,7 @@ class SlotConsumer:
         """Take nothing new; finish and acknowledge what runs. A note only: safe in a signal handler or any thread."""
         for slot in self._slots.values():
             slot.stop()
-        self._hub.stop()
-
-    @property
-    def running(self) -> tuple[Message, float] | None:
-        """The message whose handler has run longest, and since when, by `time.monotonic`; any thread may look."""
-        found = [one.running for one in self._slots.values() if one.running]
-        return min(found, key=lambda one: one[1], default=None)
-
-    @property
-    def handlers_s(self) -> float:
-        """Time in handlers and steps of all slots; any thread may read it."""
-        return sum(slot.handlers_s for slot in self._slots.values())
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """What it has done since it began, and what its emitter counted; any thread may look."""
-        helds = [slot.held for slot in self._slots]
-        sums = {"handled": sum(held.handled for held in helds), "lost": sum(held.lost for held in helds)}
-        return {**sums, **asdict(self.emitter.counts)}
+        self.hub.stop()
 
     def run(self) -> ConsumeSummary:
         """Consume until the end. Raises as a Consumer."""
@@ -134,7 +156,7 @@ class SlotConsumer:
         ]
         try:
             sys.setswitchinterval(min(switch_s, SWITCH_S))
-            self._hub.start()
+            self.hub.start()
             for thread in threads:
                 thread.start()
             while any(thread.is_alive() for thread in threads):
@@ -145,10 +167,6 @@ class SlotConsumer:
         finally:
             sys.setswitchinterval(switch_s)
             self.stop()
-            self._hub.end()
+            self.hub.end()
             self.emitter.close()
-        if error := next((slot.error for slot in self._slots.values() if slot.error), None):
-            raise error
-        ended = [slot.summary for slot in self._slots.values() if slot.summary]
-        counts = [sum(getattr(one, name) for one in ended) for name in ("handled", "failed", "lost")]
-        return ConsumeSummary(ended[0].reason, *counts)
+        return self.summary()

@@ -41,6 +41,8 @@ Answers = list[tuple["Slot", Any]]
 """Slots, and what each of their generators is sent; an Exception is thrown."""
 MOST_GROUPS = 100
 """That one claim takes: with more of them others would find none, and the answer is long."""
+MOST_MESSAGES = 1000
+"""That one claim takes."""
 PATIENT_S = 30.0
 """How long a slot waits that does not end by itself when nothing is due."""
 SUSPECTS_AGAIN_S = 0.005
@@ -134,6 +136,7 @@ class Slots:
         """Slots that began a handler with something to be told, and when that is to be sent."""
         self._unbegun = deque[tuple[float, Slot, int]]()
         self._renewals = deque[tuple[float, Slot, int]]()
+        self._all: list[Slot] = []
         self._is_out = False
         self.busy = 0
         """How many slots work on a group."""
@@ -146,7 +149,9 @@ class Slots:
     def new(self, **options: Any) -> Slot:
         """One more slot; `options` of its Held."""
         shared: Any = {"shared_acks": self.acks, "refusals": self.refusals, "outages": self.outages}
-        return Slot(Held(self._shards, self._who[2], **shared, **options))
+        slot = Slot(Held(self._shards, self._who[2], **shared, **options))
+        self._all.append(slot)
+        return slot
 
     # -- what slots say -------------------------------------------------------------------------------------------
 
@@ -187,6 +192,10 @@ class Slots:
         answers: Answers = [(slot, None) for slot in self._waiting]
         self._waiting.clear()
         return answers
+
+    def fail(self, error: BaseException) -> Answers:
+        """The thread that asks the server is over: so is each slot that waits for it."""
+        return [(slot, error) for slot in self._all if slot.question is not None]
 
     # -- one trip -------------------------------------------------------------------------------------------------
 
@@ -256,7 +265,7 @@ class Slots:
         if claims:
             wanted = [limits_of(slot) for slot in part.claimants]
             count, running = len(wanted), bool(self.suspects.running)
-            each = sorted(limits.messages for limits in wanted)[count // 2]
+            each = min(sorted(limits.messages for limits in wanted)[count // 2], MOST_MESSAGES // count)
             limits = ClaimLimits(count, count * each, max(limits.bytes for limits in wanted))
             alone = max(
                 (slot.question.alone for slot in part.claimants if isinstance(slot.question, SettleAndClaim)), default=0
@@ -364,6 +373,8 @@ class Slots:
                 answers.append((slot, claimed))
             else:
                 self._asking.append(slot)  # half of what is due was left
+        if self._waiting:
+            self._next_claim_at = min(self._next_claim_at, *(slot.until for slot in self._waiting))
         return answers
 
     def _renewed(self, slots: list[Slot], stale: list[Lease], sent_at: float) -> None:

@@ -245,7 +245,7 @@ class ConsumerSettings(TypedDict, total=False):
     max_messages: int | None
     max_age: Duration | None
     handler_timeout: Duration | None
-    concurrency: int
+    concurrency: int | None
     audit: bool
     audit_length: int
     limits: ClaimLimits
@@ -277,8 +277,11 @@ class ConsumerOptions:
         "Time limit of a handler or command; one that exceeds it is interrupted, and the attempt fails.",
         CONSUMERS,
     )
-    concurrency: int = option(
-        whole(1, 1000), 1, "Handlers that run at once in one process, each of another group.", CONSUMERS
+    concurrency: int | None = option(
+        whole(1, 1000),
+        None,
+        "Handlers that run at once in one process, each of another group; 1, and 100 for coroutines.",
+        CONSUMERS,
     )
     audit: bool = option(FLAG, False, "Record each handled message in the audit stream.", CONSUMERS)
     audit_length: int = option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import Counter, defaultdict
@@ -73,3 +74,40 @@ def test_it_waits_for_messages_and_stops(make: Callable[..., Sequencer], shards:
     thread.join(10)
     assert not thread.is_alive()
     assert seq.info().backlog == 0
+
+
+def test_coroutines_share_a_loop(make: Callable[..., Sequencer]) -> None:
+    seq = make()
+    seq.append_many({"body": n, "group": n % 50, "id": str(n)} for n in range(1000))
+    seen: dict[Any, list[int]] = defaultdict(list)
+    now, most = [0], [0]
+
+    async def handle(message: Message) -> None:
+        now[0] += 1
+        most[0] = max(most[0], now[0])
+        await asyncio.sleep(0.001)
+        now[0] -= 1
+        seen[message.group].append(message.body)
+
+    summary = seq.consume(handle, until_empty=True)
+    assert (summary.reason, summary.handled, summary.failed) == ("drained", 1000, 0)
+    assert all(numbers == sorted(numbers) for numbers in seen.values())
+    assert sum(map(len, seen.values())) == 1000
+    assert most[0] > 20
+
+
+def test_a_coroutine_that_fails_or_takes_too_long(make: Callable[..., Sequencer]) -> None:
+    seq = make(max_attempts=1)
+    for n in range(10):
+        seq.append(n, group=n)
+
+    async def handle(message: Message) -> None:
+        if message.body == 3:
+            raise ValueError("no")
+        if message.body == 4:
+            await asyncio.sleep(60)
+
+    summary = seq.consume(handle, until_empty=True, handler_timeout=0.2)
+    assert (summary.handled, summary.failed) == (8, 2)
+    parked = {group.group: group.failure.type if group.failure else "" for group in seq.parked()}
+    assert parked == {("3",): "ValueError", ("4",): "HandlerTimeout"}

@@ -12,7 +12,7 @@ from ...values.message import Message
 
 Handler = Callable[[Message], Any]
 
-NOT_PLAIN = inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction
+NOT_PLAIN = inspect.isasyncgenfunction, inspect.isgeneratorfunction
 """Functions whose call does none of their work."""
 STEPS = "steps"
 """How the second parameter of a handler is called: nothing else tells it from one that the caller meant to fill."""
@@ -56,6 +56,11 @@ def checked_step(function: Callable[..., Any], role: str) -> Function:
     if (takes_call := _takes(function, 2)) or _takes(function, 1):
         return Function(function, takes_call)
     raise ConfigurationError("parameters_invalid", role=role, function=_as_called(function))
+
+
+def is_coroutine(function: Any) -> bool:
+    """Whether its call gives a coroutine, which an event loop runs."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def _check_kind(function: Any, role: str) -> None:
