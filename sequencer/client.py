@@ -260,7 +260,7 @@ class Sequencer(Registered):
         shards = finish(self._session.shards("consume"))
         options = options or ConsumerOptions()
         kind: Any = SlotConsumer if (options.concurrency or 1) > 1 else Consumer
-        if is_coroutine(work):
+        if work.has_coroutines if isinstance(work, Steps) else is_coroutine(work):
             kind, options = LoopConsumer, replace(options, concurrency=options.concurrency or 100)
         given = (self._net.endpoint, shards, self.options, options, work)
         consumer: Consumer = kind(

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import sysconfig
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Generator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ..drain import effects as asked
@@ -19,31 +21,43 @@ from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..drain.slots import Answers, Slot
 from ..drain.steps.actions import Raised, Returned
-from ..errors import ConfigurationError, HandlerTimeout, StopConsuming, Undecodable
+from ..drain.steps.inline import InlineSteps
+from ..errors import ConfigurationError, LeaseLost, SequencerError, StopConsuming, Undecodable
 from ..settings.options import ConsumerOptions
 from ..values.message import ConsumeSummary, Message
+from . import time_limit
+from .forks import Fork, exit_child
+from .perform import quick_switches
 from .slots import ManySlots
-from .threads import runner_of
-from .time_limit import without_ours
+from .time_limit import TimeIsUp, timed_out, without_ours
 
 BLOCKED_S = 1.0
 """A loop that takes no delivery for so long is blocked, and said to be."""
-IGNORED_S = 5.0
-"""A handler that goes on for so long after it was cancelled is named."""
+LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+WAITS: Any = object()
+"""In place of an answer: it comes later."""
 
 
 class LoopSlot:
     """One slot of a loop."""
 
-    def __init__(self, slot: Slot, consumer: LoopConsumer, runner: Any) -> None:
-        self.slot, self._consumer, self.runner = slot, consumer, runner
+    def __init__(self, slot: Slot, consumer: LoopConsumer) -> None:
+        self.slot, self._consumer, self.runner = slot, consumer, consumer.runner_of(slot)
         self._effects: Any = None
         self._task: asyncio.Task[Any] | None = None
         self._message: Message | None = None
+        self._hung: Message | None = None
         self._why: BaseException | None = None
-        """With what the task in progress was cancelled."""
+        """With what the handler in progress was cancelled."""
         self._limit: asyncio.TimerHandle | None = None
+        self._limited_at: float | None = None
+        """When the time of the handler ends."""
         self._pause: asyncio.TimerHandle | None = None
+        self._future: asyncio.Future[Any] | None = None
+        """Of a question that a step of a handler asks."""
+        self._is_inside = False
+        """Whether a step of a handler is in progress: but for its own function, nothing of it is interrupted."""
+        self._is_shielded = False
         self.summary: ConsumeSummary | None = None
         self.error: BaseException | None = None
 
@@ -52,17 +66,31 @@ class LoopSlot:
         message, since = self._message, self.slot.held.running_since
         return None if message is None or since is None else (message, since)
 
+    def take_no_more(self) -> None:
+        self.runner.is_stopping = True
+
+    def hangs(self, message: Message) -> None:
+        self._hung = message
+
+    def is_over_time(self, now: float) -> bool:
+        at, held = self._limited_at, self.slot.held
+        return at is not None and now >= at + time_limit.IGNORED_S and held.stuck_since != held.running_since
+
     def start(self, options: ConsumerOptions) -> None:
         self._effects = drain(self.runner, options)
         self.resume(None)
 
-    def resume(self, answer: Any, *, throws: bool = False) -> None:
-        """Go on with this answer, or with an error that is thrown."""
-        step = self._effects.throw if throws else self._effects.send
+    def resume(self, answer: Any) -> None:
+        """Go on with this answer; an exception of ours, which no handler returned, is thrown."""
+        if (future := self._future) is not None:
+            self._future = None
+            future.set_result(answer)
+            return
         try:
             while True:
-                answer, step = self._do(step(answer)), self._effects.send
-                if answer is WAITS:
+                is_error = isinstance(answer, Unanswered)
+                effect = self._effects.throw(answer.error) if is_error else self._effects.send(answer)
+                if (answer := self._do(effect)) is WAITS:
                     return
         except StopIteration as end:
             self.summary = end.value
@@ -74,16 +102,23 @@ class LoopSlot:
         consumer = self._consumer
         match effect:
             case asked.Handle():
-                return self._call(effect.message, consumer.handler(effect.message), self._handled)
+                if consumer.is_interrupted:
+                    return self._outcome(StopConsuming("interrupted"), effect.message)
+                return self._call(self._handled, effect.message, consumer.work)
             case asked.SettleAndClaim() | asked.Flush() | asked.Note() | asked.Wait():
-                return WAITS if consumer.hub.ask(self.slot, effect) else None
+                return WAITS if consumer.ask(self.slot, effect) else None
             case asked.Locked():
                 with consumer.hub.lock:
                     return effect.act()
             case asked.Run():
-                return self._run(effect)
+                if (refused := self._refused(effect)) is not None:
+                    return refused
+                if isinstance(effect.call, InlineSteps):
+                    effect.call.perform = self._perform
+                return self._call(lambda task: self._ran(effect, task), effect.message, effect.function, effect.call)
             case asked.Sleep():
-                self._pause = consumer.loop.call_later(effect.seconds, self._wake)
+                pause = consumer.loop.call_later(effect.seconds, self._wake)
+                self._pause = None if effect.is_whole else pause
                 return WAITS
             case asked.Tell():
                 consumer.events.emit(effect.name, effect.message, **effect.fields)
@@ -108,168 +143,226 @@ class LoopSlot:
 
     # -- handlers and steps ---------------------------------------------------------------------------------------
 
-    def _call(self, message: Message, coroutine: Coroutine[Any, Any, Any], then: Callable[[Any], None]) -> Any:
-        consumer = self._consumer
-        self._message, self._why = message, StopConsuming("interrupted") if consumer.is_interrupted else None
-        if self.slot.held.finished_at is not None:
-            consumer.hub.begins(self.slot)
-        self._task = consumer.loop.create_task(coroutine)
+    def _call(self, then: Callable[[Any], None], message: Message, function: Any, *given: Any) -> Any:
+        self._consumer.begins(self.slot, message)
+        self._message, self._why = message, None
+        self._task = self._consumer.loop.create_task(outcome_of(function, message, *given))
         self._task.add_done_callback(then)
-        if self._why:
-            self._task.cancel()
-        elif consumer.timeout_s is not None:
-            self._limit = consumer.loop.call_later(consumer.timeout_s, self._time_is_up)
+        self._begin_time()
         return WAITS
 
-    def _time_is_up(self) -> None:
-        seconds = self._consumer.timeout_s
-        self.cancel(HandlerTimeout(f"it ran longer than {seconds:g} s (handler_timeout), and was interrupted"))
+    def _begin_time(self) -> None:
+        if (seconds := self._consumer.timeout_s) is not None:
+            self._limit = self._consumer.loop.call_later(seconds, lambda: self.cancel(TimeIsUp()))
+            self._limited_at = time.monotonic() + seconds
 
-    def cancel(self, why: BaseException) -> None:
-        """End the handler that runs."""
-        if self._task and self._why is None:
-            self._why = why
-            self._task.cancel()
-
-    def _error(self, task: asyncio.Task[Any]) -> BaseException | None:
-        """What the handler ended with, as it is recorded."""
-        self._task = None
+    def _end_time(self) -> None:
         if self._limit:
             self._limit.cancel()
-            self._limit = None
-        error: BaseException | None = None
-        if task.cancelled():
-            error = self._why or asyncio.CancelledError("the handler was cancelled")
-        else:
-            error = task.exception()
-        if error is None:
-            return None
-        if type(error) is StopConsuming:
-            self._consumer.events.emit("message released", self._message)
-        return without_ours(error)
+            self._limit = self._limited_at = None
+
+    def cancel(self, why: BaseException) -> None:
+        """End the handler that runs; a stop also one that ignored the end of its time."""
+        if self._task and (self._why is None or (isinstance(why, StopConsuming) and isinstance(self._why, TimeIsUp))):
+            self._why = why
+            if not self._is_shielded:
+                self._task.cancel()
 
     def _handled(self, task: asyncio.Task[Any]) -> None:
-        self.resume(self._error(task))
+        self.resume(self._end(task)[1])
 
-    def _run(self, effect: asked.Run) -> Any:
-        async def called() -> Any:
-            found = effect.function(effect.message, effect.call)
-            return await found if asyncio.iscoroutine(found) else found
+    def _ran(self, effect: asked.Run, task: asyncio.Task[Any]) -> None:
+        result, error = self._end(task, effect)
+        self.resume(Returned(result) if error is None else Raised(error))
 
-        def then(task: asyncio.Task[Any]) -> None:
-            error = self._error(task)
-            self.resume(Returned(task.result()) if error is None else Raised(error))
+    def _end(self, task: asyncio.Task[Any], effect: asked.Run | None = None) -> tuple[Any, BaseException | None]:
+        self._task = None
+        cancelled = None, asyncio.CancelledError("cancelled before it began")
+        result, error = cancelled if task.cancelled() else task.result()
+        self._end_time()
+        assert self._message
+        return result, error and self._outcome(error, self._message, step_of(effect))
 
-        return self._call(effect.message, called(), then)
+    def _outcome(self, error: BaseException, message: Message, step: str = "") -> BaseException:
+        """How the end of a handler or a step is recorded."""
+        why, self._why = self._why, None
+        if isinstance(error, asyncio.CancelledError) and why is not None:
+            if isinstance(why, TimeIsUp):
+                return without_ours(timed_out(error, self._consumer.timeout_s))
+            error = why.with_traceback(error.__traceback__)
+        if type(error) is StopConsuming:
+            if message is self._hung:
+                return without_ours(timed_out(error, None))
+            self._consumer.events.emit("message released", message, **({"step": step} if step else {}))
+        return without_ours(error)
+
+    def _refused(self, effect: asked.Run) -> Raised | None:
+        """A step begins no more, unless its start is noted: else an operator would be asked about it."""
+        if effect.is_begun or not self._consumer.is_interrupted:
+            return None
+        return Raised(self._outcome(StopConsuming("interrupted"), effect.message, step_of(effect)))
+
+    # -- steps of a handler ---------------------------------------------------------------------------------------
+
+    async def _perform(self, effects: Generator[Effect, Any, Any]) -> Any:
+        """Do what a step asks, within the task of its handler."""
+        if self._is_inside:
+            raise ConfigurationError("step_misplaced")
+        self._is_inside = self._is_shielded = True
+        self._end_time()
+        resume, answer = effects.send, None
+        try:
+            while True:
+                try:
+                    effect = resume(answer)
+                except StopIteration as end:
+                    return end.value
+                try:
+                    resume, answer = effects.send, await self._inside(effect)
+                except SequencerError as error:
+                    resume, answer = effects.throw, error
+        finally:
+            self._is_inside = self._is_shielded = False
+            self._begin_time()
+            if self._consumer.is_interrupted:
+                raise StopConsuming("interrupted")
+            if self._why:  # it came meanwhile
+                raise asyncio.CancelledError
+
+    async def _inside(self, effect: Effect) -> Any:
+        if isinstance(effect, asked.Run):
+            if (refused := self._refused(effect)) is not None:
+                return refused
+            self._consumer.begins(self.slot, effect.message)
+            self._is_shielded = self._consumer.is_interrupted
+            self._begin_time()
+            result, error = await outcome_of(effect.function, effect.message, effect.call)
+            self._end_time()
+            self._is_shielded = True
+            outcome = error and self._outcome(error, effect.message, step_of(effect))
+            self._why = None
+            return Returned(result) if outcome is None else Raised(outcome)
+        if (answer := self._do(effect)) is WAITS:
+            self._future = self._consumer.loop.create_future()
+            answer = await self._future
+            if isinstance(answer, Unanswered):
+                raise answer.error
+        return answer
 
 
-WAITS: Any = object()
-"""In place of an answer: it comes later."""
+class Unanswered:
+    """In place of an answer, where the server gave none."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
 
 
-class LoopConsumer(ManySlots):
+async def outcome_of(function: Callable[..., Any], *given: Any) -> tuple[Any, BaseException | None]:
+    """What it returns, or raises, whatever that is: an event loop would end at SystemExit."""
+    forks, result, error = Fork.count, None, None
+    try:
+        result = function(*given)
+        if hasattr(result, "__await__"):
+            result = await result
+    except BaseException as raised:
+        error = raised
+    if forks != Fork.count:
+        exit_child(error)
+    return result, error
+
+
+def step_of(effect: asked.Run | None) -> str:
+    return "" if effect is None or isinstance(effect.call, InlineSteps) else effect.call.name
+
+
+class LoopConsumer(ManySlots[LoopSlot]):
     """Runs coroutine handlers for messages of many groups at once, one of each group."""
 
-    def __init__(self, *given: Any, **options: Any) -> None:
-        super().__init__(*given, **options)
-        self.handler: Any = self._work
-        self.timeout_s = self._options.handler_timeout_s
-        self.is_interrupted = False
-        self.loop: asyncio.AbstractEventLoop = asyncio.new_event_loop()
-        self.loop.close()
-        self._ended: asyncio.Future[None] | None = None
-        self._left = 0
-        self._thread = 0
-        self._slots = {
-            slot: LoopSlot(slot, self, runner_of(slot.held, self._queue, self._work, self.owner))
-            for slot in self._new()
-        }
+    loop: asyncio.AbstractEventLoop
+    _is_running = False
+
+    def _new(self, slot: Slot) -> LoopSlot:
+        return LoopSlot(slot, self)
 
     def stop(self) -> None:
-        """Take nothing new; finish and acknowledge what runs. A note only: safe in a signal handler or any thread."""
-        for slot in self._slots.values():
-            slot.runner.is_stopping = True
-        self.hub.stop()
-        self._later(self._wake_all)
+        super().stop()
+        for one in self.slots.values():
+            self.tell(one.wake)
 
     def interrupt(self) -> None:
-        """Stop now: cancels the handlers that run, and releases their messages. Any thread may call it."""
-        self.is_interrupted = True
-        self.stop()
-        self._later(self._cancel_all)
+        if not self.is_interrupted:
+            super().interrupt()
+            for one in self.slots.values():
+                self.tell(partial(one.cancel, StopConsuming("interrupted")))
 
-    def _later(self, call: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # the loop is over
-            self.loop.call_soon_threadsafe(call)
+    def tell(self, call: Callable[[], object]) -> None:
+        if self._is_running:
+            with suppress(RuntimeError):  # the loop is over
+                self.loop.call_soon_threadsafe(self._call, call)
 
-    def _wake_all(self) -> None:
-        for slot in self._slots.values():
-            slot.wake()
+    def _call(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except StopConsuming:  # an observer's wish
+            self.stop()
 
-    def _cancel_all(self) -> None:
-        for slot in self._slots.values():
-            slot.cancel(StopConsuming("interrupted"))
+    def lost(self) -> None:
+        self.tell(self._cancel_lost)
+
+    def _cancel_lost(self) -> None:
+        for one in self.slots.values():
+            if any(group.is_lost for group in one.slot.held.groups):
+                group = one.slot.held.groups[0].leased
+                one.cancel(LeaseLost(group=group.group, token=int(group.token)))
 
     def deliver(self, answers: Answers) -> None:
         if answers:
-            self._later(lambda: self._resume(answers))
+            self.tell(lambda: self._resume(answers))
 
     def _resume(self, answers: Answers) -> None:
         for slot, answer in answers:
-            self._slots[slot].resume(answer, throws=isinstance(answer, BaseException))
+            self.slots[slot].resume(Unanswered(answer) if isinstance(answer, BaseException) else answer)
 
     def ended(self, slot: LoopSlot) -> None:
         """This slot is over."""
-        self._left -= 1
         if slot.error:
             self.stop()
-        if not self._left and self._ended and not self._ended.done():
+        if all(one.summary or one.error for one in self.slots.values()) and not self._ended.done():
             self._ended.set_result(None)
 
     def run(self) -> ConsumeSummary:
         """Consume until the end, on a loop of its own. Raises as a Consumer."""
         with suppress(RuntimeError):
             if asyncio.get_running_loop():
-                raise ConfigurationError("an event loop runs in this thread: await AsyncSequencer.consume() there")
+                raise ConfigurationError("loop_runs")
         return asyncio.run(self.run_here())
 
     async def run_here(self) -> ConsumeSummary:
-        """Consume until the end, on the running loop."""
-        self.loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-        self._ended, self._left = self.loop.create_future(), len(self._slots)
+        """Consume until the end, on the running loop. Where that is cancelled, its handlers are interrupted."""
+        self.loop = asyncio.get_running_loop()
+        self._ended, self._is_running = self.loop.create_future(), True
         self.hub.start()
         watch = self.loop.create_task(self._watch())
-        try:
-            for slot in self._slots.values():
-                slot.start(self._options)
-            await asyncio.shield(self._ended)
-        except asyncio.CancelledError:
-            self.interrupt()
-            await self._ended
-            raise
-        finally:
-            watch.cancel()
-            await asyncio.to_thread(self.hub.end)
-            self.emitter.close()
-        return self.summary()
+        with quick_switches():
+            try:
+                for one in self.slots.values():
+                    one.start(self._options)
+                await asyncio.shield(self._ended)
+            except asyncio.CancelledError:
+                self.interrupt()
+                await self._ended
+                raise
+            finally:
+                watch.cancel()
+                await asyncio.to_thread(self.hub.end, self.over)
+                self.emitter.close()
+        return self._summary()
 
     async def _watch(self) -> None:
-        """Beats, and a thread that says what blocks the loop where it does not."""
+        """Beats, for a thread that says what blocks the loop where it does not."""
         beat, is_over = [time.monotonic()], threading.Event()
-
-        def look() -> None:
-            told = False
-            while not is_over.wait(BLOCKED_S / 4):
-                late_s = time.monotonic() - beat[0]
-                if late_s < BLOCKED_S:
-                    told = False
-                elif not told:
-                    told = True
-                    frame = sys._current_frames().get(self._thread)
-                    place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}" if frame else "?"
-                    self.events.emit("loop blocked", blocked_s=round(late_s, 1), place=place)
-
-        thread = threading.Thread(target=look, name="sequencer-loop-watch", daemon=True)
+        given = beat, is_over, threading.get_ident()
+        thread = threading.Thread(target=self._watch_loop, args=given, name="sequencer-loop-watch", daemon=True)
         thread.start()
         try:
             while True:
@@ -277,3 +370,26 @@ class LoopConsumer(ManySlots):
                 await asyncio.sleep(BLOCKED_S / 4)
         finally:
             is_over.set()
+            thread.join()
+
+    def _watch_loop(self, beat: list[float], is_over: threading.Event, thread: int) -> None:
+        since, place, is_ended = 0.0, "", False
+        while not is_ended:
+            is_ended, now = is_over.wait(BLOCKED_S / 4), time.monotonic()
+            self.watch(now)
+            if place and (is_ended or beat[0] != since):
+                self.events.emit("loop blocked", blocked_s=round(now - since, 1), place=place, is_over=True)
+                place = ""
+            elif not place and beat[0] == since and now - since >= BLOCKED_S:
+                place = place_of(thread)
+                self.events.emit("loop blocked", blocked_s=round(now - since, 1), place=place, is_over=False)
+            since = since if place else beat[0]
+
+
+def place_of(thread: int) -> str:
+    """Where this thread is: in code that is no library's, if it is."""
+    frame = innermost = sys._current_frames().get(thread)
+    while frame is not None and frame.f_code.co_filename.startswith(LIBRARIES):
+        frame = frame.f_back
+    code, line = (frame or innermost).f_code, (frame or innermost).f_lineno  # type: ignore[union-attr]
+    return f"{code.co_filename}:{line} in {code.co_qualname}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar, cast
 
 from ..drain import effects as asked
@@ -15,7 +16,7 @@ from ..drain.steps.functions import Handler
 from ..drain.steps.runner import StepRunner
 from ..errors import SequencerError, ServerUnavailable, StopConsuming, Undecodable
 from ..net.link import Link
-from ..settings.pace import STOP_CHECK_S
+from ..settings.pace import STOP_CHECK_S, SWITCH_S
 from ..values.message import Message
 from .emitter import ConsumerEvents
 from .forks import CURRENT_ID, GROUP_SIZE, Fork, Memory, exit_child, note_group, remember_current
@@ -41,6 +42,8 @@ class Performer(ABC):
         self._in_progress: Message | None = None
         self.on_first: Callable[[], object] | None = None
         """Called once, before the first handler begins."""
+        self.begins: Callable[[Message], object] | None = None
+        """Called before each handler and step."""
         self.memory: Memory = None
 
     @abstractmethod
@@ -72,7 +75,7 @@ class Performer(ABC):
 
     def perform(self, effects: Generator[Effect, Any, T]) -> T:
         resume, forks, first, calls = effects.send, Fork.count, self.on_first, self._step_calls
-        memory, write_id, group = self.memory, CURRENT_ID.pack_into, None
+        begins, memory, write_id, group = self.begins, self.memory, CURRENT_ID.pack_into, None
         handler = calls.limit.limited(cast(Handler, self._handler))
         answer: Any = None
         while True:
@@ -87,6 +90,8 @@ class Performer(ABC):
                     first()
                     first = None
                 self._in_progress = message = effect.message
+                if begins:
+                    begins(message)
                 if memory is not None:
                     if message.group is not group:
                         group = note_group(memory, message.group)
@@ -125,6 +130,8 @@ class Performer(ABC):
                 first, self.on_first = self.on_first, None
                 if first:
                     first()
+                if self.begins:
+                    self.begins(effect.message)
                 return self._step_calls.run(effect)
             case asked.Sleep():
                 until = time.monotonic() + effect.seconds
@@ -142,3 +149,14 @@ class Performer(ABC):
             case _:
                 return self.ask(cast(Any, effect))
         return None
+
+
+@contextmanager
+def quick_switches() -> Iterator[None]:
+    """Within, a handler that never waits keeps other threads from running for SWITCH_S only."""
+    switch_s = sys.getswitchinterval()
+    sys.setswitchinterval(min(switch_s, SWITCH_S))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(switch_s)

@@ -3,63 +3,60 @@
 from __future__ import annotations
 
 import queue as queues
-import sys
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
-from typing import Any, cast
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import Any, Generic, Protocol, TypeVar
 
 from ..drain import effects as asked
 from ..drain.held_group import History
 from ..drain.protocol import drain
-from ..drain.slots import Answers, Slot, Slots
-from ..drain.steps.functions import Handler
+from ..drain.slots import Answers, Question, Slot, Slots
+from ..drain.steps.runner import StepRunner
+from ..errors import StopConsuming
 from ..net.endpoint import Endpoint
 from ..net.link import Guide
 from ..settings.options import ConsumerOptions, QueueOptions
-from ..settings.pace import STOP_CHECK_S, SWITCH_S
+from ..settings.pace import STOP_CHECK_S
 from ..settings.policy import HistoryKept
 from ..store.keys import ShardKeys
 from ..values.message import ConsumeSummary, Message
+from . import time_limit
 from .emitter import ConsumerEvents, EventEmitter
-from .forks import owner_name
-from .hub import Hub, raised
-from .perform import Performer
+from .forks import Memory, owner_name, remember_current
+from .hub import Hub, SlotsOwner, raised
+from .perform import Performer, quick_switches
 from .registered import Work
 from .threads import runner_of
-from .time_limit import TimeLimit
+from .time_limit import ThreadTimeLimit
 
 
-class ThreadSlot(Performer):
-    """One slot, and the thread that runs its handlers."""
+class AnySlot(Protocol):
+    """One slot where its handlers run."""
 
-    def __init__(self, slot: Slot, hub: Hub, handler: Work, *given: Any) -> None:
-        def handle(message: Message) -> None:
-            if slot.held.finished_at is not None:
-                hub.begins(slot)
-            cast(Handler, handler)(message)
+    slot: Slot
+    summary: ConsumeSummary | None
+    error: BaseException | None
+    """What ended it."""
 
-        super().__init__(handle if callable(handler) else handler, *given)
-        self.slot, self._hub, self.lock, self.link = slot, hub, hub.lock, hub.link
-        self.answers = queues.SimpleQueue[Any]()
-        self.summary: ConsumeSummary | None = None
-        self.error: BaseException | None = None
+    @property
+    def running(self) -> tuple[Message, float] | None: ...
+    def take_no_more(self) -> None: ...
+    def hangs(self, message: Message) -> None:
+        """Its end counts as an attempt."""
 
-    def ask(self, effect: asked.SettleAndClaim | asked.Ahead | asked.Flush | asked.Note | asked.Wait) -> Any:
-        if isinstance(effect, asked.Ahead):
-            return None
-        return raised(self.answers.get()) if self._hub.ask(self.slot, effect) else None
-
-    def run(self, options: ConsumerOptions) -> None:
-        try:
-            self.summary = self.perform(drain(self._runner, options))
-        except BaseException as error:
-            self.error = error
+    def is_over_time(self, now: float) -> bool:
+        """Whether the handler that runs has ignored the end of its time; it may be interrupted here."""
 
 
-class ManySlots:
-    """What consumers with many worker slots have in common."""
+SlotT = TypeVar("SlotT", bound=AnySlot)
+
+
+class ManySlots(SlotsOwner, Generic[SlotT]):
+    """What consumers with many worker slots have in common, and with a Consumer."""
 
     def __init__(
         self,
@@ -78,95 +75,248 @@ class ManySlots:
         self.owner = owner or owner_name()
         self.emitter = emitter or EventEmitter(queue.queue)
         self.events = ConsumerEvents(self.emitter, queue, self.owner)
-        self._queue, self._options, self._work, self._keeps = queue, options, handler, keeps_history
+        self.work, self.timeout_s, self._queue = handler, options.handler_timeout_s, queue
+        self._options = replace(options, max_messages=None)  # counted over all slots
+        ends = options.until_empty or options.until_idle or options.max_age_s is not None
+        given = shards, queue.queue, self.owner, options.lease_s
         self._all = Slots(
-            shards,
-            queue.queue,
-            self.owner,
-            options.lease_s,
+            *given,
             max_attempts=queue.max_attempts,
-            is_patient=not (options.until_empty or options.until_idle),
+            is_patient=not ends,
             clock=time.monotonic,
+            max_messages=options.max_messages,
         )
-        self.hub = Hub(endpoint, shards, guide, self._all, self.events, self.deliver)
-        self._slots: dict[Slot, Any] = {}
+        self.hub = Hub(endpoint, shards, guide, self._all, self)
+        self.on_first: Callable[[], object] | None = None
+        """Called once, before the first handler begins."""
+        self.memory: Memory = None
+        self._beginning = threading.Lock()
+        self._on_stuck: Callable[[Message], object] | None = None
+        self.is_interrupted = False
+        self._interrupted_at: float | None = None
+        self._hung: list[Message] = []
+        self._named: set[Slot] = set()
+        """Those that ignore an interrupt, as was told."""
+        histories = (History(self.owner, keeps_history) for _ in range(options.concurrency or 1))
+        audit: Any = {"audits": options.audit, "audit_length": options.audit_length}
+        made = [self._new(self._all.new(**audit, history=history)) for history in histories]
+        self.slots: dict[Slot, SlotT] = {one.slot: one for one in made}
 
-    def deliver(self, answers: Answers) -> None:
-        """Resume slots. The hub's thread calls it."""
-        raise NotImplementedError
+    @abstractmethod
+    def _new(self, slot: Slot) -> SlotT: ...
 
-    def _new(self) -> Iterator[Slot]:
-        """As many as run at once."""
-        options = self._options
-        for _ in range(options.concurrency or 1):
-            history = History(self.owner, self._keeps)
-            yield self._all.new(audits=options.audit, audit_length=options.audit_length, history=history)
+    def runner_of(self, slot: Slot) -> StepRunner:
+        return runner_of(slot.held, self._queue, self.work, self.owner)
+
+    # -- what a Consumer has, too ---------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Take nothing new; finish and acknowledge what runs. A note only: safe in a signal handler or any thread."""
+        for one in self.slots.values():
+            one.take_no_more()
+        self.hub.stop()
+
+    def interrupt(self) -> None:
+        """Stop now: interrupts all handlers that run, and releases their messages. Any thread may call it."""
+        self.stop()
+        self._interrupted_at = self._interrupted_at or time.monotonic()
+        self.is_interrupted = True
+
+    def hang(self) -> None:
+        """The messages in progress hang, so the end of each counts as an attempt: `interrupt` follows. Any thread."""
+        for one in self.slots.values():
+            if running := one.running:
+                self._hung.append(running[0])
+                one.hangs(running[0])
+                self.hub.renew_last(one.slot, running[1])
+
+    def on_stuck(self, call: Callable[[Message], object]) -> None:
+        """Call this, in the hub's thread, when a handler ignores the end of its time: it has to end the process."""
+        self._on_stuck = call
 
     @property
     def running(self) -> tuple[Message, float] | None:
         """The message whose handler has run longest, and since when, by `time.monotonic`; any thread may look."""
-        found = [running for one in self._slots.values() if (running := one.running)]
+        found = [running for one in self.slots.values() if (running := one.running)]
         return min(found, key=lambda one: one[1], default=None)
 
     @property
     def handlers_s(self) -> float:
-        """Time in handlers and steps of all slots that have ended; any thread may read it."""
-        return sum(slot.held.handlers_s for slot in self._slots)
+        """Time in handlers and steps since it began, of one slot on average; any thread may read it."""
+        now, ended_s = time.monotonic(), sum(slot.held.handlers_s for slot in self.slots)
+        began = [since for slot in self.slots if (since := slot.held.running_since) is not None]
+        return (ended_s + now * len(began) - sum(began)) / len(self.slots)
 
     @property
     def counts(self) -> dict[str, int]:
         """What it has done since it began, and what its emitter counted; any thread may look."""
-        sums = {name: sum(getattr(slot.held, name) for slot in self._slots) for name in ("handled", "lost")}
+        sums = {name: sum(getattr(slot.held, name) for slot in self.slots) for name in ("handled", "lost")}
         return {**sums, **asdict(self.emitter.counts)}
 
-    def summary(self) -> ConsumeSummary:
+    def _summary(self) -> ConsumeSummary:
         """Of all slots. Raises what ended one of them."""
-        if error := next((one.error for one in self._slots.values() if one.error), None):
+        if error := next((one.error for one in self.slots.values() if one.error), self.hub.error):
             raise error
-        ended = [one.summary for one in self._slots.values()]
-        counts = [sum(getattr(one, name) for one in ended) for name in ("handled", "failed", "lost")]
-        return ConsumeSummary(ended[0].reason, *counts)
+        ended = {one.summary.reason for one in self.slots.values() if one.summary}
+        reason: Any = "recycled" if self._all.is_spent else next(one for one in REASONS if one in ended)
+        counts = [sum(getattr(slot.held, name) for slot in self.slots) for name in ("handled", "failed", "lost")]
+        return ConsumeSummary(reason, *counts)
+
+    @property
+    def over(self) -> list[Slot]:
+        return [slot for slot, one in self.slots.items() if one.summary or one.error]
+
+    # -- what its slots and its hub call --------------------------------------------------------------------------
+
+    def begins(self, slot: Slot, message: Message) -> None:
+        """A handler or a step of this slot is about to begin."""
+        if slot.held.finished_at is not None:
+            self.hub.begins(slot)
+        if self.on_first or self.memory is not None:
+            with self._beginning:
+                first, self.on_first = self.on_first, None
+                if first:
+                    first()
+                remember_current(self.memory, message)
+
+    def ask(self, slot: Slot, question: Question) -> bool:
+        """Whether an answer will be delivered."""
+        is_awaited = self.hub.ask(slot, question)
+        if self.memory is not None and not self._all.busy:
+            with self._beginning:
+                remember_current(self.memory, None)
+        return is_awaited
+
+    def stuck(self, slot: Slot) -> None:
+        running, is_killed = self.slots[slot].running, self._on_stuck is not None
+        if running and running[0] not in self._hung:
+            runs_s = round(time.monotonic() - running[1], 1)
+            self.events.emit("handler stuck", running[0], runs_s=runs_s, is_killed=is_killed)
+            if self._on_stuck:
+                self._on_stuck(running[0])
+
+    def watch(self, now: float) -> None:
+        """Called now and then by a thread that runs no handler."""
+        at = self._interrupted_at
+        for one in self.slots.values():
+            if one.is_over_time(now) and (running := one.running):
+                self.hub.renew_last(one.slot, running[1])
+            is_late = at is not None and now - at >= time_limit.IGNORED_S and one.slot not in self._named
+            if is_late and (running := one.running):
+                self._named.add(one.slot)
+                runs_s = round(now - running[1], 1)
+                self.events.emit("handler slow", running[0], runs_s=runs_s, is_stopping=True)
 
 
-class SlotConsumer(ManySlots):
+REASONS = ("recycled", "stopped", "drained")
+"""Of slots that ended differently the first one counts."""
+
+
+class ThreadSlot(Performer):
+    """One slot, and the thread that runs its handlers."""
+
+    def __init__(self, slot: Slot, consumer: SlotConsumer) -> None:
+        limit = ThreadTimeLimit(consumer.timeout_s)
+        super().__init__(consumer.work, consumer.runner_of(slot), consumer.events, limit)
+        self.slot, self._consumer, self.limit = slot, consumer, limit
+        self.lock, self.link = consumer.hub.lock, consumer.hub.link
+        self.begins = lambda message: consumer.begins(slot, message)
+        self.answers = queues.SimpleQueue[Any]()
+        self.summary: ConsumeSummary | None = None
+        self.error: BaseException | None = None
+
+    def ask(self, effect: asked.SettleAndClaim | asked.Ahead | asked.Flush | asked.Note | asked.Wait) -> Any:
+        if isinstance(effect, asked.Ahead):
+            return None
+        return raised(self.answers.get()) if self._consumer.ask(self.slot, effect) else None
+
+    def take_no_more(self) -> None:
+        self._runner.is_stopping = True
+
+    def hangs(self, message: Message) -> None:
+        self._step_calls.hung = message
+
+    def is_over_time(self, now: float) -> bool:
+        calls = self._step_calls
+        if not self._consumer.is_interrupted:
+            return self.limit.check(now)
+        if not (calls.is_interrupted and self._was_sent):
+            calls.is_interrupted = True  # for a handler that is just about to begin
+            self._was_sent = not calls.is_shielded and self.limit.interrupt()
+        return False
+
+    _was_sent = False
+
+    def run(self, options: ConsumerOptions) -> None:
+        try:
+            self.summary = self.perform(drain(self._runner, options))
+        except BaseException as error:
+            self.error = error
+            self._consumer.stop()
+        self._consumer.wake.set()
+
+
+class SlotConsumer(ManySlots[ThreadSlot]):
     """Runs plain handlers for messages of many groups at once, each slot in a thread of its own."""
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
-        for slot in self._new():
-            runner, limit = runner_of(slot.held, self._queue, self._work, self.owner), TimeLimit(None)
-            self._slots[slot] = ThreadSlot(slot, self.hub, self._work, runner, self.events, limit)
+        self.wake = threading.Event()
+        self._calls = queues.SimpleQueue[Callable[[], object]]()
+
+    def _new(self, slot: Slot) -> ThreadSlot:
+        return ThreadSlot(slot, self)
 
     def deliver(self, answers: Answers) -> None:
         for slot, answer in answers:
-            self._slots[slot].answers.put(answer)
+            self.slots[slot].answers.put(answer)
 
-    def stop(self) -> None:
-        """Take nothing new; finish and acknowledge what runs. A note only: safe in a signal handler or any thread."""
-        for slot in self._slots.values():
-            slot.stop()
-        self.hub.stop()
+    def lost(self) -> None:
+        """A thread goes on: what it finishes is not acknowledged."""
+
+    def tell(self, call: Callable[[], object]) -> None:
+        self._calls.put(call)
+        self.wake.set()
 
     def run(self) -> ConsumeSummary:
         """Consume until the end. Raises as a Consumer."""
-        switch_s = sys.getswitchinterval()
         threads = [
             threading.Thread(target=slot.run, args=(self._options,), name=f"sequencer-slot-{n}", daemon=True)
-            for n, slot in enumerate(self._slots.values(), 1)
+            for n, slot in enumerate(self.slots.values(), 1)
         ]
-        try:
-            sys.setswitchinterval(min(switch_s, SWITCH_S))
-            self.hub.start()
-            for thread in threads:
-                thread.start()
-            while any(thread.is_alive() for thread in threads):
-                if any(slot.error for slot in self._slots.values()):
-                    self.stop()
+        with quick_switches():
+            try:
+                self.hub.start()
                 for thread in threads:
-                    thread.join(STOP_CHECK_S)  # a signal is handled between two of these
-        finally:
-            sys.setswitchinterval(switch_s)
-            self.stop()
-            self.hub.end()
-            self.emitter.close()
-        return self.summary()
+                    thread.start()
+                self._watch(threads)
+            except BaseException:  # Ctrl-C; once more, and they are left alone
+                self.interrupt()
+                self._watch(threads)
+                raise
+            finally:
+                self.stop()
+                self.hub.end(self.over)
+                self._tell()
+                self.emitter.close()
+        return self._summary()
+
+    def _watch(self, threads: Sequence[threading.Thread]) -> None:
+        while any(thread.is_alive() for thread in threads):
+            self.watch(time.monotonic())
+            self._tell()
+            self.wake.wait(STOP_CHECK_S)
+            self.wake.clear()
+
+    def _tell(self) -> None:
+        for call in _taken(self._calls):
+            try:
+                call()
+            except StopConsuming:  # an observer's wish
+                self.stop()
+
+
+def _taken(calls: queues.SimpleQueue[Callable[[], object]]) -> Iterator[Callable[[], object]]:
+    with suppress(queues.Empty):
+        while True:
+            yield calls.get_nowait()

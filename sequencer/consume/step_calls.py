@@ -29,7 +29,8 @@ class StepCalls:
         """`perform`: does what effects ask for; returns what they return."""
         self.is_running = False
         """Whether a handler or a step runs, so that it may be interrupted."""
-        self.is_interrupted = False
+        self.is_interrupted = self.is_shielded = False
+        """`is_shielded`: a step runs that was begun after that."""
         self.hung: Message | None = None
         """The message that hangs, according to the supervisor: interrupting it counts as an attempt."""
         self.limit, self._events, self._perform = limit, events, perform
@@ -49,6 +50,7 @@ class StepCalls:
 
         try:
             self.is_running = True
+            self.is_shielded = self.is_interrupted and effect.is_begun
             if self.is_interrupted and not effect.is_begun:
                 raise StopConsuming("interrupted")
             with not_in_a_copy():

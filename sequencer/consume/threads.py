@@ -7,7 +7,6 @@ One lock guards what is held and the main link, on which both send.
 from __future__ import annotations
 
 import random
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -27,14 +26,14 @@ from ..net.endpoint import Endpoint
 from ..net.link import Guide, Link
 from ..net.wait import Waiter
 from ..settings.options import ConsumerOptions, QueueOptions
-from ..settings.pace import SILENT_S, SWITCH_S, WAIT_PART
+from ..settings.pace import SILENT_S, WAIT_PART
 from ..settings.policy import HistoryKept
 from ..store.keys import ShardKeys
 from ..values.message import ConsumeSummary, Message
 from .emitter import ConsumerEvents, EventEmitter
 from .forks import owner_name, remember_current
 from .in_flight import InFlight
-from .perform import Performer
+from .perform import Performer, quick_switches
 from .registered import Work
 from .renewer import Renewer
 from .time_limit import TimeLimit
@@ -91,17 +90,14 @@ class Consumer(Performer):
         """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense, and
         ConfigurationError where `handler_timeout` can't hold: outside the main thread, or without its signal.
         """
-        switch_s = sys.getswitchinterval()
-        with self._limit.in_force():
+        with self._limit.in_force(), quick_switches():
             try:
-                sys.setswitchinterval(min(switch_s, SWITCH_S))
                 self._renewer.start()
                 return self.perform(drain(self._runner, self._options))
             except BaseException:
                 self._release()
                 raise
             finally:
-                sys.setswitchinterval(switch_s)
                 self._renewer.end()
                 self._renewer.tell_refusals()
                 self._renewer.tell_halted()

@@ -7,12 +7,13 @@ That is a signal (`interruption.SIGNAL`), which also ends what the handler waits
 two instructions, maybe when the handler is over and the next one runs. So it asks where it came, and not what was
 meant: only above the frame of a handler that has run too long it raises. Late or from others, it changes nothing. Until
 it has raised it is repeated, as one that comes just before a wait ends nothing. Signals come to the main thread alone.
-PyThreadState_SetAsyncExc reaches another, but not while that waits, and leaves a flag set in CPython 3.11: from then on
-every call is slow.
+PyThreadState_SetAsyncExc reaches others (ThreadTimeLimit), but not while they wait. (To take it back leaves a flag set
+in CPython 3.11: from then on every call is slow.)
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
 import threading
 import time
@@ -21,7 +22,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType, TracebackType
 
 from ..drain.steps.functions import Handler
-from ..errors import ConfigurationError, HandlerTimeout
+from ..errors import ConfigurationError, HandlerTimeout, StopConsuming
 from ..values.message import Message
 from . import interruption
 
@@ -85,11 +86,15 @@ class TimeLimit:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Within a limited handler: nothing comes in here, and its time begins again behind it."""
-        self._since = None
+        self._leave()
         try:
             yield
         finally:
             self._is_raised, self._since = False, time.monotonic()
+
+    def _leave(self) -> None:
+        """Nothing comes to this run any more."""
+        self._since = None
 
     def outcome(self, error: BaseException) -> BaseException:
         """What a handler ended with, as it is recorded: HandlerTimeout where it was interrupted."""
@@ -123,6 +128,75 @@ class TimeLimit:
         if frame is not None:
             self._is_raised = True
             raise TimeIsUp
+
+
+class ThreadTimeLimit(TimeLimit):
+    """The same for the handlers of a worker slot's thread, which a stop interrupts, too.
+
+    The exception comes with the next instruction of Python there, and not while that thread waits. It is sent once. A
+    handler that ends meanwhile lets it come before it is left. Both threads write what they are about before they read
+    what the other is about:
+
+        who interrupts: _send                      the thread that handles: _leave
+        ---------------------                      -------------------------------
+        1  writes  _is_sending = True              1  writes  _since = None
+        2  reads   _since                          2  waits   while _is_sending
+        3  sends, unless that is another run       3  lets it come
+        4  writes  _is_sending = False
+    """
+
+    _thread = 0
+    _is_sending = False
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        yield
+
+    def limited(self, handler: Handler) -> Handler:
+        self._thread = threading.get_ident()
+
+        def run(message: Message) -> None:
+            problem: BaseException | None = None
+            try:
+                self._is_raised, self._since = False, time.monotonic()
+                handler(message)
+            except BaseException as error:
+                problem = error
+            while True:
+                try:
+                    self._leave()
+                    break
+                except (TimeIsUp, StopConsuming):  # it came just now, and comes once
+                    pass
+            if problem is not None:
+                raise problem
+
+        return run
+
+    def interrupt(self) -> bool:
+        """Raise StopConsuming in the handler that runs; whether one runs."""
+        return self._send(StopConsuming, self._since)
+
+    def _leave(self) -> None:
+        self._since = None
+        while self._is_sending:
+            time.sleep(0)
+        if self._is_raised:
+            time.sleep(0)  # behind a call it comes, if it is still to come
+
+    def _interrupt(self) -> None:
+        self._send(TimeIsUp, self._seen)
+
+    def _send(self, kind: type[BaseException], since: float | None) -> bool:
+        self._is_sending = True
+        try:
+            if is_running := since is not None and self._since == since:
+                self._is_raised = True
+                thread = ctypes.c_ulong(self._thread)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(kind))
+            return is_running
+        finally:
+            self._is_sending = False
 
 
 def timed_out(error: BaseException, seconds: float | None) -> HandlerTimeout:

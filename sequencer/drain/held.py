@@ -69,6 +69,8 @@ class Held:
     lost: int = 0
     handled: int = 0
     """Messages whose handlers succeeded, of all claims."""
+    failed: int = 0
+    """Attempts that failed, of all claims."""
     number: int = 0
     """Of the claim in progress."""
     with_failures: bool = False

@@ -34,7 +34,7 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
     size = BatchSize(options.limits)
     held.with_failures = runner.declared is not None
     born, shards = clock(), len(held.shards)
-    shard = troubles = failed = late = 0
+    shard = troubles = late = 0
     idle: list[Claimed] = []
     """What the shards said since one of them had something due."""
     is_lone = shards == 1 and options.max_messages is None
@@ -45,14 +45,14 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
     def ending() -> str | None:
         if runner.is_stopping:
             return "stopped"
-        if options.max_messages is not None and held.handled + failed >= options.max_messages:
+        if options.max_messages is not None and held.handled + held.failed >= options.max_messages:
             return "recycled"
         if options.max_age_s is not None and clock() - born >= options.max_age_s:
             return "recycled"
         return None
 
     while (reason := ending()) is None:
-        left = None if options.max_messages is None else options.max_messages - held.handled - failed
+        left = None if options.max_messages is None else options.max_messages - held.handled - held.failed
         try:
             may_ahead, alone = goes_ahead and is_lone, size.alone if is_lone else 0
             claim = SettleAndClaim(shard, size.next_limits(left), may_ahead and size.is_quick, alone)
@@ -90,7 +90,7 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
         if may_ahead and claimed.has_more and (after_s := size.claims_after_s()) is not None:
             with suppress(ServerUnavailable):
                 yield Ahead(shard, size.next_limits(left), after_s)
-        began, before = clock(), held.handled + failed + late
+        began, before = clock(), held.handled + held.failed + late
         end = size.end_of(claimed, began)
         for index, group in enumerate(held.groups):
             is_open = held.begin(index)
@@ -103,12 +103,12 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
                 elif problem is not None:
                     one = runner.failed(problem, group)
                     late += one.is_late
-                    failed += not (one.is_late or one.is_missing)
+                    held.failed += not (one.is_late or one.is_missing)
                     yield from _give_up(group, runner, one)
             if held.is_held_back or clock() >= end.latest_s:
                 break
         is_alone = not (claimed.has_more or held.is_more_due)
-        size.learn(held.handled + failed + late - before, clock() - began, is_alone=is_alone)
+        size.learn(held.handled + held.failed + late - before, clock() - began, is_alone=is_alone)
         if held.is_held_back:  # also what was claimed ahead is released
             with suppress(ServerUnavailable):
                 yield SettleAndClaim(None)
@@ -120,7 +120,7 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
                 break
         except ServerUnavailable:
             yield Sleep(RECONNECT.base_s)
-    return ConsumeSummary(reason, held.handled, failed, held.lost)  # type: ignore[arg-type]
+    return ConsumeSummary(reason, held.handled, held.failed, held.lost)  # type: ignore[arg-type]
 
 
 def _give_up(group: HeldGroup, runner: StepRunner, one: Failed) -> Generator[Effect, Any, None]:

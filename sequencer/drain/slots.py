@@ -17,7 +17,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -45,6 +45,8 @@ MOST_MESSAGES = 1000
 """That one claim takes."""
 PATIENT_S = 30.0
 """How long a slot waits that does not end by itself when nothing is due."""
+NOTHING = Claimed([], was_ahead=True)
+"""Answers a claim that was not sent, as its consumer ends: its drain looks whether it is over."""
 SUSPECTS_AGAIN_S = 0.005
 """How long after a claim that took nothing, though something is due, the next one sets out."""
 
@@ -57,12 +59,14 @@ class Slot:
     question: Question | None = None
     until: float = 0.0
     """Of a Wait: when it is over."""
-    number: int = 0
-    """Of the group that it got last."""
     is_busy: bool = False
     """Whether it works on a group."""
     lease: Lease | None = None
     """Of the group that it works on, until all is told of it."""
+    reserved: int = 0
+    """How many messages it got with that."""
+    counted: int = 0
+    """How many of its messages are in the count of all."""
 
     @property
     def shard(self) -> int | None:
@@ -78,6 +82,8 @@ class Part:
     sending: Sending | None = None
     notes: list[tuple[Slot, Note]] = field(default_factory=list)
     renewed: list[Slot] = field(default_factory=list)
+    stuck: list[Slot] = field(default_factory=list)
+    """Slots whose leases are renewed for the last time, each alone."""
     claimants: list[Slot] = field(default_factory=list)
     calls: list[Call[Any]] = field(default_factory=list)
 
@@ -90,10 +96,16 @@ class Trip:
     settled: list[Slot]
     """Slots that asked for nothing but to have all told."""
     sent_at: float
+    hints: int
+    """How many had come by then."""
 
     @property
     def calls(self) -> list[Call[Any]]:
         return [call for part in self.parts for call in part.calls]
+
+    @property
+    def claims(self) -> bool:
+        return any(part.claimants for part in self.parts)
 
     @property
     def waits(self) -> Replicas:
@@ -114,59 +126,79 @@ class Slots:
         max_attempts: int,
         is_patient: bool,
         clock: Clock,
+        max_messages: int | None = None,
     ) -> None:
-        """`is_patient`: its slots do not end when nothing is due."""
+        """`is_patient`: its slots do not end when nothing is due. `max_messages`: of all of them together."""
         self.acks = [PendingAcks(shard, keys) for shard, keys in enumerate(shards)]
         self.suspects = Suspects(max_attempts)
         self.halted: list[Halted] = []
         self.outages: list[Began | Ended] = []
         self.refusals: list[tuple[str, str, bool]] = []
-        """What is yet to be told."""
+        self.left: list[Slot] = []
+        """What is yet to be told; slots whose lease was renewed for the last time."""
         self._shards, self._who, self._clock, self._is_patient = shards, (queue, owner, lease_s), clock, is_patient
         self._holders: dict[Lease, Slot] = {}
         self._asking: list[Slot] = []
         self._waiting: dict[Slot, None] = {}
         self._may_find = set(range(len(shards)))
         """Shards that have not said yet that nothing is due, since the last hint."""
+        self._hints = 0
         self._next_claim_at = float("inf")
         """When something may be due for slots that wait."""
         self._claims_from = 0.0
         """No claim sets out before."""
-        self._late = deque[tuple[float, Slot, int]]()
-        """Slots that began a handler with something to be told, and when that is to be sent."""
-        self._unbegun = deque[tuple[float, Slot, int]]()
-        self._renewals = deque[tuple[float, Slot, int]]()
-        self._all: list[Slot] = []
-        self._is_out = False
+        self._late, self._unbegun, self._renewals = (OrderedDict[Slot, float]() for _ in range(3))
+        """Slots that began a handler with something to be told, that have not begun, that have a lease: and when that
+        is to be sent, released, renewed. The earliest comes first.
+        """
+        self._stuck: list[Slot] = []
+        self.all: list[Slot] = []
+        self._is_out = self._is_deaf = False
+        self._turn = 0
+        """The shard that may claim suspects first."""
         self.busy = 0
         """How many slots work on a group."""
+        self.is_ending = False
+        """Nothing more is claimed."""
+        self._max_messages, self.done, self._reserved = max_messages, 0, 0
 
     @property
     def waits(self) -> bool:
-        """Whether a slot waits for a hint."""
-        return bool(self._waiting)
+        """Whether a slot waits for a hint, and would take what is due."""
+        return bool(self._waiting) and not (self._is_deaf or self.is_ending)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether as many messages ended as it is for."""
+        return self._max_messages is not None and self.done >= self._max_messages
+
+    def _may_claim(self) -> bool:
+        """Not where the last group that was given to a slot had to be released, as none of them has come to its answer
+        since; nor where all messages that are left are being handled.
+        """
+        return not (self._is_deaf or self.is_ending) and (
+            self._max_messages is None or self._max_messages > self.done + self._reserved
+        )
 
     def new(self, **options: Any) -> Slot:
         """One more slot; `options` of its Held."""
         shared: Any = {"shared_acks": self.acks, "refusals": self.refusals, "outages": self.outages}
         slot = Slot(Held(self._shards, self._who[2], **shared, **options))
-        self._all.append(slot)
+        self.all.append(slot)
         return slot
 
     # -- what slots say -------------------------------------------------------------------------------------------
 
     def ask(self, slot: Slot, question: Question) -> bool:
         """Whether its generator has to wait for an answer."""
-        held = slot.held
+        held, self._is_deaf = slot.held, False
         if isinstance(question, Flush):
             held.settle()
             if not question.is_awaited:
                 return False
         elif isinstance(question, SettleAndClaim):
             held.settle(everything=True)
-            slot.number += 1  # what was planned for its group is over
-            self.busy -= slot.is_busy
-            slot.is_busy = False
+            self._is_over(slot)
         elif isinstance(question, Note):
             held.settle()
         slot.question = question
@@ -178,35 +210,63 @@ class Slots:
             self._asking.append(slot)
         return True
 
+    def _is_over(self, slot: Slot) -> None:
+        """It is done with its group."""
+        for planned in (self._late, self._unbegun, self._renewals):
+            planned.pop(slot, None)
+        self.busy -= slot.is_busy
+        slot.is_busy = False
+        ended = slot.held.handled + slot.held.failed
+        self.done += ended - slot.counted
+        self._reserved -= slot.reserved
+        slot.counted, slot.reserved = ended, 0
+
     def begins(self, slot: Slot) -> None:
         """A handler of this slot begins: what was finished before it must not wait for its end."""
         if slot.held.finished_at is not None:
-            self._late.append((self._clock() + ACK_AFTER_S, slot, slot.number))
+            self._late.setdefault(slot, self._clock() + ACK_AFTER_S)
+
+    def stuck(self, slot: Slot, since: float) -> None:
+        """The handler that began then hangs, or ignores the end of its time: its lease is renewed once more."""
+        slot.held.stuck_since = since
+        self._stuck.append(slot)
 
     def hint(self) -> None:
         """Something is due somewhere."""
+        self._hints += 1
         self._may_find.update(range(len(self._shards)))
 
+    def take_told(self) -> tuple[list[tuple[str, str, bool]], list[Halted], list[Began | Ended], list[Slot]]:
+        """What is yet to be told, which then is."""
+        told = self.refusals[:], self.halted[:], self.outages[:], self.left[:]
+        for some in (self.refusals, self.halted, self.outages, self.left):
+            some.clear()
+        return told
+
     def answer_waiting(self) -> Answers:
-        """None to all that wait, as the process stops."""
+        """None to all that wait, as the process stops; not while a claim for them may be out."""
+        if self._is_out:
+            return []
         answers: Answers = [(slot, None) for slot in self._waiting]
         self._waiting.clear()
         return answers
 
     def fail(self, error: BaseException) -> Answers:
         """The thread that asks the server is over: so is each slot that waits for it."""
-        return [(slot, error) for slot in self._all if slot.question is not None]
+        return [(slot, error) for slot in self.all if slot.question is not None]
 
     # -- one trip -------------------------------------------------------------------------------------------------
 
     def due_at(self, now: float) -> float:
         """When there is something to do, if nobody asks before."""
-        if any(self.acks) or any(slot.shard is None for slot in self._asking):
+        if any(self.acks) or self._stuck or any(slot.shard is None or self.is_ending for slot in self._asking):
             return now
-        if self._asking or (self._waiting and self._may_find):
-            return max(now, self._claims_from)
-        heads = [queue[0][0] for queue in (self._late, self._unbegun, self._renewals) if queue]
-        return min(self._next_claim_at if self._waiting else float("inf"), *heads, float("inf"))
+        times = [next(iter(planned.values())) for planned in (self._late, self._unbegun, self._renewals) if planned]
+        if self._may_claim() and (self._asking or (self._waiting and self._may_find)):
+            times.append(max(now, self._claims_from))
+        elif self.waits:
+            times.append(self._next_claim_at)
+        return min(times, default=float("inf"))
 
     def trip(self, now: float) -> Trip | None:
         """What to ask now. None: nothing, or one is out."""
@@ -216,32 +276,45 @@ class Slots:
         if now >= self._next_claim_at:
             self._next_claim_at = float("inf")
             self.hint()
-        asking, self._asking = self._asking, []
+        asking, self._asking, may_claim = self._asking, [], self._may_claim()
+        stuck, self._stuck = self._stuck, []
         parts = [Part(shard) for shard in range(len(self._shards))]
         settled: list[Slot] = []
         for slot in asking:
             if isinstance(slot.question, Note):
                 parts[slot.held.shard].notes.append((slot, slot.question))
-            elif slot.shard is None:
+            elif slot.shard is None or self.is_ending:
                 settled.append(slot)
-            elif now < self._claims_from:
+            elif now < self._claims_from or not may_claim:
                 self._asking.append(slot)
             else:
                 parts[slot.shard].claimants.append(slot)
-        for slot in self._due(self._renewals, now):
-            if slot.held.groups and slot.held.groups[0].is_open:
+        for slot in stuck:
+            if slot.held.is_stuck and slot.lease:
+                parts[slot.held.shard].stuck.append(slot)
+        for slot in _due(self._renewals, now):
+            if slot.held.groups and slot.held.groups[0].is_open and not slot.held.is_stuck:
                 parts[slot.held.shard].renewed.append(slot)
         for part in parts:
-            self._asking += part.claimants[MOST_GROUPS:]
-            del part.claimants[MOST_GROUPS:]
-        if now >= self._claims_from:
+            self._leave(part, MOST_GROUPS)
+        if now >= self._claims_from and may_claim:
             self._spread_waiting(parts)
-        room = self.suspects.room()
-        for part in parts:
-            room = self._fill(part, room)
-        trip = Trip([part for part in parts if part.calls], settled, now)
+        self._turn, room = (self._turn + 1) % len(parts), self.suspects.room()
+        left = MOST_MESSAGES * len(parts)
+        if self._max_messages is not None:
+            left = max(0, self._max_messages - self.done - self._reserved)
+        for part in parts[self._turn :] + parts[: self._turn]:
+            self._leave(part, left)
+            left -= self._fill(part, room, left)
+            room = 0 if part.claimants else room
+        trip = Trip([part for part in parts if part.calls], settled, now, self._hints)
         self._is_out = bool(trip.parts or settled)
         return trip if self._is_out else None
+
+    def _leave(self, part: Part, most: int) -> None:
+        """Let no more slots claim; the others ask again."""
+        self._asking += [slot for slot in part.claimants[most:] if slot not in self._waiting]
+        del part.claimants[most:]
 
     def _spread_waiting(self, parts: list[Part]) -> None:
         """Waiting slots claim wherever something may be due."""
@@ -249,9 +322,9 @@ class Slots:
             if len(part.claimants) < MOST_GROUPS:
                 part.claimants.append(slot)
 
-    def _fill(self, part: Part, room: int) -> int:
-        """Make its calls; returns how many suspects others may still claim."""
-        acks, claims = self.acks[part.shard], bool(part.claimants)
+    def _fill(self, part: Part, room: int, left: int) -> int:
+        """Make its calls, for so many suspects and messages at most; returns how many messages it may take."""
+        acks, claims, messages = self.acks[part.shard], bool(part.claimants), 0
         if acks:
             part.sending = acks.sending(0, claims_next=part.shard if claims else None)
             part.calls += part.sending.calls
@@ -262,14 +335,15 @@ class Slots:
         if part.renewed:
             leases = [slot.lease for slot in part.renewed if slot.lease]
             part.calls.append(renew(keys, leases, lease_s))
+        for slot in part.stuck:
+            part.calls.append(renew(keys, [slot.lease] if slot.lease else [], lease_s, alone=True))
         if claims:
             wanted = [limits_of(slot) for slot in part.claimants]
             count, running = len(wanted), bool(self.suspects.running)
-            each = min(sorted(limits.messages for limits in wanted)[count // 2], MOST_MESSAGES // count)
-            limits = ClaimLimits(count, count * each, max(limits.bytes for limits in wanted))
-            alone = max(
-                (slot.question.alone for slot in part.claimants if isinstance(slot.question, SettleAndClaim)), default=0
-            )
+            each = min(sorted(limits.messages for limits in wanted)[count // 2], min(MOST_MESSAGES, left) // count)
+            messages = count * each
+            limits = ClaimLimits(count, messages, max(limits.bytes for limits in wanted))
+            alone = [slot.question.alone for slot in part.claimants if isinstance(slot.question, SettleAndClaim)]
             part.calls.append(
                 claim(
                     keys,
@@ -278,14 +352,13 @@ class Slots:
                     lease_s,
                     limits,
                     ahead=self.busy > 0,
-                    alone=alone,
+                    alone=min(left, max(alone, default=0)),
                     with_failures=part.claimants[0].held.with_failures,
                     suspects=room,
                     has_suspect=running,
                 )
             )
-            room = 0
-        return room
+        return messages
 
     def answered(
         self, trip: Trip, results: Sequence[Any], now: float, *, is_repeat: bool = False, confirmed: int = 0
@@ -294,7 +367,7 @@ class Slots:
         many replicas.
         """
         self._is_out = False
-        answers: Answers = [(slot, None) for slot in trip.settled]
+        answers: Answers = [(slot, None if slot.shard is None else NOTHING) for slot in trip.settled]
         given = iter(results)
         for part in trip.parts:
             if part.sending:
@@ -304,10 +377,14 @@ class Slots:
                 answers.append((slot, slot.held.saved(note, next(given), is_repeat=is_repeat, confirmed=confirmed)))
             if part.renewed:
                 self._renewed(part.renewed, next(given), trip.sent_at)
+            for slot in part.stuck:
+                self._renewed([slot], next(given), trip.sent_at)
+                slot.held.left_since = slot.held.stuck_since
+                self.left.append(slot)
             if part.claimants:
                 for slot in part.claimants:
                     self._end(slot)
-                answers += self._claimed(part, next(given), trip.sent_at, now)
+                answers += self._claimed(part, next(given), trip, now)
         for slot in trip.settled:
             self._end(slot)
         for slot, _ in answers:
@@ -323,8 +400,11 @@ class Slots:
                 part.sending.source.put_back(part.sending)
             asked += [slot for slot, _ in part.notes]
             asked += [slot for slot in part.claimants if slot not in self._waiting]
-            for slot in part.renewed:
-                self._renewals.appendleft((trip.sent_at, slot, slot.number))
+            for slot in reversed(part.renewed):
+                if slot.is_busy:
+                    self._renewals[slot] = trip.sent_at
+                    self._renewals.move_to_end(slot, last=False)
+            self.left += part.stuck
         for slot in asked:
             slot.question = None
         return [(slot, error) for slot in asked]
@@ -338,15 +418,16 @@ class Slots:
 
     # -- what became of it ----------------------------------------------------------------------------------------
 
-    def _claimed(self, part: Part, claimed: Claimed, sent_at: float, now: float) -> Answers:
+    def _claimed(self, part: Part, claimed: Claimed, trip: Trip, now: float) -> Answers:
         self.halted += claimed.halted
         is_idle = not claimed.groups and claimed.next_due_s != 0.0
         if not (claimed.groups or is_idle):
             self._claims_from = now + SUSPECTS_AGAIN_S
         answers: Answers = []
         for slot, leased in zip(part.claimants, claimed.groups, strict=False):
-            slot.held.take(part.shard, [leased], sent_at, now, claimed.now_us)
-            slot.number += 1
+            slot.held.take(part.shard, [leased], trip.sent_at, now, claimed.now_us)
+            slot.reserved = len(leased.messages)
+            self._reserved += slot.reserved
             self._waiting.pop(slot, None)
             slot.lease = slot.held.groups[0].lease
             self._holders[slot.lease] = slot
@@ -355,13 +436,14 @@ class Slots:
             if leased.expired_owner:
                 was_charged = leased.messages[0].attempt > 1
                 self.suspects.began(leased.key, leased.token, was_charged=was_charged)
-            self._unbegun.append((now + RELEASE_S, slot, slot.number))
-            self._renewals.append((self._renew_at(slot), slot, slot.number))
+            self._unbegun[slot] = now + RELEASE_S
+            self._plan_renewal(slot)
             answers.append((slot, replace(claimed, groups=[leased])))
         if not is_idle:
             self._may_find.add(part.shard)
         else:
-            self._may_find.discard(part.shard)
+            if trip.hints == self._hints:
+                self._may_find.discard(part.shard)
             due_s = IDLE_S if claimed.next_due_s is None else claimed.next_due_s
             self._next_claim_at = min(self._next_claim_at, now + due_s)
         for slot in part.claimants[len(claimed.groups) :]:
@@ -383,29 +465,31 @@ class Slots:
                 held.lose(lease)
         for slot in slots:
             slot.held.deadline = sent_at + slot.held.lease_s
-            self._renewals.append((self._renew_at(slot), slot, slot.number))
+            if slot.is_busy:
+                self._plan_renewal(slot)
 
-    def _renew_at(self, slot: Slot) -> float:
-        return slot.held.deadline - slot.held.lease_s * (RENEW_PART - 1) / RENEW_PART
+    def _plan_renewal(self, slot: Slot) -> None:
+        self._renewals.pop(slot, None)
+        self._renewals[slot] = slot.held.deadline - slot.held.lease_s * (RENEW_PART - 1) / RENEW_PART
 
     def _holder(self, lease: Lease) -> Held | None:
         slot = self._holders.get(lease)
         return slot.held if slot else None
 
     def _settle_late(self, now: float) -> None:
-        for slot in self._due(self._late, now):
+        for slot in _due(self._late, now):
             if slot.held.finished_at is not None:
                 slot.held.settle()
-        for slot in self._due(self._unbegun, now):
+        for slot in _due(self._unbegun, now):
             if slot.held.current < 0:
                 slot.held.settle(unbegun=True)
+                self._is_deaf = True
 
-    def _due(self, queue: deque[tuple[float, Slot, int]], now: float) -> Iterator[Slot]:
-        """Those whose time has come, and that still hold the same group."""
-        while queue and queue[0][0] <= now:
-            _, slot, number = queue.popleft()
-            if slot.number == number:
-                yield slot
+
+def _due(planned: OrderedDict[Slot, float], now: float) -> Iterator[Slot]:
+    """Those whose time has come."""
+    while planned and next(iter(planned.values())) <= now:
+        yield planned.popitem(last=False)[0]
 
 
 def limits_of(slot: Slot) -> ClaimLimits:

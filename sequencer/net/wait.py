@@ -35,9 +35,11 @@ class Waiter:
     ) -> None:
         """The other link does what the guide asks for; this one brings its generation."""
         self.link = Link(endpoint, guide, only_follows=True)
-        self._lists, self._other = [keys.dispatch for keys in shards], other
+        self._lists, self.other = [keys.dispatch for keys in shards], other
         self._write = ("HDEL", shards[0].leases, "")
         self._client_id: tuple[Any, int] | None = None
+        self.hint: Any = None
+        """The list and the group of the hint that ended the last wait, if one did."""
 
     def wait(
         self, seconds: float, should_stop: Callable[[], bool], claim: Call[Claimed] | None = None
@@ -45,6 +47,7 @@ class Waiter:
         """Return at a hint, after `seconds`, or when `should_stop` says so; with what the claim took, unless the server
         has lost its script. Raises ServerUnavailable, and what a claim raises.
         """
+        self.hint = None
         if seconds <= 0:
             return None
         calls = [claim] if claim else []
@@ -58,11 +61,12 @@ class Waiter:
                 now = time.monotonic()
                 if should_stop() or (is_exact and now >= until):
                     unblock = "CLIENT", "UNBLOCK", self._client_id[1]  # type: ignore[index]
-                    self._other.commands([self._write, unblock])
+                    self.other.commands([self._write, unblock])
                     break
                 if now >= until + SOCKET_TIMEOUT_S:
                     raise redis.TimeoutError
             (popped,) = receive(connection, 1)
+            self.hint = popped if isinstance(popped, list) else None
             (claimed,) = self.link.parsed(calls, self.link.collect(calls)) or (None,)
             if isinstance(claimed, SequencerError):
                 raise claimed
@@ -74,6 +78,11 @@ class Waiter:
                 raise translate(error, self.link.endpoint.name) from error
             raise
         return None if claimed is UNDONE else claimed
+
+    def push_back(self) -> None:
+        """Nobody here has a use for the hint that was popped: it may wake another consumer."""
+        if self.hint:
+            self.other.commands([("RPUSH", *self.hint)])
 
     def _known_connection(self) -> Any:
         """The link's connection, whose number is known to who is to unblock it."""

@@ -337,6 +337,8 @@ class ServiceOptions(ConsumerOptions):
             raise ConfigurationError("not_both", one="app", other="exec")
         if self.pass_redis and not self.exec:
             raise ConfigurationError("option_needed", name="pass_redis", needed="exec")
+        if (self.concurrency or 1) > 1 and not self.app:
+            raise ConfigurationError("option_needed", name="concurrency", needed="app")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

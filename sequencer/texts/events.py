@@ -346,6 +346,12 @@ EVENTS: Mapping[str, Kind] = {
         "no longer renewed, and its end counts as an attempt{is_killed:?; killing its consumer}",
         _of_handler,
     ),
+    "loop blocked": _warning(
+        "code that does not await blocks the event loop of a consumer and all its handlers; leases are renewed",
+        "owner blocked_s place is_over",
+        "{is_over:!for {blocked_s:duration} by {place}; other handlers of {owner} wait}"
+        "{is_over:?for {blocked_s:duration} in all, by {place}; it goes on}",
+    ),
     "gap wait": _warning(
         "a group of a sequence waits for a missing number",
         f"group owner id {_GAP} until",

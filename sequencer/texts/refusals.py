@@ -309,8 +309,8 @@ REFUSALS: dict[str, Wording] = {
     "{name}('why', after=5), in seconds",
     "handler_not_found": "queue {queue!r} has no handler; pass one to consume(), or register it with @seq.handler",
     "not_callable": "{role} {value:value} is not callable",
-    "not_plain": "{role} {function} is a coroutine or generator function, which does not run when it is called; give a "
-    "plain function",
+    "not_plain": "{role} {function} is a generator function, which does not run when it is called; give a plain or a "
+    "coroutine function",
     "parameters_invalid": "{role} {function} can't be called with the message alone, nor with a second argument; give "
     "it one parameter or two, and a default to any others",
     "second_parameter": "handler {function} has a second parameter {parameter!r}, but a handler gets the steps of its "
@@ -330,10 +330,12 @@ REFUSALS: dict[str, Wording] = {
     "after_invalid": "step {step}: after={value:value} must be the name of a step, or a list of names",
     "flag_invalid": "{name}={value:value} must be True or False",
     "step_repeated": "a step {step} already ran in this handler; give this one another name",
-    "step_misplaced": "a step can only run in the thread and process of its handler, and not within another step",
+    "step_misplaced": "a step can only run in the thread and process of its handler, and not within another step or "
+    "beside one",
     "message_taken": "message {id!r} of group {group} was removed, or its lease ended; nothing more of it can be saved",
     "consumer_stops": "the consumer is stopping",
     "not_next": "message {id!r} is not the next one of group {group} in this lease; acknowledge in order, and once",
+    "loop_runs": "an event loop runs in this thread; use an AsyncSequencer, or call consume in another thread",
     "main_thread_needed": "handler_timeout={limit_s:g} needs the main thread; call consume there, or leave it out",
     "signal_taken": "{app:?app {app}}{app:!this program} handles {signal}, by which handlers are interrupted; let it "
     "use another signal{limit_s:?, or leave handler_timeout={limit_s:g} out}",

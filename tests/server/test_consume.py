@@ -13,7 +13,7 @@ import redis
 
 from sequencer import Message, Sequencer
 from sequencer.drain import protocol
-from sequencer.errors import ConfigurationError, HandlerNotFound
+from sequencer.errors import HandlerNotFound
 from sequencer.net.link import Link
 from sequencer.settings.backoff import Backoff
 from sequencer.testing import wait_until
@@ -47,14 +47,10 @@ def test_the_registered_handler_is_run(seq: Sequencer) -> None:
 
 
 def test_without_a_usable_handler_nothing_is_consumed(seq: Sequencer) -> None:
-    async def coroutine(message: Message) -> None: ...
-
     with refused(HandlerNotFound, "handler_not_found"):
         seq.consume(until_empty=True)
     with refused(HandlerNotFound, "not_callable", role="handler", value="x"):
         seq.consume("x", until_empty=True)  # type: ignore[arg-type]
-    with refused(ConfigurationError, "not_plain"):
-        seq.handler(coroutine)
 
 
 def test_a_consumer_ends_after_so_many_messages_or_seconds(seq: Sequencer) -> None:

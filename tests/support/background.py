@@ -6,14 +6,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from sequencer import Message, Sequencer
+from sequencer import Sequencer
 from sequencer.consume.threads import Consumer
 
 
 class Background:
     """A consumer in a thread of its own, stopped and joined at the end."""
 
-    def __init__(self, seq: Sequencer, handler: Callable[[Message], Any] | None, **options: Any) -> None:
+    def __init__(self, seq: Sequencer, handler: Callable[..., Any] | None, **options: Any) -> None:
         started = threading.Event()
         self.consumer: Consumer
         self.summary: Any = None

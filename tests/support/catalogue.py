@@ -71,6 +71,8 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("handler slow", MESSAGE | {"runs_s": 6.0, "is_stopping": True}),
     ("handler stuck", MESSAGE | {"runs_s": 8.0, "is_killed": False}),
     ("handler stuck", MESSAGE | {"runs_s": 8.0, "is_killed": True}),
+    ("loop blocked", {"owner": "host:1:0000ff", "blocked_s": 1.2, "place": "/srv/shop.py:7 in pay", "is_over": False}),
+    ("loop blocked", {"owner": "host:1:0000ff", "blocked_s": 5.0, "place": "/srv/shop.py:7 in pay", "is_over": True}),
     ("gap wait", GAP | {"until": 1e9}),
     ("gap wait", GAP | {"last_missing": 6, "until": 1e9}),
     ("gap wait", GAP | {"first_missing": None, "until": 1e9}),

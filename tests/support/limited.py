@@ -49,6 +49,7 @@ def perform(
     consumer = SimpleNamespace(
         _handler=handler,
         on_first=None,
+        begins=None,
         _step_calls=step_calls,
         _in_progress=None,
         memory=None,

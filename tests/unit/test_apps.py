@@ -164,8 +164,6 @@ class Awaited:
 
 GIVEN: Any = three
 REFUSED: list[tuple[Any, str]] = [
-    (coroutine, "not_plain"),
-    (Awaited(), "not_plain"),
     (partial(generator), "not_plain"),
     (stream, "not_plain"),
     (nothing, "parameters_invalid"),
@@ -174,7 +172,19 @@ REFUSED: list[tuple[Any, str]] = [
     (partial(GIVEN, 1), "second_parameter"),
     (named, "parameters_invalid"),
 ]
-GOOD: list[Any] = [plain, spare, Shop().method, Shop(), partial(two, steps=1), print, [].append, Mock(), lambda m: m]
+GOOD: list[Any] = [
+    coroutine,
+    Awaited(),
+    plain,
+    spare,
+    Shop().method,
+    Shop(),
+    partial(two, steps=1),
+    print,
+    [].append,
+    Mock(),
+    lambda m: m,
+]
 
 
 @pytest.mark.parametrize(("function", "code"), REFUSED, ids=range(len(REFUSED)))

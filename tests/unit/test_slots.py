@@ -71,8 +71,8 @@ def break_slots(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Break one rule."""
     if name == "a group is given to two slots":
 
-        def claimed(self: Slots, part: Any, claimed: Any, sent_at: float, now: float) -> Any:
-            return give(self, part, replace(claimed, groups=[*claimed.groups, *claimed.groups]), sent_at, now)
+        def claimed(self: Slots, part: Any, claimed: Any, trip: Any, now: float) -> Any:
+            return give(self, part, replace(claimed, groups=[*claimed.groups, *claimed.groups]), trip, now)
 
         give = Slots._claimed
         monkeypatch.setattr(Slots, "_claimed", claimed)
@@ -147,6 +147,21 @@ def test_who_waits_is_woken_for_a_group_only() -> None:
     assert scripts == ["claim"]
     assert [slot for slot, _ in answers] == one.all[:1]
     assert one.slots.answer_waiting() == [(slot, None) for slot in one.all[1:]]
+
+
+def test_a_hint_that_comes_while_a_claim_is_out_is_not_forgotten() -> None:
+    one = Process(1)
+    one.claims()
+    one.trip()
+    one.slots.ask(one.all[0], Wait(5.0, 0, ClaimLimits(1, 4, 9999)))
+    one.slots.hint()
+    trip = one.slots.trip(one.now)
+    assert trip
+    results = [one.at_time(call) for call in trip.calls]
+    one.append("a", "m")
+    one.slots.hint()
+    assert one.slots.answered(trip, results, one.now) == []
+    assert [slot for slot, _ in one.trip()[1]] == one.all
 
 
 def test_what_a_lost_trip_told_is_told_again_before_what_came_meanwhile() -> None:

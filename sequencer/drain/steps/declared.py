@@ -19,7 +19,7 @@ from ...settings.error_names import check_listed_once, error_names
 from ...store.ledger import MAX_STEPS, check_step_name
 from ...values.checks import check_integer
 from ...values.message import Message
-from .functions import Function, checked_step
+from .functions import Function, checked_step, is_coroutine
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 MAX_ORDER = 10**9
@@ -118,6 +118,11 @@ class Steps:
     def names(self) -> list[str]:
         """Of all steps, each once."""
         return list(dict.fromkeys(name for steps in self.kinds.values() for name in steps))
+
+    @property
+    def has_coroutines(self) -> bool:
+        steps = [step for steps in self.kinds.values() for step in steps.values()]
+        return any(is_coroutine(step.run) or (step.asks and is_coroutine(step.asks)) for step in steps)
 
     def add(self, step: Step) -> Step:
         """Register a step. Raises ConfigurationError."""

@@ -60,6 +60,7 @@ def checked_step(function: Callable[..., Any], role: str) -> Function:
 
 def is_coroutine(function: Any) -> bool:
     """Whether its call gives a coroutine, which an event loop runs."""
+    function = function.function if isinstance(function, Function) else function
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
