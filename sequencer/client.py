@@ -10,13 +10,13 @@ from typing import Any, Unpack
 from .consume.emitter import EventEmitter
 from .consume.forks import owner_name
 from .consume.on_loop import LoopConsumer
-from .consume.registered import AnyHandler, Registered, Work
+from .consume.registered import AnyHandler, Registered, Work, needs_loop
 from .consume.slots import SlotConsumer
 from .consume.stop import stop_on_signals
 from .consume.threads import Consumer
 from .doctor.diagnose import diagnose
 from .drain.steps.declared import Steps
-from .drain.steps.functions import InlineHandler, is_coroutine
+from .drain.steps.functions import InlineHandler
 from .lease import Lease
 from .net.appender import Appender
 from .net.blocking import BlockingNet, blocking, blocking_list, finish
@@ -230,14 +230,15 @@ class Sequencer(Registered):
         on_start: Callable[[Consumer], None] | None = None,
         **options: Unpack[ConsumerSettings],
     ) -> ConsumeSummary:
-        """Run the handler for one message at a time, in this process, until stopped.
+        """Run the handler in this process until stopped, for one message at a time, or for `concurrency` at once, each
+        of another group: plain functions in threads, coroutine functions on an event loop of its own.
 
         A duration is a number of seconds, or text like "5m". `until_empty` ends when only parked or paused groups
         are left, `until_idle` when nothing is due: it does not wait for delayed messages, retries, or groups of other
-        consumers. SIGINT or SIGTERM stops after the current message; a second one releases it
+        consumers. SIGINT or SIGTERM stops after the current messages; a second one releases them
         and stops now (in the main thread; elsewhere `on_start` gets the consumer, whose `stop()` any thread may call).
-        `handler_timeout`: a handler that runs longer is interrupted with HandlerTimeout; in the main thread by SIGUSR2,
-        which also ends a wait; in another thread only Python code can be interrupted.
+        `handler_timeout`: a handler that runs longer is interrupted with HandlerTimeout: in the main thread by SIGUSR2,
+        which also ends a wait; with `concurrency` a coroutine is cancelled, and in a thread only Python is interrupted.
         `audit` records each handled message in a stream of about `audit_length` entries a shard (see `audit`).
         Returns why it ended and what it did. Raises HandlerNotFound, ConfigurationError, ServerNotUsable, DataError.
         If the server goes away, it waits for it.
@@ -260,7 +261,7 @@ class Sequencer(Registered):
         shards = finish(self._session.shards("consume"))
         options = options or ConsumerOptions()
         kind: Any = SlotConsumer if (options.concurrency or 1) > 1 else Consumer
-        if work.has_coroutines if isinstance(work, Steps) else is_coroutine(work):
+        if needs_loop(work):
             kind, options = LoopConsumer, replace(options, concurrency=options.concurrency or 100)
         given = (self._net.endpoint, shards, self.options, options, work)
         consumer: Consumer = kind(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, Unpack, overload
 
 from ..drain.steps.declared import Step, StepOptions, Steps, new_step
-from ..drain.steps.functions import Handler, InlineHandler, checked_handler
+from ..drain.steps.functions import Handler, InlineHandler, checked_handler, is_coroutine
 from ..drain.steps.inline import InlineSteps
 from ..errors import ConfigurationError, HandlerNotFound
 from ..values.message import Message
@@ -20,6 +20,11 @@ ObserverT = TypeVar("ObserverT", bound=Observer)
 StepT = Callable[..., Any]
 Work = Handler | Steps | InlineHandler
 """What handles the messages of a consumer."""
+
+
+def needs_loop(work: Work) -> bool:
+    """Whether it has coroutines, which an event loop runs."""
+    return work.has_coroutines if isinstance(work, Steps) else is_coroutine(work)
 
 
 class Registered:

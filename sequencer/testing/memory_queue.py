@@ -8,12 +8,15 @@
 
 It runs our real scripts on a private fakeredis, which is not Redis: no `maxmemory`, no rights, no persistence, no other
 clients. No claim that sequencer makes rests on it; test what depends on the server with `EmbeddedServer`. The local end
-of a `Lease` counts by the real clock, and a `handler_timeout` what a handler lets pass by `advance`.
+of a `Lease` counts by the real clock, and a `handler_timeout` what a handler lets pass by `advance`. Coroutines run on
+a loop of its own, one at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Unpack
 
@@ -21,7 +24,7 @@ from ..calls.claim import Claimed
 from ..client import Sequencer
 from ..consume.emitter import ConsumerEvents
 from ..consume.in_flight import InFlight
-from ..consume.registered import AnyHandler, Work
+from ..consume.registered import AnyHandler, Work, needs_loop
 from ..consume.threads import Consumer
 from ..consume.time_limit import TimeIsUp, timed_out, without_ours
 from ..drain.effects import Flush, Handle, Locked, Note, Run, SettleAndClaim, Sleep, Tell, Wait
@@ -31,7 +34,7 @@ from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..drain.steps.actions import Raised, Returned
 from ..drain.steps.declared import Steps
-from ..drain.steps.functions import InlineHandler
+from ..drain.steps.functions import InlineHandler, is_coroutine
 from ..drain.steps.inline import InlineSteps
 from ..drain.steps.runner import StepRunner
 from ..errors import ConfigurationError, StopConsuming
@@ -193,6 +196,7 @@ class _Run:
         self.steps: list[StepRun] = []
         self.failed: list[tuple[Message, BaseException]] = []
         self._options = options
+        self._needs_loop = needs_loop(work)
         self._declared = work if isinstance(work, Steps | InlineHandler) else None
         shards = finish(queue._session.shards("consume"))
         history = History("memory", queue._session.keeps_history)
@@ -210,7 +214,11 @@ class _Run:
         runner = StepRunner(self._held, queue.options, self._declared, "memory", *clocks)
         effects = drain(runner, self._options)
         answer: Any = None
-        with queue._net.link() as link:
+        with suppress(RuntimeError):
+            if self._needs_loop and asyncio.get_running_loop():
+                raise ConfigurationError("loop_runs")
+        runs: Any = asyncio.Runner() if self._needs_loop else nullcontext()
+        with runs as self._loop, queue._net.link() as link:
             in_flight = InFlight(self._held, queue.queue, "memory", link, clock=lambda: queue.now)
             try:
                 for _ in range(max_effects):
@@ -229,9 +237,9 @@ class _Run:
 
     def _do(self, effect: Any, in_flight: InFlight) -> Any:
         if type(effect) is Handle:
-            return self._handle(effect.message)
+            return self._finished(self._handle(effect.message))
         if type(effect) is Run:
-            return self._run(effect, in_flight)
+            return self._finished(self._run(effect, in_flight))
         if isinstance(effect, Note):
             return in_flight.note(effect)
         if isinstance(effect, SettleAndClaim):
@@ -253,18 +261,22 @@ class _Run:
             self.queue.advance(effect.seconds)
         return None
 
-    def _handle(self, message: Message) -> BaseException | None:
+    def _finished(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return self._loop.run(coroutine) if self._needs_loop else finish(coroutine)
+
+    async def _handle(self, message: Message) -> BaseException | None:
         assert not isinstance(self.work, Steps | InlineHandler)
-        error = self._limited(self.work, message)[1]
+        error = (await self._limited(self.work, message))[1]
         if error is not None and not isinstance(error, StopConsuming):
             self.failed.append((message, error))
         return error
 
-    def _run(self, effect: Run, in_flight: InFlight) -> Returned | Raised:
+    async def _run(self, effect: Run, in_flight: InFlight) -> Returned | Raised:
         call = effect.call
         if isinstance(call, InlineSteps):
-            call.perform = self._performer(in_flight)
-        result, error = self._limited(effect.function, effect.message, call)
+            perform = self._performer(in_flight)
+            call.perform = perform if is_coroutine(effect.function) else lambda effects: finish(perform(effects))
+        result, error = await self._limited(effect.function, effect.message, call)
         if not isinstance(call, InlineSteps):
             self.steps.append(StepRun(effect.message, call.name, call.key, effect.is_check, result, error))
         return Returned(result) if error is None else Raised(error)
@@ -272,14 +284,16 @@ class _Run:
     def _performer(self, in_flight: InFlight) -> Callable[[Any], Any]:
         is_inside = False
 
-        def perform(effects: Any) -> Any:
+        async def perform(effects: Any) -> Any:
             nonlocal is_inside
             if is_inside:
-                raise ConfigurationError("step_in_step")
+                raise ConfigurationError("step_misplaced")
             answer, is_inside = None, True
             try:
                 while True:
-                    answer = self._do(effects.send(answer), in_flight)
+                    effect = effects.send(answer)
+                    is_run = type(effect) is Run
+                    answer = await self._run(effect, in_flight) if is_run else self._do(effect, in_flight)
             except StopIteration as end:
                 return end.value
             finally:
@@ -287,12 +301,13 @@ class _Run:
 
         return perform
 
-    def _limited(self, function: Callable[..., Any], *given: Any) -> tuple[Any, BaseException | None]:
+    async def _limited(self, function: Callable[..., Any], *given: Any) -> tuple[Any, BaseException | None]:
         """What it returns, or raises."""
         limit_s, queue = self._options.handler_timeout_s, self.queue
         queue._cut_us = None if limit_s is None else queue._now_us + round(limit_s * 1e6)
         try:
-            return function(*given), None
+            result = function(*given)
+            return await result if hasattr(result, "__await__") and self._needs_loop else result, None
         except KeyboardInterrupt:
             raise
         except BaseException as raised:  # as a consumer does: whatever ends a handler is a failure of its message

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from sequencer import Message, Park, Sequencer, SetAside
+from sequencer import InlineSteps, Message, Park, Sequencer, SetAside
 from sequencer.errors import ConfigurationError, HandlerNotFound, StopConsuming
 from sequencer.settings.options import ClaimLimits
 from sequencer.testing import assert_order
@@ -253,3 +254,32 @@ def test_a_handler_that_takes_longer_than_its_limit_is_interrupted_in_virtual_ti
     assert (message.id, type(error).__name__, len(done.handled)) == ("1.1", "HandlerTimeout", 1)
     assert error.fields == {"limit_s": 5.0}  # type: ignore[attr-defined]
     assert 5.0 < ended[0] - began < 10.0, "the time went on to the end of the limit"
+
+
+def test_coroutines_run_on_a_loop_of_its_own() -> None:
+    queue, ran = MemoryQueue(backoff=1.0), list[Any]()
+    queue.append(1, group="g")
+
+    async def double(number: int) -> int:
+        await asyncio.sleep(0)
+        ran.append(number)
+        return 2 * number
+
+    async def handle(message: Message, steps: InlineSteps) -> None:
+        doubled = await steps.run("double", double, message.body)
+        if message.attempt == 1:
+            raise ValueError("once more")
+        ran.append(await steps.run("add", lambda: doubled + 1))
+
+    done = queue.drain(handle)
+    assert (len(done.handled), len(done.failed), ran) == (1, 1, [1, 3])
+
+
+def test_coroutines_are_refused_where_a_loop_runs() -> None:
+    async def handle(message: Message) -> None: ...
+
+    async def drain() -> None:
+        MemoryQueue().drain(handle)
+
+    with refused(ConfigurationError, "loop_runs"):
+        asyncio.run(drain())

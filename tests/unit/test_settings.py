@@ -131,7 +131,8 @@ def test_the_commands_take_what_the_options_say() -> None:
 def test_the_file_of_run_takes_each_of_its_options(tmp_path: Path, name: str) -> None:
     one = taken_by("run", QueueOptions, Policy, ServiceOptions, PoolOptions)[name]
     value = {"cwd": str(tmp_path), "max": 7, "n": 2}.get(name, good(one))
-    lines = {name: value} | ({"exec": "true"} if name not in ("app", "exec") else {})
+    lines = {name: value} | ({"app": "shop:seq"} if name == "concurrency" else {})
+    lines |= {"exec": "true"} if name not in ("app", "exec", "concurrency") else {}
     lines |= {"max_age": 9.0} if name == "hang_after" else {"history_window": 9.0} if name == "history_bodies" else {}
     lines |= {"dead_letter_on": []} if name == "park_on" else {}
     text = "\n".join(f"{key} = {written(value)}" for key, value in lines.items())
