@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import signal
 import threading
 import time
 from collections import Counter, defaultdict
@@ -18,6 +20,7 @@ from sequencer.consume import on_loop, time_limit
 from sequencer.drain.slots import Slots
 from sequencer.net.link import Link
 from sequencer.net.wait import Waiter
+from sequencer.settings.options import consumer_options
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
@@ -310,6 +313,43 @@ def test_an_interrupt_releases_messages_without_an_attempt(
         assert [message.attempt for message in lease] == [1] * 4
     assert [record.getMessage() for record in caplog.records].count("") == 0
     assert sum(getattr(record, "event", "") == "message released" for record in caplog.records) == 4
+
+
+@KINDS
+@pytest.mark.parametrize("count", [1, 2])
+def test_signals_stop_what_runs_in_the_main_thread(make: Make, kind: str, count: int) -> None:
+    """The first one lets handlers end, the second one does not."""
+    seq, begun, ends = make(), list[Message](), list[BaseException]()
+    seq.append_many({"body": n, "group": n, "id": str(n)} for n in range(4))
+    slow, short = stays(kind, begun, ends), as_kind(kind, begun.append, 0.5)
+
+    def send() -> None:
+        wait_until(lambda: len(begun) == 4 or count == 1, PATIENCE_S)
+        for number in (signal.SIGTERM, signal.SIGINT)[:count]:
+            os.kill(os.getpid(), number)
+
+    sender = threading.Timer(0.2, send)
+    sender.start()
+    summary = seq.consume(slow if count == 2 else short, concurrency=4)
+    sender.join()
+    assert (summary.reason, summary.handled, len(ends)) == (("stopped", 4, 0) if count == 1 else ("stopped", 0, 4))
+
+
+@KINDS
+def test_ctrl_c_ends_a_consumer_that_hears_no_signals(make: Make, kind: str) -> None:
+    seq, begun, ends = make(), list[Message](), list[BaseException]()
+    seq.append(1, group="g")
+    consumer = seq.consumer(stays(kind, begun, ends), consumer_options(concurrency=4))
+    sender = threading.Thread(
+        target=lambda: wait_until(lambda: begun, PATIENCE_S) and os.kill(os.getpid(), signal.SIGINT)  # type: ignore[func-returns-value]
+    )
+    sender.start()
+    with pytest.raises(KeyboardInterrupt):
+        consumer.run()
+    sender.join()
+    assert len(ends) == 1
+    with seq.claim() as lease:
+        assert [message.attempt for message in lease] == [1]
 
 
 class Stubborn:

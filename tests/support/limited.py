@@ -45,7 +45,8 @@ def perform(
             took.append(time.monotonic() - began)
         return answers
 
-    step_calls = StepCalls(cast(Any, None), limit, cast(Any, None))
+    events = SimpleNamespace(emit=lambda *_, **__: None)
+    step_calls = StepCalls(cast(Any, events), limit, cast(Any, None))
     consumer = SimpleNamespace(
         _handler=handler,
         on_first=None,

@@ -97,9 +97,10 @@ def test_broken_slots_are_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> 
 class Process:
     """Slots without generators, over the model of a shard."""
 
-    def __init__(self, count: int, *, is_patient: bool = True) -> None:
+    def __init__(self, count: int, *, is_patient: bool = True, **options: Any) -> None:
         self.shard, self.now = ModelShard(), 1000.0
-        self.slots = Slots([KEYS], "q", "me", 9.0, max_attempts=5, is_patient=is_patient, clock=lambda: self.now)
+        given: Any = {"max_attempts": 5, "is_patient": is_patient, "clock": lambda: self.now, **options}
+        self.slots = Slots([KEYS], "q", "me", 9.0, **given)
         self.all = [self.slots.new() for _ in range(count)]
 
     def append(self, group: str, *names: str) -> None:
@@ -259,6 +260,76 @@ def test_after_a_death_few_suspects_are_taken_beside_healthy_groups() -> None:
     taken = [slot.held.groups[0].leased for slot in one.all if slot.held.groups]
     assert [bool(leased.expired_owner) for leased in taken].count(True) == 1
     assert "healthy" in [leased.key for leased in taken]
+
+
+def test_nothing_is_claimed_for_slots_that_take_no_answer() -> None:
+    one = Process(3)
+    one.claims(one.all[0])
+    for slot in one.all[1:]:
+        one.slots.ask(slot, Wait(5.0, 0, ClaimLimits(1, 4, 9999)))
+    one.append("a", "m")
+    one.trip()
+    one.now += RELEASE_S
+    one.slots.hint()
+    assert one.trip()[0] == ["ack"], "it is released, and no other slot gets it"
+    assert not one.slots.waits
+    assert one.slots.due_at(one.now) > one.now
+    one.claims(one.all[0])  # it has come to its answer
+    assert one.trip()[0] == ["claim"]
+
+
+def test_messages_are_counted_over_all_slots() -> None:
+    one = Process(4, max_messages=3)
+    for group in "abcdefgh":
+        one.append(group, "m", "n")
+    one.claims()
+    taken: list[Slot] = []
+    while answers := one.trip()[1]:
+        taken += [slot for slot, _ in answers]
+    assert sum(len(slot.held.groups[0].leased.messages) for slot in taken) == 3
+    assert one.slots.due_at(one.now) > one.now, "nobody asks in vain"
+    for slot in taken:
+        slot.held.begin(0)
+        for _ in slot.held.groups[0].leased.messages:
+            finish(slot)
+        one.claims(slot)
+    one.trip()
+    assert one.slots.is_spent
+    one.slots.is_ending = True
+    assert all(answer.was_ahead and not answer.groups for _, answer in one.trip()[1])
+
+
+def test_a_stuck_slot_has_its_lease_renewed_once_more_and_alone() -> None:
+    one, told = Process(2), list[str]()
+    for group in "abcd":
+        one.append(group, "m")
+    one.claims()
+    one.trip()
+    first = one.all[0]
+    for slot in one.all:
+        slot.held.begin(0)
+    first.held.running_since = one.now
+    one.slots.stuck(first, one.now)
+    assert one.trip()[0] == ["renew"]
+    assert [lease[16] for lease in one.shard.leases.values()] == ["1", "0"]
+    assert one.slots.take_told()[3] == [first]
+    one.now += 4.0
+    told += one.trip()[0]
+    assert told == ["renew"]
+    assert [slot.held.deadline for slot in one.all] == [1000.0 + 9.0, 1004.0 + 9.0]
+
+
+def test_what_is_planned_for_a_slot_ends_with_its_group() -> None:
+    one = Process(1)
+    for n in range(50):
+        one.append(f"g{n}", "m")
+    for _ in range(50):
+        one.claims()
+        one.trip()
+        one.all[0].held.begin(0)
+        finish(one.all[0])
+        one.slots.begins(one.all[0])
+    assert [len(planned) for planned in (one.slots._late, one.slots._unbegun, one.slots._renewals)] == [1, 1, 1]
 
 
 def finish(slot: Slot) -> None:

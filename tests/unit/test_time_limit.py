@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer import Message
-from sequencer.consume.time_limit import IGNORED_S, REPEAT_S, TimeIsUp, TimeLimit
-from sequencer.errors import ConfigurationError
+from sequencer.consume.time_limit import IGNORED_S, REPEAT_S, ThreadTimeLimit, TimeIsUp, TimeLimit
+from sequencer.errors import ConfigurationError, HandlerTimeout, StopConsuming
 from sequencer.testing import wait_until
 
 from ..support.limited import heard as heard
@@ -118,3 +119,42 @@ def test_one_that_swallows_it_is_handled_when_it_ends_and_is_not_interrupted_twi
 def test_outside_the_main_thread_there_is_none() -> None:
     with ThreadPoolExecutor(1) as pool, refused(ConfigurationError, "main_thread_needed"):
         pool.submit(lambda: TimeLimit(1.0).in_force().__enter__()).result()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stops", [False, True])
+def test_handlers_in_another_thread_are_interrupted_there_and_nothing_else_is(stops: bool) -> None:
+    """Handlers that take about their limit, or about as long as a stop takes to come."""
+    limit, count = ThreadTimeLimit(None if stops else TINY_S), 2_000
+    took, done = list[float](), list[BaseException | None]()
+    stop = threading.Event()
+
+    def handle(message: Message) -> None:
+        began = time.monotonic()
+        while time.monotonic() - began < TINY_S * (0.5 + len(took) % 16 / 12):
+            pass
+
+    def interrupt() -> None:
+        while not stop.wait(TINY_S):
+            limit.interrupt()
+
+    switch_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    other = threading.Thread(target=interrupt)
+    thread = threading.Thread(target=lambda: done.extend(perform(limit, handle, [FIRST] * count, took)))
+    try:
+        with Beside(limit):
+            if stops:
+                other.start()
+            thread.start()
+            thread.join()
+    finally:
+        sys.setswitchinterval(switch_s)
+        stop.set()
+        if stops:
+            other.join()
+    kind = StopConsuming if stops else HandlerTimeout
+    assert {type(one) for one in done} == {kind, type(None)}
+    assert len(done) == count
+    assert 100 < sum(one is None for one in done) < count - 100
+    assert stops or not [at for at, one in zip(took, done, strict=True) if one and at < TINY_S], "before its time"
