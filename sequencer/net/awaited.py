@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import Context
 from copy import copy
@@ -84,36 +85,59 @@ class AwaitedNet(ServedNet):
         wait: tuple[int, int] | None = None,
         meanwhile: Callable[[], None] | None = None,
     ) -> Answer[list[Any]]:
-        if not calls:
-            return Answer([])
-
-        async def once(line: Line) -> tuple[list[Any], int]:
-            def command(call: Call[Any]) -> Command:
-                return call.known_command(line.known, self._generation)
-
-            def whole(call: Call[Any]) -> Command:
-                return call.eval_command(self._generation)
-
-            trip = round_trip(calls, command, whole, self, self.guide is not None, is_atomic, wait)
-            commands, then = next(trip), meanwhile
+        repeats: Repeats | None = None
+        began, line = asyncio.get_running_loop().time(), None
+        while calls:
+            is_sent = False
             try:
-                while True:
-                    if commands is None:
-                        assert self.guide
-                        await self.guide.find_generation(LineAlone(line))
-                        commands = next(trip)
-                        continue
-                    asked = line.ask(commands)
-                    if then:
-                        then()
-                        then = None
-                    commands = trip.send(await asked)
-            except StopIteration as end:
-                values, confirmed = end.value
-                return values, confirmed
+                line = await self._line(waits=wait is not None)
+                is_sent = True
+                values, confirmed = await self._once(line, calls, is_atomic, wait, meanwhile)
+                return Answer(values, repeats is not None and repeats.maybe_sent, confirmed)
+            except (redis.RedisError, OSError, ServerUnavailable) as error:
+                if line and isinstance(error, ServerUnavailable) and error.code in ("is_replica", "became_replica"):
+                    line.retire()
+                repeats = repeats or Repeats(calls)
+                is_over = await self.now() - began >= (self._endpoint.total_s if self._endpoint else math.inf)
+                failure = repeats.failed(error, self.name, is_sent=is_sent, is_over=is_over)
+                if failure is error:
+                    raise
+                if failure:
+                    raise failure from error
+            await asyncio.sleep(RETRY_DELAY_S)
+        return Answer([])
 
-        (values, confirmed), is_repeat = await self._repeated(calls, once, waits=wait is not None)
-        return Answer(values, is_repeat, confirmed)
+    async def _once(
+        self,
+        line: Line,
+        calls: Sequence[Call[Any]],
+        is_atomic: bool,
+        wait: tuple[int, int] | None,
+        meanwhile: Callable[[], None] | None,
+    ) -> tuple[list[Any], int]:
+        def command(call: Call[Any]) -> Command:
+            return call.known_command(line.known, self._generation)
+
+        def whole(call: Call[Any]) -> Command:
+            return call.eval_command(self._generation)
+
+        trip = round_trip(calls, command, whole, self, self.guide is not None, is_atomic, wait)
+        commands = next(trip)
+        try:
+            while True:
+                if commands is None:
+                    assert self.guide
+                    await self.guide.find_generation(LineAlone(line))
+                    commands = next(trip)
+                    continue
+                asked = line.ask(commands)
+                if meanwhile:
+                    meanwhile()
+                    meanwhile = None
+                commands = trip.send(await asked)
+        except StopIteration as end:
+            values, confirmed = end.value
+            return values, confirmed
 
     async def read(self, commands: Sequence[Command]) -> list[Any]:
         """Repeated once, as the connection may have gone stale."""
@@ -235,29 +259,3 @@ class AwaitedNet(ServedNet):
         except BaseException:
             guide.check_at = INVALIDATED
             raise
-
-    async def _repeated(
-        self, calls: Sequence[Call[Any]], once: Callable[[Line], Coroutine[Any, Any, T]], *, waits: bool
-    ) -> tuple[T, bool]:
-        """What it gives in the end, and whether a first attempt may have been carried out."""
-        repeats: Repeats | None = None
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        line: Line | None = None
-        while True:
-            is_sent = False
-            try:
-                line = await self._line(waits=waits)
-                is_sent = True
-                return await once(line), repeats is not None and repeats.maybe_sent
-            except (redis.RedisError, OSError, ServerUnavailable) as error:
-                if line and isinstance(error, ServerUnavailable) and error.code in ("is_replica", "became_replica"):
-                    line.retire()
-                repeats = repeats or Repeats(calls)
-                is_over = self._endpoint is not None and loop.time() - began >= self._endpoint.total_s
-                failure = repeats.failed(error, self.name, is_sent=is_sent, is_over=is_over)
-                if failure is error:
-                    raise
-                if failure:
-                    raise failure from error
-            await asyncio.sleep(RETRY_DELAY_S)
