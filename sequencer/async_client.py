@@ -34,7 +34,7 @@ class AsyncSequencer(Awaited, Client):
     """One queue, for an event loop: as Sequencer, with the same options, and every method is awaited.
 
     All tasks of a loop share one connection. A task that is cancelled while it appends leaves it open whether the
-    message was stored: append again with the same id.
+    message was stored: append again with the same id. `append` takes no pipeline.
     """
 
     _net: AwaitedNet

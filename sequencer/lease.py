@@ -278,8 +278,9 @@ class Lease(_Lease, Blocking):
 
 
 class AsyncLease(_Lease, Awaited):
-    """As Lease, for an event loop: `async with`, `async for`, and every method is awaited.
+    """As Lease, for an event loop; every method is awaited.
 
+    Use it as `async with await seq.claim() as lease: async for message in lease: ...; await lease.ack(message)`.
     A call that is cancelled may have been carried out. Leaving the block by a cancellation releases what was not
     acknowledged, and counts as no failure.
     """

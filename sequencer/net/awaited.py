@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import Context
@@ -47,7 +46,6 @@ class AwaitedNet(ServedNet):
         self.guide: Guide | None = None
         """As of a BlockingNet."""
         self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
-        self._pid, self._parents = os.getpid(), list[Any]()
 
     async def close(self) -> None:
         """Close the connections of the running loop; the next use connects again."""
@@ -60,10 +58,7 @@ class AwaitedNet(ServedNet):
 
     @property
     def _here(self) -> _OfLoop:
-        if self._pid != os.getpid():  # a fork shares its parent's sockets: they must not even be collected
-            self._parents.append(self._loops)
-            self._pid, self._loops = os.getpid(), {}
-        loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()  # another one in a fork: its parent's sockets are left alone
         found = self._loops.get(loop)
         if found is None:
             for one in [one for one in [*self._loops] if one.is_closed()]:
@@ -174,7 +169,7 @@ class AwaitedNet(ServedNet):
         before = here.failure
         async with here.first_use:
             if here.failure is not before and here.failure:
-                raise copy(here.failure)
+                raise copy(here.failure) from here.failure
             here.inside = task
             try:
                 yield
@@ -228,7 +223,7 @@ class AwaitedNet(ServedNet):
             task.add_done_callback(lambda _: here.connecting.pop(waits))
         found = await asyncio.shield(task)  # of many that wait for it, one may be cancelled
         if isinstance(found, SequencerError):
-            raise copy(found)
+            raise copy(found) from found
         return found
 
     async def _connect(self, here: _OfLoop, waits: bool) -> Line | SequencerError:

@@ -238,12 +238,13 @@ def test_where_the_server_became_a_replica_it_connects_again(proxy: FaultProxy, 
     async def use() -> None:
         async with AsyncSequencer("q", proxy.url, namespace=namespace) as seq:
             await seq.append(0, "g")
-            before = proxy.connections.total()
+            before, (old,) = proxy.connections.total(), seq._net._here.lines.values()
             proxy.add("error READONLY", on=["append"])
             found = await asyncio.gather(*(seq.append(n, "g", id=str(n)) for n in range(50)))
             assert [receipt.outcome for receipt in found] == ["stored"] * 50
             assert (await seq.append(1, "g", id="1")).duplicate
             assert proxy.connections.total() == before + 1
+            assert not old._connection.is_connected
 
     asyncio.run(use())
 

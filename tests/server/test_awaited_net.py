@@ -152,6 +152,17 @@ def test_a_connection_that_was_lost_is_replaced_and_a_server_without_its_data_ge
     asyncio.run(lost())
 
 
+def test_a_server_that_answers_one_after_the_other_is_not_silent(server: EmbeddedServer, namespace: str) -> None:
+    """The last answer comes after three times the limit, and never is the server silent for as long as that."""
+
+    async def wait() -> None:
+        async with client(f"{server.url}?socket_timeout=0.3", namespace) as session:
+            waits = [session.net.read([("BLPOP", f"nothing{n}", 0.15)]) for n in range(6)]
+            assert await asyncio.gather(*waits) == [[None]] * 6
+
+    asyncio.run(wait())
+
+
 def test_a_server_that_is_away_is_said() -> None:
     async def away() -> None:
         async with client("redis://127.0.0.1:1", "n") as session:
