@@ -27,9 +27,9 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _OfLoop:
-    """What one event loop has: a line, and one more that waits for replicas."""
+    """What one event loop has: a line (False), one that waits for replicas (True), and one that is free (None)."""
 
-    lines: dict[bool, Line] = field(default_factory=dict)
+    lines: dict[bool | None, Line] = field(default_factory=dict)
     connecting: dict[bool, asyncio.Task[Line | SequencerError]] = field(default_factory=dict)
     first_use: asyncio.Lock = field(default_factory=asyncio.Lock)
     inside: asyncio.Task[Any] | None = None
@@ -148,15 +148,17 @@ class AwaitedNet(ServedNet):
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[Alone]:
-        here, line = self._here, await self._connected()
+        here = self._here
+        line = here.lines.pop(None, None)
+        if line is None or not line.is_open:
+            line = await self._connected()
         one = LineAlone(line)
         try:
             yield one
-            if not (one.is_given_up or False in here.lines):  # it is kept for all, where there is none yet
-                here.lines[False] = line
-                self._set_times(here)
+            if not one.is_given_up:
+                here.lines.setdefault(None, line)
         finally:
-            if here.lines.get(False) is not line:
+            if here.lines.get(None) is not line:
                 line.close()
 
     @asynccontextmanager
@@ -228,7 +230,9 @@ class AwaitedNet(ServedNet):
 
     async def _connect(self, here: _OfLoop, waits: bool) -> Line | SequencerError:
         try:
-            line = here.lines[waits] = await self._connected(waits=waits)
+            free = None if waits else here.lines.pop(None, None)
+            line = free if free and free.is_open else await self._connected(waits=waits)
+            here.lines[waits] = line
             self._set_times(here)
         except SequencerError as error:
             return error
