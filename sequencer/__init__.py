@@ -5,7 +5,7 @@ Each room knows one thing; a room imports only those below it:
 
     testing      a queue in memory, and what tests of programs on sequencer need
     processes    consumer processes, their supervisor, what they run
-    client.py    Sequencer, the blocking client class; lease.py: Lease
+    client.py    Sequencer, the blocking client class; async_client.py: AsyncSequencer; lease.py: Lease
     consume      the threads of one consumer; runs handlers
     server.py    the embedded server
     net          talks to Redis, alone
@@ -25,10 +25,11 @@ from .texts.findings import Finding as Finding
 from .values import version  # noqa: F401 - it refuses systems that we do not run on
 
 # isort: split
+from .async_client import AsyncSequencer
 from .client import Sequencer, list_queues
 from .drain.steps.inline import InlineSteps
 from .errors import Outage, Park, Retry, SequencerError, SetAside, StopConsuming
-from .lease import Lease
+from .lease import AsyncLease, Lease
 from .server import EmbeddedServer
 from .settings.body_fields import BodyFields
 from .settings.options import ClaimLimits, QueueOptions, QueueSettings
@@ -47,6 +48,8 @@ from .values.views import OutageInfo as OutageInfo
 from .values.views import Redriven as Redriven
 
 __all__ = [
+    "AsyncLease",
+    "AsyncSequencer",
     "BatchReceipt",
     "BodyFields",
     "ClaimLimits",

@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Any, Unpack
 
 from .consume.emitter import EventEmitter
-from .consume.forks import owner_name
 from .consume.on_loop import LoopConsumer
 from .consume.registered import AnyHandler, Registered, Work, needs_loop
 from .consume.slots import SlotConsumer
@@ -17,10 +16,12 @@ from .consume.threads import Consumer
 from .doctor.diagnose import diagnose
 from .drain.steps.declared import Steps
 from .drain.steps.functions import InlineHandler
-from .lease import Lease
+from .lease import Lease, LeaseSession
 from .net.appender import Appender
-from .net.blocking import BlockingNet, blocking, blocking_list, finish
+from .net.awaited import AwaitedNet
+from .net.blocking import BlockingNet, finish
 from .net.endpoint import Endpoint, given_endpoint
+from .net.faces import Blocking, listing, operation
 from .queue import audit as auditing
 from .queue import counts, operate, views
 from .queue.alerts import incidents
@@ -45,7 +46,6 @@ from .settings.options import (
     queue_options,
 )
 from .settings.policy import Policy
-from .store.group import encode_group, shard_of
 from .store.item import Group, Id, Score
 from .texts.findings import Finding
 from .values.checks import check_name
@@ -53,7 +53,62 @@ from .values.durations import Duration
 from .values.message import ConsumeSummary, Receipt
 
 
-class Sequencer(Registered):
+class Client:
+    """What both clients have; of the table of operations each gets its methods (`net/faces.py`)."""
+
+    options: QueueOptions
+    _net: BlockingNet | AwaitedNet
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.options.queue} on {self._net.name}>"
+
+    @property
+    def queue(self) -> str:
+        """The queue's name."""
+        return self.options.queue
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The queue's server; starts the embedded one if no other was given."""
+        return self._net.endpoint
+
+    append_many = operation(append_many)
+
+    info = operation(counts.info)
+    snapshot = operation(counts.snapshot)
+    groups = operation(views.groups)
+    parked = listing(parked.parked)
+    paused_groups = operation(views.paused_groups)
+    peek = operation(views.peek)
+    explain = operation(views.explain)
+    get = operation(known.get)
+    find = operation(known.find)
+    history = listing(listed.history)
+    steps = operation(known.steps)
+    dead = operation(dead_letters.dead)
+    count_dead = operation(dead_letters.count_dead)
+    alerts = operation(incidents.alerts)
+    audit = operation(auditing.audit)
+
+    resume = operation(head.resume)
+    resume_many = operation(many.resume_many)
+    skip = operation(head.skip)
+    skip_many = operation(many.skip_many)
+    unskip = operation(head.unskip)
+    cancel = operation(operate.cancel)
+    reschedule = operation(operate.reschedule)
+    pause = operation(operate.pause)
+    unpause = operation(operate.unpause)
+    probe_outage = operation(operate.probe_outage)
+    redrive = operation(redriving.redrive)
+    purge = operation(redriving.purge)
+    rerun = operation(rerun.rerun)
+    sweep = operation(operate.sweep)
+    delete = operation(deletion.delete)
+    usage = operation(deletion.usage)
+
+
+class Sequencer(Registered, Blocking, Client):
     """One queue: `append` messages of many groups, `consume` each group in order.
 
     `redis` is a URL (`redis:// rediss:// unix:// valkey://`), a redis-py client, or None: then `SEQUENCER_REDIS`, else
@@ -63,6 +118,8 @@ class Sequencer(Registered):
     The queue remembers `group_by`, `id_by` and `score_by` from its first use, and its policy (`dedup_window` to
     `dead_cap`) until a client sets another one; clients that set none use what is there.
     """
+
+    _net: BlockingNet
 
     @shows(QueueSettings, QueueOptions, Policy)
     def __init__(
@@ -86,9 +143,6 @@ class Sequencer(Registered):
         self._net.check_reply_time(self.options)
         self._session.options = self.options
 
-    def __repr__(self) -> str:
-        return f"<Sequencer {self.options.queue} on {self._net.name}>"
-
     def __enter__(self) -> Sequencer:
         return self
 
@@ -96,16 +150,6 @@ class Sequencer(Registered):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    @property
-    def queue(self) -> str:
-        """The queue's name."""
-        return self.options.queue
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """The queue's server; starts the embedded one if no other was given."""
-        return self._net.endpoint
 
     def connect(self) -> None:
         """Connect now rather than at first use, and check the server and the queue's shards.
@@ -162,25 +206,7 @@ class Sequencer(Registered):
             return self._appender.append_to(pipeline, item, replace=replace)
         return self._appender.append(item, replace=replace, backlog=backlog)
 
-    append_many = blocking(append_many)
-
     # -- looking ----------------------------------------------------------------------------------------------
-
-    info = blocking(counts.info)
-    snapshot = blocking(counts.snapshot)
-    groups = blocking(views.groups)
-    parked = blocking_list(parked.parked)
-    paused_groups = blocking(views.paused_groups)
-    peek = blocking(views.peek)
-    explain = blocking(views.explain)
-    get = blocking(known.get)
-    find = blocking(known.find)
-    history = blocking_list(listed.history)
-    steps = blocking(known.steps)
-    dead = blocking(dead_letters.dead)
-    count_dead = blocking(dead_letters.count_dead)
-    alerts = blocking(incidents.alerts)
-    audit = blocking(auditing.audit)
 
     @property
     def policy(self) -> Policy:
@@ -199,26 +225,6 @@ class Sequencer(Registered):
         """
         names = self.options.namespace, self.options.queue
         return diagnose(self.endpoint, *names, repair=repair, for_program=True)
-
-    # -- operating --------------------------------------------------------------------------------------------
-
-    resume = blocking(head.resume)
-    resume_many = blocking(many.resume_many)
-    skip = blocking(head.skip)
-    skip_many = blocking(many.skip_many)
-    unskip = blocking(head.unskip)
-    cancel = blocking(operate.cancel)
-    reschedule = blocking(operate.reschedule)
-    pause = blocking(operate.pause)
-    unpause = blocking(operate.unpause)
-    probe_outage = blocking(operate.probe_outage)
-    redrive = blocking(redriving.redrive)
-    purge = blocking(redriving.purge)
-    rerun = blocking(rerun.rerun)
-    sweep = blocking(operate.sweep)
-
-    delete = blocking(deletion.delete)
-    usage = blocking(deletion.usage)
 
     # -- consuming --------------------------------------------------------------------------------------------
 
@@ -279,12 +285,7 @@ class Sequencer(Registered):
         or waiting is not claimed; `explain` tells why. Raises ConfigurationError, InvalidGroup, ServerError.
         """
         options = consumer_options(lease=lease, limits=ClaimLimits(groups, messages))
-        only = "" if group is None else encode_group(group)
-        shards = finish(self._session.shards("consume"))
-        if only:
-            shards = [shards[shard_of(only, len(shards))]]
-        given = (self._net.connect(), shards, self.options, options, owner_name(), self._emitter)
-        return Lease.claim(*given, keeps_history=bool(self._session.keeps_history()), only=only)
+        return Lease(finish(LeaseSession.claim(self._session, options, self._emitter, group)))
 
 
 def find_server(redis: Any = None) -> Endpoint:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
+import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+import warnings
+from asyncio import _get_running_loop  # in C: 30 ns
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from ..calls.call import Call
 from ..calls.net_protocol import Alone, Answer, Command
-from ..errors import ConfigurationError
-from ..settings.options import QueueOptions
 from ..store.replies import Reading
-from .endpoint import SOCKET_TIMEOUT_S, Endpoint, given_endpoint
+from ..texts.refusals import refusal_text
+from .endpoint import Endpoint, ServedNet
 from .link import ConnectionAlone, Guide, Link
 from .link import finish as finish
 
 T = TypeVar("T")
-P = ParamSpec("P")
 
 
 class LinkPool:
@@ -77,42 +76,26 @@ class Lent:
             Reading(self._pool.endpoint.name).__exit__(kind, error, trace)
 
 
-class BlockingNet:
+class BlockingNet(ServedNet):
     """A Net over links to one server. What it waits for, it waits for in the thread that calls.
 
-    Nothing connects before it is needed; `start` starts a server then if none was given.
+    Nothing connects before it is needed.
     """
 
     def __init__(self, redis: Any, start: Callable[[], Endpoint]) -> None:
-        self._endpoint, self._start = given_endpoint(redis), start
+        super().__init__(redis, start)
         self._pool: LinkPool | None = None
         self.guide: Guide | None = None
         """The queue's session: its generation goes with each call, and it checks each new connection first."""
         self._connecting, self._first_use = threading.Lock(), threading.RLock()
-
-    def check_reply_time(self, options: QueueOptions) -> None:
-        """Raises ConfigurationError if the reply to a wait for replicas may be taken for a lost one."""
-        if self._endpoint and options.wait_replicas:
-            reply_s = getattr(self._endpoint.make(), "socket_timeout", None) or SOCKET_TIMEOUT_S
-            if options.wait_timeout_s >= reply_s:
-                raise ConfigurationError("wait_timeout_too_long", wait_s=options.wait_timeout_s, reply_s=reply_s)
-
-    @property
-    def name(self) -> str:
-        """How to call the server in a text, whether it was needed yet or not."""
-        return self._endpoint.name if self._endpoint else "the embedded server"
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """The server; starts the embedded one when no other was given."""
-        if self._endpoint is None:
-            self._endpoint = self._start()
-        return self._endpoint
+        self._has_warned = False
 
     # -- links --------------------------------------------------------------------------------------------------
 
     def link(self) -> Lent:
         """A link for the length of the block. Raises ServerUnavailable, ServerNotUsable."""
+        if _get_running_loop() is not None and not self._has_warned:
+            self._warn()
         return (self._pool or self.connect()).lend()
 
     def connect(self) -> LinkPool:
@@ -124,6 +107,15 @@ class BlockingNet:
                     link.connection()
                 self._pool = pool
             return self._pool
+
+    def _warn(self) -> None:
+        """Once for each client, where the caller stands: all tasks of its event loop wait for this one."""
+        self._has_warned = True
+        if self.endpoint.is_real:
+            level, frame = 1, sys._getframe()
+            while frame.f_back and frame.f_globals.get("__name__", "").startswith("sequencer."):
+                level, frame = level + 1, frame.f_back
+            warnings.warn(refusal_text("blocks_loop", {}), RuntimeWarning, stacklevel=level)
 
     def close(self) -> None:
         """Close the links; the next use connects again."""
@@ -181,54 +173,3 @@ class BlockingNet:
 
     async def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
-
-
-class Listing(Iterator[T]):
-    """What a look finds, read page by page while it is iterated. It has no length; it is false when nothing is left."""
-
-    def __init__(self, items: AsyncIterator[T]) -> None:
-        self._items: Any = items  # of an iterator `finish` takes each step, as of a coroutine
-        self._ahead = list[T]()
-
-    def __next__(self) -> T:
-        if self:
-            return self._ahead.pop()
-        raise StopIteration
-
-    def __bool__(self) -> bool:
-        if not self._ahead:
-            with suppress(StopAsyncIteration):
-                self._ahead.append(finish(self._items.__anext__()))
-        return bool(self._ahead)
-
-
-def blocking_list(
-    operation: Callable[Concatenate[Any, P], AsyncIterator[T]],
-) -> Callable[Concatenate[Any, P], Listing[T]]:
-    """The blocking method for an operation that yields; as `blocking`."""
-
-    @functools.wraps(operation)
-    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Listing[T]:
-        return Listing(operation(self._session, *args, **kwargs))
-
-    method.__signature__ = _signature(operation)  # type: ignore[attr-defined]
-    return method
-
-
-def blocking(operation: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
-    """The blocking method of a client class for an operation over its `_session`: same parameters, same docstring."""
-
-    @functools.wraps(operation)
-    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return finish(operation(self._session, *args, **kwargs))
-
-    method.__signature__ = _signature(operation)  # type: ignore[attr-defined]
-    return method
-
-
-def _signature(operation: Callable[..., Any]) -> inspect.Signature:
-    signature = inspect.signature(operation)
-    first, *others = signature.parameters.values()
-    own = first.replace(name="self", annotation=inspect.Parameter.empty)
-    returned = str(signature.return_annotation).replace("AsyncIterator", "Iterator")
-    return signature.replace(parameters=[own, *others], return_annotation=returned)

@@ -12,15 +12,20 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import redis
+import redis.asyncio
+import redis.asyncio.sentinel
 import redis.sentinel
+from redis.asyncio.retry import Retry as AwaitedRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from ..errors import ConfigurationError
+from ..settings.options import QueueOptions
 from .refusals import translate
 
 Connection = Any
@@ -40,6 +45,8 @@ SETTINGS: dict[str, Any] = {
 TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
 """Settings that a URL may give, in seconds: rediss://host?socket_timeout=1"""
 MAX_TIMEOUT_S = 86_400.0
+_sentinel: Any = redis.sentinel
+SENTINEL_POOLS = redis.sentinel.SentinelConnectionPool, redis.asyncio.sentinel.SentinelConnectionPool
 _SCHEMES = {"valkey": "redis", "valkeys": "rediss", "redis": "redis", "rediss": "rediss", "unix": "unix"}
 _DATABASE = re.compile(r"/?|/[0-9]+")
 """The path of a URL: redis-py takes no number for database 0, and /1/2 for 12."""
@@ -66,7 +73,12 @@ class Endpoint:
     """A server to connect to, made from a URL or from a redis-py client. Nothing connects until `connect`."""
 
     def __init__(
-        self, make: Callable[[], Connection], name: str | Callable[[], str], url: str | None, total_s: float = math.inf
+        self,
+        make: Callable[[], Connection],
+        name: str | Callable[[], str],
+        url: str | None,
+        total_s: float = math.inf,
+        pool: Any = None,
     ) -> None:
         self.make = make
         """Makes a connection that is not connected yet."""
@@ -75,6 +87,8 @@ class Endpoint:
         """The URL for other processes, with its password; None when made from a client."""
         self.total_s = total_s
         """How long a call may take with all its repeats, once an attempt failed: the `socket_timeout` of the URL."""
+        self._pool = pool
+        """A redis-py pool, for its options."""
 
     @property
     def name(self) -> str:
@@ -104,23 +118,42 @@ class Endpoint:
                 pool.connection_kwargs.setdefault("socket_connect_timeout", total_s)
             make = _maker(pool, TIMEOUTS)
             make()  # does not connect, but knows which options there are
-            return cls(make, redact(url), url, total_s)
+            return cls(make, redact(url), url, total_s, pool)
         # Raised here, not where it was caught: the error there may hold the password, and would go along as context.
         raise ConfigurationError("url_unreadable", url=redact(url))
 
     @classmethod
     def from_client(cls, client: Any) -> Endpoint:
-        """The server of a redis-py client (Sentinel-managed ones too); its own settings and pool stay untouched."""
+        """The server of a redis-py client (Sentinel-managed and asyncio ones too); its own settings and pool stay
+        untouched.
+        """
         if isinstance(client, Endpoint):
             return client
         pool = getattr(client, "connection_pool", None)
-        if not isinstance(client, redis.Redis) or pool is None:
+        if not isinstance(client, redis.Redis | redis.asyncio.Redis) or pool is None:
             raise ConfigurationError("redis_invalid", kind=type(client).__name__)
-        if isinstance(pool, redis.sentinel.SentinelConnectionPool):
-            return cls(_maker(pool), lambda: _sentinel_name(pool), None)
+        pool = _converted(pool, redis) if isinstance(client, redis.asyncio.Redis) else pool
+        make = _maker(pool)
+        if isinstance(pool, SENTINEL_POOLS):
+            return cls(make, lambda: _sentinel_name(pool), None, pool=pool)
         options = pool.connection_kwargs
         place = options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
-        return cls(_maker(pool), str(place), None)
+        return cls(make, str(place), None, pool=pool)
+
+    def make_awaited(self) -> Connection:
+        """A connection for an event loop, not connected yet, that reads without a time limit. Asks Sentinel."""
+        given: Any = {"retry": AwaitedRetry(NoBackoff(), 0), "socket_timeout": None}
+        return _maker(_converted(self._pool, redis.asyncio), TIMEOUTS if self.url else (), **given)()
+
+    @property
+    def reply_s(self) -> float:
+        """How long a connection waits for an answer."""
+        return self.total_s if self.total_s < math.inf else SOCKET_TIMEOUT_S
+
+    @property
+    def is_real(self) -> bool:
+        """Whether its connections are redis-py's own; fakeredis's are not."""
+        return _is_real(getattr(self._pool, "connection_class", None))
 
     def connect(self) -> Connection:
         """A fresh connection. Raises ServerUnavailable or ServerNotUsable, naming the server and what to do."""
@@ -160,7 +193,7 @@ class _Packer:
             return packed
 
 
-def _packer() -> _Packer | None:
+def packer() -> _Packer | None:
     """None without hiredis, which is an extra."""
     try:
         return _Packer(import_module("hiredis").pack_command)
@@ -168,16 +201,42 @@ def _packer() -> _Packer | None:
         return None
 
 
-def _maker(pool: Any, kept: Sequence[str] = ()) -> Callable[[], Connection]:
+def _maker(pool: Any, kept: Sequence[str] = (), **given: Any) -> Callable[[], Connection]:
     """Makes connections with a pool's options, and our settings but where the pool gives one of those `kept`."""
     options = {k: v for k, v in pool.connection_kwargs.items() if "maint_notifications" not in k}
     options.update({name: value for name, value in SETTINGS.items() if name not in kept or not options.get(name)})
     for name in ("retry_on_timeout", "retry_on_error", "cache", "cache_config"):
         options.pop(name, None)
+    options.update(given)
     kind = pool.connection_class  # or a function that makes one
     if isinstance(kind, type) and issubclass(kind, redis.connection.AbstractConnection):
-        options.setdefault("command_packer", _packer())
+        options.setdefault("command_packer", packer())
     return lambda: pool.connection_class(**options)
+
+
+def _is_real(kind: Any) -> bool:
+    return str(getattr(kind, "__module__", "")).startswith("redis.")
+
+
+def _converted(pool: Any, to: Any) -> Any:
+    """A pool with these options whose connections are those of the module: `redis`, or `redis.asyncio`."""
+    kind: Any = getattr(pool, "connection_class", None)
+    if not _is_real(kind):
+        raise ConfigurationError("redis_invalid", kind=getattr(kind, "__qualname__", str(kind)))
+    name, options, of_sentinel = kind.__name__, pool.connection_kwargs, isinstance(pool, SENTINEL_POOLS)
+    if of_sentinel:
+        options = {one: value for one, value in options.items() if one != "connection_pool" and "maint_" not in one}
+    if of_sentinel and to is redis:
+        asked, own = pool.sentinel_manager, _sentinel
+        at = [one.connection_pool.connection_kwargs for one in asked.sentinels]
+        places = [(one.get("host", "localhost"), one.get("port", 26379)) for one in at]
+        manager = own.Sentinel(places, asked.min_other_sentinels, asked.sentinel_kwargs)
+        options.update(connection_class=getattr(own, name), is_master=pool.is_master)
+        return own.SentinelConnectionPool(pool.service_name, manager, **options)
+    if of_sentinel:
+        name = name.removeprefix("SentinelManaged")
+        options["host"], options["port"] = pool.get_master_address() if pool.is_master else next(pool.rotate_slaves())
+    return SimpleNamespace(connection_class=getattr(to, name), connection_kwargs=options)
 
 
 def given_endpoint(redis: Any) -> Endpoint | None:
@@ -195,3 +254,28 @@ def check_embedded_allowed() -> None:
         raise ConfigurationError("embedded_disabled")
     if wish not in (None, "yes"):
         raise ConfigurationError("embedded_invalid", value=wish)
+
+
+class ServedNet:
+    """What nets have in common: the server, which `start` starts if none was given."""
+
+    def __init__(self, redis: Any, start: Callable[[], Endpoint]) -> None:
+        self._endpoint, self._start = given_endpoint(redis), start
+
+    @property
+    def name(self) -> str:
+        """How to call the server in a text, whether it was needed yet or not."""
+        return self._endpoint.name if self._endpoint else "the embedded server"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The server; starts the embedded one when no other was given, which takes a moment."""
+        if self._endpoint is None:
+            self._endpoint = self._start()
+        return self._endpoint
+
+    def check_reply_time(self, options: QueueOptions) -> None:
+        """Raises ConfigurationError if the reply to a wait for replicas may be taken for a lost one."""
+        wait_s, endpoint = options.wait_timeout_s, self._endpoint
+        if endpoint and options.wait_replicas and wait_s >= endpoint.reply_s:
+            raise ConfigurationError("wait_timeout_too_long", wait_s=wait_s, reply_s=endpoint.reply_s)

@@ -12,11 +12,11 @@ import redis
 
 from ..calls.call import UNDONE, Call
 from ..calls.net_protocol import Alone, Command
-from ..errors import ServerNotUsable, ServerUnavailable
+from ..errors import ConfigurationError, ServerNotUsable, ServerUnavailable
 from ..store.replies import Reading
 from .endpoint import Connection, Endpoint
 from .refusals import is_stale, translate, unrefused
-from .repeats import RETRY_DELAY_S, ROUNDS, Repeats
+from .repeats import RETRY_DELAY_S, Repeats, is_undone, round_trip
 
 T = TypeVar("T")
 RECENT_S = 1.0
@@ -235,42 +235,22 @@ class Link:
         wait: tuple[int, int] | None,
         meanwhile: Callable[[], None] | None,
     ) -> list[Any]:
-        """One round trip, a second one for calls whose script the server had lost, and more for those whose generation
-        is another by now: they were refused, and nothing else is sent again.
-        """
-        waits: list[Command] = [("WAIT", *wait)] if wait else []
-        whole, is_atomic = self._whole_command, is_atomic and len(calls) > 1
-        commands = [("MULTI",), *map(whole, calls), ("EXEC",)] if is_atomic else [*map(self._command, calls)]
-        replies = self._exchange(connection, commands + waits, meanwhile)
-        confirmed: Any = replies.pop() if wait else 0
-        if is_atomic and isinstance(replies[-1], redis.exceptions.ExecAbortError):
-            replies = [one for one in replies if isinstance(one, Exception)]  # the first one is the reason
-        elif is_atomic:
-            replies = replies[-1] if isinstance(replies[-1], list) else replies[-1:]
-        rounds = ROUNDS
-        while failed := [i for i, one in enumerate(replies) if isinstance(one, Exception)]:
-            undone = [i for i in failed if _is_undone(replies[i])]
-            if not undone or rounds < 0:
-                break
-            rounds -= 1
-            if self._guide and any(is_stale(replies[i]) for i in undone):
-                self._find_generation(self._guide)
-            again = self._exchange(connection, [*[whole(calls[i]) for i in undone], *waits])
-            confirmed = again.pop() if wait else 0
-            for i, reply in zip(undone, again, strict=True):
-                replies[i] = reply
-        if failed or isinstance(confirmed, Exception):
-            refused = replies[failed[0]] if failed else confirmed
-            failure = translate(refused, self.endpoint.name)
-            if isinstance(failure, ServerUnavailable):  # the answer to WAIT says nothing of what was carried out
-                failure.maybe_sent = len(failed) < len(replies)
-            raise failure from refused
-        self.confirmed = confirmed
+        how = self._command, self._whole_command, self.endpoint, self._guide is not None
+        trip = round_trip(calls, *how, is_atomic, wait)
+        commands = next(trip)
         try:
-            return [call.parse(reply) for call, reply in zip(calls, replies, strict=True)]
-        except Exception:
-            with Reading(self.endpoint.name):
-                raise
+            while True:
+                if commands is None:
+                    assert self._guide
+                    self._find_generation(self._guide)
+                    commands = next(trip)
+                else:
+                    commands = trip.send(self._exchange(connection, commands, meanwhile))
+                    meanwhile = None
+        except StopIteration as end:
+            values, self.confirmed = end.value
+            found: list[Any] = values
+            return found
 
     # -- calls ahead of their answers ---------------------------------------------------------------------------
 
@@ -331,7 +311,7 @@ class Link:
     def _said(self, call: Call[Any], reply: Any) -> Any:
         if not isinstance(reply, Exception):
             return call.parse(reply)
-        return UNDONE if _is_undone(reply) else translate(reply, self.endpoint.name)
+        return UNDONE if is_undone(reply) else translate(reply, self.endpoint.name)
 
     # -- plain commands -----------------------------------------------------------------------------------------
 
@@ -408,12 +388,7 @@ def finish(operation: Coroutine[Any, Any, T]) -> T:
         result: T = end.value
         return result
     operation.close()
-    raise RuntimeError("operation_suspended", operation)  # it awaited something else than its net: a bug of ours
-
-
-def _is_undone(reply: Exception) -> bool:
-    """Whether the call was not carried out, and is to be sent again in full."""
-    return isinstance(reply, redis.exceptions.NoScriptError) or is_stale(reply)
+    raise ConfigurationError("awaits_other", operation=getattr(operation, "__qualname__", ""))
 
 
 def receive(connection: Connection, count: int) -> list[Any]:

@@ -22,14 +22,16 @@ where it writes too: each append does, and of a saved step the next one is asked
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Protocol
 
 import redis
 
 from ..calls.call import Call
+from ..calls.net_protocol import Command
 from ..errors import SequencerError, ServerUnavailable
-from .refusals import translate
+from ..store.replies import Reading
+from .refusals import is_stale, translate
 
 ATTEMPTS = 3
 """How often a repeatable call is sent before its outcome is given up as unknown."""
@@ -64,3 +66,67 @@ class Repeats:
                 return None
             failure.maybe_sent = self.maybe_sent
         return failure
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Trip = Generator[list[Command] | None, list[Any], tuple[list[Any], int]]
+"""Yields commands to send and is sent their answers, errors among them; yields None where the generation is to be found
+first. Returns what each call says, and how many replicas confirmed it.
+"""
+
+
+def round_trip(
+    calls: Sequence[Call[Any]],
+    command: Callable[[Call[Any]], Command],
+    whole: Callable[[Call[Any]], Command],
+    server: Named,
+    has_guide: bool,
+    is_atomic: bool = False,
+    wait: tuple[int, int] | None = None,
+) -> Trip:
+    """One round trip, a second one for calls whose script the server had lost, and more for those whose generation is
+    another by now: they were refused, and nothing else is sent again.
+
+    `command` and `whole`: how a call is sent, and how with its script. Raises as Link.run.
+    """
+    waits: list[Command] = [("WAIT", *wait)] if wait else []
+    is_atomic = is_atomic and len(calls) > 1
+    commands = [("MULTI",), *map(whole, calls), ("EXEC",)] if is_atomic else [*map(command, calls)]
+    replies = yield commands + waits
+    confirmed: Any = replies.pop() if wait else 0
+    if is_atomic and isinstance(replies[-1], redis.exceptions.ExecAbortError):
+        replies = [one for one in replies if isinstance(one, Exception)]  # the first one is the reason
+    elif is_atomic:
+        replies = replies[-1] if isinstance(replies[-1], list) else replies[-1:]
+    rounds = ROUNDS
+    while failed := [i for i, one in enumerate(replies) if isinstance(one, Exception)]:
+        undone = [i for i in failed if is_undone(replies[i])]
+        if not undone or rounds < 0:
+            break
+        rounds -= 1
+        if has_guide and any(is_stale(replies[i]) for i in undone):
+            yield None
+        again = yield [*[whole(calls[i]) for i in undone], *waits]
+        confirmed = again.pop() if wait else 0
+        for i, reply in zip(undone, again, strict=True):
+            replies[i] = reply
+    if failed or isinstance(confirmed, Exception):
+        refused = replies[failed[0]] if failed else confirmed
+        failure = translate(refused, server.name)
+        if isinstance(failure, ServerUnavailable):  # the answer to WAIT says nothing of what was carried out
+            failure.maybe_sent = len(failed) < len(replies)
+        raise failure from refused
+    try:
+        return [call.parse(reply) for call, reply in zip(calls, replies, strict=True)], confirmed
+    except Exception:
+        with Reading(server.name):
+            raise
+
+
+def is_undone(reply: Exception) -> bool:
+    """Whether the call was not carried out, and is to be sent again in full."""
+    return isinstance(reply, redis.exceptions.NoScriptError) or is_stale(reply)

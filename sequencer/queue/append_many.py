@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, NamedTuple
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from typing import Any, Literal
 
 from .. import calls
 from ..errors import BatchRefused, InvalidMessage, SequencerError, ServerUnavailable
@@ -27,7 +27,7 @@ CHUNK_BYTES = 1024 * 1024
 
 async def append_many(
     session: Session,
-    items: Iterable[Any],
+    items: Iterable[Any] | AsyncIterable[Any],
     *,
     on_refused: Literal["stop", "skip"] = "stop",
     chunk: int | None = None,
@@ -43,7 +43,7 @@ async def append_many(
     on_refused="stop", a chunk that holds an item which can't be stored is not stored at all, and BatchRefused says
     which and why and how many messages of earlier chunks were stored; with "skip" the others are stored and the
     receipt lists the refused. Of a list or tuple the next chunk is checked while the server stores one; from an
-    iterator no more is taken than is sent.
+    iterator no more is taken than is sent. Only AsyncSequencer takes an async iterable.
 
     Raises BatchRefused, OutcomeUnknown, QueueFull, ServerUnavailable; repeating is harmless where items have ids.
     `earlier` of any of them is the receipt of the chunks before the one that failed.
@@ -61,7 +61,7 @@ async def append_many(
         while True:
             if session.known_sequence() is None:
                 await _first_use(session, chunks)
-            if (one := chunks.take()) is None:
+            if (one := await chunks.take()) is None:
                 return receipt()
             outcomes = list[calls.ItemOutcome]()
             if one.items and not (one.errors and stops):
@@ -84,72 +84,99 @@ def _refusals(chunk: Chunk, outcomes: list[calls.ItemOutcome]) -> list[Refused]:
 
 
 async def _first_use(session: Session, chunks: Chunks) -> None:
-    for index, value in itertools.islice(chunks.values, chunks.size):
+    while len(chunks.refused) < chunks.size and (taken := await chunks.next()):
         try:
-            await session.check_first(session.items.check_of, session.items.make_of, value)
+            await session.check_first(session.items.check_of, session.items.make_of, taken[1])
         except InvalidMessage as error:
-            chunks.refused.append(Refused(index, error))
+            chunks.refused.append(Refused(taken[0], error))
         else:
             await session.shards("append")
-            chunks.values = itertools.chain([(index, value)], chunks.values)
+            chunks.taken = taken
             return
 
 
 # -- chunks -----------------------------------------------------------------------------------------------------
 
 
-class Chunk(NamedTuple):
+class Chunk:
     """The messages of one chunk and their positions among all, and what could not become one."""
 
-    items: list[Item]
-    indexes: list[int]
-    errors: list[Refused]
+    def __init__(self, session: Session, refused: list[Refused], size: int, most_groups: int) -> None:
+        self.items, self.indexes, self.errors = list[Item](), list[int](), refused
+        self.left = size - len(refused)
+        """How many items it still takes."""
+        self._make_of, self._is_sequence = session.items.make_of, session.known_sequence()
+        self._groups, self._most_groups, self._bytes = set[str](), most_groups, 0
+
+    def add(self, index: int, value: Any) -> None:
+        self.left -= 1
+        try:
+            item = self._make_of(value, is_sequence=self._is_sequence)
+        except InvalidMessage as error:
+            self.errors.append(Refused(index, error))
+            return
+        group, message_id, _, envelope, _, ledger = item
+        self.indexes.append(index)
+        self.items.append(item)
+        self._groups.add(group)
+        self._bytes += len(envelope) + len(ledger) + len(group) + len(message_id)
+        if len(self._groups) == self._most_groups or self._bytes >= CHUNK_BYTES:
+            self.left = 0
 
 
 class Chunks:
     """Chunks one by one; of a list or tuple, of which nothing is lost by that, the next one may be made ahead."""
 
-    def __init__(self, session: Session, items: Iterable[Any], chunk: int | None) -> None:
+    def __init__(self, session: Session, items: Iterable[Any] | AsyncIterable[Any], chunk: int | None) -> None:
         self._session, self._is_eager = session, isinstance(items, list | tuple)
         self.size, self._most_groups = (CHUNK, CHUNK_GROUPS) if chunk is None else (chunk, chunk)
-        self.values: Iterator[tuple[int, Any]] = enumerate(items)
+        numbers = itertools.count()
+        self._values: Iterator[tuple[int, Any]] | AsyncIterator[tuple[int, Any]] = (
+            enumerate(items) if isinstance(items, Iterable) else ((next(numbers), item) async for item in items)
+        )
         self.refused: list[Refused] = []
-        """Before the queue was used for the first time."""
+        self.taken: tuple[int, Any] | None = None
+        """Both before the queue was used for the first time."""
         self._ahead: Chunk | None = None
         self._error: Exception | None = None
 
-    def take(self) -> Chunk | None:
+    async def take(self) -> Chunk | None:
         if self._error:
             raise self._error
-        one, self._ahead = self._ahead or self._make(), None
+        one, self._ahead = self._ahead, None
+        if one is None and isinstance(self._values, Iterator):
+            one = self._make(self._values)
+        elif one is None:
+            one = self._new()
+            while one.left and (taken := await self.next()):
+                one.add(*taken)
         return one if one.items or one.errors else None
+
+    async def next(self) -> tuple[int, Any] | None:
+        """The next item, and its position."""
+        return next(self._values, None) if isinstance(self._values, Iterator) else await anext(self._values, None)
 
     def prepare(self) -> None:
         """Make the next chunk; an error of it is raised when it is taken."""
-        if self._is_eager and self._ahead is None:
+        if self._is_eager and self._ahead is None and isinstance(self._values, Iterator):
             try:
-                self._ahead = self._make()
+                self._ahead = self._make(self._values)
             except Exception as error:
                 self._error = error
 
-    def _make(self) -> Chunk:
-        found, indexes, refused = list[Item](), list[int](), self.refused
-        self.refused, groups, size = [], set[str](), 0
-        is_sequence, make_of = self._session.known_sequence(), self._session.items.make_of
-        for index, value in itertools.islice(self.values, self.size - len(refused)):
-            try:
-                item = make_of(value, is_sequence=is_sequence)
-            except InvalidMessage as error:
-                refused.append(Refused(index, error))
-                continue
-            group, message_id, _, envelope, _, ledger = item
-            indexes.append(index)
-            found.append(item)
-            groups.add(group)
-            size += len(envelope) + len(ledger) + len(group) + len(message_id)
-            if len(groups) == self._most_groups or size >= CHUNK_BYTES:
-                break
-        return Chunk(found, indexes, refused)
+    def _new(self) -> Chunk:
+        one = Chunk(self._session, self.refused, self.size, self._most_groups)
+        self.refused = []
+        if self.taken:
+            one.add(*self.taken)
+            self.taken = None
+        return one
+
+    def _make(self, values: Iterator[tuple[int, Any]]) -> Chunk:
+        one = self._new()
+        while one.left and (taken := next(values, None)):
+            one.add(*taken)
+        return one
 
 
 # -- what a chunk stores ----------------------------------------------------------------------------------------

@@ -191,6 +191,9 @@ REFUSALS: dict[str, Wording] = {
     "url_scheme_unknown": "server URL {url!r} must begin with redis://, rediss://, unix:// or valkey://",
     "url_unreadable": "server URL {url!r} can't be read; check port, options, and the path: a number, as in redis://host/0",
     "redis_invalid": "redis={kind} must be a URL, a redis.Redis client of one server, or None for the embedded server",
+    "blocks_loop": "a Sequencer blocks the running event loop while it waits for the server: use AsyncSequencer there, "
+    "or asyncio.to_thread",
+    "awaits_other": "{operation} awaits something other than the server, as an async iterable does: use AsyncSequencer",
     "wait_timeout_too_long": "wait_timeout={wait_s:g} must be below the socket_timeout={reply_s:g} of the URL",
     # the embedded server
     "embedded_disabled": "no server was given, and SEQUENCER_EMBEDDED=never: set SEQUENCER_REDIS to the server's URL, "

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from sequencer import EmbeddedServer, Message, Sequencer
-from sequencer.net.blocking import BlockingNet, Listing, finish
+from sequencer.net.blocking import BlockingNet, finish
 from sequencer.net.endpoint import Endpoint
+from sequencer.net.faces import Listing
 from sequencer.net.link import Link
 from sequencer.queue.audit import prove_shards, read_records
 from sequencer.store.group import encode_group

@@ -5,11 +5,13 @@ A use that must not pass says so by an ignore: mypy complains about one that has
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
 from sequencer import (
+    AsyncLease,
+    AsyncSequencer,
     AuditReport,
     BatchReceipt,
     ConsumeSummary,
@@ -129,6 +131,35 @@ def claim(client: Sequencer) -> None:
             else:
                 lease.ack(message)
         lease.ack("an id")  # type: ignore[arg-type]  # it takes the message
+
+
+# -- on an event loop -----------------------------------------------------------------------------------------------
+
+
+async def on_a_loop(client: Sequencer, awaited: AsyncSequencer) -> None:
+    assert_type(client.pause(7), bool)
+    coroutine: Coroutine[Any, Any, bool] = awaited.pause(7)
+    assert_type(await coroutine, bool)
+    awaited.pause(7)  # type: ignore[unused-coroutine]  # not awaited
+    await awaited.pause(7, reason=1)  # type: ignore[call-arg]  # no such parameter
+    assert_type([*client.parked()], list[GroupInfo])
+    assert_type([one async for one in awaited.parked()], list[GroupInfo])
+    assert_type(await awaited.append({"n": 1}, "g", delay="5m"), Receipt)
+    assert_type(await awaited.append_many({"body": n, "group": "g"} async for n in numbers()), BatchReceipt)
+    assert_type(await awaited.policy, Policy)
+    async with await awaited.claim(groups=2) as lease:
+        assert_type(lease, AsyncLease)
+        async for message in lease:
+            assert_type(message, Message)
+            await lease.ack(message)
+            lease.ack(message)  # type: ignore[unused-coroutine]
+            await lease.nack(message, after="5s")
+    with awaited.claim() as one:  # type: ignore[attr-defined]  # it is awaited
+        print(one)
+
+
+async def numbers() -> AsyncIterator[int]:
+    yield 1
 
 
 # -- looking and operating --------------------------------------------------------------------------------------

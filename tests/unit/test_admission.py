@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args
@@ -14,18 +14,20 @@ import pytest
 import sequencer.lease
 from sequencer.calls.call import Call
 from sequencer.calls.claim import Claimed, LeasedGroup
+from sequencer.calls.net_protocol import Answer
 from sequencer.calls.settle import Acked, Nacked
 from sequencer.consume.emitter import EventEmitter
 from sequencer.drain.admission import refusal_of
 from sequencer.drain.effects import Handle, Locked, Run, SettleAndClaim
 from sequencer.drain.held import Held
+from sequencer.drain.held_group import HeldGroup
 from sequencer.drain.outcome import event_of, failed_with
 from sequencer.drain.protocol import drain
 from sequencer.drain.steps.actions import Returned
 from sequencer.drain.steps.declared import Steps, new_step
 from sequencer.drain.steps.runner import StepRunner
 from sequencer.errors import LeaseExpired, Undecodable
-from sequencer.lease import Lease
+from sequencer.lease import Lease, LeaseSession
 from sequencer.settings.options import ConsumerOptions, OnFailure, QueueOptions
 from sequencer.settings.policy import OnLate
 from sequencer.store.failure import decode_failure
@@ -93,26 +95,24 @@ def consumed(case: Case, declared: Steps | None = None, **named: Any) -> Outcome
 
 
 def looped(case: Case) -> Outcome:
-    link = FakeLink()
-    links: Any = SimpleNamespace(lend=lambda: nullcontext(link))
-    lease = Lease(links, KEYS, case.queue(), ConsumerOptions(), "me", [case.leased()], 0.0, EventEmitter("q"))
-    given = []
+    net = FakeNet()
+    session: Any = SimpleNamespace(net=net, options=case.queue())
+    groups = LeaseSession(session, KEYS, ConsumerOptions(), "me", EventEmitter("q"))
+    groups.held, groups.deadline = [HeldGroup(case.leased())], math.inf
+    lease, given = Lease(groups), []
     for message in lease:
         given.append(message.id)
         lease.ack(message)
-    return given, [call for call in link.calls if call.script == "nack"]
+    return given, [call for call in net.calls if call.script == "nack"]
 
 
-class FakeLink:
-    is_repeat = False
-    invalidate = staticmethod(lambda: None)
-
+class FakeNet:
     def __init__(self) -> None:
         self.calls: list[Call[Any]] = []
 
-    def run_one(self, call: Call[Any]) -> Any:
+    async def ask(self, call: Call[Any]) -> Answer[Any]:
         self.calls.append(call)
-        return Nacked(True) if call.script == "nack" else Acked([], False)
+        return Answer(Nacked(True) if call.script == "nack" else Acked([], False))
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def chunks_of(items: list[Any], size: int, most_groups: int) -> list[Chunk]:
     session: Any = ListedSession(ListedNet())
     chunks, found = Chunks(session, items, None), list[Chunk]()
     chunks.size, chunks._most_groups = size, most_groups
-    while chunk := chunks.take():
+    while chunk := run(chunks.take()):
         found.append(chunk)
     return found
 
@@ -261,7 +261,7 @@ def test_a_chunk_ends_only_where_a_bound_says_so(drawn: list[tuple[int, int] | N
 def test_a_chunk_that_is_sent_again_loses_none_that_was_made_meanwhile() -> None:
     session: Any = ListedSession(ListedNet())
     chunks, found = Chunks(session, [{"group": "g", "body": n, "id": n} for n in range(6)], 2), list[str]()
-    while chunk := chunks.take():
+    while chunk := run(chunks.take()):
         found += [item.id for item in chunk.items]
         chunks.prepare()
         chunks.prepare()
@@ -272,7 +272,7 @@ def test_from_an_iterator_no_more_is_taken_than_is_sent() -> None:
     large = "x" * (CHUNK_BYTES // 3)
     items = iter([{"group": "g", "body": large, "id": n} for n in range(6)])
     session: Any = ListedSession(ListedNet(), max_body_bytes=CHUNK_BYTES)
-    first = Chunks(session, items, 1000).take()
+    first = run(Chunks(session, items, 1000).take())
     assert first
     assert [item.id for item in first.items] == ["0", "1", "2"]
     assert [next(items)["id"], next(items)["id"]] == [3, 4]

@@ -22,7 +22,7 @@ from ...calls.alerts import AlertTimes, Grant
 from ...client import Sequencer
 from ...consume.emitter import EventEmitter, ServerAway
 from ...errors import ServerUnavailable
-from ...net.blocking import blocking
+from ...net.faces import operation
 from ...queue import views
 from ...queue.alerts import facts, incidents, pending_news
 from ...queue.alerts.conditions import QueueFacts, conditions, may_open
@@ -76,16 +76,16 @@ class WatchedQueue(Sequencer):
         self.minute_at = 0.0
         self.trouble: Exception | None = None
 
-    take_seen = blocking(incidents.take_seen)
-    sent = blocking(incidents.sent)
-    amounts = blocking(pending_news.amounts)
-    news_of = blocking(pending_news.news_of)
-    parked_errors = blocking(pending_news.parked_errors)
-    mark_notified = blocking(pending_news.mark_notified)
-    forget_resumed = blocking(pending_news.forget_resumed)
-    counted = blocking(facts.counted)
-    arrived = blocking(facts.arrived)
-    no_consumers = blocking(views.no_consumers)
+    take_seen = operation(incidents.take_seen)
+    sent = operation(incidents.sent)
+    amounts = operation(pending_news.amounts)
+    news_of = operation(pending_news.news_of)
+    parked_errors = operation(pending_news.parked_errors)
+    mark_notified = operation(pending_news.mark_notified)
+    forget_resumed = operation(pending_news.forget_resumed)
+    counted = operation(facts.counted)
+    arrived = operation(facts.arrived)
+    no_consumers = operation(views.no_consumers)
 
 
 class Watcher:

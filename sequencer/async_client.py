@@ -1,0 +1,120 @@
+"""AsyncSequencer: the client for an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Unpack
+
+from . import calls
+from .client import Client, Sequencer
+from .consume.emitter import EventEmitter
+from .doctor.diagnose import diagnose
+from .errors import ServerUnavailable
+from .lease import AsyncLease, LeaseSession
+from .net.awaited import AwaitedNet
+from .net.faces import Awaited
+from .queue import views
+from .queue.append import receipt_of, refuse_unknown
+from .queue.session import Session
+from .server import start_embedded
+from .settings.body_fields import BodyFields
+from .settings.option import shows
+from .settings.options import ClaimLimits, QueueOptions, QueueSettings, consumer_options, queue_options
+from .settings.policy import Policy
+from .store.group import shard_of
+from .store.item import Group, Id, Score
+from .texts.findings import Finding
+from .values.durations import Duration
+from .values.message import Receipt
+
+
+class AsyncSequencer(Awaited, Client):
+    """One queue, for an event loop: as Sequencer, with the same options, and every method is awaited.
+
+    All tasks of a loop share one connection. A task that is cancelled while it appends leaves it open whether the
+    message was stored: append again with the same id. `append` takes no pipeline.
+    """
+
+    _net: AwaitedNet
+
+    @shows(QueueSettings, QueueOptions, Policy)
+    def __init__(
+        self, queue: str, redis: Any = None, *, namespace: str = "sequencer", **settings: Unpack[QueueSettings]
+    ) -> None:
+        self.options = queue_options(queue, namespace, settings)
+        self._net = AwaitedNet(redis, start_embedded)
+        self._net.check_reply_time(self.options)
+        self._session = Session(self.options, self._net)
+        self._net.guide = self._session
+        self._emitter = EventEmitter(queue)
+
+    async def __aenter__(self) -> AsyncSequencer:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def connect(self) -> None:
+        await self._session.shards(register=True)
+
+    async def close(self) -> None:
+        """Close the running loop's connection. The client may be used again: it then connects again."""
+        await self._net.close()
+        self._emitter.close()
+
+    async def append(
+        self,
+        body: Any,
+        group: Group | None = None,
+        *,
+        id: Id | None = None,
+        score: Score | None = None,
+        headers: Mapping[str, str] | None = None,
+        delay: Duration | None = None,
+        at: Score | None = None,
+        done: Mapping[str, Any] | None = None,
+        replace: bool = False,
+        backlog: bool = False,
+    ) -> Receipt:
+        session, given = self._session, (body, group, id, score, headers, delay, at, done)
+        if (is_sequence := session.known_sequence()) is None:  # what breaks a rule is said without a server
+            await session.check_first(session.items.check, session.items.make, *given)
+            is_sequence = (await session.policy("append")).sequence
+        item = session.items.make(*given, is_sequence=is_sequence)
+        shards = session.known_shards() or await session.shards("append")
+        keys, wait = shards[shard_of(item.group, len(shards))], session.options.wait
+        call = calls.append(keys, [item], on_conflict="replace" if replace else "none", backlog=backlog)
+        try:
+            answer = await self._net.ask(call, wait=wait)
+        except ServerUnavailable as error:
+            refuse_unknown(item.id, error, replaces=replace)
+            raise
+        return receipt_of(item, answer.value, answer.confirmed, wait, replace=replace)
+
+    async def claim(
+        self, *, group: Group | None = None, groups: int = 1, messages: int = 100, lease: Duration = 15.0
+    ) -> AsyncLease:
+        options = consumer_options(lease=lease, limits=ClaimLimits(groups, messages))
+        return AsyncLease(await LeaseSession.claim(self._session, options, self._emitter, group))
+
+    @property
+    def policy(self) -> Coroutine[Any, Any, Policy]:
+        """As of Sequencer: `await seq.policy`."""
+        return views.policy(self._session)
+
+    @property
+    def fields(self) -> Coroutine[Any, Any, BodyFields]:
+        """As of Sequencer: `await seq.fields`."""
+        return self._session.fresh_fields()
+
+    async def doctor(self, *, repair: bool = False) -> list[Finding]:
+        names = self.options.namespace, self.options.queue
+        return await asyncio.to_thread(lambda: diagnose(self.endpoint, *names, repair=repair, for_program=True))
+
+    for _method in (connect, append, claim, doctor):
+        _method.__doc__ = getattr(Sequencer, _method.__name__).__doc__
+    del _method

@@ -1,0 +1,173 @@
+"""The awaited net: operations that are written once run over it too, on a real server, and by the same rules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from sequencer import EmbeddedServer, Sequencer, calls
+from sequencer.calls.net_protocol import Net
+from sequencer.errors import BatchRefused, ConfigurationError, IdConflict, ServerUnavailable
+from sequencer.net.awaited import AwaitedNet
+from sequencer.net.link import Link
+from sequencer.queue.append import receipt_of
+from sequencer.queue.append_many import append_many
+from sequencer.queue.operate import pause, unpause
+from sequencer.queue.session import Session
+from sequencer.queue.views import explain
+from sequencer.server import start_embedded
+from sequencer.settings.options import queue_options
+from sequencer.store.group import shard_of
+from sequencer.store.item import Item, ItemMaker
+from sequencer.store.keys import registry_key, shard_keys
+from sequencer.values.message import Receipt
+from tests.support.refused import refused
+
+
+@asynccontextmanager
+async def client(url: str, namespace: str, **options: Any) -> AsyncIterator[Session]:
+    net = AwaitedNet(url, start_embedded)
+    session = Session(queue_options("jobs", namespace, options), net)
+    net.guide = session
+    try:
+        yield session
+    finally:
+        await net.close()
+
+
+def item(session: Session, body: Any, group: str, **given: Any) -> Item:
+    maker = ItemMaker(session.options)
+    return maker.make(body, group, given.get("id"), given.get("score"), None, is_sequence=False)
+
+
+async def append(session: Session, one: Item) -> Receipt:
+    shards = await session.shards("append")
+    answer = await session.net.ask(calls.append(shards[shard_of(one.group, len(shards))], [one]))
+    return receipt_of(one, answer.value, 0, None, replace=False)
+
+
+def kill_others(link: Link) -> None:
+    link.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+
+def test_pause_and_explain_say_the_same_over_both_nets(
+    make: Callable[..., Sequencer], server: EmbeddedServer, namespace: str
+) -> None:
+    seq = make()
+    seq.append(1, group="g", id="x")
+
+    async def both() -> None:
+        async with client(server.url, namespace) as session:
+            assert (await explain(session, "g")).reason == "due"
+            assert [await pause(session, "g"), await pause(session, "g")] == [True, False]
+            awaited = await explain(session, "g")
+            assert awaited.reason == "paused"
+            assert awaited.text == (await asyncio.to_thread(seq.explain, "g")).text
+            assert not await asyncio.to_thread(seq.claim)
+            assert [await unpause(session, "g"), await unpause(session, "g")] == [True, False]
+
+    asyncio.run(both())
+    assert [message.body for message in seq.peek("g")] == [1]
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_messages_are_appended_one_by_one_and_in_chunks(
+    make: Callable[..., Sequencer], server: EmbeddedServer, namespace: str, shards: int
+) -> None:
+    async def appended() -> None:
+        async with client(server.url, namespace, shards=shards) as session:
+            assert (await append(session, item(session, 0, "g0", id="a"))).outcome == "stored"
+            with pytest.raises(IdConflict):
+                await append(session, item(session, 1, "g0", id="a"))
+            done = await append_many(session, [{"body": n, "group": f"g{n}", "id": "a"} for n in range(20)], chunk=7)
+            assert (done.appended, done.duplicates) == (19, 1)
+            with pytest.raises(BatchRefused) as caught:
+                await append_many(session, [{"body": n, "group": n, "id": "a"} for n in ("g7", "new")])
+            assert (caught.value.refused[0].index, caught.value.stored) == (0, 0)
+
+    asyncio.run(appended())
+    assert make(shards=shards).info().backlog == 20
+
+
+def test_many_tasks_at_the_first_use_register_once_and_each_gets_its_own_answer(
+    make: Callable[..., Sequencer], server: EmbeddedServer, namespace: str, link: Link
+) -> None:
+    async def many() -> list[Any]:
+        async with client(server.url, namespace, shards=3, on_late="drop") as session:
+            some = [item(session, n, f"g{n}", id=f"m{n}") for n in range(30)]
+            link.command("CONFIG", "RESETSTAT")
+            receipts = await asyncio.gather(*(append(session, one) for one in some))
+            return [receipt.id for receipt in receipts]
+
+    assert asyncio.run(many()) == [f"m{n}" for n in range(30)]
+    stats = link.command("INFO", "commandstats").decode()
+    assert "cmdstat_exec:calls=1," in stats, "for the rights"
+    assert link.command("HGET", registry_key(namespace, "jobs"), "version") == b"0"
+    assert make().policy.on_late == "drop"
+
+
+def test_a_policy_that_is_refused_leaves_nothing_behind(
+    make: Callable[..., Sequencer], server: EmbeddedServer, namespace: str
+) -> None:
+    make(sequence=True).connect()
+
+    async def use() -> None:
+        async with client(server.url, namespace, reorder_window=5) as session:
+            with refused(ConfigurationError, "not_with_sequence", name="reorder_window"):
+                await session.shards(register=True)
+            await asyncio.to_thread(make(dedup_window=7).connect)
+            net: Net = session.net
+            assert (await net.read([("MULTI",), ("PING",), ("EXEC",)]))[-1] == [b"PONG"]
+
+    asyncio.run(use())
+
+
+def test_a_connection_that_was_lost_is_replaced_and_a_server_without_its_data_gets_shards_again(
+    server: EmbeddedServer, namespace: str, link: Link
+) -> None:
+    registry = registry_key(namespace, "jobs")
+
+    async def lost() -> None:
+        async with client(server.url, namespace, shards=4) as session:
+            await append(session, item(session, 1, "g"))
+            kill_others(link)
+            assert (await append(session, item(session, 2, "g"))).outcome == "stored"
+            link.command("DEL", f"{namespace}:queues", registry)
+            kill_others(link)
+            assert (await explain(session, "g")).reason == "due"
+            assert link.command("HGET", f"{namespace}:queues", "jobs") == b"p3"
+            assert link.command("HGET", registry, "table") == b"0 1 2 3"
+            link.command("HSET", registry, "table", "0 1")
+            kill_others(link)
+            await append(session, item(session, 3, "g"))
+            assert link.command("HGET", registry, "table") == b"0 1 2 3", "what the first shard says counts"
+            link.command("DEL", *[shard_keys(namespace, "jobs", shard).policy for shard in range(4)], registry)
+            await append(session, item(session, 4, "g"))
+            assert link.command("HGET", registry, "table") == b"0 1 2 3", "without a new connection too"
+
+    asyncio.run(lost())
+
+
+def test_a_server_that_answers_one_after_the_other_is_not_silent(server: EmbeddedServer, namespace: str) -> None:
+    """The last answer comes after three times the limit, and never is the server silent for as long as that."""
+
+    async def wait() -> None:
+        async with client(f"{server.url}?socket_timeout=0.3", namespace) as session:
+            waits = [session.net.read([("BLPOP", f"nothing{n}", 0.15)]) for n in range(6)]
+            assert await asyncio.gather(*waits) == [[None]] * 6
+
+    asyncio.run(wait())
+
+
+def test_a_server_that_is_away_is_said() -> None:
+    async def away() -> None:
+        async with client("redis://127.0.0.1:1", "n") as session:
+            with refused(ServerUnavailable, "unreachable") as failed:
+                await append(session, item(session, 1, "g"))
+            assert not failed.value.maybe_sent
+
+    asyncio.run(away())
