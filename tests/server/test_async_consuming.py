@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sequencer import AsyncSequencer, EmbeddedServer, Message, Sequencer, StepCall
+from sequencer.consume.hub import Hub
 from sequencer.errors import ConfigurationError, DataError, HandlerNotFound
 from sequencer.texts.events import Event
 from tests.support.refused import refused
@@ -66,7 +67,7 @@ def test_coroutines_run_on_the_running_loop(run: Callable[..., None]) -> None:
         async def tick() -> None:
             while True:
                 ticks[0] += 1
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.0005)
 
         ticking = asyncio.create_task(tick())
         REQUEST.set("of who consumes")
@@ -74,7 +75,7 @@ def test_coroutines_run_on_the_running_loop(run: Callable[..., None]) -> None:
         ticking.cancel()
         assert (summary.reason, summary.handled, summary.failed) == ("drained", 300, 0)
         assert all(numbers == sorted(numbers) for numbers in seen.values())
-        assert (contexts, len(seen), most[0] > 10, ticks[0] > 100) == ({"of who consumes"}, 30, True, True)
+        assert (contexts, len(seen), most[0] > 10, ticks[0] > 5) == ({"of who consumes"}, 30, True, True)
 
     run(use)
 
@@ -134,6 +135,7 @@ def compute_long(message: Message) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("handler", [wait_long, compute_long])
 @pytest.mark.parametrize("way", ["grace", "cancelled in the block", "cancelled awaiting", "cancelled often"])
 def test_handlers_are_interrupted_and_their_messages_released(
@@ -171,22 +173,25 @@ def test_handlers_are_interrupted_and_their_messages_released(
 
 
 def test_an_error_of_the_consumer_is_logged_at_once_and_raised_at_the_end(
-    run: Callable[..., None], server: EmbeddedServer, namespace: str, caplog: pytest.LogCaptureFixture
+    run: Callable[..., None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def use(seq: AsyncSequencer) -> None:
-        async def handle(message: Message) -> None: ...
+    def fail(*_: Any) -> bool:
+        raise DataError("shards_changed", queue="q", before=1, now=2)
 
-        is_left = False
+    async def use(seq: AsyncSequencer) -> None:
+        is_at_end = False
         with pytest.raises(DataError):
-            async with seq.consuming(handle) as consumer:
-                with Sequencer("q", server.url, namespace=namespace) as other:
-                    await asyncio.to_thread(other.delete)
-                with Sequencer("q", server.url, namespace=namespace, shards=3) as other:
-                    await asyncio.to_thread(other.connect)
+            async with seq.consuming(wait_long, concurrency=3) as consumer:
+                await append(seq, 2, 2)
+                await eventually(lambda: consumer.running)
+                monkeypatch.setattr(Hub, "_carry_out", fail)
+                await append(seq, 5, 5)
+                await eventually(lambda: consumer.hub.error)
+                consumer.interrupt()  # it waits for what runs
                 await eventually(lambda: consumer.error)
                 assert [one for one in caplog.records if getattr(one, "event", "") == "consumer failed"]
-                is_left = True
-        assert is_left
+                is_at_end = True
+        assert is_at_end
 
     run(use)
 
@@ -226,7 +231,7 @@ def test_what_can_not_be_consumed_is_refused(run: Callable[..., None], server: E
         with pytest.raises(ConfigurationError):
             await seq.consuming(wait_long, grace="soon").__aenter__()
         for handler in (wait_long, compute_long):
-            with refused(ConfigurationError, "consume_blocks_loop") as caught:
+            with refused(ConfigurationError, "loop_runs") as caught:
                 Sequencer("q", server.url, namespace=namespace).consume(handler)
             assert "AsyncSequencer" in str(caught.value)
 
