@@ -26,15 +26,23 @@ pytestmark = pytest.mark.nightly
 
 ASYNCIO, FASTAPI = doc_blocks.parts(PAGES["docs/async.md"])
 FLASK, DJANGO = doc_blocks.parts(PAGES["docs/frameworks.md"])
-(CELERY,) = doc_blocks.parts(PAGES["docs/from-celery.md"])
+CELERY, TASKS = doc_blocks.parts(PAGES["docs/from-celery.md"])
 (RQ,) = doc_blocks.parts(PAGES["docs/from-rq.md"])
-SECTIONS = {"asyncio": ASYNCIO, "fastapi": FASTAPI, "flask": FLASK, "django": DJANGO, "celery": CELERY, "rq": RQ}
+SECTIONS = {
+    "asyncio": ASYNCIO,
+    "fastapi": FASTAPI,
+    "flask": FLASK,
+    "django": DJANGO,
+    "celery": CELERY,
+    "celery tasks": TASKS,
+    "rq": RQ,
+}
 
 
 @pytest.fixture(params=SECTIONS)
 def framework(request: pytest.FixtureRequest) -> str:
     name: str = request.param
-    if importlib.util.find_spec(name) is None:
+    if importlib.util.find_spec(name.split()[0]) is None:
         pytest.skip(f"{name} is not installed, its recipe is not run: pip install {name}")
     return name
 
