@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import asdict, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -305,8 +306,8 @@ class SlotConsumer(ManySlots[ThreadSlot]):
     def run(self) -> ConsumeSummary:
         """Consume until the end. Raises as a Consumer."""
         threads = [
-            threading.Thread(target=slot.run, args=(self._options,), name=f"sequencer-slot-{n}", daemon=True)
-            for n, slot in enumerate(self.slots.values(), 1)
+            threading.Thread(target=copy_context().run, args=given, name=f"sequencer-slot-{n}", daemon=True)
+            for n, given in enumerate([(slot.run, self._options) for slot in self.slots.values()], 1)
         ]
         with quick_switches():
             try:
@@ -327,8 +328,9 @@ class SlotConsumer(ManySlots[ThreadSlot]):
 
     async def run_here(self) -> ConsumeSummary:
         thread = ThreadPoolExecutor(1, "sequencer-consumer")  # one of the loop's own would be missed for long
+        loop, context = asyncio.get_running_loop(), copy_context()
         try:
-            return await self.until(asyncio.get_running_loop().run_in_executor(thread, self.run))
+            return await self.until(loop.run_in_executor(thread, lambda: context.run(self.run)))
         finally:
             thread.shutdown(wait=False)
 

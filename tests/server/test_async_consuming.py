@@ -46,7 +46,8 @@ async def append(seq: AsyncSequencer, messages: int, groups: int) -> None:
     await seq.append_many({"body": n, "group": n % groups, "id": n} for n in range(messages))
 
 
-def test_coroutines_run_on_the_running_loop(run: Callable[..., None]) -> None:
+@pytest.mark.parametrize("shards", [1, 4])
+def test_coroutines_run_on_the_running_loop(run: Callable[..., None], shards: int) -> None:
     async def use(seq: AsyncSequencer) -> None:
         await append(seq, 300, 30)
         seen: dict[Any, list[int]] = defaultdict(list)
@@ -77,26 +78,25 @@ def test_coroutines_run_on_the_running_loop(run: Callable[..., None]) -> None:
         assert all(numbers == sorted(numbers) for numbers in seen.values())
         assert (contexts, len(seen), most[0] > 10, ticks[0] > 5) == ({"of who consumes"}, 30, True, True)
 
-    run(use)
+    run(use, shards=shards)
 
 
 def test_plain_functions_run_in_threads(run: Callable[..., None]) -> None:
     async def use(seq: AsyncSequencer) -> None:
         await append(seq, 40, 10)
-        threads, met = set[int](), threading.Barrier(3)
+        REQUEST.set("of who consumes")
+        threads, contexts, met = set[int](), set[str](), threading.Barrier(3)
 
         def handle(message: Message) -> None:
             if message.body < 3:
                 met.wait(10)  # three at once
             threads.add(threading.get_ident())
+            contexts.add(REQUEST.get())
 
         summary = await seq.consume(handle, concurrency=3, until_empty=True)
         assert (summary.handled, summary.failed) == (40, 0)
-        assert len(threads) == 3
+        assert (len(threads), contexts) == (3, {"of who consumes"})
         assert threading.get_ident() not in threads
-        await append(seq, 5, 5)
-        threads.clear()
-        assert (await seq.consume(handle, until_empty=True)).handled == 0, "their ids are known"
 
     run(use)
 
