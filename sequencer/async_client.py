@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Unpack
 
 from . import calls
 from .client import Client, Sequencer
 from .consume.emitter import EventEmitter
+from .consume.registered import AnyHandler, Registered
+from .consume.slots import ManySlots, SlotConsumer
 from .doctor.diagnose import diagnose
 from .errors import ServerUnavailable
 from .lease import AsyncLease, LeaseSession
@@ -21,16 +24,27 @@ from .queue.session import Session
 from .server import start_embedded
 from .settings.body_fields import BodyFields
 from .settings.option import shows
-from .settings.options import ClaimLimits, QueueOptions, QueueSettings, consumer_options, queue_options
+from .settings.options import (
+    ClaimLimits,
+    ConsumerOptions,
+    ConsumerSettings,
+    QueueOptions,
+    QueueSettings,
+    consumer_options,
+    queue_options,
+    settings_of,
+)
 from .settings.policy import Policy
 from .store.group import shard_of
 from .store.item import Group, Id, Score
+from .texts.events import event
 from .texts.findings import Finding
+from .values.checks import seconds_of
 from .values.durations import Duration
-from .values.message import Receipt
+from .values.message import ConsumeSummary, Receipt
 
 
-class AsyncSequencer(Awaited, Client):
+class AsyncSequencer(Registered, Awaited, Client):
     """One queue, for an event loop: as Sequencer, with the same options, and every method is awaited.
 
     All tasks of a loop share one connection. A task that is cancelled while it appends leaves it open whether the
@@ -48,7 +62,8 @@ class AsyncSequencer(Awaited, Client):
         self._net.check_reply_time(self.options)
         self._session = Session(self.options, self._net)
         self._net.guide = self._session
-        self._emitter = EventEmitter(queue)
+        Registered.__init__(self, self.options.kind_by)
+        self._emitter = EventEmitter(queue, observers=self._observers)
 
     async def __aenter__(self) -> AsyncSequencer:
         return self
@@ -115,6 +130,81 @@ class AsyncSequencer(Awaited, Client):
         names = self.options.namespace, self.options.queue
         return await asyncio.to_thread(lambda: diagnose(self.endpoint, *names, repair=repair, for_program=True))
 
+    # -- consuming --------------------------------------------------------------------------------------------
+
+    @shows(ConsumerSettings, ConsumerOptions)
+    async def consume(
+        self,
+        handler: AnyHandler | None = None,
+        *,
+        on_start: Callable[[ManySlots[Any]], None] | None = None,
+        **options: Unpack[ConsumerSettings],
+    ) -> ConsumeSummary:
+        """Run the handler for messages of many groups at once, beside the other tasks of the running loop.
+
+        As `Sequencer.consume`, but that signals are the program's own: a cancel of the task that awaits this interrupts
+        the handlers, releases their messages, and is raised when that is done. Coroutine handlers run on this loop, at
+        most 100 at once unless `concurrency` is given; plain functions run in threads, one unless it is given.
+        """
+        consumer = await self._consumer(handler, options)
+        if on_start:
+            on_start(consumer)
+        summary: ConsumeSummary = await consumer.run_here()
+        return summary
+
+    @shows(ConsumerSettings, ConsumerOptions)
+    @asynccontextmanager
+    async def consuming(
+        self,
+        handler: AnyHandler | None = None,
+        *,
+        grace: Duration | None = 10.0,
+        **options: Unpack[ConsumerSettings],
+    ) -> AsyncIterator[ManySlots[Any]]:
+        """Consume in the background for the length of an `async with` block, as in the lifespan of a web application.
+
+        Leaving the block takes nothing new, and waits for the handlers that run; after `grace` seconds, or when the
+        task is cancelled meanwhile, it interrupts them and releases their messages. None: they take as long as they
+        need. An error that ends the consumer early is logged, is the consumer's `error` from then on, and is raised
+        when the block is left. Options and errors as of `consume`.
+        """
+        grace_s = None if grace is None else seconds_of("grace", grace)
+        consumer = await self._consumer(handler, options)
+
+        def note_end(ended: asyncio.Task[ConsumeSummary]) -> None:
+            if not ended.cancelled() and (error := ended.exception()):
+                consumer.error = error
+                self._emitter.emit(event("consumer failed", self.queue, namespace=self.options.namespace, error=error))
+
+        task = asyncio.create_task(consumer.run_here())
+        task.add_done_callback(note_end)
+        try:
+            yield consumer
+        finally:
+            consumer.stop()
+            try:
+                await asyncio.wait([task], timeout=grace_s)
+            finally:
+                if not task.done():
+                    consumer.interrupt()
+                await consumer.until(task)
+
+    async def _consumer(self, handler: AnyHandler | None, settings: ConsumerSettings) -> Any:
+        work, options = self._work(handler, self.queue), consumer_options(**settings)
+
+        def new() -> Any:
+            with blocking_client(self) as seq:
+                return seq._consumer(work, options, SlotConsumer)
+
+        return await asyncio.to_thread(new)
+
     for _method in (connect, append, claim, doctor):
         _method.__doc__ = getattr(Sequencer, _method.__name__).__doc__
     del _method
+
+
+def blocking_client(seq: AsyncSequencer) -> Sequencer:
+    """One of the same queue, whose events go to the same observers."""
+    made = Sequencer(seq.queue, seq._net.given, namespace=seq.options.namespace, **settings_of(seq.options))
+    made._emitter = seq._emitter
+    return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import _get_running_loop
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
@@ -16,6 +17,7 @@ from .consume.threads import Consumer
 from .doctor.diagnose import diagnose
 from .drain.steps.declared import Steps
 from .drain.steps.functions import InlineHandler
+from .errors import ConfigurationError
 from .lease import Lease, LeaseSession
 from .net.appender import Appender
 from .net.awaited import AwaitedNet
@@ -247,8 +249,10 @@ class Sequencer(Registered, Blocking, Client):
         which also ends a wait; with `concurrency` a coroutine is cancelled, and in a thread only Python is interrupted.
         `audit` records each handled message in a stream of about `audit_length` entries a shard (see `audit`).
         Returns why it ended and what it did. Raises HandlerNotFound, ConfigurationError, ServerNotUsable, DataError.
-        If the server goes away, it waits for it.
+        If the server goes away, it waits for it. Where an event loop runs: await AsyncSequencer.consume.
         """
+        if _get_running_loop() is not None:
+            raise ConfigurationError("loop_runs")
         consumer = self.consumer(handler, consumer_options(**options))
         if on_start:
             on_start(consumer)
@@ -260,20 +264,21 @@ class Sequencer(Registered, Blocking, Client):
 
         Raises HandlerNotFound, ConfigurationError, ServerError.
         """
-        work = self._work(handler, self.queue)
+        consumer: Consumer = self._consumer(self._work(handler, self.queue), options or ConsumerOptions(), Consumer)
+        return consumer
+
+    def _consumer(self, work: Work, options: ConsumerOptions, single: Any) -> Any:
+        """`single`: the kind that runs one plain function."""
         self._session.consumes = True
         if isinstance(work, Steps | InlineHandler):
             self._session.will_note_starts()
         shards = finish(self._session.shards("consume"))
-        options = options or ConsumerOptions()
-        kind: Any = SlotConsumer if (options.concurrency or 1) > 1 else Consumer
+        kind = SlotConsumer if (options.concurrency or 1) > 1 else single
         if needs_loop(work):
             kind, options = LoopConsumer, replace(options, concurrency=options.concurrency or 100)
         given = (self._net.endpoint, shards, self.options, options, work)
-        consumer: Consumer = kind(
-            *given, guide=self._net.guide, emitter=self._emitter, keeps_history=self._session.keeps_history
-        )
-        return consumer
+        session = self._session
+        return kind(*given, guide=session, emitter=self._emitter, keeps_history=session.keeps_history)
 
     def claim(
         self, *, group: Group | None = None, groups: int = 1, messages: int = 100, lease: Duration = 15.0

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
@@ -279,6 +280,8 @@ class LoopConsumer(ManySlots[LoopSlot]):
     """Runs coroutine handlers for messages of many groups at once, one of each group."""
 
     loop: asyncio.AbstractEventLoop
+    _context: Context
+    """Each handler gets a copy of it."""
     _is_running = False
 
     def _new(self, slot: Slot) -> LoopSlot:
@@ -298,7 +301,7 @@ class LoopConsumer(ManySlots[LoopSlot]):
     def tell(self, call: Callable[[], object]) -> None:
         if self._is_running:
             with suppress(RuntimeError):  # the loop is over
-                self.loop.call_soon_threadsafe(self._call, call)
+                self.loop.call_soon_threadsafe(self._call, call, context=self._context)
 
     def _call(self, call: Callable[[], object]) -> None:
         try:
@@ -332,14 +335,10 @@ class LoopConsumer(ManySlots[LoopSlot]):
 
     def run(self) -> ConsumeSummary:
         """Consume until the end, on a loop of its own. Raises as a Consumer."""
-        with suppress(RuntimeError):
-            if asyncio.get_running_loop():
-                raise ConfigurationError("loop_runs")
         return asyncio.run(self.run_here())
 
     async def run_here(self) -> ConsumeSummary:
-        """Consume until the end, on the running loop. Where that is cancelled, its handlers are interrupted."""
-        self.loop = asyncio.get_running_loop()
+        self.loop, self._context = asyncio.get_running_loop(), copy_context()
         self._ended, self._is_running = self.loop.create_future(), True
         self.hub.start()
         watch = self.loop.create_task(self._watch())
@@ -347,14 +346,10 @@ class LoopConsumer(ManySlots[LoopSlot]):
             try:
                 for one in self.slots.values():
                     one.start(self._options)
-                await asyncio.shield(self._ended)
-            except asyncio.CancelledError:
-                self.interrupt()
-                await self._ended
-                raise
+                await self.until(self._ended)
             finally:
                 watch.cancel()
-                await asyncio.to_thread(self.hub.end, self.over)
+                await self.until(self.loop.run_in_executor(None, self.hub.end, self.over))
                 self.emitter.close()
         return self._summary()
 

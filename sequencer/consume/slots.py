@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue as queues
 import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import asdict, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -53,6 +56,7 @@ class AnySlot(Protocol):
 
 
 SlotT = TypeVar("SlotT", bound=AnySlot)
+T = TypeVar("T")
 
 
 class ManySlots(SlotsOwner, Generic[SlotT]):
@@ -94,6 +98,8 @@ class ManySlots(SlotsOwner, Generic[SlotT]):
         self._on_stuck: Callable[[Message], object] | None = None
         self.is_interrupted = False
         self._interrupted_at: float | None = None
+        self.error: BaseException | None = None
+        """What ended it early, where it runs in the background of an event loop."""
         self._hung: list[Message] = []
         self._named: set[Slot] = set()
         """Those that ignore an interrupt, as was told."""
@@ -104,6 +110,25 @@ class ManySlots(SlotsOwner, Generic[SlotT]):
 
     @abstractmethod
     def _new(self, slot: Slot) -> SlotT: ...
+
+    @abstractmethod
+    async def run_here(self) -> ConsumeSummary:
+        """Consume until the end, beside other tasks of the running loop. A cancel interrupts handlers, and is raised
+        when all is over. Raises as a Consumer.
+        """
+
+    async def until(self, done: asyncio.Future[T]) -> T:
+        """Wait for it. A cancel of who waits interrupts handlers, and is raised at the end."""
+        cancelled = None
+        while not done.done():
+            try:
+                await asyncio.wait([done])
+            except asyncio.CancelledError as error:  # there may be several: a cancel scope repeats its own
+                cancelled = error
+                self.interrupt()
+        if cancelled:
+            raise cancelled from done.exception()
+        return done.result()
 
     def runner_of(self, slot: Slot) -> StepRunner:
         return runner_of(slot.held, self._queue, self.work, self.owner)
@@ -281,8 +306,8 @@ class SlotConsumer(ManySlots[ThreadSlot]):
     def run(self) -> ConsumeSummary:
         """Consume until the end. Raises as a Consumer."""
         threads = [
-            threading.Thread(target=slot.run, args=(self._options,), name=f"sequencer-slot-{n}", daemon=True)
-            for n, slot in enumerate(self.slots.values(), 1)
+            threading.Thread(target=copy_context().run, args=given, name=f"sequencer-slot-{n}", daemon=True)
+            for n, given in enumerate([(slot.run, self._options) for slot in self.slots.values()], 1)
         ]
         with quick_switches():
             try:
@@ -300,6 +325,14 @@ class SlotConsumer(ManySlots[ThreadSlot]):
                 self._tell()
                 self.emitter.close()
         return self._summary()
+
+    async def run_here(self) -> ConsumeSummary:
+        thread = ThreadPoolExecutor(1, "sequencer-consumer")  # one of the loop's own would be missed for long
+        loop, context = asyncio.get_running_loop(), copy_context()
+        try:
+            return await self.until(loop.run_in_executor(thread, lambda: context.run(self.run)))
+        finally:
+            thread.shutdown(wait=False)
 
     def _watch(self, threads: Sequence[threading.Thread]) -> None:
         while any(thread.is_alive() for thread in threads):

@@ -268,6 +268,11 @@ class ServedNet:
         return self._endpoint.name if self._endpoint else "the embedded server"
 
     @property
+    def given(self) -> Endpoint | None:
+        """The server, unless it is the embedded one and was not needed yet."""
+        return self._endpoint
+
+    @property
     def endpoint(self) -> Endpoint:
         """The server; starts the embedded one when no other was given, which takes a moment."""
         if self._endpoint is None:

@@ -20,6 +20,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Unpack
 
+from ..async_client import AsyncSequencer
 from ..calls.claim import Claimed
 from ..client import Sequencer
 from ..consume.emitter import ConsumerEvents
@@ -99,20 +100,24 @@ class Drained:
 class MemoryQueue(Sequencer):
     """A Sequencer without a server, in virtual time. Options as for Sequencer; needs the extra `testing`.
 
-    `queue`: a name, or the Sequencer of an application: its queue, options, handler, steps and observers are taken, and
-    an option given here takes precedence. What its handler appends through that Sequencer goes to the real server.
+    `queue`: a name, or the client of an application: its queue, options, handler, steps and observers are taken, and
+    an option given here takes precedence. What its handler appends through that client goes to the real server.
     Raises ConfigurationError when fakeredis or lupa are not installed.
     """
 
     @shows(QueueSettings, QueueOptions, Policy)
     def __init__(
-        self, queue: str | Sequencer = "test", *, namespace: str = "sequencer", **settings: Unpack[QueueSettings]
+        self,
+        queue: str | Sequencer | AsyncSequencer = "test",
+        *,
+        namespace: str = "sequencer",
+        **settings: Unpack[QueueSettings],
     ) -> None:
         self._now_us = round(BEGAN_S * 1e6)
         self._cut_us: int | None = None
         """When the handler that runs now is interrupted."""
         endpoint = wired(_private_server(), lambda connection: _Clocked(self, connection))
-        if not isinstance(queue, Sequencer):
+        if isinstance(queue, str):
             super().__init__(queue, endpoint, namespace=namespace, **settings)
             return
         own: QueueSettings = {**settings_of(queue.options), **settings}

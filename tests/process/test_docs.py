@@ -24,7 +24,7 @@ from tests.faults.__main__ import PARTS
 from ..support import doc_blocks
 from ..support.doc_blocks import PAGES, ROOT, differences, missing, prose
 
-RUN_ELSEWHERE = {"docs/deployment.md", "docs/frameworks.md", "docs/from-celery.md", "docs/from-rq.md"}
+RUN_ELSEWHERE = {f"docs/{page}.md" for page in ("async", "deployment", "frameworks", "from-celery", "from-rq")}
 """Their blocks are of systemd, Docker and Kubernetes, and of frameworks: test_recipes.py and its sister."""
 
 FOR_CONTRIBUTORS = ("CONTRIBUTING.md", "sequencer/README.md", "tests/faults/README.md")

@@ -1,15 +1,18 @@
-"""Flask, Django, Celery and RQ in docs/: each example runs as it stands there, with the real framework."""
+"""FastAPI, Flask, Django, Celery and RQ in docs/: each example runs as it stands there, with the real framework."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,16 +24,25 @@ from ..support.run_scene import PATIENCE_S
 
 pytestmark = pytest.mark.nightly
 
+ASYNCIO, FASTAPI = doc_blocks.parts(PAGES["docs/async.md"])
 FLASK, DJANGO = doc_blocks.parts(PAGES["docs/frameworks.md"])
-(CELERY,) = doc_blocks.parts(PAGES["docs/from-celery.md"])
+CELERY, TASKS = doc_blocks.parts(PAGES["docs/from-celery.md"])
 (RQ,) = doc_blocks.parts(PAGES["docs/from-rq.md"])
-SECTIONS = {"flask": FLASK, "django": DJANGO, "celery": CELERY, "rq": RQ}
+SECTIONS = {
+    "asyncio": ASYNCIO,
+    "fastapi": FASTAPI,
+    "flask": FLASK,
+    "django": DJANGO,
+    "celery": CELERY,
+    "celery tasks": TASKS,
+    "rq": RQ,
+}
 
 
 @pytest.fixture(params=SECTIONS)
 def framework(request: pytest.FixtureRequest) -> str:
     name: str = request.param
-    if importlib.util.find_spec(name) is None:
+    if importlib.util.find_spec(name.split()[0]) is None:
         pytest.skip(f"{name} is not installed, its recipe is not run: pip install {name}")
     return name
 
@@ -77,6 +89,53 @@ def test_an_example_does_what_it_says(framework: str, monkeypatch: pytest.Monkey
                 assert in_that_order(block.text, printed), printed
             elif not doc_blocks.write(block, place.directory):
                 printed = doc_blocks.run(moved(block, port), place)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("grace_s", [10, 0.01])
+def test_fastapi_is_stopped_under_load_and_nothing_is_lost(grace_s: float) -> None:
+    """Of what it accepted, all is handled once and in order, though it is stopped twice: it waits for its handlers, or
+    interrupts them.
+    """
+    httpx = pytest.importorskip("httpx", reason="not installed, its recipe is not run: pip install httpx")
+    pytest.importorskip("uvicorn", reason="not installed, its recipe is not run: pip install uvicorn")
+    events: list[dict[str, Any]] = [{"order": n % 20, "id": f"e{n}", "ts": n, "step": n} for n in range(500)]
+    taken, printed = list[int](), ""
+    with doc_blocks.new_place() as place:
+        place.server.start()
+        for block in FASTAPI:
+            doc_blocks.write(block._replace(text=block.text.replace("grace=10", f"grace={grace_s}")), place.directory)
+        environment = {**os.environ, "SEQUENCER_REDIS": place.server.url}
+        for part in (events[:250], events[250:]):
+            port = free_port()
+            words = ["uvicorn", "shop:app", "--port", str(port), "--log-level", "warning"]
+            server = subprocess.Popen(
+                [sys.executable, "-m", *words], cwd=place.directory, env=environment, stdout=subprocess.PIPE, text=True
+            )
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client, suppress(httpx.TransportError):
+                wait_until(lambda: answers(client, httpx.TransportError), PATIENCE_S, "uvicorn answers")
+                for event in part:
+                    if client.post("/events", json=event).status_code == 202:
+                        taken.append(event["ts"])
+                    if event is part[150]:
+                        server.terminate()
+            printed += server.communicate(timeout=PATIENCE_S)[0]
+            assert -server.returncode in (0, signal.SIGTERM)
+        assert 300 < len(taken) < 500
+        left = Block("console", "$ sequencer consume orders --app shop:seq --until-empty")
+        printed += doc_blocks.run(left, place)
+    handled = [(int(order), int(step)) for order, step in re.findall(r"^(\d+) (\d+)$", printed, re.MULTILINE)]
+    assert sorted(step for _, step in handled) == sorted(step for _, step in {*handled})
+    assert {step for _, step in handled} >= {*taken}
+    for order in range(20):
+        steps = [step for one, step in handled if one == order]
+        assert steps == sorted(steps)
+
+
+def answers(client: Any, refused: type[Exception]) -> bool:
+    with suppress(refused):
+        return bool(client.get("/health").status_code == 200)
+    return False
 
 
 def in_that_order(text: str, printed: str) -> bool:

@@ -154,8 +154,16 @@ async def on_a_loop(client: Sequencer, awaited: AsyncSequencer) -> None:
             await lease.ack(message)
             lease.ack(message)  # type: ignore[unused-coroutine]
             await lease.nack(message, after="5s")
+    assert_type(await awaited.consume(work, concurrency=5), ConsumeSummary)
+    await awaited.consume(work, grace=5)  # type: ignore[call-arg]  # of consuming
+    async with awaited.consuming(work, grace="10s", concurrency=5) as consumer:
+        assert_type(consumer.error, BaseException | None)
+        consumer.stop()
     with awaited.claim() as one:  # type: ignore[attr-defined]  # it is awaited
         print(one)
+
+
+async def work(message: Message) -> None: ...
 
 
 async def numbers() -> AsyncIterator[int]:

@@ -14,6 +14,7 @@ from unittest.mock import Mock
 import pytest
 
 from sequencer import Message, Sequencer
+from sequencer.consume.registered import needs_loop
 from sequencer.drain.steps.functions import InlineHandler, checked_handler, checked_step
 from sequencer.errors import ConfigurationError, HandlerNotFound
 from sequencer.processes.handlers.apps import load_app
@@ -24,17 +25,21 @@ SHOP = '''"""An application."""
 
 import os
 
-from sequencer import Sequencer
+from sequencer import AsyncSequencer, Sequencer
 
 LIMIT = 5
-seq, idle = Sequencer("jobs"), Sequencer("jobs")
+seq, idle, awaited = Sequencer("jobs"), Sequencer("jobs"), AsyncSequencer("jobs", max_attempts=2)
 
 
 @seq.handler
 def handle(message): ...
+
+
+@awaited.step
+async def send(message): ...
 '''
 
-REST = {"unit_shop:handle": "function", "unit_shop:seq": "Sequencer"}
+REST = {"unit_shop:awaited": "AsyncSequencer", "unit_shop:handle": "function", "unit_shop:seq": "Sequencer"}
 THERE = {**REST, "unit_shop:idle": "Sequencer without a handler"}
 
 LOGGING = """import logging
@@ -90,6 +95,10 @@ def test_an_app_is_a_sequencer_with_its_handler_or_a_function() -> None:
     assert by_queue.sequencer is not None
     assert by_queue.sequencer.queue == "jobs"
     assert by_function.sequencer is None
+    of_a_loop = load_app("unit_shop:awaited")
+    assert needs_loop(of_a_loop.handler)
+    assert isinstance(of_a_loop.sequencer, Sequencer)
+    assert of_a_loop.sequencer.options.max_attempts == 2
 
 
 @pytest.mark.usefixtures("directory")

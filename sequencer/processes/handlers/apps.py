@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...async_client import AsyncSequencer, blocking_client
 from ...client import Sequencer
 from ...consume.forks import not_in_a_copy
 from ...consume.registered import Work
@@ -29,6 +30,9 @@ PATCHERS = {"gevent.monkey": "saved", "eventlet.patcher": "already_patched"}
 """Modules that patch the standard library, and where each keeps what it patched."""
 
 
+CLIENTS = Sequencer, AsyncSequencer
+
+
 class App(NamedTuple):
     """A handler or steps, and the Sequencer they are registered with, if it is one."""
 
@@ -37,18 +41,20 @@ class App(NamedTuple):
 
 
 def load_app(spec: str) -> App:
-    """Import `module:attribute`: a Sequencer with a registered handler or steps, or a function that takes a Message.
+    """Import `module:attribute`: a Sequencer or AsyncSequencer with a registered handler or steps, or a function that
+    takes a Message.
 
     The working directory is importable, as with `python -m`. Raises HandlerNotFound, saying what was found, and
     ConfigurationError for a function that can't be a handler, for steps that don't fit together, and for a module that
     patches the standard library.
     """
     value, module = value_of(spec)
-    if isinstance(value, Sequencer):
+    if isinstance(value, CLIENTS):
         if value.registered_handler is None:
             found = _candidates(module, but=value)
             raise HandlerNotFound("app_without_handler", app=spec, queue=value.queue, found=found)
-        return App(value.registered_handler, value)
+        client = blocking_client(value) if isinstance(value, AsyncSequencer) else value
+        return App(value.registered_handler, client)
     if not callable(value) or isinstance(value, type):
         raise HandlerNotFound("app_type", app=spec, type=type(value).__name__, found=_candidates(module))
     return App(checked_handler(value), None)
@@ -117,8 +123,8 @@ def _candidates(module: Any, but: object = None) -> dict[str, str]:
     found = {}
     for name, value in sorted(vars(module).items()):
         is_own_function = inspect.isfunction(value) and value.__module__ == module.__name__
-        if not name.startswith("_") and (isinstance(value, Sequencer) or is_own_function) and value is not but:
-            kind = "function" if is_own_function else "Sequencer"
+        if not name.startswith("_") and (isinstance(value, CLIENTS) or is_own_function) and value is not but:
+            kind = "function" if is_own_function else type(value).__name__
             if not is_own_function and value.registered_handler is None:
                 kind += " without a handler"
             found[f"{module.__name__}:{name}"] = kind
