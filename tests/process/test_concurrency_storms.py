@@ -1,6 +1,5 @@
 """Storms over consumer processes with hundreds of worker slots: SIGKILL and SIGSTOP, and messages that kill.
 
-
 Every run of a handler is an event of a history, which is judged: nothing lost, nothing out of order. Beside killer
 messages: nobody but they is parked, nobody else is charged more than twice, and healthy messages do not wait.
 """
