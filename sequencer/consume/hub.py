@@ -127,7 +127,8 @@ class Hub:
                 slot.held.settle(everything=True)
             sendings = [acks.sending(0, claims_next=None) for acks in self._slots.acks if acks]
         try:
-            self.link.run([call for sending in sendings for call in sending.calls])
+            if calls := [call for sending in sendings for call in sending.calls]:
+                self.link.run(calls)
         except SequencerError as error:
             self._events.emit("groups not released", error=str(error))
 

@@ -56,8 +56,8 @@ class LoopSlot:
         self._pause: asyncio.TimerHandle | None = None
         self._future: asyncio.Future[Any] | None = None
         """Of a question that a step of a handler asks."""
-        self._is_inside = False
-        """Whether a step of a handler is in progress: but for its own function, nothing of it is interrupted."""
+        self._in_step: asyncio.Task[Any] | None = None
+        """What runs a step of a handler that is in progress: but for its own function, nothing of it is interrupted."""
         self._is_shielded = False
         self.summary: ConsumeSummary | None = None
         self.error: BaseException | None = None
@@ -114,9 +114,10 @@ class LoopSlot:
             case asked.Run():
                 if (refused := self._refused(effect)) is not None:
                     return refused
+                function: Any = effect.function
                 if isinstance(effect.call, InlineSteps):
-                    effect.call.perform = self._perform
-                return self._call(lambda task: self._ran(effect, task), effect.message, effect.function, effect.call)
+                    effect.call.perform, function = self._perform, partial(self._with_steps, function)
+                return self._call(lambda task: self._ran(effect, task), effect.message, function, effect.call)
             case asked.Sleep():
                 pause = consumer.loop.call_later(effect.seconds, self._wake)
                 self._pause = None if effect.is_whole else pause
@@ -205,11 +206,22 @@ class LoopSlot:
 
     # -- steps of a handler ---------------------------------------------------------------------------------------
 
+    async def _with_steps(self, function: Callable[..., Any], message: Message, steps: InlineSteps) -> Any:
+        """Run a handler. A step that it left in progress is cancelled and waited for; none begins any more."""
+        try:
+            result = function(message, steps)
+            return await result if hasattr(result, "__await__") else result
+        finally:
+            steps.perform = step_refused
+            if self._in_step:
+                self._in_step.cancel()
+                await asyncio.wait([self._in_step])
+
     async def _perform(self, effects: Generator[Effect, Any, Any]) -> Any:
         """Do what a step asks, within the task of its handler."""
-        if self._is_inside:
+        if self._in_step:
             raise ConfigurationError("step_misplaced")
-        self._is_inside = self._is_shielded = True
+        self._in_step, self._is_shielded = asyncio.current_task(), True
         self._end_time()
         resume, answer = effects.send, None
         try:
@@ -223,7 +235,7 @@ class LoopSlot:
                 except SequencerError as error:
                     resume, answer = effects.throw, error
         finally:
-            self._is_inside = self._is_shielded = False
+            self._in_step, self._is_shielded = None, False
             self._begin_time()
             if self._consumer.is_interrupted:
                 raise StopConsuming("interrupted")
@@ -245,10 +257,25 @@ class LoopSlot:
             return Returned(result) if outcome is None else Raised(outcome)
         if (answer := self._do(effect)) is WAITS:
             self._future = self._consumer.loop.create_future()
-            answer = await self._future
+            answer = await result_of(self._future)
             if isinstance(answer, Unanswered):
                 raise answer.error
         return answer
+
+
+async def result_of(future: asyncio.Future[Any]) -> Any:
+    """Its result, also where the task is cancelled meanwhile: that comes with what it awaits next."""
+    task, cancels = asyncio.current_task(), 0
+    assert task
+    while not future.done():
+        try:
+            await asyncio.shield(future)
+        except asyncio.CancelledError:
+            cancels += 1
+            task.uncancel()
+    if cancels:
+        task.cancel()
+    return future.result()
 
 
 class Unanswered:
@@ -270,6 +297,11 @@ async def outcome_of(function: Callable[..., Any], *given: Any) -> tuple[Any, Ba
     if forks != Fork.count:
         exit_child(error)
     return result, error
+
+
+async def step_refused(effects: Generator[Effect, Any, Any]) -> Any:
+    """A step that begins when its handler is over."""
+    raise ConfigurationError("step_misplaced")
 
 
 def step_of(effect: asked.Run | None) -> str:

@@ -368,7 +368,7 @@ class Slots:
         """
         self._is_out = False
         answers: Answers = [(slot, None if slot.shard is None else NOTHING) for slot in trip.settled]
-        given = iter(results)
+        given, claims = iter(results), list[tuple[Part, Claimed]]()
         for part in trip.parts:
             if part.sending:
                 taken = take_in(part.sending, given, self._holder, is_repeat=is_repeat)
@@ -382,11 +382,13 @@ class Slots:
                 slot.held.left_since = slot.held.stuck_since
                 self.left.append(slot)
             if part.claimants:
-                for slot in part.claimants:
-                    self._end(slot)
-                answers += self._claimed(part, next(given), trip, now)
+                claims.append((part, next(given)))
         for slot in trip.settled:
             self._end(slot)
+        for part, claimed in claims:  # last: what a slot is told of its group may be in the part of another shard
+            for slot in part.claimants:
+                self._end(slot)
+            answers += self._claimed(part, claimed, trip, now)
         for slot, _ in answers:
             slot.question = None
         return answers

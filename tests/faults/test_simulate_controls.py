@@ -5,13 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 
+from sequencer.calls.claim import Claimed
 from sequencer.drain import outcome, protocol
 from sequencer.drain.effects import Handle
 from sequencer.drain.held import Held
+from sequencer.drain.pending_acks import PendingAcks
+from sequencer.drain.slots import Slots
 from sequencer.drain.steps.rules import View
 from sequencer.drain.steps.runner import StepRunner
 from sequencer.store.watermark import Sequenced
@@ -61,6 +65,15 @@ def _is_open(real: Callable[..., bool]) -> Callable[..., bool]:
     return lambda self, step: real(self, step) or self.entry(step.name).state == "started"
 
 
+def _twice(real: Callable[..., Any]) -> Callable[..., Any]:
+    """A hub that gives the first group to two slots."""
+
+    def claimed(self: Slots, part: Any, claimed: Claimed, *times: float) -> Any:
+        return real(self, part, replace(claimed, groups=claimed.groups[:1] + claimed.groups), *times)
+
+    return claimed
+
+
 class Control(NamedTuple):
     """A change, what a problem must say (""; anything), and with which seeds it shows."""
 
@@ -102,6 +115,12 @@ CONTROLS: dict[str, Control] = {
     "consumer that never renews": Control(lambda: changed(Held, "_renews", lambda self, now: False)),
     "drain that drops dead letters": Control(
         lambda: changed(outcome, "ENDING_BY_OPTION", {**outcome.ENDING_BY_OPTION, "dead_letter": "drop"}), "loss: "
+    ),
+    "group given to two worker slots": Control(
+        lambda: changed(Slots, "_claimed", _twice(Slots._claimed)), "unexplained duplicate: "
+    ),
+    "lost trip that puts nothing back": Control(
+        lambda: changed(PendingAcks, "put_back", lambda self, sending: None), "claimed before it"
     ),
     "sequence that forgets what it skipped": Control(
         lambda: changed(Sequenced, "passed", _forgetful), "never came", "sequence, gaps skipped"

@@ -334,3 +334,25 @@ def test_what_is_planned_for_a_slot_ends_with_its_group() -> None:
 
 def finish(slot: Slot) -> None:
     slot.held.finish(slot.held.groups[0], 0.0, 0.0)
+
+
+def test_a_refusal_by_one_shard_is_told_a_slot_that_claims_from_another() -> None:
+    shards = [ModelShard(), ModelShard()]
+    slots = Slots([KEYS, KEYS], "q", "me", 9.0, max_attempts=5, is_patient=True, clock=lambda: 1000.0)
+    one = slots.new()
+
+    def trip() -> None:
+        trip = slots.trip(1000.0)
+        assert trip
+        results = [shards[part.shard].run(call) for part in trip.parts for call in part.calls]
+        slots.answered(trip, results, 1000.0)
+
+    shards[1].run(append(KEYS, [Item("a", "m", "", b"[1]")]))
+    slots.ask(one, SettleAndClaim(1, ClaimLimits(1, 4, 9999)))
+    trip()
+    finish(one)
+    shards[1].leases["a"] = "f" * 16 + "0other"
+    slots.ask(one, SettleAndClaim(0, ClaimLimits(1, 4, 9999)))
+    trip()
+    assert [group for group, _, _ in slots.refusals] == ["a"]
+    assert one.held.lost == 1

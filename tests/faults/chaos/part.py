@@ -58,7 +58,7 @@ def be_proxy(setting: Setting, server: str) -> None:
 def be_consumers(setting: Setting) -> int:
     """Orders: {"signal": number, "index": which}, or "pid" in place of "index". The answer: the process it went to."""
     app = "tests.faults.chaos.victim:seq"
-    config = WorkerConfig(queue=QUEUE, app=app, lease_s=setting.lease_s)
+    config = WorkerConfig(queue=QUEUE, app=app, lease_s=setting.lease_s, concurrency=setting.concurrency)
     supervisor = Supervisor([Pool(config, CONSUMERS)])
 
     def carry_out(order: Order) -> int:

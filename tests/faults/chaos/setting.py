@@ -42,6 +42,15 @@ class Setting:
     mutant: str = ""
     """A promise that the run breaks on purpose; "" for none. See `victim.py` and `producer.py`."""
 
+    @property
+    def concurrency(self) -> int | None:
+        """Of each consumer: one seed in three has one handler at a time, one has threads, one coroutines."""
+        return (None, 8, 16)[self.seed % 3]
+
+    @property
+    def has_loop(self) -> bool:
+        return self.seed % 3 == 2
+
     @classmethod
     def from_environment(cls) -> Setting:
         return cls(**orjson.loads(os.environ.get(VARIABLE, "{}")))

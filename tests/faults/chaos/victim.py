@@ -6,6 +6,7 @@ A handler fails by the seed, the message and the token, so that another attempt 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import time
@@ -16,7 +17,7 @@ from typing import Any
 
 from sequencer import calls
 from sequencer.client import Sequencer
-from sequencer.drain import held
+from sequencer.drain import held, slots
 from sequencer.errors import Park, Retry, SetAside
 from sequencer.store.keys import ShardKeys
 from sequencer.testing.judge.history import Recorder
@@ -89,9 +90,13 @@ def make_app() -> Sequencer:
     def handle(message: Message) -> Any:
         return recorder().run(misbehave)(message)
 
-    app.handler(handle)
+    async def handle_on_loop(message: Message) -> Any:
+        await asyncio.sleep(0)
+        handle(message)  # what takes a while here blocks the loop
+
+    app.handler(handle_on_loop if setting.has_loop else handle)
     if setting.mutant == "no renewal":
-        vars(held)["renew"] = no_renewal
+        vars(held)["renew"] = vars(slots)["renew"] = no_renewal
     logging.getLogger("sequencer").addHandler(LogEvents())
     return app
 

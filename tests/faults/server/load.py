@@ -220,15 +220,19 @@ def produce(spec: Spec, recorder: Recorder) -> None:
 
 
 def consume(spec: Spec, recorder: Recorder) -> None:
-    """Handle until told to end; a consumer that ended with an error is followed by another, as a supervisor would."""
-    ending, seq = Ending(), connect(spec)
+    """Handle until told to end; a consumer that ended with an error is followed by another, as a supervisor would.
+
+    Every other one has worker slots.
+    """
+    ending, seq, concurrency = Ending(), connect(spec), 8 if int(spec.who[-1]) % 2 else None
 
     def handle(_: Message) -> None:
         time.sleep(spec.work_s)
 
     while not ending.is_asked():
         try:
-            if seq.consume(recorder.run(handle), lease=spec.lease_s, on_start=ending.concerns).reason == "stopped":
+            options: Any = {"lease": spec.lease_s, "concurrency": concurrency, "on_start": ending.concerns}
+            if seq.consume(recorder.run(handle), **options).reason == "stopped":
                 return
         except SequencerError as error:
             recorder.note("seen", kind=type(error).__name__)

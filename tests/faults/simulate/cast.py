@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Literal
 
 from sequencer.client import Sequencer
+from sequencer.consume.slots import SlotConsumer
 from sequencer.consume.threads import Consumer
 from sequencer.errors import OutcomeUnknown, Park, Retry, SequencerError, ServerUnavailable, SetAside
 from sequencer.settings.options import ClaimLimits, ConsumerOptions
@@ -24,6 +25,8 @@ from .scenario import NAMESPACE, QUEUE, STRAGGLE_S, Scenario
 from .stage import Crashed, Process, Stage
 from .step_cast import StepCast
 
+WITH_SLOTS = 1 / 3
+"""Of consumers: how many have many worker slots, each a thread."""
 RESTART_US = 300_000
 """The longest until a supervisor has replaced a process."""
 MAX_ATTEMPTS = 200
@@ -45,7 +48,7 @@ class Cast:
         self.stage, self.net, self.play, self.shards = stage, net, play, shards
         self.over_us = round(play.storm_s * 1e6)
         self.producing = len(play.batches)
-        self.consumers: dict[Process, Consumer] = {}
+        self.consumers: dict[Process, Consumer | SlotConsumer] = {}
         self.steps = StepCast(self)
         self._positions = [0] * len(play.batches)
         net.on_step = self.on_step
@@ -93,7 +96,11 @@ class Cast:
 
     def _holds(self, process: Process) -> bool:
         consumer = self.consumers.get(process)
-        return consumer is not None and any(group.is_open for group in consumer._held.groups)
+        if isinstance(consumer, SlotConsumer):
+            helds = [slot.held for slot in consumer.slots]
+        else:
+            helds = [consumer._held] if consumer else []
+        return any(group.is_open for held in helds for group in held.groups)
 
     def _replaced(self, process: Process, again: Callable[[], None], run: Callable[[], None]) -> None:
         """Run as an actor of this process; when it was killed, somebody else begins in its place a little later."""
@@ -113,12 +120,14 @@ class Cast:
     def _start_consumer(self, number: int, life: int) -> None:
         process, rng = Process(f"c{number}.{life}"), self.stage.rng
         limits = rng.choice((ClaimLimits(), ClaimLimits(1, 1), ClaimLimits(2, 4)))
-        options = ConsumerOptions(lease_s=self.play.lease_s, limits=limits)
+        concurrency = rng.randrange(2, 6) if rng.random() < WITH_SLOTS else None
+        kind: Any = SlotConsumer if concurrency else Consumer
+        options = ConsumerOptions(lease_s=self.play.lease_s, limits=limits, concurrency=concurrency)
 
         def run() -> None:
             queue = self.client(process).options
             work = self.steps.work(process) if self.play.steps else self._handler(process)
-            consumer = Consumer(self.net.endpoint(process), self.shards, queue, options, work, owner=process.name)
+            consumer = kind(self.net.endpoint(process), self.shards, queue, options, work, owner=process.name)
             self.consumers[process] = consumer
             if self.play.steps:  # a deploy: it is to stop between two steps, and another one follows
                 self.stage.after(rng.randrange(1, 2 * self.over_us), consumer.stop)

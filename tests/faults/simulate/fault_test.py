@@ -32,6 +32,7 @@ EXPECTED = (
         "conflict refused",
         "refused batch undone",
     ),
+    *("lease taken by worker slots", "suspect taken beside others"),
     *("late refused", "late dropped", "late dead letter", "skipped number came", "duplicate refused"),
 )
 """What must have happened somewhere in a run of many seeds, or the run shows nothing."""

@@ -118,8 +118,14 @@ class Ledger(Account):
         if len(reply) == 4 and isinstance(reply[2], int):
             return self._check_idle(prefix, now_us)
         entries: list[list[Any]] = orjson.loads(reply[2]) or []
-        if any(entry[1] for entry in entries) and (len(entries) > 1 or len(entries[0][4]) > entries[0][5]):
-            self.wrong(f"group {entries[0][0]} was claimed with another, or more than its head, after a lease expired")
+        suspects, has_slots = [entry for entry in entries if entry[1]], args[10] != ""
+        if any(len(entry[4]) > entry[5] for entry in suspects) or (suspects and len(entries) > 1 and not has_slots):
+            self.wrong(f"group {suspects[0][0]} was claimed with another, or more than its head, after a lease expired")
+        charged = [entry for entry in suspects if self.books[prefix, str(entry[0])].was_alone]
+        if has_slots and (
+            len(suspects) > int(args[10].lstrip("-")) or (charged and (len(suspects) > 1 or args[10].startswith("-")))
+        ):
+            self.wrong(f"{len(suspects)} suspects, {len(charged)} of them charged, for a claim with room {args[10]}")
         for entry in entries:
             key = prefix, str(entry[0])
             book, size = self.books[key], len(entry[4]) // entry[5]
@@ -132,7 +138,8 @@ class Ledger(Account):
             self._check_mark(key[1], book, str(entry[2]))
             self._check_claimed(key[1], book, entry, reply[3][at : at + size], now_us)
             at += size
-            book.was_alone, book.blocked_us = len(entries) == 1 and args[6] != "1", -math.inf
+            is_alone = entry in suspects if has_slots else len(entries) == 1 and args[6] != "1"
+            book.was_alone, book.blocked_us = is_alone, -math.inf
             book.leased_until_us = now_us + int(args[2]) * 1000
             self.asks[key] = Ask(now_us + int(args[2]) * 1000, True)
         return None
@@ -210,7 +217,11 @@ class Ledger(Account):
             if release == "1":
                 book.leased_until_us = -math.inf
                 self.asks.pop((args[0], group), None)
+            claimed = self.steps.claimed.get((group, int(token)), [])
             for member in members:
+                before = claimed[: claimed.index(member)] if member in claimed else []
+                if any(self.row(args[0], group, one) for one in before):
+                    self.wrong(f"{group}/{member[STAMP_DIGITS:]} was acknowledged, and one claimed before it was not")
                 row = self.removed(args[0], group, member)
                 if row is None:  # the same ack, carried out again
                     continue

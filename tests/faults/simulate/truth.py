@@ -138,6 +138,9 @@ class Truth:
         steps.claimed.update({(str(entry[0]), token): entry[4][:: entry[5]] for entry in entries})
         self.effects["lease taken"] += len(entries)
         self.effects["lease taken ahead"] += len(entries) if args[6] == "1" else 0
+        self.effects["lease taken by worker slots"] += len(entries) if args[10] else 0
+        is_beside = args[10] and len(entries) > 1
+        self.effects["suspect taken beside others"] += sum(1 for entry in entries if entry[1]) if is_beside else 0
         self.effects["lease expired"] += sum(1 for entry in entries if entry[1])
 
     def _accepted(self, what: str, prefix: str, group: str, token: str) -> None:

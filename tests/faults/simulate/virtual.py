@@ -6,16 +6,19 @@ Real consumers, links and clients then run as they are. For threads that are no 
 from __future__ import annotations
 
 import math
+import queue
 import random
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
-from sequencer.consume import renewer, threads
+from sequencer.consume import hub, perform, renewer, slots, threads, time_limit
 from sequencer.net import blocking, link, wait
 
 from .stage import Actor, Crashed, Stage, current_stage
@@ -124,19 +127,59 @@ class VirtualEvent:
         return True
 
 
+class VirtualQueue:
+    """A queue between the actors of a stage: `queue.SimpleQueue`."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._items, self._event = deque[Any](), VirtualEvent(stage)
+
+    def put(self, item: Any) -> None:
+        self._items.append(item)
+        self._event.set()
+
+    def get(self, timeout: float | None = None) -> Any:
+        while not self._items:
+            self._event.clear()
+            if not self._event.wait(timeout):
+                raise queue.Empty
+        return self._items.popleft()
+
+    def get_nowait(self) -> Any:
+        return self.get(0)
+
+
+class SimpleQueue:
+    def __class_getitem__(cls, _: Any) -> Any:
+        return lambda: VirtualQueue(stage) if (stage := current_stage()) else queue.SimpleQueue()
+
+
+class VirtualQueues:
+    """`queue` for actors."""
+
+    Empty, SimpleQueue = queue.Empty, SimpleQueue
+
+
 class VirtualThread:
     """A thread that is one more actor of the process that starts it."""
 
-    def __init__(self, *, target: Callable[[], Any], name: str = "", daemon: bool = True) -> None:
-        self._target = target
+    def __init__(self, *, target: Callable[..., Any], args: tuple[Any, ...] = (), name: str = "", daemon: bool) -> None:
+        self._run, self._actor = partial(target, *args), cast(Actor, None)
 
     def start(self) -> None:
         stage = current_stage()
         assert stage is not None
-        stage.start(stage.current.process, self._target)
+        self._actor = stage.start(stage.current.process, self._run)
+
+    def is_alive(self) -> bool:
+        if self._actor.process.is_dead:  # nobody is left who could look
+            raise Crashed
+        return not self._actor.is_ended
 
     def join(self, timeout: float | None = None) -> None:
-        """It ends by itself, or with its process."""
+        stage = current_stage()
+        assert stage is not None
+        while not self._actor.is_ended:
+            stage.sleep(1_000)
 
 
 class VirtualThreading:
@@ -146,6 +189,7 @@ class VirtualThreading:
         lambda **options: VirtualThread(**options) if current_stage() else threading.Thread(**options)
     )
     Lock = staticmethod(lambda: VirtualLock(stage) if (stage := current_stage()) else threading.Lock())
+    get_ident = staticmethod(threading.get_ident)
     current_thread, main_thread = staticmethod(threading.current_thread), staticmethod(threading.main_thread)
     Event = staticmethod(lambda: VirtualEvent(stage) if (stage := current_stage()) else threading.Event())
 
@@ -155,6 +199,9 @@ def virtual() -> Iterator[None]:
     """Inside, actors that run the library's code do so in virtual time; other threads notice nothing."""
     places: list[tuple[Any, str, Any]] = [
         (threads, "time", VirtualTime),
+        *((module, "time", VirtualTime) for module in (hub, slots, perform, time_limit)),
+        *((module, "threading", VirtualThreading) for module in (hub, slots, time_limit)),
+        *((module, "queues", VirtualQueues) for module in (hub, slots)),
         (renewer, "threading", VirtualThreading),
         (renewer, "time", VirtualTime),
         (threads, "random", VirtualRandom),
