@@ -34,6 +34,7 @@ from .settings.body_fields import BodyFields
 from .settings.options import ClaimLimits, QueueOptions, QueueSettings
 from .settings.policy import Policy
 from .texts.events import Event
+from .values.batch import Batch
 from .values.history import MessageInfo
 from .values.message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused, StepCall
 from .values.version import VERSION as __version__
@@ -47,6 +48,7 @@ from .values.views import OutageInfo as OutageInfo
 from .values.views import Redriven as Redriven
 
 __all__ = [
+    "Batch",
     "BatchReceipt",
     "BodyFields",
     "ClaimLimits",

@@ -259,11 +259,11 @@ class Sequencer(Registered):
         if isinstance(work, Steps | InlineHandler):
             self._session.will_note_starts()
         shards = finish(self._session.shards("consume"))
-        options = options or ConsumerOptions()
+        queue, options = self._timed(work, self.options, options or ConsumerOptions())
         kind: Any = SlotConsumer if (options.concurrency or 1) > 1 else Consumer
         if needs_loop(work):
             kind, options = LoopConsumer, replace(options, concurrency=options.concurrency or 100)
-        given = (self._net.endpoint, shards, self.options, options, work)
+        given = (self._net.endpoint, shards, queue, options, work)
         consumer: Consumer = kind(
             *given, guide=self._net.guide, emitter=self._emitter, keeps_history=self._session.keeps_history
         )
