@@ -250,7 +250,7 @@ def test_refusals(queue: MemoryQueue) -> None:
         with pytest.raises(ConfigurationError):
             queue.handler(**options)(print)
     with pytest.raises(ConfigurationError) as raised:
-        queue.handler(batch=5)(lambda message, steps: None)
+        queue.handler(batch=5)(lambda message, steps: None)  # type: ignore[type-var]
     assert raised.value.code == "batch_with_steps"
     queue.step(name="s")(print)
     with pytest.raises(ConfigurationError) as raised:
