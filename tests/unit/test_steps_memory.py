@@ -337,9 +337,9 @@ def test_a_step_has_a_time_limit_of_its_own_in_virtual_time() -> None:
         queue.advance(seconds)
         ran.append(name)
 
-    for name, timeout, seconds in (("longer", 60, 30), ("shorter", 3, 5), ("plain", None, 30)):
+    for name, timeout, seconds in (("longer", 60, 10), ("shorter", 3, 5), ("plain", None, 10)):
         queue.step(name=name, timeout=timeout)(partial(pause, name, seconds))
     queue.append(1, group="g")
-    done = queue.drain(handler_timeout=20)
+    done = queue.drain(handler_timeout=8)
     assert ran == ["longer"]
     assert [type(run.error).__name__ for run in done.steps] == ["NoneType", "HandlerTimeout", "HandlerTimeout"]
