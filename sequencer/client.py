@@ -259,7 +259,7 @@ class Sequencer(Registered):
         if isinstance(work, Steps | InlineHandler):
             self._session.will_note_starts()
         shards = finish(self._session.shards("consume"))
-        queue, options = self._timed(work, self.options, options or ConsumerOptions())
+        queue, options = self._timed(handler, self.options, options or ConsumerOptions())
         kind: Any = SlotConsumer if (options.concurrency or 1) > 1 else Consumer
         if needs_loop(work):
             kind, options = LoopConsumer, replace(options, concurrency=options.concurrency or 100)

@@ -139,14 +139,18 @@ class Registered:
 
     def _work(self, handler: AnyHandler | Work | None, queue: str) -> Work:
         """What handles messages: what is given, else what is registered. Raises HandlerNotFound, ConfigurationError."""
-        is_registered = handler is None or (handler is self._function and not self._steps)
-        work = self.registered_handler if is_registered else handler
+        work = self.registered_handler if self._is_registered(handler) else handler
         if work is None:
             raise HandlerNotFound(queue=queue)
         return work if isinstance(work, Steps) else checked_handler(work)
 
-    def _timed(self, work: Work, queue: QueueOptions, options: ConsumerOptions) -> tuple[QueueOptions, ConsumerOptions]:
+    def _is_registered(self, handler: AnyHandler | Work | None) -> bool:
+        return handler is None or handler is self._function or handler is self._handler
+
+    def _timed(
+        self, handler: AnyHandler | Work | None, queue: QueueOptions, options: ConsumerOptions
+    ) -> tuple[QueueOptions, ConsumerOptions]:
         """The options with which this is run: what the registration of a handler names takes precedence."""
-        timeout_s, backoff_s = self._timing if work is self._handler else (None, None)
+        timeout_s, backoff_s = self._timing if self._is_registered(handler) else (None, None)
         queue = queue if backoff_s is None else replace(queue, backoff_s=backoff_s)
         return queue, options if timeout_s is None else replace(options, handler_timeout_s=timeout_s)

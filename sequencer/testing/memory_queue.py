@@ -177,7 +177,7 @@ class MemoryQueue(Sequencer):
     def _run(self, handler: AnyHandler | None, options: ConsumerSettings) -> _Run:
         options["until_empty"] = not options.get("until_idle")
         work = self._work(handler, self.queue)
-        return _Run(self, work, *self._timed(work, self.options, consumer_options(**options)))
+        return _Run(self, work, *self._timed(handler, self.options, consumer_options(**options)))
 
 
 class _Held(Held):
