@@ -35,6 +35,7 @@ from .settings.body_fields import BodyFields
 from .settings.options import ClaimLimits, QueueOptions, QueueSettings
 from .settings.policy import Policy
 from .texts.events import Event
+from .values.batch import Batch
 from .values.history import MessageInfo
 from .values.message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused, StepCall
 from .values.version import VERSION as __version__
@@ -50,6 +51,7 @@ from .values.views import Redriven as Redriven
 __all__ = [
     "AsyncLease",
     "AsyncSequencer",
+    "Batch",
     "BatchReceipt",
     "BodyFields",
     "ClaimLimits",

@@ -190,11 +190,11 @@ class AsyncSequencer(Registered, Awaited, Client):
                 await consumer.until(task)
 
     async def _consumer(self, handler: AnyHandler | None, settings: ConsumerSettings) -> Any:
-        work, options = self._work(handler, self.queue), consumer_options(**settings)
+        options = consumer_options(**settings)
 
         def new() -> Any:
             with blocking_client(self) as seq:
-                return seq._consumer(work, options, SlotConsumer)
+                return seq._consumer(handler, options, SlotConsumer)
 
         return await asyncio.to_thread(new)
 
@@ -204,7 +204,8 @@ class AsyncSequencer(Registered, Awaited, Client):
 
 
 def blocking_client(seq: AsyncSequencer) -> Sequencer:
-    """One of the same queue, whose events go to the same observers."""
+    """One of the same queue, with what is registered with this one."""
     made = Sequencer(seq.queue, seq._net.given, namespace=seq.options.namespace, **settings_of(seq.options))
     made._emitter = seq._emitter
+    made.register_as(seq)
     return made

@@ -264,19 +264,21 @@ class Sequencer(Registered, Blocking, Client):
 
         Raises HandlerNotFound, ConfigurationError, ServerError.
         """
-        consumer: Consumer = self._consumer(self._work(handler, self.queue), options or ConsumerOptions(), Consumer)
+        consumer: Consumer = self._consumer(handler, options or ConsumerOptions(), Consumer)
         return consumer
 
-    def _consumer(self, work: Work, options: ConsumerOptions, single: Any) -> Any:
+    def _consumer(self, handler: AnyHandler | Work | None, options: ConsumerOptions, single: Any) -> Any:
         """`single`: the kind that runs one plain function."""
+        work = self._work(handler, self.queue)
         self._session.consumes = True
         if isinstance(work, Steps | InlineHandler):
             self._session.will_note_starts()
         shards = finish(self._session.shards("consume"))
+        queue, options = self._timed(handler, self.options, options)
         kind = SlotConsumer if (options.concurrency or 1) > 1 else single
         if needs_loop(work):
             kind, options = LoopConsumer, replace(options, concurrency=options.concurrency or 100)
-        given = (self._net.endpoint, shards, self.options, options, work)
+        given = (self._net.endpoint, shards, queue, options, work)
         session = self._session
         return kind(*given, guide=session, emitter=self._emitter, keeps_history=session.keeps_history)
 

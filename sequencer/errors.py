@@ -319,7 +319,7 @@ class LeaseExpired(Coded, Exception):
 
 
 class HandlerTimeout(Coded, TimeoutError):
-    """A handler ran longer than the `handler_timeout` of its consumer, and was interrupted.
+    """A handler or a step ran longer than its time limit, and was interrupted.
 
     `park_on` and similar options match it by its own name only: TimeoutError there means one raised by the handler.
     """

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..calls.claim import Claimed, Halted, LeasedGroup
 from ..calls.outage import Began, Ended
+from ..drain.effects import Run
 from ..drain.outcome import Failed, event_of
 from ..errors import ServerUnavailable, StopConsuming
 from ..settings.options import QueueOptions
@@ -219,6 +220,11 @@ class ConsumerEvents:
     def failed(self, one: Failed) -> None:
         """A message failed; emitted before the server learns it, of an outage behind that. Raises no Exception."""
         self.emitter.emit(event_of(self._options, self._owner, one, parked=self.emitter.counts.parked))
+
+    def released(self, message: Message, run: Run | None) -> None:
+        """Its handler, or this call of another function, was interrupted."""
+        step = {"step": run.step} if run and run.step else {}
+        self.emit("message released", run.failing if run else message, **step)
 
     def claimed(self, claimed: Claimed) -> None:
         """What a claim found."""

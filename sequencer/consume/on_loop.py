@@ -50,6 +50,8 @@ class LoopSlot:
         self._hung: Message | None = None
         self._why: BaseException | None = None
         """With what the handler in progress was cancelled."""
+        self._limit_s: float | None = None
+        """Of the handler or the step in progress."""
         self._limit: asyncio.TimerHandle | None = None
         self._limited_at: float | None = None
         """When the time of the handler ends."""
@@ -105,7 +107,7 @@ class LoopSlot:
             case asked.Handle():
                 if consumer.is_interrupted:
                     return self._outcome(StopConsuming("interrupted"), effect.message)
-                return self._call(self._handled, effect.message, consumer.work)
+                return self._call(self._handled, None, effect.message, consumer.work)
             case asked.SettleAndClaim() | asked.Flush() | asked.Note() | asked.Wait():
                 return WAITS if consumer.ask(self.slot, effect) else None
             case asked.Locked():
@@ -117,7 +119,8 @@ class LoopSlot:
                 function: Any = effect.function
                 if isinstance(effect.call, InlineSteps):
                     effect.call.perform, function = self._perform, partial(self._with_steps, function)
-                return self._call(lambda task: self._ran(effect, task), effect.message, function, effect.call)
+                given = effect.timeout_s, effect.message, function, effect.call
+                return self._call(lambda task: self._ran(effect, task), *given)
             case asked.Sleep():
                 pause = consumer.loop.call_later(effect.seconds, self._wake)
                 self._pause = None if effect.is_whole else pause
@@ -145,16 +148,19 @@ class LoopSlot:
 
     # -- handlers and steps ---------------------------------------------------------------------------------------
 
-    def _call(self, then: Callable[[Any], None], message: Message, function: Any, *given: Any) -> Any:
+    def _call(
+        self, then: Callable[[Any], None], own_s: float | None, message: Message, function: Any, *given: Any
+    ) -> Any:
         self._consumer.begins(self.slot, message)
         self._message, self._why = message, None
         self._task = self._consumer.loop.create_task(outcome_of(function, message, *given))
         self._task.add_done_callback(then)
-        self._begin_time()
+        self._begin_time(own_s)
         return WAITS
 
-    def _begin_time(self) -> None:
-        if (seconds := self._consumer.timeout_s) is not None:
+    def _begin_time(self, own_s: float | None = None) -> None:
+        self._limit_s = seconds = self._consumer.timeout_s if own_s is None else own_s
+        if seconds is not None:
             self._limit = self._consumer.loop.call_later(seconds, lambda: self.cancel(TimeIsUp()))
             self._limited_at = time.monotonic() + seconds
 
@@ -183,26 +189,26 @@ class LoopSlot:
         result, error = cancelled if task.cancelled() else task.result()
         self._end_time()
         assert self._message
-        return result, error and self._outcome(error, self._message, step_of(effect))
+        return result, error and self._outcome(error, self._message, effect)
 
-    def _outcome(self, error: BaseException, message: Message, step: str = "") -> BaseException:
+    def _outcome(self, error: BaseException, message: Message, run: asked.Run | None = None) -> BaseException:
         """How the end of a handler or a step is recorded."""
         why, self._why = self._why, None
         if isinstance(error, asyncio.CancelledError) and why is not None:
             if isinstance(why, TimeIsUp):
-                return without_ours(timed_out(error, self._consumer.timeout_s))
+                return without_ours(timed_out(error, self._limit_s))
             error = why.with_traceback(error.__traceback__)
         if type(error) is StopConsuming:
             if message is self._hung:
                 return without_ours(timed_out(error, None))
-            self._consumer.events.emit("message released", message, **({"step": step} if step else {}))
+            self._consumer.events.released(message, run)
         return without_ours(error)
 
     def _refused(self, effect: asked.Run) -> Raised | None:
         """A step begins no more, unless its start is noted: else an operator would be asked about it."""
         if effect.is_begun or not self._consumer.is_interrupted:
             return None
-        return Raised(self._outcome(StopConsuming("interrupted"), effect.message, step_of(effect)))
+        return Raised(self._outcome(StopConsuming("interrupted"), effect.message, effect))
 
     # -- steps of a handler ---------------------------------------------------------------------------------------
 
@@ -248,11 +254,11 @@ class LoopSlot:
                 return refused
             self._consumer.begins(self.slot, effect.message)
             self._is_shielded = self._consumer.is_interrupted
-            self._begin_time()
+            self._begin_time(effect.timeout_s)
             result, error = await outcome_of(effect.function, effect.message, effect.call)
             self._end_time()
             self._is_shielded = True
-            outcome = error and self._outcome(error, effect.message, step_of(effect))
+            outcome = error and self._outcome(error, effect.message, effect)
             self._why = None
             return Returned(result) if outcome is None else Raised(outcome)
         if (answer := self._do(effect)) is WAITS:
@@ -302,10 +308,6 @@ async def outcome_of(function: Callable[..., Any], *given: Any) -> tuple[Any, Ba
 async def step_refused(effects: Generator[Effect, Any, Any]) -> Any:
     """A step that begins when its handler is over."""
     raise ConfigurationError("step_misplaced")
-
-
-def step_of(effect: asked.Run | None) -> str:
-    return "" if effect is None or isinstance(effect.call, InlineSteps) else effect.call.name
 
 
 class LoopConsumer(ManySlots[LoopSlot]):

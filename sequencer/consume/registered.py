@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar, Unpack, overload
 
 from ..drain.steps.declared import Step, StepOptions, Steps, new_step
-from ..drain.steps.functions import Handler, InlineHandler, checked_handler, is_coroutine
+from ..drain.steps.functions import BatchHandler, Handler, InlineHandler, batch_handler, checked_handler, is_coroutine
 from ..drain.steps.inline import InlineSteps
 from ..errors import ConfigurationError, HandlerNotFound
+from ..settings.options import ConsumerOptions, QueueOptions, timing
+from ..values.batch import Batch
+from ..values.durations import Duration
 from ..values.message import Message
 from .emitter import Observer
 
 AnyHandler = Handler | Callable[[Message, InlineSteps], Any]
 """With one parameter, or with a second one, `steps`."""
 HandlerT = TypeVar("HandlerT", bound=AnyHandler)
+BatchHandlerT = TypeVar("BatchHandlerT", bound=Callable[[Batch], Any])
 ObserverT = TypeVar("ObserverT", bound=Observer)
 StepT = Callable[..., Any]
-Work = Handler | Steps | InlineHandler
+Work = Handler | Steps | InlineHandler | BatchHandler
 """What handles the messages of a consumer."""
+
+REGISTERED = ("_function", "_handler", "_timing", "_steps", "_observers")
 
 
 def needs_loop(work: Work) -> bool:
@@ -31,20 +38,56 @@ class Registered:
     """The part of a client with which a program registers what handles messages, and who is told of failures."""
 
     def __init__(self, kind_by: str | None) -> None:
-        self._handler: Handler | InlineHandler | None = None
+        self._function: Any = None
+        """What was registered; `_handler` is what is made of it."""
+        self._handler: Handler | InlineHandler | BatchHandler | None = None
+        self._timing: tuple[float | None, float | None] = None, None
+        """Time limit and backoff that its registration names."""
         self._steps = Steps(kind_by)
         self._observers: list[Observer] = []
 
-    def handler(self, function: HandlerT) -> HandlerT:
-        """Register the function that handles this queue's messages, one Message per call (a decorator). A second
-        parameter, `steps`, gets the InlineSteps that run its steps. Raises ConfigurationError for a function that can't
-        be called so, and if steps are registered.
+    def register_as(self, other: Registered) -> None:
+        """Have what is registered with another client."""
+        for name in REGISTERED:
+            setattr(self, name, getattr(other, name))
+
+    @overload
+    def handler(self, function: HandlerT, /) -> HandlerT: ...
+    @overload
+    def handler(
+        self, /, *, timeout: Duration | None = None, backoff: Duration | None = None
+    ) -> Callable[[HandlerT], HandlerT]: ...
+    @overload
+    def handler(
+        self, /, *, batch: int, timeout: Duration | None = None, backoff: Duration | None = None
+    ) -> Callable[[BatchHandlerT], BatchHandlerT]: ...
+    def handler(
+        self,
+        function: Any = None,
+        /,
+        *,
+        batch: int | None = None,
+        timeout: Duration | None = None,
+        backoff: Duration | None = None,
+    ) -> Any:
+        """Register the function that handles this queue's messages (a decorator, with or without parentheses).
+
+        It takes one Message per call. A second parameter, `steps`, gets the InlineSteps that run its steps. `batch`: it
+        takes a Batch instead: up to so many messages of one group (1 to 1000), in order. `timeout`: time limit of a
+        call, in place of `handler_timeout`. `backoff`: delay before the first retry, in place of the queue's.
+
+        Raises ConfigurationError for a function that can't be called so, and if steps are registered.
         """
-        checked = checked_handler(function)
-        if self._steps:
-            raise ConfigurationError("handler_and_steps", steps=self._steps.names)
-        self._handler = checked
-        return function
+
+        def register(given: Any) -> Any:
+            checked = checked_handler(given) if batch is None else batch_handler(given, batch)
+            if self._steps:
+                raise ConfigurationError("handler_and_steps", steps=self._steps.names)
+            self._timing = timing("handler", timeout, backoff)
+            self._function, self._handler = given, checked
+            return given
+
+        return register if function is None else register(function)
 
     @overload
     def step(self, function: StepT, /) -> Step: ...
@@ -61,10 +104,11 @@ class Registered:
         from the lowest, equal ones in the order of registration. `once`: it never runs again by itself; if its outcome
         is unknown, its `check` or an operator decides. `after`: the step or steps that must be done first. `optional`:
         its failure is logged and holds nothing back. `attempts`: maximum number of attempts (default: `max_attempts`,
-        or 1 if optional). `retry_on`: only these errors are retried; `never_retry`: these are not. `declined`: these
-        mean that a `once` step took no effect, and end the message by `on_failure`; other errors leave its outcome
-        unknown. `name`: default that of the function; it is part of keys and ledgers, so keep it when you rename the
-        function.
+        or 1 if optional). `timeout`: time limit of a call, in place of `handler_timeout`. `backoff`: delay before the
+        first retry, in place of the queue's; of several failed steps the longest holds. `retry_on`: only these errors
+        are retried; `never_retry`: these are not. `declined`: these mean that a `once` step took no effect, and end the
+        message by `on_failure`; other errors leave its outcome unknown. `name`: default that of the function; it is
+        part of keys and ledgers, so keep it when you rename the function.
 
         The registered function becomes a Step: it can be called as before, and has `check`. Raises ConfigurationError.
         """
@@ -102,7 +146,18 @@ class Registered:
 
     def _work(self, handler: AnyHandler | Work | None, queue: str) -> Work:
         """What handles messages: what is given, else what is registered. Raises HandlerNotFound, ConfigurationError."""
-        work = self.registered_handler if handler is None else handler
+        work = self.registered_handler if self._is_registered(handler) else handler
         if work is None:
             raise HandlerNotFound(queue=queue)
         return work if isinstance(work, Steps) else checked_handler(work)
+
+    def _is_registered(self, handler: AnyHandler | Work | None) -> bool:
+        return handler is None or handler is self._function or handler is self._handler
+
+    def _timed(
+        self, handler: AnyHandler | Work | None, queue: QueueOptions, options: ConsumerOptions
+    ) -> tuple[QueueOptions, ConsumerOptions]:
+        """The options with which this is run: what the registration of a handler names takes precedence."""
+        timeout_s, backoff_s = self._timing if self._is_registered(handler) else (None, None)
+        queue = queue if backoff_s is None else replace(queue, backoff_s=backoff_s)
+        return queue, options if timeout_s is None else replace(options, handler_timeout_s=timeout_s)

@@ -18,6 +18,7 @@ from ..drain import effects as asked
 from ..drain.held_group import History
 from ..drain.protocol import drain
 from ..drain.slots import Answers, Question, Slot, Slots
+from ..drain.steps.functions import BatchHandler
 from ..drain.steps.runner import StepRunner
 from ..errors import StopConsuming
 from ..net.endpoint import Endpoint
@@ -89,6 +90,7 @@ class ManySlots(SlotsOwner, Generic[SlotT]):
             is_patient=not ends,
             clock=time.monotonic,
             max_messages=options.max_messages,
+            batch=handler.size if isinstance(handler, BatchHandler) else 1,
         )
         self.hub = Hub(endpoint, shards, guide, self._all, self)
         self.on_first: Callable[[], object] | None = None

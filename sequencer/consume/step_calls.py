@@ -54,15 +54,14 @@ class StepCalls:
             if self.is_interrupted and not effect.is_begun:
                 raise StopConsuming("interrupted")
             with not_in_a_copy():
-                self.limit.limited(called)(effect.message)
+                self.limit.limited(called, effect.timeout_s)(effect.message)
             self.is_running = was_running
         except BaseException as error:
             self.is_running = was_running
             if is_ctrl_c(error):
                 raise
             if not results:
-                step = "" if isinstance(call, InlineSteps) else call.name
-                return Raised(self.outcome(error, effect.message, step))
+                return Raised(self.outcome(error, effect.message, effect))
         return Returned(results[0])
 
     def _performer(self) -> Callable[[Generator[Effect, Any, Any]], Any]:
@@ -84,10 +83,10 @@ class StepCalls:
 
         return perform
 
-    def outcome(self, error: BaseException, message: Message, step: str = "") -> BaseException:
+    def outcome(self, error: BaseException, message: Message, run: Run | None = None) -> BaseException:
         """How the end of a handler or a step is recorded."""
         if type(error) is StopConsuming:
             if message is self.hung:
                 return without_ours(timed_out(error, None))
-            self._events.emit("message released", message, **({"step": step} if step else {}))
+            self._events.released(message, run)
         return without_ours(self.limit.outcome(error))

@@ -19,7 +19,7 @@ from ..drain.held import Held
 from ..drain.held_group import History
 from ..drain.protocol import drain
 from ..drain.steps.declared import Steps
-from ..drain.steps.functions import InlineHandler
+from ..drain.steps.functions import BatchHandler, InlineHandler
 from ..drain.steps.runner import StepRunner
 from ..errors import SequencerError
 from ..net.endpoint import Endpoint
@@ -60,7 +60,8 @@ class Consumer(Performer):
         """`keeps_history`: what the queue keeps of ended messages at present."""
         self.owner = owner or owner_name()
         self.emitter = emitter or EventEmitter(queue.queue)
-        events, limit = ConsumerEvents(self.emitter, queue, self.owner), TimeLimit(options.handler_timeout_s)
+        own_s = handler.timeouts_s if isinstance(handler, Steps) else ()
+        events, limit = ConsumerEvents(self.emitter, queue, self.owner), TimeLimit(options.handler_timeout_s, own_s)
         history = History(self.owner, keeps_history)
         held = Held(shards, options.lease_s, audits=options.audit, audit_length=options.audit_length, history=history)
         super().__init__(handler, runner_of(held, queue, handler, self.owner), events, limit)
@@ -175,4 +176,5 @@ class Consumer(Performer):
 def runner_of(held: Held, queue: QueueOptions, handler: Work, owner: str) -> StepRunner:
     """What runs the messages of a consumer, or of one of its slots."""
     declared = handler if isinstance(handler, Steps | InlineHandler) else None
-    return StepRunner(held, queue, declared, owner, time.monotonic, time.time, random.random)
+    batch = handler if isinstance(handler, BatchHandler) else None
+    return StepRunner(held, queue, declared, owner, time.monotonic, time.time, random.random, batch)

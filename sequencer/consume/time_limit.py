@@ -17,7 +17,7 @@ import ctypes
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType, TracebackType
 
@@ -40,10 +40,13 @@ class TimeIsUp(BaseException):
 
 
 class TimeLimit:
-    """The limit of one consumer; None: it has none."""
+    """The limit of one consumer; None: it has none. `own`: those that steps have in its place."""
 
-    def __init__(self, seconds: float | None) -> None:
+    def __init__(self, seconds: float | None, own: Iterable[float] = ()) -> None:
         self.seconds = math.inf if seconds is None else seconds
+        self._limit_s = self.seconds
+        """Of the run that is in progress, or was last."""
+        self._least_s = min([self.seconds, *own])
         self._since: float | None = None
         """When the handler began that runs now."""
         self._is_raised = False
@@ -57,26 +60,28 @@ class TimeLimit:
     @contextmanager
     def in_force(self) -> Iterator[None]:
         """Within, handlers can be interrupted. Raises ConfigurationError where they can't be."""
-        if self.seconds == math.inf:
+        least_s = self._least_s
+        if least_s == math.inf:
             yield
             return
         if threading.current_thread() is not threading.main_thread():
-            raise ConfigurationError("main_thread_needed", limit_s=self.seconds)
+            raise ConfigurationError("main_thread_needed", limit_s=least_s)
         if not interruption.is_free():
-            raise ConfigurationError("signal_taken", signal=interruption.SIGNAL.name, limit_s=self.seconds)
+            raise ConfigurationError("signal_taken", signal=interruption.SIGNAL.name, limit_s=least_s)
         interruption.hear(self._on_signal)
         try:
             yield
         finally:
             interruption.forget(self._on_signal)
 
-    def limited(self, handler: Handler) -> Handler:
-        """The same handler, for this limit."""
-        if self.seconds == math.inf:
+    def limited(self, handler: Handler, own_s: float | None = None) -> Handler:
+        """The same handler, for this limit or its own."""
+        limit_s = self.seconds if own_s is None else own_s
+        if limit_s == math.inf:
             return handler
 
         def run(message: Message) -> None:
-            self._is_raised, self._since = False, time.monotonic()
+            self._is_raised, self._limit_s, self._since = False, limit_s, time.monotonic()
             handler(message)
             self._since = None
 
@@ -99,12 +104,12 @@ class TimeLimit:
     def outcome(self, error: BaseException) -> BaseException:
         """What a handler ended with, as it is recorded: HandlerTimeout where it was interrupted."""
         self._since = None
-        return timed_out(error, self.seconds) if isinstance(error, TimeIsUp) else error
+        return timed_out(error, self._limit_s) if isinstance(error, TimeIsUp) else error
 
     def check(self, now: float) -> bool:
         """By the renewer: interrupt a handler that runs too long. True, once, where it ignored that for IGNORED_S."""
         since = self._since
-        if since is None or now - since < self.seconds:
+        if since is None or now - since < self._limit_s:
             return False
         if since != self._seen:
             self._seen, self._seen_at, self._next_at, self._is_told = since, now, now, False
@@ -121,7 +126,7 @@ class TimeLimit:
 
     def _on_signal(self, frame: FrameType | None) -> None:
         since = self._since
-        if since is None or self._is_raised or time.monotonic() - since < self.seconds:
+        if since is None or self._is_raised or time.monotonic() - since < self._limit_s:
             return
         while frame is not None and frame.f_code is not self._code:
             frame = frame.f_back
@@ -152,13 +157,13 @@ class ThreadTimeLimit(TimeLimit):
     def in_force(self) -> Iterator[None]:
         yield
 
-    def limited(self, handler: Handler) -> Handler:
-        self._thread = threading.get_ident()
+    def limited(self, handler: Handler, own_s: float | None = None) -> Handler:
+        self._thread, limit_s = threading.get_ident(), self.seconds if own_s is None else own_s
 
         def run(message: Message) -> None:
             problem: BaseException | None = None
             try:
-                self._is_raised, self._since = False, time.monotonic()
+                self._is_raised, self._limit_s, self._since = False, limit_s, time.monotonic()
                 handler(message)
             except BaseException as error:
                 problem = error

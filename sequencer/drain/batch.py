@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from ..calls.claim import Claimed
-from ..settings.options import ClaimLimits
+from ..settings.options import MAX_CLAIMED, ClaimLimits
 from ..settings.pace import ALIKE_S, BATCH_S, LEAD_S, LONGEST_S, QUICK_S, SHORT_LEAST, TOO_LONG
 
 
@@ -41,10 +41,15 @@ class BatchSize:
     """Whether its handlers take a good part of BATCH_S each: then the server is asked before each of a longer batch."""
     took_s: tuple[float, float] = (math.inf, math.inf)
     """How long the last batch took, and the one before it."""
+    of_each: int = 1
+    """How many of each group a handler takes at once."""
+    least: int = 1
+    """How many messages are claimed at least."""
 
     def next_limits(self, left: int | None) -> ClaimLimits:
-        messages = self.messages if left is None else min(self.messages, left)
-        return ClaimLimits(min(self.limits.groups, messages), messages, self.limits.bytes)
+        groups, messages = max(1, self.messages // self.of_each), max(self.messages, self.least)
+        messages = messages if left is None else min(messages, left)
+        return ClaimLimits(min(self.limits.groups, groups, messages), messages, self.limits.bytes)
 
     def first_limits(self, left: int | None) -> ClaimLimits:
         """For a claim that a hint sets off: if its consumer is frozen or lost, one group has to wait for its lease."""
@@ -84,3 +89,10 @@ class BatchSize:
         asked = max(self.alone, self.messages)
         grown = asked * 2 if handled * 4 >= asked else self.alone
         return min(fitting(LONGEST_S, handled, elapsed_s), grown, self.limits.messages)
+
+
+def of_batches(limits: ClaimLimits, size: int, *, is_slot: bool) -> BatchSize:
+    """For a handler that takes so many messages of a group at once. Where many groups are due, the claim of a consumer
+    without slots takes an eighth of its messages of each; that of slots takes what each of them asks for.
+    """
+    return BatchSize(limits, of_each=size, least=size if is_slot else min(8 * size, MAX_CLAIMED))

@@ -15,9 +15,11 @@
                             its message changes
     Run(message, function, call)
                             call this function of a step or its check; `is_begun`: though the     Returned, or Raised
-                            consumer is interrupted, as its start is noted. Or a handler, with
+                            consumer is interrupted, as its start is noted. Or a handler of
+                            batches, with a Batch that begins with the message. Or a handler, with
                             InlineSteps: with their `perform`, which the shell sets, the effects
-                            of its steps are done meanwhile
+                            of its steps are done meanwhile. `timeout_s`: of this call, in place
+                            of the consumer's
     Note(group, written)    write the ledger of the group's current message into its record,      see InFlight.note
                             behind the acknowledgements of the group, and wait for the answer;
                             with `wait` (replicas, ms) for theirs, too
@@ -45,6 +47,7 @@ from typing import Any
 
 from ..settings.options import ClaimLimits, Replicas
 from ..store.ledger import Written
+from ..values.batch import Batch
 from ..values.message import ConsumeSummary, Message, StepCall
 from .held_group import HeldGroup
 from .outcome import Failed
@@ -80,9 +83,20 @@ class Handle:
 class Run:
     message: Message
     function: Function
-    call: StepCall | InlineSteps
+    call: StepCall | InlineSteps | Batch
     is_check: bool = False
     is_begun: bool = False
+    timeout_s: float | None = None
+
+    @property
+    def step(self) -> str:
+        """The name of the step, "" for a handler."""
+        return self.call.name if isinstance(self.call, StepCall) else ""
+
+    @property
+    def failing(self) -> Message:
+        """The message whose failure it is, if it fails now."""
+        return self.call.failing if isinstance(self.call, Batch) else self.message
 
 
 @dataclass(frozen=True, slots=True)

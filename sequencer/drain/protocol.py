@@ -20,7 +20,8 @@ from ..settings.options import ConsumerOptions
 from ..settings.pace import ENDING_S, FLUSH_S, IDLE_S
 from ..values.message import ConsumeSummary
 from .admission import refusal_of
-from .batch import BatchEnd, BatchSize
+from .batch import BatchEnd, BatchSize, of_batches
+from .batches import handle_batches
 from .effects import Ahead, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Tell, Wait
 from .held_group import HeldGroup
 from .outcome import Failed
@@ -32,6 +33,9 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
     """Drain the queue's shards until told to stop; the summary is the generator's return value."""
     held, clock, random = runner.held, runner.clock, runner.random
     size = BatchSize(options.limits)
+    handle = _handle_group
+    if runner.batch:
+        handle, size = handle_batches, of_batches(options.limits, runner.batch.size, is_slot=bool(held.shared_acks))
     held.with_failures = runner.declared is not None
     born, shards = clock(), len(held.shards)
     shard = troubles = late = 0
@@ -97,7 +101,7 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
             if is_open is None:
                 is_open = yield Locked(partial(getattr, group, "is_open"))
             if is_open:
-                problem = yield from _handle_group(group, end, runner)
+                problem = yield from handle(group, end, runner)
                 if isinstance(problem, StopConsuming):
                     runner.is_stopping = True
                 elif problem is not None:

@@ -26,7 +26,7 @@ from ..calls.call import Call
 from ..calls.claim import Claimed, Halted, claim
 from ..calls.outage import Began, Ended
 from ..calls.settle import renew, save_step
-from ..settings.options import ClaimLimits, Replicas
+from ..settings.options import MAX_CLAIMED, ClaimLimits, Replicas
 from ..settings.pace import ACK_AFTER_S, IDLE_S, RELEASE_S, RENEW_PART
 from ..store.keys import ShardKeys
 from .effects import Clock, Flush, Note, SettleAndClaim, Wait
@@ -41,8 +41,6 @@ Answers = list[tuple["Slot", Any]]
 """Slots, and what each of their generators is sent; an Exception is thrown."""
 MOST_GROUPS = 100
 """That one claim takes: with more of them others would find none, and the answer is long."""
-MOST_MESSAGES = 1000
-"""That one claim takes."""
 PATIENT_S = 30.0
 """How long a slot waits that does not end by itself when nothing is due."""
 NOTHING = Claimed([], was_ahead=True)
@@ -127,8 +125,12 @@ class Slots:
         is_patient: bool,
         clock: Clock,
         max_messages: int | None = None,
+        batch: int = 1,
     ) -> None:
-        """`is_patient`: its slots do not end when nothing is due. `max_messages`: of all of them together."""
+        """`is_patient`: its slots do not end when nothing is due. `max_messages`: of all of them together. `batch`: how
+        many messages of a group a handler takes at once.
+        """
+        self._most_groups = min(MOST_GROUPS, MAX_CLAIMED // batch)
         self.acks = [PendingAcks(shard, keys) for shard, keys in enumerate(shards)]
         self.suspects = Suspects(max_attempts)
         self.halted: list[Halted] = []
@@ -296,11 +298,11 @@ class Slots:
             if slot.held.groups and slot.held.groups[0].is_open and not slot.held.is_stuck:
                 parts[slot.held.shard].renewed.append(slot)
         for part in parts:
-            self._leave(part, MOST_GROUPS)
+            self._leave(part, self._most_groups)
         if now >= self._claims_from and may_claim:
             self._spread_waiting(parts)
         self._turn, room = (self._turn + 1) % len(parts), self.suspects.room()
-        left = MOST_MESSAGES * len(parts)
+        left = MAX_CLAIMED * len(parts)
         if self._max_messages is not None:
             left = max(0, self._max_messages - self.done - self._reserved)
         for part in parts[self._turn :] + parts[: self._turn]:
@@ -319,7 +321,7 @@ class Slots:
     def _spread_waiting(self, parts: list[Part]) -> None:
         """Waiting slots claim wherever something may be due."""
         for slot, part in zip(self._waiting, _round(parts[shard] for shard in sorted(self._may_find)), strict=False):
-            if len(part.claimants) < MOST_GROUPS:
+            if len(part.claimants) < self._most_groups:
                 part.claimants.append(slot)
 
     def _fill(self, part: Part, room: int, left: int) -> int:
@@ -340,7 +342,7 @@ class Slots:
         if claims:
             wanted = [limits_of(slot) for slot in part.claimants]
             count, running = len(wanted), bool(self.suspects.running)
-            each = min(sorted(limits.messages for limits in wanted)[count // 2], min(MOST_MESSAGES, left) // count)
+            each = min(sorted(limits.messages for limits in wanted)[count // 2], min(MAX_CLAIMED, left) // count)
             messages = count * each
             limits = ClaimLimits(count, messages, max(limits.bytes for limits in wanted))
             alone = [slot.question.alone for slot in part.claimants if isinstance(slot.question, SettleAndClaim)]

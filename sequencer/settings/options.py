@@ -47,6 +47,8 @@ OUTAGE = ("ConnectionError", "TimeoutError")
 """What is an outage unless a queue's options say otherwise: Python's own, with their subclasses."""
 AUDIT_LENGTH = 100_000
 """Handled messages that the audit stream of a shard keeps, about: 10 to 20 MB."""
+MAX_CLAIMED = 1000
+"""Messages that one claim takes at most."""
 SIZE_BESIDE = 40
 """Bytes that a message counts for beside its record: id, stamp and frame of a claim's answer."""
 
@@ -232,7 +234,7 @@ class ClaimLimits:
 
     def __post_init__(self) -> None:
         check_integer("groups", self.groups, 1, 1000)
-        check_integer("messages", self.messages, 1, 1000)
+        check_integer("messages", self.messages, 1, MAX_CLAIMED)
         check_integer("bytes", self.bytes, 1, 2**31)
 
 
@@ -299,6 +301,15 @@ def consumer_options(**settings: Unpack[ConsumerSettings]) -> ConsumerOptions:
     """The options of a consumer from what a caller named. Raises ConfigurationError, also for an unknown name."""
     check_known("consume", settings, declared(ConsumerOptions))
     return ConsumerOptions(**fields_of(ConsumerOptions, settings))
+
+
+def timing(what: str, timeout: Duration | None, backoff: Duration | None) -> tuple[float | None, float | None]:
+    """The time limit and the backoff of one handler or step, in seconds, within the bounds of `handler_timeout` and
+    `backoff`. `what`: its name. Raises ConfigurationError.
+    """
+    limit, first = declared(ConsumerOptions)["handler_timeout"].kind, declared(QueueOptions)["backoff"].kind
+    timeout_s = None if timeout is None else limit.read(f"{what}.timeout", timeout)
+    return timeout_s, None if backoff is None else first.read(f"{what}.backoff", backoff)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

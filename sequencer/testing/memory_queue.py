@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack, cast
 
 from ..async_client import AsyncSequencer
 from ..calls.claim import Claimed
@@ -35,7 +35,7 @@ from ..drain.outcome import Failed
 from ..drain.protocol import drain
 from ..drain.steps.actions import Raised, Returned
 from ..drain.steps.declared import Steps
-from ..drain.steps.functions import InlineHandler, is_coroutine
+from ..drain.steps.functions import BatchHandler, Handler, InlineHandler, is_coroutine
 from ..drain.steps.inline import InlineSteps
 from ..drain.steps.runner import StepRunner
 from ..errors import ConfigurationError, StopConsuming
@@ -52,6 +52,7 @@ from ..settings.options import (
 )
 from ..settings.policy import Policy
 from ..texts.refusals import refusal_text
+from ..values.batch import Batch
 from ..values.checks import seconds_of
 from ..values.durations import Duration
 from ..values.message import ConsumeSummary, Message
@@ -123,6 +124,7 @@ class MemoryQueue(Sequencer):
         own: QueueSettings = {**settings_of(queue.options), **settings}
         super().__init__(queue.queue, endpoint, namespace=queue.options.namespace, **own)
         self._handler, self._steps = queue._handler, queue._steps
+        self._function, self._timing = queue._function, queue._timing
         self._observers += queue._observers
 
     @property
@@ -179,7 +181,8 @@ class MemoryQueue(Sequencer):
 
     def _run(self, handler: AnyHandler | None, options: ConsumerSettings) -> _Run:
         options["until_empty"] = not options.get("until_idle")
-        return _Run(self, self._work(handler, self.queue), consumer_options(**options))
+        work = self._work(handler, self.queue)
+        return _Run(self, work, *self._timed(handler, self.options, consumer_options(**options)))
 
 
 class _Held(Held):
@@ -195,8 +198,8 @@ class _Held(Held):
 class _Run:
     """One drain, with neither threads nor waiting."""
 
-    def __init__(self, queue: MemoryQueue, work: Work, options: ConsumerOptions) -> None:
-        self.queue, self.work = queue, work
+    def __init__(self, queue: MemoryQueue, work: Work, queue_options: QueueOptions, options: ConsumerOptions) -> None:
+        self.queue, self.work, self._queue_options = queue, work, queue_options
         self.handled: list[Message] = []
         self.steps: list[StepRun] = []
         self.failed: list[tuple[Message, BaseException]] = []
@@ -216,7 +219,8 @@ class _Run:
     def to_the_end(self, max_effects: int) -> ConsumeSummary:
         queue = self.queue
         clocks = (lambda: queue.now), (lambda: queue.now), (lambda: 0.5)
-        runner = StepRunner(self._held, queue.options, self._declared, "memory", *clocks)
+        batch = self.work if isinstance(self.work, BatchHandler) else None
+        runner = StepRunner(self._held, self._queue_options, self._declared, "memory", *clocks, batch)
         effects = drain(runner, self._options)
         answer: Any = None
         with suppress(RuntimeError):
@@ -270,19 +274,23 @@ class _Run:
         return self._loop.run(coroutine) if self._needs_loop else finish(coroutine)
 
     async def _handle(self, message: Message) -> BaseException | None:
-        assert not isinstance(self.work, Steps | InlineHandler)
-        error = (await self._limited(self.work, message))[1]
+        error = (await self._limited(None, cast(Handler, self.work), message))[1]
+        self._note_failure(message, error)
+        return error
+
+    def _note_failure(self, message: Message, error: BaseException | None) -> None:
         if error is not None and not isinstance(error, StopConsuming):
             self.failed.append((message, error))
-        return error
 
     async def _run(self, effect: Run, in_flight: InFlight) -> Returned | Raised:
         call = effect.call
         if isinstance(call, InlineSteps):
             perform = self._performer(in_flight)
             call.perform = perform if is_coroutine(effect.function) else lambda effects: finish(perform(effects))
-        result, error = await self._limited(effect.function, effect.message, call)
-        if not isinstance(call, InlineSteps):
+        result, error = await self._limited(effect.timeout_s, effect.function, effect.message, call)
+        if isinstance(call, Batch):
+            self._note_failure(call.failing, error)
+        elif not isinstance(call, InlineSteps):
             self.steps.append(StepRun(effect.message, call.name, call.key, effect.is_check, result, error))
         return Returned(result) if error is None else Raised(error)
 
@@ -306,9 +314,11 @@ class _Run:
 
         return perform
 
-    async def _limited(self, function: Callable[..., Any], *given: Any) -> tuple[Any, BaseException | None]:
+    async def _limited(
+        self, own_s: float | None, function: Callable[..., Any], *given: Any
+    ) -> tuple[Any, BaseException | None]:
         """What it returns, or raises."""
-        limit_s, queue = self._options.handler_timeout_s, self.queue
+        limit_s, queue = self._options.handler_timeout_s if own_s is None else own_s, self.queue
         queue._cut_us = None if limit_s is None else queue._now_us + round(limit_s * 1e6)
         try:
             result = function(*given)

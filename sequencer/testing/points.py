@@ -11,14 +11,16 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ..drain.steps.declared import PassWatcher, Steps
-from ..drain.steps.functions import Function, InlineHandler
+from ..drain.steps.functions import BatchHandler, Function, InlineHandler
 from ..errors import ConfigurationError
 from ..processes.handlers.apps import load_app
+from ..values.batch import Batch
 from ..values.message import Message
 from .judge.history import Recorder, run_fields
 
@@ -100,11 +102,15 @@ def recorded_app() -> Any:
             for step in steps.values():
                 step.run = Function(_pointed(f"step:{step.name}", step.run))
         return app.sequencer
-    run = recorder.run(_pointed("handler", app.handler))
-    handler = InlineHandler(run) if isinstance(app.handler, InlineHandler) else run
+    handler: Any
+    if isinstance(app.handler, BatchHandler):
+        handler = replace(app.handler, function=_recorded_batches(recorder, _pointed("handler", app.handler.function)))
+    else:
+        handler = recorder.run(_pointed("handler", app.handler))
+        handler = InlineHandler(handler) if isinstance(app.handler, InlineHandler) else handler
     if app.sequencer is None:
         return handler
-    app.sequencer.handler(handler)
+    app.sequencer._handler = handler
     return app.sequencer
 
 
@@ -118,6 +124,34 @@ def _pointed(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return pointed
+
+
+def _recorded_batches(recorder: Recorder, run: Callable[[Batch], Any]) -> Callable[[Batch], Any]:
+    """The handler, with each message of its batches recorded as a run of its own, one after the other."""
+
+    def recorded(batch: Batch) -> Any:
+        def note(what: str, position: int) -> None:
+            recorder.note(what, **run_fields(batch[position]))
+
+        def done(message: Message) -> None:
+            before = batch.done_count
+            Batch.done(batch, message)
+            for position in range(before, batch.done_count):
+                note("ended", position)
+                if position + 1 < len(batch):
+                    note("begun", position + 1)
+
+        batch.done = done  # type: ignore[method-assign]
+        note("begun", 0)
+        try:
+            result = run(batch)
+        except BaseException:
+            recorder.note("failed", **run_fields(batch.failing))
+            raise
+        done(batch[-1])
+        return result
+
+    return recorded
 
 
 class _Watcher(PassWatcher):

@@ -320,6 +320,7 @@ REFUSALS: dict[str, Wording] = {
     "message there: name it {steps} if it runs steps, or give {parameter!r} a default",
     "handler_and_steps": "a queue has a handler or steps, not both: {steps:list} and a handler were registered; make "
     "the handler a step, with @seq.step",
+    "batch_with_steps": "handler {function} runs steps, so it can't take a batch; leave batch out",
     "observer_invalid": "observer {value:value} is not a plain function",
     "two_checks": "step {step} already has a check",
     "kind_mismatch": "{kind:?step {step} is for kind {kind:value}, but the queue has no kind_by, which names the field}"
@@ -339,10 +340,10 @@ REFUSALS: dict[str, Wording] = {
     "consumer_stops": "the consumer is stopping",
     "not_next": "message {id!r} is not the next one of group {group} in this lease; acknowledge in order, and once",
     "loop_runs": "an event loop runs in this thread; use an AsyncSequencer, or call consume in another thread",
-    "main_thread_needed": "handler_timeout={limit_s:g} needs the main thread; call consume there, or leave it out",
+    "main_thread_needed": "a time limit ({limit_s:g} s) needs the main thread; call consume there, or leave it out",
     "signal_taken": "{app:?app {app}}{app:!this program} handles {signal}, by which handlers are interrupted; let it "
-    "use another signal{limit_s:?, or leave handler_timeout={limit_s:g} out}",
-    "handler_timeout": "it ran longer than {limit_s:?{limit_s:g} s (handler_timeout)}"
+    "use another signal{limit_s:?, or leave the time limit ({limit_s:g} s) out}",
+    "handler_timeout": "it ran longer than {limit_s:?{limit_s:g} s}"
     "{limit_s:!its consumer's max_age and hang_after}, and was interrupted",
     "attempts_used": "{owner:?attempt {attempts} ended without a result: consumer {owner} died, or stalled for longer "
     "than its lease}{owner:!it was attempted {attempts:time}, and the limit is {most}}",

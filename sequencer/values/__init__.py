@@ -8,6 +8,7 @@ The rule: values hold data and decide nothing; `version` refuses a system, and `
 """
 
 from .alerts import Incident
+from .batch import Batch
 from .history import HistoryInfo, MessageInfo, MessageSteps, Skipped, StepInfo, Swept
 from .message import BatchReceipt, ConsumeSummary, Failure, Message, PastAttempt, Receipt, Refused, StepCall
 from .owner import NoConsumers
@@ -26,6 +27,7 @@ from .views import (
 
 __all__ = [
     "AuditReport",
+    "Batch",
     "BatchReceipt",
     "ConsumeSummary",
     "DeadLetter",

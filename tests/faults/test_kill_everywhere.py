@@ -53,6 +53,19 @@ def careless(message):
     kill_here("charged")
 
 
+batches = Sequencer("bank", group_by=("order",), id_by="id", score_by="n", backoff=0.01)
+
+
+@batches.handler(batch=2)
+def charge_all(batch):
+    for message in batch:
+        if message.id == "e2" and message.attempt == 1:
+            raise ValueError("once more")
+        charge(message, message.id in charges())
+        kill_here("charged")
+        batch.done(message)
+
+
 elsewhere = Sequencer("bank", "redis://127.0.0.1:1/0", group_by=("order",), id_by="id", score_by="n")
 elsewhere.handler(careful)
 '''
@@ -108,6 +121,12 @@ def test_an_idempotent_handler_is_clean_and_a_point_that_does_not_exist_is_not(b
         "point 'chraged' was never reached; the handler passes: charged, handler:after, handler:before"
     ]
     assert not report.is_clean
+
+
+def test_batches_of_an_idempotent_handler_are_clean(bank: str) -> None:
+    report = kill_everywhere(f"{bank}:batches", EVENTS, before=forget, check=check)
+    assert report.is_clean, report.problems
+    assert report.passages == {"charged": 2, "handler:before": 2, "handler:after": 1}
 
 
 def test_a_report_without_a_kill_is_not_clean() -> None:

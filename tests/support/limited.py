@@ -45,7 +45,7 @@ def perform(
             took.append(time.monotonic() - began)
         return answers
 
-    events = SimpleNamespace(emit=lambda *_, **__: None)
+    events = SimpleNamespace(released=lambda *_, **__: None)
     step_calls = StepCalls(cast(Any, events), limit, cast(Any, None))
     consumer = SimpleNamespace(
         _handler=handler,

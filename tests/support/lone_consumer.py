@@ -11,6 +11,7 @@ from sequencer.consume.in_flight import InFlight
 from sequencer.drain.effects import Flush, Handle, Locked, SettleAndClaim, Sleep, Wait
 from sequencer.drain.held import Held
 from sequencer.drain.protocol import drain
+from sequencer.drain.steps.functions import BatchHandler
 from sequencer.drain.steps.runner import StepRunner
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ConsumerOptions, QueueOptions
@@ -45,6 +46,8 @@ class Drained:
     Tests make another one of it by what they override: an answer that is late or lost, something that comes between.
     """
 
+    batch: BatchHandler | None = None
+
     def __init__(self, handler_s: float, options: ConsumerOptions | None = None) -> None:
         self.shard, self.now_s, self.handler_s = ModelShard(), 1000.0, handler_s
         self.options = options or ConsumerOptions()
@@ -73,7 +76,7 @@ class Drained:
 
     def run(self, until: Callable[[], bool]) -> None:
         clocks = (lambda: self.now_s), (lambda: self.now_s), (lambda: 0.5)
-        self.runner = StepRunner(self.held, QueueOptions(queue="q"), None, "me", *clocks)
+        self.runner = StepRunner(self.held, QueueOptions(queue="q"), None, "me", *clocks, self.batch)
         self.generator = drain(self.runner, self.options)
         effect: Any = next(self.generator)
         for _ in range(STEPS):

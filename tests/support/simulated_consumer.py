@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sequencer.calls.claim import Claimed
 from sequencer.consume.in_flight import InFlight
-from sequencer.drain.effects import Ahead, Flush, Handle, Locked, SettleAndClaim, Tell, Wait
+from sequencer.drain.effects import Ahead, Flush, Handle, Locked, Run, SettleAndClaim, Tell, Wait
 from sequencer.drain.held import Held
 from sequencer.drain.outcome import Failed
 from sequencer.drain.protocol import drain
+from sequencer.drain.steps.actions import Raised, Returned
+from sequencer.drain.steps.functions import BatchHandler
 from sequencer.drain.steps.runner import StepRunner
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ConsumerOptions
+from sequencer.values.batch import Batch
 from sequencer.values.message import Message
 
 from .model.shard import ModelShard
@@ -56,13 +59,16 @@ class FatefulLink(Link):
 class SimConsumer:
     """One consumer: its generator, what it is asked to do now, and the handler that runs, if any."""
 
+    batch: BatchHandler | None = None
+    """Of a handler of batches, which handles one message after the other, and says of each that it is done."""
+
     def __init__(self, machine: ConsumersMachine, name: str) -> None:
         self.machine, self.name = machine, name
         self.held = Held([KEYS], OPTIONS.lease_s)
         self.link = cast(Any, FatefulLink(machine.shard))
         self.in_flight = InFlight(self.held, "q", name, self.link, clock=lambda: machine.now_s)
         clocks = (lambda: machine.now_s), (lambda: machine.now_s), (lambda: 0.5)
-        self.runner = StepRunner(self.held, machine.queue, None, name, *clocks)
+        self.runner = StepRunner(self.held, machine.queue, None, name, *clocks, self.batch)
         self.generator = drain(self.runner, OPTIONS)
         self.running: Message | None = None
         self.effect: Any = next(self.generator)
@@ -75,13 +81,28 @@ class SimConsumer:
         except StopIteration:
             self.effect = None
         self.running = None
-        if isinstance(self.effect, Handle):
-            self.running = self.effect.message
-            self.machine.on_start(self, self.effect.message)
+        if isinstance(self.effect, Handle | Run):
+            self.begin(self.effect.message)
+
+    def begin(self, message: Message) -> None:
+        self.running = message
+        self.machine.on_start(self, message)
 
     def end(self, error: BaseException | None = None) -> None:
-        """The handler returns, or raises this."""
-        self.resume(error)
+        """The handler returns, or raises this; one of batches goes on within its batch."""
+        if not isinstance(self.effect, Run):
+            self.resume(error)
+        elif error is not None:
+            self.resume(Raised(error))
+        else:
+            batch = cast(Batch, self.effect.call)
+            batch.done(cast(Message, self.running))
+            if batch.done_count == len(batch):
+                self.resume(Returned(None))
+                return
+            self.running = batch[batch.done_count]
+            if self.machine.is_valid(self.running):  # it does not know when its lease ends
+                self.machine.on_start(self, self.running)
 
     def at_once(self, effect: Ahead | Failed | Locked | Tell) -> Any:
         """What needs no turn of its own; nobody is told of a failure here."""

@@ -13,6 +13,7 @@ from sequencer import (
     AsyncLease,
     AsyncSequencer,
     AuditReport,
+    Batch,
     BatchReceipt,
     ConsumeSummary,
     DeadLetter,
@@ -97,6 +98,22 @@ def handle(message: Message) -> None:
         raise SetAside("came too late")
 
 
+@seq.handler(batch=100, timeout=5, backoff="2s")
+def handle_batch(batch: Batch) -> None:
+    for message in batch:
+        assert_type(message, Message)
+        batch.done(message)
+    assert_type(batch[0], Message)
+    assert_type(batch[1:], tuple[Message, ...])
+
+
+@seq.handler(timeout=timedelta(seconds=5))
+async def handle_awaited(message: Message) -> None: ...
+
+
+seq.handler(batch=100)(handle)  # type: ignore[type-var]  # it takes a message
+seq.handler(timeout=5)(handle_batch)  # type: ignore[type-var]  # it takes a batch
+seq.step(timeout="5s", backoff=2)(handle)
 assert_type(handle(Message("1", ("7",), 1.0, {}, {}, 1, 1, 0.0, "orders", 1)), None)
 
 

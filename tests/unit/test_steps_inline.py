@@ -161,7 +161,7 @@ def test_a_handler_is_what_takes_one_message_or_a_message_and_its_steps() -> Non
     with refused(ConfigurationError, "parameters_invalid", role="handler"):
         seq.handler(lambda message, steps, session: None)  # type: ignore[type-var]
     with pytest.raises(HandlerNotFound):
-        seq.handler(3)  # type: ignore[type-var]
+        seq.handler(3)  # type: ignore[call-overload]
 
 
 def test_a_check_is_asked_after_the_last_attempt() -> None:

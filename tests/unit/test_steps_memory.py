@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -282,3 +283,63 @@ def test_a_result_that_can_not_be_kept_repeats_nothing(result: Any) -> None:
     seq.resume("ann", done={"points": None})
     assert len(seq.drain().handled) == 1
     assert ran == ["points", "mail"]
+
+
+# -- time limit and backoff of a step --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first_s", "second_s", "waited_s"),
+    [
+        (None, None, 1.5),  # the queue's: 1 s, then 2 s, of which three quarters are waited
+        (4, None, 9.0),
+        (4, 8, 18.0),  # each waits for the longest of what failed with it
+        (0.1, None, 1.5),  # the second one has the queue's
+        (0.1, 0.1, 0.225),
+    ],
+)
+def test_backoff_is_the_longest_of_the_steps_that_failed(
+    first_s: float | None, second_s: float | None, waited_s: float
+) -> None:
+    bank = Bank(first=[ValueError("no")] * 2, second=[ValueError("no")] * 2)
+    queue = MemoryQueue(backoff=2 / 3, max_attempts=5)
+    queue.step(name="first", backoff=first_s)(lambda message: bank("first"))
+    queue.step(name="second", backoff=second_s)(lambda message: bank("second"))
+    queue.append(1, group="g")
+    assert queue.drain().elapsed_s == pytest.approx(waited_s, abs=0.01)
+
+
+def test_backoff_of_a_step_that_is_over_counts_for_nothing() -> None:
+    bank = Bank(first=[ValueError("no")], second=[ValueError("no")])
+    queue = MemoryQueue(backoff=2 / 3)
+    queue.step(name="first")(lambda message: bank("first"))
+    queue.step(name="second", backoff=100, optional=True)(lambda message: bank("second"))
+    queue.append(1, group="g")
+    assert queue.drain().elapsed_s == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_handler_has_a_backoff_of_its_own_and_retry_goes_before_it() -> None:
+    queue, errors = MemoryQueue(), [ValueError("no"), Retry(after=7), Outage("no")]
+
+    @queue.handler(backoff=4)
+    def handle(message: Any) -> None:
+        if errors:
+            raise errors.pop()
+
+    queue.append(1, group="g")
+    assert queue.drain().elapsed_s == pytest.approx(3 + 7 + 6, abs=0.01)
+
+
+def test_a_step_has_a_time_limit_of_its_own_in_virtual_time() -> None:
+    queue, ran = MemoryQueue(max_attempts=1), list[str]()
+
+    def pause(name: str, seconds: float, message: Any) -> None:
+        queue.advance(seconds)
+        ran.append(name)
+
+    for name, timeout, seconds in (("longer", 60, 10), ("shorter", 3, 5), ("plain", None, 10)):
+        queue.step(name=name, timeout=timeout)(partial(pause, name, seconds))
+    queue.append(1, group="g")
+    done = queue.drain(handler_timeout=8)
+    assert ran == ["longer"]
+    assert [type(run.error).__name__ for run in done.steps] == ["NoneType", "HandlerTimeout", "HandlerTimeout"]

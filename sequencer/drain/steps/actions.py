@@ -66,6 +66,8 @@ class Unfinished:
     """The most attempts of a step: backoff follows it."""
     after_s: float | None = None
     """When it is retried, where a step said so."""
+    backoff_s: float | None = None
+    """The longest `backoff` of the steps that failed and run again; None: the queue's."""
     outage: BaseException | None = None
     """The last error of it that says that something all handlers need is not there."""
     is_missing: bool = False

@@ -16,8 +16,10 @@ from typing import Any, TypedDict, TypeVar
 
 from ...errors import ConfigurationError
 from ...settings.error_names import check_listed_once, error_names
+from ...settings.options import timing
 from ...store.ledger import MAX_STEPS, check_step_name
 from ...values.checks import check_integer
+from ...values.durations import Duration
 from ...values.message import Message
 from .functions import Function, checked_step, is_coroutine
 
@@ -46,6 +48,10 @@ class Step:
     """Names of exceptions that give the step up at once."""
     declined: tuple[str, ...] = ()
     """Names of exceptions that say that a `once` step took no effect; they end the message."""
+    timeout_s: float | None = None
+    """Time limit of a call of it, or of its check; None: `handler_timeout` of the consumer."""
+    backoff_s: float | None = None
+    """In place of the queue's `backoff`, where it failed."""
     asks: Function | None = None
     """Its check: says how a `once` step ended."""
     inline: bool = False
@@ -124,6 +130,12 @@ class Steps:
         steps = [step for steps in self.kinds.values() for step in steps.values()]
         return any(is_coroutine(step.run) or (step.asks and is_coroutine(step.asks)) for step in steps)
 
+    @property
+    def timeouts_s(self) -> list[float]:
+        """Those that steps have of their own."""
+        steps = [step for steps in self.kinds.values() for step in steps.values()]
+        return [step.timeout_s for step in steps if step.timeout_s is not None]
+
     def add(self, step: Step) -> Step:
         """Register a step. Raises ConfigurationError."""
         if (self.kind_by is None) == bool(step.kind):
@@ -162,6 +174,8 @@ class StepOptions(TypedDict, total=False):
     retry_on: Sequence[type[BaseException] | str]
     never_retry: Sequence[type[BaseException] | str]
     declined: Sequence[type[BaseException] | str]
+    timeout: Duration | None
+    backoff: Duration | None
     name: str | None
 
 
@@ -180,7 +194,9 @@ def new_step(
         raise ConfigurationError("kind_invalid", step=called, value=kind)
     lists = {option: error_names(option, options.get(option, ())) for option in ("retry_on", "never_retry", "declined")}
     check_listed_once(lists)
-    step = Step(called, run, kind, after=before, **{**options, **lists})
+    timeout_s, backoff_s = timing(called, options.pop("timeout", None), options.pop("backoff", None))
+    times = {"timeout_s": timeout_s, "backoff_s": backoff_s}
+    step = Step(called, run, kind, after=before, **{**options, **lists, **times})
     check_integer(f"{called}.order", step.order, -MAX_ORDER, MAX_ORDER)
     for option, value in (("once", step.once), ("optional", step.optional)):
         if not isinstance(value, bool):

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ...errors import ConfigurationError, HandlerNotFound, shown
+from ...settings.options import MAX_CLAIMED
+from ...values.checks import check_integer
 from ...values.message import Message
 
 Handler = Callable[[Message], Any]
@@ -34,9 +36,28 @@ class InlineHandler(Function):
     """A handler that runs steps as it goes: it takes the message, and InlineSteps."""
 
 
-def checked_handler(function: Callable[..., Any]) -> Handler | InlineHandler:
+@dataclass(frozen=True, slots=True)
+class BatchHandler(Function):
+    """A handler that takes a Batch, of so many messages at most."""
+
+    size: int = 1
+
+    def __call__(self, message: Any, call: Any) -> Any:
+        return self.function(call)
+
+
+def batch_handler(function: Callable[..., Any], size: int) -> BatchHandler:
+    """The handler of batches of at most this size. Raises as `checked_handler`."""
+    check_integer("batch", size, 1, MAX_CLAIMED)
+    checked = checked_handler(function)
+    if isinstance(checked, InlineHandler):
+        raise ConfigurationError("batch_with_steps", function=_as_called(function))
+    return BatchHandler(checked, size=size)
+
+
+def checked_handler(function: Callable[..., Any]) -> Handler | InlineHandler | BatchHandler:
     """The function, if it can be a handler, with steps or without. Raises HandlerNotFound, ConfigurationError."""
-    if isinstance(function, InlineHandler):
+    if isinstance(function, InlineHandler | BatchHandler):
         return function
     _check_kind(function, "handler")
     if _takes(function, 1):

@@ -317,7 +317,15 @@ class Pass:
     def _again(self, error: BaseException) -> Unfinished:
         """A later pass can do something for it without a person."""
         written, after_s = rules.fitting(self.ledger), min(self._delays, default=None)
-        return Unfinished(error, written, self._has_progressed, None, self.ledger.attempts, after_s, self._outage)
+        attempts, backoff_s = self.ledger.attempts, self._backoff_s()
+        return Unfinished(error, written, self._has_progressed, None, attempts, after_s, backoff_s, self._outage)
+
+    def _backoff_s(self) -> float | None:
+        """None of the steps that failed, and that a later pass can call, is called sooner than it says."""
+        again = [step for name in self.raised if self._view.can_be_tried(step := self._steps[name])]
+        if all(step.backoff_s is None for step in again):
+            return None
+        return max(self._queue.backoff_s if step.backoff_s is None else step.backoff_s for step in again)
 
     def _give_up(self, ending: Ending, error: BaseException) -> Unfinished:
         """No pass will go on by itself. While a required `once` step has no known end, a person is asked instead."""

@@ -6,7 +6,7 @@ A note is sent again until it is answered, while the lease holds; then the lease
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...calls.claim import LeasedGroup
@@ -26,7 +26,7 @@ from ..outcome import Decision, Failed, describe, failed_with, waits
 from . import rules
 from .actions import AGAIN, UNCONFIRMED, End, Finished, Lost, PassFacts, Raised, Returned, Unfinished
 from .declared import Step, Steps
-from .functions import InlineHandler
+from .functions import BatchHandler, InlineHandler
 from .inline import InlinePass, InlineSteps
 from .passes import Ended, Pass
 
@@ -52,6 +52,8 @@ class StepRunner:
     """In seconds since 1970."""
     random: Clock
     """Gives numbers in [0, 1)."""
+    batch: BatchHandler | None = None
+    """What takes messages in batches, if they are handled so."""
     is_stopping: bool = field(init=False, default=False)
     """The shell's note: stop before the next message, or step."""
     _group: HeldGroup = field(init=False)
@@ -147,7 +149,9 @@ class StepRunner:
         assert function is not None
         self._is_new = False
         held.switch(self.clock(), runs=True)
-        heard: Returned | Raised = yield Run(message, function, call, is_check, step.once and not is_check)
+        heard: Returned | Raised = yield Run(
+            message, function, call, is_check, step.once and not is_check, step.timeout_s
+        )
         held.switch(self.clock(), runs=self._is_inline)
         if isinstance(heard, Raised) and isinstance(heard.error, Exception):
             about = {"error": heard.error, "step": step.name, "is_check": is_check, "attempt": call.attempt}
@@ -211,6 +215,8 @@ class StepRunner:
 
     def _decision(self, end: Unfinished) -> Decision:
         queue, random = self.queue, self.random()
+        if end.backoff_s is not None:
+            queue = replace(queue, backoff_s=end.backoff_s)
         if end.ending is not None:
             return Decision(None, end.ending)
         if end.is_missing:
