@@ -26,6 +26,7 @@ from .values import version  # noqa: F401 - it refuses systems that we do not ru
 
 # isort: split
 from .client import Sequencer, list_queues
+from .consume.current import current_message
 from .drain.steps.inline import InlineSteps
 from .errors import Outage, Park, Retry, SequencerError, SetAside, StopConsuming
 from .lease import Lease
@@ -76,5 +77,6 @@ __all__ = [
     "StepCall",
     "StopConsuming",
     "__version__",
+    "current_message",
     "list_queues",
 ]

@@ -7,10 +7,11 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Unpack
 
+from .consume.around import Work
 from .consume.emitter import EventEmitter
 from .consume.forks import owner_name
 from .consume.on_loop import LoopConsumer
-from .consume.registered import AnyHandler, Registered, Work, needs_loop
+from .consume.registered import AnyHandler, Registered, needs_loop
 from .consume.slots import SlotConsumer
 from .consume.stop import stop_on_signals
 from .consume.threads import Consumer
@@ -75,7 +76,7 @@ class Sequencer(Registered):
         self._net.guide = self._session
         self._appender = Appender(self._session, self._net)
         Registered.__init__(self, self.options.kind_by)
-        self._emitter = EventEmitter(queue, observers=self._observers)
+        self._emitter = EventEmitter(queue, observers=self._observers, success_observers=self._success_observers)
 
     def override(self, settings: QueueSettings) -> None:
         """Let these options, of a command or a file, take precedence over the program's own; before its first use.
@@ -267,6 +268,7 @@ class Sequencer(Registered):
         consumer: Consumer = kind(
             *given, guide=self._net.guide, emitter=self._emitter, keeps_history=self._session.keeps_history
         )
+        consumer.lifespans = self._lifespans
         return consumer
 
     def claim(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
 from ..drain.steps.declared import Step, StepOptions, Steps, new_step
@@ -11,15 +12,15 @@ from ..drain.steps.functions import Handler, InlineHandler, checked_handler, is_
 from ..drain.steps.inline import InlineSteps
 from ..errors import ConfigurationError, HandlerNotFound
 from ..values.message import Message
+from .around import Surroundings, Work
 from .emitter import Observer
+from .typed import converter_of
 
 AnyHandler = Handler | Callable[[Message, InlineSteps], Any]
 """With one parameter, or with a second one, `steps`."""
 HandlerT = TypeVar("HandlerT", bound=AnyHandler)
 ObserverT = TypeVar("ObserverT", bound=Observer)
 StepT = Callable[..., Any]
-Work = Handler | Steps | InlineHandler
-"""What handles the messages of a consumer."""
 
 
 def needs_loop(work: Work) -> bool:
@@ -27,13 +28,15 @@ def needs_loop(work: Work) -> bool:
     return work.has_coroutines if isinstance(work, Steps) else is_coroutine(work)
 
 
-class Registered:
+class Registered(Surroundings):
     """The part of a client with which a program registers what handles messages, and who is told of failures."""
 
     def __init__(self, kind_by: str | None) -> None:
+        super().__init__()
         self._handler: Handler | InlineHandler | None = None
         self._steps = Steps(kind_by)
         self._observers: list[Observer] = []
+        self._success_observers: list[Observer] = []
 
     def handler(self, function: HandlerT) -> HandlerT:
         """Register the function that handles this queue's messages, one Message per call (a decorator). A second
@@ -41,6 +44,7 @@ class Registered:
         be called so, and if steps are registered.
         """
         checked = checked_handler(function)
+        converter_of(function)
         if self._steps:
             raise ConfigurationError("handler_and_steps", steps=self._steps.names)
         self._handler = checked
@@ -74,22 +78,34 @@ class Registered:
 
     def _add(self, function: StepT, options: dict[str, Any]) -> Step:
         step = new_step(function, **options)
+        converter_of(function)
         if self._handler is not None:
             raise ConfigurationError("handler_and_steps", steps=[step.name])
         return self._steps.add(step)
 
-    def observe(self, callback: ObserverT) -> ObserverT:
+    @overload
+    def observe(self, callback: ObserverT, /) -> ObserverT: ...
+    @overload
+    def observe(self, /, *, successes: bool) -> Callable[[ObserverT], ObserverT]: ...
+    def observe(self, callback: Any = None, /, *, successes: bool | None = None) -> Any:
         """Call this with an Event when a message of this client's consumers fails or ends for good, or a group parks.
 
         `event.name` is "message failed", "group parked", "group broken", "dead letter", "message dropped", "step
         failed", "finished with failures", "outage began" or "outage ended", and `event.error` what the handler raised.
         It is called before the failure is recorded in the server; for an outage, and when a claim parks a group (a
         missing number or foreign data, without an error), after that. It runs in the thread that runs handlers. Its own
-        Exception is logged once and changes nothing. A decorator. Raises ConfigurationError.
+        Exception is logged once and changes nothing. `successes`: also call it with "message handled" and "step done",
+        which have `took_s`, before they are recorded in the server; without such an observer they are not even made.
+        A decorator, `@seq.observe` or `@seq.observe(successes=True)`. Raises ConfigurationError.
         """
+        successful = self._success_observers if successes else []
+        return partial(self._observe, successful) if successes is not None else self._observe(successful, callback)
+
+    def _observe(self, successes: list[Observer], callback: ObserverT) -> ObserverT:
         if not callable(callback) or inspect.iscoroutinefunction(callback):
             raise ConfigurationError("observer_invalid", value=callback)
         self._observers.append(callback)
+        successes.append(callback)
         return callback
 
     @property
@@ -105,4 +121,4 @@ class Registered:
         work = self.registered_handler if handler is None else handler
         if work is None:
             raise HandlerNotFound(queue=queue)
-        return work if isinstance(work, Steps) else checked_handler(work)
+        return self._surrounded(work if isinstance(work, Steps) else checked_handler(work))

@@ -18,7 +18,7 @@ from ..errors import ServerUnavailable, StopConsuming
 from ..settings.backoff import RECONNECT
 from ..settings.options import ConsumerOptions
 from ..settings.pace import ENDING_S, FLUSH_S, IDLE_S
-from ..values.message import ConsumeSummary
+from ..values.message import ConsumeSummary, Message
 from .admission import refusal_of
 from .batch import BatchEnd, BatchSize
 from .effects import Ahead, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Tell, Wait
@@ -154,7 +154,7 @@ def _handle_group(
     asks, told_s, latest_s = end.asks, end.told_s, end.latest_s
     last = len(leased.messages) - 1 if leased.undecodable else None
     handle = Handle(leased.messages[0])
-    has_steps, ledgers = runner.declared is not None, leased.ledgers
+    has_steps, ledgers, tells = runner.declared is not None, leased.ledgers, runner.tells_successes
     for position, message in enumerate(leased.messages):
         is_asked = asks and position
         if is_asked or now >= held.deadline or (held.finished_at is not None and now - held.finished_at >= FLUSH_S):
@@ -181,6 +181,8 @@ def _handle_group(
                 return done.error if isinstance(done, Stopped) else None
             if has_steps:
                 held.finish(group, began, now)
+                if tells:
+                    yield _handled(message, now - began)
                 continue
         # No other message can be refused, and a call for each of them would show.
         is_doubtful = message.late or message.attempt > 1 or position == last
@@ -196,4 +198,10 @@ def _handle_group(
             group.tried = began, now
             return problem
         held.finish(group, began, now)
+        if tells:
+            yield _handled(message, now - began)
     return None
+
+
+def _handled(message: Message, took_s: float) -> Tell:
+    return Tell("message handled", message, {"attempt": message.attempt, "took_s": took_s})

@@ -15,16 +15,18 @@ a loop of its own, one at a time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Unpack
 
 from ..calls.claim import Claimed
 from ..client import Sequencer
+from ..consume.around import Work, lived, lived_awaited
+from ..consume.current import in_progress
 from ..consume.emitter import ConsumerEvents
 from ..consume.in_flight import InFlight
-from ..consume.registered import AnyHandler, Work, needs_loop
+from ..consume.registered import AnyHandler, needs_loop
 from ..consume.threads import Consumer
 from ..consume.time_limit import TimeIsUp, timed_out, without_ours
 from ..drain.effects import Flush, Handle, Locked, Note, Run, SettleAndClaim, Sleep, Tell, Wait
@@ -119,6 +121,8 @@ class MemoryQueue(Sequencer):
         super().__init__(queue.queue, endpoint, namespace=queue.options.namespace, **own)
         self._handler, self._steps = queue._handler, queue._steps
         self._observers += queue._observers
+        self._success_observers += queue._success_observers
+        self.state, self._arounds, self._lifespans = queue.state, [*queue._arounds], [*queue._lifespans]
 
     @property
     def now(self) -> float:
@@ -205,20 +209,22 @@ class _Run:
         )
         self._held.on_finish = self.handled.append
         self._events = ConsumerEvents(queue._emitter, queue.options, "memory")
+        self._in_progress: Message | None = None
         self._dues_s: list[float] = []
         """Seconds until something is due, as the last claims said."""
 
     def to_the_end(self, max_effects: int) -> ConsumeSummary:
         queue = self.queue
         clocks = (lambda: queue.now), (lambda: queue.now), (lambda: 0.5)
-        runner = StepRunner(self._held, queue.options, self._declared, "memory", *clocks)
+        tells = queue._emitter.hears_successes
+        runner = StepRunner(self._held, queue.options, self._declared, "memory", *clocks, tells_successes=tells)
         effects = drain(runner, self._options)
         answer: Any = None
         with suppress(RuntimeError):
             if self._needs_loop and asyncio.get_running_loop():
                 raise ConfigurationError("loop_runs")
         runs: Any = asyncio.Runner() if self._needs_loop else nullcontext()
-        with runs as self._loop, queue._net.link() as link:
+        with in_progress(self), runs as self._loop, self._life(), queue._net.link() as link:
             in_flight = InFlight(self._held, queue.queue, "memory", link, clock=lambda: queue.now)
             try:
                 for _ in range(max_effects):
@@ -264,15 +270,37 @@ class _Run:
     def _finished(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return self._loop.run(coroutine) if self._needs_loop else finish(coroutine)
 
+    @contextmanager
+    def _life(self) -> Iterator[None]:
+        if not self._needs_loop:
+            with lived(self.queue._lifespans):
+                yield
+            return
+        life = lived_awaited(self.queue._lifespans)
+        self._loop.run(life.__aenter__())
+        try:
+            yield
+        except BaseException as error:
+            self._loop.run(life.__aexit__(type(error), error, error.__traceback__))
+            raise
+        self._loop.run(life.__aexit__(None, None, None))
+
+    @property
+    def running(self) -> tuple[Message, float] | None:
+        """The message whose handler runs now, and since when."""
+        message, since = self._in_progress, self._held.running_since
+        return None if message is None or since is None else (message, since)
+
     async def _handle(self, message: Message) -> BaseException | None:
         assert not isinstance(self.work, Steps | InlineHandler)
+        self._in_progress = message
         error = (await self._limited(self.work, message))[1]
         if error is not None and not isinstance(error, StopConsuming):
             self.failed.append((message, error))
         return error
 
     async def _run(self, effect: Run, in_flight: InFlight) -> Returned | Raised:
-        call = effect.call
+        call, self._in_progress = effect.call, effect.message
         if isinstance(call, InlineSteps):
             perform = self._performer(in_flight)
             call.perform = perform if is_coroutine(effect.function) else lambda effects: finish(perform(effects))

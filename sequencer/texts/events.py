@@ -264,6 +264,8 @@ class Kind(NamedTuple):
     commands: Commands = NO_COMMANDS
     is_observed: bool = False
     """Whether observers (`Sequencer.observe`) are called."""
+    is_success: bool = False
+    """Whether only those that asked for successes are; it is made where there are any."""
 
 
 _debug, _info, _warning, _error = (partial(Kind, level) for level in (DEBUG, INFO, WARNING, ERROR))
@@ -311,6 +313,20 @@ EVENTS: Mapping[str, Kind] = {
         "a step of a message, or its check, raised; the outcome of the message is a separate event",
         f"{_MESSAGE} is_check",
         is_observed=True,
+    ),
+    "message handled": _debug(
+        "a message was handled; only for observers with `successes=True`",
+        "group owner id attempt took_s",
+        "{facts} in {took_s:duration}",
+        is_observed=True,
+        is_success=True,
+    ),
+    "step done": _debug(
+        "a step of a message returned; only for observers with `successes=True`",
+        "group owner id step attempt took_s",
+        "{facts} in {took_s:duration}",
+        is_observed=True,
+        is_success=True,
     ),
     "finished with failures": _warning(
         "a message is done, except for optional steps that failed",

@@ -52,6 +52,8 @@ class StepRunner:
     """In seconds since 1970."""
     random: Clock
     """Gives numbers in [0, 1)."""
+    tells_successes: bool = False
+    """Whether anybody asked to be told of what went well."""
     is_stopping: bool = field(init=False, default=False)
     """The shell's note: stop before the next message, or step."""
     _group: HeldGroup = field(init=False)
@@ -146,12 +148,16 @@ class StepRunner:
         message, held, function = self._message, self.held, step.asks if is_check else step.run
         assert function is not None
         self._is_new = False
-        held.switch(self.clock(), runs=True)
+        began = self.clock()
+        held.switch(began, runs=True)
         heard: Returned | Raised = yield Run(message, function, call, is_check, step.once and not is_check)
-        held.switch(self.clock(), runs=self._is_inline)
+        ended = self.clock()
+        held.switch(ended, runs=self._is_inline)
         if isinstance(heard, Raised) and isinstance(heard.error, Exception):
             about = {"error": heard.error, "step": step.name, "is_check": is_check, "attempt": call.attempt}
             yield Tell("step failed", message, {**about, "attempts": step.limit(self.queue.max_attempts)})
+        elif self.tells_successes and isinstance(heard, Returned) and not is_check:
+            yield Tell("step done", message, {"step": step.name, "attempt": call.attempt, "took_s": ended - began})
         return heard
 
     def note(
