@@ -322,8 +322,8 @@ REFUSALS: dict[str, Wording] = {
     "around_invalid": "{role} {function} must be a generator function with one yield, or return a context manager, and "
     "take {message:?one argument, the message}{message:!no arguments}",
     "around_asynchronous": "{role} {function} is asynchronous, but the handlers are plain functions",
-    "annotation_unreadable": "{function}: its annotation {annotation} can't be read ({error}); define and import what it "
-    "names at the top of the module, before the function, and not for type checkers alone",
+    "annotation_unreadable": "{function}: its annotation {annotation} can't be read ({error}); define and import what "
+    "it names at the top of the module, before the function, and not for type checkers alone",
     "body_type_invalid": "{function}: no body can be made {type}: {error:?{error}}{error:!make it a dataclass, a "
     "TypedDict, a msgspec.Struct or a pydantic model}",
     "observer_invalid": "observer {value:value} is not a plain function",
