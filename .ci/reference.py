@@ -50,8 +50,6 @@ FIELDS: Mapping[str, str] = {
     "blocked_s": "how long it has been blocked, in seconds",
     "place": "file, line and function that blocks it",
     "is_over": "whether it goes on again",
-    "done": "command that confirms that the step took effect",
-    "again": "command that runs the step again, if it did not take effect",
     "took_s": "how long the handler or the step ran, in seconds; for a message with steps, all of them",
     "runs_s": "how long it has been running, in seconds",
     "is_stopping": "whether a shutdown waits for it",

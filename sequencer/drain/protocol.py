@@ -182,7 +182,7 @@ def _handle_group(
             if has_steps:
                 held.finish(group, began, now)
                 if tells:
-                    yield _handled(message, now - began)
+                    yield _handled(runner.message, now - began)
                 continue
         # No other message can be refused, and a call for each of them would show.
         is_doubtful = message.late or message.attempt > 1 or position == last

@@ -6,6 +6,7 @@ Bytes that are not UTF-8 (others may write an id; no client of ours does) pass t
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -15,7 +16,7 @@ from uuid import UUID
 
 import orjson
 
-from ..errors import SequencerError
+from ..errors import InvalidBody, SequencerError
 
 
 def dumps_words(words: Any) -> bytes:
@@ -79,11 +80,11 @@ def encoded(value: Any) -> Any:
     raise TypeError(f"{kind.__name__} is not JSON")
 
 
-def as_mapping(value: Any, refusal: type[Exception]) -> Any:
-    """An object with fields as JSON has it, so that they can be read; anything else as it is. Raises `refusal`."""
+def as_mapping(value: Any) -> Any:
+    """An object with fields as JSON has it, so that they can be read; anything else as it is. Raises InvalidBody."""
     kind = type(value)
     is_own = hasattr(kind, "__struct_fields__") or hasattr(kind, "__pydantic_serializer__") or is_dataclass(kind)
-    return orjson.loads(finite_json("body", value, refusal)) if is_own else value
+    return orjson.loads(finite_json("body", value, sys.maxsize, InvalidBody)) if is_own else value
 
 
 def _has_non_finite(value: Any) -> bool:

@@ -7,6 +7,7 @@ import threading
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ class Bench:
         if self.kind != "loop":
             return function
 
+        @wraps(function)
         async def handle(message: Message) -> Any:
             await asyncio.sleep(0)
             return function(message)
@@ -108,29 +110,51 @@ def test_what_leaves_an_around_is_what_the_message_fails_with(bench: Bench) -> N
     assert (summary.handled, summary.failed) == (3, 2)
 
 
-def test_steps_and_checks_have_it_around_each_call(make: Make) -> None:
-    for seq in (make(), MemoryQueue("jobs")):
-        seen = list[str]()
+def test_each_call_of_a_step_or_a_check_has_it_around(bench: Bench) -> None:
+    seq, seen = bench.seq, list[str]()
 
-        @seq.around
-        def around(message: Message, seen: list[str] = seen) -> Iterator[None]:
-            seen.append("(")
-            yield
-            seen.append(")")
+    @seq.around
+    def around(message: Message) -> Iterator[None]:
+        seen.append("(")
+        yield
+        seen.append(")")
 
-        @seq.step
-        def one(message: Message, seen: list[str] = seen) -> None:
-            seen.append("one")
+    def charge(message: Message) -> None:
+        seen.append("charge")
+        raise TimeoutError
 
-        @seq.step(after="one")
-        def two(message: Message, seen: list[str] = seen) -> None:
-            seen.append("two")
+    def charged(message: Message) -> str:
+        seen.append("check")
+        return "paid"
 
-        seq.append(1, group="a")
-        assert seq.consume(until_empty=True).handled == 1
-        assert seen == ["(", "one", ")", "(", "two", ")"]
-        one(Message("m", ("g",), 1.0, None, {}, 1, 1, 0.0, "q", 1))
-        assert seen[6:] == ["one"], "a step that a test calls is its function"
+    def ship(message: Message) -> None:
+        seen.append("ship")
+
+    step = seq.step(once=True)(bench.of(charge))
+    step.check(bench.of(charged))
+    seq.step(after="charge")(bench.of(ship))
+    seq.append(1, group="a")
+    assert bench.consume().handled == 1
+    assert "".join(seen) == "(charge(check)(ship)"
+
+
+def test_a_step_that_a_test_calls_is_its_function() -> None:
+    seq, seen = MemoryQueue("jobs"), list[str]()
+    seq.around(lambda message: suppress(ValueError))
+
+    @seq.step
+    def one(message: Message[dict[str, int]]) -> None:
+        seen.append(str(message.body))
+        raise ValueError
+
+    with suppress(ValueError):
+        one(MESSAGE)
+    assert seen == ["None"]
+    seq.append({"n": 1}, group="a")
+    assert seq.consume().handled == 1
+
+
+MESSAGE: Message = Message("m", ("g",), 1.0, None, {}, 1, 1, 0.0, "q", 1)
 
 
 def test_an_around_counts_for_the_time_limit(make: Make) -> None:
@@ -217,10 +241,9 @@ def test_a_lifespan_is_around_the_whole_life_of_a_consumer(bench: Bench) -> None
 
     @seq.lifespan
     def pool() -> Iterator[None]:
-        assert seq.snapshot().leased == 0
         seq.state.pool = "open"
         yield
-        seen.append(("closed", seq.snapshot().leased))
+        seen.append("closed")
 
     @seq.lifespan
     @contextmanager
@@ -233,10 +256,35 @@ def test_a_lifespan_is_around_the_whole_life_of_a_consumer(bench: Bench) -> None
     for n in range(2):
         seq.append(n, group="a")
     bench.consume()
-    assert seen == ["open", (0, "open"), (1, "open"), "second closed", ("closed", 0)]
+    assert seen == ["open", (0, "open"), (1, "open"), "second closed", "closed"]
     seq.append(2, group="a")
     bench.consume()
     assert len(seen) == 9, "each call of consume has its own"
+
+
+def test_everything_is_released_before_a_lifespan_closes(bench: Bench) -> None:
+    seq, seen = bench.seq, list[int]()
+
+    @seq.lifespan
+    def life() -> Iterator[None]:
+        seen.append(len(seq.groups("leased")))
+        yield
+        seen.append(len(seq.groups("leased")))
+
+    def handle(message: Message) -> None:
+        seen.append(len(seq.groups("leased")))
+        raise StopConsuming
+
+    seq.handler(bench.of(handle))
+    for n in range(9):
+        seq.append(n, group=n)
+    assert bench.consume().reason == "stopped"
+    assert (seen[0], seen[-1]) == (0, 0)
+    assert min(seen[1:-1]) > 0
+
+
+def connect() -> None:
+    raise ConnectionError("no database")
 
 
 def test_what_a_lifespan_raises_ends_the_consumer(bench: Bench) -> None:
@@ -251,7 +299,7 @@ def test_what_a_lifespan_raises_ends_the_consumer(bench: Bench) -> None:
 
     @seq.lifespan
     def second() -> Iterator[None]:
-        raise ConnectionError("no database")
+        connect()
         yield
 
     seq.handler(bench.of(lambda message: seen.append("handled")))
@@ -316,14 +364,8 @@ def test_tasks_and_threads_of_a_coroutine_know_the_message_that_began_them(make:
 
 
 def test_steps_have_a_current_message(bench: Bench) -> None:
-    if bench.kind == "loop":
-        pytest.skip("its steps are plain functions")
     seq, seen = bench.seq, list[Any]()
-
-    @seq.step
-    def one(message: Message) -> None:
-        seen.append(current_message() is not None and current_message().id == message.id)  # type: ignore[union-attr]
-
+    seq.step(name="one")(bench.of(lambda message: seen.append(current_message() == message)))
     seq.append(1, group="a")
     bench.consume()
     assert seen == [True]
@@ -352,25 +394,25 @@ def test_who_asks_is_told_of_each_message_that_was_handled(bench: Bench) -> None
     assert badly == ["message failed"]
 
 
-def test_steps_that_are_done_are_told(make: Make) -> None:
-    for seq in (make(backoff=0.01), MemoryQueue("jobs")):
-        seen = list[tuple[Any, ...]]()
+def test_steps_that_are_done_are_told(bench: Bench) -> None:
+    seq, seen = bench.seq, list[tuple[Any, ...]]()
 
-        @seq.observe(successes=True)
-        def observer(event: Event, seen: list[Any] = seen) -> None:
-            seen.append((event.name, event.fields.get("step"), event.fields["attempt"]))
+    @seq.observe(successes=True)
+    def observer(event: Event) -> None:
+        seen.append((event.name, event.fields.get("step"), event.fields["attempt"]))
 
-        @seq.handler
-        def handle(message: Message, steps: Any) -> None:
-            steps.run("one", lambda: None)
-            steps.run("two", lambda: 1 / (message.attempt - 1))
+    def two(message: Message) -> None:
+        if message.attempt == 1:
+            raise ValueError("no")
 
-        seq.append(1, group="a")
-        seq.consume(until_empty=True)
-        assert seen == [
-            *[("step done", "one", 1), ("step failed", "two", 1), ("message failed", "two", 1)],
-            *[("step done", "two", 2), ("message handled", None, 2)],
-        ]
+    seq.step(name="one")(bench.of(lambda message: None))
+    seq.step(order=2)(bench.of(two))
+    seq.append(1, group="a")
+    bench.consume()
+    assert seen == [
+        *[("step done", "one", 1), ("step failed", "two", 1), ("message failed", "two", 1)],
+        *[("step done", "two", 2), ("message handled", None, 2)],
+    ]
 
 
 def test_nobody_asks_and_nothing_is_made(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

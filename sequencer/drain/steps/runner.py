@@ -57,7 +57,7 @@ class StepRunner:
     is_stopping: bool = field(init=False, default=False)
     """The shell's note: stop before the next message, or step."""
     _group: HeldGroup = field(init=False)
-    _message: Message = field(init=False)
+    message: Message = field(init=False)
     """The current one, as its steps see it: its attempt is one more than the most failures of a step."""
     _last: Written = field(init=False, default=UNWRITTEN)
     """The last write into the record in progress."""
@@ -108,7 +108,7 @@ class StepRunner:
     def _pass(self, group: HeldGroup, position: int, ledger: Ledger | None) -> Generator[Effect, Any, End]:
         leased, held, self._group = group.leased, self.held, group
         message = leased.messages[position]
-        self._message = message._replace(attempt=max(message.attempt, ledger.failures + 1 if ledger else 1))
+        self.message = message._replace(attempt=max(message.attempt, ledger.failures + 1 if ledger else 1))
         facts = self._facts(leased, position)
         try:
             if not isinstance(self.declared, InlineHandler):
@@ -121,7 +121,7 @@ class StepRunner:
                 return refused
             held.switch(self.clock(), runs=True)
             self._is_new, self._is_inline = False, True
-            heard: Returned | Raised = yield Run(self._message, self.declared, InlineSteps(one, message.token))
+            heard: Returned | Raised = yield Run(self.message, self.declared, InlineSteps(one, message.token))
             held.switch(self.clock(), runs=False)
             self._is_inline = False
             return (yield from one.end(heard.error if isinstance(heard, Raised) else None))
@@ -145,7 +145,7 @@ class StepRunner:
 
     def call(self, step: Step, call: StepCall, *, is_check: bool) -> Generator[Effect, Any, Returned | Raised]:
         """Call the step's function, or its check."""
-        message, held, function = self._message, self.held, step.asks if is_check else step.run
+        message, held, function = self.message, self.held, step.asks if is_check else step.run
         assert function is not None
         self._is_new = False
         began = self.clock()
