@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from ..drain.steps.declared import Steps
 from ..drain.steps.functions import Function, Handler, InlineHandler, is_coroutine, name_of, takes
 from ..errors import ConfigurationError
+from ..net.link import finish
 from ..values.message import Message
 from .typed import typed
 
@@ -126,20 +127,9 @@ def _within(around: Manager, function: Callable[..., Any]) -> Callable[..., Any]
     return call
 
 
-@contextmanager
-def lived(lifespans: Sequence[Manager]) -> Iterator[None]:
-    """Within, a consumer lives. Raises ConfigurationError."""
-    with ExitStack() as stack:
-        for one in lifespans:
-            if one.is_async:
-                raise ConfigurationError("around_asynchronous", role="lifespan", function=one.name)
-            stack.enter_context(one.make())
-        yield
-
-
 @asynccontextmanager
 async def lived_awaited(lifespans: Sequence[Manager]) -> AsyncIterator[None]:
-    """The same on an event loop."""
+    """Within, a consumer lives."""
     async with AsyncExitStack() as stack:
         for one in lifespans:
             if one.is_async:
@@ -147,3 +137,18 @@ async def lived_awaited(lifespans: Sequence[Manager]) -> AsyncIterator[None]:
             else:
                 stack.enter_context(one.make())
         yield
+
+
+@contextmanager
+def lived(lifespans: Sequence[Manager], run: Callable[[Coroutine[Any, Any, Any]], Any] | None = None) -> Iterator[None]:
+    """The same for code that does not await. `run`: runs coroutines; without it raises ConfigurationError for any."""
+    if run is None and (one := next((one for one in lifespans if one.is_async), None)):
+        raise ConfigurationError("around_asynchronous", role="lifespan", function=one.name)
+    run, life = run or finish, lived_awaited(lifespans)
+    run(life.__aenter__())
+    try:
+        yield
+    except BaseException as error:
+        run(life.__aexit__(type(error), error, error.__traceback__))
+        raise
+    run(life.__aexit__(None, None, None))

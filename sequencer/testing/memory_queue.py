@@ -15,14 +15,14 @@ a loop of its own, one at a time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Unpack
 
 from ..calls.claim import Claimed
 from ..client import Sequencer
-from ..consume.around import Work, lived, lived_awaited
+from ..consume.around import Work, lived
 from ..consume.current import in_progress
 from ..consume.emitter import ConsumerEvents
 from ..consume.in_flight import InFlight
@@ -224,7 +224,8 @@ class _Run:
             if self._needs_loop and asyncio.get_running_loop():
                 raise ConfigurationError("loop_runs")
         runs: Any = asyncio.Runner() if self._needs_loop else nullcontext()
-        with in_progress(self), runs as self._loop, self._life(), queue._net.link() as link:
+        life = lived(queue._lifespans, self._finished if self._needs_loop else None)
+        with in_progress(self), runs as self._loop, life, queue._net.link() as link:
             in_flight = InFlight(self._held, queue.queue, "memory", link, clock=lambda: queue.now)
             try:
                 for _ in range(max_effects):
@@ -269,21 +270,6 @@ class _Run:
 
     def _finished(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return self._loop.run(coroutine) if self._needs_loop else finish(coroutine)
-
-    @contextmanager
-    def _life(self) -> Iterator[None]:
-        if not self._needs_loop:
-            with lived(self.queue._lifespans):
-                yield
-            return
-        life = lived_awaited(self.queue._lifespans)
-        self._loop.run(life.__aenter__())
-        try:
-            yield
-        except BaseException as error:
-            self._loop.run(life.__aexit__(type(error), error, error.__traceback__))
-            raise
-        self._loop.run(life.__aexit__(None, None, None))
 
     @property
     def running(self) -> tuple[Message, float] | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..errors import CommandFailed, LeaseExpired, SequencerError, StepUnknown, StopConsuming
+from ..errors import BodyInvalid, CommandFailed, LeaseExpired, SequencerError, StepUnknown, StopConsuming
 from .commands import answer_commands, end_command, with_commands
 from .templates import NO_COMMANDS, Commands, Fields, Wording, fill, filled_commands
 from .words import LEDGER_CHARACTERS, error_text, named, numbers, of_limit, plain, type_name
@@ -89,7 +89,7 @@ class Event:
             or (isinstance(self.error, SequencerError | StopConsuming) and not EVENTS[self.name].is_observed)
         ):
             return None
-        return self.error.__cause__ if isinstance(self.error, StepUnknown) else self.error
+        return self.error.__cause__ if isinstance(self.error, StepUnknown | BodyInvalid) else self.error
 
 
 def event(
