@@ -264,7 +264,7 @@ class Sequencer(Registered):
         kind: Any = SlotConsumer if (options.concurrency or 1) > 1 else Consumer
         if needs_loop(work):
             kind, options = LoopConsumer, replace(options, concurrency=options.concurrency or 100)
-        given = (self._net.endpoint, shards, self.options, options, work)
+        given = (self._net.endpoint, shards, self.options, options, self._surrounded(work))
         consumer: Consumer = kind(
             *given, guide=self._net.guide, emitter=self._emitter, keeps_history=self._session.keeps_history
         )

@@ -24,7 +24,7 @@ from .typed import typed
 Work = Handler | Steps | InlineHandler
 """What handles the messages of a consumer."""
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
-FunctionOrNone = TypeVar("FunctionOrNone", Function, Function | None)
+FunctionOrNone = TypeVar("FunctionOrNone", Function, Function | None, InlineHandler)
 
 
 class Manager(NamedTuple):
@@ -85,7 +85,7 @@ class Surroundings:
                 for kind, steps in work.kinds.items()
             }
             return replace(work, kinds=kinds)
-        return InlineHandler(wrapped(work.function)) if isinstance(work, InlineHandler) else wrapped(work)
+        return of(work) if isinstance(work, InlineHandler) else wrapped(work)
 
 
 def _manager(function: Any, what: str, count: int) -> Manager:

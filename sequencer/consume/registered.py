@@ -121,4 +121,4 @@ class Registered(Surroundings):
         work = self.registered_handler if handler is None else handler
         if work is None:
             raise HandlerNotFound(queue=queue)
-        return self._surrounded(work if isinstance(work, Steps) else checked_handler(work))
+        return work if isinstance(work, Steps) else checked_handler(work)

@@ -178,7 +178,7 @@ class MemoryQueue(Sequencer):
 
     def _run(self, handler: AnyHandler | None, options: ConsumerSettings) -> _Run:
         options["until_empty"] = not options.get("until_idle")
-        return _Run(self, self._work(handler, self.queue), consumer_options(**options))
+        return _Run(self, self._surrounded(self._work(handler, self.queue)), consumer_options(**options))
 
 
 class _Held(Held):

@@ -228,9 +228,9 @@ def test_without_one_nothing_is_wrapped(make: Make) -> None:
     def handle(message: Message) -> None: ...
 
     seq = make()
-    assert seq._work(handle, "jobs") is handle
+    assert seq._surrounded(handle) is handle
     seq.around(lambda message: suppress(LookupError))
-    assert seq._work(handle, "jobs") is not handle
+    assert seq._surrounded(handle) is not handle
 
 
 # -- lifespan -----------------------------------------------------------------------------------------------------
