@@ -127,7 +127,7 @@ def test_without_a_type_nothing_is_wrapped(function: Any) -> None:
     assert typed(function) is function
 
 
-class Callable_:  # noqa: N801
+class Called:
     def __call__(self, message: Message[Struct]) -> Any:
         return message.body
 
@@ -135,18 +135,14 @@ class Callable_:  # noqa: N801
         return message.body
 
 
-def with_more(more: int, message: Message[Struct]) -> Any:
-    return more, message.body
-
-
 @functools.wraps(of_struct)
 def decorated(*given: Any) -> Any:
     return of_struct(*given)
 
 
-@pytest.mark.parametrize("function", [Callable_(), Callable_().method, functools.partial(with_more, 1), decorated])
+@pytest.mark.parametrize("function", [Called(), Called().method, functools.partial(of_struct), decorated])
 def test_callables_of_all_kinds_name_types(function: Any) -> None:
-    assert Struct(7) in (found if isinstance(found := typed(function)(MESSAGE), tuple) else [found])
+    assert typed(function)(MESSAGE) == Struct(7)
 
 
 def test_messages_in_a_sequence_name_their_type() -> None:
@@ -217,6 +213,7 @@ def test_a_step_whose_body_does_not_fit_ends_its_message(once: bool) -> None:
     done = queue.drain()
     assert runs == ["first", "first", "second 8"]
     assert [letter.error.type for letter in done.dead] == ["BodyInvalid"], "and no operator is asked whether it ran"
+    assert len(done.failed) == 1, "it is not retried"
 
 
 def test_a_handler_with_steps_is_typed_too() -> None:
@@ -230,7 +227,7 @@ def test_a_handler_with_steps_is_typed_too() -> None:
     queue.append({}, group="b")
     done = queue.drain()
     assert (seen, [group.failure.type for group in done.parked if group.failure]) == ([7], ["BodyInvalid"])
-    assert len(done.failed) + len(done.steps) <= 2, "and it was not retried"
+    assert len(done.failed) == 1, "it is not retried"
 
 
 # -- objects that are appended ------------------------------------------------------------------------------------
