@@ -50,6 +50,7 @@ FIELDS: Mapping[str, str] = {
     "blocked_s": "how long it has been blocked, in seconds",
     "place": "file, line and function that blocks it",
     "is_over": "whether it goes on again",
+    "took_s": "how long the handler or the step ran, in seconds; for a message with steps, all of them",
     "runs_s": "how long it has been running, in seconds",
     "is_stopping": "whether a shutdown waits for it",
     "is_killed": "whether the service kills its consumer",
@@ -151,7 +152,7 @@ def events() -> str:
     """A table of what the log and observers are told."""
     lines = ["| event | level | when | fields |", "| --- | --- | --- | --- |"]
     for name, kind in sorted(EVENTS.items()):
-        observed = " *" if kind.is_observed else ""
+        observed = " **" if kind.is_success else " *" if kind.is_observed else ""
         fields = ", ".join(f"`{field}`" for field in kind.fields.split())
         lines.append(f"| `{name}`{observed} | {logging.getLevelName(kind.level)} | {kind.meaning} | {fields} |")
     lines += ["", "| field | holds |", "| --- | --- |"]

@@ -27,6 +27,7 @@ from .values import version  # noqa: F401 - it refuses systems that we do not ru
 # isort: split
 from .async_client import AsyncSequencer
 from .client import Sequencer, list_queues
+from .consume.current import current_message
 from .drain.steps.inline import InlineSteps
 from .errors import Outage, Park, Retry, SequencerError, SetAside, StopConsuming
 from .lease import AsyncLease, Lease
@@ -81,5 +82,6 @@ __all__ = [
     "StepCall",
     "StopConsuming",
     "__version__",
+    "current_message",
     "list_queues",
 ]

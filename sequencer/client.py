@@ -8,9 +8,10 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Unpack
 
+from .consume.around import Work
 from .consume.emitter import EventEmitter
 from .consume.on_loop import LoopConsumer
-from .consume.registered import AnyHandler, Registered, Work, needs_loop
+from .consume.registered import AnyHandler, Registered, needs_loop
 from .consume.slots import SlotConsumer
 from .consume.stop import stop_on_signals
 from .consume.threads import Consumer
@@ -134,7 +135,7 @@ class Sequencer(Registered, Blocking, Client):
         self._net.guide = self._session
         self._appender = Appender(self._session, self._net)
         Registered.__init__(self, self.options.kind_by)
-        self._emitter = EventEmitter(queue, observers=self._observers)
+        self._emitter = EventEmitter(queue, observers=self._observers, success_observers=self._success_observers)
 
     def override(self, settings: QueueSettings) -> None:
         """Let these options, of a command or a file, take precedence over the program's own; before its first use.
@@ -278,9 +279,11 @@ class Sequencer(Registered, Blocking, Client):
         kind = SlotConsumer if (options.concurrency or 1) > 1 else single
         if needs_loop(work):
             kind, options = LoopConsumer, replace(options, concurrency=options.concurrency or 100)
-        given = (self._net.endpoint, shards, queue, options, work)
+        given = (self._net.endpoint, shards, queue, options, self._surrounded(work))
         session = self._session
-        return kind(*given, guide=session, emitter=self._emitter, keeps_history=session.keeps_history)
+        consumer = kind(*given, guide=session, emitter=self._emitter, keeps_history=session.keeps_history)
+        consumer.lifespans = self._lifespans
+        return consumer
 
     def claim(
         self, *, group: Group | None = None, groups: int = 1, messages: int = 100, lease: Duration = 15.0

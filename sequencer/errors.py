@@ -314,6 +314,12 @@ class Undecodable(Coded, Exception):
     """The bytes of a message were not written by a sequencer client; they are kept for inspection."""
 
 
+class BodyInvalid(Undecodable):
+    """The body does not fit the type that its handler names; `fields` say which (`type`), why (`problem`), and where in
+    the body (`path`). It is given up at once by `on_failure`: fix the type or the producer, then resume the group.
+    """
+
+
 class LeaseExpired(Coded, Exception):
     """Consumers repeatedly died, or stalled past their lease, while handling this message."""
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..calls.claim import Claimed, Halted, LeasedGroup
 from ..calls.outage import Began, Ended
-from ..drain.effects import Run
+from ..drain.effects import Run, Tell
 from ..drain.outcome import Failed, event_of
 from ..errors import ServerUnavailable, StopConsuming
 from ..settings.options import QueueOptions
@@ -71,12 +71,13 @@ class EventEmitter:
         queue: str,
         *,
         observers: Sequence[Observer] = (),
+        success_observers: Sequence[Observer] = (),
         log: logging.Logger = log,
         clock: Callable[[], float] = time.monotonic,
         forward: Callable[[Event], bool] | None = None,
     ) -> None:
         self.queue, self.forward, self.counts = queue, forward, Counts()
-        self._observers, self._log, self.clock = observers, log, clock
+        self._observers, self._success_observers, self._log, self.clock = observers, success_observers, log, clock
         self._lock = threading.Lock()
         self._windows: dict[str, _Window] = {}
         self._seen: OrderedDict[tuple[Any, ...], None] = OrderedDict()
@@ -87,12 +88,17 @@ class EventEmitter:
             if event.once is not None and self._was_seen(event.once):
                 return
             self._count(event)
-        if EVENTS[event.name].is_observed:
-            self._call_observers(event)
+        if (kind := EVENTS[event.name]).is_observed:
+            self._call_observers(event, self._success_observers if kind.is_success else self._observers)
         with suppress(Exception):  # then it is logged here
             if self.forward is not None and self.forward(event):
                 return
         self._log_within_limit(event)
+
+    @property
+    def hears_successes(self) -> bool:
+        """Whether anybody asked for what went well."""
+        return bool(self._success_observers)
 
     def tick(self, now: float | None = None, *, window_s: float = WINDOW_S) -> None:
         """Log how many lines were suppressed, for seconds that are over."""
@@ -128,8 +134,8 @@ class EventEmitter:
         counts.dead += name == "dead letter"
         counts.dropped += name == "message dropped"
 
-    def _call_observers(self, event: Event) -> None:
-        for observer in list(self._observers):
+    def _call_observers(self, event: Event, observers: Sequence[Observer]) -> None:
+        for observer in list(observers):
             try:
                 with not_in_a_copy():
                     observer(event)
@@ -225,6 +231,13 @@ class ConsumerEvents:
         """Its handler, or this call of another function, was interrupted."""
         step = {"step": run.step} if run and run.step else {}
         self.emit("message released", run.failing if run else message, **step)
+
+    def tell(self, effect: Tell | Failed) -> None:
+        """What a drain asks to tell."""
+        if isinstance(effect, Failed):
+            self.failed(effect)
+        else:
+            self.emit(effect.name, effect.message, **effect.fields)
 
     def claimed(self, claimed: Claimed) -> None:
         """What a claim found."""

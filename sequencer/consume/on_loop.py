@@ -27,6 +27,8 @@ from ..errors import ConfigurationError, LeaseLost, SequencerError, StopConsumin
 from ..settings.options import ConsumerOptions
 from ..values.message import ConsumeSummary, Message
 from . import time_limit
+from .around import lived_awaited
+from .current import CURRENT
 from .forks import Fork, exit_child
 from .perform import quick_switches
 from .slots import ManySlots
@@ -125,14 +127,12 @@ class LoopSlot:
                 pause = consumer.loop.call_later(effect.seconds, self._wake)
                 self._pause = None if effect.is_whole else pause
                 return WAITS
-            case asked.Tell():
-                consumer.events.emit(effect.name, effect.message, **effect.fields)
-            case Failed():
+            case asked.Tell() | Failed():
                 try:
-                    consumer.events.failed(effect)
+                    consumer.events.tell(effect)
                 except StopConsuming:  # an observer's wish
                     consumer.stop()
-                if isinstance(effect.error, Undecodable):
+                if isinstance(effect, Failed) and type(effect.error) is Undecodable:
                     consumer.hub.link.invalidate()
         return None
 
@@ -294,6 +294,7 @@ class Unanswered:
 async def outcome_of(function: Callable[..., Any], *given: Any) -> tuple[Any, BaseException | None]:
     """What it returns, or raises, whatever that is: an event loop would end at SystemExit."""
     forks, result, error = Fork.count, None, None
+    CURRENT.set(given[0])
     try:
         result = function(*given)
         if hasattr(result, "__await__"):
@@ -372,6 +373,11 @@ class LoopConsumer(ManySlots[LoopSlot]):
         return asyncio.run(self.run_here())
 
     async def run_here(self) -> ConsumeSummary:
+        """Consume until the end, on the running loop. Where that is cancelled, its handlers are interrupted."""
+        async with lived_awaited(self.lifespans):
+            return await self._run()
+
+    async def _run(self) -> ConsumeSummary:
         self.loop, self._context = asyncio.get_running_loop(), copy_context()
         self._ended, self._is_running = self.loop.create_future(), True
         self.hub.start()

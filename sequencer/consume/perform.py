@@ -18,10 +18,10 @@ from ..errors import SequencerError, ServerUnavailable, StopConsuming, Undecodab
 from ..net.link import Link
 from ..settings.pace import STOP_CHECK_S, SWITCH_S
 from ..values.message import Message
+from .around import Work
 from .emitter import ConsumerEvents
 from .forks import CURRENT_ID, GROUP_SIZE, Fork, Memory, exit_child, note_group, remember_current
 from .interruption import interrupt, is_ctrl_c
-from .registered import Work
 from .step_calls import StepCalls
 from .time_limit import TimeLimit
 
@@ -137,14 +137,12 @@ class Performer(ABC):
                 until = time.monotonic() + effect.seconds
                 while (left := until - time.monotonic()) > 0 and (effect.is_whole or not self._runner.is_stopping):
                     time.sleep(min(left, STOP_CHECK_S))
-            case asked.Tell():
-                self.events.emit(effect.name, effect.message, **effect.fields)
-            case Failed():
+            case asked.Tell() | Failed():
                 try:
-                    self.events.failed(effect)
+                    self.events.tell(effect)
                 except StopConsuming:  # an observer's wish
                     self.stop()
-                if isinstance(effect.error, Undecodable):  # its body may be lost
+                if isinstance(effect, Failed) and type(effect.error) is Undecodable:  # its body may be lost
                     self.link.invalidate()
             case _:
                 return self.ask(cast(Any, effect))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
 from ..drain.steps.declared import Step, StepOptions, Steps, new_step
@@ -15,7 +16,9 @@ from ..settings.options import ConsumerOptions, QueueOptions, timing
 from ..values.batch import Batch
 from ..values.durations import Duration
 from ..values.message import Message
+from .around import Surroundings, Work
 from .emitter import Observer
+from .typed import converter_of
 
 AnyHandler = Handler | Callable[[Message, InlineSteps], Any]
 """With one parameter, or with a second one, `steps`."""
@@ -23,10 +26,12 @@ HandlerT = TypeVar("HandlerT", bound=AnyHandler)
 BatchHandlerT = TypeVar("BatchHandlerT", bound=Callable[[Batch], Any])
 ObserverT = TypeVar("ObserverT", bound=Observer)
 StepT = Callable[..., Any]
-Work = Handler | Steps | InlineHandler | BatchHandler
-"""What handles the messages of a consumer."""
 
-REGISTERED = ("_function", "_handler", "_timing", "_steps", "_observers")
+REGISTERED = (
+    *("_function", "_handler", "_timing", "_steps", "_observers", "_success_observers"),
+    *("state", "_arounds", "_lifespans"),
+)
+"""What `register_as` takes over."""
 
 
 def needs_loop(work: Work) -> bool:
@@ -34,10 +39,11 @@ def needs_loop(work: Work) -> bool:
     return work.has_coroutines if isinstance(work, Steps) else is_coroutine(work)
 
 
-class Registered:
+class Registered(Surroundings):
     """The part of a client with which a program registers what handles messages, and who is told of failures."""
 
     def __init__(self, kind_by: str | None) -> None:
+        super().__init__()
         self._function: Any = None
         """What was registered; `_handler` is what is made of it."""
         self._handler: Handler | InlineHandler | BatchHandler | None = None
@@ -45,6 +51,7 @@ class Registered:
         """Time limit and backoff that its registration names."""
         self._steps = Steps(kind_by)
         self._observers: list[Observer] = []
+        self._success_observers: list[Observer] = []
 
     def register_as(self, other: Registered) -> None:
         """Have what is registered with another client."""
@@ -81,6 +88,7 @@ class Registered:
 
         def register(given: Any) -> Any:
             checked = checked_handler(given) if batch is None else batch_handler(given, batch)
+            converter_of(given)
             if self._steps:
                 raise ConfigurationError("handler_and_steps", steps=self._steps.names)
             self._timing = timing("handler", timeout, backoff)
@@ -118,22 +126,34 @@ class Registered:
 
     def _add(self, function: StepT, options: dict[str, Any]) -> Step:
         step = new_step(function, **options)
+        converter_of(function)
         if self._handler is not None:
             raise ConfigurationError("handler_and_steps", steps=[step.name])
         return self._steps.add(step)
 
-    def observe(self, callback: ObserverT) -> ObserverT:
+    @overload
+    def observe(self, callback: ObserverT, /) -> ObserverT: ...
+    @overload
+    def observe(self, /, *, successes: bool) -> Callable[[ObserverT], ObserverT]: ...
+    def observe(self, callback: Any = None, /, *, successes: bool | None = None) -> Any:
         """Call this with an Event when a message of this client's consumers fails or ends for good, or a group parks.
 
         `event.name` is "message failed", "group parked", "group broken", "dead letter", "message dropped", "step
         failed", "finished with failures", "outage began" or "outage ended", and `event.error` what the handler raised.
         It is called before the failure is recorded in the server; for an outage, and when a claim parks a group (a
         missing number or foreign data, without an error), after that. It runs in the thread that runs handlers. Its own
-        Exception is logged once and changes nothing. A decorator. Raises ConfigurationError.
+        Exception is logged once and changes nothing. `successes`: also call it with "message handled" and "step done",
+        which have `took_s`, before they are recorded in the server; without such an observer they are not even made.
+        A decorator, `@seq.observe` or `@seq.observe(successes=True)`. Raises ConfigurationError.
         """
+        successful = self._success_observers if successes else []
+        return partial(self._observe, successful) if successes is not None else self._observe(successful, callback)
+
+    def _observe(self, successes: list[Observer], callback: ObserverT) -> ObserverT:
         if not callable(callback) or inspect.iscoroutinefunction(callback):
             raise ConfigurationError("observer_invalid", value=callback)
         self._observers.append(callback)
+        successes.append(callback)
         return callback
 
     @property

@@ -29,11 +29,12 @@ from ..settings.policy import HistoryKept
 from ..store.keys import ShardKeys
 from ..values.message import ConsumeSummary, Message
 from . import time_limit
+from .around import Manager, Work, lived
+from .current import in_progress
 from .emitter import ConsumerEvents, EventEmitter
 from .forks import Memory, owner_name, remember_current
 from .hub import Hub, SlotsOwner, raised
 from .perform import Performer, quick_switches
-from .registered import Work
 from .threads import runner_of
 from .time_limit import ThreadTimeLimit
 
@@ -62,6 +63,8 @@ T = TypeVar("T")
 
 class ManySlots(SlotsOwner, Generic[SlotT]):
     """What consumers with many worker slots have in common, and with a Consumer."""
+
+    lifespans: Sequence[Manager] = ()
 
     def __init__(
         self,
@@ -133,7 +136,7 @@ class ManySlots(SlotsOwner, Generic[SlotT]):
         return done.result()
 
     def runner_of(self, slot: Slot) -> StepRunner:
-        return runner_of(slot.held, self._queue, self.work, self.owner)
+        return runner_of(slot.held, self._queue, self.work, self.owner, self.emitter)
 
     # -- what a Consumer has, too ---------------------------------------------------------------------------------
 
@@ -276,7 +279,8 @@ class ThreadSlot(Performer):
 
     def run(self, options: ConsumerOptions) -> None:
         try:
-            self.summary = self.perform(drain(self._runner, options))
+            with in_progress(self):
+                self.summary = self.perform(drain(self._runner, options))
         except BaseException as error:
             self.error = error
             self._consumer.stop()
@@ -311,7 +315,7 @@ class SlotConsumer(ManySlots[ThreadSlot]):
             threading.Thread(target=copy_context().run, args=given, name=f"sequencer-slot-{n}", daemon=True)
             for n, given in enumerate([(slot.run, self._options) for slot in self.slots.values()], 1)
         ]
-        with quick_switches():
+        with lived(self.lifespans), quick_switches():
             try:
                 self.hub.start()
                 for thread in threads:

@@ -30,11 +30,12 @@ from ..settings.pace import SILENT_S, WAIT_PART
 from ..settings.policy import HistoryKept
 from ..store.keys import ShardKeys
 from ..values.message import ConsumeSummary, Message
+from .around import Manager, Work, lived
+from .current import in_progress
 from .emitter import ConsumerEvents, EventEmitter
 from .forks import owner_name, remember_current
 from .in_flight import InFlight
 from .perform import Performer, quick_switches
-from .registered import Work
 from .renewer import Renewer
 from .time_limit import TimeLimit
 
@@ -43,6 +44,8 @@ T = TypeVar("T")
 
 class Consumer(Performer):
     """Runs `handler` for one message at a time until stopped, drained or recycled."""
+
+    lifespans: Sequence[Manager] = ()
 
     def __init__(
         self,
@@ -64,7 +67,7 @@ class Consumer(Performer):
         events, limit = ConsumerEvents(self.emitter, queue, self.owner), TimeLimit(options.handler_timeout_s, own_s)
         history = History(self.owner, keeps_history)
         held = Held(shards, options.lease_s, audits=options.audit, audit_length=options.audit_length, history=history)
-        super().__init__(handler, runner_of(held, queue, handler, self.owner), events, limit)
+        super().__init__(handler, runner_of(held, queue, handler, self.owner, self.emitter), events, limit)
         self._options, self.link = options, Link(endpoint, guide)
         self._waiter = Waiter(endpoint, shards, self.link, guide)
         self._in_flight = InFlight(held, queue.queue, self.owner, self.link, clock=time.monotonic)
@@ -91,7 +94,7 @@ class Consumer(Performer):
         """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense, and
         ConfigurationError where `handler_timeout` can't hold: outside the main thread, or without its signal.
         """
-        with self._limit.in_force(), quick_switches():
+        with lived(self.lifespans), in_progress(self), self._limit.in_force(), quick_switches():
             try:
                 self._renewer.start()
                 return self.perform(drain(self._runner, self._options))
@@ -173,8 +176,10 @@ class Consumer(Performer):
             self.events.emit("groups not released", error=str(error))
 
 
-def runner_of(held: Held, queue: QueueOptions, handler: Work, owner: str) -> StepRunner:
+def runner_of(held: Held, queue: QueueOptions, handler: Work, owner: str, emitter: EventEmitter) -> StepRunner:
     """What runs the messages of a consumer, or of one of its slots."""
     declared = handler if isinstance(handler, Steps | InlineHandler) else None
     batch = handler if isinstance(handler, BatchHandler) else None
-    return StepRunner(held, queue, declared, owner, time.monotonic, time.time, random.random, batch)
+    clocks = time.monotonic, time.time, random.random
+    tells = emitter.hears_successes
+    return StepRunner(held, queue, declared, owner, *clocks, batch=batch, tells_successes=tells)

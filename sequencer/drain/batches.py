@@ -14,7 +14,7 @@ from ..settings.pace import FLUSH_S
 from ..values.batch import Batch
 from .admission import refusal_of
 from .batch import BatchEnd
-from .effects import Effect, Flush, Run
+from .effects import Effect, Flush, Run, handled
 from .held_group import HeldGroup
 from .steps.actions import Finished, Raised, Returned, Stopped, Unfinished
 from .steps.runner import StepRunner
@@ -54,8 +54,10 @@ def handle_batches(
         heard: Returned | Raised = yield Run(batch[0], handler, batch)
         ended = runner.clock()
         held.switch(ended, runs=False)
-        for _ in range(_done(batch, heard)):
+        for message in batch[: _done(batch, heard)]:
             held.finish(group, began, ended)
+            if runner.tells_successes:
+                yield handled(message, ended - began)
         if isinstance(heard, Raised):
             group.tried = began, ended
             return heard.error

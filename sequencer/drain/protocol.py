@@ -22,7 +22,7 @@ from ..values.message import ConsumeSummary
 from .admission import refusal_of
 from .batch import BatchEnd, BatchSize, of_batches
 from .batches import handle_batches
-from .effects import Ahead, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Tell, Wait
+from .effects import Ahead, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Tell, Wait, handled
 from .held_group import HeldGroup
 from .outcome import Failed
 from .steps.actions import Finished, Stopped, Unfinished
@@ -158,7 +158,7 @@ def _handle_group(
     asks, told_s, latest_s = end.asks, end.told_s, end.latest_s
     last = len(leased.messages) - 1 if leased.undecodable else None
     handle = Handle(leased.messages[0])
-    has_steps, ledgers = runner.declared is not None, leased.ledgers
+    has_steps, ledgers, tells = runner.declared is not None, leased.ledgers, runner.tells_successes
     for position, message in enumerate(leased.messages):
         is_asked = asks and position
         if is_asked or now >= held.deadline or (held.finished_at is not None and now - held.finished_at >= FLUSH_S):
@@ -185,6 +185,8 @@ def _handle_group(
                 return done.error if isinstance(done, Stopped) else None
             if has_steps:
                 held.finish(group, began, now)
+                if tells:
+                    yield handled(runner.message, now - began)
                 continue
         # No other message can be refused, and a call for each of them would show.
         is_doubtful = message.late or message.attempt > 1 or position == last
@@ -200,4 +202,6 @@ def _handle_group(
             group.tried = began, now
             return problem
         held.finish(group, began, now)
+        if tells:
+            yield handled(message, now - began)
     return None

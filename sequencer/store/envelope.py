@@ -61,7 +61,8 @@ def _number(given: Any, name: str, error: type[InvalidMessage]) -> float:
 def encode_envelope(body: Any, headers: Mapping[str, str] | None, max_bytes: int) -> bytes:
     """The envelope of a body and its headers. Raises InvalidBody.
 
-    A body is what orjson writes: JSON types, and also dataclasses, datetimes and UUIDs, which come back as JSON.
+    A body is what orjson writes: JSON types, and also dataclasses, datetimes and UUIDs, and msgspec.Struct and
+    pydantic models; they come back as JSON.
     """
     if headers is not None and not (
         isinstance(headers, Mapping) and {*map(type, [*headers, *headers.values()])} <= {str}

@@ -23,6 +23,7 @@ from ..values.score_units import MIN_TIME, unit_of
 from .envelope import encode_due, encode_envelope, encode_id, encode_score
 from .group import encode_group
 from .ledger import MAX_STAMP, ledger_of_done
+from .text import as_mapping
 
 Group = Sequence[str | int | UUID] | str | int | UUID
 Score = float | int | datetime | str
@@ -62,6 +63,8 @@ class ItemMaker:
         a rule about scores is not said then.
         """
         fields = self.fields
+        if type(body) is not dict:
+            body = as_mapping(body)
         if group is None:
             if fields.group_by is None:
                 raise InvalidGroup("group_missing")
@@ -90,6 +93,8 @@ class ItemMaker:
 
         What has `body` and `group`, and nothing but arguments, is never a body, whatever the queue's fields are called.
         """
+        if type(value) is not dict:
+            value = as_mapping(value)
         if self.fields.group_by is not None and not _is_arguments(value):
             return self.make(value, None, None, None, None, is_sequence=is_sequence)
         if (type(value) is not dict and not isinstance(value, Mapping)) or "body" not in value:
@@ -114,12 +119,14 @@ class ItemMaker:
 
     def check(self, body: Any, group: Any, *others: Any) -> bool:
         """Refuse what breaks a rule whatever the queue remembers. True where that may give the group."""
+        body = as_mapping(body)
         is_open = group is None and self.fields.group_by is None and isinstance(body, Mapping)
         self.make(body, "still open" if is_open else group, *others, is_sequence=None)
         return is_open
 
     def check_of(self, value: Any) -> bool:
         """The same of an item of `append_many`."""
+        value = as_mapping(value)
         if self.fields.group_by is None and isinstance(value, Mapping) and not _is_arguments(value):
             return self.check(value, None, None, None, None)
         self.make_of(value, is_sequence=None)

@@ -6,6 +6,7 @@ Bytes that are not UTF-8 (others may write an id; no client of ours does) pass t
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -15,7 +16,7 @@ from uuid import UUID
 
 import orjson
 
-from ..errors import SequencerError
+from ..errors import InvalidBody, SequencerError
 
 
 def dumps_words(words: Any) -> bytes:
@@ -57,7 +58,7 @@ def checked_text(name: str, value: Any, most: int, refusal: type[SequencerError]
 def finite_json(name: str, value: Any, most: int, refusal: type[SequencerError]) -> bytes:
     """A value as JSON. Raises `refusal` for one that JSON can't hold, or of more than this many bytes."""
     try:
-        written = orjson.dumps(value)
+        written = orjson.dumps(value, encoded)
     except (TypeError, ValueError, RecursionError) as error:
         raise refusal("not_json", name=name, error=str(error)) from error
     if b"null" in written and _has_non_finite(value):  # only one with a null in it needs the walk
@@ -65,6 +66,25 @@ def finite_json(name: str, value: Any, most: int, refusal: type[SequencerError])
     if len(written) > most:
         raise refusal("too_large", name=name, size=len(written), most=most)
     return written
+
+
+def encoded(value: Any) -> Any:
+    """An object whose JSON only its library knows: a msgspec.Struct, a pydantic model. Raises TypeError for others."""
+    kind = type(value)
+    if hasattr(kind, "__struct_fields__"):
+        from msgspec import to_builtins  # as its class did
+
+        return to_builtins(value, str_keys=True)
+    if serializer := getattr(kind, "__pydantic_serializer__", None):
+        return serializer.to_python(value, mode="json", by_alias=True)
+    raise TypeError(f"{kind.__name__} is not JSON")
+
+
+def as_mapping(value: Any) -> Any:
+    """An object with fields as JSON has it, so that they can be read; anything else as it is. Raises InvalidBody."""
+    kind = type(value)
+    is_own = hasattr(kind, "__struct_fields__") or hasattr(kind, "__pydantic_serializer__") or is_dataclass(kind)
+    return orjson.loads(finite_json("body", value, sys.maxsize, InvalidBody)) if is_own else value
 
 
 def _has_non_finite(value: Any) -> bool:
@@ -79,4 +99,6 @@ def _has_non_finite(value: Any) -> bool:
         return _has_non_finite(value.value)
     if is_dataclass(value):
         return any(_has_non_finite(getattr(value, field.name)) for field in fields(value))
+    with suppress(TypeError):
+        return _has_non_finite(encoded(value))
     return False

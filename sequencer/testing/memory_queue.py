@@ -23,9 +23,11 @@ from typing import Any, NamedTuple, Unpack, cast
 from ..async_client import AsyncSequencer
 from ..calls.claim import Claimed
 from ..client import Sequencer
+from ..consume.around import Work, lived
+from ..consume.current import in_progress
 from ..consume.emitter import ConsumerEvents
 from ..consume.in_flight import InFlight
-from ..consume.registered import AnyHandler, Work, needs_loop
+from ..consume.registered import AnyHandler, needs_loop
 from ..consume.threads import Consumer
 from ..consume.time_limit import TimeIsUp, timed_out, without_ours
 from ..drain.effects import Flush, Handle, Locked, Note, Run, SettleAndClaim, Sleep, Tell, Wait
@@ -123,9 +125,7 @@ class MemoryQueue(Sequencer):
             return
         own: QueueSettings = {**settings_of(queue.options), **settings}
         super().__init__(queue.queue, endpoint, namespace=queue.options.namespace, **own)
-        self._handler, self._steps = queue._handler, queue._steps
-        self._function, self._timing = queue._function, queue._timing
-        self._observers += queue._observers
+        self.register_as(queue)
 
     @property
     def now(self) -> float:
@@ -181,7 +181,7 @@ class MemoryQueue(Sequencer):
 
     def _run(self, handler: AnyHandler | None, options: ConsumerSettings) -> _Run:
         options["until_empty"] = not options.get("until_idle")
-        work = self._work(handler, self.queue)
+        work = self._surrounded(self._work(handler, self.queue))
         return _Run(self, work, *self._timed(handler, self.options, consumer_options(**options)))
 
 
@@ -213,6 +213,7 @@ class _Run:
         )
         self._held.on_finish = self.handled.append
         self._events = ConsumerEvents(queue._emitter, queue.options, "memory")
+        self._in_progress: Message | None = None
         self._dues_s: list[float] = []
         """Seconds until something is due, as the last claims said."""
 
@@ -220,14 +221,19 @@ class _Run:
         queue = self.queue
         clocks = (lambda: queue.now), (lambda: queue.now), (lambda: 0.5)
         batch = self.work if isinstance(self.work, BatchHandler) else None
-        runner = StepRunner(self._held, self._queue_options, self._declared, "memory", *clocks, batch)
+        runner = StepRunner(
+            *(self._held, self._queue_options, self._declared, "memory", *clocks),
+            batch=batch,
+            tells_successes=queue._emitter.hears_successes,
+        )
         effects = drain(runner, self._options)
         answer: Any = None
         with suppress(RuntimeError):
             if self._needs_loop and asyncio.get_running_loop():
                 raise ConfigurationError("loop_runs")
         runs: Any = asyncio.Runner() if self._needs_loop else nullcontext()
-        with runs as self._loop, queue._net.link() as link:
+        life = lived(queue._lifespans, self._finished if self._needs_loop else None)
+        with in_progress(self), runs as self._loop, life, queue._net.link() as link:
             in_flight = InFlight(self._held, queue.queue, "memory", link, clock=lambda: queue.now)
             try:
                 for _ in range(max_effects):
@@ -273,7 +279,14 @@ class _Run:
     def _finished(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return self._loop.run(coroutine) if self._needs_loop else finish(coroutine)
 
+    @property
+    def running(self) -> tuple[Message, float] | None:
+        """The message whose handler runs now, and since when."""
+        message, since = self._in_progress, self._held.running_since
+        return None if message is None or since is None else (message, since)
+
     async def _handle(self, message: Message) -> BaseException | None:
+        self._in_progress = message
         error = (await self._limited(None, cast(Handler, self.work), message))[1]
         self._note_failure(message, error)
         return error
@@ -283,7 +296,7 @@ class _Run:
             self.failed.append((message, error))
 
     async def _run(self, effect: Run, in_flight: InFlight) -> Returned | Raised:
-        call = effect.call
+        call, self._in_progress = effect.call, effect.message
         if isinstance(call, InlineSteps):
             perform = self._performer(in_flight)
             call.perform = perform if is_coroutine(effect.function) else lambda effects: finish(perform(effects))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..errors import CommandFailed, LeaseExpired, SequencerError, StepUnknown, StopConsuming
+from ..errors import BodyInvalid, CommandFailed, LeaseExpired, SequencerError, StepUnknown, StopConsuming
 from .commands import answer_commands, end_command, with_commands
 from .templates import NO_COMMANDS, Commands, Fields, Wording, fill, filled_commands
 from .words import LEDGER_CHARACTERS, error_text, named, numbers, of_limit, plain, type_name
@@ -89,7 +89,7 @@ class Event:
             or (isinstance(self.error, SequencerError | StopConsuming) and not EVENTS[self.name].is_observed)
         ):
             return None
-        return self.error.__cause__ if isinstance(self.error, StepUnknown) else self.error
+        return self.error.__cause__ if isinstance(self.error, StepUnknown | BodyInvalid) else self.error
 
 
 def event(
@@ -264,6 +264,8 @@ class Kind(NamedTuple):
     commands: Commands = NO_COMMANDS
     is_observed: bool = False
     """Whether observers (`Sequencer.observe`) are called."""
+    is_success: bool = False
+    """Whether only those that asked for successes are; it is made where there are any."""
 
 
 _debug, _info, _warning, _error = (partial(Kind, level) for level in (DEBUG, INFO, WARNING, ERROR))
@@ -311,6 +313,20 @@ EVENTS: Mapping[str, Kind] = {
         "a step of a message, or its check, raised; the outcome of the message is a separate event",
         f"{_MESSAGE} is_check",
         is_observed=True,
+    ),
+    "message handled": _debug(
+        "a message was handled; only for observers with `successes=True`",
+        "group owner id attempt took_s",
+        "{facts} in {took_s:duration}",
+        is_observed=True,
+        is_success=True,
+    ),
+    "step done": _debug(
+        "a step of a message returned; only for observers with `successes=True`",
+        "group owner id step attempt took_s",
+        "{facts} in {took_s:duration}",
+        is_observed=True,
+        is_success=True,
     ),
     "finished with failures": _warning(
         "a message is done, except for optional steps that failed",

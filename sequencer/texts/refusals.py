@@ -222,6 +222,8 @@ REFUSALS: dict[str, Wording] = {
     "kind_invalid": "{step:?step {step}: }kind={value:value} must be a string",
     "time_zone_missing": "{name}={value:value} has no time zone; add one, as in 2030-01-31T09:00:00+01:00",
     "too_many_messages": "one append call takes 1 to {most} messages, got {count}",
+    # bodies that a handler gets
+    "body_invalid": "the body is no {type}: {problem} - at {path}",
     # values that callers give, options and policies
     "duration_invalid": "{name}={value:value} must be a duration{high:? from {low:,.10g} to {high:,.10g} s}: a number "
     "of seconds, or text like 90s, 5m, 2h, 1d or 500ms{high:!; at most 100 years}",
@@ -321,6 +323,13 @@ REFUSALS: dict[str, Wording] = {
     "handler_and_steps": "a queue has a handler or steps, not both: {steps:list} and a handler were registered; make "
     "the handler a step, with @seq.step",
     "batch_with_steps": "handler {function} runs steps, so it can't take a batch; leave batch out",
+    "around_invalid": "{role} {function} must be a generator function with one yield, or return a context manager, and "
+    "take {message:?one argument, the message}{message:!no arguments}",
+    "around_asynchronous": "{role} {function} is asynchronous, but the handlers are plain functions",
+    "annotation_unreadable": "{function}: its annotation {annotation} can't be read ({error}); define and import what "
+    "it names at the top of the module, before the function, and not for type checkers alone",
+    "body_type_invalid": "{function}: no body can be made {type}: {error:?{error}}{error:!make it a dataclass, a "
+    "TypedDict, a msgspec.Struct or a pydantic model}",
     "observer_invalid": "observer {value:value} is not a plain function",
     "two_checks": "step {step} already has a check",
     "kind_mismatch": "{kind:?step {step} is for kind {kind:value}, but the queue has no kind_by, which names the field}"

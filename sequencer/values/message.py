@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Body_co = TypeVar("Body_co", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    Body_co = TypeVar("Body_co", covariant=True)
 
 Fate = Literal["stored", "duplicate", "dropped", "dead_letter"]
 
 
-class Message(NamedTuple):
-    """One message, as a handler gets it.
+class Message(NamedTuple, Generic[Body_co]):
+    """One message, as a handler gets it. Where that says `Message[Order]`, its body was made an Order.
 
     A named tuple, not a frozen dataclass: making one takes 0.3 us against 1.3 us, and a busy consumer makes
     hundreds of thousands a second.
@@ -21,7 +30,7 @@ class Message(NamedTuple):
     """The parts of its group, as text: `1002` was appended as 1002 or "1002"."""
     score: float
     """What orders the group: the producer's number, else seconds since 1970 at arrival."""
-    body: Any
+    body: Body_co
     headers: dict[str, str]
     attempt: int
     """1 for the first attempt. Failures count, and consumers that died while handling it."""

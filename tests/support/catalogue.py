@@ -52,6 +52,8 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("group parked", FAILED | ASKED | {"parked": 1}),
     ("group parked", FAILED | {"parked": 1, "error_type": "StepResultInvalid", "steps": ["charge"]}),
     ("group parked", GAP),
+    ("message handled", MESSAGE | {"attempt": 1, "took_s": 0.0123}),
+    ("step done", MESSAGE | {"attempt": 2, "step": "charge", "took_s": 61.5}),
     ("dead letter", FAILED | {"attempts": 5}),
     ("dead letter", FAILED | {"step": "charge"}),
     ("dead letter", FAILED | {"error_type": "TooLate", "error": "it is below 5", "late": True}),

@@ -6,6 +6,7 @@ A use that must not pass says so by an ignore: mypy complains about one that has
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Coroutine, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
@@ -34,6 +35,8 @@ from sequencer import (
     Retry,
     Sequencer,
     SetAside,
+    StepCall,
+    current_message,
 )
 from sequencer.errors import BatchRefused, IdConflict, OutcomeUnknown
 from sequencer.testing import Drained, MemoryQueue, assert_order, wait_until
@@ -120,6 +123,43 @@ assert_type(handle(Message("1", ("7",), 1.0, {}, {}, 1, 1, 0.0, "orders", 1)), N
 @seq.observe
 def tell(event: Event) -> None:
     print(event.name, event.queue, event.fields["group"], event.error)
+
+
+@dataclass
+class Order:
+    user_id: int
+
+
+@seq.handler
+def handle_order(message: Message[Order]) -> None:
+    assert_type(message.body, Order)
+    assert_type(message._replace(id="2"), Message[Order])
+    print(message.body.user)  # type: ignore[attr-defined]  # misspelt
+
+
+@seq.step
+async def charge(message: Message[Order], step: StepCall) -> int:
+    return message.body.user_id
+
+
+@seq.around
+def timed(message: Message) -> Iterator[None]:
+    yield
+
+
+@seq.lifespan
+async def pool() -> AsyncIterator[None]:
+    seq.state.pool = "open"
+    yield
+
+
+@seq.observe(successes=True)
+def measure(event: Event) -> None:
+    assert_type(current_message(), Message | None)
+
+
+assert_type(handle_order(Message("1", ("7",), 1.0, Order(7), {}, 1, 1, 0.0, "orders", 1)), None)
+handle_order(Message("1", ("7",), 1.0, "no order", {}, 1, 1, 0.0, "orders", 1))  # type: ignore[arg-type]
 
 
 def consume(client: Sequencer) -> ConsumeSummary:

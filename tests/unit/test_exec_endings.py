@@ -15,7 +15,7 @@ from sequencer.processes.handlers.exec import ExecHandler, check_command
 
 from ..support.refused import refused
 
-MESSAGE = Message("a-1", ("a",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
+MESSAGE: Message = Message("a-1", ("a",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
 SAME = ["kill -TERM $$", "kill -INT $$", "kill -HUP $$", "exit 143", "exit 130", "exit 129"]
 
 

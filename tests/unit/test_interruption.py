@@ -26,7 +26,7 @@ WAITED_S = 3.0
 """The command is waited for, when it was not interrupted by then."""
 LONG_S = 60.0
 """Well below what the command takes, well above what killing it does."""
-MESSAGE = Message("a-1", ("a",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
+MESSAGE: Message = Message("a-1", ("a",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
 WATCHED = ("exec.py", "pipes.py", "subprocess.py", "interruption.py", "contextlib.py")
 
 

@@ -15,7 +15,7 @@ from sequencer.processes.handlers.printing import OutputClosed, OutputFailed, Pr
 
 from ..support.refused import refused
 
-MESSAGE = Message("a-1", ("a",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
+MESSAGE: Message = Message("a-1", ("a",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
 LINE, LARGE = message_line(MESSAGE), MESSAGE._replace(body={"text": "x" * 2**20})
 
 

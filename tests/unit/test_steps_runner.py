@@ -31,7 +31,7 @@ def ends_of_a_note(
     """
     now = 100.0
     held = Held([shard_keys("n", "q", 0)], LEASE_S)
-    message = Message("m", ("g",), 1.0, {}, {}, 1, 5, 0.0, "q", 9)
+    message: Message = Message("m", ("g",), 1.0, {}, {}, 1, 5, 0.0, "q", 9)
     held.take(0, [LeasedGroup("g", ("g",), "5", "", [message], ["m"], ["1"], "", "handle")], now, now)
     declared = Steps()
     once = bool(replicas)
@@ -118,7 +118,7 @@ def test_a_wait_for_replicas_ends_before_the_lease_does() -> None:
 )
 def test_what_replicas_say_of_a_note(code: int, is_repeat: bool, confirmed: int, said: int) -> None:
     held = Held([shard_keys("n", "q", 0)], LEASE_S)
-    message = Message("m", ("g",), 1.0, {}, {}, 1, 5, 0.0, "q", 9)
+    message: Message = Message("m", ("g",), 1.0, {}, {}, 1, 5, 0.0, "q", 9)
     held.take(0, [LeasedGroup("g", ("g",), "5", "", [message], ["m"], ["1"], "", "handle")], 0.0, 0.0)
     link = Mock(is_repeat=is_repeat, confirmed=confirmed, **{"run.return_value": [code]})
     in_flight = InFlight(held, "q", "me", link, clock=lambda: 0.0)

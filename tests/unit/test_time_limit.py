@@ -23,7 +23,7 @@ from ..support.refused import refused
 
 pytestmark = pytest.mark.usefixtures("heard")
 LIMIT_S = 5.0
-FIRST = Message("m1", ("g",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
+FIRST: Message = Message("m1", ("g",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
 
 
 TINY_S = 0.0005

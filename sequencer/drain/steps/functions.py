@@ -60,10 +60,10 @@ def checked_handler(function: Callable[..., Any]) -> Handler | InlineHandler | B
     if isinstance(function, InlineHandler | BatchHandler):
         return function
     _check_kind(function, "handler")
-    if _takes(function, 1):
+    if takes(function, 1):
         return cast(Handler, function)
-    if _takes(function, 2):
-        signature = _signature(function)
+    if takes(function, 2):
+        signature = signature_of(function)
         name = [*signature.parameters][1] if signature else STEPS
         if name != STEPS:
             raise ConfigurationError("second_parameter", function=_as_called(function), parameter=name, steps=STEPS)
@@ -74,7 +74,7 @@ def checked_handler(function: Callable[..., Any]) -> Handler | InlineHandler | B
 def checked_step(function: Callable[..., Any], role: str) -> Function:
     """The function of a step or a check, which may take a StepCall too. Raises as `checked_handler`."""
     _check_kind(function, role)
-    if (takes_call := _takes(function, 2)) or _takes(function, 1):
+    if (takes_call := takes(function, 2)) or takes(function, 1):
         return Function(function, takes_call)
     raise ConfigurationError("parameters_invalid", role=role, function=_as_called(function))
 
@@ -89,10 +89,10 @@ def _check_kind(function: Any, role: str) -> None:
     if not callable(function):
         raise HandlerNotFound("not_callable", role=role, value=function)
     if any(is_one(function) or is_one(type(function).__call__) for is_one in NOT_PLAIN):
-        raise ConfigurationError("not_plain", role=role, function=_name(function))
+        raise ConfigurationError("not_plain", role=role, function=name_of(function))
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
     """As it says itself; a wrapper that takes anything is as what it wraps. None: some functions written in C."""
     try:
         own = inspect.signature(function, follow_wrapped=False)
@@ -102,9 +102,9 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def _takes(function: Callable[..., Any], count: int) -> bool:
+def takes(function: Callable[..., Any], count: int) -> bool:
     """Whether it can be called with this many arguments."""
-    signature = _signature(function)
+    signature = signature_of(function)
     try:
         return count == 1 if signature is None else bool(signature.bind(*range(count)))
     except TypeError:
@@ -112,10 +112,10 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def _as_called(function: Any) -> str:
-    return f"{_name(function)}{inspect.signature(function, follow_wrapped=False)}"
+    return f"{name_of(function)}{inspect.signature(function, follow_wrapped=False)}"
 
 
-def _name(function: Any) -> str:
+def name_of(function: Any) -> str:
     """As its author calls it, where it has a name."""
     name = getattr(function, "__qualname__", "")
     return f"{function.__module__}.{name}" if name else shown(function)

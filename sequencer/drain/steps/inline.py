@@ -14,7 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ...errors import ConfigurationError, LeaseLost, StepFailed, StepResultInvalid, StepUnknown, StopConsuming
+from ...errors import (
+    ConfigurationError,
+    LeaseLost,
+    StepFailed,
+    StepResultInvalid,
+    StepUnknown,
+    StopConsuming,
+    Undecodable,
+)
 from ...store.ledger import HANDLER, MAX_STEPS, Entry, check_step_name
 from ...values.message import StepCall
 from ..outcome import ENDING_BY_OPTION
@@ -125,6 +133,8 @@ class InlinePass(Pass):
             return (yield from self._finished())
         if isinstance(error, StepResultInvalid):
             return self._give_up("park", error)
+        if isinstance(error, Undecodable):
+            return self._give_up(ENDING_BY_OPTION[self._queue.on_failure], error)
         return self._unfinished(error or self._spent())
 
     def _finished(self) -> Generator[Effect, Any, End]:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ...errors import Outage, Park, Retry, SetAside, WrongSignal
+from ...errors import Outage, Park, Retry, SetAside, Undecodable, WrongSignal
 from ...settings.error_names import is_named
 from ...settings.options import QueueOptions
 from ...store.ledger import HANDLER, MAX_STEPS, Entry, Ledger, LedgerError, encode_ledger
@@ -164,7 +164,7 @@ def raised(
 
 def says_nothing_happened(step: Step, error: BaseException) -> bool:
     """Whether a `once` step says that it took no effect: then nobody is asked."""
-    return isinstance(error, Retry | Outage | Park | SetAside) or is_named(error, step.declined)
+    return isinstance(error, Retry | Outage | Park | SetAside | Undecodable) or is_named(error, step.declined)
 
 
 def verdict(queue: QueueOptions, step: Step, error: BaseException, *, is_optional: bool) -> Verdict:
@@ -180,7 +180,7 @@ def verdict(queue: QueueOptions, step: Step, error: BaseException, *, is_optiona
         return "park" if isinstance(error, Park) else "dead"
     if isinstance(error, WrongSignal):
         return "error"
-    if is_named(error, step.declined):
+    if isinstance(error, Undecodable) or is_named(error, step.declined):
         return "declined"
     if is_named(error, queue.park_on):
         return "park"

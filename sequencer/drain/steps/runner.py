@@ -54,10 +54,12 @@ class StepRunner:
     """Gives numbers in [0, 1)."""
     batch: BatchHandler | None = None
     """What takes messages in batches, if they are handled so."""
+    tells_successes: bool = False
+    """Whether anybody asked to be told of what went well."""
     is_stopping: bool = field(init=False, default=False)
     """The shell's note: stop before the next message, or step."""
     _group: HeldGroup = field(init=False)
-    _message: Message = field(init=False)
+    message: Message = field(init=False)
     """The current one, as its steps see it: its attempt is one more than the most failures of a step."""
     _last: Written = field(init=False, default=UNWRITTEN)
     """The last write into the record in progress."""
@@ -108,7 +110,7 @@ class StepRunner:
     def _pass(self, group: HeldGroup, position: int, ledger: Ledger | None) -> Generator[Effect, Any, End]:
         leased, held, self._group = group.leased, self.held, group
         message = leased.messages[position]
-        self._message = message._replace(attempt=max(message.attempt, ledger.failures + 1 if ledger else 1))
+        self.message = message._replace(attempt=max(message.attempt, ledger.failures + 1 if ledger else 1))
         facts = self._facts(leased, position)
         try:
             if not isinstance(self.declared, InlineHandler):
@@ -121,7 +123,7 @@ class StepRunner:
                 return refused
             held.switch(self.clock(), runs=True)
             self._is_new, self._is_inline = False, True
-            heard: Returned | Raised = yield Run(self._message, self.declared, InlineSteps(one, message.token))
+            heard: Returned | Raised = yield Run(self.message, self.declared, InlineSteps(one, message.token))
             held.switch(self.clock(), runs=False)
             self._is_inline = False
             return (yield from one.end(heard.error if isinstance(heard, Raised) else None))
@@ -145,17 +147,21 @@ class StepRunner:
 
     def call(self, step: Step, call: StepCall, *, is_check: bool) -> Generator[Effect, Any, Returned | Raised]:
         """Call the step's function, or its check."""
-        message, held, function = self._message, self.held, step.asks if is_check else step.run
+        message, held, function = self.message, self.held, step.asks if is_check else step.run
         assert function is not None
         self._is_new = False
-        held.switch(self.clock(), runs=True)
+        began = self.clock()
+        held.switch(began, runs=True)
         heard: Returned | Raised = yield Run(
             message, function, call, is_check, step.once and not is_check, step.timeout_s
         )
-        held.switch(self.clock(), runs=self._is_inline)
+        ended = self.clock()
+        held.switch(ended, runs=self._is_inline)
         if isinstance(heard, Raised) and isinstance(heard.error, Exception):
             about = {"error": heard.error, "step": step.name, "is_check": is_check, "attempt": call.attempt}
             yield Tell("step failed", message, {**about, "attempts": step.limit(self.queue.max_attempts)})
+        elif self.tells_successes and isinstance(heard, Returned) and not is_check:
+            yield Tell("step done", message, {"step": step.name, "attempt": call.attempt, "took_s": ended - began})
         return heard
 
     def note(

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from ...async_client import AsyncSequencer, blocking_client
 from ...client import Sequencer
+from ...consume.around import Work
 from ...consume.forks import not_in_a_copy
-from ...consume.registered import Work
 from ...drain.steps.functions import checked_handler
 from ...errors import ConfigurationError, HandlerNotFound
 from ...texts.words import error_text

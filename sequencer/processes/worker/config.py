@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ...client import Sequencer
-from ...consume.registered import Work
+from ...consume.around import Work
 from ...consume.stop import Report, Stop, ignore
 from ...errors import ConfigurationError
 from ...settings.options import QueueSettings, ServiceOptions
