@@ -17,7 +17,7 @@ class Source(Protocol):
     def running(self) -> tuple[Message, float] | None: ...
 
 
-CURRENT: ContextVar[Source | Message | None] = ContextVar("sequencer_current", default=None)
+CURRENT: ContextVar[Source | Message | None] = ContextVar("sequencer current", default=None)
 """Set once where one thread runs handlers; on an event loop, where what a handler began may outlive it, by each."""
 
 

@@ -56,7 +56,11 @@ class Registered(Surroundings):
     def register_as(self, other: Registered) -> None:
         """Have what is registered with another client."""
         for name in REGISTERED:
-            setattr(self, name, getattr(other, name))
+            found = getattr(other, name)
+            if isinstance(found, list):  # its emitter has them, too
+                getattr(self, name)[:] = found
+            else:
+                setattr(self, name, found)
 
     @overload
     def handler(self, function: HandlerT, /) -> HandlerT: ...

@@ -33,8 +33,7 @@ local owner, lease_ms = ARGV[1], tonumber(ARGV[2])
 local max_groups, room, max_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local is_ahead, alone = ARGV[6] == '1', tonumber(ARGV[7])
 local told_too, only = ARGV[8] == '1', ARGV[9]
-local has_suspect, suspects = ARGV[10]:match('^(%-?)(%d+)$')
-has_suspect, suspects = has_suspect == '-', tonumber(suspects)
+local suspects, has_suspect = tonumber((ARGV[10]:gsub('-', ''))), ARGV[10]:find('-', 1, true)
 local generation = ARGV[#ARGV]
 --+ prelude
 local visible_at = only ~= '' and tonumber(call('ZSCORE', schedule, only) or 'nan')
@@ -80,10 +79,7 @@ local eighth, left = math.ceil(room / 8), math.min(#due, max_groups)
 local each = suspects and math.ceil(room / max_groups)
 if alone then
   max_groups, left = half_of(due, max_groups)
-  if left == 1 then
-    room = math.max(room, alone)
-    each = each and room
-  end
+  if left == 1 then room, each = math.max(room, alone), each and math.max(room, alone) end
 end
 local rules = rules_of(packed, ends)
 local gate = gate_of(rules, policy_key)
