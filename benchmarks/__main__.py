@@ -13,6 +13,7 @@ import typer
 
 from sequencer.errors import ConfigurationError, SequencerError
 
+from .awaited import command as awaited
 from .kit.scenario import SERVER, WRONG_USE
 from .peers import command as peers
 from .scenarios import consumers, fairness, handlers, ordering, pools, steps
@@ -26,6 +27,7 @@ from .scenarios.timers import command as timers
 from .usual import command as usual
 
 SCENARIOS: dict[str, Callable[..., None]] = {
+    "async": awaited.command,
     "consumers": consumers.command,
     "fairness": fairness.command,
     "floor": floor.command,

@@ -72,6 +72,10 @@ class Hand:
         self.wait_ready()
         self.go()
         self.wait(seconds)
+        return self.result()
+
+    def result(self) -> Mapping[str, Any]:
+        """What it wrote at its end."""
         result: Mapping[str, Any] = json.loads(Path(self._job.result).read_bytes())
         return result
 

@@ -18,6 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.awaited import cases as awaited_cases
+from benchmarks.awaited import report as awaited
+from benchmarks.awaited import trials as awaited_trials
 from benchmarks.kit.rounds import Run, Turn, Work, summarise
 from benchmarks.kit.times import ServerClock, quantiles
 from benchmarks.load.order_check import Handled
@@ -133,7 +136,7 @@ def test_a_scenario_on_a_server_that_is_there(
 
 @pytest.mark.parametrize(
     "words",
-    ["floor", "peers", "usual --systems sequencer,streams --parts rates --cases each,one,busy"],
+    ["async --peers none", "floor", "peers", "usual --systems sequencer,streams --parts rates --cases each,one,busy"],
 )
 def test_a_scenario_on_servers_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     with leaves_nothing(monkeypatch):
@@ -170,7 +173,18 @@ PLAN: list[Any] = list(Workload(Spread(2), 10, 1, seed=1).planned(0))
 SENT = [row(one.group, one.id, float(one.number), one.number + 0.001, number=one.number) for one in PLAN]
 HANDLED = [row(one.group, one.id, one.number + 0.005, one.number + 0.1, f"c{one.group}") for one in PLAN]
 WORKLOAD = Workload(Spread(2), 10, 1, seed=1)
+OF_SLOTS = awaited_cases.Case("", "sequencer", "sequencer", 10, 2)
+ROWS: list[Any] = [(one.group, one.id, one.number, {}) for one in PLAN]
+
+
+def rows_of(history: list[Handled]) -> list[tuple[str, str, float]]:
+    return [(one.group, one.id, one.ended) for one in history]
+
+
 JUDGES: dict[str, Callable[[list[Handled]], Any]] = {
+    "async": lambda found: Run(
+        case="", turn=Turn(0, 0, False), messages=10, problem=awaited_trials.wrong_with(OF_SLOTS, ROWS, rows_of(found))
+    ),
     "consumers": lambda found: consumers.assess(SENT, found, WORKLOAD, "stream", 0.5, Work(0.001, {"evalsha": 30})),
     "fairness": lambda found: fairness.assess(SENT, [], found, WORKLOAD, 1.0, 2, "alone"),
     "handlers": lambda found: handlers.assess(found, PLAN, 2, 0.1),
@@ -257,3 +271,17 @@ def test_ratios_are_of_the_same_round_and_of_valid_runs() -> None:
     base, more = summarise(runs, lambda _run: "base")
     assert more["of_base"]["x"] == {"median": 2.5, "min": 2.0, "max": 3.0}
     assert (base["valid_runs"], base["runs"], more["valid_runs"]) == (2, 3, 3)
+
+
+def test_a_ratio_of_many_handlers_needs_both_sides_of_a_round() -> None:
+    def made(system: str, index: int, rate: float, problem: str = "") -> Run:
+        case, turn = awaited_cases.LOOP, Turn(index, index, False)
+        return Run(case=case, system=system, turn=turn, messages=1, problem=problem, single={"rate": rate})
+
+    runs = [made("no queue", 1, 10), made("sequencer", 1, 8), made("no queue", 2, 10), made("sequencer", 2, 9.5)]
+    runs += [made("no queue", 3, 10, "1 losses"), made("sequencer", 3, 1), made("taskiq", 1, 4), made("docket", 1, 2)]
+    found = {one["ratio"]: one for one in awaited.summarise(runs) if "ratio" in one}
+    ideal, best = found["rate, of the tasks without a queue"], found["rate, of the best peer"]
+    assert (ideal["value"], ideal["is_met"]) == ({"median": 0.875, "min": 0.8, "max": 0.95}, True)
+    assert (best["value"]["median"], best["runs"], best["is_met"]) == (2.0, 1, True)
+    assert len(found) == 2, "what was not measured is not there"

@@ -62,8 +62,10 @@ class Stage:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.began = self.ended = 0.0
+        self.began = self.ended = self.first = self._cpu = self._cpu_before = 0.0
         self._rows: list[tuple[str, str, float]] = []
+        self._at_once = self._most_at_once = 0
+        self._sleep_s = job.setting.get("sleep_s", 0.0)
 
     def begin(self) -> None:
         """Say that all is prepared, and return at `go`.
@@ -79,18 +81,47 @@ class Stage:
         threading.Thread(target=self._end_with_parent, daemon=True).start()
         if self.job.role == "consume":
             threading.Thread(target=self._watch, daemon=True).start()
-        self.began = time.monotonic()
+        self.began, self._cpu_before = time.monotonic(), time.process_time()
 
     def end(self) -> None:
         """All appends are acknowledged."""
-        self.ended = time.monotonic()
+        self.ended, self._cpu = time.monotonic(), time.process_time()
 
     def note(self, group: str, message_id: str) -> None:
         """All that a handler does."""
         self._rows.append((group, message_id, time.monotonic()))
 
+    async def handle(self, group: str, message_id: str) -> None:
+        """All that a coroutine does: `note`, after the sleep that the job asks for, if any."""
+        if self._sleep_s:
+            self._enter()
+            await asyncio.sleep(self._sleep_s)
+            self._at_once -= 1
+        self.note(group, message_id)
+
+    def handle_in_thread(self, group: str, message_id: str) -> None:
+        """As `handle`, of a function that blocks its thread."""
+        if self._sleep_s:
+            self._enter()
+            time.sleep(self._sleep_s)
+            self._at_once -= 1  # a thread may lose a count now and then: only the most is read, and roughly
+        self.note(group, message_id)
+
+    def _enter(self) -> None:
+        self.first = self.first or time.monotonic()
+        self._at_once += 1
+        self._most_at_once = max(self._most_at_once, self._at_once)
+
     def write(self) -> None:
-        result = {"began": self.began, "ended": self.ended, "rows": self._rows}
+        """Times by CLOCK_MONOTONIC; `cpu_s` is this process's, from `go` to the last row, to POLL_S."""
+        result = {
+            "began": self.began,
+            "ended": self.ended,
+            "first": self.first,
+            "cpu_s": self._cpu - self._cpu_before,
+            "at_once": self._most_at_once,
+            "rows": self._rows,
+        }
         Path(self.job.result).write_text(json.dumps(result))
 
     def _watch(self) -> None:
@@ -99,7 +130,7 @@ class Stage:
             time.sleep(POLL_S)
             now = time.monotonic()
             if len(self._rows) > seen:
-                seen, since = len(self._rows), now
+                seen, since, self._cpu = len(self._rows), now, time.process_time()
             elif now - since > QUIET_S or (now - since > SETTLE_S and self._is_complete()):
                 self.write()
                 os._exit(0)  # no two systems stop alike; nothing of what is left matters any more

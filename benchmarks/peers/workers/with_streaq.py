@@ -14,7 +14,7 @@ def _worker(stage: Stage, concurrency: int) -> tuple[Any, Any]:
     )
 
     async def handle(group: str, message_id: str, body: dict[str, Any]) -> None:
-        stage.note(group, message_id)
+        await stage.handle(group, message_id)
 
     return worker, worker.task(name="handle", ttl=0)(handle)
 

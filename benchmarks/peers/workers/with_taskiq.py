@@ -1,4 +1,4 @@
-"""taskiq with the list broker of taskiq-redis, its fastest: a message is gone from the server when it is taken."""
+"""taskiq with a broker of taskiq-redis: its list, where a message is gone when it is taken, or its stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from .stage import Stage, in_windows
 
 
 def _broker(stage: Stage) -> Any:
-    return import_module("taskiq_redis").ListQueueBroker(stage.job.url, queue_name=stage.job.name)
+    brokers, concurrency = import_module("taskiq_redis"), stage.job.setting.get("concurrency", 100)
+    if stage.job.setting.get("is_stream"):
+        return brokers.RedisStreamBroker(
+            stage.job.url, queue_name=stage.job.name, consumer_id="0", xread_count=concurrency
+        )
+    return brokers.ListQueueBroker(stage.job.url, queue_name=stage.job.name)
 
 
 async def produce(stage: Stage) -> None:
@@ -26,7 +31,7 @@ async def consume(stage: Stage) -> None:
     broker = _broker(stage)
 
     async def handle(group: str, message_id: str, body: dict[str, Any]) -> None:
-        stage.note(group, message_id)
+        await stage.handle(group, message_id)
 
     broker.register_task(handle, "handle")
     run_receiver_task = import_module("taskiq.api").run_receiver_task

@@ -1,0 +1,71 @@
+"""The command of scenario `async`: many handlers in one process, and appends from an event loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..kit.scenario import AsJson, Output, Scenario, Smoke, Warmup, parsed, run
+from ..load.placement import parse as parse_placement
+from ..peers import host
+from ..peers.installation import NotInstalled, install, installed
+from ..usual.command import among
+from . import report
+from .cases import OTHERS, PARTS
+from .trials import SMOKE, USUAL, Parameters, measure
+
+
+def available(parameters: Parameters, *, is_smoke: bool) -> Parameters:
+    """Those peers that are, or can be, installed, as in `peers`. A smoke installs nothing."""
+    found, left_out = [], []
+    for name in parameters.peers if "loop" in parameters.parts else ():
+        try:
+            if is_smoke and not installed(OTHERS[name], parameters.cache):
+                raise NotInstalled(f"{name} is left out: a smoke installs nothing")
+            install(OTHERS[name], parameters.cache, lambda text: typer.echo(text, err=True))
+            found.append(name)
+        except NotInstalled as error:
+            left_out.append(str(error))
+            typer.echo(left_out[-1], err=True)
+    return replace(parameters, peers=tuple(found), left_out=tuple(left_out))
+
+
+def command(
+    parts: Annotated[str | None, typer.Option("--part", "--parts", help=f"Of {','.join(PARTS)}.  [all]")] = None,
+    peers: Annotated[str | None, typer.Option(help=f"Of {','.join(OTHERS)}, or none.  [all]")] = None,
+    before: Annotated[
+        Path | None, typer.Option(exists=True, file_okay=False, help="A checkout to compare the single slot with.")
+    ] = None,
+    scale: Annotated[
+        float | None, typer.Option(min=0.001, max=100, help="Of the usual number of messages.  [1; smoke: 0.01]")
+    ] = None,
+    cache: Annotated[Path, typer.Option(help="Where peers are installed, once.")] = USUAL.cache,
+    placement: Annotated[str, typer.Option(help="Processors: apart, together or free.")] = "apart",
+    runs: Annotated[
+        int | None, typer.Option("--runs", "--turns", min=1, max=100, help="Runs that are reported.  [5; smoke: 1]")
+    ] = None,
+    warmup: Warmup = None,
+    output: Output = None,
+    as_json: AsJson = False,
+    smoke: Smoke = False,
+) -> None:
+    """Many handlers in one process, awaited or in threads, beside peers; and appends from an event loop."""
+    usual = SMOKE if smoke else USUAL
+    parameters = replace(
+        usual,
+        parts=parsed("--part", among(PARTS), parts, usual.parts),
+        peers=() if peers == "none" else parsed("--peers", among(tuple(OTHERS)), peers, usual.peers),
+        before=str(before.absolute()) if before else "",
+        scale=scale or usual.scale,
+        cache=cache,
+        placement=parsed("--placement", parse_placement, placement, usual.placement),
+        runs=runs or usual.runs,
+        warmup=usual.warmup if warmup is None else warmup,
+    )
+    parameters = available(parameters, is_smoke=smoke)
+    scenario = Scenario("async", USUAL, SMOKE, measure, report.summarise, report.tables, report.charts)
+    with host.server() as address:
+        run(scenario, parameters, address.url, output, as_json)
