@@ -1,5 +1,5 @@
--- claim: leases due groups of one shard, longest due first, and reads their first messages that may
--- be handled now.
+-- claim: leases due groups of one shard, longest due first, and reads their first messages that
+-- may be handled now.
 -- KEYS[1] schedule
 -- ARGV[1] owner        who asks, any text
 -- ARGV[2] lease_ms     ARGV[3] max_groups   ARGV[4] max_messages
