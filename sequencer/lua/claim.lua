@@ -13,8 +13,8 @@
 -- RETURN  idle: [now_us, next visible-at in us or "", groups, parked or paused groups]; while an
 --         outage holds the shard back, no time before its next probe
 -- RETURN  else: [now_us, token, JSON [[group, owner whose lease expired or "", watermark or "",
---         what becomes of a late message, [member, ...], 1], ...], [record, ...], "1" if more was
---         due, "p" for a probe]; where scores are not all stamps (flag A) [member, score, ...], 2
+--         what becomes of a late message, [member, ...], "1"], ...], [record, ...], "1" if more was
+--         due, "p" for a probe]; where scores are not all stamps (flag A) [member, score, ...], "2"
 -- RETURN  behind it, only where there are such, "" before the next: JSON of groups it halted:
 --         [group, until us or "" if parked, watermark or "", score and id of its head] behind a
 --         missing number, [group, error] whose order is no zset; JSON [[position of a group,
@@ -83,17 +83,18 @@ local token = clock < now and now_text or fmt('%.0f', clock + 1)
 local taken = {records = {}, bytes = max_bytes, max_bytes = max_bytes, ids = {}}
 taken.is_scored = gate.sequence
 local groups, visibles, holders, halted, facts = {}, {}, {}, {}, {last = 0}
-local step, passed = 8, 0
+local step, passed, chosen = 8, 0, 0
+local held = token .. '0' .. owner
 
 for i, group in ipairs(due) do
-  if #groups == max_groups or room <= 0 or taken.bytes <= 0 then break end
+  if chosen == max_groups or room <= 0 or taken.bytes <= 0 then break end
   if i > facts.last then
     facts = known_of(due, i, step, mark_us, some_paused)
     step = step * 4
   end
   local place = i - facts.first + 1
   local expired, mark = facts.leased[place], facts.marks[place]
-  if expired and (is_ahead or #groups > 0) then break end
+  if expired and (is_ahead or chosen > 0) then break end
   if facts.paused[place] == 1 then
     call('ZADD', schedule, 9e15, group)
   else
@@ -119,17 +120,18 @@ for i, group in ipairs(due) do
       elseif count == 0 then
         break -- its first record does not fit
       else
-        local n = 2 * #groups
+        local n = 2 * chosen
+        chosen = chosen + 1
         room = room - count
         for j = #range, stride * count + 1, -1 do
           range[j] = nil
         end
         local owner_before = expired and sub(expired, 18) or ''
-        groups[#groups + 1] = {group, owner_before, mark or unknown, action, range, stride}
+        groups[chosen] = {group, owner_before, mark or unknown, action, range, texts[stride]}
         visibles[n + 1] = visible
         visibles[n + 2] = group
         holders[n + 1] = group
-        holders[n + 2] = token .. '0' .. owner
+        holders[n + 2] = held
         if expired then
           passed = i
           pcall('HINCRBY', stats, 'expired', 1)
