@@ -102,18 +102,18 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
     groups = []
     entries = loads_words(words) or ()
     # Of all groups at once: where each has one message, a seventh less to do than one by one.
-    plain = read_plain([member for entry in entries for member in entry[4][:: entry[5]]], records)
+    plain = read_plain([member for entry in entries for member in entry[4][:: int(entry[5])]], records)
     for key, padded, mark, on_late, places, stride in entries:
         group = decode_group(key)
-        members = places[::stride]
-        scores = arrival_scores(members) if stride == 1 else places[1::stride]
+        members = places[:: int(stride)]
+        scores = arrival_scores(members) if stride == "1" else places[1::2]
         below, until = late_below(mark), at + len(members)
         some = records[at:until]
         read = (plain[0][at:until], plain[1][at:until]) if plain else read_plain(members, some)
         at = until
         undecodable = ""
         messages = (
-            read and plain_messages(members, scores if stride > 1 else None, read, group, number, queue, below)
+            read and plain_messages(members, scores if stride == "2" else None, read, group, number, queue, below)
         ) or []
         ledgers = [] if messages else [*map(written_of, some)]
         for member, score, record in () if messages else zip(members, scores, some, strict=True):

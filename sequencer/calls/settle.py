@@ -147,7 +147,8 @@ def _parse_nacked(reply: Any) -> Nacked:
 
 def ack(keys: ShardKeys, acks: Sequence[Ack], *, hint: bool = True, audit_length: int = AUDIT_LENGTH) -> Call[Acked]:
     """Remove handled messages and release groups."""
-    words = [[a.group, a.token, a.what_then, a.mark, a.late, *a.members] for a in acks]
+    rows = [(a.group, a.token, a.what_then, a.mark, a.late, len(a.members)) for a in acks]
+    words = [*zip(*rows, strict=True), [member for a in acks for member in a.members]]
     runs = [[position, *run] for position, entry in enumerate(acks, 1) for run in entry.runs]
     endings = [one.endings for one in acks]
 

@@ -1,9 +1,9 @@
 -- ack: removes handled messages of leased groups, and releases those groups whose consumer is
 -- done with them.
 -- KEYS[1] schedule
--- ARGV[1] words    JSON [[group, token, "1" to release the group, else the member that its consumer
---                  handles next or "0", its watermark now or "", how many were late, member, ...],
---                  ...]; members at most 1000 a group
+-- ARGV[1] words    JSON of seven lists: of each entry its group, token, "1" to release the group,
+--                  else the member that its consumer handles next or "0", its watermark now or "",
+--                  how many were late, and how many members it has, at most 1000; all members
 -- ARGV[2] hint     "1": wake a consumer for released groups; "0": the caller claims next itself
 -- ARGV[3] length   of the audit stream, about
 -- ARGV[4] runs     "" or, for that stream, JSON [[position of the entry from 1, id, score, stamp,
@@ -13,7 +13,7 @@
 -- RETURN  [how many groups are due, but for those released now, and how many that are kept have
 --         another head than the next member, position of each entry whose token is not valid, ...]
 local schedule = KEYS[1]
-local words = cjson.decode(ARGV[1])
+local groups, tokens, thens, marks, lates, sizes, members = unpack(cjson.decode(ARGV[1]))
 local hint, length, runs, endings = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local generation = ARGV[#ARGV]
 --+ prelude
@@ -42,59 +42,56 @@ local has_numbers = check_memory() > 0
 call('LLEN', dispatch)
 call('HLEN', stats)
 local has_failures = call('HLEN', failures) > 0
-local groups = {}
-for i, word in ipairs(words) do
-  groups[i] = word[1]
-end
 local leased = call('HMGET', leases, unpack(groups))
 local answer = {call('ZCOUNT', schedule, '-inf', now_text)}
 --+ remove
 --+ ack/release
 local refused = {} -- by position
-local valid, orders = {}, {} -- the other entries, and the key of each one's order
-local cleared, ids, handled, late = {}, {}, 0, 0
+local valid, orders = {}, {} -- the groups of others, by position, and the key of each one's order
+local cleared, ids, handled, late, from = {}, {}, 0, 0, 1
 -- `doubtful`: of entries that may have been carried out before, by an earlier sending.
-local marks, doubtful = {}, {}
-for i, word in ipairs(words) do
-  local group, held = word[1], leased[i]
-  if not held or sub(held, 1, 16) ~= word[2] then
+local sure, doubtful = {}, {}
+for i, group in ipairs(groups) do
+  local held, size, next_member = leased[i], sizes[i], thens[i]
+  if not held or sub(held, 1, 16) ~= tokens[i] then
     answer[#answer + 1] = i
     refused[i] = true
   else
     local order = prefix .. 'order:' .. group
     orders[#orders + 1] = order
-    valid[#valid + 1] = word
-    if #word > 5 then
+    valid[#orders] = i
+    if size > 0 then
       local first = #ids
-      if history then history.look(word, order) end
-      local removed, which = remove(group, word, 6, ids, order)
-      if history then history.add(i, word, ids, first, which) end
-      local to = removed == #word - 5 and marks or doubtful
+      if history then history.look(group, order, members, from, size) end
+      local removed, which = remove(group, members, from, size, ids, order)
+      if history then history.add(i, members, from, ids, first, which) end
       handled = handled + removed
-      late = late + word[5]
-      cleared[#cleared + 1] = group
-      if word[4] ~= '' then
-        to[#to + 1] = group
-        to[#to + 1] = word[4]
+      late = late + lates[i]
+      if has_failures then cleared[#cleared + 1] = group end
+      if marks[i] ~= '' then
+        local to = removed == size and sure or doubtful
+        local n = #to
+        to[n + 1], to[n + 2] = group, marks[i]
       end
-      if #word[3] > 1 and pcall('ZRANGE', order, 0, 0)[1] ~= word[3] then
+      if #next_member > 1 and pcall('ZRANGE', order, 0, 0)[1] ~= next_member then
         answer[1] = answer[1] + 1 -- one before it came, or it is gone
       end
     end
   end
+  from = from + size
 end
 
-release(valid, orders, hint, has_numbers and retire)
-if has_failures and #cleared > 0 then call('HDEL', failures, unpack(cleared)) end
+release(groups, thens, valid, orders, hint, has_numbers and retire)
+if #cleared > 0 then call('HDEL', failures, unpack(cleared)) end
 remember_ids(ids, dedup_us, dedup_cap)
-remember_marks(marks, mark_us, mark_cap)
+remember_marks(sure, mark_us, mark_cap)
 remember_marks(keep_highest(doubtful, mark_us), mark_us, mark_cap)
 if history then history.keep() end
 if handled > 0 then pcall('HINCRBY', stats, 'handled', handled) end
 if late > 0 then pcall('HINCRBY', stats, 'late', late) end
 for _, run in ipairs(runs ~= '' and cjson.decode(runs) or {}) do
   local position, id, score, stamp, began, ended, redriven = unpack(run)
-  local group, token = words[position][1], words[position][2]
+  local group, token = groups[position], tokens[position]
   call('XADD', audit, 'MAXLEN', '~', length, '*', 'group', group, 'id', id, 'score', score,
     'stamp', stamp, 'token', token, 'began', began, 'ended', ended, 'redriven', redriven,
     'refused', refused[position] and '1' or '0')

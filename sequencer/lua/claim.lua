@@ -10,20 +10,20 @@
 --                      claim: how many messages it takes of a group that is due alone, at least
 -- ARGV[8] failures     "1": the caller wants the failures of the groups that it gets
 -- ARGV[9] only         "" or the only group that the caller wants, if it is due; hints stay then
--- ARGV[10] suspects    "" or, of a caller with many worker slots: how many suspects it takes, "-" in
+-- ARGV[10] suspects    "" or, of a caller with many worker slots: how many suspects it takes, "-"
 --                      front if it works on one; no group gets more than max_messages / max_groups
 -- RETURN  idle: [now_us, next visible-at in us or "", groups, parked or paused groups]; while an
 --         outage holds the shard back, no time before its next probe
 -- RETURN  else: [now_us, token, JSON [[group, owner whose lease expired or "", watermark or "",
---         what becomes of a late message, [member, ...], 1], ...], [record, ...], "1" if more was
---         due, "p" for a probe]; where scores are not all stamps (flag A) [member, score, ...], 2
+--         what becomes of a late message, [member, ...], "1"], ...], [record, ...], "1" if more was
+--         due, "p" for a probe]; where scores are not all stamps (flag A) [member, score, ...], "2"
 -- RETURN  behind it, only where there are such, "" before the next: JSON of groups it halted:
 --         [group, until us or "" if parked, watermark or "", score and id of its head] behind a
 --         missing number, [group, error] whose order is no zset; JSON [[position of a group,
 --         failure], ...]
 -- A due group that has a lease is a suspect: its consumer may have died of it. It is claimed with
 -- one message, and alone or among few suspects, so that what kills a consumer is not blamed on its
--- neighbours. If its lease says "1" (it was alone, or a suspect then too) its head's attempts go up,
+-- neighbours. If its lease says "1" (it was alone, or a suspect then) its head's attempts go up,
 -- and a caller with many slots takes it beside no other suspect. One that such a caller leaves goes
 -- behind what is due. A group whose head may not be handled yet is deferred here only. While
 -- an outage holds the shard back, one message is given once its probe is due, to a caller that
@@ -89,10 +89,10 @@ local token = clock < now and now_text or fmt('%.0f', clock + 1)
 local taken = {records = {}, bytes = max_bytes, max_bytes = max_bytes, ids = {}}
 taken.is_scored = gate.sequence
 local groups, visibles, holders, halted, facts = {}, {}, {}, {}, {last = 0}
-local step, passed, left_behind = 8, 0, 0
+local step, passed, left_behind, chosen, held = 8, 0, 0, 0, token .. '0' .. owner
 
 for i, group in ipairs(due) do
-  if #groups == max_groups or room <= 0 or taken.bytes <= 0 then break end
+  if chosen == max_groups or room <= 0 or taken.bytes <= 0 then break end
   if i > facts.last then
     facts = known_of(due, i, step, mark_us, some_paused)
     step = step * 4
@@ -100,7 +100,7 @@ for i, group in ipairs(due) do
   local place = i - facts.first + 1
   local expired, mark = facts.leased[place], facts.marks[place]
   local is_charged = expired and sub(expired, 17, 17) == '1'
-  if expired and not suspects and (is_ahead or #groups > 0) then break end
+  if expired and not suspects and (is_ahead or chosen > 0) then break end
   if facts.paused[place] == 1 then
     call('ZADD', schedule, 9e15, group)
   elseif expired and suspects and (suspects == 0 or is_charged and has_suspect) then
@@ -108,7 +108,8 @@ for i, group in ipairs(due) do
     left_behind = left_behind + 1
   else
     local order, body = prefix .. 'order:' .. group, prefix .. 'body:' .. group
-    local last = expired and 0 or (each and math.min(room, each) or part_of(room, left - i + 1, eighth)) - 1
+    local part = each and math.min(room, each) or part_of(room, left - i + 1, eighth)
+    local last = expired and 0 or part - 1
     local range, stride = range_of(order, last, taken.is_scored)
     if range.err then
       park_broken(group, range.err)
@@ -129,23 +130,22 @@ for i, group in ipairs(due) do
       elseif count == 0 then
         break -- its first record does not fit
       else
-        local n = 2 * #groups
+        local n = 2 * chosen
+        chosen = chosen + 1
         room = room - count
         for j = #range, stride * count + 1, -1 do
           range[j] = nil
         end
         local owner_before = expired and sub(expired, 18) or ''
-        groups[#groups + 1] = {group, owner_before, mark or unknown, action, range, stride}
+        groups[chosen] = {group, owner_before, mark or unknown, action, range, texts[stride]}
         visibles[n + 1] = visible
         visibles[n + 2] = group
         holders[n + 1] = group
-        holders[n + 2] = token .. (expired and '1' or '0') .. owner
+        holders[n + 2] = expired and token .. '1' .. owner or held
         if expired then
+          passed = i
           pcall('HINCRBY', stats, 'expired', 1)
-          if not suspects then
-            passed = i
-            break
-          end
+          if not suspects then break end
           suspects, has_suspect = is_charged and 0 or suspects - 1, true
         end
       end

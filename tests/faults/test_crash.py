@@ -99,7 +99,7 @@ def without_token_check() -> None:
         text = honest(name)
         if name != "ack":
             return text
-        broken = text.replace("if not held or sub(held, 1, 16) ~= word[2] then", "if not held then")
+        broken = text.replace("if not held or sub(held, 1, 16) ~= tokens[i] then", "if not held then")
         assert broken != text
         return broken
 

@@ -86,7 +86,7 @@ class Control(NamedTuple):
 TOKEN = "if not held or sub(held, 1, 16) ~= token then return 0 end"
 CONTROLS: dict[str, Control] = {
     "ack without token check": Control(
-        lambda: changed_script("ack", "if not held or sub(held, 1, 16) ~= word[2] then", "if false then")
+        lambda: changed_script("ack", "if not held or sub(held, 1, 16) ~= tokens[i] then", "if false then")
     ),
     "renew without token check": Control(
         lambda: changed_script("renew", "if held and sub(held, 1, 16) == word[2] then", "if true then")

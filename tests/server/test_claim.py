@@ -285,9 +285,8 @@ class Far(Wire):
     def sending(self, commands: list[Any]) -> list[Any]:
         for words in commands:
             self._due.append(time.monotonic() + FAR_S)
-            for entry in json.loads(words[3 + int(words[2])]) if name_of(words) == "ack" else ():
-                for member in entry[5:]:
-                    self._acked.setdefault(member[16:], time.monotonic())
+            for member in json.loads(words[3 + int(words[2])])[-1] if name_of(words) == "ack" else ():
+                self._acked.setdefault(member[16:], time.monotonic())
         return commands
 
     def read_response(self, *_: Any, **__: Any) -> Any:

@@ -17,15 +17,15 @@ local function remove_changed(body, members, from, count)
 end
 
 -- How many there were, and which, nil for all; adds group, newline, id of each to `ids`.
-local function remove(group, members, from, ids, order)
-  local body, count = prefix .. 'body:' .. group, #members - from + 1
+local function remove(group, members, from, count, ids, order)
+  local body = prefix .. 'body:' .. group
   local name, n = group .. '\n', #ids
   for j = 1, count do
     local id = sub(members[from + j - 1], 17)
     found[j] = id
     ids[n + j] = name .. id
   end
-  local removed = pcall('ZREM', order, unpack(members, from))
+  local removed = pcall('ZREM', order, unpack(members, from, from + count - 1))
   if type(removed) == 'table' and not removed.err:find('WRONGTYPE') then -- a right is missing
     for j = n + count, n + 1, -1 do
       ids[j] = nil

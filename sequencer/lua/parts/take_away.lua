@@ -13,7 +13,7 @@ local function take_away(group, member, score, record, failure, mark, history, t
   else
     set_aside(group, member, score, record, failure)
   end
-  remove(group, {member}, 1, ids, prefix .. 'order:' .. group)
+  remove(group, {member}, 1, 1, ids, prefix .. 'order:' .. group)
   remember_ids(ids, dedup_us, dedup_cap)
   if mark ~= '' then remember_marks({group, mark}, mark_us, mark_cap) end
 end

@@ -17,7 +17,7 @@ import orjson
 
 from sequencer.store.record import STAMP_DIGITS
 
-from ...support.arrivals import arrivals
+from ...support.arrivals import acknowledgements, arrivals
 from ...support.model.record import Cut
 from .books import Account, Ask, Book, Row, arrived
 
@@ -119,7 +119,7 @@ class Ledger(Account):
             return self._check_idle(prefix, now_us)
         entries: list[list[Any]] = orjson.loads(reply[2]) or []
         suspects, has_slots = [entry for entry in entries if entry[1]], args[10] != ""
-        if any(len(entry[4]) > entry[5] for entry in suspects) or (suspects and len(entries) > 1 and not has_slots):
+        if any(len(entry[4]) > int(entry[5]) for entry in suspects) or (suspects and len(entries) > 1 and not has_slots):
             self.wrong(f"group {suspects[0][0]} was claimed with another, or more than its head, after a lease expired")
         charged = [entry for entry in suspects if self.books[prefix, str(entry[0])].was_alone]
         if has_slots and (
@@ -128,7 +128,7 @@ class Ledger(Account):
             self.wrong(f"{len(suspects)} suspects, {len(charged)} of them charged, for a claim with room {args[10]}")
         for entry in entries:
             key = prefix, str(entry[0])
-            book, size = self.books[key], len(entry[4]) // entry[5]
+            book, size = self.books[key], len(entry[4]) // int(entry[5])
             if prefix in self.paused or book.is_paused:
                 self.wrong(f"group {key[1]} was claimed while it was paused")
             if max(now_us, self.newest_us) < book.blocked_us:
@@ -167,7 +167,7 @@ class Ledger(Account):
 
     def _check_claimed(self, group: str, book: Book, entry: list[Any], records: list[bytes], now_us: int) -> None:
         """The first messages of the group, as they were stored, and all due."""
-        pending, mark, stride = book.pending(), max(book.mark, 0.0), entry[5]
+        pending, mark, stride = book.pending(), max(book.mark, 0.0), int(entry[5])
         members = entry[4][::stride]
         scores = entry[4][1::2] if stride == 2 else [f"{member[:10]}.{member[10:STAMP_DIGITS]}" for member in members]
         for place, (member, score, record) in enumerate(zip(members, scores, records, strict=True)):
@@ -210,7 +210,7 @@ class Ledger(Account):
     # -- what goes --------------------------------------------------------------------------------------------
 
     def _ack(self, args: list[str], reply: list[int]) -> None:
-        for position, (group, token, release, _, _, *members) in enumerate(orjson.loads(args[1]), 1):
+        for position, group, token, release, _, members in acknowledgements(args[1]):
             if position in reply[1:]:
                 continue
             book = self.books[args[0], group]

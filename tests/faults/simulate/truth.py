@@ -16,7 +16,7 @@ import redis
 from sequencer.store.record import STAMP_DIGITS
 from sequencer.testing.wire import Words, name_of
 
-from ...support.arrivals import arrivals
+from ...support.arrivals import acknowledgements, arrivals
 from .ledger import Ledger, marks_in
 from .scenario import Scenario
 
@@ -135,7 +135,7 @@ class Truth:
         self._holders.update({(args[0], str(entry[0])): token for entry in entries})
         steps = self.ledger.steps
         steps.holders.update({str(entry[0]): token for entry in entries})
-        steps.claimed.update({(str(entry[0]), token): entry[4][:: entry[5]] for entry in entries})
+        steps.claimed.update({(str(entry[0]), token): entry[4][:: int(entry[5])] for entry in entries})
         self.effects["lease taken"] += len(entries)
         self.effects["lease taken ahead"] += len(entries) if args[6] == "1" else 0
         self.effects["lease taken by worker slots"] += len(entries) if args[10] else 0
@@ -151,9 +151,9 @@ class Truth:
     def _ack(self, args: list[str], reply: list[int]) -> None:
         refused = reply[1:]
         self.effects["stale token refused"] += len(refused)
-        for position, entry in enumerate(orjson.loads(args[1]), 1):
+        for position, group, token, *_ in acknowledgements(args[1]):
             if position not in refused:
-                self._accepted("ack", args[0], entry[0], entry[1])
+                self._accepted("ack", args[0], group, token)
 
     def _renew(self, args: list[str], reply: list[int]) -> None:
         self.effects["stale token refused"] += len(reply)

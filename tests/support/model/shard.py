@@ -13,6 +13,7 @@ from typing import Any
 from sequencer.settings.options import SIZE_BESIDE
 from sequencer.store.watermark import Sequenced
 
+from ..arrivals import acknowledgements
 from .append import ArrivingShard
 from .operate import FixedShard
 from .record import Cut, is_newer
@@ -106,7 +107,7 @@ class ModelShard(ArrivingShard, FixedShard):
                 passed -= 1
                 break
             room -= len(places) // 2
-            entries.append([group, holder[17:] if holder else "", mark, self.policy["on_late"], places, 2])
+            entries.append([group, holder[17:] if holder else "", mark, self.policy["on_late"], places, "2"])
             self.clock = int(token)
             self.schedule[group] = self.now_us + int(lease_ms) * 1000
             self.leases[group] = token + "0" + owner
@@ -128,7 +129,7 @@ class ModelShard(ArrivingShard, FixedShard):
         answer = [len(self.due())]
         marks: dict[str, str] = {}
         ids: list[str] = []
-        for position, (group, token, release, mark, _late, *members) in enumerate(json.loads(words), 1):
+        for position, group, token, release, mark, members in acknowledgements(words):
             if not self.holds(group, token):
                 answer.append(position)
                 continue

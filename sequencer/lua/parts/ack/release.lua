@@ -22,15 +22,16 @@ local function keep_highest(pairs_, window)
 end
 
 -- Groups that are gone; score, group ... of those released; all that are free now.
-local function free_of(valid, orders)
+local function free_of(groups, thens, valid, orders)
   local left = #orders > 0 and call('EXISTS', unpack(orders)) or 0
+  if left == 0 and #orders == #groups then return groups, {}, groups end
   local gone, visibles, free = {}, {}, {}
-  for i, word in ipairs(valid) do
-    local group = word[1]
+  for i, position in ipairs(valid) do
+    local group = groups[position]
     if left == 0 or (left < #orders and call('EXISTS', orders[i]) == 0) then
       gone[#gone + 1] = group
       free[#free + 1] = group
-    elseif word[3] == '1' then
+    elseif thens[position] == '1' then
       visibles[#visibles + 1] = now_text
       visibles[#visibles + 1] = group
       free[#free + 1] = group
@@ -39,10 +40,10 @@ local function free_of(valid, orders)
   return gone, visibles, free
 end
 
--- Entries of the call, and the key of each group's order. `retire`: false where no group has a
--- number.
-local function release(valid, orders, hint, retire)
-  local gone, visibles, free = free_of(valid, orders)
+-- Of all entries of the call, of which those at the positions `valid` hold their group, and the key
+-- of each such group's order. `retire`: false where no group has a number.
+local function release(groups, thens, valid, orders, hint, retire)
+  local gone, visibles, free = free_of(groups, thens, valid, orders)
   if #gone > 0 then call('ZREM', schedule, unpack(gone)) end
   for _, group in ipairs(retire and gone or {}) do
     retire(group)

@@ -5,6 +5,7 @@
 -- bytes = how much room is left, max_bytes, is_scored, ids = one table for all reads}.
 --+ opens_at
 local byte = string.byte
+local texts = {[0] = '0', '1', '2'} -- of numbers: to make one costs as much as a call
 
 -- One attempt more: the consumer that held this head alone is gone.
 local function bumped(body, id, record)
@@ -17,7 +18,8 @@ end
 -- The members of a group in order, from its head on. A group in progress: [member, ...] where
 -- stride is 1, [member, score, ...] where it is 2; or its error.
 local function range_of(order, last, is_scored)
-  local to = last == 0 and '0' or last
+  local to = texts[last] or fmt('%d', last)
+  texts[last] = to
   if is_scored then return pcall('ZRANGE', order, '0', to, 'WITHSCORES'), 2 end
   return pcall('ZRANGE', order, '0', to), 1
 end
@@ -40,9 +42,11 @@ local function read(taken, gate, head)
       ids[j] = sub(range[place], 17)
       place = place + stride
     end
-    local values = pcall('HMGET', head.body, unpack(ids, 1, size))
+    local one = size == 1 and pcall('HGET', head.body, ids[1])
+    local values = size > 1 and pcall('HMGET', head.body, unpack(ids, 1, size))
     for j = 1, size do
-      local value = values[j] or ''
+      local value = values and values[j] or one or ''
+      if type(value) == 'table' then value = '' end -- an error
       local flag = byte(value, 21)
       if flag ~= 65 or is_closer then -- A
         if flag ~= 65 and flag ~= 97 and not taken.is_scored then -- a

@@ -8,16 +8,16 @@ local function taken_in(open, texts)
   if not open then return nil end
   local taken, kept = {}, {}
 
-  -- Looks up contents, before they are taken away. `word`: of the entry; its members from 6 on.
-  function taken.look(word, order)
+  -- Looks up contents, before they are taken away.
+  function taken.look(group, order, members, from, count)
     if not open.takes_bodies then return end
     local ids = {}
-    for j = 6, #word do
-      ids[j - 5] = sub(word[j], 17)
+    for j = 1, count do
+      ids[j] = sub(members[from + j - 1], 17)
     end
-    kept.records = pcall('HMGET', prefix .. 'body:' .. word[1], unpack(ids))
-    kept.scores = pcall('ZMSCORE', order, unpack(word, 6))
-    kept.failure = call('HGET', failures, word[1]) or ''
+    kept.records = pcall('HMGET', prefix .. 'body:' .. group, unpack(ids))
+    kept.scores = pcall('ZMSCORE', order, unpack(members, from, from + count - 1))
+    kept.failure = call('HGET', failures, group) or ''
   end
 
   local function content_of(j, member, ledger) -- score, failure, record
@@ -29,12 +29,12 @@ local function taken_in(open, texts)
   end
 
   -- `ids`: group, newline, id of each, behind `first`; `which` were taken, by position; nil: all.
-  function taken.add(i, word, ids, first, which)
+  function taken.add(i, members, from, ids, first, which)
     for j, text in ipairs(texts[i] or {}) do
       local ledger = nil
       if type(text) == 'table' then text, ledger = text[1], text[2] end
       if not which or which[j] then
-        add_ending(open, ids[first + j], text, content_of(j, word[j + 5], ledger))
+        add_ending(open, ids[first + j], text, content_of(j, members[from + j - 1], ledger))
       end
     end
   end
