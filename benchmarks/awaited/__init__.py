@@ -17,4 +17,7 @@ Six parts, each of cases whose systems take turns within a round; every ratio is
 
 A run in which messages were lost or handled twice counts for nothing, nor does one of sequencer out of order. Server
 and clients have processors of their own, as in `peers`, whose worker processes and installations these are.
+
+Not here: backlogs of handlers that do nothing beside peers (`peers`), handlers that take milliseconds (`usual`).
+The rule: a figure is a ratio of two runs of one round.
 """

@@ -63,8 +63,7 @@ class ItemMaker:
         a rule about scores is not said then.
         """
         fields = self.fields
-        if type(body) is not dict:
-            body = as_mapping(body)
+        body = as_mapping(body)
         if group is None:
             if fields.group_by is None:
                 raise InvalidGroup("group_missing")
@@ -93,8 +92,7 @@ class ItemMaker:
 
         What has `body` and `group`, and nothing but arguments, is never a body, whatever the queue's fields are called.
         """
-        if type(value) is not dict:
-            value = as_mapping(value)
+        value = as_mapping(value)
         if self.fields.group_by is not None and not _is_arguments(value):
             return self.make(value, None, None, None, None, is_sequence=is_sequence)
         if (type(value) is not dict and not isinstance(value, Mapping)) or "body" not in value:

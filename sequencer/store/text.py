@@ -80,9 +80,13 @@ def encoded(value: Any) -> Any:
     raise TypeError(f"{kind.__name__} is not JSON")
 
 
+PLAIN = frozenset((dict, list, tuple, str, int, float, bool, type(None)))
+
+
 def as_mapping(value: Any) -> Any:
     """An object with fields as JSON has it, so that they can be read; anything else as it is. Raises InvalidBody."""
-    kind = type(value)
+    if (kind := type(value)) in PLAIN:
+        return value
     is_own = hasattr(kind, "__struct_fields__") or hasattr(kind, "__pydantic_serializer__") or is_dataclass(kind)
     return orjson.loads(finite_json("body", value, sys.maxsize, InvalidBody)) if is_own else value
 

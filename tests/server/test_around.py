@@ -227,6 +227,7 @@ def test_without_one_nothing_is_wrapped(make: Make) -> None:
 # -- lifespan -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:a Sequencer blocks the running event loop")  # it looks, on the loop, too
 def test_a_lifespan_is_around_the_whole_life_of_a_consumer(bench: Bench) -> None:
     seq, seen = bench.seq, list[Any]()
 
