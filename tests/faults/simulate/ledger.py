@@ -119,7 +119,8 @@ class Ledger(Account):
             return self._check_idle(prefix, now_us)
         entries: list[list[Any]] = orjson.loads(reply[2]) or []
         suspects, has_slots = [entry for entry in entries if entry[1]], args[10] != ""
-        if any(len(entry[4]) > int(entry[5]) for entry in suspects) or (suspects and len(entries) > 1 and not has_slots):
+        has_company = suspects and len(entries) > 1 and not has_slots
+        if has_company or any(len(entry[4]) > int(entry[5]) for entry in suspects):
             self.wrong(f"group {suspects[0][0]} was claimed with another, or more than its head, after a lease expired")
         charged = [entry for entry in suspects if self.books[prefix, str(entry[0])].was_alone]
         if has_slots and (
