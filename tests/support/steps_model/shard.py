@@ -191,8 +191,8 @@ class Shard(ModelShard):
     def acked(self, token: int, record: Record) -> bool:
         """Whether it was there, and is acknowledged."""
         was_there = self.is_there(record)
-        words = [record.group, token_text(token), "0", "", 0, record.member]
-        return was_there and len(self.ack(json.dumps([words]), "", "", "", "")) == 1
+        words = [[record.group], [token_text(token)], ["0"], [""], [0], [1], [record.member]]
+        return was_there and len(self.ack(json.dumps(words), "", "", "", "")) == 1
 
     def nacked(self, token: int, record: Record, serial: int, before: str, nack: Nack) -> int:
         """As `nack`; -1: the message was gone."""
@@ -210,7 +210,7 @@ class Shard(ModelShard):
         return -1 if code == 1 and not was_there else code
 
     def release(self, group: str, token: int) -> None:
-        self.ack(json.dumps([[group, token_text(token), "1", "", 0]]), "", "", "", "")
+        self.ack(json.dumps([[group], [token_text(token)], ["1"], [""], [0], [0], []]), "", "", "", "")
 
     # -- persons --------------------------------------------------------------------------------------------------
 
