@@ -158,7 +158,7 @@ def test_an_interrupt_at_any_line_of_its_start_leaves_no_renewer_behind(make: Ca
 
         def trace(frame: FrameType, event: str, _argument: Any) -> Any:
             nonlocal passed, is_started
-            is_started = is_started or frame.f_code.co_name == "_perform"
+            is_started = is_started or frame.f_code.co_name == "perform"
             if frame.f_code.co_name not in ("run", "start") or "sequencer/consume" not in frame.f_code.co_filename:
                 return None
             if event == "line" and not is_started:
