@@ -140,8 +140,8 @@ def test_each_missing_right_is_named_before_anything_is_done(users: Users, role:
 
 
 def test_without_the_check_groups_are_half_written(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def nothing(_net: Any, roles: Any, *_: Any, **__: Any) -> dict[Any, list[str]]:
-        return {role: [] for role in roles}
+    async def nothing(*_: Any, **__: Any) -> dict[Any, list[str]]:
+        return {role: [] for role in ROLES}
 
     monkeypatch.setattr(sequencer.queue.session, "missing_rights", nothing)
     assert sum(take_each_away(users, role).changed for role in ("append", "consume")) > 10

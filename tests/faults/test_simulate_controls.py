@@ -14,7 +14,6 @@ from sequencer.calls.claim import Claimed
 from sequencer.drain import outcome, protocol
 from sequencer.drain.effects import Handle
 from sequencer.drain.held import Held
-from sequencer.drain.pending_acks import PendingAcks
 from sequencer.drain.slots import Slots
 from sequencer.drain.steps.rules import View
 from sequencer.drain.steps.runner import StepRunner
@@ -118,9 +117,6 @@ CONTROLS: dict[str, Control] = {
     ),
     "group given to two worker slots": Control(
         lambda: changed(Slots, "_claimed", _twice(Slots._claimed)), "unexplained duplicate: "
-    ),
-    "lost trip that puts nothing back": Control(
-        lambda: changed(PendingAcks, "put_back", lambda self, sending: None), "claimed before it"
     ),
     "sequence that forgets what it skipped": Control(
         lambda: changed(Sequenced, "passed", _forgetful), "never came", "sequence, gaps skipped"
