@@ -108,7 +108,7 @@ class Hub:
         self._listens.put(None)
 
     def end(self, over: Iterable[Slot]) -> None:
-        """No slot asks any more. What is left to be told is told; groups of those that are over are released."""
+        """No slot asks any more. Pending events are logged; groups of those that are over are released."""
         self._is_over = True
         self.stop()
         for thread in self._threads:
@@ -208,7 +208,7 @@ class Hub:
         slots = self._slots
         if slots.refusals or slots.halted or slots.outages or slots.left:
             with self.lock:
-                refusals, halted, outages, left = slots.take_told()
+                refusals, halted, outages, left = slots.take_events()
             if refusals:
                 self.link.invalidate()
                 self._owner.lost()

@@ -107,7 +107,7 @@ class ManySlots(SlotsOwner, Generic[SlotT]):
         """What ended it early, where it runs in the background of an event loop."""
         self._hung: list[Message] = []
         self._named: set[Slot] = set()
-        """Those that ignore an interrupt, as was told."""
+        """Those that ignore an interrupt, once that is logged."""
         histories = (History(self.owner, keeps_history) for _ in range(options.concurrency or 1))
         audit: Any = {"audits": options.audit, "audit_length": options.audit_length}
         made = [self._new(self._all.new(**audit, history=history)) for history in histories]

@@ -274,7 +274,7 @@ class Held:
 def take_in(
     sending: Sending, results: Iterator[Any], holder: Callable[[tuple[str, str]], Held | None], *, is_repeat: bool
 ) -> list[Ended]:
-    """Take the results of what it told from `results`; returns the outages that are over. `holder`: of a lease."""
+    """Take its results from `results`; returns the outages that are over. `holder`: of a lease."""
     source, refused, behind = sending.source, list[tuple[str, str]](), list[Nack]()
     source.answered(sending)
     if sending.acks:

@@ -5,10 +5,10 @@ One thread alone asks the server. Under the lock that guards all of this it take
 lock, and hands in what came of them, `answered` or `lost`.
 
 Rules:
-  - A slot has at most one question out. It is answered once all that was to be told of its group is, too.
+  - A slot has at most one question out. It is answered once all acks of its group were sent, too.
   - A leased group is given to one slot. It is not claimed again before its release was carried out, as one trip is out
     at a time, and acknowledgements stand in front of claims in it.
-  - Of a trip that is lost, what was to be told is told again, before what came meanwhile. Its claims are forgotten, and
+  - The acks of a lost trip are sent again, before those that came meanwhile. Its claims are forgotten, and
     those groups wait for the end of their leases.
   - A deadline is the slot's, counted from before its claim or renewal was sent.
   - Who asks for a group gets one, or hears that nothing is due. A waiting slot is not woken but for a group, until the
@@ -60,7 +60,7 @@ class Slot:
     is_busy: bool = False
     """Whether it works on a group."""
     lease: Lease | None = None
-    """Of the group that it works on, until all is told of it."""
+    """Of the group that it works on, until all its acks were sent."""
     reserved: int = 0
     """How many messages it got with that."""
     counted: int = 0
@@ -92,7 +92,7 @@ class Trip:
 
     parts: list[Part]
     settled: list[Slot]
-    """Slots that asked for nothing but to have all told."""
+    """Slots that asked only to have all acks sent."""
     sent_at: float
     hints: int
     """How many had come by then."""
@@ -137,7 +137,7 @@ class Slots:
         self.outages: list[Began | Ended] = []
         self.refusals: list[tuple[str, str, bool]] = []
         self.left: list[Slot] = []
-        """What is yet to be told; slots whose lease was renewed for the last time."""
+        """Events that are not logged yet; slots whose lease was renewed for the last time."""
         self._shards, self._who, self._clock, self._is_patient = shards, (queue, owner, lease_s), clock, is_patient
         self._holders: dict[Lease, Slot] = {}
         self._asking: list[Slot] = []
@@ -150,7 +150,7 @@ class Slots:
         self._claims_from = 0.0
         """No claim sets out before."""
         self._late, self._unbegun, self._renewals = (OrderedDict[Slot, float]() for _ in range(3))
-        """Slots that began a handler with something to be told, that have not begun, that have a lease: and when that
+        """Slots that began a handler with acks pending, that have not begun, that have a lease: and when that
         is to be sent, released, renewed. The earliest comes first.
         """
         self._stuck: list[Slot] = []
@@ -238,12 +238,12 @@ class Slots:
         self._hints += 1
         self._may_find.update(range(len(self._shards)))
 
-    def take_told(self) -> tuple[list[tuple[str, str, bool]], list[Halted], list[Began | Ended], list[Slot]]:
-        """What is yet to be told, which then is."""
-        told = self.refusals[:], self.halted[:], self.outages[:], self.left[:]
+    def take_events(self) -> tuple[list[tuple[str, str, bool]], list[Halted], list[Began | Ended], list[Slot]]:
+        """Events that are not logged yet; they are the caller's then."""
+        taken = self.refusals[:], self.halted[:], self.outages[:], self.left[:]
         for some in (self.refusals, self.halted, self.outages, self.left):
             some.clear()
-        return told
+        return taken
 
     def answer_waiting(self) -> Answers:
         """None to all that wait, as the process stops; not while a claim for them may be out."""
@@ -387,7 +387,7 @@ class Slots:
                 claims.append((part, next(given)))
         for slot in trip.settled:
             self._end(slot)
-        for part, claimed in claims:  # last: what a slot is told of its group may be in the part of another shard
+        for part, claimed in claims:  # last: the outcome of a slot's acks may be in the part of another shard
             for slot in part.claimants:
                 self._end(slot)
             answers += self._claimed(part, claimed, trip, now)
@@ -414,7 +414,7 @@ class Slots:
         return [(slot, error) for slot in asked]
 
     def _end(self, slot: Slot) -> None:
-        """All is told of the group that this slot worked on, if it asked for that."""
+        """All acks of the group that this slot worked on were sent, if it asked for that."""
         if isinstance(slot.question, SettleAndClaim) and slot.lease:
             del self._holders[slot.lease]
             self.suspects.finished(*slot.lease)
