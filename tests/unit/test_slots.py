@@ -312,7 +312,7 @@ def test_a_stuck_slot_has_its_lease_renewed_once_more_and_alone() -> None:
     one.slots.stuck(first, one.now)
     assert one.trip()[0] == ["renew"]
     assert [lease[16] for lease in one.shard.leases.values()] == ["1", "0"]
-    assert one.slots.take_told()[3] == [first]
+    assert one.slots.take_events()[3] == [first]
     one.now += 4.0
     told += one.trip()[0]
     assert told == ["renew"]
