@@ -120,7 +120,8 @@ class LoopSlot:
                     return refused
                 function: Any = effect.function
                 if isinstance(effect.call, InlineSteps):
-                    effect.call.perform, function = self._perform, partial(self._with_steps, function)
+                    call = effect.call
+                    call.perform, function = partial(self._perform, call), partial(self._with_steps, function)
                 given = effect.timeout_s, effect.message, function, effect.call
                 return self._call(lambda task: self._ran(effect, task), *given)
             case asked.Sleep():
@@ -223,9 +224,9 @@ class LoopSlot:
                 self._in_step.cancel()
                 await asyncio.wait([self._in_step])
 
-    async def _perform(self, effects: Generator[Effect, Any, Any]) -> Any:
-        """Do what a step asks, within the task of its handler."""
-        if self._in_step:
+    async def _perform(self, steps: InlineSteps, effects: Generator[Effect, Any, Any]) -> Any:
+        """Do what a step asks, while its handler runs."""
+        if self._in_step or steps.perform is step_refused:
             raise ConfigurationError("step_misplaced")
         self._in_step, self._is_shielded = asyncio.current_task(), True
         self._end_time()

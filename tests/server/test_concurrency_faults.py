@@ -88,6 +88,9 @@ def test_a_step_that_its_handler_leaves_harms_nobody(make: Make, how: str) -> No
     assert [info.failure.type for info in seq.parked() if info.failure] == [
         "StepUnknown" if how == "gather" else "ValueError"
     ]
+    assert [getattr(error, "code", error) for error in late if not isinstance(error, asyncio.Task)] == [
+        *(["step_misplaced"] if how == "task" else [])
+    ]
 
 
 def test_a_handler_that_gives_up_on_a_step_harms_nobody(make: Make, proxy: FaultProxy) -> None:
