@@ -4,6 +4,7 @@ that methods return in `sequencer.values`.
 Each room knows one thing; a room imports only those below it:
 
     testing      a queue in memory, and what tests of programs on sequencer need
+    web          the dashboard, an ASGI app
     processes    consumer processes, their supervisor, what they run
     client.py    Sequencer, the blocking client class; async_client.py: AsyncSequencer; lease.py: Lease
     consume      the threads of one consumer; runs handlers

@@ -34,6 +34,7 @@ from .queue.dead_letters import redrive as redriving
 from .queue.groups import head, many, parked
 from .queue.history import known, listed, rerun
 from .queue.registry import deletion, index
+from .queue.session import QueueGone as QueueGone
 from .queue.session import Session
 from .server import start_embedded
 from .settings.body_fields import BodyFields
@@ -296,6 +297,15 @@ class Sequencer(Registered, Blocking, Client):
         """
         options = consumer_options(lease=lease, limits=ClaimLimits(groups, messages))
         return Lease(finish(LeaseSession.claim(self._session, options, self._emitter, group)))
+
+
+def viewer(queue: str, redis: Any = None, *, namespace: str = "sequencer") -> Sequencer:
+    """A client for who only looks, or acts on what is there: it does not register again what was deleted, but raises
+    QueueGone.
+    """
+    client = Sequencer(queue, redis, namespace=namespace)
+    client._session.restores = False
+    return client
 
 
 def find_server(redis: Any = None) -> Endpoint:

@@ -1,0 +1,78 @@
+"""The ASGI app: routes, who may, and what an error becomes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from ..errors import ConfigurationError, InvalidMessage, SequencerError, ServerError
+from . import pages
+from .access import Access, Who
+from .queues import QueueGone, Queues
+from .rendering import ROOM, page
+from .sampler import Sampler
+
+
+def dashboard(
+    queues: Iterable[str] | None = None,
+    redis: Any = None,
+    *,
+    who: Who,
+    namespace: str = "sequencer",
+    shows_bodies: bool = False,
+    is_read_only: bool = False,
+) -> Starlette:
+    """The dashboard as an ASGI app: run it by itself, or mount it in FastAPI, Starlette or Django.
+
+    `queues`: the names of those to show; without them all of the namespace. `redis`: as for Sequencer. `who`: a
+    function of the request, plain or async, that returns "operate" for who may change things, "look" for who may see
+    them, None for anybody else; there is no default. `shows_bodies`: bodies of messages also for "look".
+    `is_read_only`: nobody may change anything. Nothing connects before the first request. Raises ConfigurationError for
+    a wrong name.
+    """
+    shown = Queues(queues, redis, namespace)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        shown.forget()
+
+    app = Starlette(
+        routes=[*pages.routes, Mount("/static", StaticFiles(directory=ROOM / "static"), name="static")],
+        middleware=[Middleware(Access, who=who, is_read_only=is_read_only)],
+        exception_handlers={QueueGone: _gone, SequencerError: _refused, HTTPException: _not_found},
+        lifespan=lifespan,
+    )
+    app.state.queues, app.state.sampler = shown, Sampler(shown)
+    app.state.shows_bodies = shows_bodies
+    return app
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    """An error of ours in its own words: the server is away, a name is wrong, or what was to be changed has changed."""
+    if isinstance(error, ServerError):
+        return page(request, "error.html", status=503, title="The server does not answer", text=str(error))
+    if isinstance(error, ConfigurationError | InvalidMessage):
+        return page(request, "error.html", status=400, title="This can't be asked", text=str(error))
+    return page(request, "error.html", status=409, title="Nothing was changed", text=str(error))
+
+
+def _not_found(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    title = {404: "Not found", 405: "Not allowed"}.get(error.status_code, "Refused")
+    return page(request, "error.html", status=error.status_code, title=title, text=error.detail)
+
+
+def _gone(request: Request, error: Exception) -> Response:
+    """The queue was deleted since the last look; what has its name now is seen by the next one."""
+    request.app.state.queues.forget()
+    return RedirectResponse(str(request.url), 303) if request.method == "GET" else _refused(request, error)

@@ -1,0 +1,86 @@
+"""Pages from templates. Whatever a template shows passes `plain`, then is escaped; links keep names as they are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from ..texts.words import duration, many, moment, named, plain
+from ..values.version import VERSION
+
+ROOM = Path(__file__).parent
+
+
+def _shown(value: Any) -> Any:
+    """Called for each expression of a template, before it is escaped."""
+    return plain(value) if type(value) is str else value
+
+
+def href(base: str, *path: str, **query: Any) -> Markup:
+    """The path of a page with its query: `href(base, "q", "orders", "group", g=("7", "1"), id="e4")`.
+
+    A value may be a list, for several of its name; None leaves it out. Names of others survive, whatever is in them.
+    """
+    pairs = [(name, value) for name, value in query.items() if value is not None]
+    asked = urlencode(pairs, doseq=True, encoding="utf-8", errors="backslashreplace")
+    where = "/".join(quote(one, safe="") for one in path)
+    # Percent-encoded, so that nothing is left to escape but what joins the pairs.
+    return Markup(f"{base}/{where}?{asked}".replace("&", "&amp;") if asked else f"{base}/{where}")
+
+
+def ago(at: float) -> str:
+    return f"{duration(max(0.0, time.time() - at))} ago"
+
+
+def count(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 or float(value).is_integer() else f"{value:.1f}"
+
+
+def brief(text: str, length: int = 200) -> str:
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
+TEMPLATES = Environment(
+    loader=FileSystemLoader(ROOM / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    finalize=_shown,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+TEMPLATES.filters.update(
+    duration=duration, moment=moment, ago=ago, many=many, named=named, count=count, brief=brief, lines=str.splitlines
+)
+TEMPLATES.globals["version"] = VERSION
+
+
+class Page(HTMLResponse):
+    def render(self, content: Any) -> bytes:
+        return str(content).encode("utf-8", "backslashreplace")
+
+
+def page(request: Request, template: str, *, status: int = 200, crumbs: Iterable[Any] = (), **fields: Any) -> Page:
+    """A page for who asks: with buttons where its role is "operate"."""
+    base = request.scope.get("root_path", "")
+    state = request.app.state
+
+    def url(*path: str, **query: Any) -> Markup:
+        return href(base, *path, **query)
+
+    about = {
+        "base": base,
+        "url": url,
+        "request": request,
+        "namespace": state.queues.namespace,
+        "can_act": getattr(request.state, "role", "look") == "operate",
+        "crumbs": crumbs,
+    }
+    return Page(TEMPLATES.get_template(template).render({**about, **fields}), status)

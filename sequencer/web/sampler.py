@@ -1,0 +1,122 @@
+"""One snapshot of all queues for all viewers. Nothing is asked while nobody looks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeVar
+
+from ..errors import SequencerError, ServerUnavailable
+from ..values.alerts import Incident
+from ..values.views import QueueInfo, QueueSnapshot
+from .queues import QueueGone, Queues
+
+T = TypeVar("T")
+PERIOD_S = 2.0
+SHARE = 20
+"""So many times what the last snapshot took passes before the next: at most 5 % of a connection's time."""
+KEPT_S = 15 * 60.0
+"""How long rates are kept for the pictures, since somebody looks."""
+SHARED_S = 1.5
+"""How long viewers of one page share what it read."""
+
+
+class Rates(NamedTuple):
+    at: float
+    appended: float
+    handled: float
+
+
+@dataclass(frozen=True)
+class QueueSample:
+    """One queue; without `info` it can't be read, and `error` says why."""
+
+    queue: str
+    info: QueueInfo | None = None
+    snapshot: QueueSnapshot | None = None
+    incidents: tuple[Incident, ...] = ()
+    rates: tuple[Rates, ...] = ()
+    error: str = ""
+
+    @property
+    def trouble(self) -> tuple[float, ...]:
+        """The worst first, by what needs an operator, then by how long groups wait."""
+        info, snapshot = self.info, self.snapshot
+        if info is None or snapshot is None:
+            return (-9.0,)
+        held = bool(info.outage) + bool(info.no_consumers)
+        return (-held, -float(snapshot.parked > 0), -float(bool(self.incidents)), -snapshot.waits_s, -info.dead)
+
+
+@dataclass(frozen=True)
+class Overview:
+    queues: tuple[QueueSample, ...] = ()
+    at: float = 0.0
+    """When it was read, in seconds since 1970; 0 before the first time."""
+    error: str = ""
+    """Why the server could not be read since then."""
+
+
+@dataclass
+class _Shared:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    until: float = 0.0
+    value: Any = None
+
+
+class Sampler:
+    def __init__(self, queues: Queues, clock: Callable[[], float] = time.monotonic) -> None:
+        self._queues, self._clock = queues, clock
+        self._lock, self._next, self._last = threading.Lock(), 0.0, Overview()
+        self._rates: dict[str, deque[Rates]] = {}
+        self._shared: dict[Any, _Shared] = {}
+
+    def overview(self) -> Overview:
+        """The last snapshot, or a new one when it is time; only one request takes it, the others get the last."""
+        if self._clock() >= self._next and self._lock.acquire(blocking=not self._last.at):
+            try:
+                if (began := self._clock()) >= self._next:
+                    self._last = self._taken()
+                    ended = self._clock()
+                    self._next = ended + max(PERIOD_S, SHARE * (ended - began))
+            finally:
+                self._lock.release()
+        return self._last
+
+    def once(self, key: Any, view: Callable[[], T]) -> T:
+        """What several viewers of a page share for SHARED_S. Raises what `view` raises."""
+        if len(self._shared) > 1000:
+            self._shared.clear()
+        one = self._shared.setdefault(key, _Shared())
+        with one.lock:
+            if self._clock() >= one.until:
+                one.value, one.until = view(), self._clock() + SHARED_S
+            value: T = one.value
+            return value
+
+    def _taken(self) -> Overview:
+        try:
+            found = [self._sample(name) for name in self._queues.names()]
+        except QueueGone:
+            self._queues.forget()
+            return replace(self._last, at=self._last.at or time.time())
+        except SequencerError as error:
+            return replace(self._last, error=str(error))
+        return Overview(tuple(sorted(found, key=lambda one: (one.trouble, one.queue))), time.time())
+
+    def _sample(self, name: str) -> QueueSample:
+        """Raises ServerUnavailable, QueueGone."""
+        try:
+            client = self._queues.client(name)
+            info, snapshot, incidents = client.info(), client.snapshot(), tuple(client.alerts())
+        except (ServerUnavailable, QueueGone):
+            raise
+        except SequencerError as error:
+            return QueueSample(name, error=str(error))
+        rates = self._rates.setdefault(name, deque(maxlen=int(KEPT_S / PERIOD_S)))
+        if info.append_rate is not None and info.handle_rate is not None:
+            rates.append(Rates(time.time(), info.append_rate, info.handle_rate))
+        return QueueSample(name, info, snapshot, incidents, tuple(rates))
