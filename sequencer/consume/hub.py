@@ -8,13 +8,13 @@ from __future__ import annotations
 import queue as queues
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..calls.claim import Claimed
-from ..drain.slots import Answers, Question, Slot, Slots, Trip
+from ..drain.slots import Question, Slot, Slots, Trip
 from ..errors import SequencerError, ServerUnavailable
 from ..net.endpoint import Endpoint
 from ..net.link import Guide, Link
@@ -22,7 +22,9 @@ from ..net.wait import Waiter
 from ..settings.backoff import RECONNECT
 from ..settings.pace import IDLE_S
 from ..store.keys import ShardKeys
-from .emitter import ConsumerEvents
+
+if TYPE_CHECKING:
+    from .slots import ManySlots
 
 GATHER_S, GATHER_FROM = 0.001, 8
 """Where more slots than this work, a trip sets out this long after the one before: more questions go into it."""
@@ -30,30 +32,11 @@ LONGEST_S = 1.0
 """It looks about itself at least so often."""
 
 
-class SlotsOwner(Protocol):
-    """A consumer with many worker slots. The hub's thread calls it, so nothing of it may wait for a handler."""
-
-    events: ConsumerEvents
-
-    def stop(self) -> None: ...
-    def deliver(self, answers: Answers) -> None:
-        """Resume slots with their answers."""
-
-    def lost(self) -> None:
-        """Leases were found lost."""
-
-    def tell(self, call: Callable[[], object]) -> None:
-        """Call this in a thread that may run user code: an observer's."""
-
-    def stuck(self, slot: Slot) -> None:
-        """The lease of a handler that is stuck was renewed for the last time."""
-
-
 class Hub:
     """Make it, `start` it, ask; `end` it when all slots are over."""
 
     def __init__(
-        self, endpoint: Endpoint, shards: Sequence[ShardKeys], guide: Guide | None, slots: Slots, owner: SlotsOwner
+        self, endpoint: Endpoint, shards: Sequence[ShardKeys], guide: Guide | None, slots: Slots, owner: ManySlots[Any]
     ) -> None:
         self.lock = threading.Lock()
         """Guards the slots, and what they hold."""

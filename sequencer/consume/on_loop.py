@@ -45,7 +45,7 @@ class LoopSlot:
     """One slot of a loop."""
 
     def __init__(self, slot: Slot, consumer: LoopConsumer) -> None:
-        self.slot, self._consumer, self.runner = slot, consumer, consumer.runner_of(slot)
+        self.slot, self._consumer, self.runner = slot, consumer, consumer.runner_of(slot.held)
         self._effects: Any = None
         self._task: asyncio.Task[Any] | None = None
         self._message: Message | None = None

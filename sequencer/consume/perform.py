@@ -1,8 +1,13 @@
-"""Does in one thread what a drain asks: handlers and steps, pauses, events. What goes to the server, its owner asks."""
+"""Does in one thread what a drain asks: handlers and steps, pauses, events. What goes to the server, its owner asks.
+
+Only in the function of a handler or a step it may be interrupted, and its time is limited; never around it, in a note
+above all.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
@@ -10,20 +15,21 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar, cast
 
 from ..drain import effects as asked
-from ..drain.effects import Effect, Handle
+from ..drain.effects import Effect, Handle, Run
 from ..drain.outcome import Failed
+from ..drain.steps.actions import Raised, Returned
 from ..drain.steps.functions import Handler
+from ..drain.steps.inline import InlineSteps
 from ..drain.steps.runner import StepRunner
-from ..errors import SequencerError, ServerUnavailable, StopConsuming, Undecodable
+from ..errors import ConfigurationError, SequencerError, ServerUnavailable, StopConsuming, Undecodable
 from ..net.link import Link
 from ..settings.pace import STOP_CHECK_S, SWITCH_S
 from ..values.message import Message
 from .around import Work
 from .emitter import ConsumerEvents
-from .forks import CURRENT_ID, GROUP_SIZE, Fork, Memory, exit_child, note_group, remember_current
+from .forks import CURRENT_ID, GROUP_SIZE, Fork, Memory, exit_child, not_in_a_copy, note_group, remember_current
 from .interruption import interrupt, is_ctrl_c
-from .step_calls import StepCalls
-from .time_limit import TimeLimit
+from .time_limit import TimeLimit, timed_out, without_ours
 
 T = TypeVar("T")
 
@@ -36,10 +42,15 @@ class Performer(ABC):
     link: Link
 
     def __init__(self, handler: Work, runner: StepRunner, events: ConsumerEvents, limit: TimeLimit) -> None:
-        self.events, self._handler, self._limit = events, handler, limit
+        self.events, self._handler, self.limit = events, handler, limit
         self._runner, self._held = runner, runner.held
-        self._step_calls = StepCalls(events, limit, self.perform)
         self._in_progress: Message | None = None
+        self._hung: Message | None = None
+        """The message that hangs, according to the supervisor: interrupting it counts as an attempt."""
+        self._is_running = self._is_interrupted = self._is_shielded = False
+        """Whether a handler or a step runs, so that it may be interrupted; an interrupt came; the step that runs began
+        after that.
+        """
         self.on_first: Callable[[], object] | None = None
         """Called once, before the first handler begins."""
         self.begins: Callable[[Message], object] | None = None
@@ -57,8 +68,8 @@ class Performer(ABC):
     def interrupt(self) -> None:
         """Stop now: from its thread's signal handler, raises StopConsuming into a running handler, where it may."""
         self._runner.is_stopping = True
-        self._step_calls.is_interrupted = True  # for a handler that is just about to begin
-        if self._step_calls.is_running:
+        self._is_interrupted = True  # for a handler that is just about to begin
+        if self._is_running:
             interrupt()
 
     @property
@@ -67,16 +78,10 @@ class Performer(ABC):
         message, since = self._in_progress, self._held.running_since
         return None if message is None or since is None else (message, since)
 
-    @property
-    def handlers_s(self) -> float:
-        """Its time in handlers and steps since it began, including the one that runs now; any thread may read it."""
-        ended_s, since = self._held.handlers_s, self._held.running_since
-        return ended_s if since is None else ended_s + time.monotonic() - since
-
     def perform(self, effects: Generator[Effect, Any, T]) -> T:
-        resume, forks, first, calls = effects.send, Fork.count, self.on_first, self._step_calls
+        resume, forks, first = effects.send, Fork.count, self.on_first
         begins, memory, write_id, group = self.begins, self.memory, CURRENT_ID.pack_into, None
-        handler = calls.limit.limited(cast(Handler, self._handler))
+        handler = self.limit.limited(cast(Handler, self._handler))
         answer: Any = None
         while True:
             try:
@@ -97,21 +102,21 @@ class Performer(ABC):
                         group = note_group(memory, message.group)
                     write_id(memory, GROUP_SIZE, message.id.encode("utf-8", "surrogateescape"))
                 try:
-                    calls.is_running = True
-                    if calls.is_interrupted:
+                    self._is_running = True
+                    if self._is_interrupted:
                         raise StopConsuming("interrupted")
                     handler(message)
-                    calls.is_running = False
+                    self._is_running = False
                     if forks != Fork.count:
                         exit_child(None)
                 except BaseException as error:
                     # Also SystemExit or KeyboardInterrupt: what ends a handler is a failure of its message.
-                    calls.is_running = False
+                    self._is_running = False
                     if forks != Fork.count:
                         exit_child(error)
                     if is_ctrl_c(error):
                         raise
-                    answer = calls.outcome(error, message)
+                    answer = self._outcome(error, message)
             else:
                 try:
                     answer = self._do(effect)
@@ -132,7 +137,7 @@ class Performer(ABC):
                     first()
                 if self.begins:
                     self.begins(effect.message)
-                return self._step_calls.run(effect)
+                return self._run(effect)
             case asked.Sleep():
                 until = time.monotonic() + effect.seconds
                 while (left := until - time.monotonic()) > 0 and (effect.is_whole or not self._runner.is_stopping):
@@ -147,6 +152,62 @@ class Performer(ABC):
             case _:
                 return self.ask(cast(Any, effect))
         return None
+
+    def _run(self, effect: Run) -> Returned | Raised:
+        """Call a step, or a handler that runs steps. Raises KeyboardInterrupt at a SIGINT, and nothing else.
+
+        Where its start is noted, a consumer that was interrupted before calls it all the same: else an operator would
+        be asked about a step that never ran.
+        """
+        call, results, was_running = effect.call, list[Any](), self._is_running
+        if isinstance(call, InlineSteps):
+            call.perform = self._performer()
+
+        def called(one: Message) -> None:
+            results.append(effect.function(one, call))
+
+        try:
+            self._is_running = True
+            self._is_shielded = self._is_interrupted and effect.is_begun
+            if self._is_interrupted and not effect.is_begun:
+                raise StopConsuming("interrupted")
+            with not_in_a_copy():
+                self.limit.limited(called, effect.timeout_s)(effect.message)
+            self._is_running = was_running
+        except BaseException as error:
+            self._is_running = was_running
+            if is_ctrl_c(error):
+                raise
+            if not results:
+                return Raised(self._outcome(error, effect.message, effect))
+        return Returned(results[0])
+
+    def _performer(self) -> Callable[[Generator[Effect, Any, Any]], Any]:
+        """What runs the steps of a handler, in its thread."""
+        thread, forks, is_inside = threading.get_ident(), Fork.count, False
+
+        def perform(effects: Generator[Effect, Any, Any]) -> Any:
+            nonlocal is_inside
+            if is_inside or threading.get_ident() != thread or forks != Fork.count:
+                raise ConfigurationError("step_misplaced")
+            is_inside, self._is_running = True, False
+            try:
+                with self.limit.paused():
+                    return self.perform(effects)
+            finally:
+                is_inside, self._is_running = False, True
+                if self._is_interrupted:  # it came meanwhile
+                    raise StopConsuming("interrupted")
+
+        return perform
+
+    def _outcome(self, error: BaseException, message: Message, run: Run | None = None) -> BaseException:
+        """How the end of a handler or a step is recorded."""
+        if type(error) is StopConsuming:
+            if message is self._hung:
+                return without_ours(timed_out(error, None))
+            self.events.released(message, run)
+        return without_ours(self.limit.outcome(error))
 
 
 @contextmanager

@@ -11,31 +11,29 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..drain import effects as asked
+from ..drain.held import Held
 from ..drain.held_group import History
 from ..drain.protocol import drain
 from ..drain.slots import Answers, Question, Slot, Slots
 from ..drain.steps.functions import BatchHandler
-from ..drain.steps.runner import StepRunner
 from ..errors import StopConsuming
 from ..net.endpoint import Endpoint
 from ..net.link import Guide
-from ..settings.options import ConsumerOptions, QueueOptions
+from ..settings.options import ConsumerOptions
 from ..settings.pace import STOP_CHECK_S
-from ..settings.policy import HistoryKept
 from ..store.keys import ShardKeys
 from ..values.message import ConsumeSummary, Message
 from . import time_limit
-from .around import Manager, Work, lived
+from .around import lived
 from .current import in_progress
-from .emitter import ConsumerEvents, EventEmitter
-from .forks import Memory, owner_name, remember_current
-from .hub import Hub, SlotsOwner, raised
+from .forks import Memory, remember_current
+from .hub import Hub, raised
 from .perform import Performer, quick_switches
-from .threads import runner_of
+from .threads import AnyConsumer
 from .time_limit import ThreadTimeLimit
 
 
@@ -61,29 +59,14 @@ SlotT = TypeVar("SlotT", bound=AnySlot)
 T = TypeVar("T")
 
 
-class ManySlots(SlotsOwner, Generic[SlotT]):
-    """What consumers with many worker slots have in common, and with a Consumer."""
+class ManySlots(AnyConsumer, Generic[SlotT]):
+    """What consumers with many worker slots have in common."""
 
-    lifespans: Sequence[Manager] = ()
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        shards: Sequence[ShardKeys],
-        queue: QueueOptions,
-        options: ConsumerOptions,
-        handler: Work,
-        *,
-        owner: str | None = None,
-        guide: Guide | None = None,
-        emitter: EventEmitter | None = None,
-        keeps_history: Callable[[], HistoryKept] = lambda: "",
+    def _set_up(
+        self, endpoint: Endpoint, shards: Sequence[ShardKeys], guide: Guide | None, new_history: Callable[[], History]
     ) -> None:
-        """As of a Consumer."""
-        self.owner = owner or owner_name()
-        self.emitter = emitter or EventEmitter(queue.queue)
-        self.events = ConsumerEvents(self.emitter, queue, self.owner)
-        self.work, self.timeout_s, self._queue = handler, options.handler_timeout_s, queue
+        options, queue, handler = self._options, self._queue, self.work
+        self.timeout_s = options.handler_timeout_s
         self._options = replace(options, max_messages=None)  # counted over all slots
         ends = options.until_empty or options.until_idle or options.max_age_s is not None
         given = shards, queue.queue, self.owner, options.lease_s
@@ -108,13 +91,25 @@ class ManySlots(SlotsOwner, Generic[SlotT]):
         self._hung: list[Message] = []
         self._named: set[Slot] = set()
         """Those that ignore an interrupt, once that is logged."""
-        histories = (History(self.owner, keeps_history) for _ in range(options.concurrency or 1))
         audit: Any = {"audits": options.audit, "audit_length": options.audit_length}
+        histories = [new_history() for _ in range(options.concurrency or 1)]
         made = [self._new(self._all.new(**audit, history=history)) for history in histories]
         self.slots: dict[Slot, SlotT] = {one.slot: one for one in made}
 
     @abstractmethod
     def _new(self, slot: Slot) -> SlotT: ...
+
+    @abstractmethod
+    def deliver(self, answers: Answers) -> None:
+        """Resume slots with their answers. The hub's thread calls this, as the next two: none waits for a handler."""
+
+    @abstractmethod
+    def lost(self) -> None:
+        """Leases were found lost."""
+
+    @abstractmethod
+    def tell(self, call: Callable[[], object]) -> None:
+        """Call this in a thread that may run user code: an observer's."""
 
     @abstractmethod
     async def run_here(self) -> ConsumeSummary:
@@ -135,8 +130,9 @@ class ManySlots(SlotsOwner, Generic[SlotT]):
             raise cancelled from done.exception()
         return done.result()
 
-    def runner_of(self, slot: Slot) -> StepRunner:
-        return runner_of(slot.held, self._queue, self.work, self.owner, self.emitter)
+    @property
+    def _helds(self) -> Sequence[Held]:
+        return [slot.held for slot in self.slots]
 
     # -- what a Consumer has, too ---------------------------------------------------------------------------------
 
@@ -170,27 +166,13 @@ class ManySlots(SlotsOwner, Generic[SlotT]):
         found = [running for one in self.slots.values() if (running := one.running)]
         return min(found, key=lambda one: one[1], default=None)
 
-    @property
-    def handlers_s(self) -> float:
-        """Time in handlers and steps since it began, of one slot on average; any thread may read it."""
-        now, ended_s = time.monotonic(), sum(slot.held.handlers_s for slot in self.slots)
-        began = [since for slot in self.slots if (since := slot.held.running_since) is not None]
-        return (ended_s + now * len(began) - sum(began)) / len(self.slots)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """What it has done since it began, and what its emitter counted; any thread may look."""
-        sums = {name: sum(getattr(slot.held, name) for slot in self.slots) for name in ("handled", "lost")}
-        return {**sums, **asdict(self.emitter.counts)}
-
     def _summary(self) -> ConsumeSummary:
         """Of all slots. Raises what ended one of them."""
         if error := next((one.error for one in self.slots.values() if one.error), self.hub.error):
             raise error
         ended = {one.summary.reason for one in self.slots.values() if one.summary}
         reason: Any = "recycled" if self._all.is_spent else next(one for one in REASONS if one in ended)
-        counts = [sum(getattr(slot.held, name) for slot in self.slots) for name in ("handled", "failed", "lost")]
-        return ConsumeSummary(reason, *counts)
+        return ConsumeSummary(reason, **self._sums("handled", "failed", "lost"))
 
     @property
     def over(self) -> list[Slot]:
@@ -218,6 +200,7 @@ class ManySlots(SlotsOwner, Generic[SlotT]):
         return is_awaited
 
     def stuck(self, slot: Slot) -> None:
+        """The lease of a handler that is stuck was renewed for the last time."""
         running, is_killed = self.slots[slot].running, self._on_stuck is not None
         if running and running[0] not in self._hung:
             runs_s = round(time.monotonic() - running[1], 1)
@@ -245,10 +228,12 @@ REASONS = ("recycled", "stopped", "drained")
 class ThreadSlot(Performer):
     """One slot, and the thread that runs its handlers."""
 
+    limit: ThreadTimeLimit
+
     def __init__(self, slot: Slot, consumer: SlotConsumer) -> None:
         limit = ThreadTimeLimit(consumer.timeout_s)
-        super().__init__(consumer.work, consumer.runner_of(slot), consumer.events, limit)
-        self.slot, self._consumer, self.limit = slot, consumer, limit
+        super().__init__(consumer.work, consumer.runner_of(slot.held), consumer.events, limit)
+        self.slot, self._consumer = slot, consumer
         self.lock, self.link = consumer.hub.lock, consumer.hub.link
         self.begins = lambda message: consumer.begins(slot, message)
         self.answers = queues.SimpleQueue[Any]()
@@ -264,15 +249,14 @@ class ThreadSlot(Performer):
         self._runner.is_stopping = True
 
     def hangs(self, message: Message) -> None:
-        self._step_calls.hung = message
+        self._hung = message
 
     def is_over_time(self, now: float) -> bool:
-        calls = self._step_calls
         if not self._consumer.is_interrupted:
             return self.limit.check(now)
-        if not (calls.is_interrupted and self._was_sent):
-            calls.is_interrupted = True  # for a handler that is just about to begin
-            self._was_sent = not calls.is_shielded and self.limit.interrupt()
+        if not (self._is_interrupted and self._was_sent):
+            self._is_interrupted = True  # for a handler that is just about to begin
+            self._was_sent = not self._is_shielded and self.limit.interrupt()
         return False
 
     _was_sent = False

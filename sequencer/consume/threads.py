@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import random
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, TypeVar
 
 from ..calls.claim import Claimed
@@ -42,8 +44,8 @@ from .time_limit import TimeLimit
 T = TypeVar("T")
 
 
-class Consumer(Performer):
-    """Runs `handler` for one message at a time until stopped, drained or recycled."""
+class AnyConsumer(ABC):
+    """What all consumers are made of, and what can be asked of them from any thread."""
 
     lifespans: Sequence[Manager] = ()
 
@@ -63,38 +65,80 @@ class Consumer(Performer):
         """`keeps_history`: what the queue keeps of ended messages at present."""
         self.owner = owner or owner_name()
         self.emitter = emitter or EventEmitter(queue.queue)
-        own_s = handler.timeouts_s if isinstance(handler, Steps) else ()
-        events, limit = ConsumerEvents(self.emitter, queue, self.owner), TimeLimit(options.handler_timeout_s, own_s)
-        history = History(self.owner, keeps_history)
-        held = Held(shards, options.lease_s, audits=options.audit, audit_length=options.audit_length, history=history)
-        super().__init__(handler, runner_of(held, queue, handler, self.owner, self.emitter), events, limit)
-        self._options, self.link = options, Link(endpoint, guide)
+        self.events = ConsumerEvents(self.emitter, queue, self.owner)
+        self.work, self._queue, self._options = handler, queue, options
+        self._set_up(endpoint, shards, guide, partial(History, self.owner, keeps_history))
+
+    @abstractmethod
+    def _set_up(
+        self, endpoint: Endpoint, shards: Sequence[ShardKeys], guide: Guide | None, new_history: Callable[[], History]
+    ) -> None: ...
+
+    @property
+    @abstractmethod
+    def _helds(self) -> Sequence[Held]: ...
+
+    @property
+    def handlers_s(self) -> float:
+        """Time in handlers and steps since it began, with those that run now; of many worker slots on average."""
+        ended_s, now, helds = sum(held.handlers_s for held in self._helds), time.monotonic(), self._helds
+        began = [since for held in helds if (since := held.running_since) is not None]
+        return (ended_s + now * len(began) - sum(began)) / len(helds)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What it has done since it began, and what its emitter counted."""
+        return {**self._sums("handled", "lost"), **asdict(self.emitter.counts)}
+
+    def _sums(self, *names: str) -> dict[str, int]:
+        return {name: sum(getattr(held, name) for held in self._helds) for name in names}
+
+    def runner_of(self, held: Held) -> StepRunner:
+        """What runs the messages that are held there."""
+        work = self.work
+        declared = work if isinstance(work, Steps | InlineHandler) else None
+        batch = work if isinstance(work, BatchHandler) else None
+        clocks, tells = (time.monotonic, time.time, random.random), self.emitter.hears_successes
+        return StepRunner(held, self._queue, declared, self.owner, *clocks, batch=batch, tells_successes=tells)
+
+
+class Consumer(AnyConsumer, Performer):
+    """Runs `handler` for one message at a time until stopped, drained or recycled."""
+
+    def _set_up(
+        self, endpoint: Endpoint, shards: Sequence[ShardKeys], guide: Guide | None, new_history: Callable[[], History]
+    ) -> None:
+        options, work = self._options, self.work
+        audit: Any = {"audits": options.audit, "audit_length": options.audit_length}
+        held = Held(shards, options.lease_s, **audit, history=new_history())
+        limit = TimeLimit(options.handler_timeout_s, work.timeouts_s if isinstance(work, Steps) else ())
+        Performer.__init__(self, work, self.runner_of(held), self.events, limit)
+        self.link = Link(endpoint, guide)
         self._waiter = Waiter(endpoint, shards, self.link, guide)
-        self._in_flight = InFlight(held, queue.queue, self.owner, self.link, clock=time.monotonic)
-        self._renewer = Renewer(self._in_flight, events, limit, lambda: self.running)
+        self._in_flight = InFlight(held, self._queue.queue, self.owner, self.link, clock=time.monotonic)
+        self._renewer = Renewer(self._in_flight, self.events, limit, lambda: self.running)
         self.lock, self._settled_at = self._renewer.lock, 0.0
+
+    @property
+    def _helds(self) -> Sequence[Held]:
+        return (self._held,)
 
     def hang(self) -> None:
         """The message in progress hangs, so its end counts as an attempt: `interrupt` follows, and if that does not
         help, this process is killed once its last lease ends. Any thread may call it.
         """
         if (running := self.running) is not None:
-            self._step_calls.hung, self._held.stuck_since = running
+            self._hung, self._held.stuck_since = running
 
     def on_stuck(self, call: Callable[[Message], object]) -> None:
         """Call this, in the renewer's thread, when a handler ignores the end of its time: it has to end the process."""
         self._renewer.on_stuck = call
 
-    @property
-    def counts(self) -> dict[str, int]:
-        """What it has done since it began, and what its emitter counted; any thread may look."""
-        return {"handled": self._held.handled, "lost": self._held.lost, **asdict(self.emitter.counts)}
-
     def run(self) -> ConsumeSummary:
         """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense, and
         ConfigurationError where `handler_timeout` can't hold: outside the main thread, or without its signal.
         """
-        with lived(self.lifespans), in_progress(self), self._limit.in_force(), quick_switches():
+        with lived(self.lifespans), in_progress(self), self.limit.in_force(), quick_switches():
             try:
                 self._renewer.start()
                 return self.perform(drain(self._runner, self._options))
@@ -174,12 +218,3 @@ class Consumer(Performer):
             self._settle_and_claim(SettleAndClaim(None))
         except SequencerError as error:
             self.events.emit("groups not released", error=str(error))
-
-
-def runner_of(held: Held, queue: QueueOptions, handler: Work, owner: str, emitter: EventEmitter) -> StepRunner:
-    """What runs the messages of a consumer, or of one of its slots."""
-    declared = handler if isinstance(handler, Steps | InlineHandler) else None
-    batch = handler if isinstance(handler, BatchHandler) else None
-    clocks = time.monotonic, time.time, random.random
-    tells = emitter.hears_successes
-    return StepRunner(held, queue, declared, owner, *clocks, batch=batch, tells_successes=tells)

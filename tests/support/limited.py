@@ -11,12 +11,18 @@ import pytest
 
 from sequencer import Message
 from sequencer.consume import interruption
-from sequencer.consume.step_calls import StepCalls
-from sequencer.consume.threads import Consumer
+from sequencer.consume.perform import Performer
 from sequencer.consume.time_limit import TimeLimit
 from sequencer.drain.effects import Handle
 
 Answers = list[BaseException | None]
+
+
+class Lone(Performer):
+    """It asks no server."""
+
+    def ask(self, effect: Any) -> None:
+        raise AssertionError(effect)
 
 
 def nobody(_frame: FrameType | None) -> None:
@@ -46,14 +52,6 @@ def perform(
         return answers
 
     events = SimpleNamespace(released=lambda *_, **__: None)
-    step_calls = StepCalls(cast(Any, events), limit, cast(Any, None))
-    consumer = SimpleNamespace(
-        _handler=handler,
-        on_first=None,
-        begins=None,
-        _step_calls=step_calls,
-        _in_progress=None,
-        memory=None,
-    )
+    runner = SimpleNamespace(held=None)
     with limit.in_force():
-        return Consumer.perform(cast(Any, consumer), effects())
+        return Lone(handler, cast(Any, runner), cast(Any, events), limit).perform(effects())

@@ -18,7 +18,7 @@ from ..support.limited import Answers, perform
 from ..support.limited import heard as heard
 
 pytestmark = pytest.mark.usefixtures("heard")
-WATCHED = ("perform.py", "step_calls.py", "time_limit.py", "test_time_limit_signals.py")
+WATCHED = ("perform.py", "time_limit.py", "test_time_limit_signals.py")
 LIMIT_S = 5.0
 FIRST: Message = Message("m1", ("g",), 1.0, {}, {}, 1, 1, 0.0, "q", 1)
 SECOND = FIRST._replace(id="m2")
