@@ -128,6 +128,15 @@ REFUSALS: dict[str, Wording] = {
     "dead_letter_asks": "dead letter {id!r} of group {group} waits for an answer: pass done= or again= for each "
     "unresolved step; see steps, or dead show",
     "nothing_chosen": "{action}: choose some by {by}, or all by everything=True",
+    # the dashboard
+    "access_denied": "access denied: open the dashboard by the link that `sequencer web` printed, or sign in to the "
+    "application that it is part of; programs send their token: Authorization: Bearer TOKEN",
+    "role_insufficient": "your role is {role!r}; this takes {needed:list}",
+    "request_not_ours": "refused: the request did not come from a page of this dashboard; open that page again, or, "
+    "from a program, send a token: Authorization: Bearer TOKEN",
+    "host_unknown": "host {host!r} is not one of this dashboard; allow it with --allow-host",
+    "token_short": "a token has at least {least} characters",
+    "role_unknown": "`who` returned {role:value}; it returns {known:list}, or None",
     # answers for steps
     "answer_needed": "message {id!r} waits for an answer: {question}",
     "more_answers_needed": "did {steps:list} take effect? Answer for each, by --done or --again: "

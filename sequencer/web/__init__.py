@@ -1,7 +1,7 @@
 """The dashboard: pages that show what queues do and why a group waits, and buttons that change it. Extra `web`.
 
-`dashboard.py` makes the ASGI app, `pages.py` has what is only shown, `sampler.py` reads all queues once for all
-viewers.
+`dashboard.py` makes the ASGI app, `access.py` knows who may do what, `pages.py` has what is only shown,
+`sampler.py` reads all queues once for all viewers.
 
 Not here: what it shows (`client.py`), any sentence about a group, a refusal or an alert (`texts`), `sequencer web`
 (`cli`).
@@ -9,6 +9,7 @@ The rule: a GET changes nothing on the server. Texts of others pass `plain` and 
 (`rendering.py`). Endpoints are plain functions, which Starlette runs in threads.
 """
 
+from .access import Role, Token, Who
 from .dashboard import dashboard
 
-__all__ = ["dashboard"]
+__all__ = ["Role", "Token", "Who", "dashboard"]

@@ -1,33 +1,208 @@
-"""Who may: what `who` says of a request becomes its role."""
+"""Who may do what in the dashboard, and what a browser may be made to do with it.
+
+One function, `who`, is asked at each request. It stands before every route, so a new page is closed until this file
+says otherwise. It knows nothing of queues.
+"""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+import hashlib
+import hmac
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from inspect import isawaitable
+from typing import Any, Literal, get_args
+from urllib.parse import urlsplit
 
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-Role = Literal["operate", "look"]
+from ..errors import ConfigurationError
+from ..texts.refusals import refusal_text
+
+Role = Literal["operate", "look", "append"]
+"""What somebody may do: everything on the pages; see them; append messages over HTTP and nothing else."""
 Who = Callable[[Request], Role | Awaitable[Role | None] | None]
+"""The role of whoever sent this request, or None; sync (it runs in a thread) or async."""
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+LEAST_TOKEN = 16
+_OPEN = frozenset({"/live", "/ready"})
+_APPEND = re.compile(r"/q/[^/]+/messages")
+_SAFE = ("GET", "HEAD")
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "cross-origin-opener-policy": "same-origin",
+    "referrer-policy": "same-origin",  # with no-referrer, a browser sends `Origin: null` with our own forms
+}
+
+
+class Token:
+    """A `who` for those who have a token: `dashboard(who=Token(os.environ["DASHBOARD_TOKEN"]))`.
+
+    `operate`, `look`, `append`: the token of each role, at least 16 characters. A browser opens `/?token=...` once: it
+    gets a cookie, and the token leaves the address. A program sends `Authorization: Bearer ...`; a token for appending
+    works only there. Raises ConfigurationError for a short token, or none.
+    """
+
+    def __init__(self, operate: str = "", *, look: str = "", append: str = "") -> None:
+        given: dict[Role, str] = {"operate": operate, "look": look, "append": append}
+        self._tokens = {role: token.encode() for role, token in given.items() if token}
+        if not self._tokens or any(len(token) < LEAST_TOKEN for token in self._tokens.values()):
+            raise ConfigurationError("token_short", least=LEAST_TOKEN)
+        # The cookie of a token can't be sent as the token, nor is it one after the token was changed.
+        self._cookies = {role: _signed(token) for role, token in self._tokens.items()}
+        self._cookies.pop("append", None)
+
+    def __call__(self, request: Request) -> Role | None:
+        if (given := bearer(request)) is not None:
+            return _fitting(self._tokens, given)
+        return _fitting(self._cookies, request.cookies.get(_cookie_name(request), ""))
+
+    def opened(self, request: Request) -> Response | None:
+        """Where the address has the right token: the same one without it, with a cookie."""
+        role = _fitting(self._tokens, request.query_params.get("token", ""))
+        if role not in self._cookies or request.method not in _SAFE:
+            return None
+        query = "&".join(one for one in request.url.query.split("&") if not one.startswith("token="))
+        # One slash: an address that begins with two would be another host's.
+        answer = RedirectResponse(f"/{request.url.path.lstrip('/')}{'?' if query else ''}{query}", 303)
+        answer.set_cookie(
+            _cookie_name(request),
+            self._cookies[role].decode(),
+            path=request.scope.get("root_path") or "/",
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",  # with strict, a link from a chat would find nobody signed in
+        )
+        return answer
 
 
 class Access:
-    """Sets `request.state.role`; who has none is refused."""
+    """The middleware: sets `request.state.role` and `request.state.shows_bodies`, or answers in place of the page.
 
-    def __init__(self, app: ASGIApp, who: Who, is_read_only: bool = False) -> None:
-        self.app, self.who, self.is_read_only = app, who, is_read_only
+    `hosts`: names under which it may be reached, besides loopback; None: the application that it is mounted in checks
+    that. `is_read_only`: who may operate may look.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        who: Who,
+        *,
+        hosts: Iterable[str] | None = None,
+        shows_bodies: bool = False,
+        is_read_only: bool = False,
+    ) -> None:
+        self.app, self.who, self.shows_bodies, self.is_read_only = app, who, shows_bodies, is_read_only
+        self.hosts = None if hosts is None else LOOPBACK | {host.lower() for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        found: Any = self.who(Request(scope))
-        role = await found if inspect.isawaitable(found) else found
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await (await self._answer(Request(scope, receive)) or self.app)(scope, receive, send_with_headers)
+
+    async def _answer(self, request: Request) -> Response | None:
+        """What is answered in place of the page, if anything."""
+        host, path = _host_of(request)[0], _path(request.scope)
+        if self.hosts is not None and host not in self.hosts:
+            return _refused(400, "host_unknown", host=host)
+        if path in _OPEN and request.method in _SAFE:
+            return None
+        if isinstance(self.who, Token) and (opened := self.who.opened(request)):
+            return opened
+        role = await self._role(request)
         if role is None:
-            await PlainTextResponse("forbidden", 403)(scope, receive, send)
-            return
-        scope.setdefault("state", {})["role"] = "look" if self.is_read_only else role
-        await self.app(scope, receive, send)
+            return _refused(401, "access_denied", {"www-authenticate": "Bearer"})
+        needed = {"operate", "look"} if request.method in _SAFE else {"operate"}
+        if request.method == "POST" and _APPEND.fullmatch(path):
+            needed = {"operate", "append"}
+        if role not in needed:
+            return _refused(403, "role_insufficient", role=role, needed=sorted(needed))
+        if request.method not in _SAFE and not is_own(request):
+            return _refused(403, "request_not_ours")
+        request.state.role = role
+        request.state.shows_bodies = role == "operate" or self.shows_bodies
+        return None
+
+    async def _role(self, request: Request) -> Role | None:
+        found: Any = await run_in_threadpool(self.who, request)
+        role = await found if isawaitable(found) else found
+        if role is not None and role not in get_args(Role):
+            raise ConfigurationError("role_unknown", role=role, known=get_args(Role))
+        if self.is_read_only and role != "look":
+            return "look" if role == "operate" else None
+        return role  # type: ignore[no-any-return]
+
+
+def bearer(request: Request) -> str | None:
+    """The token of a program, if it sent one."""
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else None
+
+
+def is_own(request: Request) -> bool:
+    """Whether a page of this dashboard sent it, or a program with a bearer token, which no other site can attach.
+
+    A browser names the site it comes from: `Sec-Fetch-Site` where it trusts the connection, else `Origin` at least.
+    """
+    if site := request.headers.get("sec-fetch-site"):
+        return site == "same-origin"
+    if origin := request.headers.get("origin"):
+        return origin.partition("://")[2].lower() == request.headers.get("host", "").lower() != ""
+    return bearer(request) is not None
+
+
+def name_of(request: Request) -> str:
+    """Who sent it, as far as the application that the dashboard is part of says (`scope["user"]`), else the role."""
+    user = request.scope.get("user")
+    name = getattr(user, "display_name", "") or ("" if user is None else str(user))
+    return "".join(filter(str.isprintable, name))[:100] or str(request.state.role)
+
+
+def _path(scope: Scope) -> str:
+    """The path inside of the dashboard, as its router reads it."""
+    path, root = scope["path"], scope.get("root_path", "")
+    return str(path[len(root) :] if path == root or path.startswith(f"{root}/") else path)
+
+
+def _refused(status: int, code: str, headers: dict[str, str] | None = None, **fields: Any) -> Response:
+    return PlainTextResponse(refusal_text(code, fields), status, headers)
+
+
+def _signed(token: bytes) -> bytes:
+    return hmac.new(token, b"sequencer dashboard", hashlib.sha256).hexdigest().encode()
+
+
+def _host_of(request: Request) -> tuple[str, int | None]:
+    try:
+        parts = urlsplit(f"//{request.headers.get('host', '')}")
+        return parts.hostname or "", parts.port
+    except ValueError:
+        return "", None
+
+
+def _cookie_name(request: Request) -> str:
+    """By port: a browser sends the cookies of a host to each of its ports."""
+    return f"sequencer_{_host_of(request)[1] or (443 if request.url.scheme == 'https' else 80)}"
+
+
+def _fitting(secrets: dict[Role, bytes], given: str) -> Role | None:
+    """Whose secret it is; all are compared, in a time that says nothing of them."""
+    fitting = [role for role, secret in secrets.items() if hmac.compare_digest(secret, given.encode())]
+    return fitting[0] if fitting else None

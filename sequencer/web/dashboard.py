@@ -30,14 +30,16 @@ def dashboard(
     namespace: str = "sequencer",
     shows_bodies: bool = False,
     is_read_only: bool = False,
+    hosts: Iterable[str] | None = None,
 ) -> Starlette:
     """The dashboard as an ASGI app: run it by itself, or mount it in FastAPI, Starlette or Django.
 
     `queues`: the names of those to show; without them all of the namespace. `redis`: as for Sequencer. `who`: a
     function of the request, plain or async, that returns "operate" for who may change things, "look" for who may see
-    them, None for anybody else; there is no default. `shows_bodies`: bodies of messages also for "look".
-    `is_read_only`: nobody may change anything. Nothing connects before the first request. Raises ConfigurationError for
-    a wrong name.
+    them, "append" for a program that only appends, None for anybody else; or a `Token`. There is no default.
+    `shows_bodies`: bodies of messages also for "look". `is_read_only`: nobody may change anything. `hosts`: the names
+    under which it is served, besides loopback; None leaves that to the application that it is mounted in. Nothing
+    connects before the first request. Raises ConfigurationError for a wrong name.
     """
     shown = Queues(queues, redis, namespace)
 
@@ -48,12 +50,11 @@ def dashboard(
 
     app = Starlette(
         routes=[*pages.routes, Mount("/static", StaticFiles(directory=ROOM / "static"), name="static")],
-        middleware=[Middleware(Access, who=who, is_read_only=is_read_only)],
+        middleware=[Middleware(Access, who=who, hosts=hosts, shows_bodies=shows_bodies, is_read_only=is_read_only)],
         exception_handlers={QueueGone: _gone, SequencerError: _refused, HTTPException: _not_found},
         lifespan=lifespan,
     )
     app.state.queues, app.state.sampler = shown, Sampler(shown)
-    app.state.shows_bodies = shows_bodies
     return app
 
 
