@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from .. import calls
 from ..errors import BatchRefused, InvalidMessage, SequencerError, ServerUnavailable
+from ..store.envelope import content_of
 from ..store.group import shard_of
 from ..store.item import Item
 from ..store.keys import ShardKeys
@@ -241,7 +242,7 @@ def _mark_conflicts(items: list[Item], outcomes: list[calls.ItemOutcome]) -> Non
     known: dict[tuple[str, str], Item] = {}
     for position, item in enumerate(items):
         first = known.setdefault((item.group, item.id), item)
-        if first.envelope != item.envelope or (item.score and item.score != first.score):
+        if content_of(first.envelope) != content_of(item.envelope) or (item.score and item.score != first.score):
             outcomes[position] = outcomes[position]._replace(outcome="conflict")
 
 

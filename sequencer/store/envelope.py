@@ -1,6 +1,7 @@
 """What a caller passes as bytes on the wire: ids, scores, times, and bodies in envelopes. Pure.
 
-An envelope is the JSON array `[body]` or `[body, headers]`.
+An envelope is the JSON array `[body]` or `[body, headers]`, then perhaps a newline and the JSON of the headers that
+name a trace. A newline is nowhere else in it: a repeat is compared by what stands before.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from ..values.durations import seconds
 from .text import checked_text, finite_json
 
 MAX_ID_BYTES = 256
+TRACE_HEADERS = ("traceparent", "tracestate")
+"""Headers that say who sent a message, not what it is: a repeat in another trace is no conflict."""
 MAX_EXACT_INTEGER = 2**53
 """A score is a double: above this, neighbouring integers (nanoseconds since 1970, say) become equal."""
 MAX_TIME_S = 8e9  # the year 2223: below the time in us by which scripts know a paused group
@@ -68,15 +71,28 @@ def encode_envelope(body: Any, headers: Mapping[str, str] | None, max_bytes: int
         isinstance(headers, Mapping) and {*map(type, [*headers, *headers.values()])} <= {str}
     ):
         raise InvalidBody("headers_invalid")
-    return finite_json("body", [body, dict(headers)] if headers else [body], max_bytes, InvalidBody)
+    if not headers:
+        return finite_json("body", [body], max_bytes, InvalidBody).replace(b"\n", b" ")  # of an orjson.Fragment
+    trace = {name: headers[name] for name in TRACE_HEADERS if name in headers}
+    own = {name: text for name, text in headers.items() if name not in trace}
+    parts = [body, own] if own else [body]
+    content = finite_json("body", parts, max_bytes, InvalidBody).replace(b"\n", b" ")
+    return content + b"\n" + finite_json("body", trace, max_bytes - len(content), InvalidBody) if trace else content
+
+
+def content_of(envelope: bytes) -> bytes:
+    """By what a repeat is compared: all but the trace."""
+    return envelope.partition(b"\n")[0]
 
 
 def decode_envelope(envelope: bytes) -> tuple[Any, dict[str, str]]:
     """Body and headers. Raises ValueError and Undecodable for bytes that no client of ours wrote."""
-    parts = orjson.loads(envelope)
-    if type(parts) is not list or not 1 <= len(parts) <= 2 or not isinstance(parts[-1] if parts[1:] else {}, dict):
+    content, _, trace = envelope.partition(b"\n")
+    parts, more = orjson.loads(content), orjson.loads(trace) if trace else {}
+    headers = parts[1] if type(parts) is list and len(parts) == 2 else {}
+    if type(parts) is not list or not 1 <= len(parts) <= 2 or {type(headers), type(more)} != {dict}:
         raise Undecodable("not_an_envelope")
-    return parts[0], parts[1] if len(parts) == 2 else {}
+    return parts[0], headers | more
 
 
 def encode_time(at: Any) -> int:

@@ -117,7 +117,7 @@ def decode_record(
         envelope = record[decode_head(record).size :]
     else:
         envelope = record[DUE_HEAD if flag in HAS_DUE else RECORD_HEAD :]
-    parts = orjson.loads(envelope)
+    parts: Any = orjson.loads(envelope) if b"\n" not in envelope else None
     if type(parts) is not list or len(parts) != 1:
         parts = decode_envelope(envelope)
     stamp, number = int(member[:STAMP_DIGITS]), float(score)

@@ -43,7 +43,7 @@ ITEM = st.tuples(
     GROUP,
     IDS,
     st.sampled_from(["", "1.0", "2.5", "3.0", "1700000000000.5"]),
-    st.sampled_from("xy"),
+    st.sampled_from(["x", "x", "y", "x\nt", "x\nu", "y\nt"]),
     st.sampled_from(["", "", "", "+0", "+500000", "+3000000", "+500000ms", "1699999999000000", "1700000001500000us"]),
     st.sampled_from([b"", b"", b"", DONE]),
 )
@@ -247,7 +247,7 @@ def test_a_rule_of_the_model_that_is_taken_away_shows(server: EmbeddedServer, na
 def do(both: Both, kind: str, args: list[Any]) -> None:
     keys, model = both.keys, both.model
     if kind == "append":
-        items = [Item(g, name, score, f'["{body}"]'.encode(), due, done) for g, name, score, body, due, done in args[0]]
+        items = [Item(g, name, score, envelope(body), due, done) for g, name, score, body, due, done in args[0]]
         is_counted = args[2] and len(items) == 1
         both.run(append(keys, items, on_conflict=args[1], backlog=is_counted))
     elif kind == "claim":
@@ -284,6 +284,12 @@ def do(both: Both, kind: str, args: list[Any]) -> None:
         both.run(resume_many(keys, groups, ending=args[0]))
     elif both.leases:
         with_lease(both, both.leases[-1 - args[0] % len(both.leases)], kind, args)
+
+
+def envelope(body: str) -> bytes:
+    """A body, and perhaps the trace in which it is sent."""
+    content, newline, trace = body.partition("\n")
+    return f'["{content}"]{newline}{trace and f"[{trace}]"}'.encode()
 
 
 def parked_group(model: ModelShard, group: str, *, is_seen: bool) -> ParkedGroup:

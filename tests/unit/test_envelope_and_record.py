@@ -8,12 +8,22 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.errors import InvalidBody, InvalidId, InvalidScore, InvalidTime, Undecodable, shown
-from sequencer.store.envelope import MAX_TIME_S, decode_envelope, encode_envelope, encode_id, encode_score, encode_time
+from sequencer.store.envelope import (
+    MAX_TIME_S,
+    TRACE_HEADERS,
+    content_of,
+    decode_envelope,
+    encode_envelope,
+    encode_id,
+    encode_score,
+    encode_time,
+)
 from sequencer.store.failure import decode_failure, encode_failure
 from sequencer.store.record import decode_record, plain_messages, raw_message, read_plain
 from sequencer.store.text import dumps_words, loads_words
@@ -31,13 +41,25 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
     max_leaves=10,
 )
-HEADERS = st.none() | st.dictionaries(TEXT, TEXT, max_size=3)
+HEADERS = st.none() | st.dictionaries(TEXT | st.sampled_from(TRACE_HEADERS), TEXT, max_size=3)
 MIB = 1024 * 1024
 
 
 @given(JSON, HEADERS)
 def test_body_and_headers_come_back(body: Any, headers: dict[str, str] | None) -> None:
     assert decode_envelope(encode_envelope(body, headers, MIB)) == (body, headers or {})
+
+
+@given(JSON, HEADERS)
+def test_what_a_repeat_is_compared_by_is_all_but_the_trace(body: Any, headers: dict[str, str] | None) -> None:
+    own = {name: text for name, text in (headers or {}).items() if name not in TRACE_HEADERS}
+    assert content_of(encode_envelope([body], headers, MIB)) == encode_envelope([body], own, MIB)
+    assert b"\n" not in encode_envelope([body, orjson.Fragment(b"[1,\n2]")], own, MIB)
+
+
+def test_a_trace_counts_for_the_size() -> None:
+    with refused(InvalidBody, "too_large"):
+        encode_envelope(1, {"tracestate": "x" * 100}, 100)
 
 
 @given(JSON, HEADERS, st.integers(0, 9998), st.floats(allow_nan=False, allow_infinity=False), TEXT.filter(bool))
@@ -54,7 +76,10 @@ def test_a_record_comes_back_as_a_message(
 
 
 @pytest.mark.parametrize("head", ["0000A", "00000", "0000R", "0003A", "0000D1795170870982099", "0000T1795170870982099"])
-@pytest.mark.parametrize("envelope", [b"[1]", b'[1,{"a":"b"}]', b'{"a":1}', b'"x"', b"[]", b"[1,2]", b"1],[2", b"[1"])
+@pytest.mark.parametrize(
+    "envelope",
+    [b"[1]", b'[1,{"a":"b"}]', b'[1]\n{"traceparent":"t"}', b'{"a":1}', b'"x"', b"[]", b"[1,2]", b"1],[2", b"[1"],
+)
 @pytest.mark.parametrize("below", [-math.inf, 5.0, 6.0])
 def test_many_records_are_read_at_once_as_each_is_alone_or_not_at_all(head: str, envelope: bytes, below: float) -> None:
     """Its own score does not make a message late; redriven ones, headers and foreign bytes are not taken for plain."""
@@ -157,7 +182,7 @@ def test_a_body_may_be_as_long_as_the_bound_says() -> None:
 
 
 @pytest.mark.parametrize(
-    "envelope", [b"{}", b'{"a":1}', b'"x"', b"[]", b"[1,2]", b'[1,["a"]]', b"[1,{},3]", b"[1,null]"]
+    "envelope", [b"{}", b'{"a":1}', b'"x"', b"[]", b"[1,2]", b'[1,["a"]]', b"[1,{},3]", b"[1,null]", b"[1]\n[]"]
 )
 def test_what_no_client_of_ours_wrote_is_no_envelope(envelope: bytes) -> None:
     with refused(Undecodable, "not_an_envelope"):

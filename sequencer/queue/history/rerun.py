@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import orjson
-
 from ... import calls
 from ...errors import MessageNotFound, RerunRefused, Undecodable
-from ...store.envelope import decode_envelope, encode_id
+from ...store.envelope import decode_envelope, encode_envelope, encode_id
 from ...store.group import decode_group, encode_group
 from ...store.item import Group, Id
 from ...store.keys import ShardKeys
@@ -47,7 +46,7 @@ async def rerun(session: Session, group: Group, id: Id, *, keep_steps: bool = Fa
         written = _kept_steps(head.written, about) if keep_steps else None
     except (ValueError, Undecodable) as error:
         raise RerunRefused("content_unreadable", **about, error=str(error)) from error
-    envelope = orjson.dumps([body, {**headers, RERUN_OF: message_id}])
+    envelope = encode_envelope(body, {**headers, RERUN_OF: message_id}, sys.maxsize)
     new_id = _next(message_id, is_rerun=RERUN_OF in headers)
     encode_id("~".join(map(str, new_id)))
     done = await session.ask(calls.rerun(keys, key, message_id, stamp_of(record), new_id, envelope, written))

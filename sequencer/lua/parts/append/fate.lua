@@ -57,12 +57,17 @@ local function fate_of(batch, i, score, rules) -- "+" to store it, else its mark
   return tonumber(score) < tonumber(mark) and LATE[rules.on_late] or '+'
 end
 
+local function content(text, at) -- without the trace, which stands behind a newline
+  local ends = text:find('\n', at, true)
+  return sub(text, at, (ends or 0) - 1)
+end
+
 -- "=" or "!" for a message whose id is pending, and the stamp of that.
 local function compare(batch, i, order, body)
   local _, id, score = word_of(batch, i)
   local old, due = call('HGET', body, id), batch.due[i]
   local stamp, flag, due_before, _, at = sub(old, 1, 16), cut(old)
-  local same = sub(old, at) == ARGV[3 + i]
+  local same = content(old, at) == content(ARGV[3 + i], 1)
   if same and score ~= '' then
     same = tonumber(call('ZSCORE', order, stamp .. id) or 'nan') == tonumber(score)
   end
