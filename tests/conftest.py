@@ -33,7 +33,6 @@ ACL_USER = "least"
 KEYS = ("~{t*", "~t*:queues")
 """Of the namespaces that tests use on the common server."""
 OTHER_RIGHTS = {
-    "the naive version has keys of another shape": ("test_naive.py",),
     "the benchmark has a namespace of its own, and a peer that needs CONFIG": (
         "test_benchmarks.py::test_a_scenario_on_a_server_that_is_there",
     ),

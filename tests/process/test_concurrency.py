@@ -14,10 +14,12 @@ from .conftest import Cli, Work
 
 LEASE_S = 1.5
 COROUTINES = """
-import asyncio
+import asyncio, os, signal
 import shop
 
 async def handle(message):
+    if "kills" in message.body:
+        os.kill(os.getpid(), signal.SIGKILL)
     for name in ("seconds", "gate"):
         if name in message.body:
             shop.note("waits", message)
@@ -40,16 +42,6 @@ def consume(app: str, *more: object) -> tuple[object, ...]:
 
 
 @KINDS
-def test_groups_are_handled_at_once_and_in_order(cli: Cli, work: Work, app: str) -> None:
-    for n in range(32):
-        work.add(f"g{n}", {"seconds": 0.05}, *[{}] * 5)
-    done = cli.run(*consume(app, "-n", 2, "--until-empty"))
-    assert done.returncode == 0, done.stderr
-    assert work.verdict().is_clean(), work.verdict()
-    assert "192 messages" in done.stderr
-
-
-@KINDS
 def test_killed_processes_lose_nothing(cli: Cli, work: Work, app: str) -> None:
     for n in range(32):
         work.add(f"g{n}", *[{"seconds": 0.02}] * 20)
@@ -66,18 +58,15 @@ def test_killed_processes_lose_nothing(cli: Cli, work: Work, app: str) -> None:
     assert verdict.is_clean(allowed_duplicates=verdict.duplicates), verdict
 
 
-@KINDS
-def test_a_second_signal_releases_what_runs(cli: Cli, work: Work, app: str) -> None:
-    for n in range(4):
-        work.add(f"g{n}", {"gate": "never"})
-    running = cli.start(*consume(app))
-    begun = "begun" if app.startswith("shop") else "waits"
-    wait_until(lambda: len(work.events(begun)) == 4, PATIENCE_S)
-    running.signal()
-    running.wait_for("finishing current messages")
-    running.signal()
-    assert running.ended() == 0
-    assert {group: work.head(group) for group in work.states()} == {f"g{n}": (f"g{n}-0", 1) for n in range(4)}
+def test_a_message_that_kills_is_parked_and_no_other(cli: Cli, work: Work) -> None:
+    """Each death takes the messages of fifteen other slots along."""
+    work.add("killer", {"kills": True})
+    for n in range(60):
+        work.add(f"g{n}", *[{"seconds": 0.05}] * 4)
+    done = cli.run(*consume("coroutines:handle", "--max-attempts", 3, "--until-empty"), timeout=90.0)
+    assert done.returncode == 4, done.stderr
+    assert work.states() == {"killer": "parked"}
+    assert len({event["id"] for event in work.events("handled")}) == 240
 
 
 @KINDS

@@ -60,28 +60,6 @@ def test_the_message_that_kills_is_named_at_the_first_death_and_no_other(cli: Cl
     assert len(named) >= 2, "the death that found it with others is not counted against it"
 
 
-def test_kills_in_a_row_lose_nothing_and_keep_the_order(cli: Cli, work: Work) -> None:
-    gates = {20: "first", 60: "second"}
-    for group in "abcd":
-        work.add(group, *[{"gate": gates[n]} if group == "a" and n in gates else {} for n in range(100)])
-    consume = cli.start("consume", "jobs", "--app", "shop:handle", "--lease", 0.5, "-n", 2, "--until-empty")
-    killed = set()
-    for number, gate in gates.items():
-        killed.add(work.wait_begun(f"a-{number}")["pid"])
-        os.kill(work.events("begun", f"a-{number}")[0]["pid"], signal.SIGKILL)
-        cli.open(gate)
-    assert consume.ended() == 0
-    handled = sorted(work.handled(), key=lambda record: record.ended)
-    verdict = work.verdict(handled)
-    assert verdict.is_clean(allowed_duplicates=verdict.duplicates), verdict
-    runs: dict[str, list[int]] = {}
-    for record in handled:
-        runs.setdefault(record.id, []).append(int(record.consumer))
-    again = {message_id: pids for message_id, pids in runs.items() if len(pids) > 1}
-    assert all(pids[0] in killed and len(pids) == 2 for pids in again.values()), again
-    assert work.states() == {}
-
-
 def test_a_paused_consumer_cannot_acknowledge_after_its_lease(cli: Cli, work: Work) -> None:
     work.add("a", {"gate": "gate"}, {}, {}, {})
     consume = cli.start("consume", "jobs", "--app", "shop:handle", "--lease", 0.6, "-n", 2)
