@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import shutil
 import sys
@@ -199,38 +198,6 @@ def test_a_master_that_reads_its_file_again_still_knows_that_the_server_is_away(
         absent.symlink_to(server.socket)
         wait_until(lambda: len(whats(cli.directory)) == 2, PATIENCE_S, "it is over")
     assert whats(cli.directory) == [("away", "open"), ("away", "resolved")]
-
-
-@pytest.mark.nightly
-def test_a_queue_that_is_deleted_under_a_watcher_and_a_master_ends_neither(
-    cli: Cli, make: Callable[..., Sequencer], link: Link, namespace: str
-) -> None:
-    park(make(), "ann")
-    write(cli.directory)
-    scene, watcher = RunScene(cli.directory, make), cli.start("watch")
-    wait_until(lambda: whats(cli.directory) == [("parked", "open")], PATIENCE_S, "it is told")
-    with scene.master():
-        assert cli.call("delete", "jobs", "--yes").returncode == 0
-        assert link.command("KEYS", f"*{namespace}*") == []
-        park(make(shards=3), "bob")
-        wait_until(lambda: len(whats(cli.directory)) == 2, PATIENCE_S, "the new queue is watched")
-        assert sorted(alert.kind for alert in make().alerts()) == ["parked"]
-        assert cli.call("delete", "jobs", "--yes").returncode == 0
-        looks = watcher_looks(link)
-        wait_until(lambda: watcher_looks(link) > looks + 10, PATIENCE_S, "both look on")
-        assert link.command("KEYS", f"*{namespace}*") == []
-    watcher.signal()
-    assert watcher.ended() == 0
-    assert whats(cli.directory) == [("parked", "open")] * 2
-    assert [one["items"][0]["group"] for one in told(cli.directory)] == ["ann", "bob"]
-    assert "trouble" not in watcher.stderr
-    assert "Traceback" not in watcher.stderr
-
-
-def watcher_looks(link: Link) -> int:
-    """Pipelines of looks so far, of all who look at this server."""
-    found = re.search(rb"cmdstat_zcount:calls=(\d+)", link.command("INFO", "commandstats"))
-    return int(found[1]) if found else 0
 
 
 def test_watch_once_says_what_is_open_and_tells_it(cli: Cli, make: Callable[..., Sequencer]) -> None:

@@ -87,17 +87,6 @@ def test_a_bad_line_stops_it_behind_the_lines_before(cli: Cli, make: Callable[..
         assert make(queue).info().backlog == 701
 
 
-@pytest.mark.parametrize("at", [100, 127, 128, 129])
-def test_a_bad_line_among_many_groups_leaves_none_out(cli: Cli, make: Callable[..., Sequencer], at: int) -> None:
-    """Lines of many groups go in smaller chunks: what is stored of a call is not all before the bad line."""
-    lines = [{"group": ["g", n], "id": str(n), "body": n} for n in range(400)]
-    lines[at] = {"group": ["g", 0], "id": "0", "body": "other"}
-    done = cli.call("append", "jobs", "-", input=ndjson(*lines))
-    assert done.returncode == 2
-    assert done.stdout.startswith(f"appended {at}, duplicates 0, refused 1 in ")
-    assert make("jobs").info().backlog == at
-
-
 def test_large_lines_go_in_several_chunks_and_a_bad_one_leaves_none_out(cli: Cli, seq: Sequencer) -> None:
     """A body may be larger than its line: then a call has several chunks. Lines without an id are not doubled."""
     seq.connect()

@@ -126,21 +126,6 @@ def test_what_is_no_limit_is_wrong_use(cli: Cli, seq: Sequencer) -> None:
         assert refused(cli, "check", "jobs", *words)
 
 
-def test_a_paused_queue_has_nothing_due(seq: Sequencer, link: Link, namespace: str) -> None:
-    seq.append_many({"body": n, "group": ["p", n]} for n in range(3))
-    wait_for(link, namespace, 30, "p:0", "p:1", "p:2")
-    snapshot = seq.snapshot()
-    assert (snapshot.due, round(snapshot.waits_s), snapshot.is_paused, snapshot.has_outage) == (3, 30, False, False)
-    seq.pause(["p", 0])
-    wait_for(link, namespace, 60, "p:0")
-    wait_for(link, namespace, 20, "p:1")
-    snapshot = seq.snapshot()
-    assert (snapshot.due, round(snapshot.waits_s)) == (2, 30), "a paused group waits for nobody"
-    seq.pause()
-    assert (seq.snapshot().due, seq.snapshot().waits_s, seq.snapshot().is_paused) == (0, 0.0, True)
-    seq.unpause()
-
-
 def test_an_outage_is_seen_and_holds_all_but_its_probe(seq: Sequencer) -> None:
     def away(_message: object) -> None:
         raise ConnectionError("away")

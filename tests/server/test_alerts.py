@@ -172,14 +172,6 @@ def test_what_one_host_knows_is_told_and_over(watching: Watching) -> None:
     assert "the disk is full" in [one.text for one in chat.took if one.kind == "check"]
 
 
-def test_a_body_is_in_no_notice(watching: Watching) -> None:
-    watching.fail(Park("x"), "ann")
-    watching.fail(SetAside("y"), "bob")
-    watching.look(watching.watcher())
-    assert len(watching.targets[0].took) == 2
-    assert "SECRET" not in repr(watching.targets[0].took)
-
-
 def test_what_was_told_of_groups_that_go_on_is_forgotten(watching: Watching, link: Link) -> None:
     watching.fail(Park("x"), *[f"g{number}" for number in range(30)])
     watching.look(watching.watcher())
