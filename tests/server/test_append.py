@@ -135,7 +135,7 @@ def test_flushed_scripts_are_sent_again(seq: Sequencer, link: Link) -> None:
 
 def test_a_full_server_refuses_producers_and_lets_consumers_drain(start_server: Callable[..., str]) -> None:
     path = start_server()
-    with Sequencer("q", f"unix://{path}", backoff=0.01) as seq:
+    with Sequencer("q", f"unix://{path}", backoff=0.01, dead_letter_on=["KeyError"]) as seq:
         for n in range(200):
             seq.append({"n": n, "pad": "x" * 1000}, group=n % 5, score=n)
         command(path, "CONFIG", "SET", "maxmemory", "1")
@@ -149,8 +149,11 @@ def test_a_full_server_refuses_producers_and_lets_consumers_drain(start_server: 
             if message.body["n"] == 7 and not failed:
                 failed.append(7)
                 raise ValueError("once")
+            if message.body["n"] == 9:
+                raise KeyError("a dead letter needs room too")
 
-        assert seq.consume(handler, until_empty=True, lease=0.5).handled == 200
+        assert seq.consume(handler, until_empty=True, lease=0.5).handled == 199
+        assert seq.info().dead == 1
         command(path, "CONFIG", "SET", "maxmemory", "0")
         assert seq.append(1, group="late").duplicate is False
 

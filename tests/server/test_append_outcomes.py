@@ -10,7 +10,6 @@ import pytest
 from sequencer import EmbeddedServer
 from sequencer.calls.append import append
 from sequencer.calls.operate import update
-from sequencer.calls.settle import Ack, HandlerRun, ack
 from sequencer.errors import DataError, ServerNotUsable
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -209,16 +208,3 @@ def test_an_acknowledged_message_that_may_not_be_taken_away_stays(shard: Shard, 
     assert shard.total("handled") == 0
     assert shard.run(update(shard.keys, "g", "a", "", "")) == "done"
     assert shard.append(item("g", "a")) == ["stored"]
-
-
-def test_an_audit_stream_of_another_type_is_found_before_anything_is_removed(shard: Shard) -> None:
-    shard.append(item("g", "a"))
-    lease = shard.claim()["g"]
-    shard.link.command("SET", shard.keys.audit, "foreign")
-    entry = Ack("g", lease.token, lease.members, True, runs=[HandlerRun("a", "1", "1", "1", "2", "0")])
-    with pytest.raises(DataError):
-        shard.run(ack(shard.keys, [entry]))
-    assert shard.ids("g") == ["a"]
-    shard.link.command("DEL", shard.keys.audit)
-    assert shard.run(ack(shard.keys, [entry])) == ([], False)
-    assert shard.link.command("XLEN", shard.keys.audit) == 1

@@ -215,15 +215,6 @@ def test_what_cannot_be_around_a_handler_is_refused(seq: Sequencer, what: str) -
         seq.consume(lambda message: None, until_empty=True)
 
 
-def test_without_one_nothing_is_wrapped(make: Make) -> None:
-    def handle(message: Message) -> None: ...
-
-    seq = make()
-    assert seq._surrounded(handle) is handle
-    seq.around(lambda message: suppress(LookupError))
-    assert seq._surrounded(handle) is not handle
-
-
 # -- lifespan -----------------------------------------------------------------------------------------------------
 
 
@@ -379,16 +370,6 @@ def test_steps_that_are_done_are_told(bench: Bench) -> None:
         *[("step done", "one", 1), ("step failed", "two", 1), ("message failed", "two", 1)],
         *[("step done", "two", 2), ("message handled", None, 2)],
     ]
-
-
-def test_nobody_asks_and_nothing_is_made(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = list[str]()
-    monkeypatch.setattr("sequencer.drain.protocol.Tell", lambda name, *given: made.append(name))
-    bench.seq.observe(lambda event: None)
-    bench.seq.handler(bench.of(lambda message: None))
-    bench.seq.append(1, group="a")
-    assert bench.consume().handled == 1
-    assert not made
 
 
 def test_an_observer_of_successes_may_end_the_consumer(make: Make) -> None:

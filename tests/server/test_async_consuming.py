@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from sequencer import AsyncSequencer, EmbeddedServer, Message, Sequencer, StepCall
+from sequencer import AsyncSequencer, EmbeddedServer, Message, Sequencer
 from sequencer.consume.hub import Hub
 from sequencer.errors import ConfigurationError, DataError, HandlerNotFound
-from sequencer.texts.events import Event
 from tests.support.refused import refused
 
 REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("REQUEST", default="")
@@ -194,31 +193,6 @@ def test_an_error_of_the_consumer_is_logged_at_once_and_raised_at_the_end(
         assert is_at_end
 
     run(use)
-
-
-def test_steps_and_observers(run: Callable[..., None]) -> None:
-    async def use(seq: AsyncSequencer) -> None:
-        events, steps = list[Event](), list[Any]()
-        seq.observe(events.append)
-
-        @seq.step(order=1)
-        async def charge(message: Message) -> int:
-            await asyncio.sleep(0)
-            steps.append("charge")
-            return 5
-
-        @seq.step(order=2)
-        async def mail(message: Message, call: StepCall) -> None:
-            steps.append(call.results)
-            if message.body:
-                raise ValueError
-
-        await append(seq, 2, 2)
-        assert (await seq.consume(until_empty=True)).handled == 1
-        assert sorted(map(str, steps)) == ["charge", "charge", "{'charge': 5}", "{'charge': 5}"]
-        assert "group parked" in [one.name for one in events]
-
-    run(use, max_attempts=1)
 
 
 def test_what_can_not_be_consumed_is_refused(run: Callable[..., None], server: EmbeddedServer, namespace: str) -> None:

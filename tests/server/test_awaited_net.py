@@ -7,16 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
-
 from sequencer import EmbeddedServer, Sequencer, calls
-from sequencer.calls.net_protocol import Net
-from sequencer.errors import BatchRefused, ConfigurationError, IdConflict, ServerUnavailable
+from sequencer.errors import ServerUnavailable
 from sequencer.net.awaited import AwaitedNet
 from sequencer.net.link import Link
 from sequencer.queue.append import receipt_of
-from sequencer.queue.append_many import append_many
-from sequencer.queue.operate import pause, unpause
 from sequencer.queue.session import Session
 from sequencer.queue.views import explain
 from sequencer.server import start_embedded
@@ -54,45 +49,6 @@ def kill_others(link: Link) -> None:
     link.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 
 
-def test_pause_and_explain_say_the_same_over_both_nets(
-    make: Callable[..., Sequencer], server: EmbeddedServer, namespace: str
-) -> None:
-    seq = make()
-    seq.append(1, group="g", id="x")
-
-    async def both() -> None:
-        async with client(server.url, namespace) as session:
-            assert (await explain(session, "g")).reason == "due"
-            assert [await pause(session, "g"), await pause(session, "g")] == [True, False]
-            awaited = await explain(session, "g")
-            assert awaited.reason == "paused"
-            assert awaited.text == (await asyncio.to_thread(seq.explain, "g")).text
-            assert not await asyncio.to_thread(seq.claim)
-            assert [await unpause(session, "g"), await unpause(session, "g")] == [True, False]
-
-    asyncio.run(both())
-    assert [message.body for message in seq.peek("g")] == [1]
-
-
-@pytest.mark.parametrize("shards", [1, 4])
-def test_messages_are_appended_one_by_one_and_in_chunks(
-    make: Callable[..., Sequencer], server: EmbeddedServer, namespace: str, shards: int
-) -> None:
-    async def appended() -> None:
-        async with client(server.url, namespace, shards=shards) as session:
-            assert (await append(session, item(session, 0, "g0", id="a"))).outcome == "stored"
-            with pytest.raises(IdConflict):
-                await append(session, item(session, 1, "g0", id="a"))
-            done = await append_many(session, [{"body": n, "group": f"g{n}", "id": "a"} for n in range(20)], chunk=7)
-            assert (done.appended, done.duplicates) == (19, 1)
-            with pytest.raises(BatchRefused) as caught:
-                await append_many(session, [{"body": n, "group": n, "id": "a"} for n in ("g7", "new")])
-            assert (caught.value.refused[0].index, caught.value.stored) == (0, 0)
-
-    asyncio.run(appended())
-    assert make(shards=shards).info().backlog == 20
-
-
 def test_many_tasks_at_the_first_use_register_once_and_each_gets_its_own_answer(
     make: Callable[..., Sequencer], server: EmbeddedServer, namespace: str, link: Link
 ) -> None:
@@ -108,22 +64,6 @@ def test_many_tasks_at_the_first_use_register_once_and_each_gets_its_own_answer(
     assert "cmdstat_exec:calls=1," in stats, "for the rights"
     assert link.command("HGET", registry_key(namespace, "jobs"), "version") == b"0"
     assert make().policy.on_late == "drop"
-
-
-def test_a_policy_that_is_refused_leaves_nothing_behind(
-    make: Callable[..., Sequencer], server: EmbeddedServer, namespace: str
-) -> None:
-    make(sequence=True).connect()
-
-    async def use() -> None:
-        async with client(server.url, namespace, reorder_window=5) as session:
-            with refused(ConfigurationError, "not_with_sequence", name="reorder_window"):
-                await session.shards(register=True)
-            await asyncio.to_thread(make(dedup_window=7).connect)
-            net: Net = session.net
-            assert (await net.read([("MULTI",), ("PING",), ("EXEC",)]))[-1] == [b"PONG"]
-
-    asyncio.run(use())
 
 
 def test_a_connection_that_was_lost_is_replaced_and_a_server_without_its_data_gets_shards_again(

@@ -321,7 +321,7 @@ def test_acknowledgements_do_not_wait_for_the_answer_to_a_claim_ahead(
 
 
 @pytest.mark.parametrize("name", ["dispatch", "stats", "audit", "leases", "failures"])
-def test_an_ack_that_meets_a_key_of_a_wrong_type_changes_nothing(shard: Shard, link: Link, name: str) -> None:
+def test_an_ack_or_nack_that_meets_a_key_of_a_wrong_type_changes_nothing(shard: Shard, link: Link, name: str) -> None:
     shard.append(item("g", "1"), item("g", "2"))
     lease, key = shard.claim()["g"], getattr(shard.keys, name)
     link.command("DEL", key)
@@ -331,5 +331,8 @@ def test_an_ack_that_meets_a_key_of_a_wrong_type_changes_nothing(shard: Shard, l
     entry = Ack(lease.key, lease.token, lease.members[:1], True, runs=[run])
     with pytest.raises(DataError):
         shard.run(ack(shard.keys, [entry]))
+    if name != "audit":  # of acks alone
+        with pytest.raises(DataError):
+            shard.nack(lease, 1.0)
     assert shard.dump() == before
     link.command("DEL", *before)

@@ -25,7 +25,6 @@ from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
 from ..support.background import Background
-from ..support.proxy.fault_proxy import FaultProxy
 
 PATIENCE_S = 8.0
 Make = Callable[..., Sequencer]
@@ -297,29 +296,6 @@ def test_a_blocked_loop_lets_what_it_has_not_begun_go(make: Make) -> None:
                     lease.ack(message)
         assert time.monotonic() - began < 1.5, "long before the loop goes on"
         assert begun == ["a"]
-
-
-@KINDS
-@pytest.mark.parametrize("fault", ["reply lost", "reply cut", "request reset"])
-def test_lost_answers_cost_no_message_and_no_order(make: Make, proxy: FaultProxy, kind: str, fault: str) -> None:
-    seq, book = make(shards=2, redis=proxy.url), Book()
-    seq.append_many({"body": n, "group": n % 20, "id": str(n)} for n in range(400))
-    proxy.add(fault, on=["claim", "ack"], times=12, chance=0.2)
-    ended: dict[Any, list[Any]] = defaultdict(list)
-
-    def handle(message: Message) -> None:
-        book.begin(message)
-        book.end(message)
-        ended[message.group].append((message.token, message.body))
-
-    options: Any = {"lease": 0.5, "concurrency": 6, "until_empty": True}
-    summary = seq.consume(as_kind(kind, handle, 0.001), **options)
-    assert (summary.failed, seq.info().backlog) == (0, 0)
-    assert {body for bodies in book.seen.values() for body in bodies} == set(range(400))
-    for group in ended.values():
-        assert [token for token, _ in group] == sorted(token for token, _ in group)
-        firsts = list(dict.fromkeys(body for _, body in group))
-        assert firsts == sorted(firsts), "in order, but for what is handled again"
 
 
 # -- stops ------------------------------------------------------------------------------------------------------------

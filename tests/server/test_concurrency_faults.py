@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 
 from sequencer import InlineSteps, Message, Sequencer
-from sequencer.errors import QueueFull
-from sequencer.net.link import Link
 from sequencer.testing import wait_until
 from tests.support.proxy.fault_proxy import FaultProxy
 
@@ -153,17 +151,3 @@ def test_an_outage_holds_all_worker_slots_back_and_parks_nothing(make: Make, kin
         assert seq.info().outage is None
     assert not [*seq.parked()]
     assert handlers.is_in_order
-
-
-@KINDS
-def test_a_full_server_is_drained(start_server: Callable[..., str], kind: str) -> None:
-    with Sequencer("jobs", f"unix://{start_server()}", namespace="t") as seq:
-        handlers = Handlers(kind)
-        append(seq, 400, 40)
-        link = Link(seq.endpoint)
-        link.command("CONFIG", "SET", "maxmemory", "1")
-        with pytest.raises(QueueFull):
-            seq.append(1, group="g")
-        assert seq.consume(handlers.handle, until_empty=True, concurrency=16).handled == 400
-        assert handlers.is_in_order
-        link.close()

@@ -60,15 +60,6 @@ def test_a_server_that_will_evict_is_told_of_once_and_refused_when_it_does(
             seq.append(3, "g")
 
 
-def test_a_database_that_the_server_does_not_have_is_said(start_server: Callable[..., str]) -> None:
-    url = f"unix://{start_server('--databases', '4')}?db=4"
-    with (
-        Sequencer("q", url) as seq,
-        refused(ServerNotUsable, "database_unknown"),
-    ):
-        seq.append(1, group="g")
-
-
 def test_a_replica_is_refused(start_server: Callable[..., str]) -> None:
     path = start_server("--replicaof", "127.0.0.1 1")
     assert first_use(f"unix://{path}").code == "is_replica"

@@ -34,18 +34,6 @@ def test_each_group_is_handled_in_order_of_score_then_arrival(seq: Sequencer) ->
     assert seq.info().groups == 0
 
 
-def test_the_registered_handler_is_run(seq: Sequencer) -> None:
-    seen: list[Any] = []
-
-    @seq.handler
-    def handle(message: Message) -> None:
-        seen.append(message.body)
-
-    seq.append("a", group="g")
-    assert seq.consume(until_empty=True).handled == 1
-    assert seen == ["a"]
-
-
 def test_without_a_usable_handler_nothing_is_consumed(seq: Sequencer) -> None:
     with refused(HandlerNotFound, "handler_not_found"):
         seq.consume(until_empty=True)

@@ -176,21 +176,3 @@ def test_doctor_knows_the_buckets(make: MakeSequencer, link: Link, keys: ShardKe
     link.command("DEL", keys.history("1234567890123456"))
     assert seq.delete() == 0
     assert not [key for key in link.command("KEYS", keys.prefix + "*") if b"histor" in key]
-
-
-def test_sweep_of_a_queue_deletes_old_dead_letters(make: MakeSequencer, link: Link, keys: ShardKeys) -> None:
-    seq = make(dead_window=3600, on_failure="dead_letter", max_attempts=1, shards=2)
-    for n in range(6):
-        seq.append({}, group=["g", n], id=str(n))
-
-    def fail(message: Message) -> None:
-        raise ValueError(message.id)
-
-    seq.consume(fail, until_empty=True)
-    assert seq.sweep().dead == 0
-    old = link.command("ZRANGE", keys.dead, 0, -1)
-    for name in old:
-        link.command("ZINCRBY", keys.dead, -3601e6, name)
-    assert seq.sweep().dead == len(old) > 0
-    assert seq.count_dead() == 6 - len(old)
-    assert seq.info().totals["swept"] == len(old)

@@ -11,7 +11,6 @@ import pytest
 
 from sequencer import Message, Sequencer, StopConsuming
 from sequencer.calls.claim import claim
-from sequencer.calls.settle import renew
 from sequencer.calls.source import script_source
 from sequencer.consume.stop import Stop
 from sequencer.drain.held import Held
@@ -24,7 +23,6 @@ from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.background import Background
 from ..support.handling import ctrl_c, failed
-from ..support.shard import Shard, item
 
 
 def test_a_lease_is_renewed_while_a_handler_runs(make: Make) -> None:
@@ -87,52 +85,6 @@ def test_groups_not_begun_are_given_back_when_a_handler_is_slow(make: Make) -> N
         helped = make().consume(lambda message: None, max_messages=100)
         assert helped.handled == 100, "the other consumer got all that the slow one had not begun"
         release.set()
-
-
-def test_a_consumer_that_lost_its_lease_does_not_acknowledge(
-    make: Make, link: Link, keys: ShardKeys, caplog: pytest.LogCaptureFixture
-) -> None:
-    seq = make()
-    seq.append(1, group="g", id="x")
-    release, begun = threading.Event(), threading.Event()
-
-    def handler(message: Message) -> None:
-        begun.set()
-        assert release.wait(20)
-
-    with Background(seq, handler, max_messages=1) as background:
-        assert begun.wait(10)
-        # As if this process had been paused past its lease: the group is due, and another consumer takes it.
-        link.command("ZADD", keys.schedule, "XX", "1", "g")
-        with make().claim(lease=30) as lease:
-            (message,) = lease
-            assert message.attempt == 2
-            release.set()
-            background.thread.join(10)
-            assert background.summary.lost == 1
-            assert "lease lost" in caplog.text
-            assert [m.id for m in seq.peek("g")] == ["x"], "still there: only the new lease may acknowledge"
-            lease.ack(message)
-    assert seq.peek("g") == []
-
-
-def test_stop_finishes_the_message_in_hand_and_releases_the_rest(make: Make) -> None:
-    seq, begun, release = make(), threading.Event(), threading.Event()
-    for n in range(10):
-        seq.append(n, group="g", score=n)
-
-    def handler(message: Message) -> None:
-        begun.set()
-        assert release.wait(20)
-
-    with Background(seq, handler) as background:
-        assert begun.wait(10)
-        background.consumer.stop()
-        release.set()
-        background.thread.join(10)
-    assert (background.summary.reason, background.summary.handled) == ("stopped", 1)
-    (info,) = seq.groups()
-    assert (info.state, info.backlog, info.attempts) == ("due", 9, 0)
 
 
 def test_a_handler_may_stop_its_consumer_and_the_message_counts_as_not_begun(seq: Sequencer) -> None:
@@ -257,12 +209,3 @@ def test_a_stage_does_not_go_back() -> None:
     raced = Stop()
     raced.request(Late(1))
     assert raced.stage == 2
-
-
-def test_the_end_of_a_lease_that_was_renewed_alone_is_an_attempt(shard: Shard) -> None:
-    shard.append(item("a", "1"), item("b", "1"))
-    leases = shard.claim()
-    assert shard.run(renew(shard.keys, [(leases["a"].key, leases["a"].token)], 5.0, alone=True)) == []
-    shard.later(6)
-    attempts = {key: one.messages[0].attempt for _ in "ab" for key, one in shard.claim().items()}
-    assert attempts == {"a": 2, "b": 1}

@@ -18,7 +18,7 @@ from sequencer.consume.emitter import ConsumerEvents
 from sequencer.drain.outcome import Failed
 from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
-from sequencer.testing import MemoryQueue, wait_until
+from sequencer.testing import wait_until
 from sequencer.texts.events import Event
 from tests.support.handling import Make
 
@@ -117,22 +117,6 @@ def test_many_short_claims_share_one_limit(make: Make, caplog: pytest.LogCapture
     said = [one for one in caplog.records if getattr(one, "event", "") == "group parked"]
     assert sum(getattr(one, "suppressed", 1) for one in said) == 60
     assert any(hasattr(one, "suppressed") for one in said)
-
-
-def test_a_memory_queue_tells_observers() -> None:
-    queue = MemoryQueue("orders", max_attempts=2, sequence=True, gap_timeout=5)
-    seen: list[tuple[str, str]] = []
-
-    @queue.observe
-    def observer(event: Event) -> None:
-        seen.append((event.name, event.fields["id"]))
-
-    queue.append(1, group="bad", score=1, id="a")
-    queue.append(1, group="gap", score=2, id="b")
-    done = queue.drain(fail)
-    assert seen == [("message failed", "a"), ("group parked", "a"), ("group parked", "b")]
-    assert len(done.parked) == 2
-    assert queue._emitter.counts.failed == len(done.failed) == 2
 
 
 async def coroutine(event: Event) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from tests.support.handling import Make, ack_each, drain, drain_once, fail
 
 from ..support.background import Background
 from ..support.refused import refused
-from .conftest import command
 
 
 def after_look(monkeypatch: pytest.MonkeyPatch, others: list[Sequencer]) -> None:
@@ -168,25 +166,6 @@ def test_a_damaged_group_is_left_as_it_is(make: Make, link: Link, keys: ShardKey
     assert sorted(drain(seq)) == [1, 2]
 
 
-def test_a_full_server_lets_failing_handlers_drain_it(start_server: Callable[..., str], namespace: str) -> None:
-    """Redis refuses a whole MULTI at its maxmemory; dead letters and acknowledgements must get through."""
-    path = start_server()
-    with Sequencer("jobs", f"unix://{path}", namespace=namespace, on_failure="dead_letter", max_attempts=1) as seq:
-        for n in range(40):
-            seq.append(n, group=n % 5, score=n)
-        command(path, "CONFIG", "SET", "maxmemory", "1")
-        seen: list[int] = []
-
-        def handler(message: Message) -> None:
-            if message.body % 4 == 0:
-                raise ValueError("no")
-            seen.append(message.body)
-
-        seq.consume(handler, until_empty=True)
-        assert len(seen) == 30
-        assert seq.info().dead == 10
-
-
 def test_a_redriven_number_does_not_go_ahead_of_the_sequence(make: Make, link: Link, keys: ShardKeys) -> None:
     seq = make(sequence=True, dead_letter_on=("ValueError",), dedup_window=0)
     for n in (1, 2, 3):
@@ -249,21 +228,3 @@ def test_a_replace_that_can_not_be_finished_is_not_begun(make: Make, link: Link,
     with pytest.raises(BatchRefused):
         numbers.append_many([{"group": "g", "body": i, "score": 1, "id": i} for i in "ab"], replace=True)
     assert numbers.info().backlog == 0
-
-
-@pytest.mark.parametrize("name", ["dispatch", "failures", "stats"])
-def test_an_ack_checks_every_key_before_it_removes(make: Make, link: Link, keys: ShardKeys, name: str) -> None:
-    seq = make(sequence=True)
-    for n in (1, 2):
-        seq.append(n, group="g", score=n)
-    with seq.claim() as lease:
-        message = next(iter(lease))
-        link.command("DEL", getattr(keys, name))
-        link.command("SET", getattr(keys, name), "foreign")
-        acts: tuple[Callable[[], object], ...] = (lambda: lease.ack(message), lambda: lease.nack(message, "no"))
-        for act in acts:
-            with pytest.raises(DataError):
-                act()
-        link.command("DEL", getattr(keys, name))
-        assert len(seq.peek("g")) == 2
-    assert drain(seq) == [1, 2]

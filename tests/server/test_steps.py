@@ -12,7 +12,6 @@ import pytest
 
 from sequencer import Sequencer
 from sequencer.consume.threads import Consumer
-from sequencer.errors import HandlerTimeout
 from sequencer.net.link import Link
 from sequencer.store.keys import shard_keys
 from sequencer.store.ledger import Ledger, decode_ledger
@@ -285,20 +284,6 @@ def test_leases_are_renewed_while_steps_run(seq: Sequencer) -> None:
     seq.append(1, group="g", id="m")
     seq.consume(until_empty=True, lease=0.5)
     assert ran == {"a": 1, "b": 1}
-
-
-def test_the_time_limit_counts_for_each_step(seq: Sequencer) -> None:
-    def waiting(seconds: float) -> Callable[[Any], bool]:
-        return lambda message: bool(threading.Event().wait(seconds))
-
-    seq.step(name="a", order=1)(waiting(0.3))
-    seq.step(name="b", order=2)(waiting(0.3))
-    seq.step(name="late", order=3, once=True)(waiting(30))
-    seq.append(1, group="g", id="m")
-    seq.consume(until_empty=True, handler_timeout=0.5)
-    (parked,) = seq.parked()
-    assert parked.failure is not None
-    assert f"HandlerTimeout: {HandlerTimeout(limit_s=0.5)}" in parked.failure.message
 
 
 @pytest.mark.parametrize("is_inline", [False, True])
