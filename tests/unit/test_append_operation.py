@@ -25,7 +25,7 @@ from sequencer.errors import (
     ServerUnavailable,
 )
 from sequencer.net.appender import Appender
-from sequencer.queue.append_many import CHUNK_BYTES, Chunk, Chunks, append_chunk, append_many
+from sequencer.queue.append_many import Chunk, Chunks, append_chunk, append_many
 from sequencer.settings.policy import Policy
 from sequencer.store.item import Item
 from sequencer.store.keys import shard_keys
@@ -266,16 +266,6 @@ def test_a_chunk_that_is_sent_again_loses_none_that_was_made_meanwhile() -> None
         chunks.prepare()
         chunks.prepare()
     assert found == ["0", "1", "2", "3", "4", "5"]
-
-
-def test_from_an_iterator_no_more_is_taken_than_is_sent() -> None:
-    large = "x" * (CHUNK_BYTES // 3)
-    items = iter([{"group": "g", "body": large, "id": n} for n in range(6)])
-    session: Any = ListedSession(ListedNet(), max_body_bytes=CHUNK_BYTES)
-    first = run(Chunks(session, items, 1000).take())
-    assert first
-    assert [item.id for item in first.items] == ["0", "1", "2"]
-    assert [next(items)["id"], next(items)["id"]] == [3, 4]
 
 
 @pytest.mark.parametrize(

@@ -232,10 +232,3 @@ def test_a_wrapper_is_called_as_it_can_be_called(wrapper: Any, takes: int) -> No
     """Where that may be in both ways, as what it wraps."""
     assert isinstance(checked_handler(wrapper), InlineHandler) == (takes == 2)
     assert checked_step(wrapper, "step").takes_call == (takes == 2)
-
-
-def test_the_function_of_an_app_is_checked_before_consumers_start(tmp_path: Path, monkeypatch: Any) -> None:
-    (tmp_path / "checked_shop.py").write_text("def handle(message, steps, db): ...\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    with refused(ConfigurationError, "parameters_invalid", function="checked_shop.handle(message, steps, db)"):
-        load_app("checked_shop:handle")

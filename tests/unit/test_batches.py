@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -11,17 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 
 import sequencer.drain.batches
-from sequencer import Batch, Message, Outage, Park, Retry, SetAside, StopConsuming
+from sequencer import Batch, Message, Outage, Park, Retry, SetAside
 from sequencer.drain.batch import of_batches
-from sequencer.drain.effects import Run
-from sequencer.drain.steps.actions import Returned
 from sequencer.drain.steps.functions import BatchHandler
 from sequencer.errors import ConfigurationError
-from sequencer.settings.options import ClaimLimits, ConsumerOptions
+from sequencer.settings.options import ClaimLimits
 from sequencer.testing import MemoryQueue
 
 from ..support.examples import examples
-from ..support.lone_consumer import Drained
 from ..support.machine import ConsumersMachine
 from ..support.simulated_consumer import SimConsumer
 
@@ -122,19 +119,6 @@ def test_what_a_batch_raises_concerns_the_first_message_not_done(
     assert len(done.dead) == (outcome == "dead")
 
 
-def test_a_stop_in_the_middle_acknowledges_what_is_done_and_counts_nothing(queue: MemoryQueue) -> None:
-    filled(queue, 5)
-
-    @queue.handler(batch=5)
-    def handle(batch: Batch) -> None:
-        batch.done(batch[2])
-        raise StopConsuming
-
-    done = queue.drain()
-    assert ([message.body for message in done.handled], done.failed, done.reason) == ([0, 1, 2], [], "stopped")
-    assert [(message.body, message.attempt) for message in queue.drain(print).handled] == [(3, 1), (4, 1)]
-
-
 def test_a_failure_behind_the_last_message_is_the_last_ones(queue: MemoryQueue) -> None:
     calls = filled(queue, 3)
 
@@ -147,21 +131,6 @@ def test_a_failure_behind_the_last_message_is_the_last_ones(queue: MemoryQueue) 
 
     assert [message.body for message, _ in queue.drain().failed] == [2]
     assert calls == [[0, 1, 2], [2]]
-
-
-def test_one_that_fails_every_batch_is_found_among_many(queue: MemoryQueue) -> None:
-    filled(queue, 200)
-
-    @queue.handler(batch=100)
-    def handle(batch: Batch) -> None:
-        if any(message.body == 37 for message in batch):
-            raise ValueError("a row of it is wrong")
-
-    done = queue.drain()
-    (parked,) = done.parked
-    assert parked.failure
-    assert (parked.failure.id, len(done.handled)) == ("37", 37)
-    assert len(done.failed) <= 9, "not one failure for each message before it"
 
 
 def test_a_message_that_failed_goes_alone_and_batches_grow_behind_it(queue: MemoryQueue) -> None:
@@ -219,30 +188,6 @@ def test_a_claim_asks_for_a_batch_of_each_group(size: int, is_slot: bool, handle
     else:
         assert limits.messages // 8 >= min(size, 125)
         assert limits.messages >= min(size, 125) * limits.groups
-
-
-class Batched(Drained):
-    batch = BatchHandler(print, size=100)
-
-    def __init__(self, handler_s: float, options: ConsumerOptions) -> None:
-        super().__init__(handler_s, options)
-        self.runs: list[int] = []
-
-    def answer(self, effect: Any) -> Any:
-        if not isinstance(effect, Run):
-            return super().answer(effect)
-        self.runs.append(len(cast(Batch, effect.call)))
-        return Returned(None)
-
-
-@pytest.mark.parametrize("groups", [1, 2, 7, 20])
-def test_handlers_get_whole_batches_while_there_are_some(groups: int) -> None:
-    one = Batched(0.0, ConsumerOptions(until_empty=True))
-    for name in range(groups):
-        one.append(f"g{name}", 0, 300)
-    one.to_the_end()
-    assert (sum(one.runs), max(one.runs)) == (300 * groups, 100)
-    assert one.runs.count(100) >= 2 * groups, "what is left of a claim may be less"
 
 
 def test_refusals(queue: MemoryQueue) -> None:

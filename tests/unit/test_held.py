@@ -255,20 +255,3 @@ def test_what_the_renewer_sends_beside_a_handler(
     acks = sending.acks if (sending := held.outgoing()) else []
     assert [entry.group for entry in acks if entry.members] == ["a"] * is_sent
     assert held.groups[1].is_open is not is_released
-
-
-@pytest.mark.parametrize("is_repeat", [False, True])
-def test_a_refusal_is_told_as_a_lost_lease_unless_its_call_was_repeated(is_repeat: bool) -> None:
-    shard, held = ModelShard(), Held([KEYS], 60.0)
-    shard.run(append(KEYS, [Item("g", "i", "1.0", b"[1]")]))
-    claimed = shard.run(claim(KEYS, "q", "me", 60.0, ClaimLimits()))
-    held.take(0, claimed.groups, 0.0, 0.0)
-    (group,) = held.groups
-    held.finish(group, 0.0, 0.0)
-    held.settle(everything=True)
-    shard.leases["g"] = "9" * 16 + "0another"
-    sending = held.outgoing()
-    assert sending is not None
-    held.answered(sending, [shard.run(call) for call in sending.calls], 0.0, is_repeat=is_repeat)
-    assert held.refusals == [("g", group.leased.token, is_repeat)]
-    assert held.lost == (not is_repeat)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sequencer import InlineSteps, Message, Park, Sequencer, SetAside
+from sequencer import InlineSteps, Message, Sequencer
 from sequencer.errors import ConfigurationError, HandlerNotFound, StopConsuming
 from sequencer.settings.options import ClaimLimits
 from sequencer.testing import assert_order
@@ -29,10 +29,6 @@ class Shop:
         if message.body["card"] == "slow bank" and self.refusals:
             self.refusals -= 1
             raise OSError("the bank does not answer")
-        if message.body["card"] == "stolen":
-            raise Park("a person shall look at it")
-        if message.body["card"] == "nonsense":
-            raise SetAside("no such card")
         self.charged.append(message.id)
 
 
@@ -57,20 +53,6 @@ def test_handler_that_fails_twice_succeeds_in_order(queue: MemoryQueue) -> None:
     assert done.elapsed_s > 1  # two backoffs, and nobody waited
     assert not done.parked
     assert_order(done.handled)
-
-
-def test_parked_group_waits_for_a_person(queue: MemoryQueue) -> None:
-    shop = Shop()
-    append(queue, 1, 1, "stolen")
-    append(queue, 1, 2)
-    append(queue, 2, 1, "nonsense")
-    append(queue, 2, 2)
-    done = queue.drain(shop.charge)
-    assert shop.charged == ["2.2"]
-    assert [info.group for info in done.parked] == [("1",)]
-    assert [dead.message.id for dead in done.dead] == ["2.1"]
-    queue.skip(["1"])
-    assert [message.id for message in queue.drain(shop.charge).handled] == ["1.2"]
 
 
 def test_delayed_message_comes_when_its_time_has_come(queue: MemoryQueue) -> None:
@@ -233,27 +215,6 @@ def test_until_idle_waits_for_nothing_that_is_not_due() -> None:
     assert "later" not in seen
     assert queue.now - began < 1
     assert queue.info().backlog == 3
-
-
-def test_a_handler_that_takes_longer_than_its_limit_is_interrupted_in_virtual_time() -> None:
-    queue = MemoryQueue()
-    queue.append(1, group="g", id="1.1")
-    ended: list[float] = []
-    began = queue.now
-
-    def handle(message: Message) -> None:
-        try:
-            queue.advance(2.0)
-            queue.advance(3600.0 if message.attempt == 1 else 1.0)
-        except Exception:
-            raise AssertionError("it comes as no Exception") from None
-        ended.append(queue.now)
-
-    done = queue.drain(handle, handler_timeout=5.0)
-    ((message, error),) = done.failed
-    assert (message.id, type(error).__name__, len(done.handled)) == ("1.1", "HandlerTimeout", 1)
-    assert error.fields == {"limit_s": 5.0}  # type: ignore[attr-defined]
-    assert 5.0 < ended[0] - began < 10.0, "the time went on to the end of the limit"
 
 
 def test_coroutines_run_on_a_loop_of_its_own() -> None:

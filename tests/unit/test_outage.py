@@ -151,21 +151,6 @@ def test_a_consumer_ends_its_batch_gives_back_the_rest_and_probes() -> None:
     assert queue.info().outage is None
 
 
-def test_a_group_that_fails_alone_beside_others_is_parked() -> None:
-    queue = MemoryQueue("orders", max_attempts=2)
-
-    def handle(message: Message) -> None:
-        if message.group == ("bad",):
-            queue.append("more", group=f"good{queue.now}")
-            raise ConnectionError("refused")
-
-    queue.append("x", group="bad")
-    done = queue.drain(handle)
-    assert len(done.failed) == 11
-    assert [one.group for one in done.parked] == [("bad",)]
-    assert queue.info().totals["outages"] == 0
-
-
 def test_one_that_fails_where_nothing_else_is_handled_waits_and_is_not_parked() -> None:
     queue = MemoryQueue("orders", max_attempts=2)
     queue.append("x", group="only")

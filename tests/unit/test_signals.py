@@ -14,12 +14,6 @@ from sequencer.settings.options import QueueOptions
 from ..support.refused import refused
 
 
-@pytest.mark.parametrize("after", [-1, float("nan"), float("inf"), True, "5x", timedelta(seconds=-5)])
-def test_a_bad_retry_is_refused(after: Any) -> None:
-    with refused(WrongSignal, "duration_invalid", name="after"):
-        Retry(after=after)
-
-
 @pytest.mark.parametrize("number", [0, 2.5, True, timedelta(seconds=5)])
 def test_a_number_is_no_reason_and_the_text_names_what_is_meant(number: Any) -> None:
     with refused(WrongSignal, "reason_invalid", name="Retry", value=number) as caught:

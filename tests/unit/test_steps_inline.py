@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from sequencer.errors import ConfigurationError, HandlerNotFound, Outage, Retry, StopConsuming
+from sequencer.errors import ConfigurationError, Outage, Retry, StopConsuming
 from sequencer.testing import MemoryQueue
-
-from ..support.refused import refused
 
 
 def shop(handler: Any, **settings: Any) -> Any:
@@ -154,22 +152,3 @@ def test_what_is_refused_in_a_run() -> None:
         refused("one more", int)
 
     assert len(shop(ship).drain().handled) == 1
-
-
-def test_a_handler_is_what_takes_one_message_or_a_message_and_its_steps() -> None:
-    seq = MemoryQueue("shop")
-    with refused(ConfigurationError, "parameters_invalid", role="handler"):
-        seq.handler(lambda message, steps, session: None)  # type: ignore[type-var]
-    with pytest.raises(HandlerNotFound):
-        seq.handler(3)  # type: ignore[call-overload]
-
-
-def test_a_check_is_asked_after_the_last_attempt() -> None:
-    seq, fails = MemoryQueue("shop", max_attempts=1), [ValueError("no answer")]
-
-    @seq.handler
-    def ship(message: Any, steps: Any) -> None:
-        steps.run("charge", Ran().does("charge", fails=fails), once=True, check=lambda key: "paid")
-
-    seq.append({}, "ann")
-    assert len(seq.drain().handled) == 1

@@ -73,30 +73,6 @@ def test_a_step_of_which_nobody_knows_the_end_is_a_question() -> None:
     assert steps == {"charge": "started", "points": "open", "notify": "done"}
 
 
-@pytest.mark.parametrize(("found", "ran"), [({"key": "p9"}, 1), (None, 2)])
-def test_a_check_answers_without_a_person(found: Any, ran: int) -> None:
-    bank, keys = Bank(charge=[StopConsuming()]), []
-    seq = MemoryQueue("gifts")
-
-    @seq.step(once=True)
-    def charge(message: Any, step: Any) -> Any:
-        keys.append(step.key)
-        return bank("charge", {"key": "p1"})
-
-    @charge.check
-    def charged(message: Any, step: Any) -> Any:
-        keys.append(step.key)
-        return found
-
-    seq.append({}, "ann", id="g7")
-    seq.drain()
-    done = seq.drain()
-    assert bank.ran["charge"] == ran
-    assert len(set(keys)) == 1
-    assert [(run.step, run.is_check) for run in done.steps] == [("charge", True), ("charge", False)][:ran]
-    assert len(done.handled) == 1
-
-
 def test_a_check_that_ends_its_process_too_is_asked_about() -> None:
     seq: Any = MemoryQueue("gifts", max_attempts=1)
     seq.step(name="charge", once=True)(lambda message: None).check(lambda message: "paid")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -75,17 +74,6 @@ def test_groups_are_read_by_pages_until_there_are_enough(monkeypatch: pytest.Mon
     assert not session.net.answers
 
 
-def test_parked_groups_of_all_shards() -> None:
-    shard = [TIME, NO_LEASES, [[b"c"]], [1, 1]]
-    one, other = schedule(a=math.inf), schedule(b=math.inf, c=math.inf)
-    session = session_of(*shard, one, *heads(b"x"), *shard, other, *heads(b"y", b"z"), shards=2)
-
-    async def found() -> list[Any]:
-        return [(group.group, group.state) async for group in parked(session)]
-
-    assert run(found()) == [(("a",), "parked"), (("b",), "parked")], "a paused one is paused"
-
-
 @pytest.mark.parametrize(
     ("operation", "given", "options", "name"),
     [
@@ -118,16 +106,6 @@ def test_what_others_wrote_is_an_error_of_ours(operation: Any, answers: list[Any
         run(operation(session_of(*answers)))
 
 
-def test_the_first_messages_are_shown_and_whether_they_are_late() -> None:
-    members = [STAMP + b"m1", b"5", STAMP + b"m2", b"7", STAMP + b"m3", b"8"]
-    session = session_of(seen(mark="6"), [members], [[RECORD, RECORD, None]])  # m3 went meanwhile
-    found = run(peek(session, "g", limit=3))
-    shown = [(message.id, message.score, message.late) for message in found]
-    assert shown == [("m1", 5.0, True), ("m2", 7.0, False), ("m3", 8.0, False)]
-    assert [words[-2:] for words in asked(session, "ZRANGE")] == [(2, "WITHSCORES")]
-    assert run(peek(session_of(seen(), NONE), "g")) == []
-
-
 def test_a_group_is_explained_by_the_policy_that_the_server_has_now() -> None:
     later = seen(visible_us=facts().now_us + 5e6)
     session = session_of(later, policy=Policy(), fresh=Policy(sequence=True, gap_timeout=1000.0))
@@ -140,26 +118,6 @@ def counted(
 ) -> list[Any]:
     words = [word for name, count in stats.items() for word in (name.encode(), str(count).encode())]
     return [size, due, paused, parked, words, 2, [None, None, None], [None, None, None], b"170", paused + unclaimed]
-
-
-def test_counts_of_all_shards_are_added_up() -> None:
-    one = [TIME, counted(3, 2, 0, 1, appended=5, odd=1), NO_LEASES]
-    one += [[[b"a", b"5", b"b", b"6", b"c", b"inf"]]]
-    one += [[4, [STAMP + b"m"], 1, [b"1700000090000000m"], 0, [b"1600000000000000m"]]]  # c is parked
-    two = [TIME, counted(1, 0, 1, 0, appended=2), NO_LEASES, [[b"d", b"9e15"]], [1, [b"1600000000000000m"]]]
-    found = run(info(session_of(*one, *two, HIDDEN, shards=2)))
-    assert (found.groups, found.due, found.leased, found.parked, found.paused, found.waiting) == (4, 2, 0, 1, 1, 0)
-    assert (found.shards, found.backlog, found.lag_s, found.dead, found.is_estimate) == (2, 6, 10.0, 4, False)
-    assert (found.totals["appended"], found.totals["odd"], found.totals["handled"]) == (7, 1, 0)
-
-
-def test_a_lease_that_ran_out_is_none_and_a_group_that_is_to_be_paused_is_paused() -> None:
-    leases = [[b"0", [b"held", LEASE, b"over", LEASE, b"gone", LEASE]]]
-    times = [[str(NOW + 9).encode(), str(NOW - 9).encode(), None]]
-    stopped = [[b"due", b"5", b"held", times[0][0], b"later", b"8e15", b"aside", b"9e15", b"stuck", b"inf"]]
-    session = session_of(TIME, counted(6, 2, 1, 1, unclaimed=4), leases, times, stopped, NONE)
-    found = run(info(session))
-    assert (found.due, found.leased, found.parked, found.paused, found.waiting) == (1, 1, 0, 4, 0)
 
 
 def test_a_group_that_is_claimed_between_two_counts_makes_none_negative() -> None:
