@@ -9,7 +9,6 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
@@ -28,7 +27,7 @@ from sequencer.net.repeats import ATTEMPTS
 from tests.support.proxy.fault_proxy import FaultProxy
 
 from .server.failover import Cluster, clustered
-from .server.host import Host, workplace
+from .server.host import workplace
 from .test_tls import binary, certificates, start  # noqa: F401 - fixtures
 
 pytestmark = pytest.mark.nightly
@@ -207,31 +206,6 @@ def test_one_that_hangs_from_the_first_use_on_fails_all_at_once(proxy: FaultProx
     asyncio.run(use())
 
 
-def test_one_that_goes_away_and_comes_back() -> None:
-    async def use(host: Host) -> None:
-        async with AsyncSequencer("q", host.url) as seq:
-            with pytest.raises(ServerUnavailable) as away:
-                await seq.append(1, "g")
-            assert not away.value.maybe_sent
-            host.start()
-            assert (await seq.append(1, "g", id="a")).outcome == "stored"
-            host.kill()
-            found, took_s = await all_fail(seq)
-            assert {type(one) for one in found} <= {OutcomeUnknown, ServerUnavailable}
-            assert took_s < 3
-            host.start()
-            found = await asyncio.gather(*(seq.append(n, f"g{n}", id="x") for n in range(50)))
-            assert [receipt.outcome for receipt in found] == ["stored"] * 50
-            assert (await seq.info()).backlog == 50, "it came back without its data"
-
-    with workplace() as directory:
-        host = Host(directory)
-        try:
-            asyncio.run(use(host))
-        finally:
-            host.kill()
-
-
 def test_where_the_server_became_a_replica_it_connects_again(proxy: FaultProxy, namespace: str) -> None:
     """What was asked on the old connection is answered there."""
 
@@ -301,24 +275,6 @@ def test_after_a_failover_sentinel_leads_to_the_new_primary() -> None:
 
 
 # -- loops, threads, forks ----------------------------------------------------------------------------------------
-
-
-def test_each_loop_has_a_connection_of_its_own(proxy: FaultProxy, namespace: str) -> None:
-    """One after the other, several at once, and one that was closed with a connection open."""
-    seq = AsyncSequencer("q", proxy.url, namespace=namespace)
-
-    async def some(first: int) -> list[str]:
-        receipts = await asyncio.gather(*(seq.append(n, "g", id=str(n)) for n in range(first, first + 50)))
-        return [receipt.id for receipt in receipts]
-
-    found = [asyncio.run(some(n * 50)) for n in range(3)]
-    with ThreadPoolExecutor(4) as threads:
-        found += threads.map(lambda n: asyncio.run(some(n * 50)), range(3, 7))
-    found.append(asyncio.run(some(350)))
-    assert [id for ids in found for id in ids] == [str(n) for n in range(400)]
-    assert len(seq._net._loops) == 1, "closed loops are forgotten"
-    with Sequencer("q", proxy.url, namespace=namespace) as plain:
-        assert plain.info().backlog == 400
 
 
 def test_a_fork_leaves_its_parents_connection_alone(proxy: FaultProxy, namespace: str) -> None:

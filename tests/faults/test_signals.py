@@ -25,8 +25,6 @@ from sequencer.testing import wait_until
 from ..process.conftest import MARK, Cli, Running, Work
 from ..support.processes import children, command_line, has_signal, is_alive, kill
 from ..support.run_scene import PATIENCE_S, SHOP
-from .server.host import Host
-from .server.host import running as running_host
 from .signals import changes
 from .strays import end_strays
 
@@ -389,23 +387,6 @@ def test_exec_killed(scene: Scene) -> None:
     scene.expect_end(running, 0)
 
 
-@case(blames_nobody="was not counted")
-def test_too_long_and_stubborn(scene: Scene) -> None:
-    """A handler ignores that: its consumer is killed, and of all that was claimed with it its message alone pays."""
-    scene.work.add("a", {"stubborn": True})
-    others = [f"other{number}" for number in range(8)]
-    for name in others:  # a claim takes half of the groups, and begins with one that has few messages
-        scene.work.add(name, {}, {})
-    running = scene.consume("--handler-timeout", "0.5", "--lease", "2", changed=["claims_many"])
-    scene.wait_begun("a-0")
-    scene.expect(lambda: scene.told(running, "consumer killed"), "the consumer is killed", control_s=12.0)
-    scene.expect(lambda: len(scene.work.events("begun", "a-0")) == 2, "the message is retried", control_s=12.0)
-    attempts = [event["attempt"] for event in scene.work.events("begun", "a-0")]
-    assert attempts == [1, 2], f"the end of the lease was not counted: {attempts}"
-    scene.expect(lambda: scene.is_handled(*(f"{name}-1" for name in others)), "the other groups go on")
-    assert {one["attempt"] for one in scene.work.events("begun") if one["id"] != "a-0"} == {1}, "another was blamed"
-
-
 @case()
 def test_pager(scene: Scene) -> None:
     """`| less`: nobody reads for several leases. Nobody is killed, and each line is printed once."""
@@ -447,28 +428,3 @@ def test_lingering_thread(scene: Scene) -> None:
     assert "lingers" in running.stderr, "the thread is not named"
     scene.expect_end(running, 0)
     assert json.loads(running.stdout)["handled"] == 1, "what was handled is not counted"
-
-
-@case()
-def test_server_away(scene: Scene) -> None:
-    """The server is killed and comes back, under four consumers."""
-    host = Host(scene.directory / "server", "--appendonly", "yes", "--appendfsync", "always")
-    own = {"SEQUENCER_REDIS": host.url}
-    with running_host(host), Sequencer(scene.queue, host.url, namespace=scene.seq.options.namespace) as queue:
-        running = scene.consume(n=4, **own)
-        queue.append({}, ["a"], id="a-0")
-        scene.work.wait_handled("a-0")
-        wait_until(lambda: len(running.consumers()) == 4, PATIENCE_S, "four consumers")
-        pass_time(1.0)
-        host.kill()
-        wait_until(lambda: scene.told(running, "server lost"), PATIENCE_S, "it is said that the server is lost")
-        pass_time(2.0)
-        host.start()
-        wait_until(lambda: scene.told(running, "server back"), PATIENCE_S, "it is said that the server is back")
-        queue.append({}, ["b"], id="b-0")
-        scene.work.wait_handled("b-0")
-        running.signal()
-        scene.expect_end(running, 0)
-        lost, back = [scene.told(running, name) for name in ("server lost", "server back")]
-        assert lost in (1, 2), f"the loss is told {lost} times, not once, and perhaps that the server loads its data"
-        assert back == 1, f"the return is told {back} times, not once"

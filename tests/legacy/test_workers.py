@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from sequencer import Sequencer
-
-from ..process.conftest import Cli
-from ..support.hook_server import hook_server
-from .conftest import HERE, Load, is_signed
+from .conftest import Load
 
 Said = pytest.CaptureFixture[str]
 pytestmark = pytest.mark.nightly
@@ -54,19 +48,3 @@ def test_the_masters_look_tells_of_a_backlog(work: Any) -> None:
     seen = work.mails.snapshot()
     assert work.look(seen) is None
     assert work.look(replace(seen, due=1001)) == "1001 business keys wait"
-
-
-def test_a_backlog_is_told_in_feishu(cli: Cli, make: Callable[..., Sequencer]) -> None:
-    shutil.copy(HERE / "workers.py", cli.directory)
-    text = (HERE / "sequencer.toml").read_text()
-    assert text.count("backlog = 1000") == 1
-    (cli.directory / "sequencer.toml").write_text(text.replace("backlog = 1000", "backlog = 3"))
-    mails = make("mails")
-    mails.pause()
-    mails.append_many({"body": {}, "group": [f"order-{number}"]} for number in range(3))
-    with hook_server() as feishu:
-        hook = {"FEISHU_URL": feishu.url(), "FEISHU_SECRET": "s3cret"}
-        assert cli.call("watch", "--once", **hook).returncode == 6
-    (said,) = [one.json() for one in feishu.requests if "mails: backlog" in one.json()["content"]["text"]]
-    assert is_signed(said, "s3cret")
-    assert "3 messages wait" in said["content"]["text"]

@@ -68,19 +68,6 @@ def test_a_queue_whose_consumers_die_is_down_and_the_others_go_on(
         assert fields_of(caplog, "pool back", "mails")
 
 
-@pytest.mark.nightly
-def test_a_reload_attempts_a_queue_that_is_down_at_once(scene: RunScene) -> None:
-    scene.write_app(end="raise ImportError('half written')\n")
-    scene.write_file(orders="n = 2")
-    scene.append("orders", [{}])
-    with scene.master() as master:
-        wait_until(lambda: pool_of(master, "orders").is_down, PATIENCE_S, "it is down")
-        scene.write_app(2)
-        master.reload()
-        scene.wait_handled("orders", 1)
-        wait_until(lambda: not pool_of(master, "orders").is_down, PATIENCE_S, "it is back")
-
-
 def test_a_consumer_that_hangs_past_its_time_is_released_and_then_killed(
     scene: RunScene, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -10,10 +10,7 @@ import signal
 import time
 from typing import Any
 
-from sequencer.calls import settle
 from sequencer.consume import interruption
-from sequencer.drain import held, protocol
-from sequencer.drain.batch import BatchSize
 from sequencer.processes import signals, workers
 from sequencer.processes.consumer_process import ConsumerProcess
 from sequencer.processes.pool import Pool
@@ -37,11 +34,6 @@ def hurried() -> None:
     put(workers, "RESTART", Backoff(base_s=0.02, cap_s=0.1))
     put(control_thread, "ORPHAN_S", 1.0)
     put(control_thread, "TICK_S", 0.1)
-
-
-def claims_many() -> None:
-    """No control: a consumer's first claim takes as many messages as there are."""
-    put(protocol, "BatchSize", lambda limits: BatchSize(limits, messages=limits.messages))
 
 
 def no_grace() -> None:
@@ -93,16 +85,8 @@ def end_of_pipe_unheard() -> None:
     put(ControlThread, "_read_stages", hear_stages)
 
 
-def blames_nobody() -> None:
-    """The last renewal of a stuck handler's lease is one like any other."""
-    put(held, "renew", lambda *given, **more: settle.renew(*given, **{**more, "alone": False}))
-
-
-CONDITIONS = (hurried, claims_many)
-CONTROLS = (
-    *(no_grace, hears_what_was_ignored, command_outlives, second_signal_interrupts, end_of_pipe_unheard),
-    blames_nobody,
-)
+CONDITIONS = (hurried,)
+CONTROLS = (no_grace, hears_what_was_ignored, command_outlives, second_signal_interrupts, end_of_pipe_unheard)
 
 
 def apply() -> None:
