@@ -6,6 +6,7 @@ Each room knows one thing; a room imports only those below it:
     testing      a queue in memory, and what tests of programs on sequencer need
     web          the dashboard, an ASGI app
     processes    consumer processes, their supervisor, what they run
+    traces.py    spans of OpenTelemetry
     client.py    Sequencer, the blocking client class; async_client.py: AsyncSequencer; lease.py: Lease
     consume      the threads of one consumer; runs handlers
     server.py    the embedded server
