@@ -1,25 +1,5 @@
 """Ordered, per-group message processing on Redis or Valkey: the public names. Errors are in `sequencer.errors`, and all
-that methods return in `sequencer.values`.
-
-Each room knows one thing; a room imports only those below it:
-
-    testing      a queue in memory, and what tests of programs on sequencer need
-    web          the dashboard, an ASGI app
-    processes    consumer processes, their supervisor, what they run
-    traces.py    spans of OpenTelemetry
-    client.py    Sequencer, the blocking client class; async_client.py: AsyncSequencer; lease.py: Lease
-    consume      the threads of one consumer; runs handlers
-    server.py    the embedded server
-    net          talks to Redis, alone
-    queue        the operations on a queue: append, look, operate, dead letters, audit
-    doctor       examines a server, its data and rights
-    drain        decides what a consumer does next
-    calls        one function a script: its arguments, and what its reply means
-    store        what lies in Redis: keys, records, texts
-    settings     options, policy, delays, the list of events
-    values       what users hold: messages, receipts, views
-    errors.py    every error
-    lua          the scripts
+that methods return in `sequencer.values`; the rooms of the code are described in `README.md` beside this file.
 """
 
 from .texts.explanations import Explanation

@@ -10,8 +10,7 @@ from typing import Any, Unpack
 
 from . import calls
 from .client import Client, Sequencer
-from .consume.emitter import EventEmitter
-from .consume.registered import AnyHandler, Registered
+from .consume.registered import AnyHandler
 from .consume.slots import ManySlots, SlotConsumer
 from .doctor.diagnose import diagnose
 from .errors import ServerUnavailable
@@ -20,7 +19,6 @@ from .net.awaited import AwaitedNet
 from .net.faces import Awaited
 from .queue import views
 from .queue.append import receipt_of, refuse_unknown
-from .queue.session import Session
 from .server import start_embedded
 from .settings.body_fields import BodyFields
 from .settings.option import shows
@@ -31,7 +29,6 @@ from .settings.options import (
     QueueOptions,
     QueueSettings,
     consumer_options,
-    queue_options,
     settings_of,
 )
 from .settings.policy import Policy
@@ -44,7 +41,7 @@ from .values.durations import Duration
 from .values.message import ConsumeSummary, Receipt
 
 
-class AsyncSequencer(Registered, Awaited, Client):
+class AsyncSequencer(Client, Awaited):
     """One queue, for an event loop: as Sequencer, with the same options, and every method is awaited.
 
     All tasks of a loop share one connection. A task that is cancelled while it appends leaves it open whether the
@@ -57,13 +54,8 @@ class AsyncSequencer(Registered, Awaited, Client):
     def __init__(
         self, queue: str, redis: Any = None, *, namespace: str = "sequencer", **settings: Unpack[QueueSettings]
     ) -> None:
-        self.options = queue_options(queue, namespace, settings)
         self._net = AwaitedNet(redis, start_embedded)
-        self._net.check_reply_time(self.options)
-        self._session = Session(self.options, self._net)
-        self._net.guide = self._session
-        Registered.__init__(self, self.options.kind_by)
-        self._emitter = EventEmitter(queue, observers=self._observers)
+        self._set_up(queue, namespace, settings)
 
     async def __aenter__(self) -> AsyncSequencer:
         return self

@@ -57,11 +57,18 @@ from .values.durations import Duration
 from .values.message import ConsumeSummary, Receipt
 
 
-class Client:
+class Client(Registered):
     """What both clients have; of the table of operations each gets its methods (`net/faces.py`)."""
 
-    options: QueueOptions
     _net: BlockingNet | AwaitedNet
+
+    def _set_up(self, queue: str, namespace: str, settings: QueueSettings) -> None:
+        """Behind the making of its net."""
+        self.options = queue_options(queue, namespace, settings)
+        self._net.check_reply_time(self.options)
+        self._session = self._net.guide = Session(self.options, self._net)
+        super().__init__(self.options.kind_by)
+        self._emitter = EventEmitter(queue, observers=self._observers, success_observers=self._success_observers)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.options.queue} on {self._net.name}>"
@@ -112,7 +119,7 @@ class Client:
     usage = operation(deletion.usage)
 
 
-class Sequencer(Registered, Blocking, Client):
+class Sequencer(Client, Blocking):
     """One queue: `append` messages of many groups, `consume` each group in order.
 
     `redis` is a URL (`redis:// rediss:// unix:// valkey://`), a redis-py client, or None: then `SEQUENCER_REDIS`, else
@@ -129,14 +136,9 @@ class Sequencer(Registered, Blocking, Client):
     def __init__(
         self, queue: str, redis: Any = None, *, namespace: str = "sequencer", **settings: Unpack[QueueSettings]
     ) -> None:
-        self.options = queue_options(queue, namespace, settings)
         self._net = BlockingNet(redis, start_embedded)
-        self._net.check_reply_time(self.options)
-        self._session = Session(self.options, self._net)
-        self._net.guide = self._session
+        self._set_up(queue, namespace, settings)
         self._appender = Appender(self._session, self._net)
-        Registered.__init__(self, self.options.kind_by)
-        self._emitter = EventEmitter(queue, observers=self._observers, success_observers=self._success_observers)
 
     def override(self, settings: QueueSettings) -> None:
         """Let these options, of a command or a file, take precedence over the program's own; before its first use.

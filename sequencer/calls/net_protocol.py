@@ -9,13 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 
+from ..settings.options import Replicas
 from .call import Call
 
 T = TypeVar("T")
 Command = tuple[Any, ...]
 """A plain command: its name and its words."""
+
+
+class How(TypedDict, total=False):
+    """How calls are sent."""
+
+    is_atomic: bool
+    """In one MULTI/EXEC, which Redis refuses as a whole at its maxmemory."""
+    wait: Replicas
+    """With a WAIT behind them."""
+    meanwhile: Callable[[], None] | None
+    """Called once they are sent, before their answers are awaited; it must raise nothing."""
 
 
 class Answer(NamedTuple, Generic[T]):
@@ -44,25 +56,12 @@ class Reader(Protocol):
 class Net(Reader, Protocol):
     """One server. `read` is repeated once if a kept connection had gone stale, so only for what may run twice."""
 
-    async def ask(self, call: Call[T], *, wait: tuple[int, int] | None = None) -> Answer[T]:
-        """Send one call and read its reply. A repeatable call is repeated after a lost answer.
-
-        `wait` (replicas, ms) sends WAIT behind it.
-        """
+    async def ask(self, call: Call[T], *, wait: Replicas = None) -> Answer[T]:
+        """Send one call and read its reply. A repeatable call is repeated after a lost answer. `wait`: as of How."""
         ...
 
-    async def ask_all(
-        self,
-        calls: Sequence[Call[Any]],
-        *,
-        is_atomic: bool = False,
-        wait: tuple[int, int] | None = None,
-        meanwhile: Callable[[], None] | None = None,
-    ) -> Answer[list[Any]]:
-        """Send all calls at once and read their replies; `is_atomic` puts them into one MULTI/EXEC.
-
-        `meanwhile` is called once they are sent; it must raise nothing.
-        """
+    async def ask_all(self, calls: Sequence[Call[Any]], **how: Unpack[How]) -> Answer[list[Any]]:
+        """Send all calls at once and read their replies."""
         ...
 
     def alone(self) -> AbstractAsyncContextManager[Alone]:

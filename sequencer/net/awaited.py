@@ -9,13 +9,14 @@ from contextlib import asynccontextmanager
 from contextvars import Context
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import redis
 
 from ..calls.call import Call
-from ..calls.net_protocol import Alone, Answer, Command
+from ..calls.net_protocol import Alone, Answer, Command, How
 from ..errors import SequencerError, ServerUnavailable
+from ..settings.options import Replicas
 from .endpoint import Connection, Endpoint, ServedNet
 from .line import Line, LineAlone, WaitingLine
 from .link import CHECK_EVERY_S, INVALIDATED, REFRESH_EVERY_S, Guide
@@ -68,26 +69,19 @@ class AwaitedNet(ServedNet):
 
     # -- for operations -----------------------------------------------------------------------------------------
 
-    async def ask(self, call: Call[T], *, wait: tuple[int, int] | None = None) -> Answer[T]:
+    async def ask(self, call: Call[T], *, wait: Replicas = None) -> Answer[T]:
         answer = await self.ask_all((call,), wait=wait)
         return Answer(answer.value[0], answer.is_repeat, answer.confirmed)
 
-    async def ask_all(
-        self,
-        calls: Sequence[Call[Any]],
-        *,
-        is_atomic: bool = False,
-        wait: tuple[int, int] | None = None,
-        meanwhile: Callable[[], None] | None = None,
-    ) -> Answer[list[Any]]:
+    async def ask_all(self, calls: Sequence[Call[Any]], **how: Unpack[How]) -> Answer[list[Any]]:
         repeats: Repeats | None = None
         began, line = asyncio.get_running_loop().time(), None
         while calls:
             is_sent = False
             try:
-                line = await self._line(waits=wait is not None)
+                line = await self._line(waits=how.get("wait") is not None)
                 is_sent = True
-                values, confirmed = await self._once(line, calls, is_atomic, wait, meanwhile)
+                values, confirmed = await self._once(line, calls, **how)
                 return Answer(values, repeats is not None and repeats.maybe_sent, confirmed)
             except (redis.RedisError, OSError, ServerUnavailable) as error:
                 if line and isinstance(error, ServerUnavailable) and error.code in ("is_replica", "became_replica"):
@@ -106,9 +100,10 @@ class AwaitedNet(ServedNet):
         self,
         line: Line,
         calls: Sequence[Call[Any]],
-        is_atomic: bool,
-        wait: tuple[int, int] | None,
-        meanwhile: Callable[[], None] | None,
+        *,
+        is_atomic: bool = False,
+        wait: Replicas = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> tuple[list[Any], int]:
         def command(call: Call[Any]) -> Command:
             return call.known_command(line.known, self._generation)

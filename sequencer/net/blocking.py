@@ -10,10 +10,11 @@ import warnings
 from asyncio import _get_running_loop  # in C: 30 ns
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from ..calls.call import Call
-from ..calls.net_protocol import Alone, Answer, Command
+from ..calls.net_protocol import Alone, Answer, Command, How
+from ..settings.options import Replicas
 from ..store.replies import Reading
 from ..texts.refusals import refusal_text
 from .endpoint import Endpoint, ServedNet
@@ -126,21 +127,14 @@ class BlockingNet(ServedNet):
 
     # -- for operations -----------------------------------------------------------------------------------------
 
-    async def ask(self, call: Call[T], *, wait: tuple[int, int] | None = None) -> Answer[T]:
+    async def ask(self, call: Call[T], *, wait: Replicas = None) -> Answer[T]:
         with self.link() as link:
             (value,) = link.run((call,), wait=wait)
             return Answer(value, link.is_repeat, link.confirmed)
 
-    async def ask_all(
-        self,
-        calls: Sequence[Call[Any]],
-        *,
-        is_atomic: bool = False,
-        wait: tuple[int, int] | None = None,
-        meanwhile: Callable[[], None] | None = None,
-    ) -> Answer[list[Any]]:
+    async def ask_all(self, calls: Sequence[Call[Any]], **how: Unpack[How]) -> Answer[list[Any]]:
         with self.link() as link:
-            values = link.run(calls, is_atomic=is_atomic, wait=wait, meanwhile=meanwhile) if calls else []
+            values = link.run(calls, **how) if calls else []
             return Answer(values, link.is_repeat, link.confirmed)
 
     async def read(self, commands: Sequence[Command]) -> list[Any]:

@@ -16,8 +16,8 @@ import redis
 
 from ..calls.net_protocol import Command
 from .endpoint import Connection, packer
-from .link import in_utf8
-from .refusals import translate, unrefused
+from .link import OneConnection, in_utf8
+from .refusals import translate
 
 
 class Line:
@@ -184,22 +184,16 @@ class WaitingLine(Line):
                         future.set_exception(error)
 
 
-class LineAlone:
-    """A line as an `Alone`: what is sent is sent once, on it or not at all."""
+class LineAlone(OneConnection):
+    """Of a line."""
 
     def __init__(self, line: Line) -> None:
-        self._line, self.name = line, line.name
-        self.is_given_up = False
-
-    async def read(self, commands: Sequence[Command]) -> list[Any]:
-        return unrefused(await self.answers(commands))
+        super().__init__(line.name)
+        self._line = line
 
     async def answers(self, commands: Sequence[Command]) -> list[Any]:
         try:
             answers = await self._line.ask(commands)
         except (redis.RedisError, OSError) as error:
             raise translate(error, self.name) from error
-        return [translate(one, self.name) if isinstance(one, Exception) else one for one in answers]
-
-    def give_up(self) -> None:
-        self.is_given_up = True
+        return self.translated(answers)

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, Unpack
 
 import redis
 
 from ..calls.call import UNDONE, Call
-from ..calls.net_protocol import Alone, Command
+from ..calls.net_protocol import Alone, Command, How
 from ..errors import ConfigurationError, ServerNotUsable, ServerUnavailable
+from ..settings.options import Replicas
 from ..store.replies import Reading
 from .endpoint import Connection, Endpoint
-from .refusals import is_stale, translate, unrefused
+from .refusals import is_stale, translate
 from .repeats import RETRY_DELAY_S, Repeats, is_undone, round_trip
 
 T = TypeVar("T")
@@ -191,20 +192,9 @@ class Link:
         result: T = self.run((call,))[0]
         return result
 
-    def run(
-        self,
-        calls: Sequence[Call[Any]],
-        *,
-        is_atomic: bool = False,
-        wait: tuple[int, int] | None = None,
-        meanwhile: Callable[[], None] | None = None,
-    ) -> list[Any]:
-        """Send all calls at once and return their parsed replies.
-
-        What may be sent again says `repeats`. `is_atomic` puts them into one MULTI/EXEC, which
-        Redis refuses as a whole at its maxmemory. Without it, a call whose script the server has lost runs after the
-        others. `wait` (replicas, ms) sends WAIT behind them; see `confirmed`. `meanwhile` is called once they are sent,
-        before their answers are awaited; it must raise nothing.
+    def run(self, calls: Sequence[Call[Any]], **how: Unpack[How]) -> list[Any]:
+        """Send all calls at once and return their parsed replies; `repeats` says what may be sent again. One whose
+        script the server has lost runs after the others, unless they are atomic.
 
         Raises ServerUnavailable (its `maybe_sent` says whether the calls may have run), ServerNotUsable, QueueFull,
         DataError.
@@ -216,7 +206,7 @@ class Link:
             try:
                 connection = self.connection()
                 is_sent = True
-                return self._run_once(connection, calls, is_atomic, wait, meanwhile)
+                return self._run_once(connection, calls, **how)
             except (redis.RedisError, OSError, ServerUnavailable) as error:
                 self.close()
                 repeats = repeats or Repeats(calls)
@@ -231,9 +221,10 @@ class Link:
         self,
         connection: Connection,
         calls: Sequence[Call[Any]],
-        is_atomic: bool,
-        wait: tuple[int, int] | None,
-        meanwhile: Callable[[], None] | None,
+        *,
+        is_atomic: bool = False,
+        wait: Replicas = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> list[Any]:
         how = self._command, self._whole_command, self.endpoint, self._guide is not None
         trip = round_trip(calls, *how, is_atomic, wait)
@@ -352,16 +343,35 @@ class Link:
             raise
 
 
-class ConnectionAlone:
-    """One connection as an `Alone`: what is sent is sent once, on it or not at all."""
+class OneConnection:
+    """An `Alone`: what is sent is sent once, on one connection or not at all."""
 
-    def __init__(self, connection: Connection, name: str) -> None:
-        self._connection, self.name = connection, name
-        self.is_given_up = False
+    def __init__(self, name: str) -> None:
+        self.name, self.is_given_up = name, False
         """Whether it is to be closed at the end, as one that is lost is already."""
 
+    async def answers(self, commands: Sequence[Command]) -> list[Any]:
+        raise NotImplementedError
+
     async def read(self, commands: Sequence[Command]) -> list[Any]:
-        return unrefused(await self.answers(commands))
+        for answer in (answers := await self.answers(commands)):
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
+
+    def translated(self, answers: Sequence[Any]) -> list[Any]:
+        return [translate(one, self.name) if isinstance(one, Exception) else one for one in answers]
+
+    def give_up(self) -> None:
+        self.is_given_up = True
+
+
+class ConnectionAlone(OneConnection):
+    """Of a connection that waits."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        super().__init__(name)
+        self._connection = connection
 
     async def answers(self, commands: Sequence[Command]) -> list[Any]:
         try:
@@ -374,10 +384,7 @@ class ConnectionAlone:
             if isinstance(error, redis.RedisError | OSError):
                 raise translate(error, self.name) from error
             raise
-        return [translate(answer, self.name) if isinstance(answer, Exception) else answer for answer in answers]
-
-    def give_up(self) -> None:
-        self.is_given_up = True
+        return self.translated(answers)
 
 
 def finish(operation: Coroutine[Any, Any, T]) -> T:

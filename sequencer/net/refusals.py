@@ -62,14 +62,6 @@ def is_stale(reply: object) -> bool:
     return isinstance(reply, redis.ResponseError) and str(reply).startswith("GENERATION ")
 
 
-def unrefused(answers: list[Any]) -> list[Any]:
-    """The answers, where none of them is an error. Raises the first that is one."""
-    for answer in answers:
-        if isinstance(answer, Exception):
-            raise answer
-    return answers
-
-
 def translate(error: BaseException, name: str) -> SequencerError:
     """Our error for a driver's; the original stays as its cause."""
     text = str(error)
