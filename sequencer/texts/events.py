@@ -510,6 +510,12 @@ EVENTS: Mapping[str, Kind] = {
     "policy changed": _warning(
         "a client changed the policy of the queue", "policy before now", "{policy} from {before!r} to {now!r}"
     ),
+    "operator": _warning(
+        "an operator changed something in the dashboard, or tried to and does not know whether it happened (`error`)",
+        "group id action who count error",
+        "{who}: {action}{begun:? {begun}}{count:? ({count:,})}{error:?: {error}}",
+        _inspect,
+    ),
     "queue created": _warning(
         "a client used a queue that did not exist; at INFO unless another queue has a similar name",
         "near",

@@ -135,6 +135,11 @@ REFUSALS: dict[str, Wording] = {
     "request_not_ours": "refused: the request did not come from a page of this dashboard; open that page again, or, "
     "from a program, send a token: Authorization: Bearer TOKEN",
     "host_unknown": "host {host!r} is not one of this dashboard; allow it with --allow-host",
+    "form_incomplete": "the form has no {name!r}; open its page again",
+    "whole_number_expected": "{name} {value:value} is not a whole number",
+    "gap_changed": "group {group} does not wait for these numbers any more; check again",
+    "count_changed": "{seen:,} were shown, and {now:,} match now; nothing was changed; check again",
+    "job_runs": "{action} runs in queue {queue!r}: {done:,} of {total:,} done; stop it first, or wait for its end",
     "token_short": "a token has at least {least} characters",
     "role_unknown": "`who` returned {role:value}; it returns {known:list}, or None",
     # answers for steps

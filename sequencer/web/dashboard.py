@@ -15,8 +15,9 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from ..errors import ConfigurationError, InvalidMessage, SequencerError, ServerError
-from . import pages
+from . import changes, pages
 from .access import Access, Who
+from .jobs import Jobs
 from .queues import QueueGone, Queues
 from .rendering import ROOM, page
 from .sampler import Sampler
@@ -49,12 +50,16 @@ def dashboard(
         shown.forget()
 
     app = Starlette(
-        routes=[*pages.routes, Mount("/static", StaticFiles(directory=ROOM / "static"), name="static")],
+        routes=[
+            *pages.routes,
+            *changes.routes,
+            Mount("/static", StaticFiles(directory=ROOM / "static"), name="static"),
+        ],
         middleware=[Middleware(Access, who=who, hosts=hosts, shows_bodies=shows_bodies, is_read_only=is_read_only)],
         exception_handlers={QueueGone: _gone, SequencerError: _refused, HTTPException: _not_found},
         lifespan=lifespan,
     )
-    app.state.queues, app.state.sampler = shown, Sampler(shown)
+    app.state.queues, app.state.sampler, app.state.jobs = shown, Sampler(shown), Jobs()
     return app
 
 

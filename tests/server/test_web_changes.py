@@ -1,0 +1,292 @@
+"""What an operator changes in the dashboard: each verb acts on what was seen, and on nothing else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from starlette.testclient import TestClient
+
+from sequencer import Sequencer
+from sequencer.testing import wait_until
+from sequencer.texts.changes import SAID
+from sequencer.web import dashboard
+from sequencer.web.changes import VERBS
+from tests.support.handling import Make, drain, fail
+
+GROUP = ("7", "a b\n<b>")
+LATER = {"delay": 3600}
+
+
+class Browser:
+    """Sends the forms of one queue, as a page of ours would."""
+
+    def __init__(self, seq: Sequencer) -> None:
+        app = dashboard(redis=seq.endpoint, namespace=seq.options.namespace, who=lambda _: "operate")
+        self.http, self.jobs = TestClient(app, follow_redirects=False), app.state.jobs
+        self.http.headers["sec-fetch-site"] = "same-origin"
+
+    def post(self, verb: str, typed: Any = None, **seen: Any) -> tuple[int, str]:
+        """The status, and the word with which it leads back to a page."""
+        answer = self.http.post(f"/q/jobs/{verb}?{urlencode(seen, doseq=True)}", data=typed)
+        back = urlsplit(answer.headers.get("location", ""))
+        if answer.status_code == 303:
+            assert parse_qs(back.query).get("g", list(GROUP)) == list(GROUP)
+            assert set(parse_qs(back.query)["said"]) < SAID.keys()
+        return answer.status_code, parse_qs(back.query).get("said", [""])[0]
+
+
+@pytest.fixture
+def seq(make: Make) -> Sequencer:
+    return make(max_attempts=1)
+
+
+@pytest.fixture
+def browser(seq: Sequencer) -> Browser:
+    return Browser(seq)
+
+
+def append(seq: Sequencer, *ids: str, group: Any = GROUP, **options: Any) -> None:
+    for id in ids:
+        seq.append({"id": id}, group=group, id=id, **options)
+
+
+def park(seq: Sequencer, *ids: str, **options: Any) -> None:
+    append(seq, *ids, **options)
+    seq.consume(fail, until_empty=True)
+
+
+def state(seq: Sequencer, id: str = "m1") -> Any:
+    info = seq.get(GROUP, id)
+    return info and info.state
+
+
+def resumed(seq: Sequencer, browser: Browser) -> None:
+    park(seq, "m1", "m2")
+    assert browser.post("resume", g=GROUP, id="m1") == (303, "resumed")
+    assert browser.post("resume", g=GROUP, id="m1") == (303, "already_due")
+    assert drain(seq) == [{"id": "m1"}, {"id": "m2"}]
+
+
+def skipped(seq: Sequencer, browser: Browser) -> None:
+    park(seq, "m1", "m2")
+    assert browser.post("skip", g=GROUP, id="m1") == (303, "skipped")
+    assert browser.post("skip", g=GROUP, id="m1")[0] == 409
+    assert (state(seq), seq.count_dead()) == ("dead", 1)
+    assert browser.post("redrive", g=GROUP, id="m1") == (303, "redriven")
+    assert drain(seq) == [{"id": "m1"}, {"id": "m2"}]
+
+
+def put_back(seq: Sequencer, browser: Browser) -> None:
+    park(seq, "m1")
+    seq.skip(GROUP, id="m1")
+    assert browser.post("unskip", g=GROUP, id="m2")[0] == 409
+    assert browser.post("unskip", g=GROUP, id="m1") == (303, "unskipped")
+    assert state(seq) == "due"
+
+
+def paused(seq: Sequencer, browser: Browser) -> None:
+    append(seq, "m1")
+    for about in ({"g": GROUP}, {}):
+        words = [browser.post(verb, **about)[1] for verb in ("pause", "pause", "unpause", "unpause")]
+        assert words == ["paused", "already_paused", "unpaused", "not_paused"]
+
+
+def cancelled(seq: Sequencer, browser: Browser) -> None:
+    append(seq, "m1")
+    assert browser.post("cancel", g=GROUP, id="m1") == (303, "cancelled")
+    assert browser.post("cancel", g=GROUP, id="m1")[0] == 409
+    assert state(seq) is None
+
+
+def rescheduled(seq: Sequencer, browser: Browser) -> None:
+    append(seq, "m1", **LATER)
+    assert browser.post("reschedule", {"delay": "soon"}, g=GROUP, id="m1")[0] == 400
+    assert state(seq) == "delayed"
+    assert browser.post("reschedule", {"delay": "0"}, g=GROUP, id="m1") == (303, "rescheduled")
+    assert drain(seq) == [{"id": "m1"}]
+
+
+def answered(seq: Sequencer, browser: Browser) -> None:
+    ran = list[str]()
+
+    def charge(message: Any, call: Any) -> None:
+        ran.append("charge")
+        if len(ran) == 1:
+            raise ValueError("the provider did not answer")
+
+    seq.step(name="charge", order=1, once=True)(charge)
+    seq.step(name="ship", order=2, once=True)(lambda message, call: ran.append("ship"))
+    append(seq, "m1")
+    seq.consume(until_empty=True)
+    seen = {"g": GROUP, "id": "m1", "step": "charge"}
+    assert browser.post("resume", g=GROUP, id="m1")[0] == 409
+    assert browser.post("again", **seen)[0] == 400
+    assert browser.post("again", **seen, attempt=7)[0] == 409
+    assert browser.post("done", {"result": "{"}, **seen, attempt=1)[0] == 400
+    assert browser.post("done", {"result": '{"paid": 3}'}, **seen, attempt=1) == (303, "answered")
+    found = seq.steps(GROUP, "m1")
+    assert found is not None
+    assert [(one.state, one.result, one.who) for one in found.steps if one.name == "charge"] == [
+        ("done", {"paid": 3}, "operate")
+    ]
+    seq.consume(until_empty=True)
+    assert ran == ["charge", "ship"]
+
+
+def purged(seq: Sequencer, browser: Browser) -> None:
+    park(seq, "m1")
+    seq.skip(GROUP, dead_letter=True)
+    assert browser.post("purge", error="ValueError")[0] == 400
+    assert browser.post("purge", {"count": "2"}, error="ValueError")[0] == 409
+    assert browser.post("purge", {"count": "0"}, error="KeyError") == (303, "purged")
+    assert seq.count_dead() == 1
+    assert browser.post("purge", {"count": " 1 "}, error="ValueError") == (303, "purged")
+    assert seq.count_dead() == 0
+
+
+def redriven(seq: Sequencer, browser: Browser) -> None:
+    park(seq, "m1")
+    seq.skip(GROUP, dead_letter=True)
+    assert browser.post("redrive", error="ValueError")[0] == 400
+    assert browser.post("redrive", error="ValueError", chosen=1) == (303, "started")
+    ended(browser)
+    assert drain(seq) == [{"id": "m1"}]
+
+
+def probed(seq: Sequencer, browser: Browser) -> None:
+    append(seq, "m1")
+    assert browser.post("probe") == (303, "no_outage")
+
+
+def many_resumed(seq: Sequencer, browser: Browser) -> None:
+    for number in range(60):
+        append(seq, "m1", group=("n", number))
+    seq.consume(fail, until_empty=True)
+    assert browser.post("resume-many", error="ValueError")[0] == 400
+    assert browser.post("resume-many", error="ValueError", chosen=60) == (303, "started")
+    job = ended(browser)
+    assert (job.state, job.done, job.total, job.result.done, seq.snapshot().parked) == ("finished", 60, 60, 60, 0)
+
+
+def many_skipped(seq: Sequencer, browser: Browser) -> None:
+    park(seq, "m1")
+    assert browser.post("skip-many", chosen=2)[0] == 409
+    assert seq.count_dead() == 0
+    assert browser.post("skip-many", chosen=1) == (303, "started")
+    assert (ended(browser).state, seq.count_dead(), seq.snapshot().parked) == ("finished", 1, 0)
+
+
+def stopped(seq: Sequencer, browser: Browser) -> None:
+    append(seq, "m1")
+    assert browser.post("stop-many") == (303, "no_job")
+
+
+def ended(browser: Browser) -> Any:
+    job = browser.jobs.of("jobs")
+    return wait_until(lambda: job.state != "running" and job, what="the end of the job")
+
+
+CASES: dict[str, Callable[[Sequencer, Browser], None]] = {
+    "resume": resumed,
+    "skip": skipped,
+    "unskip": put_back,
+    "pause": paused,
+    "unpause": paused,
+    "cancel": cancelled,
+    "reschedule": rescheduled,
+    "done": answered,
+    "again": answered,
+    "purge": purged,
+    "redrive": redriven,
+    "probe": probed,
+    "resume-many": many_resumed,
+    "skip-many": many_skipped,
+    "stop-many": stopped,
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_does_what_it_says(
+    verb: str, seq: Sequencer, browser: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    CASES[verb](seq, browser)
+    logged = [record.__dict__ for record in caplog.records if record.__dict__.get("event") == "operator"]
+    assert {one["who"] for one in logged} <= {"operate"}
+    assert verb in {one["action"] for one in logged} or verb in ("again", "probe", "stop-many")
+
+
+@pytest.mark.parametrize("verb", ["resume", "skip"])
+@pytest.mark.parametrize("seen", [{"id": "m1"}, {}])
+def test_another_head_than_the_one_that_was_seen_stays(
+    verb: str, seen: dict[str, str], seq: Sequencer, browser: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The negative control is the same call without an id."""
+    park(seq, "m1", "m2")
+    seq.skip(GROUP, id="m1")
+    seq.consume(fail, until_empty=True)
+    assert browser.post(verb, g=GROUP, **seen)[0] == (409 if seen else 400)
+    assert (state(seq, "m2"), seq.explain(GROUP).head_id) == ("parked", "m2")
+    assert not [record for record in caplog.records if record.__dict__.get("event") == "operator"]
+    getattr(seq, verb)(GROUP)
+    assert state(seq, "m2") != "parked"
+
+
+def test_numbers_that_are_missing_are_skipped_as_they_were_seen(make: Make) -> None:
+    seq = make(sequence=True, gap_timeout=0.01, on_gap="park")
+    append(seq, "m1", score=1)
+    append(seq, "m5", score=5)
+    seen: list[str] = []
+    seq.consume(lambda message: seen.append(message.id), until_empty=True)
+    browser = Browser(seq)
+    assert seq.explain(GROUP).reason == "gap"
+    assert browser.post("skip", g=GROUP, first=3)[0] == 409
+    assert browser.post("skip", g=GROUP, first=2) == (303, "gap_skipped")
+    seq.consume(lambda message: seen.append(message.id), until_empty=True)
+    assert seen == ["m1", "m5"]
+
+
+def test_an_answer_for_several_steps_is_one_change(seq: Sequencer, browser: Browser) -> None:
+    def unknown(message: Any, call: Any) -> None:
+        raise ValueError("no answer")
+
+    for name in ("charge", "refund"):
+        seq.step(name=name, once=True)(unknown)
+    append(seq, "m1")
+    seq.consume(until_empty=True)
+    found = seq.steps(GROUP, "m1")
+    assert found is not None
+    assert len(found.questions) == 2
+    seen = {"step": found.questions, "attempt": [1] * len(found.questions)}
+    typed = {"answer": ["done", "again"][: len(found.questions)], "result": ["3", ""][: len(found.questions)]}
+    assert browser.post("done", typed, g=GROUP, id="m1", **seen) == (303, "answered")
+
+
+def test_one_job_of_a_queue_at_a_time_and_a_stop_ends_it(
+    seq: Sequencer, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = threading.Event()
+
+    def endless(self: Any, *, on_progress: Any, **_: Any) -> None:
+        for page in range(10**9):
+            on_progress(page, 10**9)
+            goes_on.wait(0.01)
+
+    append(seq, "m1")
+    monkeypatch.setattr(Sequencer, "resume_many", endless)
+    assert browser.post("resume-many", chosen=1) == (303, "started")
+    assert browser.post("resume-many", chosen=1)[0] == 409
+    assert browser.post("stop-many") == (303, "stopping")
+    assert ended(browser).state == "stopped"
+    assert browser.post("stop-many") == (303, "no_job")
+
+
+@pytest.mark.parametrize(("body", "status"), [(b"x=" + b"y" * 200_000, 413), (b"\xff\x00=%zz&&=", 303)])
+def test_an_odd_form_is_no_harm(body: bytes, status: int, seq: Sequencer, browser: Browser) -> None:
+    append(seq, "m1")
+    assert browser.http.post("/q/jobs/pause", content=body).status_code == status
+    assert browser.http.post("/q/nothing/pause").status_code == 404
+    assert browser.http.get("/q/jobs/pause").status_code in (404, 405)
