@@ -29,9 +29,11 @@ from .queue import audit as auditing
 from .queue import counts, operate, views
 from .queue.alerts import incidents
 from .queue.append_many import append_many
+from .queue.consumers import consumers
 from .queue.dead_letters import listed as dead_letters
 from .queue.dead_letters import redrive as redriving
-from .queue.groups import head, many, parked
+from .queue.groups import head, many
+from .queue.groups import listed as listed_groups
 from .queue.history import known, listed, rerun
 from .queue.registry import deletion, index
 from .queue.session import QueueGone as QueueGone
@@ -87,8 +89,9 @@ class Client(Registered):
 
     info = operation(counts.info)
     snapshot = operation(counts.snapshot)
-    groups = operation(views.groups)
-    parked = listing(parked.parked)
+    group_page = operation(listed_groups.group_page)
+    groups = operation(listed_groups.groups)
+    parked = listing(listed_groups.parked)
     paused_groups = operation(views.paused_groups)
     peek = operation(views.peek)
     explain = operation(views.explain)
@@ -96,8 +99,10 @@ class Client(Registered):
     find = operation(known.find)
     history = listing(listed.history)
     steps = operation(known.steps)
+    dead_page = operation(dead_letters.dead_page)
     dead = operation(dead_letters.dead)
     count_dead = operation(dead_letters.count_dead)
+    consumers = operation(consumers)
     alerts = operation(incidents.alerts)
     audit = operation(auditing.audit)
 

@@ -162,15 +162,15 @@ async def _leases_seen(alone: Alone, keys: ShardKeys, now_us: int) -> tuple[bool
     return False, last
 
 
-async def clients_named(alone: Alone, name: str) -> tuple[str, ...] | None:
-    """The addresses of connections with this name; None where the user may not ask."""
+async def clients_named(alone: Alone, name: str) -> list[dict[str, str]] | None:
+    """The connections with this name, as CLIENT LIST has them; None where the user may not ask."""
     (said,) = await alone.answers([("CLIENT", "LIST")])
     if isinstance(said, SequencerError):
         return None
     with Reading(alone.name):
         lines = said.decode("utf-8", "replace").splitlines()
         clients = [dict(word.partition("=")[::2] for word in line.split(" ")) for line in lines]
-        return tuple(sorted({one["addr"] for one in clients if one.get("name") == name}))
+        return [one for one in clients if one.get("name") == name]
 
 
 def parked_groups(scope: Scope) -> Iterator[Finding]:

@@ -37,7 +37,7 @@ _INFO = "ZCARD ZCOUNT ZRANGE HSCAN ZMSCORE SMEMBERS ZRANGEBYSCORE ZINTER ZINTERC
 _PLAIN: dict[Role, str] = {
     "append": _CONNECT,
     "consume": f"{_CONNECT} {_INFO} BLPOP CLIENT|ID CLIENT|UNBLOCK",
-    "operate": f"{_CONNECT} ZRANGE ZCARD ZCOUNT ZSCORE SMEMBERS ZINTER ZINTERCARD",
+    "operate": f"{_CONNECT} ZRANGE ZRANK ZCARD ZCOUNT ZSCORE SMEMBERS ZINTER ZINTERCARD",
 }
 WISHED: dict[Role, list[str]] = {"consume": ["CLIENT|SETNAME"], "admin": ["CLIENT|LIST", "CLIENT|SETNAME"]}
 """What a role does without where it may not: to say that a connection is a consumer's, and to see which are."""
@@ -54,9 +54,10 @@ _TRIED = """
     HSET @body a 1 / HSETNX @body b 1 / HGET @body a / HMGET @body a / HGETALL @body / HKEYS @body / HLEN @body
     HEXISTS @body a / HINCRBY @body a 1 / HSCAN @body 0 / HDEL @body a
     ZADD @order 1 a 2 b / ZRANGE @order 0 0 / ZRANGEBYSCORE @order 0 1 / ZCOUNT @order 0 1 / ZCARD @order
-    ZSCORE @order a / ZMSCORE @order a / ZSCAN @order 0 / ZREM @order a / ZINTER 1 @order / ZINTERCARD 1 @order
-    SADD @dedup a b / SCARD @dedup / SISMEMBER @dedup a / SREM @dedup b / SMISMEMBER @dedup a / SMEMBERS @dedup
-    RENAME @dedup @dedup_old / UNLINK @dedup_old
+    ZRANK @order a / ZSCORE @order a / ZMSCORE @order a / ZSCAN @order 0
+    ZREM @order a / ZINTER 1 @order / ZINTERCARD 1 @order
+    SADD @dedup a b / SSCAN @dedup 0 / SCARD @dedup / SISMEMBER @dedup a / SREM @dedup b
+    SMISMEMBER @dedup a / SMEMBERS @dedup / RENAME @dedup @dedup_old / UNLINK @dedup_old
     XADD @audit MAXLEN ~ 9 * a 1 / XRANGE @audit - + / XLEN @audit / XINFO STREAM @audit
     SCAN 0 MATCH @order COUNT 1 / EVAL return 0
 """

@@ -18,6 +18,7 @@ from ..store.failure import decode_failure, error_line
 from ..store.keys import PAUSED, ShardKeys
 from ..store.record import number_of
 from ..store.replies import Reading, pairs, scored, texts
+from ..values.checks import MAX_LIMIT, check_integer
 from ..values.history import HistoryInfo
 from ..values.views import OutageInfo, QueueInfo, QueueSnapshot
 from .history.buckets import buckets_of
@@ -48,14 +49,14 @@ class _Shard(NamedTuple):
     history: HistoryInfo | None
 
 
-async def info(session: Session) -> QueueInfo:
-    """Backlog, lag, groups by state, totals; rates since the last `info()` of this client. Raises ServerError."""
-    return await info_of(session, EXACT_GROUPS)
+async def info(session: Session, *, sample: int | None = None) -> QueueInfo:
+    """Backlog, lag, groups by state, totals; rates since the last `info()` of this client. Raises ServerError.
 
-
-async def info_of(session: Session, exact: int) -> QueueInfo:
-    """The same, but backlog and lag come from a sample where a shard has more than `exact` groups, 1,000 at least."""
-    shards = [await _shard(session.net, keys, exact) for keys in await session.shards()]
+    `sample`: in a shard with more groups than that, backlog and lag are estimated from about so many (default 20,000:
+    about 0.2 s a shard). 0 looks at none: both are 0, and `is_estimate` is true.
+    """
+    sample = EXACT_GROUPS if sample is None else check_integer("sample", sample, 0, MAX_LIMIT)
+    shards = [await _shard(session.net, keys, sample) for keys in await session.shards()]
     counts, totals = Counter[str](), Counter(dict.fromkeys(TOTALS, 0))
     for shard in shards:
         counts.update(shard.counts)
@@ -121,7 +122,7 @@ def _rates(
     return appended, handled
 
 
-async def _shard(net: Net, keys: ShardKeys, exact: int) -> _Shard:
+async def _shard(net: Net, keys: ShardKeys, sample: int) -> _Shard:
     now = await now_of(net)
     commands: list[Command] = [
         ("ZCARD", keys.schedule),
@@ -145,7 +146,7 @@ async def _shard(net: Net, keys: ShardKeys, exact: int) -> _Shard:
     leases = await leases_of(net, keys)
     leased = len(await held_leases(net, keys, leases, now))
     extra = await _to_be_paused(net, keys, leases, now) if stopped > paused else Counter[str]()
-    sampled, waiting, oldest = await backlog(net, keys, size, exact)
+    sampled, waiting, oldest = await backlog(net, keys, size, sample)
     counts = Counter(
         groups=size,
         due=due - extra["due"],
@@ -159,7 +160,7 @@ async def _shard(net: Net, keys: ShardKeys, exact: int) -> _Shard:
     latest = max(now, int(clock)) if clock and clock.isdigit() else now
     lag_s = max(0.0, (latest - (latest if oldest is None else oldest)) / 1e6)
     history = await _history(net, keys, latest, window_s) if window_s else None
-    return _Shard(counts, totals, lag_s, is_paused == b"1", 0 < sampled < size, outage, history)
+    return _Shard(counts, totals, lag_s, is_paused == b"1", sampled < size, outage, history)
 
 
 async def _history(net: Net, keys: ShardKeys, now: int, window_s: float) -> HistoryInfo:
@@ -184,9 +185,9 @@ async def _to_be_paused(net: Net, keys: ShardKeys, leases: dict[bytes, bytes], n
     return Counter(group_state(at, None, now) for at in unclaimed)
 
 
-async def backlog(net: Reader, keys: ShardKeys, size: int, exact: int) -> tuple[int, int, int | None]:
+async def backlog(net: Reader, keys: ShardKeys, size: int, sample: int) -> tuple[int, int, int | None]:
     """Groups looked at, messages in them, and the oldest stamp among heads that wait for no operator."""
-    starts = range(0, size, PAGE if size <= exact else max(PAGE, size // (exact // PAGE)))
+    starts = range(0, size if sample else 0, PAGE if size <= sample else max(PAGE, size // max(1, sample // PAGE)))
     sampled = backlog = 0
     stamps: list[int] = []
     for start in starts:

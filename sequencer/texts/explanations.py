@@ -60,9 +60,14 @@ class Explanation:
         return filled_commands(COMMANDS.get(self.reason, NO_COMMANDS), self._known)
 
     @property
+    def sentence(self) -> str:
+        """One sentence for people."""
+        return fill("group {group} ", self._known) + self._wording
+
+    @property
     def text(self) -> str:
-        """One sentence for people, with the commands."""
-        return with_commands(fill("group {group} ", self._known) + self._wording, self.commands)
+        """The sentence, and the commands."""
+        return with_commands(self.sentence, self.commands)
 
     @property
     def _wording(self) -> str:

@@ -264,6 +264,7 @@ REFUSALS: dict[str, Wording] = {
     "table_expected": "{name} must be a table",
     "variable_missing": "{name}: the variable {variable} is not set",
     "variable_name_invalid": "{name} names no variable; write env:NAME",
+    "place_invalid": "after={value:value} is not the place of anything that was listed before",
     "name_unknown": "{owner:?{owner} has}{owner:!there is} no {kind} {name:value}" + _NEAREST,
     # groups, ids, scores, bodies and items
     "identifier_invalid": "{name} {value:value} must be a str, int (no bool) or UUID, of 1 to {most} bytes in UTF-8",

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from .history import HistoryInfo, MessageInfo, MessageSteps
 from .message import Failure, Message, Receipt
 from .owner import NoConsumers
 
+T = TypeVar("T")
 GroupState = Literal["due", "leased", "waiting", "paused", "parked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A page of a list that others change meanwhile."""
+
+    items: list[T]
+    after: str | None
+    """Where the next page begins: its argument `after`. None where nothing follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +35,8 @@ class DeadLetter:
     letter: str
     """Its name in Redis: stamp, encoded group, newline, id."""
     steps: MessageSteps | None = None  # where some began
+    place: str = ""
+    """Where it stands in its list: the next list goes on behind it, if given as `after`."""
 
     @property
     def info(self) -> MessageInfo:
@@ -104,6 +116,45 @@ class GroupInfo:
     token: int | None
     leased_for_s: float | None
     failure: Failure | None
+    place: str = ""
+    """Where it stands in its list: the next list goes on behind it, if given as `after`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerInfo:
+    """A consumer that has groups in progress."""
+
+    owner: str
+    """Its host, process id and mark."""
+    groups: int
+    """Groups that it has in progress."""
+    group: tuple[str, ...]
+    """The one that it holds longest."""
+    held_s: float
+    """For how long it has held that one, in seconds."""
+    is_long: bool
+    """Whether that is longer than about ten leases: its handler may hang."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionInfo:
+    """A connection of a consumer; a consumer may have two."""
+
+    address: str
+    age_s: float
+    """Seconds since it was opened."""
+    idle_s: float
+    """Seconds since its last command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consumers:
+    """Who consumes a queue."""
+
+    working: list[ConsumerInfo]
+    """Those that have a group in progress, the longest held first."""
+    connections: list[ConnectionInfo] | None
+    """The connections that say they are a consumer's of this queue; None where the user may not ask (CLIENT LIST)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,58 @@ def test_get_says_what_is_known(make: Make) -> None:
     assert seen == ["y", "x"]
 
 
+def test_each_group_that_stays_parked_comes_once_while_others_come_and_go(make: Make) -> None:
+    seq = make(max_attempts=1, shards=4)
+    seq.append_many({"body": n, "group": n} for n in range(300))
+    seq.consume(fail, until_empty=True)
+    named, after, gone = list[str](), None, set[str]()
+    while True:
+        page = seq.group_page("parked", limit=7, after=after)
+        named += [info.group[0] for info in page.items]
+        after = page.after
+        if after is None:
+            break
+        for number in (n for n in range(len(named) % 60, 300, 60) if str(n) not in gone):
+            gone.add(str(number))
+            seq.skip(number)
+        seq.append(1, group=f"new {len(named)}")
+    assert len(gone) > 100
+    assert len(named) == len(set(named))
+    assert {str(n) for n in range(300)} - gone <= set(named)
+
+
+def fail(message: Any) -> None:
+    raise ValueError(message.body)
+
+
+def test_a_page_in_each_state_and_of_dead_letters(make: Make) -> None:
+    seq = make(max_attempts=2, shards=2, dead_letter_on=("KeyError",))
+    seq.append(1, group="leased")
+    with seq.claim(lease=30) as lease:
+        seq.append(1, group="parked")
+        with seq.claim() as other:
+            other.park(next(iter(other)), "why")
+        seq.append(1, group="paused")
+        seq.pause("paused")
+        seq.append(1, group="waiting", delay=60)
+        for n in range(3):
+            seq.append(n, group="due")
+        for state in ("leased", "parked", "paused", "waiting", "due"):
+            page = seq.group_page(state)
+            assert ([info.group for info in page.items], page.after) == ([(state,)], None)
+        seen = seq.consumers()
+        assert [(one.owner, one.group, one.groups) for one in seen.working] == [(lease.owner, ("leased",), 1)]
+        for _ in range(3):
+            with seq.claim(messages=1) as other:
+                other.nack(next(iter(other)), KeyError("gone"))
+    assert [letter.message.body for letter in seq.dead_page().items] == [2, 1, 0]
+    first = seq.dead_page(limit=2)
+    assert [letter.message.body for letter in seq.dead_page(limit=2, after=first.after).items] == [0]
+    assert [letter.message.body for letter in seq.dead(after=seq.dead(limit=1)[-1].place)] == [1, 2]
+    everything = seq.info(sample=0)
+    assert (everything.backlog, everything.is_estimate, everything.parked) == (0, True, 1)
+
+
 @pytest.mark.parametrize("error", [ValueError("mine"), LookupError("mine"), StopConsuming("mine"), KeyboardInterrupt()])
 def test_an_error_of_the_caller_is_not_taken_for_damaged_data(seq: Sequencer, error: BaseException) -> None:
     def items() -> Iterator[dict[str, Any]]:

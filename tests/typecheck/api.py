@@ -41,6 +41,7 @@ from sequencer import (
 from sequencer.errors import BatchRefused, IdConflict, OutcomeUnknown
 from sequencer.testing import Drained, MemoryQueue, assert_order, wait_until
 from sequencer.values.history import MessageSteps, Skipped
+from sequencer.values.views import Consumers, Page
 
 seq = Sequencer(
     "orders",
@@ -233,6 +234,9 @@ async def numbers() -> AsyncIterator[int]:
 def look(client: Sequencer) -> None:
     assert_type(client.info(), QueueInfo)
     assert_type(client.groups("parked", limit=10), list[GroupInfo])
+    assert_type(client.group_page("parked", after="inf,7"), Page[GroupInfo])
+    assert_type(client.dead_page(error="Timeout*").items, list[DeadLetter])
+    assert_type(client.consumers(), Consumers)
     client.groups("stuck")  # type: ignore[arg-type]  # no state of a group
     assert_type(client.peek(["7", "eu"]), list[Message])
     assert_type(client.explain(7), Explanation)

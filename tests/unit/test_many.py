@@ -13,15 +13,11 @@ from hypothesis import strategies as st
 
 from sequencer.calls.net_protocol import Answer
 from sequencer.errors import ConfigurationError, DataError, MessageNotFound
-from sequencer.queue.dead_letters import listed
 from sequencer.queue.dead_letters.listed import count_dead, dead
 from sequencer.queue.dead_letters.redrive import purge, redrive
-from sequencer.queue.groups import parked as parked_module
 from sequencer.queue.groups.many import resume_many, skip_many
-from sequencer.queue.groups.parked import parked_names
 from sequencer.settings.policy import Policy
 from sequencer.store.failure import digest_of, encode_failure
-from sequencer.store.keys import shard_keys
 from sequencer.values.message import Failure
 
 from ..support.listed_net import ListedNet, ListedSession, run
@@ -39,7 +35,7 @@ def shard(*failures: bytes | None) -> list[Any]:
     """The answers to the reading of a shard in which so many groups are parked, g0, g1 ..."""
     names = [f"g{n}".encode() for n in range(len(failures))]
     page = [word for name in names for word in (name, b"inf")]
-    return [[TIME], [len(names), len(names)], [page], *([[list(failures)]] if names else [])]
+    return [[TIME], [0, len(names), None], [page], *([[list(failures)]] if names else [])]
 
 
 def session_of(*answers: Any, shards: int = 1, policy: Policy | None = None) -> Any:
@@ -115,65 +111,7 @@ def test_after_a_lost_answer_a_group_that_is_not_parked_went_with_the_first_try(
 
 def test_what_others_wrote_is_an_error_of_ours() -> None:
     with refused(DataError, "foreign_data", server="listed"):
-        run(resume_many(session_of([TIME], [1, 1], [[b"g"]]), everything=True))
-
-
-# -- reading all that are parked --------------------------------------------------------------------------------
-
-
-Change = tuple[set[bytes], set[bytes], int]
-"""Groups that are parked now, groups that go on, and how many of the others have no messages any more."""
-
-
-class Schedule:
-    """A shard's schedule that others change between two reads of it."""
-
-    def __init__(self, due: int, parked: set[bytes], changes: list[Change]) -> None:
-        self.due, self.parked, self.changes, self.reads = due, parked, changes, 0
-        self.name = "schedule"
-
-    async def read(self, commands: list[Any]) -> list[Any]:
-        if self.changes:
-            came, went, ended = self.changes.pop(0)
-            self.due = max(0, self.due + len(self.parked & went) - ended)
-            self.parked = (self.parked - went) | came
-        self.reads += 1
-        assert self.reads < 500, "the reading ends"
-        return [self._answer(*command) for command in commands]
-
-    def _answer(self, name: str, _key: str, *words: Any) -> Any:
-        if name == "ZCARD":
-            return self.due + len(self.parked)
-        if name == "ZCOUNT":
-            return len(self.parked)
-        members = [(b"due%d" % n, b"1") for n in range(self.due)] + [(one, b"inf") for one in sorted(self.parked)]
-        return [word for pair in members[words[0] : words[1] + 1] for word in pair]
-
-
-NAME = st.integers(0, 40).map(lambda n: b"p%02d" % n)
-NAMES = st.sets(NAME, max_size=30)
-
-
-@pytest.mark.slow
-@given(st.integers(0, 6), NAMES, st.lists(st.tuples(NAMES, NAMES, st.integers(0, 20)), max_size=12), st.integers(2, 6))
-def test_a_group_that_stays_parked_is_named_exactly_once(
-    due: int, parked: set[bytes], changes: list[Change], size: int
-) -> None:
-    """Whatever comes and goes between two pages."""
-    stays = parked.copy()
-    for _, went, _ in changes:
-        stays -= went
-    net: Any = Schedule(due, parked, list(changes))
-
-    async def read() -> list[bytes]:
-        return [name async for page in parked_names(net, shard_keys("n", "q", 0)) for name in page]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parked_module, "PAGE", size)
-        named = run(read())
-    assert len(named) == len(set(named))
-    assert stays <= set(named)
-    assert named == sorted(named)
+        run(resume_many(session_of([TIME], [0, 1, None], [[b"g"]]), everything=True))
 
 
 @given(st.text(max_size=900), st.floats(1e9, 2e9), st.text("abc.-", max_size=250))
@@ -200,22 +138,6 @@ def kept(score: float = 7, error: str = "ValueError") -> bytes:
 
 def names(*ids: str) -> list[bytes]:
     return [word for n, id in enumerate(ids) for word in (name(id).encode(), str(n * 1e6).encode())]
-
-
-def test_they_are_read_by_pages_and_shards_and_shown_by_their_deaths(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listed, "NAMES_PAGE", 2)
-    monkeypatch.setattr(listed, "PAGE", 2)
-    one = [[names("a", "b")], [names("c")], [[kept(), None]], [[kept()]]]  # b went while they were read
-    two = [[[name("z").encode(), b"500000"]], [[kept()]]]
-    session = session_of(*one, *two, shards=2)
-    assert [(letter.message.id, letter.died_at) for letter in run(dead(session, limit=9))] == [
-        ("a", 0.0),
-        ("c", 0.0),
-        ("z", 0.5),
-    ]
-    assert [words[2:4] for words in session.net.asked if words[0] == "ZRANGE"] == [(0, 1), (2, 3), (0, 1)]
-    assert [len(words) - 2 for words in session.net.asked if words[0] == "HMGET"] == [2, 1, 1]
-    assert not session.net.answers
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,8 @@ FAILED |= {"outages": 0, "missing": 0, "missing_since": 0.0, "log": []}
         ([MESSAGE], [SHOWN]),
         (
             DeadLetter(MESSAGE, 2, FAILURE, 3.0, "letter"),
-            {"message": SHOWN, "attempts": 2, "error": FAILED, "died_at": 3.0, "letter": "letter", "steps": None},
+            {"message": SHOWN, "attempts": 2, "error": FAILED, "died_at": 3.0, "letter": "letter", "steps": None}
+            | {"place": ""},
         ),
         (
             MessageInfo("m", ("7",), "handled"),

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from sequencer.errors import ConfigurationError, DataError, ServerNotUsable
-from sequencer.queue import counts, views
+from sequencer.queue import counts
 from sequencer.queue.counts import info
-from sequencer.queue.groups.parked import parked
-from sequencer.queue.views import explain, groups, peek, policy
+from sequencer.queue.groups.listed import groups, parked
+from sequencer.queue.views import explain, peek, policy
 from sequencer.settings.policy import Policy
 
 from ..support.listed_net import ListedNet, ListedSession, facts, run, seen
@@ -33,45 +33,6 @@ def session_of(*answers: Any, shards: int = 1, policy: Policy | None = None, fre
 
 def asked(session: Any, name: str) -> list[Any]:
     return [words for words in session.net.asked if words[0] == name]
-
-
-def schedule(**visible: float) -> list[list[bytes]]:
-    return [[word for name, at in visible.items() for word in (name.encode(), repr(at).encode())]]
-
-
-def heads(*failures: bytes | None) -> list[list[Any]]:
-    """What is read of groups with one message each: failures, sizes and heads, then records."""
-    return [
-        [list(failures), *[reply for _ in failures for reply in (1, [STAMP + b"m", b"7"])]],
-        [RECORD for _ in failures],
-    ]
-
-
-@pytest.mark.parametrize(
-    ("state", "bounds"),
-    [
-        ("due", ("-inf", NOW)),
-        ("leased", (f"({NOW}", "(9000000000000000")),
-        ("parked", ("inf", "inf")),
-        ("paused", ("-inf", "inf")),
-    ],
-)
-def test_only_what_may_be_in_a_state_is_read_for_it(state: Any, bounds: tuple[Any, Any]) -> None:
-    session = session_of(TIME, NO_LEASES, NONE, NONE)
-    assert run(groups(session, state)) == []
-    assert [words[2:4] for words in asked(session, "ZRANGEBYSCORE")] == [bounds]
-
-
-def test_groups_are_read_by_pages_until_there_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "PAGE", 2)
-    pages = [schedule(a=1.0, b=2.0), *heads(None, None)], [schedule(c=3.0, d=4.0), *heads(None, None)]
-    session = session_of(TIME, [[b"17", []]], NO_LEASES, NONE, *pages[0], *pages[1])
-    assert [group.group for group in run(groups(session, limit=3))] == [("a",), ("b",), ("c",)]
-    assert [words[-2:] for words in asked(session, "ZRANGEBYSCORE")] == [(0, 2), (2, 2)]
-    assert [words[2] for words in asked(session, "HSCAN")] == [b"0", b"17"]
-    session = session_of(TIME, NO_LEASES, NONE, schedule(a=1.0), *heads(None))
-    assert len(run(groups(session, limit=3))) == 1, "half a page is the last one"
-    assert not session.net.answers
 
 
 @pytest.mark.parametrize(
@@ -97,7 +58,7 @@ def test_a_wrong_argument_asks_nothing_of_the_server(
     ("operation", "answers"),
     [
         (groups, [[b"x"]]),
-        (groups, [TIME, NO_LEASES, NONE, [[b"g", b"soon"]]]),
+        (groups, [TIME, [[b"g", b"soon"]]]),
         *((info, [TIME, [0, 0, 0, 0, stats, 0, [None] * 3, [None] * 3, None, 0]]) for stats in ([b"a", b"x"], [b"a"])),
     ],
 )

@@ -46,7 +46,7 @@ class Attempts:
 
 async def counted(session: Session, attempts: Attempts, now: float, *, has_memory: bool) -> QueueFacts:
     """What is counted each minute, from a sample of the groups. Raises ServerError."""
-    info = await counts.info_of(session, SAMPLE)
+    info = await counts.info(session, sample=SAMPLE)
     policy = await session.fresh_policy() if info.history else None
     memory = await _memory(session) if has_memory else None
     return QueueFacts(info=info, policy=policy, memory=memory, tried=attempts.note(now, info.totals))

@@ -1,11 +1,12 @@
 """Which dead letters there are: listed, counted, found for what changes them.
 
-They are found by pages, shard by shard, the oldest death first: first their names, then what is kept of those that fit.
+They are found by pages, in the order of their deaths: first their names, then what is kept of those that fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+import math
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,16 +17,18 @@ from ...store.group import encode_group
 from ...store.item import Group, Id
 from ...store.keys import ShardKeys
 from ...store.record import DeadLetterContent, DeadLetterName, decode_dead_letter
-from ...store.replies import scored, text
-from ...values.checks import check_error, check_limit, fits_error
-from ...values.views import DeadLetter
+from ...store.replies import text
+from ...values.checks import check_error, check_integer, check_limit, fits_error
+from ...values.views import DeadLetter, Page
 from ..pages import batches, read
+from ..places import FIRST, LOOKED, MAX_PAGE, Place, Row, in_shards, place_of, rows_behind
 from ..session import Session
 from ..steps.record_steps import record_steps
 
 PAGE = 100
 """Letters read or moved by one call: their bodies may be large."""
 NAMES_PAGE = 1000
+NEWEST: Place = (math.inf, b"")
 
 
 class DeadLetterFilter(NamedTuple):
@@ -71,13 +74,63 @@ class SeenDeadLetter(NamedTuple):
 # -- operations ------------------------------------------------------------------------------------------------
 
 
-async def dead(
-    session: Session, group: Group | None = None, *, id: Id | None = None, error: str | None = None, limit: int = 1000
-) -> list[DeadLetter]:
-    """Dead letters, the oldest death first, at most `limit`; `error` is a type, or a pattern for "Type: message"."""
-    check_limit(limit)
+async def dead_page(
+    session: Session,
+    group: Group | None = None,
+    *,
+    id: Id | None = None,
+    error: str | None = None,
+    limit: int = 50,
+    after: str | None = None,
+    newest_first: bool = True,
+) -> Page[DeadLetter]:
+    """A page of dead letters, at most `limit` (up to 500), the newest death first unless `newest_first=False`.
+
+    `error` is a type, or a pattern for "Type: message". `after`: what the page before ends with (`page.after`), of the
+    same order. A letter that stays comes once, whatever comes and goes between two pages. About 2,000 letters are
+    looked at for one page, so that one of few that fit may be short, even empty: only where its `after` is None nothing
+    follows. Raises ConfigurationError, ServerError.
+    """
+    check_integer("limit", limit, 1, MAX_PAGE)
     wanted = DeadLetterFilter.of(group, id, error)
-    return (await oldest(session, await session.shards(), wanted))[:limit]
+    place, looked = place_of(after, NEWEST if newest_first else FIRST), 0
+    net, shards, found = session.net, await session.shards(), list[DeadLetter]()
+    size = limit if wanted == DeadLetterFilter() else NAMES_PAGE
+    while True:
+        rows = await rows_behind(net, shards, "dead", place, size, backwards=newest_first)
+        for some in batches([row for row in rows if wanted.fits_name(text(row.member))], PAGE):
+            found += [one for one, _ in await _letters(session, some, wanted)]
+            if len(found) >= limit:
+                return Page(found[:limit], found[limit - 1].place)
+        if len(rows) < size:
+            return Page(found, None)
+        place, looked = rows[-1].place, looked + size
+        if looked >= LOOKED:
+            return Page(found, rows[-1].after)
+
+
+async def dead(
+    session: Session,
+    group: Group | None = None,
+    *,
+    id: Id | None = None,
+    error: str | None = None,
+    limit: int = 1000,
+    after: str | None = None,
+) -> list[DeadLetter]:
+    """Dead letters, the oldest death first, at most `limit`; `error` is a type, or a pattern for "Type: message".
+
+    Read by pages, as `dead_page`. `after`: the `place` of the last one of the list before. Raises ConfigurationError,
+    ServerError.
+    """
+    check_limit(limit)
+    found = list[DeadLetter]()
+    while True:
+        most = min(MAX_PAGE, limit - len(found))
+        page = await dead_page(session, group, id=id, error=error, limit=most, after=after, newest_first=False)
+        found, after = found + page.items, page.after
+        if after is None or len(found) == limit:
+            return found
 
 
 async def count_dead(
@@ -110,32 +163,40 @@ async def _found(
     session: Session, keys: ShardKeys, wanted: DeadLetterFilter
 ) -> AsyncIterator[list[tuple[DeadLetter, bytes]]]:
     """Those of a shard that fit, the oldest death first, each with what is kept of it; by pages."""
-    names, start, size = list[tuple[str, float]](), 0, NAMES_PAGE
-    while size == NAMES_PAGE:
-        page = await read(session.net, scored, ("ZRANGE", keys.dead, start, start + NAMES_PAGE - 1, "WITHSCORES"))
-        start, size = start + NAMES_PAGE, len(page)
-        names += [(name, at) for name, at in ((text(word), at) for word, at in page) if wanted.fits_name(name)]
-    for some in batches(names, PAGE):
-        contents: list[bytes | None] = await read(
-            session.net, list, ("HMGET", keys.dead_letters, *[name for name, _ in some])
-        )
-        found = [
-            (_letter(session.options.queue, name, kept, at), kept)
-            for (name, at), kept in zip(some, contents, strict=True)
-            if kept is not None
-        ]
-        yield [one for one in found if fits_error(wanted.error, one[0].error)]
+    rows, place = list[Row](), FIRST
+    while not rows or len(rows) == NAMES_PAGE:
+        rows = await rows_behind(session.net, [keys], "dead", place, NAMES_PAGE)
+        for some in batches([row for row in rows if wanted.fits_name(text(row.member))], PAGE):
+            yield await _letters(session, some, wanted)
+        if not rows:
+            return
+        place = rows[-1].place
 
 
-def _letter(queue: str, letter: str, kept: bytes, died_us: float) -> DeadLetter:
+async def _letters(session: Session, rows: Sequence[Row], wanted: DeadLetterFilter) -> list[tuple[DeadLetter, bytes]]:
+    """Those of the rows that fit, in their order, each with what is kept of it."""
+    kept: dict[bytes, bytes | None] = {}
+    for keys, some in in_shards(rows).items():
+        names = [row.member for row in some]
+        kept |= zip(names, await read(session.net, list, ("HMGET", keys.dead_letters, *names)), strict=True)
+    found = [
+        (_letter(session.options.queue, row, content), content)
+        for row in rows
+        if (content := kept[row.member]) is not None
+    ]
+    return [one for one in found if fits_error(wanted.error, one[0].error)]
+
+
+def _letter(queue: str, row: Row, kept: bytes) -> DeadLetter:
+    letter = text(row.member)
     _, group, id = DeadLetterName.parse(letter)
     steps = record_steps(queue, group, id, DeadLetterContent.parse(kept).record, is_dead=True)
-    found = decode_dead_letter(letter, kept, died_us, queue)
+    found = decode_dead_letter(letter, kept, row.score, queue)
     # Its failure knows more where steps count their own attempts, and where it was skipped after its lease ran out.
     attempts = max(found.attempts, found.error.attempt)
     if steps and not attempts:  # one of them began, and how it ended is unknown
         attempts = max((one.attempts for one in steps.steps), default=0)
-    return replace(found, steps=steps, attempts=attempts)
+    return replace(found, steps=steps, attempts=attempts, place=row.after)
 
 
 async def by_shard(session: Session, wanted: DeadLetterFilter) -> list[tuple[ShardKeys, list[SeenDeadLetter]]]:

@@ -26,7 +26,7 @@ from ..pages import batches, paced, read
 from ..session import Session
 from ..views import now_of
 from .head import resume_asked
-from .parked import parked_names
+from .listed import parked_names
 
 PAGE = 50
 """Groups in one call: 0.6 ms of the server's time to resume them, 1 ms to make their heads dead letters, in which it

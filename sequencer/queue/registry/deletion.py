@@ -66,7 +66,8 @@ async def usage(session: Session) -> Usage:
             groups, dead = groups + size, dead + died
             messages += (await backlog(alone, keys, size, size))[1]
         clients = await clients_named(alone, consumer_name(options.namespace, options.queue))
-    return Usage(messages, groups, dead, leases, tuple(sorted(owners)), clients)
+    addresses = None if clients is None else tuple(sorted({one["addr"] for one in clients}))
+    return Usage(messages, groups, dead, leases, tuple(sorted(owners)), addresses)
 
 
 async def delete(session: Session) -> int:
