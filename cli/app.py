@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
@@ -75,6 +75,9 @@ RedisOption = Annotated[
 NamespaceOption = Annotated[str, Option(envvar="SEQUENCER_NAMESPACE", help="Prefix of all keys.")]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON, for scripts.")]
 LimitOption = Annotated[int, Option(min=1, max=10**9, help="Show at most this many.")]
+AfterOption = Annotated[
+    str | None, Option(metavar="PLACE", help="Go on behind this place, which the list before names at its end.")
+]
 GroupArgument = Annotated[
     list[str], Argument(metavar="PART...", help="The parts of the group, for example: 1002 2302393013")
 ]
@@ -122,6 +125,11 @@ def queue_command(of: typer.Typer, name: str | None = None) -> Callable[[Functio
 def text_of(client: Sequencer, code: str, **fields: Any) -> str:
     """An answer about the queue of a client."""
     return answer_text(code, queue=client.queue, namespace=client.options.namespace, **fields)
+
+
+def cut(found: Sequence[Any], limit: int) -> str:
+    """How to go on behind a list that is as long as it may be."""
+    return answer_text("cut", count=limit, place=found[-1].place) if len(found) == limit else ""
 
 
 def is_of_call(ctx: typer.Context, name: str) -> bool:

@@ -14,7 +14,7 @@ from ..errors import ConfigurationError, MessageNotFound
 from ..texts.words import moment, named, quoted
 from ..values.checks import check_rate
 from ..values.views import DeadLetter, Redriven, as_json
-from .app import IdOption, LimitOption, OptionalGroupArgument, app, queue_command, text_of
+from .app import AfterOption, IdOption, LimitOption, OptionalGroupArgument, app, cut, queue_command, text_of
 from .many import AllOption, ByErrorOption, DryRunOption, ErrorOption, OnlyIdOption, YesOption, confirm, error_table
 from .message import message_text
 from .output import FINE, GAVE_UP, Answer
@@ -36,14 +36,15 @@ def list_(
     error: ErrorOption = None,
     by_error: ByErrorOption = False,
     limit: LimitOption = 100,
+    after: AfterOption = None,
 ) -> Answer:
     """Dead letters with their errors, the oldest death first."""
-    found = client.dead(group or None, id=id, error=error, limit=EVERYTHING if by_error else limit)
+    found = client.dead(group or None, id=id, error=error, limit=EVERYTHING if by_error else limit, after=after)
     if by_error:
         errors = Counter(letter.error.type for letter in found)
         return Answer(dict(errors.most_common()), error_table(errors, "dead letters") or "no such dead letters")
     is_chosen = bool(group) or id is not None or error is not None
-    return Answer(found, _table(found) or f"no {'such ' if is_chosen else ''}dead letters")
+    return Answer(found, _table(found) or f"no {'such ' if is_chosen else ''}dead letters", cut(found, limit))
 
 
 def _table(letters: list[DeadLetter]) -> str:

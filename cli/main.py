@@ -26,6 +26,7 @@ COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
             "info orders --watch",
             "groups orders --state due",
             "parked orders --by-error",
+            "consumers orders",
             "peek orders 1002 2302393013",
             "explain orders 1002 2302393013",
         ),

@@ -1,4 +1,4 @@
-"""Read-only commands: info, groups, parked, peek, explain."""
+"""Read-only commands: info, groups, parked, consumers, peek, explain."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ..values.message import Message
 from ..values.views import GroupInfo, GroupState, QueueInfo, as_json
 from .app import (
     DURATION,
+    AfterOption,
     GroupArgument,
     JsonOption,
     LimitOption,
@@ -29,6 +30,7 @@ from .app import (
     OptionalQueueArgument,
     RedisOption,
     app,
+    cut,
     queue_command,
     text_of,
 )
@@ -118,11 +120,12 @@ def groups(
     client: Sequencer,
     state: Annotated[GroupState | None, Option(help="Only groups in this state.")] = None,
     limit: LimitOption = 100,
+    after: AfterOption = None,
 ) -> Answer:
     """Groups with state, backlog and head, the longest due first."""
-    found = client.groups(state, limit=limit)
+    found = client.groups(state, limit=limit, after=after)
     nothing = "no such groups" if state else "no groups: the queue is empty"
-    return Answer(found, group_table(found) or nothing, _cut(found, limit))
+    return Answer(found, group_table(found) or nothing, cut(found, limit))
 
 
 def group_table(infos: Sequence[GroupInfo]) -> str:
@@ -143,21 +146,19 @@ def group_table(infos: Sequence[GroupInfo]) -> str:
     return table(rows, "due in, attempts, age, owner / failure, backlog, state", cut="owner / failure")
 
 
-def _cut(found: Sequence[GroupInfo], limit: int) -> str:
-    return f"showing the first {limit:,}; for more use --limit" if len(found) == limit else ""
-
-
 @queue_command(app)
-def parked(client: Sequencer, by_error: ByErrorOption = False, limit: LimitOption = 100) -> Answer:
+def parked(
+    client: Sequencer, by_error: ByErrorOption = False, limit: LimitOption = 100, after: AfterOption = None
+) -> Answer:
     """Parked groups, and the errors of their heads."""
     nothing = "no parked groups"
     if by_error:
         errors = _errors(client.parked())
         shown = error_table(errors, "groups") or nothing
         return Answer(dict(errors.most_common()), shown, *_resuming(client, errors, errors.total()))
-    found = list(client.parked(limit=limit))
+    found = client.groups("parked", limit=limit, after=after)
     resuming = _resuming(client, _errors(found), client.snapshot().parked)
-    return Answer(found, group_table(found) or nothing, _cut(found, limit), *resuming)
+    return Answer(found, group_table(found) or nothing, cut(found, limit), *resuming)
 
 
 def _errors(groups: Iterable[GroupInfo]) -> Counter[str]:
@@ -170,6 +171,21 @@ def _resuming(client: Sequencer, errors: Counter[str], count: int) -> list[str]:
     names = sorted(errors.keys() - UNRESUMED)
     said = [text_of(client, "resume_all")] if names and count > 1 else []
     return said + [text_of(client, "resume_error", error=name) for name in names if len(errors) > 1]
+
+
+@queue_command(app)
+def consumers(client: Sequencer) -> Answer:
+    """Consumers that have groups in progress, and what each holds longest.
+
+    A consumer that waits for work is only among the connections.
+    """
+    found = client.consumers()
+    rows = [
+        {"consumer": one.owner, "groups": one.groups, "longest": named(one.group), "held": one.held_s}
+        for one in found.working
+    ]
+    count = None if found.connections is None else len(found.connections)
+    return Answer(found, table(rows, "groups"), text_of(client, "consumers", working=len(rows), connections=count))
 
 
 @queue_command(app)

@@ -5,13 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from .explanations import CONSUME, no_consumers
-from .templates import Wording, fill
+from .templates import Fields, Wording, fill
 from .words import numbers
 
 _ANSWERED = (
     "{is_dead:?{sequencer dead redrive QUEUE GROUP --id ID --done STEPS --attempt ATTEMPTS}}"
     "{is_dead:!{sequencer resume QUEUE GROUP --id ID --done STEPS --attempt ATTEMPTS}}"
 )
+
+
+def _connections(found: Fields) -> str:
+    is_known = found["connections"] is not None
+    return "{connections:open connection}" if is_known else "connections are unknown (no right to CLIENT LIST)"
+
+
 _TARGET = "{group:?group {group}}{group:!queue {queue}}"
 ANSWERS: dict[str, Wording] = {
     # one group
@@ -29,6 +36,9 @@ ANSWERS: dict[str, Wording] = {
     "unpaused": f"{_TARGET} is {{changed:?no longer}}{{changed:!not}} paused",
     "step_question": "did {steps:list} take effect? If it did: " + _ANSWERED,
     "step_question_again": "        if it did not: " + _ANSWERED.replace("--done", "--again"),
+    # lists
+    "cut": "showing {count:,}; for the next ones: --after {place}",
+    "consumers": lambda found: "{working:!no consumer has a group in progress; }" + _connections(found),
     # many groups or dead letters
     "many_done": "{is_dry_run:?{chosen:group} would be {action}}{is_dry_run:!{action} {done:,} of {chosen:group}}"
     "{heads:?, their heads {heads}}",

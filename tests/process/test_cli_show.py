@@ -63,6 +63,22 @@ def test_of_all_queues_one_that_is_half_deleted_is_named_and_left_out(
     make("mails").delete()
 
 
+def test_lists_go_on_behind_the_place_that_they_name(cli: Cli, queue: Sequencer) -> None:
+    everything = [one["group"] for one in json_of(cli, "groups", "jobs")]
+
+    def place(*words: str) -> str:
+        return cli.call(*words).stdout.partition("--after ")[2].split()[0]
+
+    behind = place("groups", "jobs", "--limit", "3")
+    assert [one["group"] for one in json_of(cli, "groups", "jobs", "--after", behind)] == everything[3:]
+    assert json_of(cli, "groups", "jobs", "--limit", "3")[-1]["place"] == behind
+    assert json_of(cli, "parked", "jobs", "--after", place("parked", "jobs", "--limit", "1")) == []
+    assert [one["group"] for one in json_of(cli, "consumers", "jobs")["working"]] == [["leased", "7:%"]]
+    queue.skip(["parked", "7:%"], dead_letter=True)
+    assert json_of(cli, "dead", "list", "jobs", "--after", place("dead", "list", "jobs", "--limit", "1")) == []
+    assert "'7'" in refused(cli, "groups", "jobs", "--after", "7")
+
+
 def test_tables_are_whole_where_no_terminal_limits_them(cli: Cli, queue: Sequencer) -> None:
     columns = [
         "backlog",
