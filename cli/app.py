@@ -31,8 +31,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 success; 1 gave up, or only part was done; 2 wrong use, handler not found, or append stopped "
-    "at a bad line; 3 server not reachable, not usable or full; 4 finished with parked groups; 5 doctor, audit or "
-    "check found a problem; 6 `watch --once` found an open incident.",
+    "at a bad line; 3 server not reachable, not usable or full; 4 finished with parked groups; 5 doctor or check "
+    "found a problem; 6 `watch --once` found an open incident.",
 )
 
 GIVEN = "_SEQUENCER_REDIS_IS_OF_THE_CALL"

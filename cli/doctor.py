@@ -1,4 +1,4 @@
-"""Commands that check, and exit with 5 if they find a problem: doctor, audit, check; and acl."""
+"""Commands that check, and exit with 5 if they find a problem: doctor, check; and acl."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from ..errors import ConfigurationError
 from ..settings.option import declared
 from ..settings.thresholds import Thresholds
 from ..texts.commands import command
-from ..texts.words import many, moment
 from ..values.checks import check_name
-from ..values.views import AuditReport, as_json
-from .app import JsonOption, NamespaceOption, OptionalQueueArgument, RedisOption, app, queue_command, text_of
+from .app import JsonOption, NamespaceOption, OptionalQueueArgument, RedisOption, app, queue_command
 from .declared import takes_options
 from .output import FINE, FOUND, Answer
 from .queues import require_queue
-from .table import fields, table
+from .table import table
 
 
 @app.command()
@@ -58,39 +56,6 @@ def acl(
     if queue is not None:
         check_name("queue", queue)
     typer.echo(" ".join(["resetchannels", *acl_rules(namespace, role, queue)]))
-
-
-TRIMMED = {True: "; older records are gone", False: "; complete"}
-
-
-@queue_command(app)
-def audit(client: Sequencer) -> Answer:
-    """Check that groups were handled in order, from what consumers recorded.
-
-    In order, and one message at a time. Needs consumers started with `consume --audit`.
-    """
-    report = client.audit()
-    text = text_of(client, "not_audited") if report.first_at is None else fields(_facts(report))
-    value = {**as_json(report), "is_clean": report.is_clean}
-    return Answer(value, text, status=FINE if report.is_clean else FOUND)
-
-
-def _facts(report: AuditReport) -> dict[str, Any]:
-    """The first violation last."""
-    first, last = (moment(at or 0) for at in (report.first_at, report.last_at))
-    untimed = f"{many(report.untimed, 'run')}, not checked for overlaps: the server's clock had been set back"
-    return {
-        "messages": f"{report.messages:,} of {many(report.groups, 'group')}",
-        "recorded": f"{first} to {last}{TRIMMED[report.is_trimmed]}",
-        "duplicates": f"{many(report.duplicates, 'run')} of messages handled before",
-        "refused": f"{many(report.refused, 'run')} whose lease was lost",
-        "inversions": report.inversions,
-        "overlaps": report.overlaps,
-        "tokens going back": report.tokens_back,
-        "not timed": untimed if report.untimed else None,
-        "verdict": "clean" if report.case is None else "violated",
-        "first case": report.case,
-    }
 
 
 INSPECT = {"parked": "parked", "dead": "dead list", "wait": "groups", "lag": "groups"}

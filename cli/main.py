@@ -62,7 +62,7 @@ COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
         "server": ("server start", "server stop", "server status --json"),
     },
     "Maintenance": {
-        "doctor": ("doctor orders --repair", "audit orders"),
+        "doctor": ("doctor orders --repair",),
         "maintenance": ("sweep orders", "delete orders --dry-run"),
     },
 }

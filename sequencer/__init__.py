@@ -26,7 +26,6 @@ from .values.views import DeadLetter, GroupInfo, QueueInfo
 
 # isort: split
 # What is rarely named: it is in `sequencer.values`, and stays here.
-from .values.views import AuditReport as AuditReport
 from .values.views import Gap as Gap
 from .values.views import OutageInfo as OutageInfo
 from .values.views import Redriven as Redriven

@@ -25,7 +25,6 @@ from .net.awaited import AwaitedNet
 from .net.blocking import BlockingNet, finish
 from .net.endpoint import Endpoint, given_endpoint
 from .net.faces import Blocking, listing, operation
-from .queue import audit as auditing
 from .queue import counts, operate, views
 from .queue.alerts import incidents
 from .queue.append_many import append_many
@@ -104,7 +103,6 @@ class Client(Registered):
     count_dead = operation(dead_letters.count_dead)
     consumers = operation(consumers)
     alerts = operation(incidents.alerts)
-    audit = operation(auditing.audit)
 
     resume = operation(head.resume)
     resume_many = operation(many.resume_many)
@@ -256,7 +254,6 @@ class Sequencer(Client, Blocking):
         and stops now (in the main thread; elsewhere `on_start` gets the consumer, whose `stop()` any thread may call).
         `handler_timeout`: a handler that runs longer is interrupted with HandlerTimeout: in the main thread by SIGUSR2,
         which also ends a wait; with `concurrency` a coroutine is cancelled, and in a thread only Python is interrupted.
-        `audit` records each handled message in a stream of about `audit_length` entries a shard (see `audit`).
         Returns why it ended and what it did. Raises HandlerNotFound, ConfigurationError, ServerNotUsable, DataError.
         If the server goes away, it waits for it. Where an event loop runs: await AsyncSequencer.consume.
         """

@@ -65,9 +65,9 @@ def play(kinds: Mapping[str, Play]) -> None:
 
 
 def consume(task: Task, parent: Parent, rows: list[Row]) -> None:
-    """Consume until told to end. Numbers: `work_s`, how long a handler waits; `audit`, 1 to record what is handled."""
+    """Consume until told to end. Numbers: `work_s`, how long a handler waits."""
     add, clock, sleep = rows.append, time.monotonic, time.sleep
-    work_s, audit = task.numbers.get("work_s", 0.0), bool(task.numbers.get("audit"))
+    work_s = task.numbers.get("work_s", 0.0)
 
     def handle(message: Message) -> None:
         started = clock()
@@ -76,7 +76,7 @@ def consume(task: Task, parent: Parent, rows: list[Row]) -> None:
         add((message.group[0], message.id, message.score, message.stamp, message.token, started, clock()))
 
     with Sequencer(QUEUE, task.url, namespace=task.namespace) as queue:
-        drain(queue, parent, handle, audit=audit)
+        drain(queue, parent, handle)
 
 
 def forget(url: str, namespace: str) -> None:

@@ -48,8 +48,6 @@ class LeasedGroup:
     """Why the last of `messages` can't be handled (its body is shown as text), or ""."""
     is_probe: bool = False
     """Whether it is to show that an outage is over: how its handler ends is told the server."""
-    claimed_at: float = 0.0
-    """When the claim was answered, by the consumer's own clock."""
     ledgers: Sequence[Written | None] = ()
     """Of its messages, by position; empty where none has one."""
     failure: bytes = b""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from ..settings.options import AUDIT_LENGTH
 from ..store.keys import ShardKeys
 from ..store.ledger import Written
 from .call import Call, ms_text, on_shard
@@ -13,17 +12,6 @@ from .outage import ShardOutage, Waits
 
 Ending = Literal["park", "dead", "drop"]
 """What becomes of a message that is not tried any more."""
-
-
-class HandlerRun(NamedTuple):
-    """One handler run for the audit stream; times in us of the shard's clock, from the claim on."""
-
-    id: str
-    score: str
-    stamp: str
-    began: str
-    ended: str
-    redriven: str
 
 
 EndingSaid = str | tuple[str, str]
@@ -41,7 +29,6 @@ class Ack(NamedTuple):
     """The group's watermark with these members handled; "" leaves it."""
     late: int = 0
     """How many of them were late."""
-    runs: Sequence[HandlerRun] = ()
     next: str = ""
     """Of a group that is kept: the member that its consumer handles next, or ""."""
     endings: Sequence[EndingSaid] = ()
@@ -145,17 +132,16 @@ def _parse_nacked(reply: Any) -> Nacked:
     return Nacked(True, uncounted == b"1", wait_s, held)
 
 
-def ack(keys: ShardKeys, acks: Sequence[Ack], *, hint: bool = True, audit_length: int = AUDIT_LENGTH) -> Call[Acked]:
+def ack(keys: ShardKeys, acks: Sequence[Ack], *, hint: bool = True) -> Call[Acked]:
     """Remove handled messages and release groups."""
     rows = [(a.group, a.token, a.what_then, a.mark, a.late, len(a.members)) for a in acks]
     words = [*zip(*rows, strict=True), [member for a in acks for member in a.members]]
-    runs = [[position, *run] for position, entry in enumerate(acks, 1) for run in entry.runs]
     endings = [one.endings for one in acks]
 
     def parse(reply: list[int]) -> Acked:
         return Acked([acks[position - 1] for position in reply[1:]], reply[0] > 0)
 
-    return on_shard(keys, "ack", words, hint, audit_length, runs or "", endings if any(endings) else "", parse=parse)
+    return on_shard(keys, "ack", words, hint, endings if any(endings) else "", parse=parse)
 
 
 def nack(keys: ShardKeys, entry: Nack) -> Call[Nacked]:

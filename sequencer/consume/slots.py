@@ -91,9 +91,8 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
         self._hung: list[Message] = []
         self._named: set[Slot] = set()
         """Those that ignore an interrupt, once that is logged."""
-        audit: Any = {"audits": options.audit, "audit_length": options.audit_length}
         histories = [new_history() for _ in range(options.concurrency or 1)]
-        made = [self._new(self._all.new(**audit, history=history)) for history in histories]
+        made = [self._new(self._all.new(history=history)) for history in histories]
         self.slots: dict[Slot, SlotT] = {one.slot: one for one in made}
 
     @abstractmethod

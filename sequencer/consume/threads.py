@@ -109,8 +109,7 @@ class Consumer(AnyConsumer, Performer):
         self, endpoint: Endpoint, shards: Sequence[ShardKeys], guide: Guide | None, new_history: Callable[[], History]
     ) -> None:
         options, work = self._options, self.work
-        audit: Any = {"audits": options.audit, "audit_length": options.audit_length}
-        held = Held(shards, options.lease_s, **audit, history=new_history())
+        held = Held(shards, options.lease_s, history=new_history())
         limit = TimeLimit(options.handler_timeout_s, work.timeouts_s if isinstance(work, Steps) else ())
         Performer.__init__(self, work, self.runner_of(held), self.events, limit)
         self.link = Link(endpoint, guide)

@@ -51,7 +51,6 @@ _TYPES = {
     "string": "clock",
     "list": "dispatch",
     "set": "paused dedup dedup_old",
-    "stream": "audit",
 }
 Everything = dict[tuple[str, str], Found]
 """What is broken: code and name -> the row of the script's reply."""

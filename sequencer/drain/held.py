@@ -32,7 +32,6 @@ from typing import Any
 from ..calls.claim import LeasedGroup
 from ..calls.outage import Began, Ended, ProbeEnd
 from ..calls.settle import Acked, Nack, Nacked, renew
-from ..settings.options import AUDIT_LENGTH
 from ..settings.pace import ACK_AFTER_S, RELEASE_S, RENEW_PART, RENEWER_AFTER_S, RENEWER_S
 from ..store.keys import ShardKeys
 from .effects import Note
@@ -75,11 +74,9 @@ class Held:
     """Of the claim in progress."""
     with_failures: bool = False
     """Whether claims bring the failures of heads: passes over steps need them."""
-    audits: bool = False
-    audit_length: int = AUDIT_LENGTH
     history: History = field(default_factory=lambda: History(""))
     is_timed: bool = False
-    """Whether the times of handler runs are kept, for an audit or a history of the claim in progress."""
+    """Whether the times of handler runs are kept, for a history of the claim in progress."""
     refusals: list[tuple[str, str, bool]] = field(default_factory=list)
     """Group and token of each refusal that the shell has yet to tell, and whether its call was repeated."""
     is_held_back: bool = False
@@ -96,7 +93,7 @@ class Held:
     """That of the shard in progress."""
 
     def __post_init__(self) -> None:
-        new = [PendingAcks(shard, keys, self.audit_length) for shard, keys in enumerate(self.shards)]
+        new = [PendingAcks(shard, keys) for shard, keys in enumerate(self.shards)]
         self.shard_acks = self.shared_acks or new
         self.pending_acks = self.shard_acks[self.shard]
 
@@ -106,15 +103,13 @@ class Held:
         """
         history = self.history
         history.learn(now_us, asked_at, answered_at)
-        self.is_timed = self.audits or bool(history.kept)
-        for leased in groups:
-            leased.claimed_at = answered_at
+        self.is_timed = bool(history.kept)
         self.shard, self.pending_acks, self.current, self.number = shard, self.shard_acks[shard], -1, self.number + 1
         few_first = sorted(groups, key=lambda leased: len(leased.members))
         self.groups = [*map(HeldGroup, few_first)]
         if self.is_timed:
             for group in self.groups:
-                group.audits, group.history = self.audits, history if history.kept else None
+                group.history = history
         self.deadline = asked_at + self.lease_s
         self.running_since = self.finished_at = None
         self.is_more_due = self.is_held_back = False
@@ -174,8 +169,6 @@ class Held:
                 complete = done == len(group.leased.members)
                 is_unbegun = index > self.current or (self.is_stuck and index < self.current)
                 self._settle(group, done, release=everything or complete or (unbegun and is_unbegun))
-            elif self.audits and group.is_lost:
-                self._settle(group, done, release=False)  # refused, and so recorded
         self.gives_up = False
 
     def settle_late(self, now: float) -> None:

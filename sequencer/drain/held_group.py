@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..calls.claim import LeasedGroup
-from ..calls.settle import Ack, EndingSaid, HandlerRun, Nack, SaveStep
+from ..calls.settle import Ack, EndingSaid, Nack, SaveStep
 from ..settings.policy import HistoryKept
 from ..store.ending import PLAIN, Remark, all_handled, handled
 from ..store.failure import encode_failure
@@ -57,7 +57,6 @@ class HeldGroup:
 
     def __init__(self, leased: LeasedGroup) -> None:
         self.leased, self.lease = leased, (leased.key, leased.token)
-        self.audits = False
         self.history: History | None = None
         self.done = 0
         self.acked = 0
@@ -65,7 +64,7 @@ class HeldGroup:
         self.is_lost = False
         self.mark = leased.mark
         self.times: list[tuple[float, float]] = []
-        """When each handler run began and ended; only for an audit or a history."""
+        """When each handler run began and ended; only for a history."""
         self.remarks: dict[int, Remark] = {}
         """What history says besides of its messages, by position."""
         self.ledgers: dict[int, Written] = {}
@@ -80,10 +79,9 @@ class HeldGroup:
             return Ack(leased.key, leased.token, [], release)
         messages, mark = leased.messages[first:done], self._passed(first, done)
         late = sum(message.late for message in messages) if messages[0].late else 0
-        runs = [self._run(position) for position in range(first, done)] if self.audits else ()
         endings = self.history.endings(self, first, done) if self.history else ()
         follows = leased.members[done] if done < len(leased.members) else ""
-        return Ack(leased.key, leased.token, leased.members[first:done], release, mark, late, runs, follows, endings)
+        return Ack(leased.key, leased.token, leased.members[first:done], release, mark, late, follows, endings)
 
     def _passed(self, first: int, done: int) -> str:
         """The watermark with these messages passed."""
@@ -97,16 +95,6 @@ class HeldGroup:
         """This entry will reach the server, or has."""
         self.acked += len(entry.members)
         self.mark = entry.mark
-
-    def _run(self, position: int) -> HandlerRun:
-        """Times count from the token, a tick of the shard's clock, and from the claim's answer: never too late, so that
-        runs of two leases overlap only if their handlers did.
-        """
-        leased, (began, ended) = self.leased, self.times[position]
-        start, message = int(leased.token), leased.messages[position]
-        began_us, ended_us = (str(start + round((at - leased.claimed_at) * 1e6)) for at in (began, ended))
-        score, stamp = leased.scores[position], str(message.stamp)
-        return HandlerRun(message.id, score, stamp, began_us, ended_us, "1" if message.redriven else "0")
 
     def save_step(self, written: Written, *, has_progressed: bool) -> SaveStep:
         """The entry that writes the ledger of the next message, behind the acknowledgement of the one before."""

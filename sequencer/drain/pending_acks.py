@@ -13,7 +13,6 @@ from ..calls.call import Call
 from ..calls.claim import LeasedGroup
 from ..calls.outage import ProbeEnd, outage
 from ..calls.settle import Ack, Nack, ack, nack
-from ..settings.options import AUDIT_LENGTH
 from ..store.keys import ShardKeys
 from .held_group import HeldGroup
 
@@ -41,7 +40,6 @@ class PendingAcks:
 
     shard: int
     keys: ShardKeys
-    audit_length: int = AUDIT_LENGTH
     acks: list[Ack] = field(default_factory=list)
     nacks: list[Nack] = field(default_factory=list)
     probes: list[ProbeEnd] = field(default_factory=list)
@@ -62,7 +60,7 @@ class PendingAcks:
         """
         calls: list[Call[Any]] = []
         if self.acks:
-            calls.append(ack(self.keys, self.acks, hint=claims_next != self.shard, audit_length=self.audit_length))
+            calls.append(ack(self.keys, self.acks, hint=claims_next != self.shard))
         before = {entry[:2]: entry.members[-1] for entry in self.acks if entry.members}
         # A nack ends the lease: carried out where the ack in front of it was refused, what was handled would run again.
         calls += [nack(self.keys, one._replace(before=before.get(one[:2], ""))) for one in self.nacks]

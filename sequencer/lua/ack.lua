@@ -5,22 +5,19 @@
 --                  else the member that its consumer handles next or "0", its watermark now or "",
 --                  how many were late, and how many members it has, at most 1000; all members
 -- ARGV[2] hint     "1": wake a consumer for released groups; "0": the caller claims next itself
--- ARGV[3] length   of the audit stream, about
--- ARGV[4] runs     "" or, for that stream, JSON [[position of the entry from 1, id, score, stamp,
---                  began us, ended us, "1" if it was redriven or "0"], ...]; also if refused
--- ARGV[5] endings  "", or where a history is kept JSON [[what it says of each member, or that and
+-- ARGV[3] endings  "", or where a history is kept JSON [[what it says of each member, or that and
 --                  the last ledger of its steps, ...] of each entry, ...]
 -- RETURN  [how many groups are due, but for those released now, and how many that are kept have
 --         another head than the next member, position of each entry whose token is not valid, ...]
 local schedule = KEYS[1]
 local groups, tokens, thens, marks, lates, sizes, members = unpack(cjson.decode(ARGV[1]))
-local hint, length, runs, endings = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local hint, endings = ARGV[2], ARGV[3]
 local generation = ARGV[#ARGV]
 --+ prelude
 --+ packed_rules
 local prefix = sub(schedule, 1, -9)
 local leases, failures, dispatch = prefix .. 'leases', prefix .. 'failures', prefix .. 'dispatch'
-local stats, memory, audit = prefix .. 'stats', prefix .. 'memory', prefix .. 'audit'
+local stats, memory = prefix .. 'stats', prefix .. 'memory'
 local policy_key = prefix .. 'policy'
 local policy = call('HMGET', policy_key, 'packed', 'mark_cap')
 local packed = policy[1] or NO_RULES
@@ -34,7 +31,6 @@ if endings ~= '' then -- else it pays nothing
 end
 call('HDEL', leases, '') -- changes nothing; a first write that is allowed at maxmemory
 --+ memory/remember
-if runs ~= '' then call('XLEN', audit) end
 local rules = rules_of(packed, ends)
 local dedup_us, dedup_cap, mark_us = rules.dedup_us, rules.dedup_cap, rules.mark_us
 local mark_cap = tonumber(policy[2] or 0)
@@ -46,7 +42,6 @@ local leased = call('HMGET', leases, unpack(groups))
 local answer = {call('ZCOUNT', schedule, '-inf', now_text)}
 --+ remove
 --+ ack/release
-local refused = {} -- by position
 local valid, orders = {}, {} -- the groups of others, by position, and the key of each one's order
 local cleared, ids, handled, late, from = {}, {}, 0, 0, 1
 -- `doubtful`: of entries that may have been carried out before, by an earlier sending.
@@ -55,7 +50,6 @@ for i, group in ipairs(groups) do
   local held, size, next_member = leased[i], sizes[i], thens[i]
   if not held or sub(held, 1, 16) ~= tokens[i] then
     answer[#answer + 1] = i
-    refused[i] = true
   else
     local order = prefix .. 'order:' .. group
     orders[#orders + 1] = order
@@ -89,11 +83,4 @@ remember_marks(keep_highest(doubtful, mark_us), mark_us, mark_cap)
 if history then history.keep() end
 if handled > 0 then pcall('HINCRBY', stats, 'handled', handled) end
 if late > 0 then pcall('HINCRBY', stats, 'late', late) end
-for _, run in ipairs(runs ~= '' and cjson.decode(runs) or {}) do
-  local position, id, score, stamp, began, ended, redriven = unpack(run)
-  local group, token = groups[position], tokens[position]
-  call('XADD', audit, 'MAXLEN', '~', length, '*', 'group', group, 'id', id, 'score', score,
-    'stamp', stamp, 'token', token, 'began', began, 'ended', ended, 'redriven', redriven,
-    'refused', refused[position] and '1' or '0')
-end
 return answer

@@ -1,4 +1,4 @@
-"""What can be done with a queue besides consuming it: append, look, operate, audit; groups that stand still (`groups`),
+"""What can be done with a queue besides consuming it: append, inspect, operate; groups that stand still (`groups`),
 dead letters, steps, history, alerts; what one client knows of its queue (`session`), and what is registered of it
 (`registry`).
 

@@ -45,8 +45,6 @@ OnFailure = Literal["park", "dead_letter", "drop"]
 OnUnresolved = Literal["park", "dead_letter"]
 OUTAGE = ("ConnectionError", "TimeoutError")
 """What is an outage unless a queue's options say otherwise: Python's own, with their subclasses."""
-AUDIT_LENGTH = 100_000
-"""Handled messages that the audit stream of a shard keeps, about: 10 to 20 MB."""
 MAX_CLAIMED = 1000
 """Messages that one claim takes at most."""
 SIZE_BESIDE = 40
@@ -248,8 +246,6 @@ class ConsumerSettings(TypedDict, total=False):
     max_age: Duration | None
     handler_timeout: Duration | None
     concurrency: int | None
-    audit: bool
-    audit_length: int
     limits: ClaimLimits
 
 
@@ -284,10 +280,6 @@ class ConsumerOptions:
         None,
         "Handlers that run at once in one process, each of another group; 1, and 100 for coroutines.",
         CONSUMERS,
-    )
-    audit: bool = option(FLAG, False, "Record each handled message in the audit stream.", CONSUMERS)
-    audit_length: int = option(
-        whole(1, 10**9), AUDIT_LENGTH, "About how many entries the audit stream of a shard keeps.", CONSUMERS
     )
     limits: ClaimLimits = option(instance(ClaimLimits), ClaimLimits(), "The most that one claim takes.")
 

@@ -40,7 +40,6 @@ class ShardKeys:
     dead: str
     dead_letters: str
     skipped: str
-    audit: str
     outage: str
     histories: str
     alerts: str

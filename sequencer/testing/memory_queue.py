@@ -208,9 +208,7 @@ class _Run:
         self._declared = work if isinstance(work, Steps | InlineHandler) else None
         shards = finish(queue._session.shards("consume"))
         history = History("memory", queue._session.keeps_history)
-        self._held = _Held(
-            shards, options.lease_s, audits=options.audit, audit_length=options.audit_length, history=history
-        )
+        self._held = _Held(shards, options.lease_s, history=history)
         self._held.on_finish = self.handled.append
         self._events = ConsumerEvents(queue._emitter, queue.options, "memory")
         self._in_progress: Message | None = None

@@ -89,8 +89,6 @@ ANSWERS: dict[str, Wording] = {
     "{next_probe_s:.1f} s; probe: {sequencer resume QUEUE --outage}",
     "no_consumers": lambda fields: f"{{queue}}: {no_consumers(fields)}; consume: {{{CONSUME}}}",
     "parked_by_error": "inspect the parked groups, and resume them: {sequencer parked QUEUE --by-error}",
-    "not_audited": "nothing is recorded; consumers record what they handle if they are started with: {sequencer "
-    "consume QUEUE --audit}",
 }
 
 

@@ -224,15 +224,8 @@ REFUSALS: dict[str, Wording] = {
     "({error})",
     "embedded_not_started": "the embedded server {binary} did not start: {said} (log: {log})",
     "embedded_not_stopped": "the embedded server (pid {pid}) is still running {after_s:g} s after SHUTDOWN",
-    # leases, times, audit
+    # leases, times
     "lease_lost": "the lease on group {group} (token {token}) ended; another consumer may hold it",
-    "token_back": "token back in group {group}: {id} was handled under token {token} after {other} under {other_token}",
-    "overlap": "overlap in group {group}: {id} under token {token} began {by_s:.6f} s before {other} under "
-    "{other_token} ended{is_refused:?; its acknowledgement was refused}",
-    "inversion": "inversion in group {group}: {id} (score {own_score:.17g}) was handled after {other} (score "
-    "{other_score:.17g}), though it was there when that was claimed (stamp {stamp}, token {other_token})",
-    "audit_entry_foreign": "entry {entry} of {stream} lacks a field or number ({error}); no consumer wrote it; remove "
-    "it with XDEL",
     "kind_invalid": "{step:?step {step}: }kind={value:value} must be a string",
     "time_zone_missing": "{name}={value:value} has no time zone; add one, as in 2030-01-31T09:00:00+01:00",
     "too_many_messages": "one append call takes 1 to {most} messages, got {count}",

@@ -13,7 +13,6 @@ from .history import HistoryInfo, MessageInfo, MessageSteps, Skipped, StepInfo, 
 from .message import BatchReceipt, ConsumeSummary, Failure, Message, PastAttempt, Receipt, Refused, StepCall
 from .owner import NoConsumers
 from .views import (
-    AuditReport,
     ConnectionInfo,
     ConsumerInfo,
     Consumers,
@@ -30,7 +29,6 @@ from .views import (
 )
 
 __all__ = [
-    "AuditReport",
     "Batch",
     "BatchReceipt",
     "ConnectionInfo",

@@ -231,37 +231,6 @@ class QueueSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditReport:
-    """What the audit streams of a queue show."""
-
-    messages: int
-    """Different messages that were handled."""
-    groups: int
-    duplicates: int
-    """Further runs of messages that were handled before; delivery is at least once."""
-    refused: int
-    """Runs whose acknowledgement was refused, because their consumer had lost the lease."""
-    inversions: int
-    overlaps: int
-    """Runs that overlap with one recorded before them."""
-    tokens_back: int
-    untimed: int
-    """Runs not checked for overlaps because the server's clock had been set back."""
-    first_at: float | None
-    """When the first run was recorded, seconds since 1970 by the server's clock; None when nothing was."""
-    last_at: float | None
-    is_trimmed: bool
-    """Whether older records are gone."""
-    case: str | None
-    """The first violation, in words."""
-
-    @property
-    def is_clean(self) -> bool:
-        """No violation; also when nothing was recorded."""
-        return not (self.inversions or self.overlaps or self.tokens_back)
-
-
-@dataclass(frozen=True, slots=True)
 class Usage:
     """How much is in a queue, and who uses it, as far as can be seen: for `delete`."""
 

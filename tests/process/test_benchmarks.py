@@ -124,7 +124,7 @@ pytestmark = pytest.mark.nightly
 @pytest.mark.parametrize(
     "words",
     [
-        *("policies --variants sequence,bodies,audit", "skew", "timers", "consumers", "fairness", "growth", "handlers"),
+        *("policies --variants sequence,bodies", "skew", "timers", "consumers", "fairness", "growth", "handlers"),
         *("latency --cache nothing-here", "memory", "pools", "steps"),
     ],
 )

@@ -49,7 +49,6 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "record": [("HSET", KEYS.body("7"), "a", "x")],
     "total": [("HSET", KEYS.stats, "appended", "zz")],
     "hint": [("RPUSH", KEYS.dispatch, b"\xff")],
-    "audit": [("XADD", KEYS.audit, "*", "a", "b")],
 }
 CALLS: dict[str, Callable[[Sequencer], Any]] = {
     "append": lambda seq: seq.append(3, "7", id="c"),
@@ -63,7 +62,6 @@ CALLS: dict[str, Callable[[Sequencer], Any]] = {
     "history": lambda seq: (list(seq.history()), list(seq.history("7"))),
     "find": lambda seq: seq.find("zz"),
     "sweep": lambda seq: seq.sweep(),
-    "audit": lambda seq: seq.audit(),
 }
 POINTS_AT_DOCTOR = ("see what doctor says", "answered with an error", "written by something else")
 

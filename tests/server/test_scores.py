@@ -96,7 +96,7 @@ def test_what_was_tried_before_and_replaced_keeps_its_score(seq: Sequencer, link
 
 
 @pytest.mark.parametrize("score", ["1e3", "inf"])
-def test_a_score_that_others_changed_comes_as_it_was_and_the_audit_tells(
+def test_a_score_that_others_changed_comes_as_it_was_and_is_found(
     seq: Sequencer, link: Link, keys: ShardKeys, score: str
 ) -> None:
     sent = seq.append("x", "g", id="x")

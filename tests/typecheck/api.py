@@ -13,7 +13,6 @@ from typing import Any, assert_type
 from sequencer import (
     AsyncLease,
     AsyncSequencer,
-    AuditReport,
     Batch,
     BatchReceipt,
     ConsumeSummary,
@@ -164,7 +163,7 @@ handle_order(Message("1", ("7",), 1.0, "no order", {}, 1, 1, 0.0, "orders", 1)) 
 
 
 def consume(client: Sequencer) -> ConsumeSummary:
-    client.consume(handle, max_messages=1000, max_age=60, audit=True)
+    client.consume(handle, max_messages=1000, max_age=60)
     client.consume(lambda message: message.body, on_start=lambda consumer: consumer.stop())
     client.consume(print, until_empty="yes")  # type: ignore[arg-type]  # a text is neither true nor false
     client.consume(print, leese="5m")  # type: ignore[call-arg]  # misspelt
@@ -241,7 +240,6 @@ def look(client: Sequencer) -> None:
     assert_type(client.peek(["7", "eu"]), list[Message])
     assert_type(client.explain(7), Explanation)
     assert_type(client.get(7, "an id"), MessageInfo | None)
-    assert_type(client.audit(), AuditReport)
     assert_type(client.doctor(repair=True), list[Finding])
     assert_type(next(client.history("7", since=timedelta(days=1), outcome="finished")), MessageInfo)
     assert_type(client.find("an id"), list[MessageInfo])

@@ -221,9 +221,9 @@ def test_a_consumer_process_gets_the_settings_as_they_are() -> None:
     assert (options.max_attempts, options.park_on, options.shards) == (2, ("KeyError",), 3)
     assert (options.backoff.base_s, options.backoff.cap_s) == (90.0, 90.0), "the cap gives way"
     assert prepare(WorkerConfig(queue="q"))[0].options == QueueOptions(queue="q")
-    given = WorkerConfig(queue="q", lease_s=5, audit=True).given()
-    assert given == {"queue": "q", "lease_s": 5, "audit": True, "settings": {}}
-    assert WorkerConfig(**given) == WorkerConfig(queue="q", lease_s=5, audit=True)
+    given = WorkerConfig(queue="q", lease_s=5, until_empty=True).given()
+    assert given == {"queue": "q", "lease_s": 5, "until_empty": True, "settings": {}}
+    assert WorkerConfig(**given) == WorkerConfig(queue="q", lease_s=5, until_empty=True)
 
 
 def test_an_app_keeps_what_the_service_does_not_name(monkeypatch: pytest.MonkeyPatch) -> None:

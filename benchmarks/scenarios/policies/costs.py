@@ -82,7 +82,7 @@ def tables(summary: list[dict[str, Any]]) -> Iterator[tuple[str, list[str], list
         ["groups", "variant", *RATES],
         rows(lambda entry: [show_share(entry["of_default"][name]) for name in RATES]),
     )
-    kinds = {"ids": "id", "watermarks": "group", "history": "message", "bodies": "body", "audit": "record"}
+    kinds = {"ids": "id", "watermarks": "group", "history": "message", "bodies": "body"}
     yield (
         "Memory after the last message: entries kept, and bytes of each",
         ["groups", "variant", *(word for name, one in kinds.items() for word in (name, f"bytes a {one}"))],

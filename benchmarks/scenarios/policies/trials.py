@@ -1,14 +1,14 @@
 """Scenario `policies`: what each policy of a queue costs, in messages a second and in memory.
 
 Every variant gets the same messages in the two phases of scenario `ordering`, with processes that run the same code; a
-variant differs in the queue's policy alone, in `audit` of its consumers, or (`sequence`) in scores that are numbers.
+variant differs in the queue's policy alone, or (`sequence`) in scores that are numbers.
 Variants take turns run by run, so that a slow minute of the machine falls on all of them, and the cost of one is the
 median of its rate over the default's *in the same round*. A run whose history shows a loss, a duplicate or a wrong
 order in either phase counts for nothing.
 
 `window` opens each message 0.05 s after its arrival, so its mixed rate includes that wait once, at the end.
 
-Memory is what MEMORY USAGE says (all samples) of the keys in which ids, watermarks, history and audit records are kept,
+Memory is what MEMORY USAGE says (all samples) of the keys in which ids, watermarks and history are kept,
 once the drain phase has handled everything, over the number of entries. Ids are 16 characters long here, groups at
 most 5.
 """
@@ -39,11 +39,10 @@ MODULE = "benchmarks.scenarios.policies.trials"
 
 
 class Variant(NamedTuple):
-    """One way to run the workload. The policy is of the queue; `audit` is of its consumers."""
+    """One way to run the workload. The policy is of the queue."""
 
     name: str
     policy: dict[str, Any]
-    audit: bool = False
 
 
 DEFAULT = Variant("default", {})
@@ -56,7 +55,6 @@ VARIANTS = (
     Variant("sequence", {"sequence": True}),
     Variant("history", {"history_window": 3 * 86_400}),
     Variant("bodies", {"history_window": 3 * 86_400, "history_bodies": True}),
-    Variant("audit", {}, audit=True),
 )
 
 
@@ -117,7 +115,7 @@ class Run:
     is_warmup: bool
     phases: tuple[Phase, ...]
     memory: dict[str, DeadLetterContent] = field(default_factory=dict)
-    """Of `ids`, `watermarks`, `history`, `bodies` and `audit`, after the drain phase."""
+    """Of `ids`, `watermarks`, `history` and `bodies`, after the drain phase."""
     system: System = "sequencer"
 
     @property
@@ -175,7 +173,7 @@ def run_phase(
     timing = Timing()
     with scratch(url) as (namespace, directory):
         histories = [directory / f"consumer-{index}.json" for index in range(consumers)]
-        numbers = {"audit": variant.audit, "sequence": variant.policy.get("sequence", False)}
+        numbers = {"sequence": variant.policy.get("sequence", False)}
 
         def task(role: Role, index: int, history: str = "") -> Task:
             return Task("sequencer", role, url, namespace, workload, index, history, MODULE, role, numbers)
@@ -208,7 +206,6 @@ def kept(url: str, namespace: str) -> dict[str, DeadLetterContent]:
         "watermarks": ("HLEN", (keys.watermarks, f"{keys.watermarks}:old")),
         "history": ("HLEN", [keys.history(name) for name in buckets]),
         "bodies": ("HLEN", [keys.bodies(name) for name in buckets]),
-        "audit": ("XLEN", (keys.audit,)),
     }
     try:
         return {

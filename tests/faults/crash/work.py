@@ -1,9 +1,9 @@
 """The work in which a process breaks at every step: what a producer, a consumer and an operator do, and the messages.
 
-Small, and the same each time. Two variants: `default`, and `sequence` with two shards, numbered messages, a gap, and
-the audit on. Of groups a, b and c with six messages each, a-2 fails once and is retried, a-4 is slow enough to need
-a renewal, b-3 parks its group until somebody fixed the cause, c-4 becomes a dead letter and is redriven. k-1 is
-skipped, p-1 purged, d-1 delayed; in `default`, e-1 is cancelled, e-2 moved; in `sequence`, s-3 never comes.
+Small, and the same each time. Two variants: `default`, and `sequence` with two shards, numbered messages and a gap. Of
+groups a, b and c with six messages each, a-2 fails once and is retried, a-4 is slow enough to need a renewal, b-3 parks
+its group until somebody fixed the cause, c-4 becomes a dead letter and is redriven. k-1 is skipped, p-1 purged, d-1
+delayed; in `default`, e-1 is cancelled, e-2 moved; in `sequence`, s-3 never comes.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def consume(site: Site) -> None:
     """Consume until only parked groups are left."""
     handler = handle(site)
     persist(site.seq.connect)
-    site.seq.consume(handler, lease=LEASE_S, until_empty=True, audit=site.is_sequence)
+    site.seq.consume(handler, lease=LEASE_S, until_empty=True)
 
 
 def operate(site: Site) -> None:

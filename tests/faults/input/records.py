@@ -25,7 +25,7 @@ Words = tuple[Any, ...]
 
 
 def fill(bench: Bench, options: dict[str, Any]) -> None:
-    """Pending messages in two groups, one of which failed; a dead letter; watermarks, ids and an audit stream."""
+    """Pending messages in two groups, one of which failed; a dead letter; watermarks and ids."""
     bench.clear()
     with bench.client(**options, backoff=0.0, max_attempts=2) as client:
         for number in range(1, 4):
@@ -36,7 +36,7 @@ def fill(bench: Bench, options: dict[str, Any]) -> None:
                     lease.dead_letter(message, "no")
                     break
                 lease.ack(message)
-        client.consume(lambda message: None, max_messages=1, audit=True, max_age=1.0)
+        client.consume(lambda message: None, max_messages=1, max_age=1.0)
         for number in range(1, 4):
             client.append({"n": number}, [GROUP], id=f"m{number}", score=number, headers={"a": "b"})
         with client.claim() as lease:
@@ -64,7 +64,6 @@ def methods(client: Sequencer, bench: Bench) -> dict[str, Callable[[], Any]]:
         "get": lambda: [client.get([GROUP], name) for name in ("m1", "m2", "d2")],
         "history": lambda: (list(client.history()), list(client.history([GROUP])), client.find("m1"), client.sweep()),
         "dead": lambda: (client.dead(), client.count_dead(), client.count_dead(error="x")),
-        "audit": client.audit,
         "policy": lambda: client.policy,
         "queues": lambda: list_queues(bench.url, NAMESPACE),
         "doctor": client.doctor,
@@ -96,7 +95,7 @@ def _consume(client: Sequencer) -> None:
         if message.id.endswith("3"):
             raise ValueError("a handler's own error")
 
-    client.consume(handle, until_empty=True, max_age=MAX_AGE_S, audit=True)
+    client.consume(handle, until_empty=True, max_age=MAX_AGE_S)
 
 
 def check_records(given: tuple[dict[str, Any], Sequence[Callable[[Bench], Words]]], bench: Bench) -> bool:
@@ -169,7 +168,6 @@ def damages() -> Any:
     )
     marks = st.one_of(st.sampled_from([b"#", b"#5 1-2", b"#x", b"#5 1-", b"#5 x-y", b"5", b"1e300", b"nan"]), rubbish)
     names = ["dedup_us", "dedup_cap", "on_late", "mark_us", "mark_cap", "window_us", "sequence", "gap_us", "on_gap"]
-    entry = ["group", "id", "score", "stamp", "token", "began", "ended", "redriven", "refused"]
     kinds = [
         "schedule",
         "leases",
@@ -182,16 +180,13 @@ def damages() -> Any:
         "watermarks",
         "sequences",
     ]
-    kinds += ["dedup", "memory", "dead", "dead_letters", "audit", "watermarks:old", "dedup:old", "order", "body"]
+    kinds += ["dedup", "memory", "dead", "dead_letters", "watermarks:old", "dedup:old", "order", "body"]
     lease = st.one_of(rubbish, st.just(b"00000000000000011me"), st.just(b"9" * 16 + b"0\xff"))
 
     def change(*parts: Any) -> Any:
         fixed = [part if hasattr(part, "map") else st.just(part) for part in parts]
         return st.tuples(*fixed).map(lambda words: Damage(*words))
 
-    fields = st.lists(
-        st.tuples(st.sampled_from(entry), rubbish), min_size=1, max_size=9, unique_by=lambda pair: pair[0]
-    )
     return st.one_of(
         change("HSET", "@body", ids, records),
         change("HDEL", "@body", ids),
@@ -209,7 +204,6 @@ def damages() -> Any:
         change("SADD", "@paused", groups),
         change("HSET", f"{NAMESPACE}:queues", st.sampled_from([QUEUE, b"\xff", "other"]), rubbish),
         change("SET", st.sampled_from([f"@{kind}" for kind in kinds]), rubbish),
-        fields.map(lambda pairs: Damage("XADD", "@audit", "*", *[word for pair in pairs for word in pair])),
     )
 
 
