@@ -1,7 +1,6 @@
 """For tests of what you build on sequencer, and of sequencer itself.
 
-`MemoryQueue` needs no server and no time; `kill_here` and `kill_everywhere` kill a handler at each
-step; `Recorder` and `judge` write a history down and judge it.
+`MemoryQueue` needs no server and no time; `Recorder` and `judge` write a history down and judge it.
 
 Not here: fault tests of sequencer itself under faults (`tests/faults`, beside the package).
 The rule: a judge knows only the history, and nothing here is needed to run a queue.
@@ -10,24 +9,19 @@ The rule: a judge knows only the history, and nothing here is needed to run a qu
 from ..store.group import encode_group
 from .judge.history import Event, Recorder, read_events
 from .judge.judgement import Judgement, assert_order, judge
-from .kill_everywhere import KillReport, kill_everywhere
 from .memory_queue import Drained, MemoryQueue, StepRun
-from .points import kill_here
 from .waiting import wait_until
 
 __all__ = [
     "Drained",
     "Event",
     "Judgement",
-    "KillReport",
     "MemoryQueue",
     "Recorder",
     "StepRun",
     "assert_order",
     "encode_group",
     "judge",
-    "kill_everywhere",
-    "kill_here",
     "read_events",
     "wait_until",
 ]

@@ -470,13 +470,10 @@ REFUSALS: dict[str, Wording] = {
     "number_too_large": '{number} has more than 64 bits and would lose digits; write it as text: "{number}"',
     # tests of handlers
     "event_unreadable": "{path}, line {line} is not an event: {error}",
-    "queue_missing": "app {app} is a function; pass queue= as well",
     "on_start_needless": "a MemoryQueue has no consumer for on_start; raise StopConsuming in the handler",
     "fakeredis_missing": 'MemoryQueue needs fakeredis with Lua ({module} is missing): pip install "fakeredis[lua]"',
     "not_drained": "queue {queue!r} is not drained after {effects:effect}: {handled:handled message}, {failed:failed "
     "run}; does a handler append to its own queue, or raise Retry forever? An outage ({outage:list}) costs no attempt, "
     "so one never ends where nothing else is handled",
-    "point_invalid": "{name}={value:value} must be POINT:PASSAGE, like charged:2",
-    "app_names_server": "app {app} names its server itself; leave redis= to SEQUENCER_REDIS",
     "not_in_time": "not within {within_s:g} s: {what}; last: {last:value}",
 }

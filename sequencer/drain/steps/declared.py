@@ -20,7 +20,6 @@ from ...settings.options import timing
 from ...store.ledger import MAX_STEPS, check_step_name
 from ...values.checks import check_integer
 from ...values.durations import Duration
-from ...values.message import Message
 from .functions import Function, checked_step, is_coroutine
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -81,19 +80,6 @@ class Step:
         return 1 if self.optional and not self.inline else max_attempts
 
 
-class PassWatcher:
-    """Is told what passes do, by the thread that runs steps; that of a test ends its process there."""
-
-    def begun(self, message: Message) -> None:
-        """A pass over it begins."""
-
-    def noted(self, names: Sequence[str]) -> None:
-        """What became of these steps is in the server."""
-
-    def ended(self, message: Message, *, is_finished: bool) -> None:
-        """The pass is over; the server is told of it later."""
-
-
 @dataclass(slots=True)
 class Steps:
     """All steps of one client."""
@@ -101,7 +87,6 @@ class Steps:
     kind_by: str | None = None
     kinds: dict[str, dict[str, Step]] = field(default_factory=dict)
     """Kind -> name -> step, as they were registered; the kind is "" without `kind_by`."""
-    watcher: PassWatcher = field(default_factory=PassWatcher)
 
     def __bool__(self) -> bool:
         return bool(self.kinds)

@@ -177,9 +177,8 @@ class Pass:
         self._view.ledger = self.ledger.put(entry)
 
     def _note(self, *, start: str = "") -> Generator[Effect, Any, None]:
-        names = tuple(entry.name for entry in self.ledger.entries if entry is not self._noted.get(entry.name))
         written, progressed = rules.fitting(self.ledger), self._has_progressed
-        code = yield from self._runner.note(written, names, has_progressed=progressed, is_start=bool(start))
+        code = yield from self._runner.note(written, has_progressed=progressed, is_start=bool(start))
         if code not in (1, UNCONFIRMED):
             raise Ended(Lost(code, self.ledger))
         self._noted, self._has_progressed = self.ledger, False

@@ -5,7 +5,7 @@ A note is sent again until it is answered, while the lease holds; then the lease
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -78,13 +78,6 @@ class StepRunner:
 
     def handle(self, group: HeldGroup, position: int) -> Generator[Effect, Any, End]:
         """One pass over the message at this position."""
-        message, watcher = group.leased.messages[position], self.steps.watcher
-        watcher.begun(message)
-        end = yield from self._handle(group, position)
-        watcher.ended(message, is_finished=isinstance(end, Finished))
-        return end
-
-    def _handle(self, group: HeldGroup, position: int) -> Generator[Effect, Any, End]:
         leased, self.held.with_failures, self._raised = group.leased, True, {}
         kept = leased.ledgers[position] if leased.ledgers else None
         self._last, self._is_new = kept or UNWRITTEN, kept is None
@@ -164,12 +157,10 @@ class StepRunner:
             yield Tell("step done", message, {"step": step.name, "attempt": call.attempt, "took_s": ended - began})
         return heard
 
-    def note(
-        self, ledger: Ledger, names: Sequence[str], *, has_progressed: bool, is_start: bool
-    ) -> Generator[Effect, Any, int]:
+    def note(self, ledger: Ledger, *, has_progressed: bool, is_start: bool) -> Generator[Effect, Any, int]:
         """Write the ledger into the message's record, and wait for that: 1; 0: the lease is lost; -1: the message is
         gone; UNCONFIRMED, of a start, which replicas are to have, too. `has_progressed`: whether a step became done
-        since the last write; `names`: the steps that it tells something new of.
+        since the last write.
         """
         group, troubles, self._is_new = self._group, 0, False
         written = self._written(ledger)
@@ -184,8 +175,6 @@ class StepRunner:
             if code in (1, UNCONFIRMED) and (not group.is_open or self.clock() >= self.held.deadline):
                 break  # the process stood still: another consumer may have the group, and no step begins
             if code != AGAIN:
-                if code == 1:
-                    self.steps.watcher.noted(names)
                 return code
             troubles += 1
             yield Sleep(RECONNECT.delay_s(troubles, self.random()), is_whole=True)
