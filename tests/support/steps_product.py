@@ -119,7 +119,7 @@ class Runner:
     def call(self, step: Step, call: Any, *, is_check: bool) -> Any:
         return (yield "check" if is_check else "call", step.name, call)
 
-    def note(self, ledger: Ledger, names: Any, *, has_progressed: bool, is_start: bool) -> Any:
+    def note(self, ledger: Ledger, *, has_progressed: bool, is_start: bool) -> Any:
         return (yield "note", ledger, has_progressed, is_start)
 
 

@@ -50,7 +50,7 @@ def test_an_id_that_is_used_again_has_steps_and_keys_of_its_own(how: str) -> Non
 def test_a_ledger_that_is_kept_by_group_and_id_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not with its message, but in a hash of its own."""
     kept: dict[tuple[str, str], Written] = {}
-    real = StepRunner._handle
+    real = StepRunner.handle
 
     def handle(self: Any, group: Any, position: int) -> Any:
         leased = group.leased
@@ -61,7 +61,7 @@ def test_a_ledger_that_is_kept_by_group_and_id_is_found(monkeypatch: pytest.Monk
             kept[name] = self._last
         return end
 
-    monkeypatch.setattr(StepRunner, "_handle", handle)
+    monkeypatch.setattr(StepRunner, "handle", handle)
     assert [name for name, _ in ran_by_id("dropped")] == ["charge", "points", "points"], "a charge is skipped"
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sequencer.client import Sequencer
-from sequencer.drain.steps.declared import PassWatcher, Steps
+from sequencer.drain.held_group import HeldGroup
+from sequencer.drain.steps.actions import Finished
+from sequencer.drain.steps.declared import Steps
 from sequencer.drain.steps.functions import InlineHandler
 from sequencer.drain.steps.inline import InlineSteps
+from sequencer.drain.steps.runner import StepRunner
 from sequencer.errors import Park, Retry, SetAside
 from sequencer.store.group import encode_group
 from sequencer.values.history import MessageSteps
@@ -46,7 +49,7 @@ class StepCast:
         if self._cast.play.is_inline:
             return InlineHandler(partial(self._handle, process))
         run, check = partial(self._run, process), partial(self._check, process)
-        return declared(self._cast.play.steps, run, check, Passes(self._cast, process))
+        return declared(self._cast.play.steps, run, check, WatchedSteps(cast=self._cast, process=process))
 
     def _handle(self, process: Process, message: Message, steps: InlineSteps) -> None:
         """The code is the order."""
@@ -121,19 +124,29 @@ class StepCast:
         return {"done": done, "again": [name for name in keys if name not in done]}
 
 
-class Passes(PassWatcher):
-    """Notes each pass as the run of a handler."""
+@dataclass(slots=True)
+class WatchedSteps(Steps):
+    """Steps of which each pass is noted as the run of a handler."""
 
-    def __init__(self, cast: Cast, process: Process) -> None:
-        self._cast, self._process = cast, process
+    cast: Cast | None = None
+    process: Process | None = None
 
-    def begun(self, message: Message) -> None:
-        if not self._process.is_dead:
-            self._cast.note("begun", **self._cast.run_fields(self._process, message))
+    def note(self, what: str, message: Message, kind: str = "") -> None:
+        if self.cast and self.process and not self.process.is_dead:
+            self.cast.note(what, kind=kind, **self.cast.run_fields(self.process, message))
 
-    def noted(self, names: Sequence[str]) -> None: ...
 
-    def ended(self, message: Message, *, is_finished: bool) -> None:
-        if not self._process.is_dead:
-            what, kind = ("ended", "") if is_finished else ("failed", "unfinished")
-            self._cast.note(what, kind=kind, **self._cast.run_fields(self._process, message))
+def _watched(handle: Any) -> Any:
+    def watched(runner: StepRunner, group: HeldGroup, position: int) -> Any:
+        steps, message = runner.steps, group.leased.messages[position]
+        if not isinstance(steps, WatchedSteps):
+            return (yield from handle(runner, group, position))
+        steps.note("begun", message)
+        end = yield from handle(runner, group, position)
+        steps.note(*("ended", message) if isinstance(end, Finished) else ("failed", message, "unfinished"))
+        return end
+
+    return watched
+
+
+StepRunner.handle = _watched(StepRunner.handle)  # type: ignore[method-assign]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sequencer.drain.steps.declared import PassWatcher, Steps, new_step
+from sequencer.drain.steps.declared import Steps, new_step
 
 from ...support.steps_model.declared import Step
 
@@ -41,9 +41,8 @@ def is_inline(seed: int) -> bool:
     return random.Random(f"inline {seed}").random() < INLINE
 
 
-def declared(plan: tuple[Step, ...], run: Callable[..., Any], check: Callable[..., Any], watcher: PassWatcher) -> Steps:
+def declared(plan: tuple[Step, ...], run: Callable[..., Any], check: Callable[..., Any], steps: Steps) -> Steps:
     """The same, as a program registers them. Both functions get the planned step before message and call."""
-    steps = Steps(watcher=watcher)
     for one in plan:
         options = {name: getattr(one, name) for name in ("name", "order", "once", "optional", "after", "attempts")}
         step = new_step(partial(run, one), **options)

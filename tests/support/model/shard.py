@@ -125,7 +125,7 @@ class ModelShard(ArrivingShard, FixedShard):
             told = [*(told or [b""]), json.dumps(kept).encode()]
         return [self.now_us, token.encode(), json.dumps(entries).encode(), records, more, *told]
 
-    def ack(self, words: str, _hint: str, _length: str, _runs: str, _endings: str) -> list[int]:
+    def ack(self, words: str, _hint: str, _endings: str) -> list[int]:
         answer = [len(self.due())]
         marks: dict[str, str] = {}
         ids: list[str] = []

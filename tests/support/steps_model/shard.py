@@ -192,7 +192,7 @@ class Shard(ModelShard):
         """Whether it was there, and is acknowledged."""
         was_there = self.is_there(record)
         words = [[record.group], [token_text(token)], ["0"], [""], [0], [1], [record.member]]
-        return was_there and len(self.ack(json.dumps(words), "", "", "", "")) == 1
+        return was_there and len(self.ack(json.dumps(words), "", "")) == 1
 
     def nacked(self, token: int, record: Record, serial: int, before: str, nack: Nack) -> int:
         """As `nack`; -1: the message was gone."""
@@ -210,7 +210,7 @@ class Shard(ModelShard):
         return -1 if code == 1 and not was_there else code
 
     def release(self, group: str, token: int) -> None:
-        self.ack(json.dumps([[group], [token_text(token)], ["1"], [""], [0], [0], []]), "", "", "", "")
+        self.ack(json.dumps([[group], [token_text(token)], ["1"], [""], [0], [0], []]), "", "")
 
     # -- persons --------------------------------------------------------------------------------------------------
 
