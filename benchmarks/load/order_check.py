@@ -1,6 +1,6 @@
 """A checker of handler runs alone, of any system: each group in order, one at a time, with nothing lost.
 
-What faults there were, and what they allow, is the business of `sequencer.testing.judge`.
+What faults there were, and what they allow, is the business of `tests/support/judge`.
 """
 
 from __future__ import annotations

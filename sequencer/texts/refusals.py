@@ -475,5 +475,6 @@ REFUSALS: dict[str, Wording] = {
     "not_drained": "queue {queue!r} is not drained after {effects:effect}: {handled:handled message}, {failed:failed "
     "run}; does a handler append to its own queue, or raise Retry forever? An outage ({outage:list}) costs no attempt, "
     "so one never ends where nothing else is handled",
+    "not_in_order": "group {group}: {other} was handled before {id}, which is ahead of it",
     "not_in_time": "not within {within_s:g} s: {what}; last: {last:value}",
 }

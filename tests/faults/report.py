@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from sequencer.testing.judge.judgement import Judgement
+from ..support.judge.judgement import Judgement
 
 Scale = Literal["smoke", "ci", "nightly"]
 """How much: seconds in a test, a part of two minutes in CI, everything."""

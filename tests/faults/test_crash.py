@@ -8,8 +8,9 @@ import pytest
 
 from sequencer import EmbeddedServer
 from sequencer.calls import source as sources
-from sequencer.testing import judge, wire
+from sequencer.testing import wire
 
+from ..support.judge.judgement import judge
 from .crash import fault_test as crash
 from .crash.plan import every_chain, mismatch, named_points, slice_of
 from .crash.points import KINDS, Case

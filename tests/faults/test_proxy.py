@@ -17,12 +17,12 @@ from redis.retry import Retry
 
 from sequencer import EmbeddedServer, Sequencer
 from sequencer.errors import ServerUnavailable
-from sequencer.testing import read_events, wait_until
-from sequencer.testing.judge.history import Recorder
+from sequencer.testing import wait_until
 from tests.support.proxy.fault import KINDS
 from tests.support.proxy.fault_proxy import FaultProxy
 from tests.support.proxy.frames import ERRORS
 
+from ..support.judge.history import Recorder, read_events
 from ..support.refused import refused
 
 pytestmark = pytest.mark.nightly

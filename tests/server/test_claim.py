@@ -330,8 +330,7 @@ def test_an_ack_or_nack_that_meets_a_key_of_a_wrong_type_changes_nothing(shard: 
     entry = Ack(lease.key, lease.token, lease.members[:1], True)
     with pytest.raises(DataError):
         shard.run(ack(shard.keys, [entry]))
-    if name != "audit":  # of acks alone
-        with pytest.raises(DataError):
-            shard.nack(lease, 1.0)
+    with pytest.raises(DataError):
+        shard.nack(lease, 1.0)
     assert shard.dump() == before
     link.command("DEL", *before)

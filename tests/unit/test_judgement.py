@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from benchmarks.load.order_check import Handled, check_history
 from sequencer import Message
 from sequencer.errors import ConfigurationError
-from sequencer.testing import Event, Recorder, judge, read_events, wait_until
+from sequencer.testing import wait_until
 
+from ..support.judge.history import Event, Recorder, read_events
+from ..support.judge.judgement import judge
 from ..support.refused import refused
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import orjson
 
-from sequencer.testing.judge.history import Recorder
-
+from ...support.judge.history import Recorder
 from ..strays import strays
 from .setting import Setting
 

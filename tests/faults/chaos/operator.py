@@ -13,9 +13,9 @@ from collections.abc import Callable
 from sequencer.client import Sequencer
 from sequencer.doctor.diagnose import is_healthy
 from sequencer.errors import SequencerError
-from sequencer.testing.judge.history import Recorder
 from sequencer.texts.findings import Finding
 
+from ...support.judge.history import Recorder
 from .setting import Setting
 
 PACE_S = 0.15

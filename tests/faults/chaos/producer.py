@@ -12,8 +12,8 @@ from typing import Any
 
 from sequencer.client import Sequencer
 from sequencer.errors import OutcomeUnknown, QueueFull, ServerError
-from sequencer.testing.judge.history import Recorder
 
+from ...support.judge.history import Recorder
 from .setting import Setting
 
 GROUPS = 12

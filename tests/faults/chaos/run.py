@@ -21,10 +21,10 @@ from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.server import EmbeddedServer
 from sequencer.store.keys import shard_keys
-from sequencer.testing.judge.history import read_events
-from sequencer.testing.judge.judgement import Judgement, judge
 
 from ...support.invariants import check_invariants
+from ...support.judge.history import read_events
+from ...support.judge.judgement import Judgement, judge
 from ..strays import end_strays
 from .children import END_S, Child, Paused, send
 from .nemesis import EXPECTED, FIRST_ACTS, Act, acts, again

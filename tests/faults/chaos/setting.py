@@ -15,7 +15,8 @@ import orjson
 
 from sequencer.client import Sequencer
 from sequencer.net.endpoint import Connection, Endpoint
-from sequencer.testing.judge.history import Recorder
+
+from ...support.judge.history import Recorder
 
 VARIABLE = "SEQUENCER_CHAOS"
 QUEUE = "chaos"

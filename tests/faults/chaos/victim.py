@@ -20,9 +20,9 @@ from sequencer.client import Sequencer
 from sequencer.drain import held, slots
 from sequencer.errors import Park, Retry, SetAside
 from sequencer.store.keys import ShardKeys
-from sequencer.testing.judge.history import Recorder
 from sequencer.values.message import Message
 
+from ...support.judge.history import Recorder
 from .setting import Setting
 
 setting = Setting.from_environment()

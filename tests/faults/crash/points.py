@@ -26,8 +26,9 @@ from typing import Any, Literal, get_args
 import redis
 
 from sequencer.net.endpoint import Connection
-from sequencer.testing import Recorder
 from sequencer.testing.wire import Wire, Words, name_of
+
+from ...support.judge.history import Recorder
 
 Kind = Literal["kill", "stop", "request lost", "reply lost"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -19,10 +19,11 @@ from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.group import decode_group, encode_group
 from sequencer.store.keys import shard_keys
-from sequencer.testing import Event, Recorder, wait_until
+from sequencer.testing import wait_until
 from sequencer.testing.wire import wired
 
 from ...support.invariants import check_invariants
+from ...support.judge.history import Event, Recorder
 from .child import Child, start, write_counts
 from .points import Case, Points, PointWire
 from .verdict import Outcome, events_of, outcome_of

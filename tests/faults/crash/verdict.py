@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sequencer.testing import Event, judge, read_events
-from sequencer.testing.judge.judgement import Judgement
-
+from ...support.judge.history import Event, read_events
+from ...support.judge.judgement import Judgement, judge
 from .child import Child, read_counts
 from .points import Case
 from .work import LEASE_S, REMOVED

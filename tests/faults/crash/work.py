@@ -27,7 +27,9 @@ from sequencer.errors import (
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.group import encode_group
-from sequencer.testing import Recorder, wait_until
+from sequencer.testing import wait_until
+
+from ...support.judge.history import Recorder
 
 QUEUE = "work"
 LEASE_S = 0.4

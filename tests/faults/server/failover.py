@@ -22,8 +22,8 @@ from pathlib import Path
 from sequencer.errors import SequencerError
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
-from sequencer.testing.judge.judgement import judge
 
+from ...support.judge.judgement import judge
 from .found import Found
 from .host import Host, binaries, free_port, workplace
 from .load import Load, Spec, wait

@@ -8,9 +8,9 @@ from typing import Any
 
 from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys
-from sequencer.testing.judge.judgement import Judgement
 
 from ...support.invariants import check_invariants
+from ...support.judge.judgement import Judgement
 from ..report import Result, Scale
 from .host import go_on
 

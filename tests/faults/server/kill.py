@@ -14,9 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sequencer.testing.judge.history import Event
-from sequencer.testing.judge.judgement import Judgement, judge
-
+from ...support.judge.history import Event
+from ...support.judge.judgement import Judgement, judge
 from .found import Found
 from .host import Host, running, workplace
 from .load import Load, Spec, wait

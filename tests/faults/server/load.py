@@ -27,9 +27,9 @@ from sequencer.errors import OutcomeUnknown, QueueFull, SequencerError
 from sequencer.net.link import Link
 from sequencer.store.group import encode_group
 from sequencer.store.keys import ShardKeys, shard_keys
-from sequencer.testing.judge.history import Event, Recorder, read_events
 from sequencer.values.message import Message
 
+from ...support.judge.history import Event, Recorder, read_events
 from .host import go_on
 
 QUEUE = "jobs"

@@ -17,9 +17,9 @@ from sequencer.errors import OutcomeUnknown, Park, Retry, SequencerError, Server
 from sequencer.settings.options import ClaimLimits, ConsumerOptions
 from sequencer.store.group import encode_group
 from sequencer.store.keys import ShardKeys
-from sequencer.testing.judge.history import Event, run_fields
 from sequencer.values.message import BatchReceipt, Message
 
+from ...support.judge.history import Event, run_fields
 from .net import Network
 from .scenario import NAMESPACE, QUEUE, STRAGGLE_S, Scenario
 from .stage import Crashed, Process, Stage

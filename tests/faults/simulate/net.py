@@ -10,9 +10,9 @@ from typing import Any
 import redis
 
 from sequencer.net.endpoint import Connection, Endpoint
-from sequencer.testing.judge.history import Event
 from sequencer.testing.wire import Words, at_time
 
+from ...support.judge.history import Event
 from .stage import Process, Stage
 from .truth import Truth
 from .virtual import BEGAN_S

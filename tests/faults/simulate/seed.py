@@ -21,11 +21,11 @@ from sequencer.settings.backoff import RECONNECT
 from sequencer.settings.pace import IDLE_S
 from sequencer.store.keys import ShardKeys
 from sequencer.store.record import STAMP_DIGITS
-from sequencer.testing.judge.history import Event
-from sequencer.testing.judge.judgement import Judgement, judge
 from sequencer.testing.wire import Wire, Words, at_time, wired
 
 from ...support.invariants import check_invariants
+from ...support.judge.history import Event
+from ...support.judge.judgement import Judgement, judge
 from .cast import Cast
 from .net import Network, Physical, Weather
 from .scenario import LONGEST_WAIT_S, NAMESPACE, POLICIES, QUEUE, Scenario, scenario

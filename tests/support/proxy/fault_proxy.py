@@ -22,8 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from sequencer.testing.judge.history import Recorder
-
+from ..judge.history import Recorder
 from .fault import KINDS, Fault
 from .frames import end_of_reply
 from .pipe import Pipe

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ...errors import ConfigurationError
-from ...store.group import encode_group
-from ...values.message import Message
+from sequencer.errors import ConfigurationError
+from sequencer.store.group import encode_group
+from sequencer.values.message import Message
 
 
 class Event(NamedTuple):
