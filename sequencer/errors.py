@@ -114,6 +114,12 @@ class NumberTaken(IdConflict):
     """In a sequence, the number is already pending in this group under another id; the message was not stored."""
 
 
+class RelayOutdated(SequencerError):
+    """The tables of an outbox are older than its queue: they were restored from a backup. The relay sends nothing until
+    it is renewed: `sequencer outbox renew`.
+    """
+
+
 class LateMessage(SequencerError):
     """The score is below one already handled in its group, and the queue refuses such messages (`on_late`)."""
 

@@ -6,7 +6,7 @@ The rule: only this room knows the order of a script's arguments and the form of
 """
 
 from .alerts import alert, alert_sent, mark_notified, pending_news
-from .append import MAX_APPEND, REFUSALS, ItemOutcome, OnConflict, append
+from .append import MAX_APPEND, REFUSALS, ItemOutcome, OnConflict, RelayBatch, append, append_batch
 from .call import Call
 from .claim import claim
 from .examine import GroupFacts, find, inspect, repair

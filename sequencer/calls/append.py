@@ -86,19 +86,46 @@ def append(
     which a repeat would do again after that was handled. A `dry_run` stores nothing, and says what would be. `backlog`,
     of one message: say how many its group has then.
     """
-    if not 1 <= len(items) <= MAX_APPEND:
-        raise InvalidMessage("too_many_messages", most=MAX_APPEND, count=len(items))
-    group, message_id, score, envelope, due, ledger = items[0]
     how = (on_conflict, "1" if dry_run else "2" if backlog else "0")
-    if len(items) == 1 and not due and not ledger:
-        args: Args = (*how, "", envelope, group, message_id, score)
-    else:
-        flat = [word for item in items for word in item[:3]]
-        dues = [word for position, item in enumerate(items, 1) if item.due for word in (position, item.due)]
-        ledgers = [word for at, item in enumerate(items, 1) if item.ledger for word in (at, item.ledger.decode())]
-        args = (*how, dumps_words([flat, dues, ledgers]), *[item.envelope for item in items])
-    written = (keys.schedule, keys.clock, keys.dispatch, keys.stats)
     is_repeatable = dry_run or on_conflict not in ("replace", "error_replace")
     parse_one = _parse_with_backlog if backlog else _parse_one
     parse = parse_one if len(items) == 1 else partial(_parse, count=len(items), with_stamps=with_stamps)
-    return Call("append", written, args, parse, is_repeatable)
+    return Call("append", _written(keys), _arguments(items, how), parse, is_repeatable)
+
+
+class RelayBatch(NamedTuple):
+    """Of an outbox's relay: its name, the number of this batch, and that of its last one in this shard (0: none)."""
+
+    relay: str
+    number: int
+    before: int
+
+
+def append_batch(keys: ShardKeys, items: Sequence[Item], batch: RelayBatch) -> Call[list[ItemOutcome] | int]:
+    """Store up to 1,000 messages of one shard once, all or none: after that the shard has the number of this batch.
+
+    Where it has another last number than `before`, nothing is stored and that number is the answer: it has this batch
+    already, or lost some before it.
+    """
+
+    def parse(reply: bytes) -> list[ItemOutcome] | int:
+        return int(reply[1:]) if reply[:1] == b"F" else _parse(reply, len(items), with_stamps=False)
+
+    how: tuple[OnConflict, str] = ("none", f"{batch.relay} {batch.number} {batch.before}")
+    return Call("append", _written(keys), _arguments(items, how), parse)
+
+
+def _written(keys: ShardKeys) -> tuple[str, ...]:
+    return keys.schedule, keys.clock, keys.dispatch, keys.stats
+
+
+def _arguments(items: Sequence[Item], how: tuple[OnConflict, str]) -> Args:
+    if not 1 <= len(items) <= MAX_APPEND:
+        raise InvalidMessage("too_many_messages", most=MAX_APPEND, count=len(items))
+    group, message_id, score, envelope, due, ledger = items[0]
+    if len(items) == 1 and not due and not ledger:
+        return (*how, "", envelope, group, message_id, score)
+    flat = [word for item in items for word in item[:3]]
+    dues = [word for position, item in enumerate(items, 1) if item.due for word in (position, item.due)]
+    ledgers = [word for at, item in enumerate(items, 1) if item.ledger for word in (at, item.ledger.decode())]
+    return (*how, dumps_words([flat, dues, ledgers]), *[item.envelope for item in items])

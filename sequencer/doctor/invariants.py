@@ -47,7 +47,7 @@ RECORDS_PAGE = 20
 _TYPES = {
     "zset": "schedule dead histories",
     "hash": "leases failures stats policy watermarks watermarks_old sequences memory skipped outage alerts notified "
-    "dead_letters",
+    "relays dead_letters",
     "string": "clock",
     "list": "dispatch",
     "set": "paused dedup dedup_old",

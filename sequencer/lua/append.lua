@@ -4,7 +4,8 @@
 -- ARGV[1] on_conflict "none": store nothing; "others": store the rest; "replace": take the place of
 --                     the pending message, with an own stamp; "error", "error_replace": the same as
 --                     "none" and "replace" in a MULTI: an error reply where anything is refused
--- ARGV[2] mode        "0"; "1": only say what would be; "2", of one: say its group's size, too
+-- ARGV[2] mode        "0"; "1": only say what would be; "2", of one: say its group's size, too; of
+--                     an outbox's relay: its name, the number of this batch, and that of its last
 -- ARGV[3] words       JSON [[group, id, score or "", ...], [position from 1 of a message that is
 --                     due later, us or "+" and us from now, then the unit in which that is its
 --                     score, if that is known: "s", "ms", "us", ...], [position, its ledger, ...]];
@@ -17,7 +18,8 @@
 --         number is pending under another id, "*" not replaced, as its ledger notes effects; then
 --         its stamp (zeros: it was handled). Only that of the first where several all went the
 --         quick way (by_group): the stamps of the others follow its own. In mode "2", the number
---         behind
+--         behind. "F" and the number of the relay's last batch here, and nothing is stored: this
+--         one is stored already, or one before it is lost
 -- ERROR   GENERATION; in a MULTI IDCONFLICT, EFFECTS, LATE; SEQUENCE for a score that is no number
 --         of a sequence; OOM at maxmemory (SET is refused, and comes first)
 local schedule, clock_key, dispatch, stats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -34,13 +36,20 @@ local packed = call('HGET', prefix .. 'policy', 'packed') or NO_RULES
 local ends = generation_end(packed, generation)
 if not ends then return redis.error_reply('GENERATION ' .. packed:match('^%S*')) end
 local replaces = on_conflict == 'replace' or on_conflict == 'error_replace'
+local relay, number
+if #mode > 1 then
+  local last, before = tonumber(call('HGET', prefix .. 'relays', mode:match('^%S+')) or 0), nil
+  relay, number, before = mode:match('^(%S+) (%d+) (%d+)$')
+  if last >= tonumber(number) or last < tonumber(before) then return 'F' .. fmt('%.0f', last) end
+  mode = '0'
+end
 local is_plain = sub(packed, ends + 1, ends + 1) == '1' and mode == '0' and not replaces
 local dedup_us = tonumber(packed:match('^%d+', ends + 3))
 --+ shard_clock
 -- The short way, for one message that nothing special is to be said of, and whose id is new. Where
 -- it finds something else it leaves all as it was, and the long way looks again: also whether the
 -- window of an id that was seen is over.
-if words == '' and is_plain then
+if words == '' and is_plain and not relay then
   local is_seen, visible = false, tonumber(call('ZSCORE', schedule, group) or 'nan')
   local times = dedup_us > 0 and call('HMGET', prefix .. 'memory', 'dedup:last', 'dedup:old') or {}
   for k, key in ipairs((times[1] or times[2]) and {'dedup', 'dedup:old'} or {}) do
@@ -139,6 +148,7 @@ if failure or (refused ~= '' and on_conflict ~= 'others' and on_conflict ~= 'rep
   end
 elseif not dry_run then
   settle(batch, rules, done, waiting)
+  if relay then call('HSET', prefix .. 'relays', relay, number) end
 end
 for i = 1, closer[1] and batch.total or 1 do
   if not done.marks[2 * i] then

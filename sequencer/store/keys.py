@@ -44,6 +44,7 @@ class ShardKeys:
     histories: str
     alerts: str
     notified: str
+    relays: str
 
     @property
     def is_first(self) -> bool:

@@ -67,6 +67,10 @@ REFUSALS: dict[str, Wording] = {
     # an append
     "id_conflict": "id {id!r} of group {group} is already pending with other content; use a new id, or append the same "
     "body, headers and score to repeat it",
+    "relay_outdated": "the relay of outbox {queue} (part {part}) knows batch {known} of shard {shard}, which has batch "
+    "{stored} already: were the tables restored from a backup? To go on under a new name: sequencer outbox renew",
+    "connection_unknown": "{type} is not a connection of a known driver; pass one of psycopg, psycopg2, pg8000, "
+    "PyMySQL, mysqlclient, MySQL Connector, MariaDB, sqlite3, SQLAlchemy or Django",
     "number_taken": "number {number} of group {group} is already pending under another id than {id!r}; use the next "
     "number, or the same id to repeat it",
     "late_message": "message {id!r} of group {group} is late: a message with a score above {score} was already "

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sequencer import EmbeddedServer
-from sequencer.calls.append import append
+from sequencer.calls.append import RelayBatch, append, append_batch
 from sequencer.calls.call import Call
 from sequencer.calls.claim import Claimed, claim
 from sequencer.calls.operate import ParkedGroup, Resumed, pause, redrive, resume, resume_many, update
@@ -60,6 +60,12 @@ STEP = st.one_of(
         st.lists(ITEM, min_size=1, max_size=5, unique_by=lambda item: item[:2]),
         st.sampled_from(["none", "others", "replace"]),
         st.booleans(),
+    ),
+    st.tuples(
+        st.just("relay"),
+        st.lists(ITEM, min_size=1, max_size=3, unique_by=lambda item: item[:2]),
+        st.integers(1, 9),
+        st.integers(0, 3),
     ),
     st.tuples(
         st.just("claim"),
@@ -143,6 +149,8 @@ class Both:
         letters = [letter.decode() for letter in command("ZRANGE", keys.dead, 0, -1)]
         assert sorted(letters) == sorted(model.letters)
         assert {letter.decode() for letter in command("HKEYS", keys.skipped)} == model.skipped
+        relays = command("HGETALL", keys.relays)
+        assert {k.decode(): int(v) for k, v in zip(relays[::2], relays[1::2], strict=True)} == model.relays
         assert not check_invariants(self.link, [keys])
 
 
@@ -184,6 +192,10 @@ def put(*ids: str, done: bytes = b"", due: str = "", how: str = "none") -> Any:
     return ("append", [("a", one, f"{one}.0", "x", due, done) for one in ids], how, False)
 
 
+def relayed(number: int, before: int = 0) -> Any:
+    return ("relay", [("a", str(number), f"{number}.0", "x", "", b"")], number, before)
+
+
 def noted(serial: int, *, at: int = 0, started: bool = False, progressed: bool = False, behind: int = 9) -> Any:
     return (
         "note",
@@ -211,6 +223,8 @@ TRACES: dict[str, list[Any]] = {
     "cancel and replace are refused after effects": [PUT, CLAIM, noted(1, started=True), FREE, put("1", how="replace")],
     "a ledger dies with its message": [PUT, CLAIM, noted(1), FREE, put("1", how="replace")],
     "what a message was appended with is kept": [put("1", done=DONE), CLAIM],
+    "a relay's batch is stored once": [relayed(2), relayed(2), relayed(1)],
+    "a relay's batch waits for the one before it": [relayed(1), relayed(3, 2), relayed(2, 1)],
 }
 """What shows on the server that a rule of the model is missing."""
 
@@ -231,6 +245,14 @@ def test_what_chance_rarely_finds(server: EmbeddedServer, steps: list[Any]) -> N
     walk(server, steps, Policy())
 
 
+class TakesAnyBatch(ModelShard):
+    """A model whose relays may repeat a batch, or lose one."""
+
+    def append(self, *args: str) -> bytes:
+        self.relays.clear()
+        return super().append(args[0], f"{args[1].rsplit(' ', 1)[0]} 0", *args[2:])
+
+
 class LosesDone(ModelShard):
     def append(self, *args: str) -> bytes:
         flat, dues, _ = json.loads(args[2])
@@ -241,13 +263,17 @@ class LosesDone(ModelShard):
 def test_a_rule_of_the_model_that_is_taken_away_shows(server: EmbeddedServer, name: str) -> None:
     walk(server, TRACES[name], Policy())
     with pytest.raises(AssertionError):
-        walk(server, TRACES[name], Policy(), CONTROLS[name].shard() if name in CONTROLS else LosesDone())
+        own = TakesAnyBatch() if "relay" in name else LosesDone()
+        walk(server, TRACES[name], Policy(), CONTROLS[name].shard() if name in CONTROLS else own)
 
 
 def do(both: Both, kind: str, args: list[Any]) -> None:
     keys, model = both.keys, both.model
-    if kind == "append":
+    if kind in ("append", "relay"):
         items = [Item(g, name, score, envelope(body), due, done) for g, name, score, body, due, done in args[0]]
+    if kind == "relay":
+        both.run(append_batch(keys, items, RelayBatch("outbox:1", args[1], args[2])))
+    elif kind == "append":
         is_counted = args[2] and len(items) == 1
         both.run(append(keys, items, on_conflict=args[1], backlog=is_counted))
     elif kind == "claim":

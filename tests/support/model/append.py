@@ -23,6 +23,11 @@ class ArrivingShard(ShardState):
     def append(self, *args: str) -> bytes:
         on_conflict, is_dry_run, items, envelopes = arrivals(args)
         assert not is_dry_run
+        relay, *numbers = args[1].split(" ")
+        if numbers:
+            last, (number, least) = self.relays.get(relay, 0), map(int, numbers)
+            if not least <= last < number:
+                return f"F{last}".encode()
         ledgers = json.loads(args[2])[2] if args[2] else []
         self.appended = dict(zip(ledgers[::2], ledgers[1::2], strict=True))
         for word in items:
@@ -41,6 +46,8 @@ class ArrivingShard(ShardState):
             for group, (order, body) in before.items():
                 self.orders[group], self.bodies[group] = order, body
         else:
+            if numbers:
+                self.relays[relay] = number
             for group, at in ready:
                 if self.is_sequence and self.mark(group):
                     self.numbers[group] = self.mark(group)

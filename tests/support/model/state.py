@@ -92,6 +92,8 @@ class ShardState:
         self.died: dict[str, int] = {}
         self.told: dict[str, str] = {}
         """The failure of each letter."""
+        self.relays: dict[str, int] = {}
+        """Of each relay of an outbox the number of its last batch."""
         self.skipped: set[str] = set()
         """What was skipped last."""
         self.is_gap = False

@@ -1,0 +1,156 @@
+"""Every statement, for PostgreSQL, MySQL with MariaDB, and SQLite. Pure.
+
+`?` stands for a parameter, `{p}` for the prefix of the tables, `{now}` for the server's seconds since 1970.
+
+- `outbox`, a row a message: `id` ascends within a group in the order of commits; `n` numbers the messages of a group;
+  `batch` is 0 where it is not assigned, -1 where it is held (`held`: why), else the number under which it is sent.
+- `groups`, a row a group, for good: `n` of its last message. The lock on it puts the transactions of a group in order.
+- `relays`, a row a relay: `token` of its leader, and when that wrote last; `generation`, its name in Redis; `batch`,
+  the last number assigned; `since`, the first one that may not be stored; `sent`, JSON: shard -> last number stored.
+- `inbox`, a row a message that was handled. `fences`, a row a group, for good: the newest token that committed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Dialect = Literal["postgresql", "mysql", "sqlite"]
+DIALECTS: tuple[Dialect, ...] = ("postgresql", "mysql", "sqlite")
+
+
+class Types(NamedTuple):
+    """What columns are called; `text` is compared byte by byte, and short enough for a key."""
+
+    serial: str
+    text: str
+    words: str
+    blob: str
+    real: str
+    after: str
+    now: str
+
+
+TYPES: dict[Dialect, Types] = {
+    "postgresql": Types(
+        "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+        "text",
+        "text",
+        "bytea",
+        "double precision",
+        "WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01)",
+        "extract(epoch FROM clock_timestamp())::double precision",
+    ),
+    "mysql": Types(
+        "bigint AUTO_INCREMENT PRIMARY KEY",
+        "varbinary(512)",
+        "longtext",
+        "longblob",
+        "double",
+        "ENGINE = InnoDB DEFAULT CHARSET = utf8mb4",
+        "UNIX_TIMESTAMP(NOW(6))",
+    ),
+    "sqlite": Types(
+        "integer PRIMARY KEY AUTOINCREMENT",
+        "text",
+        "text",
+        "blob",
+        "real",
+        "",
+        "((julianday('now') - 2440587.5) * 86400.0)",
+    ),
+}
+
+_TABLES = (
+    "CREATE TABLE {p}groups (queue {text} NOT NULL, grp {text} NOT NULL, n bigint NOT NULL, PRIMARY KEY (queue, grp))"
+    " {after}",
+    "CREATE TABLE {p}outbox (id {serial}, queue {text} NOT NULL, part smallint NOT NULL, grp {text} NOT NULL,"
+    " n bigint NOT NULL, mid {text} NOT NULL, score varchar(32) NOT NULL, envelope {blob} NOT NULL,"
+    " due varchar(32) NOT NULL, ledger {blob} NOT NULL, at {real} NOT NULL, batch bigint NOT NULL,"
+    " held {words}) {after}",
+    "CREATE INDEX {p}outbox_batch ON {p}outbox (queue, part, batch, id)",
+    "CREATE TABLE {p}relays (queue {text} NOT NULL, part smallint NOT NULL, token varchar(32) NOT NULL,"
+    " seen {real} NOT NULL, generation varchar(32) NOT NULL, batch bigint NOT NULL, since bigint NOT NULL,"
+    " sent {words} NOT NULL, PRIMARY KEY (queue, part)) {after}",
+    "CREATE TABLE {p}inbox (queue {text} NOT NULL, grp {text} NOT NULL, mid {text} NOT NULL, at {real} NOT NULL,"
+    " PRIMARY KEY (queue, grp, mid)) {after}",
+    "CREATE TABLE {p}fences (queue {text} NOT NULL, grp {text} NOT NULL, token bigint NOT NULL,"
+    " PRIMARY KEY (queue, grp)) {after}",
+)
+
+_COLUMNS = "queue, part, grp, n, mid, score, envelope, due, ledger, at, batch"
+_GIVEN = "?, ?, ?, ?, ?, {now}, 0"
+_COUNTED: dict[Dialect, tuple[str, ...]] = {
+    # The id is drawn after the lock on the group's row was taken: as it is where the counter is in the same statement.
+    "postgresql": (
+        "WITH counter AS (INSERT INTO {p}groups (queue, grp, n) VALUES (?, ?, 1) ON CONFLICT (queue, grp)"
+        " DO UPDATE SET n = {p}groups.n + 1 RETURNING queue, grp, n)"
+        f" INSERT INTO {{p}}outbox ({_COLUMNS}) SELECT queue, ?, grp, n, {_GIVEN} FROM counter",
+    ),
+    "mysql": (
+        "INSERT INTO {p}groups (queue, grp, n) VALUES (?, ?, LAST_INSERT_ID(1))"
+        " ON DUPLICATE KEY UPDATE n = LAST_INSERT_ID(n + 1)",
+        f"INSERT INTO {{p}}outbox ({_COLUMNS}) VALUES (?, ?, ?, LAST_INSERT_ID(), {_GIVEN})",
+    ),
+    "sqlite": (
+        "INSERT INTO {p}groups (queue, grp, n) VALUES (?, ?, 1) ON CONFLICT (queue, grp) DO UPDATE SET n = n + 1",
+        f"INSERT INTO {{p}}outbox ({_COLUMNS}) SELECT queue, ?, grp, n, {_GIVEN} FROM {{p}}groups"
+        " WHERE queue = ? AND grp = ?",
+    ),
+}
+
+# -- of the relay -----------------------------------------------------------------------------------------------
+_MINE = "queue = ? AND part = ?"
+_ROW = "id, grp, mid, score, envelope, due, ledger, batch"
+RELAY = f"SELECT token, generation, batch, since, sent FROM {{p}}relays WHERE {_MINE}"
+NEW_RELAY = (
+    "INSERT INTO {p}relays (queue, part, token, seen, generation, batch, since, sent)"
+    " VALUES (?, ?, '', 0, ?, 0, 1, '{{}}')"
+)
+LEAD = f"UPDATE {{p}}relays SET token = ?, seen = {{now}} WHERE {_MINE} AND (token = ? OR seen < {{now}} - ?)"
+SAVE = f"UPDATE {{p}}relays SET batch = ?, since = ?, sent = ?, seen = {{now}} WHERE {_MINE} AND token = ?"
+RENEW = f"UPDATE {{p}}relays SET generation = ?, sent = '{{{{}}}}', token = '' WHERE {_MINE}"
+UNSENT = (
+    f"SELECT {_ROW} FROM {{p}}outbox WHERE {_MINE} AND batch = 0"
+    f" AND grp NOT IN (SELECT grp FROM {{p}}outbox WHERE {_MINE} AND batch = -1) ORDER BY id LIMIT ?"
+)
+ASSIGNED = f"SELECT {_ROW} FROM {{p}}outbox WHERE {_MINE} AND batch >= ? ORDER BY batch, id"
+AFTER = f"SELECT {_ROW} FROM {{p}}outbox WHERE {_MINE} AND batch > ? AND id > ? ORDER BY id LIMIT ?"
+HOLD = "UPDATE {p}outbox SET batch = -1, held = ? WHERE id = ?"
+KEPT = f"SELECT id FROM {{p}}outbox WHERE {_MINE} AND batch BETWEEN 1 AND ? ORDER BY batch, id LIMIT ?"
+WAITING = f"SELECT count(*), coalesce({{now}} - min(at), 0) FROM {{p}}outbox WHERE {_MINE} AND batch = 0"
+HELD = f"SELECT id, grp, mid, held, at FROM {{p}}outbox WHERE {_MINE} AND batch = -1 ORDER BY id LIMIT ?"
+RELEASE = f"UPDATE {{p}}outbox SET batch = 0, held = NULL WHERE {_MINE} AND batch = -1 AND grp = ?"
+SKIP = f"DELETE FROM {{p}}outbox WHERE {_MINE} AND batch = -1 AND grp = ? AND mid = ?"
+
+
+def batches(ranges: list[tuple[int, list[int]]]) -> str:
+    """The statement that gives each of these rows, ascending, the number of its batch."""
+    cases = " ".join(f"WHEN id IN ({_list(ids)}) THEN {number}" for number, ids in ranges[1:])
+    number, every = ranges[0][0], [row for _, ids in ranges for row in ids]
+    what = f"CASE {cases} ELSE {number} END" if cases else str(number)
+    return f"UPDATE {{p}}outbox SET batch = {what} WHERE id IN ({_list(every)})"
+
+
+def deletion(ids: list[int]) -> str:
+    return f"DELETE FROM {{p}}outbox WHERE id IN ({_list(ids)})"
+
+
+def _list(ids: list[int]) -> str:
+    return ", ".join(map(str, ids))
+
+
+class Statements:
+    """The statements of one dialect, for tables with this prefix."""
+
+    def __init__(self, dialect: Dialect, prefix: str) -> None:
+        self.dialect, self._names = dialect, {"p": prefix, **TYPES[dialect]._asdict()}
+
+    def ddl(self) -> list[str]:
+        """What makes the tables."""
+        return [self.text(table).strip() for table in _TABLES]
+
+    def text(self, statement: str) -> str:
+        return statement.format(**self._names)
+
+    def counted(self) -> tuple[str, ...]:
+        return tuple(map(self.text, _COUNTED[self.dialect]))
