@@ -180,15 +180,15 @@ class ServerAway:
         self._emit, self._lock = emit, threading.Lock()
         self._without: set[int] = set()
         self._since: float | None = None
-        self._told: set[str] = set()
-        """Codes of the errors that were told since then."""
+        self._logged: set[str] = set()
+        """Codes of the errors that were logged since then."""
 
     def lost(self, error: str, code: str, now: float, who: int = 0) -> None:
         """A call of this one failed."""
         with self._lock:
             self._without.add(who)
-            is_new, self._since = code not in self._told, self._since or now
-            self._told.add(code)
+            is_new, self._since = code not in self._logged, self._since or now
+            self._logged.add(code)
         if is_new:
             self._emit("server lost", error=error, code=code)
 
@@ -201,7 +201,7 @@ class ServerAway:
             if self._without or (since := self._since) is None:
                 return
             self._since = None
-            self._told.clear()
+            self._logged.clear()
         self._emit("server back", away_s=round(now - since, 3))
 
     def forget(self, who: int) -> None:
@@ -233,7 +233,7 @@ class ConsumerEvents:
         self.emit("message released", run.failing if run else message, **step)
 
     def tell(self, effect: Tell | Failed) -> None:
-        """What a drain asks to tell."""
+        """Emit what a drain asks for."""
         if isinstance(effect, Failed):
             self.failed(effect)
         else:
@@ -266,9 +266,9 @@ class ConsumerEvents:
             else:
                 self.emit("gap wait", group=group, once=once, until=one.until_us / 1e6, **gap)
 
-    def outages(self, told: Iterable[Began | Ended]) -> None:
+    def outages(self, changes: Iterable[Began | Ended]) -> None:
         """Outages that a failure of this consumer began, or a probe of it ended."""
-        for one in told:
+        for one in changes:
             if isinstance(one, Ended):
                 self.emit("outage ended", lasted_s=round(one.lasted_s, 3), probes=one.probes)
                 continue

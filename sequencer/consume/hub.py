@@ -59,9 +59,9 @@ class Hub:
 
     def ask(self, slot: Slot, question: Question) -> bool:
         """Whether an answer will be delivered."""
-        if self.error:
-            raise self.error
         with self.lock:
+            if self.error:
+                raise self.error
             is_awaited = self._slots.ask(slot, question)
             self._wake()
         return is_awaited
@@ -126,6 +126,7 @@ class Hub:
             with self.lock:
                 answers = self._slots.fail(error)
             self._owner.deliver(answers)
+            self._owner.interrupt()  # nobody renews the leases of what runs
 
     def _ask_until_over(self) -> None:
         troubles, last = 0, 0.0

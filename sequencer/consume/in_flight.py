@@ -104,8 +104,8 @@ class InFlight:
         results = self.link.run(calls)
         answers = iter(results)
         for sending in sendings:
-            told = list(islice(answers, len(sending.calls)))
-            held.answered(sending, told, before, is_repeat=self.link.is_repeat)
+            acked = list(islice(answers, len(sending.calls)))
+            held.answered(sending, acked, before, is_repeat=self.link.is_repeat)
         if shard is None:
             return None
         claimed: Claimed = results[-1]
@@ -114,7 +114,7 @@ class InFlight:
         return claimed
 
     def _take_claim(self, effect: SettleAndClaim) -> Claimed:
-        """Bring the claim that is in flight; what is to be told is posted, and with `ahead` the next claim behind it.
+        """Bring the claim that is in flight; pending acks are posted, and with `ahead` the next claim behind it.
 
         What was answered is fetched before anything is posted, and read after it: while we read it the server need
         not be idle. Nor need it be once it has answered: the next claim is posted behind a short answer, not behind
@@ -150,7 +150,7 @@ class InFlight:
         """Send a claim, unless one is in flight; or, if its time has not come yet, leave that to `on_tick`."""
         if effect.after_s > 0:
             self._planned = effect, self._clock() + effect.after_s
-        elif self.ahead_since is None:  # alone: what is to be told of the groups in progress may have to wait
+        elif self.ahead_since is None:  # alone: acks of the groups in progress may have to wait
             self._post(None, effect)
 
     def on_tick(self, now: float) -> None:
@@ -198,7 +198,7 @@ class InFlight:
             self._answered_claim = None
 
     def note(self, effect: Note) -> int:
-        """Write a ledger, behind all that is to be told of its group; the answer of the script, AGAIN, or UNCONFIRMED
+        """Write a ledger, behind all pending acks of its group; the answer of the script, AGAIN, or UNCONFIRMED
         where replicas did not confirm it.
 
         What is in flight is awaited first: an acknowledgement of it that was refused is sent again in front. The note
@@ -208,11 +208,11 @@ class InFlight:
         self.collect_all()
         held.settle()
         sending = held.outgoing(now=now)
-        told = sending.calls if sending else []
+        acks = sending.calls if sending else []
         entry = effect.group.save_step(effect.written, has_progressed=effect.has_progressed)
-        results = self.link.run([*told, save_step(held.pending_acks.keys, entry)], wait=effect.wait)
+        results = self.link.run([*acks, save_step(held.pending_acks.keys, entry)], wait=effect.wait)
         if sending:
-            held.answered(sending, results[: len(told)], now, is_repeat=self.link.is_repeat)
+            held.answered(sending, results[: len(acks)], now, is_repeat=self.link.is_repeat)
         return held.saved(effect, results[-1], is_repeat=self.link.is_repeat, confirmed=self.link.confirmed)
 
     def release_claim(self) -> None:
@@ -221,7 +221,7 @@ class InFlight:
         self._release_answered()
 
     def lose(self) -> None:
-        """The connection is lost: what was told is to be told again, and groups that were claimed ahead are released.
+        """The connection is lost: acks are sent again, and groups that were claimed ahead are released.
         Those of an answer that never came wait for the end of their leases.
         """
         self._release_answered()
@@ -243,7 +243,7 @@ class InFlight:
         self.halted += claimed.halted
 
     def _post(self, sending: Sending | None, ahead: Ahead | SettleAndClaim | None) -> None:
-        """Send what is to be told and, behind it, a claim ahead."""
+        """Send pending acks and, behind them, a claim ahead."""
         calls = [*sending.calls] if sending else []
         shard, is_long = None, self._size > SMALL_BYTES
         if ahead and ahead.shard is not None:
@@ -296,11 +296,11 @@ class InFlight:
             raise
         refusal = next((result for result in results if isinstance(result, SequencerError)), None)
         if sending:
-            told = results[: len(sending.calls)]
-            if refusal or any(result is UNDONE for result in told):
+            acked = results[: len(sending.calls)]
+            if refusal or any(result is UNDONE for result in acked):
                 sending.source.put_back(sending)
             else:
-                self.held.answered(sending, told, posted.sent_at)
+                self.held.answered(sending, acked, posted.sent_at)
         if posted.shard is not None:
             claimed = results[-1] if isinstance(results[-1], Claimed) else Claimed([])
             self._release_answered()  # one that was answered before is nobody's any more

@@ -362,10 +362,8 @@ class LoopConsumer(ManySlots[LoopSlot]):
         for slot, answer in answers:
             self.slots[slot].resume(Unanswered(answer) if isinstance(answer, BaseException) else answer)
 
-    def ended(self, slot: LoopSlot) -> None:
-        """This slot is over."""
-        if slot.error:
-            self.stop()
+    def ended(self, one: LoopSlot) -> None:
+        super().ended(one)
         if all(one.summary or one.error for one in self.slots.values()) and not self._ended.done():
             self._ended.set_result(None)
 

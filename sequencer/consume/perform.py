@@ -180,6 +180,9 @@ class Performer(ABC):
                 raise
             if not results:
                 return Raised(self._outcome(error, effect.message, effect))
+        finally:
+            if isinstance(call, InlineSteps):
+                call.perform = misplaced
         return Returned(results[0])
 
     def _performer(self) -> Callable[[Generator[Effect, Any, Any]], Any]:
@@ -208,6 +211,11 @@ class Performer(ABC):
                 return without_ours(timed_out(error, None))
             self.events.released(message, run)
         return without_ours(self.limit.outcome(error))
+
+
+def misplaced(effects: Generator[Effect, Any, Any]) -> Any:
+    """A step that begins when its handler is over."""
+    raise ConfigurationError("step_misplaced")
 
 
 @contextmanager

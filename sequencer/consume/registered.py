@@ -40,7 +40,7 @@ def needs_loop(work: Work) -> bool:
 
 
 class Registered(Surroundings):
-    """The part of a client with which a program registers what handles messages, and who is told of failures."""
+    """The part of a client with which a program registers handlers, steps and observers."""
 
     def __init__(self, kind_by: str | None) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class Registered(Surroundings):
         """Register the function that handles this queue's messages (a decorator, with or without parentheses).
 
         It takes one Message per call. A second parameter, `steps`, gets the InlineSteps that run its steps. `batch`: it
-        takes a Batch instead: up to so many messages of one group (1 to 1000), in order. `timeout`: time limit of a
+        takes a Batch instead: up to this many messages of one group (1 to 1000), in order. `timeout`: time limit of a
         call, in place of `handler_timeout`. `backoff`: delay before the first retry, in place of the queue's.
 
         Raises ConfigurationError for a function that can't be called so, and if steps are registered.

@@ -33,7 +33,7 @@ class Renewer:
     ) -> None:
         self.lock = threading.Lock()
         self.on_stuck: Callable[[Message], object] | None = None
-        """Called when a handler ignores the end of its time: whoever is there ends this process."""
+        """Called when a handler ignores the end of its time: it has to end this process."""
         self._held, self._link, self._in_flight = in_flight.held, in_flight.link, in_flight
         self._events, self._limit, self._running = events, limit, running
         self._busy, self._ended = threading.Event(), threading.Event()
@@ -66,17 +66,17 @@ class Renewer:
             self._events.refused(refusals)
 
     def tell_halted(self) -> None:
-        """By the thread that runs handlers, and no other: observers are told of parked groups, and of outages."""
+        """By the thread that runs handlers, and no other: it calls observers, with parked groups and outages."""
         self._events.halted(self._taken(self._in_flight.halted))
         self._events.outages(self._taken(self._held.outages))
 
-    def _taken(self, told: list[T]) -> list[T]:
+    def _taken(self, some: list[T]) -> list[T]:
         """What the list holds, which is then empty."""
-        if not told:
+        if not some:
             return []
         with self.lock:
-            found = told[:]
-            told.clear()
+            found = some[:]
+            some.clear()
         return found
 
     def _run(self) -> None:

@@ -190,6 +190,12 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
                     first()
                 remember_current(self.memory, message)
 
+    def ended(self, one: SlotT) -> None:
+        """This slot is over. A stop that its handler asked for is one of the consumer."""
+        is_stop = one.error or (one.summary and one.summary.reason == "stopped")
+        if is_stop and not self._all.is_ending:
+            self.stop()
+
     def ask(self, slot: Slot, question: Question) -> bool:
         """Whether an answer will be delivered."""
         is_awaited = self.hub.ask(slot, question)
@@ -266,7 +272,7 @@ class ThreadSlot(Performer):
                 self.summary = self.perform(drain(self._runner, options))
         except BaseException as error:
             self.error = error
-            self._consumer.stop()
+        self._consumer.ended(self)
         self._consumer.wake.set()
 
 

@@ -86,6 +86,12 @@ class AnyConsumer(ABC):
         return (ended_s + now * len(began) - sum(began)) / len(helds)
 
     @property
+    def is_limited(self) -> bool:
+        """Whether any handler or step has a time limit."""
+        own_s = self.work.timeouts_s if isinstance(self.work, Steps) else ()
+        return bool(own_s) or self._options.handler_timeout_s is not None
+
+    @property
     def counts(self) -> dict[str, int]:
         """What it has done since it began, and what its emitter counted."""
         return {**self._sums("handled", "lost"), **asdict(self.emitter.counts)}

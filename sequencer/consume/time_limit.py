@@ -55,7 +55,7 @@ class TimeLimit:
         self._seen: float | None = None
         """The renewer's: beginning of the run that it found too long, when it did so, and when it sends again."""
         self._seen_at = self._next_at = 0.0
-        self._is_told = False
+        self._is_reported = False
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
@@ -112,13 +112,13 @@ class TimeLimit:
         if since is None or now - since < self._limit_s:
             return False
         if since != self._seen:
-            self._seen, self._seen_at, self._next_at, self._is_told = since, now, now, False
+            self._seen, self._seen_at, self._next_at, self._is_reported = since, now, now, False
         if now >= self._next_at and not self._is_raised:
             self._next_at = now + REPEAT_S
             self._interrupt()
-        if self._is_told or now - self._seen_at < IGNORED_S:
+        if self._is_reported or now - self._seen_at < IGNORED_S:
             return False
-        self._is_told = True
+        self._is_reported = True
         return True
 
     def _interrupt(self) -> None:

@@ -107,7 +107,7 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
                 elif problem is not None:
                     one = runner.failed(problem, group)
                     late += one.is_late
-                    held.failed += not (one.is_late or one.is_missing)
+                    held.failed += one.is_held and not (one.is_late or one.is_missing)
                     yield from _give_up(group, runner, one)
             if held.is_held_back or clock() >= end.latest_s:
                 break

@@ -92,8 +92,10 @@ class ConsumerProcess:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         self.pid = self._process.pid
         self.started_at = time.monotonic()
-        self.is_loaded = self.is_connected = self.has_begun = False
-        """Whether its app is imported; whether it is connected; whether its first handler began."""
+        self.is_loaded = self.is_connected = self.has_begun = self.is_limited = False
+        """Whether its app is imported; whether it is connected; whether its first handler began; whether a
+        handler or a step has a time limit.
+        """
         self.start_timeout_s = config.start_timeout_s
         self.stop_sent_at: float | None = None
         self.status: int | None = None
@@ -152,7 +154,7 @@ class ConsumerProcess:
                 self.is_loaded = True
             case "started":
                 self.is_loaded = self.is_connected = True
-                self.works_from = self.heard_at
+                self.works_from, self.is_limited = self.heard_at, event["is_limited"]
             case "began":
                 self.has_begun = True
             case "state":

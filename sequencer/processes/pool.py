@@ -168,7 +168,7 @@ class Pool:
             yield process.stop_sent_at, timeout_s, "not stopped"
         if not process.is_loaded:
             yield process.started_at, process.start_timeout_s, "not loaded"
-        if process.has_begun and self._config.handler_timeout_s is not None:
+        if process.has_begun and process.is_limited:
             # The first of three leases has ended its right to what it has.
             yield process.heard_at, max(LEAST_SILENCE_S, 3 * self._config.lease_s), "silent"
 
@@ -252,4 +252,4 @@ class Pool:
         if process := by_pid.get(report["pid"]):
             process.apply_report(report)
             if report["event"] == "stuck" and not process.is_killed:
-                self._kill(process, "stuck", self._config.handler_timeout_s)
+                self._kill(process, "stuck", None)

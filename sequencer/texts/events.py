@@ -196,7 +196,7 @@ _KILLED = {
     "not connected": "it is not connected after {after_s:g} s (start_timeout)",
     "silent": "it sent no heartbeat for {after_s:g} s (for example, C code that holds the GIL)",
     "overdue": "it is past max_age, was stopped {after_s:g} s ago, and is still running",
-    "stuck": "its handler ignored the end of its time (--handler-timeout)",
+    "stuck": "its handler ignored the end of its time limit",
 }
 _SCALED = {
     "waiting": "{due:group} waiting, the first for {waits_s:.1f} s",

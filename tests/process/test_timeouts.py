@@ -88,7 +88,9 @@ def test_consume_limits_the_start_too(cli: Cli) -> None:
 
 SLOW = '''"""Handlers that do not end."""
 
-import ctypes, time
+import ctypes, os, time
+
+from sequencer import Sequencer
 
 
 def ignores(message):
@@ -110,6 +112,11 @@ def waits_in_c(message):
 
 def keeps_the_lock(message):
     ctypes.PyDLL(None).sleep(600)
+
+
+by_handler, by_step = (Sequencer("jobs", namespace=os.environ["SEQUENCER_NAMESPACE"]) for _ in range(2))
+by_handler.handler(timeout=0.5)(keeps_the_lock)
+by_step.step(timeout=0.5)(keeps_the_lock)
 '''
 
 
@@ -138,9 +145,20 @@ def test_a_consumer_whose_handler_goes_on_is_killed_and_that_counts(cli: Cli, sl
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_a_consumer_that_gives_no_sign_of_life_is_killed_and_that_counts(cli: Cli, slow: Work) -> None:
-    words = ["--handler-timeout", "0.5", "--lease", "0.5", "--max-attempts", "1", "--until-empty"]
-    done = cli.run("consume", "jobs", "--app", "slow:keeps_the_lock", *words, timeout=60.0)
+@pytest.mark.parametrize(
+    ("app", "words"),
+    [
+        ("keeps_the_lock", ["--handler-timeout", "0.5"]),
+        ("by_handler", []),
+        ("by_step", []),
+        ("by_step", ["--concurrency", "2"]),
+    ],
+)
+def test_a_consumer_that_gives_no_sign_of_life_is_killed_and_that_counts(
+    cli: Cli, slow: Work, app: str, words: list[str]
+) -> None:
+    words = [*words, "--lease", "0.5", "--max-attempts", "1", "--until-empty"]
+    done = cli.run("consume", "jobs", "--app", f"slow:{app}", *words, timeout=60.0)
     assert done.returncode == 4, done.stderr
     assert "consumer killed" in done.stderr
     assert slow.states() == {"a": "parked"}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sequencer import InlineSteps, Message, Sequencer
+from sequencer.errors import ConfigurationError
 from sequencer.testing import wait_until
 from tests.support.proxy.fault_proxy import FaultProxy
 
@@ -89,6 +90,25 @@ def test_a_step_that_its_handler_leaves_harms_nobody(make: Make, how: str) -> No
     assert [getattr(error, "code", error) for error in late if not isinstance(error, asyncio.Task)] == [
         *(["step_misplaced"] if how == "task" else [])
     ]
+
+
+@pytest.mark.parametrize("concurrency", [None, 2])
+def test_steps_of_a_handler_that_is_over_do_not_run(make: Make, concurrency: int | None) -> None:
+    """Kept for a later message in the same thread, or in another one."""
+    seq, kept, codes, ran = make(), list[InlineSteps](), list[Any](), list[Any]()
+    append(seq, 6, 2)
+
+    def handle(message: Message, steps: InlineSteps) -> None:
+        for old in kept:
+            with pytest.raises(ConfigurationError) as caught:
+                old.run("late", ran.append, message.body)
+            codes.append(caught.value.code)
+        kept.append(steps)
+        steps.run("own", ran.append, message.body)
+
+    summary = seq.consume(handle, until_empty=True, concurrency=concurrency)
+    assert (summary.handled, summary.failed, sorted(ran)) == (6, 0, [*range(6)])
+    assert (len(codes) >= 6, {*codes}) == (True, {"step_misplaced"})
 
 
 def test_a_handler_that_gives_up_on_a_step_harms_nobody(make: Make, proxy: FaultProxy) -> None:

@@ -130,7 +130,8 @@ class SupervisedConsumer:
             consumer.memory = self._memory
             consumer.on_stuck(lambda _message: self.report({"event": "stuck"}))
             self._control.tick_hooks += [consumer.emitter.tick, SlowHandlerMonitor(consumer, self._stop).on_tick]
-            self.report({"event": "started", "owner": consumer.owner})
+            is_limited = consumer.is_limited or config.handler_timeout_s is not None
+            self.report({"event": "started", "owner": consumer.owner, "is_limited": is_limited})
             self._control.consumer = consumer
             if self._stop.stage:
                 consumer.stop()
