@@ -1,4 +1,7 @@
-"""The rules by which an outage holds a shard back, in walks of virtual time, each with its control."""
+"""The rules by which an outage holds a shard back, in walks of virtual time, each with its control.
+
+No line of the product runs here: server/test_outage_agrees compares its scripts with this shard.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +136,7 @@ class Walk:
         self.waited[name] = max(waited_s, self.waited.get(name, 0.0))
 
 
-pytestmark = pytest.mark.slow  # a quarter of a minute of walks
+pytestmark = pytest.mark.nightly
 
 SEEDS = range(4)
 BEGINS_S, LASTS_S = 5.0, 90.0
