@@ -3,46 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
-from sequencer import EmbeddedServer, Sequencer, calls
+from sequencer import AsyncSequencer, EmbeddedServer, Sequencer
 from sequencer.errors import ServerUnavailable
-from sequencer.net.awaited import AwaitedNet
 from sequencer.net.link import Link
-from sequencer.queue.append import receipt_of
-from sequencer.queue.session import Session
-from sequencer.queue.views import explain
-from sequencer.server import start_embedded
-from sequencer.settings.options import queue_options
-from sequencer.store.group import shard_of
-from sequencer.store.item import Item, ItemMaker
 from sequencer.store.keys import registry_key, shard_keys
-from sequencer.values.message import Receipt
 from tests.support.refused import refused
 
 
-@asynccontextmanager
-async def client(url: str, namespace: str, **options: Any) -> AsyncIterator[Session]:
-    net = AwaitedNet(url, start_embedded)
-    session = Session(queue_options("jobs", namespace, options), net)
-    net.guide = session
-    try:
-        yield session
-    finally:
-        await net.close()
-
-
-def item(session: Session, body: Any, group: str, **given: Any) -> Item:
-    maker = ItemMaker(session.options)
-    return maker.make(body, group, given.get("id"), given.get("score"), None, is_sequence=False)
-
-
-async def append(session: Session, one: Item) -> Receipt:
-    shards = await session.shards("append")
-    answer = await session.net.ask(calls.append(shards[shard_of(one.group, len(shards))], [one]))
-    return receipt_of(one, answer.value, 0, None, replace=False)
+def client(url: str, namespace: str, **options: Any) -> AsyncSequencer:
+    return AsyncSequencer("jobs", url, namespace=namespace, **options)
 
 
 def kill_others(link: Link) -> None:
@@ -53,10 +25,9 @@ def test_many_tasks_at_the_first_use_register_once_and_each_gets_its_own_answer(
     make: Callable[..., Sequencer], server: EmbeddedServer, namespace: str, link: Link
 ) -> None:
     async def many() -> list[Any]:
-        async with client(server.url, namespace, shards=3, on_late="drop") as session:
-            some = [item(session, n, f"g{n}", id=f"m{n}") for n in range(30)]
+        async with client(server.url, namespace, shards=3, on_late="drop") as seq:
             link.command("CONFIG", "RESETSTAT")
-            receipts = await asyncio.gather(*(append(session, one) for one in some))
+            receipts = await asyncio.gather(*(seq.append(n, f"g{n}", id=f"m{n}") for n in range(30)))
             return [receipt.id for receipt in receipts]
 
     assert asyncio.run(many()) == [f"m{n}" for n in range(30)]
@@ -72,21 +43,21 @@ def test_a_connection_that_was_lost_is_replaced_and_a_server_without_its_data_ge
     registry = registry_key(namespace, "jobs")
 
     async def lost() -> None:
-        async with client(server.url, namespace, shards=4) as session:
-            await append(session, item(session, 1, "g"))
+        async with client(server.url, namespace, shards=4) as seq:
+            await seq.append(1, "g")
             kill_others(link)
-            assert (await append(session, item(session, 2, "g"))).outcome == "stored"
+            assert (await seq.append(2, "g")).outcome == "stored"
             link.command("DEL", f"{namespace}:queues", registry)
             kill_others(link)
-            assert (await explain(session, "g")).reason == "due"
+            assert (await seq.explain("g")).reason == "due"
             assert link.command("HGET", f"{namespace}:queues", "jobs") == b"p3"
             assert link.command("HGET", registry, "table") == b"0 1 2 3"
             link.command("HSET", registry, "table", "0 1")
             kill_others(link)
-            await append(session, item(session, 3, "g"))
+            await seq.append(3, "g")
             assert link.command("HGET", registry, "table") == b"0 1 2 3", "what the first shard says counts"
             link.command("DEL", *[shard_keys(namespace, "jobs", shard).policy for shard in range(4)], registry)
-            await append(session, item(session, 4, "g"))
+            await seq.append(4, "g")
             assert link.command("HGET", registry, "table") == b"0 1 2 3", "without a new connection too"
 
     asyncio.run(lost())
@@ -96,8 +67,8 @@ def test_a_server_that_answers_one_after_the_other_is_not_silent(server: Embedde
     """The last answer comes after three times the limit, and never is the server silent for as long as that."""
 
     async def wait() -> None:
-        async with client(f"{server.url}?socket_timeout=0.3", namespace) as session:
-            waits = [session.net.read([("BLPOP", f"nothing{n}", 0.15)]) for n in range(6)]
+        async with client(f"{server.url}?socket_timeout=0.3", namespace) as seq:
+            waits = [seq._net.read([("BLPOP", f"nothing{n}", 0.15)]) for n in range(6)]
             assert await asyncio.gather(*waits) == [[None]] * 6
 
     asyncio.run(wait())
@@ -105,9 +76,9 @@ def test_a_server_that_answers_one_after_the_other_is_not_silent(server: Embedde
 
 def test_a_server_that_is_away_is_said() -> None:
     async def away() -> None:
-        async with client("redis://127.0.0.1:1", "n") as session:
+        async with client("redis://127.0.0.1:1", "n") as seq:
             with refused(ServerUnavailable, "unreachable") as failed:
-                await append(session, item(session, 1, "g"))
+                await seq.append(1, "g")
             assert not failed.value.maybe_sent
 
     asyncio.run(away())
