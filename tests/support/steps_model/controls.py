@@ -1,40 +1,25 @@
-"""Each rule taken out: what a walk without it does to a message. A control differs from the rules in one method."""
+"""Each rule taken out, so that the product must differ. A control differs from the rules in one method."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..model.record import Cut
+from ..model.shard import ModelShard
 from .declared import App, Step
 from .ledger import Entry, Ledger
 from .rules import Rules
-from .shard import Shard, Told
+
+CONTROLS: dict[str, Any] = {}
+"""Rules, or a shard, by the name of the rule that was taken out."""
 
 
-@dataclass(frozen=True)
-class Control:
-    """Rules, or a shard, without one rule; `breaks` is how what goes wrong begins in the words of the judge.
-
-    `seed`: the first walk that goes wrong without the rule.
-    """
-
-    breaks: str
-    seed: int
-    rules: type[Rules] = Rules
-    shard: type[Shard] = Shard
-
-
-CONTROLS: dict[str, Control] = {}
-"""By the name of the rule that was taken out."""
-
-
-def _control(name: str, breaks: str, seed: int) -> Any:
+def _control(name: str) -> Any:
     def add(control: type[Any]) -> type[Any]:
-        is_shard = issubclass(control, Shard)
-        CONTROLS[name] = Control(breaks, seed, shard=control) if is_shard else Control(breaks, seed, rules=control)
+        CONTROLS[name] = control
         return control
 
     return add
@@ -43,25 +28,25 @@ def _control(name: str, breaks: str, seed: int) -> Any:
 # -- what a design without these rules did, found by search: money, or a message that goes round for ever -----------
 
 
-@_control("a message with a question is not given up", "question lost", 3)
+@_control("a message with a question is not given up")
 class _GivesUp(Rules):
     def questions(self, ledger: Ledger, reason: str) -> list[str]:
         return super().questions(ledger, reason) if reason in ("failed", "error", "outage", "retry") else []
 
 
-@_control("a check that raises counts an attempt", "for ever", 20)
+@_control("a check that raises counts an attempt")
 class _FreeChecks(Rules):
     def check_raised(self, entry: Entry, error: str, *, counts: bool) -> Entry:
         return entry
 
 
-@_control("fresh attempts are written by the nack that parks or buries", "for ever", 6)
+@_control("fresh attempts are written by the nack that parks or buries")
 class _NoFreshAttempts(Rules):
     def fresh(self, ledger: Ledger) -> Ledger:
         return ledger
 
 
-@_control("a once entry stays once", "ran again", 22)
+@_control("a once entry stays once")
 class _KindOfTheVersion(Rules):
     def kept(self, entry: Entry, step: Step) -> Entry:
         is_begun = entry.state == "started" and not step.once
@@ -69,32 +54,32 @@ class _KindOfTheVersion(Rules):
         return replace(entry, once=step.once, optional=step.optional, state=state)
 
 
-@_control("a question stays required", "question lost", 633)
+@_control("a question stays required")
 class _OptionalOfTheVersion(Rules):
     def kept(self, entry: Entry, step: Step) -> Entry:
         return replace(super().kept(entry, step), optional=step.optional)
 
 
-@_control("retired covers automatic steps only", "question lost", 173)
+@_control("retired covers automatic steps only")
 class _RetiresAll(Rules):
     def is_retired(self, entry: Entry, app: App) -> bool:
         return entry.name in app.retired
 
 
-@_control("open required steps are listed in each write", "skipped", 22)
+@_control("open required steps are listed in each write")
 class _NoOpenSteps(Rules):
     def written(self, ledger: Ledger) -> Ledger:
         kept = tuple(e for e in ledger.entries if e.state != "open" or e.attempts or e.turn > 1)
         return replace(ledger, entries=kept)
 
 
-@_control("a Retry in a once step counts an attempt", "for ever", 9)
+@_control("a Retry in a once step counts an attempt")
 class _FreeRetry(Rules):
     def nothing_happened(self, entry: Entry, error: str, *, counts: bool) -> Entry:
         return entry.moved("open", token=0)
 
 
-@_control("an automatic step that raised is failed, counted or not", "ran again", 99)
+@_control("an automatic step that raised is failed, counted or not")
 class _OutageLeavesOpen(Rules):
     def raised(self, step: Step, entry: Entry, error: str, limit: int, *, counts: bool) -> Entry:
         if not entry.once and self.is_outage(entry, error) and not counts:
@@ -102,35 +87,35 @@ class _OutageLeavesOpen(Rules):
         return super().raised(step, entry, error, limit, counts=counts)
 
 
-@_control("a step behind one that is left is left too", "for ever", 153)
+@_control("a step behind one that is left is left too")
 class _WaitsForLeft(Rules):
     def is_over(self, step: Step, ledger: Ledger, steps: Sequence[Step], app: App, token: int) -> bool:
         entry, limit = ledger.get(step.name), app.limit(step)
         return entry is None or not (self.is_open(entry, limit) or self.may_check(step, entry, limit, token))
 
 
-@_control("a step behind one that a person may answer waits", "skipped", 231)
+@_control("a step behind one that a person may answer waits")
 class _LeavesWhatWaits(Rules):
     def is_over(self, step: Step, ledger: Ledger, steps: Sequence[Step], app: App, token: int) -> bool:
         return not self.can_be_tried(step, ledger, steps, app, token)
 
 
-@_control("a note is behind the acknowledgements of its group", "order", 27)
-class _NoteAlone(Shard):
+@_control("a note is behind the acknowledgements of its group")
+class _NoteAlone(ModelShard):
     def save_step(self, group: str, token: str, member: str, before: str, ledger: str, progressed: str) -> int:
         return super().save_step(group, token, member, "", ledger, progressed)
 
 
-@_control("a late repeat of a note undoes nothing", "ran again", 144)
-class _NoSerial(Shard):
+@_control("a late repeat of a note undoes nothing")
+class _NoSerial(ModelShard):
     def save_step(self, group: str, token: str, member: str, before: str, ledger: str, progressed: str) -> int:
         known = Cut.of(self.bodies.get(group, {}).get(member[16:], "")).ledger
         serial = int(known[1:5], 16) + 1 if known else 1
         return super().save_step(group, token, member, before, f"{ledger[0]}{serial:04x}{ledger[5:]}", progressed)
 
 
-@_control("reschedule keeps the stamp of the keys", "second key", 226)
-class _NewStamp(Shard):
+@_control("reschedule keeps the stamp of the keys")
+class _NewStamp(ModelShard):
     def update(self, group: str, message_id: str, score: str, due: str) -> bytes:
         before = Cut.of(self.bodies.get(group, {}).get(message_id, "")).ledger
         done = super().update(group, message_id, score, due)
@@ -140,8 +125,8 @@ class _NewStamp(Shard):
         return done
 
 
-@_control("redrive compares the failure that was seen", "ran again", 93)
-class _AnyLetter(Shard):
+@_control("redrive compares the failure that was seen")
+class _AnyLetter(ModelShard):
     def redrive(self, _from: str, words: str, ledger: str) -> bytes:
         letters = [word for letter in json.loads(words)[::2] for word in (letter, "")]
         return super().redrive(_from, json.dumps(letters), ledger)
@@ -151,91 +136,85 @@ class _AnyLetter(Shard):
 # ---------------------------------------------------------
 
 
-@_control("the start of a once step is waited for", "ran again", 0)
+@_control("the start of a once step is waited for")
 class _StartsUnnoted(Rules):
     def waits_for_start(self) -> bool:
         return False
 
 
-@_control("a step whose start replicas did not confirm is not called", "unconfirmed", 4)
+@_control("a step whose start replicas did not confirm is not called")
 class _StartsUnconfirmed(Rules):
     def waits_for_replicas(self) -> bool:
         return False
 
 
-@_control("a start that replicas did not confirm is taken back", "false question", 7)
+@_control("a start that replicas did not confirm is taken back")
 class _LeavesStarted(Rules):
     def unconfirmed(self, entry: Entry) -> Entry:
         return entry
 
 
-@_control("an optional step without its result holds nothing back", "held back", 11)
+@_control("an optional step without its result holds nothing back")
 class _ParksWithoutResult(Rules):
     def lost_result(self, entry: Entry) -> str:
         return "park"
 
 
-@_control("a message of an unknown kind is not dropped after effects", "dropped", 306)
-class _DropsUnknown(Rules):
-    def ending_of_unknown(self, app: App, ledger: Ledger) -> str:
-        return app.on_unknown
-
-
-@_control("what says that nothing happened is no question", "false question", 5)
+@_control("what says that nothing happened is no question")
 class _AsksAboutNothing(Rules):
     def says_nothing_happened(self, step: Step, error: str) -> bool:
         return error in ("retry", "outage by hand")
 
 
-@_control("a check is asked after the last attempt", "asked in vain", 10)
+@_control("a check is asked after the last attempt")
 class _NoLastCheck(Rules):
     def may_check(self, step: Step, entry: Entry, limit: int, token: int) -> bool:
         return super().may_check(step, entry, limit - 1, token)
 
 
-@_control("a check is asked before a person is", "asked in vain", 15)
+@_control("a check is asked before a person is")
 class _AsksAtOnce(Rules):
     def may_ask(self, step: Step, ledger: Ledger, unanswered: int, limit: int) -> bool:
         return False
 
 
-@_control("the next step waits for the note of the one before", "ran again", 7)
+@_control("the next step waits for the note of the one before")
 class _RunsAhead(Rules):
     def waits_for_end(self) -> bool:
         return False
 
 
-@_control("a once step never runs again by itself", "ran again", 1)
+@_control("a once step never runs again by itself")
 class _OnceAsAutomatic(Rules):
     def is_open(self, entry: Entry, limit: int) -> bool:
         return super().is_open(entry, limit) or (entry.state == "started" and entry.attempts < limit)
 
 
-@_control("a stop is looked at before the start is noted", "false question", 4)
+@_control("a stop is looked at before the start is noted")
 class _StopsAfterStart(Rules):
     def stops_before(self, entry: Entry, *, is_begun: bool) -> bool:
         return is_begun or not entry.once
 
 
-@_control("a failure does not stop the pass", "held back", 0)
+@_control("a failure does not stop the pass")
 class _StopsAtFailure(Rules):
     def goes_on(self, error: str) -> bool:
         return False
 
 
-@_control("a message is acknowledged when all required steps are done", "skipped", 7)
+@_control("a message is acknowledged when all required steps are done")
 class _AcksOpen(Rules):
     def is_finished(self, ledger: Ledger, steps: Sequence[Step]) -> bool:
         return all(entry.state not in ("failed", "started") for entry in ledger.entries)
 
 
-@_control("a step waits for the one that it comes after", "before its turn", 1)
+@_control("a step waits for the one that it comes after")
 class _NoAfter(Rules):
     def may_begin(self, step: Step, ledger: Ledger) -> bool:
         return True
 
 
-@_control("steps match by name", "ran again", 8)
+@_control("steps match by name")
 class _ByPosition(Rules):
     def joined(self, ledger: Ledger, steps: Sequence[Step]) -> Ledger:
         old = ledger.entries
@@ -246,44 +225,32 @@ class _ByPosition(Rules):
         return replace(ledger, entries=tuple(entries))
 
 
-@_control("again brings a new key", "old key", 1)
-class _SameTurn(Rules):
-    def again(self, entry: Entry) -> Entry:
-        return replace(super().again(entry), turn=entry.turn)
-
-
-@_control("leases that end without an answer are counted", "for ever", 3)
+@_control("leases that end without an answer are counted")
 class _NeverKilled(Rules):
     def has_killed(self, unanswered: int, limit: int) -> bool:
         return False
 
 
-@_control("progress counts them anew", "given up", 38)
-class _NoProgress(Shard):
+@_control("progress counts them anew")
+class _NoProgress(ModelShard):
     def save_step(self, group: str, token: str, member: str, before: str, ledger: str, progressed: str) -> int:
         return super().save_step(group, token, member, before, ledger, "0")
 
 
-@_control("only the holder of the lease writes", "ran again", 5)
-class _NoFence(Shard):
+@_control("only the holder of the lease writes")
+class _NoFence(ModelShard):
     def holds(self, group: str, token: str) -> bool:
         return group in self.leases
 
 
-@_control("cancel and replace are refused after effects", "question lost", 3)
-class _Unprotected(Shard):
+@_control("cancel and replace are refused after effects")
+class _Unprotected(ModelShard):
     def is_protected(self, record: str) -> bool:
         return False
 
 
-@_control("a letter with a question does not age out", "question lost", 35)
-class _AgesAll(Shard):
-    def has_unresolved(self, told: Told) -> bool:
-        return False
-
-
-@_control("a ledger dies with its message", "skipped", 18)
-class _LedgerElsewhere(Shard):
+@_control("a ledger dies with its message")
+class _LedgerElsewhere(ModelShard):
     """Ledgers lie in a hash of their own, by group and id."""
 
     def __init__(self) -> None:
