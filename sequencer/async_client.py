@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from types import TracebackType
 from typing import Any, Unpack
 
 from . import calls
@@ -60,9 +59,7 @@ class AsyncSequencer(Client, Awaited):
     async def __aenter__(self) -> AsyncSequencer:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def connect(self) -> None:

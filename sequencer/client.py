@@ -5,7 +5,6 @@ from __future__ import annotations
 from asyncio import _get_running_loop
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Unpack
 
 from .consume.around import Work
@@ -155,9 +154,7 @@ class Sequencer(Client, Blocking):
     def __enter__(self) -> Sequencer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def connect(self) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import AsyncIterator
-from types import TracebackType
 from typing import Literal
 
 from . import calls
@@ -16,10 +15,9 @@ from .calls.outage import Began
 from .calls.settle import Nacked
 from .consume.emitter import ConsumerEvents, EventEmitter
 from .consume.forks import owner_name
-from .drain.admission import refusal_of
 from .drain.held import Held
 from .drain.held_group import HeldGroup, History
-from .drain.outcome import Failed, failed_with
+from .drain.outcome import Failed, failed_with, refusal_of
 from .drain.steps.actions import Unfinished
 from .drain.steps.runner import StepRunner
 from .errors import InvalidMessage, LeaseLost, Park, Retry, SequencerError, SetAside, Undecodable
@@ -268,9 +266,7 @@ class Lease(_Lease, Blocking):
     def __enter__(self) -> Lease:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         finish(self._session.end(error))
 
     def __iter__(self) -> Listing[Message]:
@@ -288,9 +284,7 @@ class AsyncLease(_Lease, Awaited):
     async def __aenter__(self) -> AsyncLease:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         await self._session.end(error)
 
     def __aiter__(self) -> AsyncIterator[Message]:

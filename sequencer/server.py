@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from .doctor.server import MIN_VERSION, parse_info, parse_version
 from .errors import ConfigurationError, SequencerError, ServerNotUsable, ServerUnavailable
@@ -122,9 +121,7 @@ class EmbeddedServer:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> bool:

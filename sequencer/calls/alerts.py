@@ -65,10 +65,7 @@ class Grant(NamedTuple):
 
 
 def alert(keys: ShardKeys, seen: Sequence[Condition], targets: Sequence[str], times: AlertTimes) -> Call[list[Grant]]:
-    """Take what is seen of a queue; the rights to tell that the caller has got. `keys` of shard 0.
-
-    A right that was got and not heard of comes again after its hold.
-    """
+    """Take what is seen of a queue; the rights to notify that the caller got, again after their hold if lost."""
     words = [(one.kind, one.verdict, one.value, one.limit, one.text, list(one.new_to)) for one in seen]
     spans = [round(seconds * SECOND_US) for seconds in times]
     return on_shard(keys, "alert", words, list(targets), spans, parse=_parse_grants)
@@ -130,9 +127,6 @@ def _parse_pending_news(reply: list[Any]) -> PendingNews:
 def mark_notified(
     keys: ShardKeys, target: str, groups: Sequence[PendingNewsGroup] = (), dead_us: str = "", cursor: str = ""
 ) -> Call[str]:
-    """Keep that a target was notified of these; with a cursor, forget a page of groups that are parked no longer.
-
-    The cursor of the next page; "0" at the end.
-    """
+    """Mark a target as notified; with a cursor, forget a page of groups no longer parked. The next cursor; "0": end."""
     words = [word for one in groups for word in (one.group, one.at)]
     return on_shard(keys, "mark_notified", target, words, dead_us, cursor, parse=text)

@@ -32,20 +32,12 @@ class Call(NamedTuple, Generic[T]):
     """In us since 1970; "" for the time of the server, but in tests."""
 
     def eval_command(self, generation: str = "", *, is_known: bool = False) -> tuple[Any, ...]:
-        """As an EVAL that carries its script, as in MULTI/EXEC, where NOSCRIPT could not be fixed; else as an EVALSHA.
-
-        Behind all arguments go the time (lua/parts/prelude.lua) and the generation (lua/parts/generation.lua). That one
-        is added when a call is sent, and again when it is repeated: so a call never brings an old one.
-        """
+        """As an EVAL with its script, or an EVALSHA; time and generation go behind all arguments."""
         name, read = ("EVALSHA", source.script_sha) if is_known else ("EVAL", source.script_source)
         return (name, read(self.script), len(self.keys), *self.keys, *self.args, self.now, generation)
 
     def known_command(self, known: set[str], generation: str = "") -> tuple[Any, ...]:
-        """EVALSHA, but EVAL the first time on a connection, whose `known` scripts these are.
-
-        After a restart or failover the server lacks the script, and one that is sent again alone runs after the other
-        calls of its batch.
-        """
+        """EVALSHA, but EVAL the first time on a connection: after a restart or failover the server lacks the script."""
         is_known = self.script in known
         known.add(self.script)
         return self.eval_command(generation, is_known=is_known)

@@ -100,8 +100,7 @@ class Found(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What a check of a group saw: its messages in order and in body, how many of the members, ids and letters
-    that were asked for it looked at, and what is broken."""
+    """What a check of a group saw: messages in order and body, how many things it checked, and what is broken."""
 
     order_size: int
     body_size: int
@@ -125,14 +124,10 @@ def repair(
     skipped: Sequence[str] = (),
     dry_run: bool = True,
 ) -> Call[Checked]:
-    """Check a group ("" for none), some of its members and ids, some dead letters, and what was skipped last; repair
-    what is broken unless it is a dry run.
-    """
+    """Check a group ("" for none), some of its members, ids and dead letters, and what was skipped last; or repair."""
     return on_shard(keys, "repair", group, [members, ids, letters, skipped], dry_run, parse=_parse_checked)
 
 
 def find(keys: ShardKeys, message_id: str, cursor: str = "0") -> Call[tuple[str, list[str]]]:
-    """Encoded groups in which a message with that id waits, of about 1,000 groups; and the cursor for the next, "0" at
-    the end.
-    """
+    """Groups, encoded, of about 1,000, in which such an id waits; and the next cursor, "0" at the end."""
     return on_shard(keys, "find", message_id, cursor, parse=lambda reply: (text(reply[0]), texts(reply[1:])))

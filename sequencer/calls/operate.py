@@ -22,8 +22,7 @@ _REDRIVING: dict[int, Redriving] = {
 }
 Resuming = Literal["resumed", "gone", "changed"]
 Ending = Literal["", "dead", "drop", "discard"]
-"""What becomes of a failed head: it stays, it becomes a dead letter, it is gone where no effects are noted, or is gone
-anyhow."""
+"""What becomes of a failed head: "drop" only where no effects are noted, "discard" anyhow."""
 MAX_RESUME = 100
 """Groups in one call of `resume`: 2 to 4 ms of the server's time, in which it does nothing else."""
 
@@ -102,9 +101,7 @@ def skip_gap(
 def update(
     keys: ShardKeys, group: str, message_id: str, score: str, due: str
 ) -> Call[Literal["done", "missing", "leased", "effects"]]:
-    """Cancel a message (`score` ""), or give it another time and score ("due": that time if it was its score; "s", "ms"
-    or "us": that time in this unit).
-    """
+    """Cancel a message (`score` ""), or give it another time and score. `due`: "due", or a unit, where both are one."""
     return on_shard(keys, "update", group, message_id, score, due, parse=_status)
 
 
@@ -153,9 +150,7 @@ def rerun(
     envelope: bytes,
     written: Written | None = None,
 ) -> Call[Rerun]:
-    """Append a message that ended once more, as history keeps it. `stamp`: that of its record, as it was seen;
-    `new_id`: the base of the new id, and the number tried first after it.
-    """
+    """Append an ended message once more. `stamp`: of its record as seen; `new_id`: base of the new id, first number."""
 
     def parse(reply: Any) -> Rerun:
         return Rerun(reply[0].decode(), text(reply[1]), int(reply[2] or 0))
@@ -173,10 +168,7 @@ class SweptShard(NamedTuple):
 
 
 def sweep(keys: ShardKeys, passed: int = 0) -> Call[SweptShard]:
-    """Drop what history and dead letters have that is older than the policy keeps it, or above its cap.
-
-    `passed`: how many dead letters the calls before have looked at and left.
-    """
+    """Drop history and dead letters that are too old or above the cap. `passed`: letters that calls before left."""
 
     def parse(reply: Any) -> SweptShard:
         return SweptShard(int(reply[0]), int(reply[1]), int(reply[2]), reply[3] == b"1")

@@ -11,10 +11,7 @@ Ending = Literal["closed", "probing", "none", "other"]
 
 
 class Waits(NamedTuple):
-    """How long a group waits after an outage, in seconds: at first, doubled with each more in a row, up to the longest.
-
-    `probe_s`: how long until the shard is probed again, where the handler said so.
-    """
+    """How long a group waits after an outage, in seconds: doubled up to the longest; `probe_s`: as the handler said."""
 
     first_s: float
     longest_s: float
@@ -70,8 +67,5 @@ def _parse_ended(reply: list[Any]) -> Ended:
 
 
 def outage(keys: ShardKeys, action: Literal["close", "probe"], token: str = "") -> Call[Ended]:
-    """End the shard's outage, since a probe with this token got through; or let it be probed now.
-
-    With a token, `probe` releases a probe that was not tried; without one a person asks for it.
-    """
+    """End the outage, as a probe got through; or probe it now. With a token, `probe` releases an untried probe."""
     return on_shard(keys, "outage", action, token, parse=_parse_ended)

@@ -18,10 +18,7 @@ Taken = Literal["same", "taken", "pending", "newer", "other", "none"]
 def register(
     registry: str, seen: Registration | None, wanted: Registration, *, is_new: bool = False
 ) -> Call[Registration | None]:
-    """Register this where `seen` is still what is registered; what is registered now.
-
-    `is_new`: a table is made, so the server gives the generation number, above that of `wanted`.
-    """
+    """Register this where `seen` still holds; what is registered now. `is_new`: the server numbers the generation."""
     words = {
         "seen": [seen.generation, str(seen.version)] if seen else ["", ""],
         "protocol": str(wanted.protocol),
@@ -52,10 +49,7 @@ class SyncedShard(NamedTuple):
 
 
 def sync_shard(keys: ShardKeys, wanted: Registration, step: Step = "put", *, pending: str = "") -> Call[SyncedShard]:
-    """Let a shard take what is registered, where that is newer; one without a policy in two steps.
-
-    `pending`: what the first step left in the field of that name, for the second.
-    """
+    """Let a shard take what is registered, if newer; without a policy in two steps (`pending`: of the first)."""
     words = {
         "generation": wanted.generation,
         "generation_number": wanted.generation_number,

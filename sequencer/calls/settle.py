@@ -40,9 +40,7 @@ class Ack(NamedTuple):
 
 
 class Acked(NamedTuple):
-    """The entries that were refused for their token, and whether groups were due then, but for those released, or a
-    group that is kept has another head than its consumer thinks.
-    """
+    """The entries refused for their token, and whether groups are due, or the head of a kept group is another."""
 
     refused: list[Ack]
     is_more_due: bool
@@ -69,9 +67,7 @@ class Nack(NamedTuple):
     before: str = ""
     """The member whose ack was sent in front of it, in the same flight: it must be gone by then."""
     written: Written | None = None
-    """The ledger, of a message that has one: then `attempts` is not used. Leases that ended without an answer are
-    counted there, and begin again where no attempt follows.
-    """
+    """The ledger, of a message that has one: then `attempts` is not used, as unanswered leases are counted there."""
     has_progressed: bool = False
     """Whether a step became done since the ledger was written last: so they begin again too."""
     is_missing: bool = False

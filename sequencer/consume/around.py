@@ -106,28 +106,29 @@ def _manager(function: Any, what: str, count: int) -> Manager:
 
 
 def _within(around: Manager, function: Callable[..., Any]) -> Callable[..., Any]:
-    make = around.make
-
     @functools.wraps(function)
     def call(message: Message, *given: Any) -> Any:
-        with make(message):
+        with around.make(message):
             return function(message, *given)
 
     @functools.wraps(function)
     async def call_awaited(message: Message, *given: Any) -> Any:
-        with make(message):
-            return await function(message, *given)
-
-    @functools.wraps(function)
-    async def call_within_awaited(message: Message, *given: Any) -> Any:
-        async with make(message):
+        async with AsyncExitStack() as stack:
+            await _enter(stack, around, message)
             return await function(message, *given)
 
     if is_coroutine(function):
-        return call_within_awaited if around.is_async else call_awaited
+        return call_awaited
     if around.is_async:
         raise ConfigurationError("around_asynchronous", role="around", function=around.name)
     return call
+
+
+async def _enter(stack: AsyncExitStack, one: Manager, *given: Any) -> None:
+    if one.is_async:
+        await stack.enter_async_context(one.make(*given))
+    else:
+        stack.enter_context(one.make(*given))
 
 
 @asynccontextmanager
@@ -135,10 +136,7 @@ async def lived_awaited(lifespans: Sequence[Manager]) -> AsyncIterator[None]:
     """Within, a consumer lives."""
     async with AsyncExitStack() as stack:
         for one in lifespans:
-            if one.is_async:
-                await stack.enter_async_context(one.make())
-            else:
-                stack.enter_context(one.make())
+            await _enter(stack, one)
         yield
 
 

@@ -21,9 +21,7 @@ from ..values.message import Message
 from ..values.owner import owner_text
 
 GROUP_SIZE = 640
-"""In memory the group of the message in progress comes first, its parts with a NUL between two, which no command line
-can hold; what is longer than the room is cut.
-"""
+"""In memory the group comes first, its parts with a NUL between two; what is longer is cut."""
 CURRENT_GROUP, CURRENT_ID = struct.Struct(f"{GROUP_SIZE}s"), struct.Struct("384s")
 Memory = mmap.mmap | None
 """Where a supervisor reads which message its consumer began last, or nobody does."""

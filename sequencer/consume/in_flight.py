@@ -62,9 +62,7 @@ class InFlight:
 
     @contextmanager
     def in_one_piece(self) -> Iterator[None]:
-        """Where anything but a SequencerError ends what is done within, as an interrupt may in the middle of it, an
-        answer may be half taken in: the connection is given up.
-        """
+        """An interrupt may come where an answer is half taken in: then the connection is given up."""
         try:
             yield
         except SequencerError:
@@ -154,9 +152,7 @@ class InFlight:
             self._post(None, effect)
 
     def on_tick(self, now: float) -> None:
-        """While a handler runs: send the claim whose time has come, take in what is answered, release what was
-        claimed ahead of a handler that takes long, and send what would wait for it.
-        """
+        """While a handler runs: send what is due, take in what is answered, release what would wait for too long."""
         if self._planned and now >= self._planned[1]:
             effect, self._planned = self._planned[0], None
             self.ahead(replace(effect, after_s=0.0))
@@ -176,10 +172,8 @@ class InFlight:
             self.collect_all()
 
     def send_due(self, now: float) -> None:
-        """Send the pending acks of the shard in progress, and renewals that are due.
-
-        Waits for the answers to renewals, and for those to earlier acknowledgements of the groups in progress: of two
-        acknowledgements of a group, the second must not be carried out where the first was not.
+        """Send pending acks of the shard in progress, and renewals that are due. Of two acks of a group, the second
+        must not be carried out where the first was not: so earlier answers are awaited.
         """
         if not self.held.has_due(now):
             return
@@ -221,9 +215,7 @@ class InFlight:
         self._release_answered()
 
     def lose(self) -> None:
-        """The connection is lost: acks are sent again, and groups that were claimed ahead are released.
-        Those of an answer that never came wait for the end of their leases.
-        """
+        """The connection is lost: acks go again, groups of a claim ahead are released."""
         self._release_answered()
         for posted in reversed(self._in_flight):
             if posted.sending:

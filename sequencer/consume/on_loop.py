@@ -109,7 +109,7 @@ class LoopSlot:
             case asked.Handle():
                 if consumer.is_interrupted:
                     return self._outcome(StopConsuming("interrupted"), effect.message)
-                return self._call(self._handled, None, effect.message, consumer.work)
+                return self._call(None, effect.message, consumer.work)
             case asked.SettleAndClaim() | asked.Flush() | asked.Note() | asked.Wait():
                 return WAITS if consumer.ask(self.slot, effect) else None
             case asked.Locked():
@@ -122,8 +122,7 @@ class LoopSlot:
                 if isinstance(effect.call, InlineSteps):
                     call = effect.call
                     call.perform, function = partial(self._perform, call), partial(self._with_steps, function)
-                given = effect.timeout_s, effect.message, function, effect.call
-                return self._call(lambda task: self._ran(effect, task), *given)
+                return self._call(effect, effect.message, function, effect.call)
             case asked.Sleep():
                 pause = consumer.loop.call_later(effect.seconds, self._wake)
                 self._pause = None if effect.is_whole else pause
@@ -149,14 +148,12 @@ class LoopSlot:
 
     # -- handlers and steps ---------------------------------------------------------------------------------------
 
-    def _call(
-        self, then: Callable[[Any], None], own_s: float | None, message: Message, function: Any, *given: Any
-    ) -> Any:
+    def _call(self, run: asked.Run | None, message: Message, function: Any, *given: Any) -> Any:
         self._consumer.begins(self.slot, message)
         self._message, self._why = message, None
         self._task = self._consumer.loop.create_task(outcome_of(function, message, *given))
-        self._task.add_done_callback(then)
-        self._begin_time(own_s)
+        self._task.add_done_callback(partial(self._ended, run))
+        self._begin_time(run.timeout_s if run else None)
         return WAITS
 
     def _begin_time(self, own_s: float | None = None) -> None:
@@ -177,20 +174,14 @@ class LoopSlot:
             if not self._is_shielded:
                 self._task.cancel()
 
-    def _handled(self, task: asyncio.Task[Any]) -> None:
-        self.resume(self._end(task)[1])
-
-    def _ran(self, effect: asked.Run, task: asyncio.Task[Any]) -> None:
-        result, error = self._end(task, effect)
-        self.resume(Returned(result) if error is None else Raised(error))
-
-    def _end(self, task: asyncio.Task[Any], effect: asked.Run | None = None) -> tuple[Any, BaseException | None]:
+    def _ended(self, run: asked.Run | None, task: asyncio.Task[Any]) -> None:
         self._task = None
         cancelled = None, asyncio.CancelledError("cancelled before it began")
         result, error = cancelled if task.cancelled() else task.result()
         self._end_time()
         assert self._message
-        return result, error and self._outcome(error, self._message, effect)
+        problem = error and self._outcome(error, self._message, run)
+        self.resume(problem if run is None else Raised(problem) if problem is not None else Returned(result))
 
     def _outcome(self, error: BaseException, message: Message, run: asked.Run | None = None) -> BaseException:
         """How the end of a handler or a step is recorded."""

@@ -112,9 +112,7 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
 
     @abstractmethod
     async def run_here(self) -> ConsumeSummary:
-        """Consume until the end, beside other tasks of the running loop. A cancel interrupts handlers, and is raised
-        when all is over. Raises as a Consumer.
-        """
+        """Consume until the end, on the running loop. A cancel interrupts handlers, and is raised when all is over."""
 
     async def until(self, done: asyncio.Future[T]) -> T:
         """Wait for it. A cancel of who waits interrupts handlers, and is raised at the end."""

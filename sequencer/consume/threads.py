@@ -129,9 +129,7 @@ class Consumer(AnyConsumer, Performer):
         return (self._held,)
 
     def hang(self) -> None:
-        """The message in progress hangs, so its end counts as an attempt: `interrupt` follows, and if that does not
-        help, this process is killed once its last lease ends. Any thread may call it.
-        """
+        """The message in progress hangs, so its end counts as an attempt: `interrupt` follows. From any thread."""
         if (running := self.running) is not None:
             self._hung, self._held.stuck_since = running
 
@@ -140,9 +138,7 @@ class Consumer(AnyConsumer, Performer):
         self._renewer.on_stuck = call
 
     def run(self) -> ConsumeSummary:
-        """Consume until the end. Raises ServerNotUsable or DataError when going on makes no sense, and
-        ConfigurationError where `handler_timeout` can't hold: outside the main thread, or without its signal.
-        """
+        """Consume until the end. Raises ServerNotUsable, DataError, ConfigurationError."""
         with lived(self.lifespans), in_progress(self), self.limit.in_force(), quick_switches():
             try:
                 self._renewer.start()

@@ -56,9 +56,7 @@ class BatchSize:
         return replace(self.next_limits(left), groups=1)
 
     def end_of(self, claimed: Claimed, began: float) -> BatchEnd:
-        """When a batch that began then is over. Where it took more than others, as its group was due alone, and
-        handlers are slow, others wait for the one that runs only.
-        """
+        """When a batch that began then is over. A longer one of slow handlers ends behind the one that runs."""
         if sum(len(group.messages) for group in claimed.groups) <= self.messages:
             return BatchEnd(math.inf if claimed.has_more else began + BATCH_S, began + LONGEST_S)
         return BatchEnd(began if self.is_slow else began + BATCH_S, began + LONGEST_S, asks=self.is_slow)
@@ -71,10 +69,7 @@ class BatchSize:
         return max(0.0, min(self.took_s) - LEAD_S) if abs(last_s - before_s) < ALIKE_S else None
 
     def learn(self, handled: int, elapsed_s: float, *, is_alone: bool = False) -> None:
-        """What the batch in progress took, with this many messages, however they ended.
-
-        `is_alone`: nothing else was due then or since. Where something often is, a longer batch would be read in vain.
-        """
+        """What the batch in progress took, with this many messages. `is_alone`: nothing else was due then or since."""
         self.is_quick = elapsed_s < min(BATCH_S, QUICK_S * handled)
         self.took_s = elapsed_s, self.took_s[0]
         fit = fitting(BATCH_S, handled, elapsed_s)
@@ -92,7 +87,5 @@ class BatchSize:
 
 
 def of_batches(limits: ClaimLimits, size: int, *, is_slot: bool) -> BatchSize:
-    """For a handler that takes so many messages of a group at once. Where many groups are due, the claim of a consumer
-    without slots takes an eighth of its messages of each; that of slots takes what each of them asks for.
-    """
+    """For handlers of batches. Without slots, a claim takes an eighth of its messages of each group."""
     return BatchSize(limits, of_each=size, least=size if is_slot else min(8 * size, MAX_CLAIMED))

@@ -12,10 +12,10 @@ from typing import Any
 from ..errors import ServerUnavailable, StopConsuming
 from ..settings.pace import FLUSH_S
 from ..values.batch import Batch
-from .admission import refusal_of
 from .batch import BatchEnd
 from .effects import Effect, Flush, Run, handled
 from .held_group import HeldGroup
+from .outcome import refusal_of
 from .steps.actions import Finished, Raised, Returned, Stopped, Unfinished
 from .steps.runner import StepRunner
 
@@ -23,10 +23,8 @@ from .steps.runner import StepRunner
 def handle_batches(
     group: HeldGroup, end: BatchEnd, runner: StepRunner
 ) -> Generator[Effect, Any, BaseException | Unfinished | None]:
-    """Handle the messages of one group in batches; returns what its next message failed with, or None.
-
-    A message that failed before goes alone, and the batches behind it double from there: so one that fails any batch
-    is found after few failures of others.
+    """Handle the messages of one group in batches; returns what its next message failed with, or None. One that failed
+    before goes alone, and the batches behind it double from there: one that fails any batch is found soon.
     """
     held, queue, leased, handler = runner.held, runner.queue, group.leased, runner.batch
     assert handler is not None
@@ -79,9 +77,7 @@ def _goes_alone(group: HeldGroup, position: int) -> bool:
 
 
 def _may_begin(group: HeldGroup, end: BatchEnd, runner: StepRunner) -> Generator[Effect, Any, bool]:
-    """As between two messages of a plain handler: whether the next batch is begun. The first one is, whatever `end`
-    says.
-    """
+    """As between two messages of a plain handler: whether the next batch is begun. The first one always is."""
     held, now = runner.held, runner.clock()
     is_asked = end.asks and group.done > 0
     if is_asked or now >= held.deadline or (held.finished_at is not None and now - held.finished_at >= FLUSH_S):

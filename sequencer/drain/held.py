@@ -56,9 +56,7 @@ class Held:
     """Time in handlers and steps that have ended, of all claims."""
     finished_at: float | None = None
     stuck_since: float | None = None
-    """Beginning of a handler run that hangs, or ignored the end of its time: nothing beside it is held on to, and its
-    lease is renewed once more, so that its end counts as an attempt of the current message.
-    """
+    """Beginning of a handler run that hangs: its lease is renewed once more, so that its end counts as an attempt."""
     left_since: float | None = None
     """Beginning of the run whose lease was renewed for the last time."""
     gives_up: bool = False
@@ -116,9 +114,7 @@ class Held:
         self.nacked.clear()
 
     def begin(self, index: int) -> bool | None:
-        """Start on a group, unless it was released or lost meanwhile; None: whether it is open shows under the lock.
-        The order of the two lines is the handshake drawn above.
-        """
+        """Start on a group; None: ask under the lock whether it is open. The order of the lines is the handshake."""
         self.current = index
         return None if self.gives_up else self.groups[index].is_open
 
@@ -129,10 +125,7 @@ class Held:
             self.handlers_s += now - began
 
     def finish(self, group: HeldGroup, began: float, ended: float) -> None:
-        """The handler of the group's next message, begun then, succeeded. Needs no lock: one thread counts up.
-
-        The wait for an ack is counted from the beginning, so that the ack of a slow handler goes out at once.
-        """
+        """The group's next message succeeded. Its ack waits from the beginning of the handler. Needs no lock."""
         if self.is_timed:
             group.times.append((began, ended))
         group.done += 1
@@ -179,9 +172,7 @@ class Held:
             self.settle(unbegun=now - since >= RELEASE_S)
 
     def outgoing(self, *, claims_next: int | None = None, now: float | None = None) -> Sending | None:
-        """What to send now of the shard in progress: its pending acks, and with `now` the renewals that are due. None
-        when nothing is. `claims_next`: see `PendingAcks.sending`.
-        """
+        """What to send now of the shard in progress, if anything; with `now` also the renewals that are due."""
         renews = now is not None and self._renews(now)
         if not (self.pending_acks or renews):
             return None
@@ -209,10 +200,7 @@ class Held:
         return now >= self.deadline - self.lease_s * (RENEW_PART - 1) / RENEW_PART
 
     def answered(self, sending: Sending, results: Sequence[Any], sent_at: float, *, is_repeat: bool = False) -> None:
-        """Take in the results of `sending.calls`, in their order: every call was answered.
-
-        `is_repeat`: the network layer sent them more than once, so a refusal may be the answer to a success.
-        """
+        """Take in results. `is_repeat`: they were sent more than once, so a refusal may be the answer to a success."""
         answers = iter(results)
         self.outages += take_in(sending, answers, lambda lease: self, is_repeat=is_repeat)
         if sending.renewals:

@@ -103,10 +103,7 @@ class HeldGroup:
         return SaveStep(leased.key, leased.token, leased.members[self.done], before, written, has_progressed)
 
     def give_up(self, failed: Failed) -> Nack:
-        """The entry for a failure of the next message; in a sequence, a message given up counts as passed.
-
-        Of one that is parked the script leaves the mark.
-        """
+        """The entry for a failure of the next message; in a sequence, a message given up counts as passed."""
         leased, at, decision, end = self.leased, self.done, failed.decision, failed.end
         is_over = decision.delay_s is None
         mark, ended = "", ""

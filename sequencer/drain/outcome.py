@@ -6,6 +6,7 @@ import traceback
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..calls.claim import LeasedGroup
 from ..calls.outage import ShardOutage, Waits
 from ..calls.settle import Ending, Nacked
 from ..errors import (
@@ -137,10 +138,37 @@ def failed_with(
 
 
 def most_unanswered(options: QueueOptions) -> int:
-    """How many leases may end without an answer until a message is not tried again. One alone may be a claim whose
-    answer was lost, with no handler begun: it drops no message.
-    """
+    """How many leases may end unanswered. One alone may be a claim whose answer was lost: it drops no message."""
     return max(2, options.max_attempts) if options.on_failure == "drop" else options.max_attempts
+
+
+def unfit(leased: LeasedGroup, position: int) -> TooLate | Undecodable | None:
+    """Why nobody handles this message of a group, however often it was tried, or None.
+
+    The rules, in this order:
+      1. Late, where the queue gives late messages up. The order says so, whatever the bytes are: a message that nobody
+         would handle need not park its group because it can't be read. A redriven one is never late in this sense: a
+         person put it back.
+      2. Undecodable. That never gets better, so it is not blamed on the consumers that died.
+    """
+    message = leased.messages[position]
+    if message.late and not message.redriven and leased.on_late in ("drop", "dead_letter"):
+        return TooLate(score=message.score, mark=leased.mark, on_late=leased.on_late)
+    if leased.undecodable and position == len(leased.messages) - 1:
+        return Undecodable(leased.undecodable)
+    return None
+
+
+def refusal_of(queue: QueueOptions, leased: LeasedGroup, position: int) -> TooLate | Undecodable | LeaseExpired | None:
+    """Why this message is not given to a plain handler, or None: it is unfit, or too many leases on it ended
+    unanswered. A first attempt that is in time and decodable is never refused: a hot loop need not ask about it.
+    """
+    if refusal := unfit(leased, position):
+        return refusal
+    tried, most, owner = leased.messages[position].attempt - 1, most_unanswered(queue), leased.expired_owner
+    if tried < most:
+        return None
+    return LeaseExpired("attempts_used", attempts=tried, most=most, owner=owner)
 
 
 def describe(error: BaseException, message: Message, owner: str, at: float, attempt: int) -> Failure:

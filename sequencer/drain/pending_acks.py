@@ -54,10 +54,7 @@ class PendingAcks:
         self.acks += [Ack(group.key, group.token, [], True) for group in groups]
 
     def sending(self, number: int, *, claims_next: int | None) -> Sending:
-        """All of it, to be sent now; what was sent before goes with it again. It may carry nothing.
-
-        `claims_next` is the shard that the caller claims from in the same round trip: that one then needs no hint.
-        """
+        """All of it, perhaps nothing. `claims_next`: the shard claimed from in the same trip needs no hint."""
         calls: list[Call[Any]] = []
         if self.acks:
             calls.append(ack(self.keys, self.acks, hint=claims_next != self.shard))

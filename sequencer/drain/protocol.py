@@ -19,12 +19,11 @@ from ..settings.backoff import RECONNECT
 from ..settings.options import ConsumerOptions
 from ..settings.pace import ENDING_S, FLUSH_S, IDLE_S
 from ..values.message import ConsumeSummary
-from .admission import refusal_of
 from .batch import BatchEnd, BatchSize, of_batches
 from .batches import handle_batches
 from .effects import Ahead, Drain, Effect, Flush, Handle, Locked, SettleAndClaim, Sleep, Tell, Wait, handled
 from .held_group import HeldGroup
-from .outcome import Failed
+from .outcome import Failed, refusal_of
 from .steps.actions import Finished, Stopped, Unfinished
 from .steps.runner import MISSING_S, StepRunner
 
@@ -128,9 +127,7 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
 
 
 def _give_up(group: HeldGroup, runner: StepRunner, one: Failed) -> Generator[Effect, Any, None]:
-    """The head of the group is not handled now. It is told before the server learns of it; but of an outage the server
-    says what becomes of it, and whether it holds the shard back: so it is asked first.
-    """
+    """The head fails. That is logged before the server learns of it, but of an outage the server decides first."""
     held = runner.held
     if one.is_missing:  # another version of the program may have what it needs
         if runner.waited_s >= MISSING_S:
@@ -149,10 +146,7 @@ def _give_up(group: HeldGroup, runner: StepRunner, one: Failed) -> Generator[Eff
 def _handle_group(
     group: HeldGroup, end: BatchEnd, runner: StepRunner
 ) -> Generator[Effect, Any, BaseException | Unfinished | None]:
-    """Handle the messages of one group in order; returns what its head failed with, or None.
-
-    Its first message is begun whatever `end` says.
-    """
+    """Handle messages of one group in order; returns what its head failed with. The first one is always begun."""
     held, queue, clock = runner.held, runner.queue, runner.clock
     leased, now = group.leased, clock()
     asks, told_s, latest_s = end.asks, end.told_s, end.latest_s

@@ -127,9 +127,7 @@ class Slots:
         max_messages: int | None = None,
         batch: int = 1,
     ) -> None:
-        """`is_patient`: its slots do not end when nothing is due. `max_messages`: of all of them together. `batch`: how
-        many messages of a group a handler takes at once.
-        """
+        """`is_patient`: slots go on when nothing is due. `max_messages`: of all together. `batch`: of a handler."""
         self._most_groups = min(MOST_GROUPS, MAX_CLAIMED // batch)
         self.acks = [PendingAcks(shard, keys) for shard, keys in enumerate(shards)]
         self.suspects = Suspects(max_attempts)
@@ -175,9 +173,7 @@ class Slots:
         return self._max_messages is not None and self.done >= self._max_messages
 
     def _may_claim(self) -> bool:
-        """Not where the last group that was given to a slot had to be released, as none of them has come to its answer
-        since; nor where all messages that are left are being handled.
-        """
+        """Not where the last group given was released unbegun, nor where all that is left is in progress."""
         return not (self._is_deaf or self.is_ending) and (
             self._max_messages is None or self._max_messages > self.done + self._reserved
         )
@@ -331,7 +327,7 @@ class Slots:
             part.sending = acks.sending(0, claims_next=part.shard if claims else None)
             part.calls += part.sending.calls
             acks.posted()
-        keys, (queue, owner, lease_s) = acks.keys, self._who
+        keys, lease_s = acks.keys, self._who[2]
         for _, note in part.notes:
             part.calls.append(save_step(keys, note.group.save_step(note.written, has_progressed=note.has_progressed)))
         if part.renewed:
@@ -348,11 +344,7 @@ class Slots:
             alone = [slot.question.alone for slot in part.claimants if isinstance(slot.question, SettleAndClaim)]
             part.calls.append(
                 claim(
-                    keys,
-                    queue,
-                    owner,
-                    lease_s,
-                    limits,
+                    *(keys, *self._who, limits),
                     ahead=self.busy > 0,
                     alone=min(left, max(alone, default=0)),
                     with_failures=part.claimants[0].held.with_failures,
@@ -365,9 +357,7 @@ class Slots:
     def answered(
         self, trip: Trip, results: Sequence[Any], now: float, *, is_repeat: bool = False, confirmed: int = 0
     ) -> Answers:
-        """The results of its calls, in their order. `is_repeat`: they were sent more than once; `confirmed`: by how
-        many replicas.
-        """
+        """The results of its calls, in their order. `confirmed`: by how many replicas."""
         self._is_out = False
         answers: Answers = [(slot, None if slot.shard is None else NOTHING) for slot in trip.settled]
         given, claims = iter(results), list[tuple[Part, Claimed]]()

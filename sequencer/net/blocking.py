@@ -25,10 +25,7 @@ T = TypeVar("T")
 
 
 class LinkPool:
-    """Links for the threads of one client: taken, used, put back. The last one back is taken first, while warm.
-
-    No lock: a list's `append` and `pop` are each one step for all threads.
-    """
+    """Links for the threads of one client. No lock: a list's `append` and `pop` are each one step for all threads."""
 
     def __init__(self, endpoint: Endpoint, guide: Guide | None = None) -> None:
         self.endpoint, self._guide = endpoint, guide
@@ -78,10 +75,7 @@ class Lent:
 
 
 class BlockingNet(ServedNet):
-    """A Net over links to one server. What it waits for, it waits for in the thread that calls.
-
-    Nothing connects before it is needed.
-    """
+    """A Net over links to one server: it waits in the calling thread. Nothing connects before it is needed."""
 
     def __init__(self, redis: Any, start: Callable[[], Endpoint]) -> None:
         super().__init__(redis, start)

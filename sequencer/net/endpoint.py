@@ -53,10 +53,7 @@ _DATABASE = re.compile(r"/?|/[0-9]+")
 
 
 def redact(url: str) -> str:
-    """The URL as it may be shown: scheme, host, port and path; never user, password or query.
-
-    Where a password is not escaped, its '/', '?' or '@' moves the parts about: then only the scheme is shown.
-    """
+    """The URL without user, password and query; only the scheme where an unescaped password confuses the parts."""
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""
@@ -124,9 +121,7 @@ class Endpoint:
 
     @classmethod
     def from_client(cls, client: Any) -> Endpoint:
-        """The server of a redis-py client (Sentinel-managed and asyncio ones too); its own settings and pool stay
-        untouched.
-        """
+        """The server of a redis-py client, also of asyncio or Sentinel; its own settings and pool stay untouched."""
         if isinstance(client, Endpoint):
             return client
         pool = getattr(client, "connection_pool", None)

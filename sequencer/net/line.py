@@ -24,9 +24,7 @@ class Line:
     """Connect it, ask, close it. For one event loop."""
 
     def __init__(self, connection: Connection, name: str, timeout_s: float) -> None:
-        """`connection`: of redis.asyncio, not connected yet, that reads without a time limit. `timeout_s`: how long the
-        server may take for the next answer, in seconds.
-        """
+        """`connection`: of redis.asyncio, not connected yet, without a time limit. `timeout_s`: for the next answer."""
         self.name, self.known = name, set[str]()
         """Scripts that were sent in full on it."""
         self._heard_at = 0.0

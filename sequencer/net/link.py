@@ -55,9 +55,7 @@ class Link:
     """One connection, made when first used and again after an error. Not for two threads at once."""
 
     def __init__(self, endpoint: Endpoint, guide: Guide | None = None, *, only_follows: bool = False) -> None:
-        """Without a `guide`, calls bring no generation, and each shard takes them as it is. A link that `only_follows`
-        brings the guide's, and leaves the checks to others.
-        """
+        """Without a `guide`, calls bring no generation. One that `only_follows` leaves checks to others."""
         self.endpoint = endpoint
         self.is_repeat = False
         """Whether the last `run` sent its calls more than once, so that a first attempt may have been carried out."""
@@ -246,10 +244,8 @@ class Link:
     # -- calls ahead of their answers ---------------------------------------------------------------------------
 
     def post(self, calls: Sequence[Call[Any]], *, behind: Sequence[Any] = ()) -> None:
-        """Send calls and wait for nothing; `collect` brings their answers, once for each `post` and in their order.
-
-        They go `behind` this plain command, if there is one; its answer is read by the caller, first. Raises as `run`
-        does; after that, what was posted before is lost too.
+        """Send calls, `behind` a plain command if there is one, and wait for nothing: its answer, then `collect`, bring
+        the answers in order. Raises as `run`; what was posted before is lost too then.
         """
         try:
             connection = self.connection()
@@ -271,9 +267,7 @@ class Link:
             return True
 
     def collect(self, calls: Sequence[Call[Any]]) -> list[Any]:
-        """The replies to what was posted, for `parsed`, errors of the server's among them. Raises ServerUnavailable,
-        ServerNotUsable; what was posted later is lost then.
-        """
+        """The replies to what was posted, with the errors of the server. Raises ServerUnavailable, ServerNotUsable."""
         try:
             if self._connection is None:
                 raise redis.ConnectionError
@@ -292,10 +286,7 @@ class Link:
             raise
 
     def parsed(self, calls: Sequence[Call[Any]], replies: Sequence[Any]) -> list[Any]:
-        """What these replies say; UNDONE for a call whose script the server has lost, or whose generation is another by
-        now;
-        a SequencerError for one that it refused. Raises DataError.
-        """
+        """Parsed replies; UNDONE for what is to be sent again, a SequencerError for a refusal. Raises DataError."""
         with Reading(self.endpoint.name):
             return [self._said(call, reply) for call, reply in zip(calls, replies, strict=True)]
 

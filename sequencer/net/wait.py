@@ -44,9 +44,7 @@ class Waiter:
     def wait(
         self, seconds: float, should_stop: Callable[[], bool], claim: Call[Claimed] | None = None
     ) -> Claimed | None:
-        """Return at a hint, after `seconds`, or when `should_stop` says so; with what the claim took, unless the server
-        has lost its script. Raises ServerUnavailable, and what a claim raises.
-        """
+        """Until a hint, the end of `seconds`, or a stop; returns what the claim took. Raises ServerUnavailable."""
         self.hint = None
         if seconds <= 0:
             return None

@@ -10,10 +10,7 @@ from ..errors import ConfigurationError, HandlerTimeout
 
 
 def is_named(error: BaseException, names: Sequence[str]) -> bool:
-    """Whether the error's class, or one it inherits from, is among the names, with its module or without.
-
-    HandlerTimeout has to be named itself: that a handler was too slow is not what a TimeoutError of others says.
-    """
+    """Whether its class or a base is among the names, with module or without. HandlerTimeout has to be named itself."""
     kinds = (HandlerTimeout,) if isinstance(error, HandlerTimeout) else type(error).__mro__
     return bool(names) and any(
         kind.__qualname__ in names or f"{kind.__module__}.{kind.__qualname__}" in names for kind in kinds

@@ -190,9 +190,7 @@ def read_table(table: Mapping[str, Any], known: Mapping[str, Option], beside: Co
 
 
 def shows(settings: Any, *kinds: type) -> Callable[[FunctionT], FunctionT]:
-    """Make the signature of a function with `**options` show each of them with its default, as `help()` prints it. Of a
-    policy it is None: what the queue has. `settings`: the TypedDict of their types.
-    """
+    """Make a signature with `**options` show each with its default, for `help()`. `settings`: their TypedDict."""
 
     def show(function: FunctionT) -> FunctionT:
         plain = inspect.signature(function)

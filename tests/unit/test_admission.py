@@ -17,11 +17,10 @@ from sequencer.calls.claim import Claimed, LeasedGroup
 from sequencer.calls.net_protocol import Answer
 from sequencer.calls.settle import Acked, Nacked
 from sequencer.consume.emitter import EventEmitter
-from sequencer.drain.admission import refusal_of
 from sequencer.drain.effects import Handle, Locked, Run, SettleAndClaim
 from sequencer.drain.held import Held
 from sequencer.drain.held_group import HeldGroup
-from sequencer.drain.outcome import event_of, failed_with
+from sequencer.drain.outcome import event_of, failed_with, refusal_of
 from sequencer.drain.protocol import drain
 from sequencer.drain.steps.actions import Returned
 from sequencer.drain.steps.declared import Steps, new_step

@@ -138,9 +138,7 @@ class InlinePass(Pass):
         return self._unfinished(error or self._spent())
 
     def _finished(self) -> Generator[Effect, Any, End]:
-        """The code has come to its end, so the message is finished, but for steps that another version declared: what
-        it listed as required is either run by this code, or missing.
-        """
+        """The message is finished, unless a step that another version declared as required is missing."""
         declared = [entry for entry in self.ledger.entries if not entry.inline]
         if missing := rules.missing(declared, self._steps, self._queue.retired):
             yield from self._note_rest()

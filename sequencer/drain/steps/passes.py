@@ -138,8 +138,8 @@ class Pass:
         return self._give_up(ending, error) if self._facts.has_waited else Unfinished(error, None, is_missing=True)
 
     def _unasked(self) -> Step | None:
-        """A step that an operator would be asked about, whose check was not asked. One called in this pass is not
-        asked so soon; at the limit of dead processes the check is asked once: it may be what kills them.
+        """A step that an operator would be asked about, whose check was not asked. At the limit of dead processes it
+        is asked once: it may be what kills them.
         """
         if self._facts.message.attempt - 1 > most_unanswered(self._queue):
             return None

@@ -43,10 +43,7 @@ def kept(entry: Entry, step: Step) -> Entry:
 
 
 def missing(entries: Iterable[Entry], known: Container[str], retired: Sequence[str]) -> tuple[str, ...]:
-    """Required steps that are not done and that this version lacks. Done and optional ones are kept, and shown.
-
-    `retired` covers open and failed automatic steps only: it answers no question.
-    """
+    """Required steps that are not done and that this version lacks. `retired` answers no question of a `once` step."""
     unknown = [e for e in entries if e.name not in known and not e.optional and e.state not in ("done", "left")]
     return tuple(entry.name for entry in unknown if entry.once or entry.name not in retired)
 
@@ -106,9 +103,7 @@ class View:
         return entry.state == "started" and entry.token == self.token
 
     def may_check(self, step: Step) -> bool:
-        """Whether its check is to say how it ended: started under another lease, or failed and `once`. After the last
-        try too: so it is asked once more than the step is called.
-        """
+        """Whether its check is asked: started under another lease, or failed and `once`; after the last attempt too."""
         entry = self.entry(step.name)
         is_unknown = entry.state == "started" and entry.token != self.token
         is_asked = is_unknown or (entry.once and entry.state == "failed")
@@ -121,10 +116,7 @@ class View:
         return all(self._is_done(name) or self.can_be_tried(self.steps[name]) for name in step.after)
 
     def is_over(self, step: Step) -> bool:
-        """Whether nothing will ever call it: it has no attempts, or an optional step that it comes after is over.
-
-        Behind a required step it waits: a person may say how that one ended.
-        """
+        """Whether nothing will ever call it. Behind a required step it waits: an operator may answer for that one."""
         if not (self.is_open(step) or self.may_check(step)):
             return self.entry(step.name).state != "done"
         before = [self.steps[name] for name in step.after if name in self.steps]
@@ -168,10 +160,7 @@ def says_nothing_happened(step: Step, error: BaseException) -> bool:
 
 
 def verdict(queue: QueueOptions, step: Step, error: BaseException, *, is_optional: bool) -> Verdict:
-    """What an error says: the signals of a step first, then the queue's lists, then those of the step.
-
-    What an optional step needs holds nothing back: it is an outage only where it was raised by hand.
-    """
+    """What an error says: signals, then the queue's lists, then the step's. An optional step makes no outage."""
     if isinstance(error, Outage):
         return "outage by hand"
     if isinstance(error, Retry):
@@ -193,10 +182,7 @@ def verdict(queue: QueueOptions, step: Step, error: BaseException, *, is_optiona
 
 
 def fitting(ledger: Ledger) -> Ledger:
-    """The same, small enough to be written: texts of errors give way, results and states never do.
-
-    Without such texts it is: `check_room` has seen each result.
-    """
+    """The same, small enough to be written: texts of errors give way, results and states never do."""
     if not (ledger.log or any(entry.error for entry in ledger.entries)):
         return ledger
     with suppress(LedgerError):

@@ -18,11 +18,10 @@ from ...store.failure import decode_failure, is_own_outage
 from ...store.ledger import Ledger, LedgerError, Written, decode_ledger, encode_ledger
 from ...texts.words import step_outcome
 from ...values.message import Message, StepCall
-from ..admission import unfit
 from ..effects import Clock, Effect, Note, Run, Sleep, Tell
 from ..held import Held
 from ..held_group import HeldGroup
-from ..outcome import Decision, Failed, describe, failed_with, waits
+from ..outcome import Decision, Failed, describe, failed_with, unfit, waits
 from . import rules
 from .actions import AGAIN, UNCONFIRMED, End, Finished, Lost, PassFacts, Raised, Returned, Unfinished
 from .declared import Step, Steps
