@@ -55,7 +55,7 @@ class GroupFacts(NamedTuple):
 
 def _parse_facts(reply: list[Any]) -> GroupFacts:
     now_us, visible, lease, failure, paused, queue_paused, order_size, body_size, head, head_score = reply[:10]
-    head_record, mark, member, score, record, handled, *outage = reply[10:19]
+    head_record, mark, member, score, record, handled, probe_us, since_us, last = reply[10:19]
     ended, kept, again = reply[19:]
     return GroupFacts(
         int(now_us),
@@ -74,15 +74,11 @@ def _parse_facts(reply: list[Any]) -> GroupFacts:
         text(score),
         record,
         handled == b"1",
-        _held_back(*outage),
+        HeldBack(int(since_us or probe_us), int(probe_us), last) if probe_us else None,
         ended,
         kept,
         text(again),
     )
-
-
-def _held_back(probe_us: bytes, since_us: bytes, failure: bytes) -> HeldBack | None:
-    return HeldBack(int(since_us or probe_us), int(probe_us), failure) if probe_us else None
 
 
 def inspect(keys: ShardKeys, group: str, message_id: str = "") -> Call[GroupFacts]:

@@ -1,4 +1,4 @@
-"""Calls of the scripts that people use on a queue rather than consumers."""
+"""Calls of the scripts that operators use on a queue, not consumers."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def resume(
 ) -> Call[Resumed]:
     """Make a parked or waiting group due; with an ending, take away the failed member first and set the watermark.
 
-    `written`: the ledger with what a person said of its steps. `told`: the failure of the head of a group whose lease
-    ran out, where the one that was seen is not about it; only that head is taken away then.
+    `written`: the ledger with an operator's answers. `told`: the failure of the head of a group whose lease ran out,
+    where the one that was seen is not about it; only that head is taken away then.
     """
     words = (group, digest_of(failure), member, mark, text(written.text()) if written else "", text(told))
 
@@ -121,7 +121,7 @@ def redrive(
     """Put dead letters back into their own places; what became of each. With `skipped`: the last skipped message.
 
     `digests`: of the failure of each, as it was seen; one whose failure is another stays. `written`: the ledger of the
-    only letter, with what a person said of its steps.
+    only letter, with what an operator answered about its steps.
     """
     words = [word for pair in zip_longest(letters, digests, fillvalue="") for word in pair]
     source = "skipped" if skipped else "dead_letters"

@@ -61,13 +61,11 @@ def sync_shard(keys: ShardKeys, wanted: Registration, step: Step = "put", *, pen
         "pending": pending or "none",
         "keeps": keys.is_first and not wanted.is_deleted,
     }
-    return on_shard(keys, "sync_shard", words, step, parse=_synced)
+    return on_shard(
+        keys, "sync_shard", words, step, parse=lambda reply: SyncedShard(reply[0].decode(), field_texts(reply[1]))
+    )
 
 
 def woken(keys: ShardKeys, mark: str) -> Call[int]:
     """Groups that were deferred by a rule were looked at again since this mark was seen in `again`."""
     return on_shard(keys, "sync_shard", {}, f"woken {mark}", parse=lambda _: 0)
-
-
-def _synced(reply: Any) -> SyncedShard:
-    return SyncedShard(reply[0].decode(), field_texts(reply[1]))

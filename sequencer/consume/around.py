@@ -28,8 +28,6 @@ FunctionOrNone = TypeVar("FunctionOrNone", Function, Function | None)
 
 
 class Manager(NamedTuple):
-    """What makes a context manager."""
-
     make: Callable[..., Any]
     is_async: bool
     name: str
@@ -133,7 +131,6 @@ async def _enter(stack: AsyncExitStack, one: Manager, *given: Any) -> None:
 
 @asynccontextmanager
 async def lived_awaited(lifespans: Sequence[Manager]) -> AsyncIterator[None]:
-    """Within, a consumer lives."""
     async with AsyncExitStack() as stack:
         for one in lifespans:
             await _enter(stack, one)

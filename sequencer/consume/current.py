@@ -11,8 +11,6 @@ from ..values.message import Message
 
 
 class Source(Protocol):
-    """What runs handlers, one after the other."""
-
     @property
     def running(self) -> tuple[Message, float] | None: ...
 

@@ -41,8 +41,6 @@ Observer = Callable[[Event], Any]
 
 @dataclass(slots=True)
 class Counts:
-    """What was emitted so far, of messages and groups."""
-
     failed: int = 0
     """Attempts that failed: also the last one, after which the message is not retried."""
     outages: int = 0
@@ -54,11 +52,8 @@ class Counts:
 
 @dataclass(slots=True)
 class _Window:
-    """What was logged of one name in the current second."""
-
     began: float
     last: Event
-    """Of the suppressed."""
     lines: int = 0
     suppressed: Counter[str] = field(default_factory=Counter)
 
@@ -97,7 +92,6 @@ class EventEmitter:
 
     @property
     def hears_successes(self) -> bool:
-        """Whether anybody asked for what went well."""
         return bool(self._success_observers)
 
     def tick(self, now: float | None = None, *, window_s: float = WINDOW_S) -> None:
@@ -184,7 +178,6 @@ class ServerAway:
         """Codes of the errors that were logged since then."""
 
     def lost(self, error: str, code: str, now: float, who: int = 0) -> None:
-        """A call of this one failed."""
         with self._lock:
             self._without.add(who)
             is_new, self._since = code not in self._logged, self._since or now
@@ -193,7 +186,6 @@ class ServerAway:
             self._emit("server lost", error=error, code=code)
 
     def back(self, now: float, who: int = 0) -> None:
-        """A call of this one was answered."""
         if self._since is None:
             return
         with self._lock:
@@ -210,14 +202,11 @@ class ServerAway:
 
 
 class ConsumerEvents:
-    """Emits the events of one consumer."""
-
     def __init__(self, emitter: EventEmitter, options: QueueOptions, owner: str) -> None:
         self.emitter, self._options, self._owner = emitter, options, owner
         self._away = ServerAway(self.emit)
 
     def emit(self, name: str, message: Message | None = None, /, **fields: Any) -> None:
-        """An event of this consumer, perhaps of a message."""
         if message is not None:
             fields |= {"group": list(message.group), "id": message.id}
         options = self._options
@@ -233,19 +222,16 @@ class ConsumerEvents:
         self.emit("message released", run.failing if run else message, **step)
 
     def tell(self, effect: Tell | Failed) -> None:
-        """Emit what a drain asks for."""
         if isinstance(effect, Failed):
             self.failed(effect)
         else:
             self.emit(effect.name, effect.message, **effect.fields)
 
     def claimed(self, claimed: Claimed) -> None:
-        """What a claim found."""
         self.halted(claimed.halted)
         self.took(claimed.groups)
 
     def took(self, groups: Sequence[LeasedGroup]) -> None:
-        """A claim took these groups."""
         for group in groups:
             if group.expired_owner:
                 head = group.messages[0]
@@ -286,9 +272,7 @@ class ConsumerEvents:
                 self.emit("lease lost", group=group, token=token)
 
     def unreachable(self, error: ServerUnavailable) -> None:
-        """A call failed."""
         self._away.lost(str(error), error.code, self.emitter.clock())
 
     def reached(self) -> None:
-        """A call was answered."""
         self._away.back(self.emitter.clock())

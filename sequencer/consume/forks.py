@@ -42,7 +42,6 @@ def remember_current(memory: Memory, message: Message | None) -> Message | None:
 
 
 def note_group(memory: mmap.mmap, group: tuple[str, ...]) -> tuple[str, ...]:
-    """Its group; the id follows."""
     CURRENT_GROUP.pack_into(memory, 0, "\0".join(group).encode("utf-8", "surrogateescape"))
     return group
 

@@ -47,7 +47,6 @@ class Hub:
         """What wakes the two threads. A signal handler may put into them, whatever it interrupts."""
         self._is_asleep = self._is_listening = self._is_stopping = self._is_over = False
         self.error: BaseException | None = None
-        """What ended its thread."""
         self._threads = [
             threading.Thread(target=self._run, name="sequencer-hub", daemon=True),
             threading.Thread(target=self._listen, name="sequencer-waiter", daemon=True),
@@ -67,7 +66,6 @@ class Hub:
         return is_awaited
 
     def begins(self, slot: Slot) -> None:
-        """A handler of this slot begins."""
         with self.lock:
             self._slots.begins(slot)
             self._wake()
@@ -159,7 +157,6 @@ class Hub:
                 time.sleep(RECONNECT.delay_s(troubles, 0.5) / 4)
 
     def _carry_out(self, trip: Trip) -> bool:
-        """Whether the server answered."""
         link, calls = self.link, trip.calls
         link.may_check = trip.claims  # a lease is renewed whatever a check would show
         try:

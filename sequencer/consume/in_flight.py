@@ -49,7 +49,6 @@ class InFlight:
     """All that goes over a consumer's main link. What sends or waits raises SequencerError."""
 
     def __init__(self, held: Held, queue: str, owner: str, link: Link, *, clock: Clock) -> None:
-        """For whom claims are made, and over which link."""
         self.held, self._who, self.link, self._clock = held, (queue, owner, held.lease_s), link, clock
         self._in_flight: deque[Posted] = deque()
         self._answered_claim: AnsweredClaim | None = None
@@ -80,7 +79,6 @@ class InFlight:
         return next((posted.sent_at for posted in self._in_flight if posted.shard is not None), None)
 
     def claim(self, shard: int, limits: ClaimLimits, *, ahead: bool = False, alone: int = 0) -> Call[Claimed]:
-        """The call that claims for this consumer."""
         keys = self.held.shards[shard]
         return claim(keys, *self._who, limits, ahead=ahead, alone=alone, with_failures=self.held.with_failures)
 

@@ -42,8 +42,6 @@ WAITS: Any = object()
 
 
 class LoopSlot:
-    """One slot of a loop."""
-
     def __init__(self, slot: Slot, consumer: LoopConsumer) -> None:
         self.slot, self._consumer, self.runner = slot, consumer, consumer.runner_of(slot.held)
         self._effects: Any = None
@@ -184,7 +182,6 @@ class LoopSlot:
         self.resume(problem if run is None else Raised(problem) if problem is not None else Returned(result))
 
     def _outcome(self, error: BaseException, message: Message, run: asked.Run | None = None) -> BaseException:
-        """How the end of a handler or a step is recorded."""
         why, self._why = self._why, None
         if isinstance(error, asyncio.CancelledError) and why is not None:
             if isinstance(why, TimeIsUp):
@@ -363,7 +360,6 @@ class LoopConsumer(ManySlots[LoopSlot]):
         return asyncio.run(self.run_here())
 
     async def run_here(self) -> ConsumeSummary:
-        """Consume until the end, on the running loop. Where that is cancelled, its handlers are interrupted."""
         async with lived_awaited(self.lifespans):
             return await self._run()
 

@@ -35,8 +35,6 @@ T = TypeVar("T")
 
 
 class Performer(ABC):
-    """One thread that runs handlers."""
-
     lock: AbstractContextManager[Any]
     """Guards what is held."""
     link: Link
@@ -186,7 +184,6 @@ class Performer(ABC):
         return Returned(results[0])
 
     def _performer(self) -> Callable[[Generator[Effect, Any, Any]], Any]:
-        """What runs the steps of a handler, in its thread."""
         thread, forks, is_inside = threading.get_ident(), Fork.count, False
 
         def perform(effects: Generator[Effect, Any, Any]) -> Any:
@@ -205,7 +202,6 @@ class Performer(ABC):
         return perform
 
     def _outcome(self, error: BaseException, message: Message, run: Run | None = None) -> BaseException:
-        """How the end of a handler or a step is recorded."""
         if type(error) is StopConsuming:
             if message is self._hung:
                 return without_ours(timed_out(error, None))

@@ -44,15 +44,12 @@ class Renewer:
         self._thread.start()
 
     def wake(self) -> None:
-        """There is something in progress."""
         self._busy.set()
 
     def rest(self) -> None:
-        """There will be nothing to do for a while."""
         self._busy.clear()
 
     def end(self) -> None:
-        """End the thread, if it has begun."""
         self._ended.set()
         self._busy.set()
         with suppress(RuntimeError):  # interrupted before it began
@@ -103,7 +100,7 @@ class Renewer:
                 self._held.stuck_since = stuck[1]
             is_sending = self._held.has_due(time.monotonic())
             link = self._link
-            may_check, link.may_check = link.may_check, False  # a lease is renewed whatever a look would show
+            may_check, link.may_check = link.may_check, False  # a lease is renewed whatever a check would show
             try:
                 with self._in_flight.in_one_piece():
                     self._in_flight.on_tick(time.monotonic())

@@ -38,12 +38,9 @@ from .time_limit import ThreadTimeLimit
 
 
 class AnySlot(Protocol):
-    """One slot where its handlers run."""
-
     slot: Slot
     summary: ConsumeSummary | None
     error: BaseException | None
-    """What ended it."""
 
     @property
     def running(self) -> tuple[Message, float] | None: ...
@@ -164,7 +161,6 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
         return min(found, key=lambda one: one[1], default=None)
 
     def _summary(self) -> ConsumeSummary:
-        """Of all slots. Raises what ended one of them."""
         if error := next((one.error for one in self.slots.values() if one.error), self.hub.error):
             raise error
         ended = {one.summary.reason for one in self.slots.values() if one.summary}

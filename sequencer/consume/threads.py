@@ -100,7 +100,6 @@ class AnyConsumer(ABC):
         return {name: sum(getattr(held, name) for held in self._helds) for name in names}
 
     def runner_of(self, held: Held) -> StepRunner:
-        """What runs the messages that are held there."""
         work = self.work
         declared = work if isinstance(work, Steps | InlineHandler) else None
         batch = work if isinstance(work, BatchHandler) else None

@@ -75,7 +75,6 @@ class TimeLimit:
             interruption.forget(self._on_signal)
 
     def limited(self, handler: Handler, own_s: float | None = None) -> Handler:
-        """The same handler, for this limit or its own."""
         limit_s = self.seconds if own_s is None else own_s
         if limit_s == math.inf:
             return handler

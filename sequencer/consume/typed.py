@@ -53,7 +53,8 @@ def converter_of(function: Callable[..., Any]) -> Convert | None:
     if kind in (Any, object) or isinstance(kind, TypeVar):
         return None
     try:
-        return _by_pydantic(kind) if any(_is_of_pydantic(part) for part in _parts(kind)) else _by_msgspec(kind)
+        is_of_pydantic = any(hasattr(part, "__pydantic_validator__") for part in _parts(kind))
+        return _by_pydantic(kind) if is_of_pydantic else _by_msgspec(kind)
     except TypeError as error:
         about = {"function": name_of(function), "type": _shown(kind), "error": str(error)}
         raise ConfigurationError("body_type_invalid", **about) from error
@@ -84,10 +85,6 @@ def _parts(kind: Any) -> Iterator[Any]:
     yield kind
     for part in get_args(kind):
         yield from _parts(part)
-
-
-def _is_of_pydantic(kind: Any) -> bool:
-    return hasattr(kind, "__pydantic_validator__")
 
 
 def _shown(kind: Any) -> str:

@@ -44,7 +44,6 @@ class BatchSize:
     of_each: int = 1
     """How many of each group a handler takes at once."""
     least: int = 1
-    """How many messages are claimed at least."""
 
     def next_limits(self, left: int | None) -> ClaimLimits:
         groups, messages = max(1, self.messages // self.of_each), max(self.messages, self.least)

@@ -142,5 +142,4 @@ Drain = Generator[Effect, Any, ConsumeSummary]
 
 
 def handled(message: Message, took_s: float) -> Tell:
-    """A message is done."""
     return Tell("message handled", message, {"attempt": message.attempt, "took_s": took_s})

@@ -65,9 +65,7 @@ class Held:
     """Whether groups were due at the last acknowledgement, but for those that it gave back."""
     lost: int = 0
     handled: int = 0
-    """Messages whose handlers succeeded, of all claims."""
     failed: int = 0
-    """Attempts that failed, of all claims."""
     number: int = 0
     """Of the claim in progress."""
     with_failures: bool = False
@@ -86,9 +84,7 @@ class Held:
     shared_acks: list[PendingAcks] | None = None
     """Of a worker slot: those of its process."""
     shard_acks: list[PendingAcks] = field(init=False)
-    """One for each shard."""
     pending_acks: PendingAcks = field(init=False)
-    """That of the shard in progress."""
 
     def __post_init__(self) -> None:
         new = [PendingAcks(shard, keys) for shard, keys in enumerate(self.shards)]
@@ -186,7 +182,6 @@ class Held:
         return sending if sending.calls else None
 
     def has_due(self, now: float) -> bool:
-        """Whether there may be something to send now."""
         return bool(self.pending_acks) or self._renews(now)
 
     @property

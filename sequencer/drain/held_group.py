@@ -53,8 +53,6 @@ class History:
 
 
 class HeldGroup:
-    """A leased group and how far it is."""
-
     def __init__(self, leased: LeasedGroup) -> None:
         self.leased, self.lease = leased, (leased.key, leased.token)
         self.history: History | None = None

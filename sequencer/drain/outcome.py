@@ -147,8 +147,8 @@ def unfit(leased: LeasedGroup, position: int) -> TooLate | Undecodable | None:
 
     The rules, in this order:
       1. Late, where the queue gives late messages up. The order says so, whatever the bytes are: a message that nobody
-         would handle need not park its group because it can't be read. A redriven one is never late in this sense: a
-         person put it back.
+         would handle need not park its group because it can't be read. A redriven one is never late in this sense: an
+         operator put it back.
       2. Undecodable. That never gets better, so it is not blamed on the consumers that died.
     """
     message = leased.messages[position]

@@ -36,8 +36,6 @@ class Sending:
 
 @dataclass(slots=True)
 class PendingAcks:
-    """What waits for one shard."""
-
     shard: int
     keys: ShardKeys
     acks: list[Ack] = field(default_factory=list)

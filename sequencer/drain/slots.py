@@ -18,8 +18,9 @@ Rules:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 from typing import Any
 
 from ..calls.call import Call
@@ -51,14 +52,11 @@ SUSPECTS_AGAIN_S = 0.005
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One slot: what it holds, and what it asks."""
-
     held: Held
     question: Question | None = None
     until: float = 0.0
     """Of a Wait: when it is over."""
     is_busy: bool = False
-    """Whether it works on a group."""
     lease: Lease | None = None
     """Of the group that it works on, until all its acks were sent."""
     reserved: int = 0
@@ -88,8 +86,6 @@ class Part:
 
 @dataclass(slots=True)
 class Trip:
-    """Calls to make in one round trip."""
-
     parts: list[Part]
     settled: list[Slot]
     """Slots that asked only to have all acks sent."""
@@ -146,7 +142,6 @@ class Slots:
         self._next_claim_at = float("inf")
         """When something may be due for slots that wait."""
         self._claims_from = 0.0
-        """No claim sets out before."""
         self._late, self._unbegun, self._renewals = (OrderedDict[Slot, float]() for _ in range(3))
         """Slots that began a handler with acks pending, that have not begun, that have a lease: and when that
         is to be sent, released, renewed. The earliest comes first.
@@ -157,9 +152,7 @@ class Slots:
         self._turn = 0
         """The shard that may claim suspects first."""
         self.busy = 0
-        """How many slots work on a group."""
         self.is_ending = False
-        """Nothing more is claimed."""
         self._max_messages, self.done, self._reserved = max_messages, 0, 0
 
     @property
@@ -316,7 +309,7 @@ class Slots:
 
     def _spread_waiting(self, parts: list[Part]) -> None:
         """Waiting slots claim wherever something may be due."""
-        for slot, part in zip(self._waiting, _round(parts[shard] for shard in sorted(self._may_find)), strict=False):
+        for slot, part in zip(self._waiting, cycle([parts[shard] for shard in sorted(self._may_find)]), strict=False):
             if len(part.claimants) < self._most_groups:
                 part.claimants.append(slot)
 
@@ -363,8 +356,7 @@ class Slots:
         given, claims = iter(results), list[tuple[Part, Claimed]]()
         for part in trip.parts:
             if part.sending:
-                taken = take_in(part.sending, given, self._holder, is_repeat=is_repeat)
-                self.outages += taken
+                self.outages += take_in(part.sending, given, self._holder, is_repeat=is_repeat)
             for slot, note in part.notes:
                 answers.append((slot, slot.held.saved(note, next(given), is_repeat=is_repeat, confirmed=confirmed)))
             if part.renewed:
@@ -481,7 +473,6 @@ class Slots:
 
 
 def _due(planned: OrderedDict[Slot, float], now: float) -> Iterator[Slot]:
-    """Those whose time has come."""
     while planned and next(iter(planned.values())) <= now:
         yield planned.popitem(last=False)[0]
 
@@ -490,10 +481,3 @@ def limits_of(slot: Slot) -> ClaimLimits:
     question = slot.question
     assert isinstance(question, SettleAndClaim | Wait)
     return question.limits
-
-
-def _round(parts: Iterable[Part]) -> Iterator[Part]:
-    """Each in turn, without an end."""
-    some = [*parts]
-    while some:
-        yield from some

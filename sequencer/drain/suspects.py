@@ -20,7 +20,6 @@ class Suspects:
 
     max_attempts: int
     ended: int = 0
-    """How many ended in this process."""
     running: dict[tuple[str, str], bool] = field(default_factory=dict)
     """Whether each was charged before."""
 

@@ -45,7 +45,6 @@ class AwaitedNet(ServedNet):
     def __init__(self, redis: Any, start: Callable[[], Endpoint]) -> None:
         super().__init__(redis, start)
         self.guide: Guide | None = None
-        """As of a BlockingNet."""
         self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
 
     async def close(self) -> None:

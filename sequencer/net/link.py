@@ -62,12 +62,12 @@ class Link:
         self.confirmed = 0
         """How many replicas confirmed the last `run` that asked for it."""
         self.may_check = True
-        """Whether a connection that is there already is used to look; what is to be sent waits for that."""
+        """Whether a connection that is there already is used for checks; what is to be sent waits for that."""
         self.is_idle = False
-        """Whether its consumer found nothing to do: then only a doubt has the server checked."""
+        """Whether its consumer found nothing to do: then the server is checked only after an invalidate."""
         self._follows, self._guide = guide, None if only_follows else guide
         self._refresh_at = 0.0
-        """When to look again at server and queue."""
+        """When to check server and queue again."""
         self._is_stale = False
         """Whether a call that was posted came back for its generation."""
         self._unread = 0
@@ -252,14 +252,14 @@ class Link:
             send(connection, [*([behind] if behind else ()), *map(self._command, calls)])
             self._unread += 1
         except BaseException as error:
-            if not isinstance(error, ServerNotUsable):  # a look said so: nothing was sent, and nothing is awaited
+            if not isinstance(error, ServerNotUsable):  # a check said so: nothing was sent, and nothing is awaited
                 self.close()
             if isinstance(error, redis.RedisError | OSError):
                 raise translate(error, self.endpoint.name) from error
             raise
 
     def is_answered(self, within_s: float) -> bool:
-        """Whether `collect` finds an answer or a lost connection in that time, or is to wait, since a look is due."""
+        """Whether `collect` finds an answer or a lost connection in that time, or is to wait, since a check is due."""
         try:
             return self._connection is None or self.is_check_due or bool(self._connection.can_read(within_s))
         except (redis.RedisError, OSError):

@@ -46,8 +46,6 @@ class Raised(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """The message is acknowledged."""
-
     ledger: Ledger
     failed: tuple[str, ...] = ()
     """Optional steps that are not done: it is finished with failures."""

@@ -1,4 +1,4 @@
-"""What a person says of steps whose end nobody knows, and the ledger after that. Pure."""
+"""What an operator answers about steps of unknown outcome, and the ledger after that. Pure."""
 
 from __future__ import annotations
 

@@ -37,7 +37,6 @@ class Step:
     order: int = 1
     once: bool = False
     after: tuple[str, ...] = ()
-    """Names of the steps that have to be done before."""
     optional: bool = False
     attempts: int | None = None
     """None: `max_attempts` of the queue, or 1 if the step is optional."""
@@ -82,8 +81,6 @@ class Step:
 
 @dataclass(slots=True)
 class Steps:
-    """All steps of one client."""
-
     kind_by: str | None = None
     kinds: dict[str, dict[str, Step]] = field(default_factory=dict)
     """Kind -> name -> step, as they were registered; the kind is "" without `kind_by`."""
@@ -107,22 +104,21 @@ class Steps:
 
     @property
     def names(self) -> list[str]:
-        """Of all steps, each once."""
-        return list(dict.fromkeys(name for steps in self.kinds.values() for name in steps))
+        return list(dict.fromkeys(step.name for step in self._all))
+
+    @property
+    def _all(self) -> list[Step]:
+        return [step for steps in self.kinds.values() for step in steps.values()]
 
     @property
     def has_coroutines(self) -> bool:
-        steps = [step for steps in self.kinds.values() for step in steps.values()]
-        return any(is_coroutine(step.run) or (step.asks and is_coroutine(step.asks)) for step in steps)
+        return any(is_coroutine(step.run) or (step.asks and is_coroutine(step.asks)) for step in self._all)
 
     @property
     def timeouts_s(self) -> list[float]:
-        """Those that steps have of their own."""
-        steps = [step for steps in self.kinds.values() for step in steps.values()]
-        return [step.timeout_s for step in steps if step.timeout_s is not None]
+        return [step.timeout_s for step in self._all if step.timeout_s is not None]
 
     def add(self, step: Step) -> Step:
-        """Register a step. Raises ConfigurationError."""
         if (self.kind_by is None) == bool(step.kind):
             raise ConfigurationError("kind_mismatch", step=step.name, kind=step.kind, field=self.kind_by)
         known = self.kinds.get(step.kind, {})

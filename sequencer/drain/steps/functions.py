@@ -26,7 +26,6 @@ class Function:
 
     function: Callable[..., Any]
     takes_call: bool = True
-    """Whether it takes the StepCall besides its message."""
 
     def __call__(self, message: Any, call: Any) -> Any:
         return self.function(message, call) if self.takes_call else self.function(message)

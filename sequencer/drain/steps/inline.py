@@ -187,7 +187,7 @@ class InlineSteps:
         is done is not called again, and gives the result that was kept.
 
         `once`: it never runs again by itself; where its end is unknown, `check` is called with its key, and returns a
-        result, or None where nothing happened; without it a person is asked: StepUnknown. Raises what the function
+        result, or None where nothing happened; without it an operator is asked: StepUnknown. Raises what the function
         raised; StepUnknown, StepResultInvalid, LeaseLost and StopConsuming end the handling of the message, though the
         code catches them; ConfigurationError for a name that was used before, for a step in a step or another thread.
         """

@@ -44,8 +44,6 @@ class Ended(Exception):
 
 
 class Pass:
-    """A pass, and where it stands."""
-
     def __init__(self, runner: StepRunner, facts: PassFacts, ledger: Ledger | None) -> None:
         """Raises LedgerError where this version and those before it have too many steps."""
         self._runner, self._facts = runner, facts
@@ -314,7 +312,7 @@ class Pass:
         return self._give_up(self._ending or ENDING_BY_OPTION[self._queue.on_failure], self._error or self._spent())
 
     def _again(self, error: BaseException) -> Unfinished:
-        """A later pass can do something for it without a person."""
+        """A later pass can do something for it without an operator."""
         written, after_s = rules.fitting(self.ledger), min(self._delays, default=None)
         attempts, backoff_s = self.ledger.attempts, self._backoff_s()
         return Unfinished(error, written, self._has_progressed, None, attempts, after_s, backoff_s, self._outage)
@@ -327,7 +325,7 @@ class Pass:
         return max(self._queue.backoff_s if step.backoff_s is None else step.backoff_s for step in again)
 
     def _give_up(self, ending: Ending, error: BaseException) -> Unfinished:
-        """No pass will go on by itself. While a required `once` step has no known end, a person is asked instead."""
+        """No pass will go on by itself. While a required `once` step has no known end, an operator is asked instead."""
         questions = rules.questions(self.ledger)
         if questions:
             ending = ENDING_BY_OPTION[self._queue.on_unresolved]

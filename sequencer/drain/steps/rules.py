@@ -55,7 +55,7 @@ def failures(ledger: Ledger) -> tuple[str, ...]:
 
 
 def questions(ledger: Ledger) -> list[Entry]:
-    """Required `once` steps whose end a person must tell, whatever the reason to give the message up is."""
+    """Required `once` steps whose outcome an operator must give before the message is given up."""
     return [e for e in ledger.entries if e.once and not e.optional and e.state in ("started", "failed")]
 
 
@@ -76,7 +76,6 @@ class View:
     steps: Mapping[str, Step]
     max_attempts: int
     token: int
-    """Of the lease of this pass."""
 
     def entry(self, name: str) -> Entry:
         found = self.ledger.get(name)
@@ -110,7 +109,7 @@ class View:
         return is_asked and step.asks is not None and entry.attempts <= step.limit(self.max_attempts)
 
     def can_be_tried(self, step: Step) -> bool:
-        """Whether a later pass can do something for it without a person."""
+        """Whether a later pass can do something for it without an operator."""
         if not (self.is_open(step) or self.may_check(step)):
             return False
         return all(self._is_done(name) or self.can_be_tried(self.steps[name]) for name in step.after)

@@ -138,7 +138,6 @@ class StepRunner:
         )
 
     def call(self, step: Step, call: StepCall, *, is_check: bool) -> Generator[Effect, Any, Returned | Raised]:
-        """Call the step's function, or its check."""
         message, held, function = self.message, self.held, step.asks if is_check else step.run
         assert function is not None
         self._is_new = False
@@ -221,5 +220,4 @@ class StepRunner:
 
 
 def _outcomes(ledger: Ledger) -> str:
-    """How the history shows the steps of an ended message."""
     return ", ".join(step_outcome(one.name, one.state, one.who, one.took_s, one.error) for one in ledger.entries)
