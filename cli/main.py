@@ -57,6 +57,7 @@ COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
     "Configure": {"configure": ("configure orders --dedup-window 10m",), "doctor": ("acl consume orders",)},
     "Service": {
         "run": ("run sequencer.toml",),
+        "web": ("web --port 8080",),
         "alerts": ("alerts --test ops", "watch --once"),
         "doctor": ("check orders --max-wait 60s --max-parked 0",),
         "server": ("server start", "server stop", "server status --json"),

@@ -20,6 +20,7 @@ def _connections(found: Fields) -> str:
 
 
 _TARGET = "{group:?group {group}}{group:!queue {queue}}"
+_OUTAGE = "outage since {since:moment}{of:? in {shards} of {of:shard}}: {error}; next probe in {next_probe_s:.1f} s"
 ANSWERS: dict[str, Wording] = {
     # one group
     "resumed": "group {group} goes on",
@@ -85,9 +86,11 @@ ANSWERS: dict[str, Wording] = {
     "no_history": "queue {queue} keeps no history; to keep it for 3 days: {sequencer configure QUEUE --history-window "
     "3d}",
     "history": "{queue}: history {reaches_s:duration} of {window_s:duration}, {messages:message}",
-    "outage": "{queue}: outage since {since:moment}{of:? in {shards} of {of:shard}}: {error}; next probe in "
-    "{next_probe_s:.1f} s; probe: {sequencer resume QUEUE --outage}",
+    "outage": f"{{queue}}: {_OUTAGE}; probe: {{sequencer resume QUEUE --outage}}",
+    "outage_seen": _OUTAGE,
     "no_consumers": lambda fields: f"{{queue}}: {no_consumers(fields)}; consume: {{{CONSUME}}}",
+    "no_consumers_seen": no_consumers,
+    "web_plain_http": "warning: the token and all pages go over plain http to {host}; put a proxy with https before it",
     "parked_by_error": "inspect the parked groups, and resume them: {sequencer parked QUEUE --by-error}",
 }
 

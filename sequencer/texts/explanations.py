@@ -67,7 +67,7 @@ class Explanation:
     @property
     def text(self) -> str:
         """The sentence, and the commands."""
-        return with_commands(self.sentence, self.commands)
+        return with_commands(self.sentence + fill(BEFORE_COMMANDS.get(self.reason, ""), self._known), self.commands)
 
     @property
     def _wording(self) -> str:
@@ -125,7 +125,7 @@ WORDINGS: Mapping[str, Wording] = {
     "due": _due,
     "leased": "has been leased by {owner} for {held_s:.1f} s, until {until:moment} unless renewed; it moves when "
     "{head} is handled{is_paused:?; then it stays paused}{steps:?; its steps: {steps}}{is_long:?; that is long: set "
-    f"--handler-timeout}}; {ENDING}; to drop {{head}} instead, run these in order, the skip once the lease has expired",
+    f"--handler-timeout}}; {ENDING}",
     "backoff": _backoff,
     "delayed": "waits for its first message, {head}, which is delayed until {until:moment}",
     "window": "waits for stragglers: {head} is handled {window_s:g} s after its arrival, at {until:moment}",
@@ -138,6 +138,10 @@ WORDINGS: Mapping[str, Wording] = {
     "{since:moment}; next probe at {until:moment}",
     "no consumers": lambda fields: "has been due for {waits_s:.1f} s; " + no_consumers(fields),
     "broken": "is broken ({what})",
+}
+
+BEFORE_COMMANDS: Mapping[str, Wording] = {
+    "leased": "; to drop {head} instead, run these in order, the skip once the lease has expired"
 }
 
 

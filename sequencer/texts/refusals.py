@@ -144,6 +144,8 @@ REFUSALS: dict[str, Wording] = {
     "gap_changed": "group {group} does not wait for these numbers any more; check again",
     "count_changed": "{seen:,} were shown, and {now:,} match now; nothing was changed; check again",
     "job_runs": "{action} runs in queue {queue!r}: {done:,} of {total:,} done; stop it first, or wait for its end",
+    "web_missing": 'the dashboard needs the extra `web` ({module} is missing): pip install "redis-sequencer[web]"',
+    "address_unusable": "can't listen on {address}: {error}",
     "token_short": "a token has at least {least} characters",
     "role_unknown": "`who` returned {role:value}; it returns {known:list}, or None",
     # answers for steps

@@ -253,6 +253,7 @@ def _changed(request: Request, verb: str, typed: bytes) -> Response:
         asked.log(error=str(error))
         raise
     asked.log(count=asked.count)
+    state.sampler.changed(queue)
     shown = {"g": asked.fields["g"]} if page == "group" and "g" in asked.fields else {}
     to = href(
         request.scope.get("root_path", ""), "q", queue, page if shown or page == "dead" else "", **shown, said=said

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -13,8 +13,12 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from ..texts.answers import answer_text
+from ..texts.changes import SAID
 from ..texts.words import duration, many, moment, named, plain
 from ..values.version import VERSION
+from ..values.views import as_json
+from .charts import STATES, bar, highest, rates
 
 ROOM = Path(__file__).parent
 
@@ -37,11 +41,25 @@ def href(base: str, *path: str, **query: Any) -> Markup:
 
 
 def ago(at: float) -> str:
-    return f"{duration(max(0.0, time.time() - at))} ago"
+    seconds = round(time.time() - at)
+    return f"{duration(seconds)} ago" if seconds > 0 else "just now"
 
 
 def count(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or float(value).is_integer() else f"{value:.1f}"
+
+
+def score(value: float) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def json_text(value: Any) -> list[str]:
+    """A body as lines, for people."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=repr).splitlines()
+
+
+def json_line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=repr)
 
 
 def brief(text: str, length: int = 200) -> str:
@@ -57,20 +75,34 @@ TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.filters.update(
-    duration=duration, moment=moment, ago=ago, many=many, named=named, count=count, brief=brief, lines=str.splitlines
+    duration=duration,
+    moment=moment,
+    ago=ago,
+    many=many,
+    named=named,
+    count=count,
+    score=score,
+    brief=brief,
+    json_text=json_text,
+    json_line=json_line,
+    lines=str.splitlines,
+    bar=bar,
+    rates=rates,
+    highest=highest,
 )
-TEMPLATES.globals["version"] = VERSION
+TEMPLATES.globals.update(version=VERSION, STATES=STATES, answer_text=answer_text, as_json=as_json)
 
 
-class Page(HTMLResponse):
+class Html(HTMLResponse):
     def render(self, content: Any) -> bytes:
         return str(content).encode("utf-8", "backslashreplace")
 
 
-def page(request: Request, template: str, *, status: int = 200, crumbs: Iterable[Any] = (), **fields: Any) -> Page:
+def page(request: Request, template: str, *, status: int = 200, **fields: Any) -> Html:
     """A page for who asks: with buttons where its role is "operate"."""
     base = request.scope.get("root_path", "")
     state = request.app.state
+    can_act = getattr(request.state, "role", "look") == "operate"
 
     def url(*path: str, **query: Any) -> Markup:
         return href(base, *path, **query)
@@ -80,7 +112,8 @@ def page(request: Request, template: str, *, status: int = 200, crumbs: Iterable
         "url": url,
         "request": request,
         "namespace": state.queues.namespace,
-        "can_act": getattr(request.state, "role", "look") == "operate",
-        "crumbs": crumbs,
+        "can_act": can_act,
+        "said": SAID.get(request.query_params.get("said", "")),
+        "shows_bodies": getattr(request.state, "shows_bodies", False),
     }
-    return Page(TEMPLATES.get_template(template).render({**about, **fields}), status)
+    return Html(TEMPLATES.get_template(template).render({**about, **fields}), status)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
+from ..client import Sequencer
 from ..errors import SequencerError, ServerUnavailable
 from ..values.alerts import Incident
 from ..values.views import QueueInfo, QueueSnapshot
@@ -20,6 +21,9 @@ SHARE = 20
 """So many times what the last snapshot took passes before the next: at most 5 % of a connection's time."""
 KEPT_S = 15 * 60.0
 """How long rates are kept for the pictures, since somebody looks."""
+BACKLOG_S = 30.0
+"""How often backlog and lag are estimated, from SAMPLE groups; a queue with FEW groups is counted each time."""
+SAMPLE, FEW = 1000, 200
 SHARED_S = 1.5
 """How long viewers of one page share what it read."""
 
@@ -72,7 +76,9 @@ class Sampler:
         self._queues, self._clock = queues, clock
         self._lock, self._next, self._last = threading.Lock(), 0.0, Overview()
         self._rates: dict[str, deque[Rates]] = {}
-        self._shared: dict[Any, _Shared] = {}
+        self._known: dict[str, QueueInfo] = {}
+        self._counted_at: dict[str, float] = {}
+        self._shared: dict[tuple[str, str], _Shared] = {}
 
     def overview(self) -> Overview:
         """The last snapshot, or a new one when it is time; only one request takes it, the others get the last."""
@@ -86,16 +92,22 @@ class Sampler:
                 self._lock.release()
         return self._last
 
-    def once(self, key: Any, view: Callable[[], T]) -> T:
-        """What several viewers of a page share for SHARED_S. Raises what `view` raises."""
+    def once(self, queue: str, name: str, view: Callable[[], T]) -> T:
+        """What several viewers of a queue's page share for SHARED_S. Raises what `view` raises."""
         if len(self._shared) > 1000:
             self._shared.clear()
-        one = self._shared.setdefault(key, _Shared())
+        one = self._shared.setdefault((queue, name), _Shared())
         with one.lock:
             if self._clock() >= one.until:
                 one.value, one.until = view(), self._clock() + SHARED_S
             value: T = one.value
             return value
+
+    def changed(self, queue: str) -> None:
+        """Somebody changed something: whoever looks next sees it."""
+        for key in [key for key in [*self._shared] if key[0] == queue]:
+            self._shared.pop(key, None)
+        self._next = 0.0
 
     def _taken(self) -> Overview:
         try:
@@ -111,12 +123,21 @@ class Sampler:
         """Raises ServerUnavailable, QueueGone."""
         try:
             client = self._queues.client(name)
-            info, snapshot, incidents = client.info(), client.snapshot(), tuple(client.alerts())
+            info, snapshot, incidents = self._info(client), client.snapshot(), tuple(client.alerts())
         except (ServerUnavailable, QueueGone):
             raise
         except SequencerError as error:
             return QueueSample(name, error=str(error))
+        self._known[name] = info
         rates = self._rates.setdefault(name, deque(maxlen=int(KEPT_S / PERIOD_S)))
         if info.append_rate is not None and info.handle_rate is not None:
             rates.append(Rates(time.time(), info.append_rate, info.handle_rate))
         return QueueSample(name, info, snapshot, incidents, tuple(rates))
+
+    def _info(self, client: Sequencer) -> QueueInfo:
+        """With backlog and lag as they were counted last."""
+        known, now = self._known.get(client.queue), self._clock()
+        if known is None or known.groups <= FEW or now - self._counted_at[client.queue] >= BACKLOG_S:
+            self._counted_at[client.queue] = now
+            return client.info(sample=SAMPLE)
+        return replace(client.info(sample=0), backlog=known.backlog, lag_s=known.lag_s)
