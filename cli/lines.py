@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -12,11 +10,8 @@ from typing import Any
 import orjson
 
 from ..errors import InvalidMessage
+from ..values.json_input import decoded, refuse_nulls
 
-_MAYBE_LARGE = re.compile(rb"[0-9]{19}")
-"""What a number of more than 64 bits has; so has an id of 19 digits, which is no reason to refuse a line."""
-LARGEST, SMALLEST = 2**64 - 1, -(2**63)
-"""What JSON of a body can hold as a whole number here; orjson makes a float of what lies beyond."""
 Row = list[str]
 OF_CONSUMER = frozenset(("queue", "attempt", "token", "appended_at"))
 PRINTED = OF_CONSUMER | {"group", "id", "score", "body"}
@@ -28,14 +23,7 @@ def parse(line: bytes, *, is_envelope: bool) -> Any:
 
     Of a line that `consume` printed, these arguments.
     """
-    try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError as error:  # its own text counts lines, of which this is one
-        last = len(error.doc.rstrip())  # of a line that is no UTF-8 there is no text
-        column = max(1, min(error.pos + 1, last)) if last else 0
-        raise InvalidMessage("line_not_json", error=error.msg, column=column) from None
-    if _MAYBE_LARGE.search(line):
-        json.loads(line, parse_int=_whole)
+    value = decoded(line)
     if isinstance(value, dict) and value.keys() - {"headers"} == PRINTED:
         return {name: field for name, field in value.items() if name not in OF_CONSUMER}
     if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -43,17 +31,8 @@ def parse(line: bytes, *, is_envelope: bool) -> Any:
     if is_envelope and not (isinstance(value, dict) and "body" in value):
         raise InvalidMessage("line_without_body")
     if is_envelope:
-        for name in ("group", "id", "score"):
-            if name in value and value[name] is None:
-                raise InvalidMessage("field_null", field=name, is_optional=name != "group")
+        refuse_nulls(value)
     return value
-
-
-def _whole(text: str) -> int:
-    """A whole number. Raises InvalidMessage for one that is not within 64 bits."""
-    if len(text.lstrip("-0")) > 20 or not SMALLEST <= int(text) <= LARGEST:
-        raise InvalidMessage("number_too_large", number=text if len(text) <= 60 else f"{text[:60]}...")
-    return int(text)
 
 
 class CsvInput:

@@ -139,6 +139,8 @@ REFUSALS: dict[str, Wording] = {
     "request_not_ours": "refused: the request did not come from a page of this dashboard; open that page again, or, "
     "from a program, send a token: Authorization: Bearer TOKEN",
     "host_unknown": "host {host!r} is not one of this dashboard; allow it with --allow-host",
+    "request_too_large": "the request is larger than {most:,} bytes",
+    "request_incomplete": "the request did not arrive within {limit_s:g} s",
     "form_incomplete": "the form has no {name!r}; open its page again",
     "whole_number_expected": "{name} {value:value} is not a whole number",
     "gap_changed": "group {group} does not wait for these numbers any more; check again",

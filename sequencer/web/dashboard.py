@@ -15,7 +15,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from ..errors import ConfigurationError, InvalidMessage, SequencerError, ServerError
-from . import changes, pages
+from . import append, changes, pages
 from .access import Access, Who
 from .jobs import Jobs
 from .queues import QueueGone, Queues
@@ -53,6 +53,7 @@ def dashboard(
         routes=[
             *pages.routes,
             *changes.routes,
+            *append.routes,
             Mount("/static", StaticFiles(directory=ROOM / "static"), name="static"),
         ],
         middleware=[Middleware(Access, who=who, hosts=hosts, shows_bodies=shows_bodies, is_read_only=is_read_only)],

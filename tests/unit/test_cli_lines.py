@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.cli.lines import LARGEST, SMALLEST, parse
+from sequencer.cli.lines import parse
 from sequencer.errors import InvalidMessage
+from sequencer.values.json_input import LARGEST, SMALLEST
 from tests.support.refused import refused
 
 NUMBERS = st.integers() | st.integers(2**63 - 2, 2**64 + 2) | st.integers(-(2**64), -(2**63) + 2) | st.integers(10**18)

@@ -1,0 +1,123 @@
+"""Appends of programs in other languages: `POST /q/NAME/messages`, one message or many; what is answered is JSON.
+
+An object is one message, an array or NDJSON are many; each has the arguments of `Sequencer.append`, of which `replace`
+and `backlog` stand in the query. The queue has to be there, or to be named to the dashboard: a token must not make
+queues of typos.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ..client import Sequencer
+from ..errors import (
+    BatchRefused,
+    ConfigurationError,
+    IdConflict,
+    InvalidGroup,
+    InvalidMessage,
+    LateMessage,
+    OutcomeUnknown,
+    QueueFull,
+    SequencerError,
+    ServerError,
+    ServerUnavailable,
+)
+from ..values.json_input import arguments, decoded
+from ..values.views import as_json
+from .queues import QueueGone
+
+MOST_BYTES = 8 * 1024 * 1024
+BODY_S = 30.0
+"""Until the whole request has to be there."""
+LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
+STATUSES: dict[type[SequencerError], int] = {
+    InvalidMessage: 422,
+    IdConflict: 409,
+    LateMessage: 409,
+    QueueFull: 503,
+    OutcomeUnknown: 504,
+    ServerError: 503,
+    ConfigurationError: 400,
+}
+BY_CODE = {"request_too_large": 413, "request_incomplete": 408}
+RETRY_S: dict[type[SequencerError], int] = {QueueFull: 10, OutcomeUnknown: 1, ServerUnavailable: 5}
+"""After how many seconds a request is worth repeating; others won't pass then either."""
+
+
+async def append(request: Request) -> Response:
+    """202 with what `append` or `append_many` returns; else the refusal: code, text and fields."""
+    queues, name = request.app.state.queues, request.path_params["name"]
+    try:
+        text = await _body(request)
+        client = await run_in_threadpool(queues.client, name)
+        options = {name: request.query_params.get(name) == "true" for name in ("replace", "backlog")}
+        return _answer(202, await run_in_threadpool(_append, client, text, _is_lines(request), **options))
+    except QueueGone as error:  # or the server lost all, and a consumer brings it back
+        queues.forget()
+        return _answer(503, {"code": "queue_gone", "text": str(error)}, retry_s=1)
+    except HTTPException as error:
+        return _answer(error.status_code, {"code": "queue_unknown", "text": error.detail})
+    except SequencerError as error:
+        status = BY_CODE.get(error.code) or _of(STATUSES, error, 500)
+        return _answer(status, _refusal(error), retry_s=_of(RETRY_S, error, None))
+
+
+async def _body(request: Request) -> bytes:
+    """Raises InvalidMessage."""
+    text = bytearray()
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for part in request.stream():
+                text += part
+                if len(text) > MOST_BYTES:
+                    raise InvalidMessage("request_too_large", most=MOST_BYTES)
+    except (TimeoutError, ClientDisconnect):
+        raise InvalidMessage("request_incomplete", limit_s=BODY_S) from None
+    return bytes(text)
+
+
+def _is_lines(request: Request) -> bool:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower() in LINES
+
+
+def _append(client: Sequencer, text: bytes, is_lines: bool, *, replace: bool, backlog: bool) -> Any:
+    value = [decoded(line) for line in text.splitlines() if line.strip()] if is_lines else decoded(text)
+    if not isinstance(value, list):
+        return as_json(client.append(**arguments(value), replace=replace, backlog=backlog))
+    messages = [arguments(one) for one in value]
+    if not all("group" in one for one in messages):  # of several, fields of the body are not asked
+        raise InvalidGroup("group_missing")
+    return as_json(client.append_many(messages, replace=replace))
+
+
+def _refusal(error: SequencerError) -> dict[str, Any]:
+    found: dict[str, Any] = {"code": error.code, "text": str(error)}
+    if isinstance(error, BatchRefused):
+        found["refused"] = [{"index": one.index, **_refusal(one.error)} for one in error.refused]
+        return found | {"appended": error.stored}
+    if error.earlier:
+        found["appended"] = error.earlier.appended
+    return found | {"fields": dict(error.fields)}
+
+
+def _of(known: dict[type[SequencerError], Any], error: SequencerError, other: Any) -> Any:
+    """What is known of the kind of an error; of several, of the first."""
+    cause = error.refused[0].error if isinstance(error, BatchRefused) else error
+    return next((value for kind, value in known.items() if isinstance(cause, kind)), other)
+
+
+def _answer(status: int, value: Any, *, retry_s: int | None = None) -> Response:
+    headers = {} if retry_s is None else {"retry-after": str(retry_s)}
+    return Response(orjson.dumps(value, default=str), status, headers, "application/json")
+
+
+routes = [Route("/q/{name}/messages", append, methods=["POST"])]
