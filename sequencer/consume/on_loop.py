@@ -367,44 +367,38 @@ class LoopConsumer(ManySlots[LoopSlot]):
         self.loop, self._context = asyncio.get_running_loop(), copy_context()
         self._ended, self._is_running = self.loop.create_future(), True
         self.hub.start()
-        watch = self.loop.create_task(self._watch())
+        is_over, name = threading.Event(), "sequencer-loop-watch"
+        given = threading.get_ident(), is_over
+        watch = threading.Thread(target=self._watch, args=given, name=name, daemon=True)
+        watch.start()
         with quick_switches():
             try:
                 for one in self.slots.values():
                     one.start(self._options)
                 await self.until(self._ended)
             finally:
-                watch.cancel()
+                is_over.set()
+                watch.join()
                 await self.until(self.loop.run_in_executor(None, self.hub.end, self.over))
                 self.emitter.close()
         return self._summary()
 
-    async def _watch(self) -> None:
-        """Beats, for a thread that says what blocks the loop where it does not."""
-        beat, is_over = [time.monotonic()], threading.Event()
-        given = beat, is_over, threading.get_ident()
-        thread = threading.Thread(target=self._watch_loop, args=given, name="sequencer-loop-watch", daemon=True)
-        thread.start()
-        try:
-            while True:
-                beat[0] = time.monotonic()
-                await asyncio.sleep(BLOCKED_S / 4)
-        finally:
-            is_over.set()
-            thread.join()
-
-    def _watch_loop(self, beat: list[float], is_over: threading.Event, thread: int) -> None:
-        since, place, is_ended = 0.0, "", False
+    def _watch(self, thread: int, is_over: threading.Event) -> None:
+        """In a thread: asks the loop for a beat, and says what blocks it where none comes."""
+        beat, asked_at, place, is_ended = threading.Event(), time.monotonic(), "", False
+        beat.set()
         while not is_ended:
             is_ended, now = is_over.wait(BLOCKED_S / 4), time.monotonic()
             self.watch(now)
-            if place and (is_ended or beat[0] != since):
-                self.events.emit("loop blocked", blocked_s=round(now - since, 1), place=place, is_over=True)
-                place = ""
-            elif not place and beat[0] == since and now - since >= BLOCKED_S:
+            if is_ended or beat.is_set():
+                if place:
+                    self.events.emit("loop blocked", blocked_s=round(now - asked_at, 1), place=place, is_over=True)
+                beat.clear()
+                asked_at, place = now, ""
+                self.tell(beat.set)
+            elif not place and now - asked_at >= BLOCKED_S:
                 place = place_of(thread)
-                self.events.emit("loop blocked", blocked_s=round(now - since, 1), place=place, is_over=False)
-            since = since if place else beat[0]
+                self.events.emit("loop blocked", blocked_s=round(now - asked_at, 1), place=place, is_over=False)
 
 
 def place_of(thread: int) -> str:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..drain import effects as asked
 from ..drain.held import Held
@@ -36,23 +36,11 @@ from .perform import Performer, quick_switches
 from .threads import AnyConsumer
 from .time_limit import ThreadTimeLimit
 
-
-class AnySlot(Protocol):
-    slot: Slot
-    summary: ConsumeSummary | None
-    error: BaseException | None
-
-    @property
-    def running(self) -> tuple[Message, float] | None: ...
-    def take_no_more(self) -> None: ...
-    def hangs(self, message: Message) -> None:
-        """Its end counts as an attempt."""
-
-    def is_over_time(self, now: float) -> bool:
-        """Whether the handler that runs has ignored the end of its time; it may be interrupted here."""
+if TYPE_CHECKING:
+    from .on_loop import LoopSlot
 
 
-SlotT = TypeVar("SlotT", bound=AnySlot)
+SlotT = TypeVar("SlotT", bound="ThreadSlot | LoopSlot")
 T = TypeVar("T")
 
 
@@ -248,9 +236,11 @@ class ThreadSlot(Performer):
         self._runner.is_stopping = True
 
     def hangs(self, message: Message) -> None:
+        """Its end counts as an attempt."""
         self._hung = message
 
     def is_over_time(self, now: float) -> bool:
+        """Whether the handler that runs ignored the end of its time; it may be interrupted here."""
         if not self._consumer.is_interrupted:
             return self.limit.check(now)
         if not (self._is_interrupted and self._was_sent):
