@@ -348,11 +348,11 @@ def test_signals_stop_what_runs_in_the_main_thread(make: Make, kind: str, count:
     slow, short = stays(kind, begun, ends), as_kind(kind, begun.append, 0.5)
 
     def send() -> None:
-        wait_until(lambda: len(begun) == 4 or count == 1, PATIENCE_S)
+        wait_until(lambda: len(begun) == 4, PATIENCE_S)
         for number in (signal.SIGTERM, signal.SIGINT)[:count]:
             os.kill(os.getpid(), number)
 
-    sender = threading.Timer(0.2, send)
+    sender = threading.Thread(target=send)
     sender.start()
     summary = seq.consume(slow if count == 2 else short, concurrency=4)
     sender.join()

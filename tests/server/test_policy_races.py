@@ -59,8 +59,7 @@ def test_two_clients_at_the_first_use_do_not_undo_each_others_policy(
 def test_a_changed_rule_reaches_groups_that_were_put_off(make: Make, before: Any, after: Any, score: int) -> None:
     seq = make(**before)
     seen: list[Any] = []
-    for n in range(450):
-        seq.append(n, group=n, score=score)
+    seq.append_many({"body": n, "group": n, "score": score} for n in range(450))
     with Background(seq, lambda message: seen.append(message.body)):
         wait_until(lambda: not seq.info().due)
         assert seen == []
