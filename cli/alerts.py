@@ -129,7 +129,7 @@ def _answer(clients: list[Sequencer]) -> Answer:
             "queue": one.queue,
             "condition": one.kind + (" (over)" if one.resolved_at is not None else ""),
             "for": max(0.0, time.time() - one.opened_at),
-            "notified": ", ".join(f"{to.target} {to.messages}" for to in one.told if to.messages) or "nobody yet",
+            "notified": ", ".join(f"{to.target} {to.messages}" for to in one.notified if to.messages) or "nobody yet",
             "text": one.text,
         }
         for one in found

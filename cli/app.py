@@ -61,7 +61,7 @@ def _server_named(ctx: typer.Context, parameter: typer.CallbackParam, url: str |
 
 
 # An option has a variable where it describes a deployment: server, namespace, processes, log. So has --dry-run, since
-# that only makes a call do less. Any other says what is meant in one call: a variable would make of a look a change.
+# that only makes a call do less. Any other says what is meant in one call: a variable would turn a query into a change.
 QueueArgument = Annotated[str, Argument(help="Name of the queue.")]
 OptionalQueueArgument = Annotated[str | None, Argument(help="Name of the queue; without it, all of them.")]
 RedisOption = Annotated[
@@ -176,5 +176,5 @@ def options(
             raise ConfigurationError("setting_empty", variable=variable)
     ctx.obj = LogOptions(log_level, log_format)
     configure(log_level, log_format)
-    if ctx.invoked_subcommand not in ("consume", "run"):  # those look at an application first
+    if ctx.invoked_subcommand not in ("consume", "run"):  # those load an application first
         hear_interrupts()

@@ -115,7 +115,7 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
 
 
 def _is_default(url: str) -> bool:
-    """Whether a command in this shell finds the server without being told where it is."""
+    """Whether a command in this shell finds the server without `--redis`."""
     with suppress(ConfigurationError):  # no home directory, so no embedded server
         return url == (os.environ.get("SEQUENCER_REDIS") or EmbeddedServer().url)
     return False

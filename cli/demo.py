@@ -83,8 +83,8 @@ def demo(
         config = WorkerConfig(
             queue=QUEUE, url=server.url, app="sequencer.cli.demo:handle", lease_s=LEASE_S, log_level="ERROR"
         )
-        with progress("handling", is_repeatable=False) as told:
-            return _run(config, processes, messages, told).show(json)
+        with progress("handling", is_repeatable=False) as update:
+            return _run(config, processes, messages, update).show(json)
 
 
 def _forward(event: Event) -> bool:
@@ -93,7 +93,7 @@ def _forward(event: Event) -> bool:
     return True
 
 
-def _run(config: WorkerConfig, processes: int, messages: int, told: Callable[[int, int], None]) -> Answer:
+def _run(config: WorkerConfig, processes: int, messages: int, update: Callable[[int, int], None]) -> Answer:
     began, url, supervisor = time.monotonic(), config.url, Supervisor([Pool(config, processes, forward=_forward)])
     consuming = threading.Thread(target=supervisor.run, name="sequencer-demo-supervisor")
     consuming.start()
@@ -103,7 +103,7 @@ def _run(config: WorkerConfig, processes: int, messages: int, told: Callable[[in
         with Sequencer(QUEUE, url) as queue:
             while done < messages and time.monotonic() < began + 60 + messages / 500:
                 done = queue.info().totals["handled"]
-                told(done, messages)
+                update(done, messages)
                 if not killed and done >= messages // 2 and len(supervisor.pids) == processes:
                     killed = supervisor.pids[-1]
                     os.kill(killed, signal.SIGKILL)

@@ -59,7 +59,7 @@ def acl(
 
 
 INSPECT = {"parked": "parked", "dead": "dead list", "wait": "groups", "lag": "groups"}
-"""Limit -> the command that shows what is behind it, where that is not `info`."""
+"""Limit -> the command that shows the cause, where that is not `info`."""
 LIMITS = ("wait", "no_consumers", "lag", "backlog", "parked", "dead")
 """As alerts know them, too."""
 LIMIT_OPTIONS = {
@@ -94,7 +94,7 @@ def check(client: Sequencer, **given: Any) -> Answer:
 
 
 def _values(client: Sequencer, names: dict[str, float]) -> dict[str, float]:
-    """What was found for each of these names, by as few looks as they need."""
+    """What was found for each of these names, with as few calls as they need."""
     found: dict[str, float] = {}
     if names.keys() & {"wait", "parked", "dead"}:
         snapshot = client.snapshot()

@@ -64,8 +64,8 @@ def resume(
         refuse("option_of_one_group", id=id, attempt=attempt)
         del said["attempts"]
         said |= {"error": error, "since": since, "everything": everything, "rate": rate, "dry_run": dry_run}
-        with progress("resuming") as told:
-            summary = client.resume_many(**said, on_progress=told)
+        with progress("resuming") as update:
+            summary = client.resume_many(**said, on_progress=update)
         return answer_of_many(client, summary, "resumed")
     refuse("option_of_many_groups", rate=rate, dry_run=dry_run)
     is_resumed = client.resume(group or [], id=id, **said)
@@ -116,8 +116,8 @@ def _skip_many(client: Sequencer, how: Any, discard: bool, yes: bool, dry_run: b
     if discard and not dry_run and not yes:
         count = client.skip_many(**how, dry_run=True).chosen
         confirm(client, "discard", count=count)
-    with progress("skipping") as told:
-        done = client.skip_many(**how, discard=discard, dry_run=dry_run, on_progress=told)
+    with progress("skipping") as update:
+        done = client.skip_many(**how, discard=discard, dry_run=dry_run, on_progress=update)
     hint = text_of(client, "put_back", error=how["error"]) if done.done and not discard else ""
     return answer_of_many(client, done, "skipped", "discarded" if discard else "dead-lettered", hint)
 

@@ -20,14 +20,14 @@ def delete(client: Sequencer, yes: YesOption = False, dry_run: DryRunOption = Fa
     interrupted, run the command again.
     """
     queue, used = client.queue, client.usage()
-    told = {"queue": queue, **{name: getattr(used, name) for name in ("messages", "groups", "dead", "leases")}}
+    counts = {"queue": queue, **{name: getattr(used, name) for name in ("messages", "groups", "dead", "leases")}}
     if dry_run:
-        return Answer({**told, "is_deleted": False}, _used(client, used, is_trial=True))
+        return Answer({**counts, "is_deleted": False}, _used(client, used, is_trial=True))
     say(_used(client, used))
     if not yes:
         confirm(client, "delete", messages=used.messages, dead=used.dead)
     client.delete()
-    return Answer({**told, "is_deleted": True}, f"deleted {queue}")
+    return Answer({**counts, "is_deleted": True}, f"deleted {queue}")
 
 
 def _used(client: Sequencer, used: Usage, *, is_trial: bool = False) -> str:

@@ -67,13 +67,13 @@ def progress(what: str, *, is_repeatable: bool = True) -> Iterator[Callable[[int
         task = bar.add_task(what, total=None)
         seen = dict[str, Any]()
 
-        def told(done: int, total: int) -> None:
+        def update(done: int, total: int) -> None:
             seen.update(done=done, total=total)
             bar.update(task, completed=done, total=total)
 
         hear_interrupts()
         try:
-            yield told
+            yield update
         except KeyboardInterrupt:
             bar.stop()
             say(answer_text("interrupted", action=what, is_repeatable=is_repeatable, **seen))

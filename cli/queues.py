@@ -56,6 +56,6 @@ def has_been_used(client: Sequencer) -> bool:
 
 def log_unused(client: Sequencer) -> None:
     """Where nobody has appended to the queue: perhaps its name is wrong, and we would wait for ever."""
-    with suppress(SequencerError):  # it is a look, no more
+    with suppress(SequencerError):  # a hint, no more
         if not has_been_used(client):
             emit_of_service(event("queue unused", client.queue, namespace=client.options.namespace))

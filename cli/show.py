@@ -61,8 +61,8 @@ def info(
     Of one queue, or of all. The JSON also has the policy.
     """
     clients = clients_of(queue, redis, namespace)
-    looks = _looks(clients, seconds_of("interval", interval, 0.1, 86_400), watch)
-    for infos in looks:
+    snapshots = _snapshots(clients, seconds_of("interval", interval, 0.1, 86_400), watch)
+    for infos in snapshots:
         if watch and not json:
             typer.echo("\033[2J\033[H", nl=False)  # left out where it is no terminal
         policies = [client.policy for client in clients]
@@ -103,7 +103,7 @@ def _queue_table(infos: list[QueueInfo]) -> str:
     return table(rows, "".join(zeros) + order)
 
 
-def _looks(clients: list[Sequencer], interval_s: float, watch: bool) -> Iterator[list[QueueInfo]]:
+def _snapshots(clients: list[Sequencer], interval_s: float, watch: bool) -> Iterator[list[QueueInfo]]:
     """Looks at all queues: one before the first, since rates need two."""
     for client in clients:
         client.info()

@@ -54,7 +54,7 @@ class Tally:
         return good
 
     def add(self, lines: list[tuple[int, Any]]) -> None:
-        """Append the bodies of numbered lines; at a bad one, stop behind those before it, or count it and go on."""
+        """Append the bodies of numbered lines; at a bad one, stop after those before it, or count it and go on."""
         try:
             self._send(lines, self.on_error)
         except BatchRefused as error:

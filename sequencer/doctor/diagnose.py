@@ -33,8 +33,8 @@ def diagnose(
 ) -> list[Finding]:
     """Examine the server, and one queue or all of the namespace; with `repair`, repair what the data allow.
 
-    `for_program`: list what is broken thing by thing, not only as much as a person reads. Reads in pages, and may run
-    while producers and consumers do.
+    `for_program`: list what is broken thing by thing, not only as much as an operator reads. Reads in pages, and may
+    run while producers and consumers do.
     Raises ConfigurationError, ServerUnavailable, DataError.
     """
     check_name("namespace", namespace)
@@ -59,7 +59,7 @@ def memory_trouble(endpoint: Endpoint) -> str:
     link = Link(endpoint)
     try:
         info = {name: value for name, value in server_facts(link)[0].items() if name != "errorstat_OOM"}
-        found = memory_findings(info, admin_command(link))  # what it refused is of the past: told by doctor
+        found = memory_findings(info, admin_command(link))  # what it refused is of the past: doctor reports it
         return next((one.text for one in found if one.level != "ok"), "")
     finally:
         link.close()
@@ -102,7 +102,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, most:
             yield from scope.cut(held_long(scope))
             yield from parked_groups(scope)
             yield from without_consumers(scope)
-            with suppress(DataError):  # of a key that is told by now
+            with suppress(DataError):  # of a key that was reported above
                 yield from check_units(scope)
                 yield from remembered_ids(scope)
         except SequencerError as error:

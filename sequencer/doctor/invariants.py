@@ -16,7 +16,7 @@
 Names are read in pages, and each group is judged by the script `repair`, at one moment: what is on its way is not taken
 for broken. To repair: order and body are the truth, and the schedule is made to follow them. A message without its
 other half can't be handled: a member without a record is removed, a record without a member becomes a dead letter. A
-ledger that is broken stays as it is: its message parks, for a person to look at it.
+ledger that is broken stays as it is: its message parks, for an operator to decide.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class InvariantCheck:
             found.pop(("record without place", id), None)
 
     def _check(self, keys: ShardKeys, group: str, kind: str, names: Sequence[str], found: Everything) -> None:
-        """Check these members, ids or letters, as many as a script takes. Each thing is told as it was found first."""
+        """Check these members, ids or letters, as many as a script takes. Each thing is reported as found first."""
         for page in _pages(names, MEMBERS):
             left = page
             while left:  # again from where a script stopped because records are large
@@ -262,9 +262,9 @@ def _finding(group: str, one: Found) -> Finding:
     return finding(code, one.repaired, group=decode_group(group) if group else (), **fields)
 
 
-def _ledger_problem(told: str) -> tuple[str, bool]:
+def _ledger_problem(record: str) -> tuple[str, bool]:
     """What is wrong with a ledger as its record has it, "" for nothing; and whether it has a `once` step."""
-    clock, _, text = told.partition(" ")
+    clock, _, text = record.partition(" ")
     kept = text.encode("utf-8", "surrogateescape")
     written = written_at(kept, 0)[0]
     try:

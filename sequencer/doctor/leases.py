@@ -70,7 +70,7 @@ async def find_no_consumers(
 ) -> NoConsumers | None:
     """Whether groups are due and nobody consumes; None also where the user may not see that. Raises ServerError.
 
-    It looks twice: between two commands of ours a consumer may have released all that it had, and not claimed yet.
+    It reads twice: between two commands of ours a consumer may have released all that it had, and not claimed yet.
     """
     try:
         before = [await _shard_seen(alone, keys) for keys in shards]

@@ -1,7 +1,7 @@
 """Which rights a role needs, and which of them a user lacks.
 
-Redis looks at rights command by command, also inside a script: one that is missing shows when the script has come to
-it, and what it wrote until then stays. So whoever appends or consumes asks first (`missing_rights`): MULTI, every
+Redis checks rights command by command, also inside a script: one that is missing shows when the script has come to
+it, and what it wrote until then stays. So a producer or consumer asks first (`missing_rights`): MULTI, every
 command, DISCARD. What is not permitted is refused when it is queued, and nothing is run. ACL DRYRUN would need Redis 7
 and a right of its own.
 """

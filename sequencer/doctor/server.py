@@ -82,7 +82,7 @@ def eviction_to_come(info: Mapping[str, str], name: str) -> str:
 def check_server(info: Mapping[str, str], name: str, *, was_fit: bool = False) -> None:
     """Refuse a server that would lose or refuse data: from its INFO. Raises ServerNotUsable, ServerUnavailable.
 
-    `was_fit`: it was looked at before. One that has become a replica since may be replaced, or be a primary again.
+    `was_fit`: it was checked before. One that has become a replica since may be replaced, or be a primary again.
     """
     for one in _broken(info)[:1]:
         is_away = one.code == "loading" or (was_fit and one.check == "role")

@@ -36,7 +36,7 @@ def start_python(
     cwd: str | None = None,
     stdout: int | None = None,
 ) -> tuple[subprocess.Popen[bytes], str | None]:
-    """A module in an interpreter and a session of its own; and SEQUENCER_REDIS, with its password, which it is told by
+    """A module in an interpreter and a session of its own; and SEQUENCER_REDIS, with its password, which it reads from
     its standard input: what it starts would inherit the variable. `env`: variables beside those of this process, or
     None for one to leave out. Raises OSError.
     """
@@ -80,7 +80,7 @@ class ConsumerProcess:
         self._in_progress = InProgress()
         config = replace(config, hand_fd=self._in_progress.fd)
         fds = [fd for fd in (config.report_fd, config.hand_fd) if fd is not None]
-        # A signal that comes before the consumer's own handlers are there has to wait for them: whoever starts with
+        # A signal that comes before the consumer has its own handlers has to wait for them: a process that starts with
         # it blocked gets it then, and does not die of it.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
@@ -109,7 +109,7 @@ class ConsumerProcess:
         self.works_from, self.longest_s = math.inf, math.inf
         """When it was connected; how long from then on it may live."""
         self.released_at: float | None = None
-        """When it was told for its age to release what it has."""
+        """When it was asked, for its age, to release what it has."""
         self.heard_at = self.started_at
         self.is_killed = False
         given = replace(config, redis_variable=redis, named_server=server_named()).given()

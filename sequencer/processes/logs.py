@@ -66,7 +66,7 @@ def _own_handler() -> StderrHandler | None:
 
 
 def enable_loggers() -> None:
-    """Enable our loggers: `logging.config.dictConfig` disables all that it doesn't name, unless told otherwise."""
+    """Enable our loggers: `logging.config.dictConfig` disables all that it doesn't name, by default."""
     for name, logger in list(logging.root.manager.loggerDict.items()):
         if name.split(".")[0] == "sequencer" and isinstance(logger, logging.Logger):
             logger.disabled = False

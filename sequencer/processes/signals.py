@@ -31,7 +31,7 @@ class SignalPipe:
     def ask(self, number: signal.Signals) -> None:
         """SIGTERM asks for the next stage of stopping. Safe in a signal handler or any thread."""
         with self._lock, suppress(BlockingIOError):
-            if not self._is_closed:  # its number may be another's by now
+            if not self._is_closed:  # its number may be another's
                 os.write(self._write_fd, bytes([number]))
 
     def take(self) -> bytes:

@@ -22,7 +22,7 @@ from .worker.run import GAVE_UP
 MAX_FAILED_ROUNDS = 300
 """Rounds that fail one after the other until the consumers are left alone; they stop then."""
 ROUND_S = 0.1
-"""The loop looks at everything in this time in any case: a round takes some 0.1 ms."""
+"""The loop checks everything at least this often: a round takes some 0.1 ms."""
 
 PoolT = TypeVar("PoolT", bound=Pool)
 

@@ -52,8 +52,8 @@ class _Shard(NamedTuple):
 async def info(session: Session, *, sample: int | None = None) -> QueueInfo:
     """Backlog, lag, groups by state, totals; rates since the last `info()` of this client. Raises ServerError.
 
-    `sample`: in a shard with more groups than that, backlog and lag are estimated from about so many (default 20,000:
-    about 0.2 s a shard). 0 looks at none: both are 0, and `is_estimate` is true.
+    `sample`: in a shard with more groups than that, backlog and lag are estimated from about this many (default 20,000:
+    about 0.2 s a shard). 0 reads none: both are 0, and `is_estimate` is true.
     """
     sample = EXACT_GROUPS if sample is None else check_integer("sample", sample, 0, MAX_LIMIT)
     shards = [await _shard(session.net, keys, sample) for keys in await session.shards()]
@@ -186,7 +186,7 @@ async def _to_be_paused(net: Net, keys: ShardKeys, leases: dict[bytes, bytes], n
 
 
 async def backlog(net: Reader, keys: ShardKeys, size: int, sample: int) -> tuple[int, int, int | None]:
-    """Groups looked at, messages in them, and the oldest stamp among heads that wait for no operator."""
+    """Groups read, messages in them, and the oldest stamp among heads that wait for no operator."""
     starts = range(0, size if sample else 0, PAGE if size <= sample else max(PAGE, size // max(1, sample // PAGE)))
     sampled = backlog = 0
     stamps: list[int] = []

@@ -29,11 +29,11 @@ log = logging.getLogger("sequencer")
 
 
 class QueueGone(SequencerError):
-    """The queue that this client watched was deleted; what has its name by now is another one."""
+    """The queue that this client watched was deleted; what has its name now is another one."""
 
 
 class Session:
-    """One queue over one net. Nothing is asked before it is needed; what was found stays, and is looked at again."""
+    """One queue over one net. Nothing is asked before it is needed; what was found stays, and is checked again."""
 
     def __init__(self, options: QueueOptions, net: Net) -> None:
         self.options = options
@@ -97,7 +97,7 @@ class Session:
         return self._policy
 
     def keeps_history(self) -> HistoryKept:
-        """What the queue keeps of messages that ended, as far as this client knows: as it was at its last look."""
+        """What the queue keeps of messages that ended, as far as this client knows: as it was at its last check."""
         if not self._policy.history_window:
             return ""
         return "bodies" if self._policy.history_bodies else "ends"
@@ -234,7 +234,7 @@ class Session:
             await self._find_generation(alone)
 
     async def check(self, alone: Alone) -> None:
-        """Whether the server evicts keys by now, on that connection alone: of all that may change under a client, only
+        """Whether the server evicts keys, on that connection alone: of all that may change under a client, only
         this deletes its messages. Raises ServerNotUsable, ServerUnavailable.
         """
         if self._tells_info:

@@ -1,6 +1,6 @@
 """What people see of one group and its messages: peek, explain. Operations over a net; nothing here writes.
 
-A mere look does not register the queue. Lists of groups are in `groups/listed.py`, counts in `counts`.
+Reading does not register the queue. Lists of groups are in `groups/listed.py`, counts in `counts`.
 """
 
 from __future__ import annotations

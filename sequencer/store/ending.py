@@ -1,6 +1,6 @@
 """How a message ended, as history keeps it: its field is the encoded group, a newline and the id. Pure.
 
-The first line is a letter for the outcome, and behind it hexadecimal numbers, with blanks between them: attempts; when
+The first line is a letter for the outcome, and after it hexadecimal numbers, with blanks between them: attempts; when
 the handler began, in ms since 1970; how long the message had waited by then, in ms; how long the handler ran, in ms.
 Without the last one no run of the handler is known, and the time is that of the end. Behind that, each on a line of its
 own and as far as there is something to say: the consumer, the kind, a note. Numbers of base 36 would save three of

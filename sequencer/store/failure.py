@@ -10,11 +10,11 @@ from .text import cut_text, dumps_words, loads_words
 
 TRACEBACK_BYTES = 8 * 1024
 ASKING = frozenset({"StepUnknown", "StepResultInvalid"})
-"""Types of failures that ask a person something of a step: without an answer the next attempt asks again."""
+"""Types of failures that ask an operator something of a step: without an answer the next attempt asks again."""
 LINE_BYTES = 200
 """Of an error in the log, as lua/parts/failure_kept.lua cuts it."""
 DIGEST_BYTES = 400
-"""More than a failure needs behind its traceback: attempt, time and owner."""
+"""More than a failure needs after its traceback: attempt, time and owner."""
 
 
 def encode_failure(failure: Failure, member: str) -> bytes:

@@ -1,7 +1,7 @@
 """The ledger: what became of a message's steps, as its record keeps it. Pure.
 
 Not here: what a ledger means for the next attempt (`drain`), where it stands in a record (`store.record`).
-The rule: a script never reads a ledger; it puts it behind the head of its record, and hands it out again.
+The rule: a script never reads a ledger; it puts it after the head of its record, and hands it out again.
 
 As bytes it is JSON:
 
@@ -123,7 +123,7 @@ class Ledger:
         return None
 
     def put(self, entry: Entry) -> Ledger:
-        """With this entry in place of the one of its name, or behind the others."""
+        """With this entry in place of the one of its name, or after the others."""
         if self.get(entry.name) is None:
             return Ledger(self.stamp, (*self.entries, entry), self.log)
         return Ledger(self.stamp, tuple([entry if one.name == entry.name else one for one in self.entries]), self.log)
@@ -280,13 +280,13 @@ class Written(NamedTuple):
     ledger: bytes
     """Encoded."""
     serial: int
-    """From 0 to 65535: each write counts on by one, and 0 comes behind the last. A record whose own is not behind it is
+    """From 0 to 65535: each write counts on by one, and 0 comes after the last. A record whose own is not after it is
     left as it is: so a late repeat undoes nothing."""
     has_effects: bool
     """Whether `cancel` and `replace` must not throw the message away."""
 
     def next(self, ledger: bytes, *, has_effects: bool) -> Written:
-        """What the write behind this one brings."""
+        """What the write after this one brings."""
         return Written(ledger, (self.serial + 1) & MAX_SERIAL, has_effects)
 
     def text(self) -> bytes:

@@ -26,7 +26,7 @@ INDEX_WORD = f"p{PROTOCOL}"
 DELETED = -1
 """In place of a protocol: the queue is being deleted. No client brings such a generation."""
 RULES = ("gap_us", "on_gap", "window_us")
-"""Fields by which groups are deferred: where one changes, these groups are looked at again."""
+"""Fields by which groups are deferred: where one changes, these groups are checked again."""
 _KEYS = (*KEYS, BODY_FIELDS)
 
 

@@ -1,6 +1,6 @@
 """How plain commands answer: words in pairs, bytes that are text, times, pages of a scan. Pure.
 
-What others wrote into our keys may not be readable: that is a DataError, told by `Reading`.
+What others wrote into our keys may not be readable: that is a DataError, raised by `Reading`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def micros(reply: Sequence[bytes]) -> int:
 
 
 def scanned(reply: Sequence[Any]) -> tuple[bytes | None, list[bytes]]:
-    """A page of SCAN, HSCAN or ZSCAN: where the next one begins, None behind the last; and its words."""
+    """A page of SCAN, HSCAN or ZSCAN: where the next one begins, None after the last; and its words."""
     cursor, words = reply
     return (cursor if int(cursor) else None), words
 

@@ -1,4 +1,4 @@
-"""Command lines that a text gives to people, to be run as they stand. Pure, but for what `name_server` was told."""
+"""Command lines that a text gives to people, to be run as they stand. Pure, but for what `name_server` keeps."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def line(template: str, fields: Mapping[str, Any]) -> str:
 
 
 def doctor_of(server: str) -> str:
-    """Template of the command that looks at a server; one of which a part is not shown is left to SEQUENCER_REDIS."""
+    """Template of the command that checks a server; one of which a part is not shown is left to SEQUENCER_REDIS."""
     is_whole = server.startswith(("unix://", "redis://", "valkey://")) and "***" not in server
     return "sequencer doctor --redis SERVER" if is_whole and not server_named() else "sequencer doctor"
 

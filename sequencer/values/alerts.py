@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class ToldTarget:
+class NotifiedTarget:
     """The messages of an incident that a target was sent."""
 
     target: str
@@ -32,6 +32,6 @@ class Incident:
     """When it was last checked."""
     resolved_at: float | None
     """When it was over, if a target has not been notified of that yet."""
-    told: tuple[ToldTarget, ...]
+    notified: tuple[NotifiedTarget, ...]
     key: str
     """The same in all messages about it: NAMESPACE:QUEUE:KIND:us when it opened."""

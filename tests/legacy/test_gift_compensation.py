@@ -166,7 +166,7 @@ def test_a_gift_that_failed_for_good_is_told_in_feishu_and_that_it_is_done(
         gifts.append({"gift": "g1", "params": {}}, group="g1", id="g1")
         wait_until(lambda: feishu.requests, PATIENCE_S, "Feishu is asked, and refuses by code 19021")
         feishu.mode = "ok"
-        wait_until(lambda: [one.told[0].messages for one in gifts.alerts()] == [1], PATIENCE_S, "it took it")
+        wait_until(lambda: [one.notified[0].messages for one in gifts.alerts()] == [1], PATIENCE_S, "it took it")
         assert len(feishu.requests) >= 2
         (cli.directory / "broken").unlink()
         assert gifts.resume("g1")

@@ -86,7 +86,7 @@ def test_whoever_dies_as_it_tells_another_tells_under_the_same_key(
             f"{dead} killed",
         )
         link.command("EVAL", END_HOLDS, 1, keys.alerts)
-    wait_until(lambda: [to.messages for to in seq.alerts()[0].told] == [1], PATIENCE_S, "the third tells it")
+    wait_until(lambda: [to.messages for to in seq.alerts()[0].notified] == [1], PATIENCE_S, "the third tells it")
     first, second = told(cli.directory)
     assert first["key"] == second["key"]
     assert [one["id"] for one in second["items"]] == ["m"]
@@ -131,7 +131,7 @@ def test_who_stops_waits_for_the_answer_to_what_is_under_way(cli: Cli, make: Cal
     wait_until((cli.directory / "began").exists, PATIENCE_S, "it tells")
     watcher.signal()
     assert watcher.ended() == 0
-    assert {to.target: to.messages for to in seq.alerts()[0].told}["slow"] == 1
+    assert {to.target: to.messages for to in seq.alerts()[0].notified}["slow"] == 1
 
 
 def test_watch_says_why_it_sees_nothing(
@@ -209,7 +209,7 @@ def test_watch_once_says_what_is_open_and_tells_it(cli: Cli, make: Callable[...,
     again = cli.call("watch", "--once", "--json")
     assert again.returncode == 6
     (one,) = json.loads(again.stdout)
-    assert (one["kind"], one["text"], one["told"][0]["messages"]) == ("parked", "1 group parked", 1)
+    assert (one["kind"], one["text"], one["notified"][0]["messages"]) == ("parked", "1 group parked", 1)
     assert cli.call("watch", "--once").returncode == 6
     assert len(told(cli.directory)) == 1
     (row,) = cli.call("alerts").stdout.splitlines()[1:]

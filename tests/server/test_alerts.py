@@ -149,7 +149,7 @@ def test_a_target_that_takes_nothing_delays_nobody(watching: Watching) -> None:
     watching.look(watcher)
     assert (chat.whats(), mail.whats()) == ([], ["open"])
     assert [one.fields["target"] for one in watching.events if one.name == "alert not sent"] == ["chat"]
-    assert [to.messages for to in watching.seq.alerts()[0].told] == [0, 1]
+    assert [to.messages for to in watching.seq.alerts()[0].notified] == [0, 1]
 
 
 def test_parked_groups_are_told_by_type_of_error_and_not_as_a_lag_too(make: MakeSequencer) -> None:

@@ -86,13 +86,13 @@ def test_what_is_new_since_an_answer_was_lost_has_a_key_of_its_own(
     watching.look(watcher)
     receiver.takes(chat.took)
     assert "bob" in receiver.groups
-    assert [to.messages for to in watching.seq.alerts()[0].told if to.target == "chat"] == [1]
+    assert [to.messages for to in watching.seq.alerts()[0].notified if to.target == "chat"] == [1]
 
 
 def test_however_many_are_parked_all_are_told(
     watching: Watching, link: Link, keys: ShardKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchers, "LOOK_PAGES", 1)
+    monkeypatch.setattr(watchers, "CHECK_PAGES", 1)
     watching.seq.append({}, "one")
     link.command("EVAL", PARK, 1, keys.schedule, 15_100)
     try:

@@ -31,10 +31,10 @@ class Walk:
         self.takes = set(self.targets)
         self.told: list[tuple[float, str, str, int]] = []
 
-    def look(self, error: str, seconds: float = 2.0, limit_s: float = LIMIT_S) -> list[Grant]:
+    def check(self, error: str, seconds: float = 2.0, limit_s: float = LIMIT_S) -> list[Grant]:
         self.now += seconds
         at, limits = AT + self.now, {"limit_s": limit_s, "repeat_s": REPEAT_S}
-        found = self.away.look(self.now, at, error, self.targets, **limits)
+        found = self.away.check(self.now, at, error, self.targets, **limits)
         for one in found:
             if one.target in self.takes:
                 self.away.sent(one)
@@ -43,7 +43,7 @@ class Walk:
 
     def look_for(self, error: str, seconds: int) -> None:
         for _ in range(seconds // 2):
-            self.look(error)
+            self.check(error)
 
 
 def test_it_is_told_once_after_the_limit_again_by_repeat_and_when_it_is_over() -> None:
@@ -64,10 +64,10 @@ def test_an_answer_in_between_begins_anew_and_a_limit_of_0_tells_nobody() -> Non
     walk = Walk()
     for _ in range(100):
         walk.look_for("refused", 28)
-        walk.look("")
+        walk.check("")
     for _ in range(100):
-        walk.look("refused", limit_s=0.0)
-    walk.look("")
+        walk.check("refused", limit_s=0.0)
+    walk.check("")
     assert walk.told == []
 
 
@@ -75,10 +75,10 @@ def test_a_target_that_takes_nothing_is_tried_after_the_hold_and_hears_of_the_en
     walk = Walk("chat", "mail")
     walk.takes = {"mail"}
     walk.look_for("refused", 40)
-    assert [one.target for one in walk.look("refused", HOLD_S)] == ["chat"]
-    walk.look("")
+    assert [one.target for one in walk.check("refused", HOLD_S)] == ["chat"]
+    walk.check("")
     walk.takes = {"chat", "mail"}
-    walk.look("", HOLD_S)
+    walk.check("", HOLD_S)
     walk.look_for("", 100)
     assert [told[1:] for told in walk.told] == [("mail", "open", 0), ("mail", "resolved", 1), ("chat", "resolved", 1)]
 
@@ -89,7 +89,7 @@ def test_the_next_time_is_told_with_its_own_length_though_one_target_never_heard
     walk.look_for("refused", 40)
     walk.look_for("", 7200)
     walk.look_for("gone", 30)
-    said = {one.target: one for one in walk.look("gone")}
+    said = {one.target: one for one in walk.check("gone")}
     assert (said["mail"].what, said["mail"].number, said["mail"].value) == ("open", 2, "30.0")
     assert notice_of(Origin("shop", "", "web-1"), "", said["mail"], shown_by="orders").at == AT + walk.now
 
@@ -98,20 +98,20 @@ def test_a_server_that_is_away_again_before_the_end_was_answered_is_told_under_a
     walk = Walk()
     walk.look_for("refused", 40)
     walk.takes.clear()
-    walk.look("")
+    walk.check("")
     walk.look_for("refused", 34)
-    assert [(one.what, one.number) for one in walk.look("refused", HOLD_S)] == [("open", 2)]
+    assert [(one.what, one.number) for one in walk.check("refused", HOLD_S)] == [("open", 2)]
     walk.takes = {"chat"}
-    assert [(one.what, one.number) for one in walk.look("", HOLD_S)] == [("resolved", 3)]
+    assert [(one.what, one.number) for one in walk.check("", HOLD_S)] == [("resolved", 3)]
 
 
 def test_the_key_names_host_and_namespace_and_is_the_same_to_the_end() -> None:
     walk, origin = Walk(), Origin("shop", "production", "web-1")
     walk.takes.clear()
     walk.look_for("connection refused", 30)
-    (first,) = walk.look("connection refused")
-    walk.look("")
-    (last,) = walk.look("", HOLD_S)
+    (first,) = walk.check("connection refused")
+    walk.check("")
+    (last,) = walk.check("", HOLD_S)
     notices = [notice_of(origin, "", one._replace(kind="away@web-1"), shown_by="orders") for one in (first, last)]
     assert {one.incident for one in notices} == {f"shop::away@web-1:{round((AT + 2) * 1e6)}"}
 
@@ -137,10 +137,10 @@ def test_a_message_is_begun_soon_enough_to_end_with_its_hold(tmp_path: Path, mon
 def test_each_that_is_told_of_it_is_told_its_end(steps: list[tuple[str, float]]) -> None:
     walk = Walk("chat", "mail")
     for error, seconds in steps:
-        walk.look(error, seconds)
-    walk.look("")
+        walk.check(error, seconds)
+    walk.check("")
     for target in walk.targets:
         said = [what for _, to, what, _ in walk.told if to == target]
         assert said.count("open") == said.count("resolved")
         assert said[-1:] in ([], ["resolved"])
-    assert walk.look("") == []
+    assert walk.check("") == []

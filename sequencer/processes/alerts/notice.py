@@ -50,7 +50,7 @@ class Notice:
     """One message about one incident, for one target."""
 
     incident: str
-    """`namespace:queue:kind:opened_us`: the same for all messages of an incident, whoever sends them."""
+    """`namespace:queue:kind:opened_us`: the same for all messages of an incident, from any sender."""
     number: int
     """How many messages of this incident the target took before, or may have taken before it came back."""
     what: str
@@ -129,7 +129,7 @@ class Notice:
 
 
 class Origin(NamedTuple):
-    """Where something is told of."""
+    """Where a notice comes from."""
 
     namespace: str
     environment: str

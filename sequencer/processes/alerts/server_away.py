@@ -1,8 +1,8 @@
-"""That the server is away, as an incident. No server can keep it: each process keeps its own, and tells it itself.
+"""That the server is away, as an incident. No server can keep it: each process keeps its own, and sends it itself.
 
 All targets are sent the same message, until another takes its place: one that says it took the message is not sent it
-again, one that does not is retried after the hold. What still holds is told again after a time, and that it is over is
-told too. A look that is answered ends it.
+again, one that does not is retried after the hold. What still holds is sent again after a time, and so is
+its end. A check that is answered ends it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HOLD_S = AlertTimes(settle=0.0).hold
 
 
 class _Message(NamedTuple):
-    """What the targets are told now. Its times are of a clock that goes on, but for `at`, since 1970."""
+    """What the targets are sent now. Its times are of a clock that goes on, but for `at`, since 1970."""
 
     what: What
     number: int
@@ -34,20 +34,20 @@ class AwayIncident:
 
     def __init__(self) -> None:
         self._lost: float | None = None
-        """Since when no look was answered; None: the last one was."""
+        """Since when no check was answered; None: the last one was."""
         self._error = ""
         self._lock = threading.Lock()
-        """Guards the next two; targets are told by threads of their own."""
+        """Guards the next two; targets are notified by threads of their own."""
         self._message: _Message | None = None
-        """None: each target was told that the last incident is over."""
+        """None: each target was notified that the last incident is over."""
         self._free_at = dict[str, float]()
         """When a target may be sent the message; infinity: it took it."""
 
-    def look(
+    def check(
         self, now: float, at: float, error: str, targets: Collection[str], *, limit_s: float, repeat_s: float
     ) -> list[Grant]:
-        """A look was answered, with `error` "", or it was not: what the targets are to be told now, which is theirs for
-        the time of a hold. It is told from `limit_s` on; 0: never.
+        """A check was answered, with `error` "", or it was not: what to send to the targets now, each granted for the
+        time of a hold. It is sent from `limit_s` on; 0: never.
         """
         with self._lock:
             last = self._message
@@ -56,13 +56,13 @@ class AwayIncident:
                 self._lost, self._error = now if self._lost is None else self._lost, error
                 if 0 < limit_s <= now - self._lost and not is_open:
                     opened_us = last.opened_us if last else round((at - (now - self._lost)) * 1e6)
-                    self._tell(_Message("open", last.number if last else -1, opened_us, self._lost, now, at))
+                    self._send(_Message("open", last.number if last else -1, opened_us, self._lost, now, at))
                 elif last and is_open and 0 < repeat_s <= now - last.now:
-                    self._tell(last._replace(what="again", now=now, at=at))
+                    self._send(last._replace(what="again", now=now, at=at))
             else:
                 self._lost = None
                 if last and is_open:
-                    self._tell(last._replace(what="resolved", now=now, at=at))
+                    self._send(last._replace(what="resolved", now=now, at=at))
             if (one := self._message) is None:
                 return []
             due = [target for target in targets if now >= self._free_at.get(target, 0.0)]
@@ -71,7 +71,7 @@ class AwayIncident:
                 self._message = None
             return [_grant(one, target, now, at, self._error, limit_s) for target in due]
 
-    def _tell(self, message: _Message) -> None:
+    def _send(self, message: _Message) -> None:
         self._message = message._replace(number=message.number + 1)
         self._free_at = {target: free_at for target, free_at in self._free_at.items() if free_at != math.inf}
 

@@ -179,7 +179,7 @@ class Robot(Webhook):
     secret: str | None = field(default=None, repr=False)
 
     def send(self, notice: Notice) -> None:
-        """What the robot says besides the code of a refusal is not told: it may repeat the secret."""
+        """Only the code of a refusal is reported: the rest may repeat the secret."""
         text = notice.chat_text(WECOM_BYTES if self.kind == "wecom" else TEXT_BYTES)
         said, name = self._post(json.dumps(self.request(text, time.time())).encode(), {}), CODE[self.kind]
         try:

@@ -1,9 +1,9 @@
-"""The thread that looks at queues, for who scales their pools and for alerts, and that cleans each minute.
+"""The thread that checks queues, for scaling their pools and for alerts, and that sweeps each minute.
 
-It lets incidents begin and end, and has them told.
+It opens and closes incidents, and has them sent.
 
-It dies with its process and loses nothing: what holds is in the server, and so is what was told. Others that watch the
-same queues do the same; the server lets one at a time tell a target.
+It dies with its process and loses nothing: what holds is in the server, and so is what was sent. Others that watch the
+same queues do the same; the server lets one at a time notify a target.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("sequencer.supervisor.watch")
 
 MINUTE_S = 60.0
-LOOK_PAGES = 20
-"""Hundreds of parked groups, in a shard, that one look goes through for those that were not told. The first look of a
+CHECK_PAGES = 20
+"""Hundreds of parked groups, in a shard, that one check goes through for those not notified of. The first check of a
 watcher and a message go through all.
 """
 START_WITHIN_S = HOLD_S - ALL_ATTEMPTS_S
-"""So soon what may be told is begun: all attempts end within the hold, or the next who gets the right tells it too."""
+"""A notice is begun this soon: all attempts end within the hold, or the next who gets the right sends it too."""
 END_S = 10.0
-"""So long an end waits for the answer to what is being sent: one attempt of a target."""
+"""How long an end waits for the answer to what is being sent: one attempt of a target."""
 
 
 class Local(NamedTuple):
@@ -72,7 +72,7 @@ class WatchedQueue(Sequencer):
         self.known = QueueFacts()
         self.known_at, self.known_arrived = 0.0, 0
         self.progress: dict[str, dict[str, pending_news.ShardProgress]] = {name: {} for name in self.settings.to}
-        """By target and shard: how far parked groups were looked through."""
+        """By target and shard: how far parked groups were read."""
         self.minute_at = 0.0
         self.trouble: Exception | None = None
 
@@ -92,7 +92,7 @@ class Watcher:
     """`round` once, or `start` in a thread of its own until `close`.
 
     `local`: what is known of a queue on this host. `emit` takes events, from any thread; without it, they go to the
-    log. `away`: what this process knows of a server that does not answer; without it, nobody is told of that.
+    log. `away`: what this process knows of a server that does not answer; without it, that is not reported.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Watcher:
         self._every_s, self._local, self._away = plan.check_every_s, local, away
         self._emit = emit or EventEmitter("", log=log).emit
         self._queues = {pool.queue: WatchedQueue(pool) for pool in plan.pools}
-        self._told = {pool.queue: pool.alerts for pool in plan.pools if pool.alerts}
+        self._alerting = {pool.queue: pool.alerts for pool in plan.pools if pool.alerts}
         self._senders = {one.name: Sender(one, self._say_failed) for one in plan.targets}
         self._ends = threading.Event()
         self._server = ServerAway(lambda name, **fields: self._emit(event(name, "", **fields)))
@@ -117,7 +117,7 @@ class Watcher:
         threading.Thread(target=self._run, name="sequencer-watcher", daemon=True).start()
 
     def run(self) -> None:
-        """Until the process is told to stop, in the main thread."""
+        """Until the process is asked to stop, in the main thread."""
         stop = threading.Event()
         for number in stop_signals_in_use():
             signal.signal(number, lambda *_: stop.set())
@@ -126,9 +126,9 @@ class Watcher:
         self.close(END_S)
 
     def close(self, longest_s: float = 0.0) -> None:
-        """It ends by itself, after what it is at. What is not sent is told by others, or after the next start.
+        """It ends by itself, after what it is at. What is not sent is sent by others, or after the next start.
 
-        What is being sent is waited for, at most so long: who ends sooner marks nothing, and it is told twice.
+        What is being sent is waited for, at most this long: who ends sooner marks nothing, and it is sent twice.
         """
         self._ends.set()
         for sender in self._senders.values():
@@ -143,31 +143,31 @@ class Watcher:
             one.close()
 
     def round(self) -> None:
-        """Look at each queue once. Raises nothing: what fails is told by an event, once until it is over."""
+        """Check each queue once. Raises nothing: what fails is logged as an event, once until it is over."""
         for name, one in self._queues.items():
             if self._ends.is_set():
                 return
             try:
                 self._watch(one, time.monotonic())
-                self._tell_trouble(one, None)
+                self._report_trouble(one, None)
             except QueueGone:
                 one.close()
                 self._queues[name] = WatchedQueue(one.pool)
             except Exception as error:
-                self._tell_trouble(one, error)
+                self._report_trouble(one, error)
 
     @property
     def trouble(self) -> Exception | None:
-        """Why the last look at a queue failed: of the first for which it did."""
+        """Why the last check of a queue failed: of the first for which it did."""
         return next((one.trouble for one in self._queues.values() if one.trouble), None)
 
-    def last_look(self, queue: str, now: float) -> QueueSnapshot | None:
-        """The last look at a queue; None where it is too old to say anything: the server is away."""
+    def last_snapshot(self, queue: str, now: float) -> QueueSnapshot | None:
+        """The last snapshot of a queue; None where it is too old to say anything: the server is away."""
         one = self._queues.get(queue)
         at, snapshot = one.seen if one and one.seen else (0.0, None)
         return snapshot if now - at < 3 * self._every_s + 1.0 else None
 
-    def _tell_trouble(self, one: WatchedQueue, trouble: Exception | None) -> None:
+    def _report_trouble(self, one: WatchedQueue, trouble: Exception | None) -> None:
         now, away = time.monotonic(), trouble if isinstance(trouble, ServerUnavailable) else None
         if away:
             self._server.lost(str(away), away.code, now)
@@ -177,26 +177,26 @@ class Watcher:
             self._emit(event("supervisor error", one.queue, error=trouble, what="watching the queue"))
         one.trouble = trouble
         if self._away is not None:
-            self._tell_away(self._away, now, error_text(away) if away else "")
+            self._send_away(self._away, now, error_text(away) if away else "")
 
     def wait_sent(self, longest_s: float) -> None:
-        """Until what was to be told is sent, or could not be."""
+        """Until what was to be sent is sent, or could not be."""
         ends_at = time.monotonic() + longest_s
         while any(not one.is_idle for one in self._senders.values()) and time.monotonic() < ends_at:
             time.sleep(0.05)
 
-    # -- one look -----------------------------------------------------------------------------------------------
+    # -- one check -----------------------------------------------------------------------------------------------
 
     def _watch(self, one: WatchedQueue, now: float) -> None:
         snapshot = one.snapshot()
         one.seen = now, snapshot
-        is_minute, is_told = now >= one.minute_at, one.queue in self._told
+        is_minute, has_alerts = now >= one.minute_at, one.queue in self._alerting
         if is_minute:
             one.minute_at = now + MINUTE_S
             one.sweep()
-            if is_told:
+            if has_alerts:
                 one.forget_resumed()
-        if not is_told:
+        if not has_alerts:
             return
         counted, limits = self._counted(one, now, is_minute=is_minute), one.settings.limits
         waits_long = snapshot.due and snapshot.waits_s >= limits.no_consumers > 0
@@ -208,7 +208,7 @@ class Watcher:
         times = AlertTimes(settle=0.9 * self._every_s, again=one.settings.repeat_s)
         asked_at = time.monotonic()
         for grant in one.take_seen(conditions(known, limits, news), one.settings.to, times):
-            self._tell(one, grant, asked_at + START_WITHIN_S)
+            self._notify(one, grant, asked_at + START_WITHIN_S)
 
     def _counted(self, one: WatchedQueue, now: float, *, is_minute: bool) -> QueueFacts:
         """What is counted each minute, and where that may open an incident; else nothing is known."""
@@ -221,24 +221,24 @@ class Watcher:
         return one.known
 
     def _news(self, one: WatchedQueue, snapshot: QueueSnapshot) -> dict[str, list[str]]:
-        """Of which conditions which targets were not told all."""
+        """Of which conditions which targets were not notified in full."""
         found: dict[str, list[str]] = {}
         if snapshot.parked or snapshot.dead:
             known = one.amounts()
             for target, progress in one.progress.items():
-                news = one.news_of(target, progress, pages=LOOK_PAGES if progress else None, known=known)
+                news = one.news_of(target, progress, pages=CHECK_PAGES if progress else None, known=known)
                 for kind in news.counts:
                     found.setdefault(kind, []).append(target)
         return found
 
-    # -- what is told -------------------------------------------------------------------------------------------
+    # -- what is sent -------------------------------------------------------------------------------------------
 
-    def _tell(self, one: WatchedQueue, grant: Grant, start_by: float) -> None:
+    def _notify(self, one: WatchedQueue, grant: Grant, start_by: float) -> None:
         news = None
         if grant.kind in ("parked", "dead") and grant.what in ("open", "news"):
             news = one.news_of(grant.target, {})
             if grant.what == "news" and grant.kind not in news.counts:
-                return  # another told it meanwhile
+                return  # another sent it meanwhile
         errors = one.parked_errors() if grant.kind == "parked" and grant.what != "resolved" else {}
 
         def on_sent() -> None:
@@ -250,14 +250,14 @@ class Watcher:
         notice = notice_of(self._origin, one.queue, grant, news, errors, texts=one.settings.texts)
         self._send(start_by, notice, grant.target, on_sent)
 
-    def _tell_away(self, away: AwayIncident, now: float, error: str) -> None:
-        """All targets are told, as the first queue of the file says."""
-        if not self._told:
+    def _send_away(self, away: AwayIncident, now: float, error: str) -> None:
+        """All targets are notified, as the first queue of the file says."""
+        if not self._alerting:
             return
-        queue, first = next(iter(self._told.items()))
-        targets = {name for one in self._told.values() for name in one.to}
+        queue, first = next(iter(self._alerting.items()))
+        targets = {name for one in self._alerting.values() for name in one.to}
         limits = {"limit_s": first.limits.away, "repeat_s": first.repeat_s}
-        for grant in away.look(now, time.time(), error, targets, **limits):
+        for grant in away.check(now, time.time(), error, targets, **limits):
             own = grant._replace(kind=f"{grant.kind}@{self._origin.host}")
             notice = notice_of(self._origin, "", own, shown_by=queue)
             self._send(now + START_WITHIN_S, notice, grant.target, partial(away.sent, grant))

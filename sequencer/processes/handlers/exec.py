@@ -33,7 +33,7 @@ STOP_S = 2.0
 ENDING_S = 5.0
 """A command whose time is over, and what it started, has this time from SIGTERM to SIGKILL."""
 REST_S = 0.02
-"""How often to look, where the shell has ended, whether its process group has."""
+"""How often to check, once the shell has ended, whether its process group has."""
 NOT_RUN = (126, 127)
 """Exit statuses by which a shell says that a command can't be run or was not found."""
 
@@ -63,8 +63,8 @@ def check_command(command: str) -> None:
 class ExecHandler:
     """A non-zero exit status is a failure; the end of what it wrote to standard error is kept with it.
 
-    When the consumer is told to stop now, the
-    command and what it started are killed first, so that it can't go on beside its successor. A consumer that is
+    When the consumer must stop now, the command and what it started are killed first, so that it can't go on beside
+    its successor. A consumer that is
     killed outright can't do that: `report` tells the supervisor which group to kill then. (Where that is killed at the
     same time, the command goes on: `token` in the JSON tells the two apart.)
 
@@ -149,7 +149,7 @@ class ExecHandler:
     def _is_caused_by_stop(self, status: int, ended_at: float) -> bool:
         """Whether the command ended by a signal that the consumer was sent as well; that may be known a little later.
 
-        We send none of these. But an init system, or whoever runs the container, may send them to every process.
+        We send none of these. But an init system or a container runtime may send them to every process.
         """
         number = -status if status < 0 else status - 128
         if self._stop is None or number not in STOP_SIGNALS:

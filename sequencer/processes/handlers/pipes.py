@@ -25,8 +25,8 @@ WRITE_BYTES = 4096
 STALLED_S = 1.0
 """Our standard error is waited for while it takes nothing, then what there is for it is dropped."""
 POLL_S = 0.005
-"""How often to look whether a command has ended, where there is no descriptor to wait for: on macOS."""
-LOOK_S = 1.0
+"""How often to check whether a command has ended, where there is no descriptor to wait for: on macOS."""
+IDLE_POLL_S = 1.0
 """The same where there is one: a signal that comes just before a wait begins does not end that."""
 
 
@@ -74,16 +74,16 @@ class CommandOutput:
 
         The end of its standard error tells nothing: that may be closed, or kept open by others.
         """
-        pidfd, look_s, until = -1, POLL_S, time.monotonic() + timeout_s
+        pidfd, poll_s, until = -1, POLL_S, time.monotonic() + timeout_s
         with suppress(AttributeError, OSError):
-            pidfd, look_s = os.pidfd_open(self._process.pid), LOOK_S
+            pidfd, poll_s = os.pidfd_open(self._process.pid), IDLE_POLL_S
             self._poll.register(pidfd, select.POLLIN)
         try:
             while self._process.poll() is None:
                 if (left_s := until - time.monotonic()) <= 0:
                     return False
                 with interrupts_allowed():
-                    ready = self._poll.poll(1000 * min(left_s, look_s))
+                    ready = self._poll.poll(1000 * min(left_s, poll_s))
                 if any(fd == self._fd for fd, _ in ready):
                     self._take(READ_BYTES)
             return True

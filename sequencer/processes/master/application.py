@@ -1,5 +1,5 @@
 """A process of its own for code of an application that no consumer runs, so that it can't halt or end the master: it
-looks whether a queue's app can be loaded, or calls the queue's own check, with the queue's variables and directory.
+checks whether a queue's app can be loaded, or calls the queue's own check, with the queue's variables and directory.
 
 `python -m sequencer.processes.master.application`: standard input is one JSON line, and its end ends the process; what
 is found goes to the descriptor that the line names, a JSON line each.
@@ -108,7 +108,7 @@ class CheckProcess:
     def __init__(self, plan: PoolPlan, report_fd: int) -> None:
         self._plan, self._report_fd = plan, report_fd
         self._process: subprocess.Popen[bytes] | None = None
-        self._starts_at, self._told_at, self._told = 0.0, -AGAIN_S, ""
+        self._starts_at, self._logged_at, self._logged = 0.0, -AGAIN_S, ""
         self.says: str | None = None
         """What the check said last; "": all is fine; None: it said nothing yet, or there is none."""
 
@@ -133,15 +133,15 @@ class CheckProcess:
             self._process = self.says = None
 
     def take_report(self, report: dict[str, Any], emit: Callable[..., None], now: float) -> bool:
-        """Tell what the check said, if this is a report of it: when it begins or changes, once a minute at most."""
+        """Log what the check said, if this is a report of it: when it begins or changes, once a minute at most."""
         if self._process is None or report["pid"] != self._process.pid:
             return False
         self.says = text = str(report.get("text", ""))
-        if text and text != self._told and now - self._told_at >= AGAIN_S:
-            self._told, self._told_at = text, now
+        if text and text != self._logged and now - self._logged_at >= AGAIN_S:
+            self._logged, self._logged_at = text, now
             emit("check failed", text=error_text(text))
         elif not text:
-            self._told = ""
+            self._logged = ""
         return True
 
 

@@ -1,7 +1,7 @@
 """A pool of `sequencer run`: it is never given up, changes its size, ends consumers that hang, and replaces all of them
 at a reload.
 
-At a reload a new consumer comes first; only when it is connected an old one is told to stop. The first new one is the
+At a reload a new consumer comes first; only when it is connected an old one is asked to stop. The first new one is the
 trial: where it ends before that, the code or the file is wrong, and everything stays as it was.
 """
 

@@ -1,7 +1,7 @@
 """The master of `sequencer run`: many pools under one loop, and what concerns all of them.
 
-It looks at the queues and changes the size of pools, has alerts told and old data swept, reads its file again at
-SIGHUP, ends after `run_for`, answers `--status`, and tells systemd how it is.
+It checks the queues and changes the size of pools, has alerts sent and old data swept, reads its file again at
+SIGHUP, ends after `run_for`, answers `--status`, and notifies systemd.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .scaling import HostCpu
 from .status import VARIABLE, StatusSocket, ask, notify
 
 READY_S = 30.0
-"""systemd is told that the service is ready when all consumers are connected, or after this time in any case."""
+"""systemd is notified that the service is ready when all consumers are connected, or after this time in any case."""
 
 
 class Master(Supervisor[KeptPool]):
@@ -119,7 +119,7 @@ class Master(Supervisor[KeptPool]):
             self._scales_at = now + self.plan.check_every_s
             self._scale(now)
         self._forget_removed()
-        self._tell_systemd(now)
+        self._notify_systemd(now)
         if self._status is not None:
             self._status.answer(self._status_as_json)
 
@@ -131,12 +131,12 @@ class Master(Supervisor[KeptPool]):
             while pool.stage < self._stage:
                 pool.next_stage()
 
-    # -- looks ----------------------------------------------------------------------------------------------------
+    # -- sizes ----------------------------------------------------------------------------------------------------
 
     def _scale(self, now: float) -> None:
         """Those whose groups wait longest first: there may not be room for all."""
         cpu = self._cpu()
-        snapshots = [(pool, self._watcher.last_look(pool.queue, now)) for pool in self.pools]
+        snapshots = [(pool, self._watcher.last_snapshot(pool.queue, now)) for pool in self.pools]
         for pool, snapshot in sorted(snapshots, key=lambda one: -one[1].waits_s if one[1] else 0.0):
             pool.scale(snapshot, now, cpu)
 
@@ -151,21 +151,21 @@ class Master(Supervisor[KeptPool]):
             "age_s": round(now - self._began, 1),
             "processes": len(self.pids),
             "max_processes": self.plan.max_processes,
-            "pools": [pool.as_json(self._watcher.last_look(pool.queue, now), now) for pool in self.pools],
+            "pools": [pool.as_json(self._watcher.last_snapshot(pool.queue, now), now) for pool in self.pools],
         }
 
-    def _tell_systemd(self, now: float) -> None:
+    def _notify_systemd(self, now: float) -> None:
         is_ready = all(pool.is_ready for pool in self.pools) or now - self._began >= READY_S
         if not self._is_ready and is_ready and not self._stage:
             self._is_ready = True
-            self._tell_ready()
+            self._notify_ready()
         if self._is_reloading and not any(pool.is_replacing for pool in self.pools):
             self._is_reloading = False
-            self._tell_ready()
+            self._notify_ready()
             if not any(pool.has_kept_old for pool in self.pools):
                 self.emitter.emit(event("service reloaded", "", file=str(self.plan.path)))
 
-    def _tell_ready(self) -> None:
+    def _notify_ready(self) -> None:
         down = [pool.queue for pool in self.pools if pool.is_down]
         self._notify("READY=1", f"STATUS={service_text(len(self.pools), len(self.pids), down)}")
 
@@ -183,7 +183,7 @@ class Master(Supervisor[KeptPool]):
             self._is_reloading = False
             kind = "" if isinstance(error, SequencerError) else f"{type_name(error)}: "
             self.emitter.emit(event("reload failed", "", error=kind + error_text(error)))
-            self._tell_ready()
+            self._notify_ready()
 
     def _take(self, plan: RunPlan) -> None:
         pools = {pool.queue: pool for pool in self.pools if not pool.stage}

@@ -1,4 +1,4 @@
-"""How many consumers a pool should have, from looks at its queue. Pure, but for HostCpu: the time is part of a look.
+"""How many consumers a pool should have, from snapshots of its queue. Pure, but for HostCpu: a snapshot has its time.
 
 Up when due groups wait for a consumer, never for messages: one group is handled by one consumer at a time, however
 many messages it has. Down slowly, and gently: who leaves finishes its message. Most of the time nothing changes.
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _STAT = Path("/proc/stat")
-LOOKS = 2
-"""A wait that only one look has seen is over before a new process would have helped."""
+SNAPSHOTS = 2
+"""A wait that only one snapshot shows is over before a new process would have helped."""
 REST_S = 10.0
-"""After a change, and after the start of a pool: a new process is at work then, and shows in the next looks."""
+"""After a change, and after the start of a pool: a new process is at work then, and shows in the next snapshots."""
 QUIET_S = 300.0
 """No wait for this time, before one consumer may leave. With 60 s, consumers come and go all day: see tests."""
 CALM = 0.5
@@ -36,9 +36,9 @@ class PoolSnapshot:
     starting: int = 0
     """Those of them that are not connected yet."""
     leaving: int = 0
-    """Those of them that were told to leave."""
+    """Those of them that were asked to leave."""
     busy: float = 0.0
-    """How many consumers' time was spent in handlers since the look before: 1.5 of 2 are busy for 75 %."""
+    """How many consumers' time was spent in handlers since the snapshot before: 1.5 of 2 are busy for 75 %."""
     is_frozen: bool = False
     """Whether what is seen says nothing of the load: paused, an outage, consumers that die."""
     cpu: float = 0.0
@@ -51,11 +51,11 @@ class Scaler:
 
     def __init__(self, least: int, most: int, wait_s: float) -> None:
         self.least, self.most, self.wait_s = least, most, wait_s
-        self._looks_waiting = self._starting = 0
+        self._snapshots_waiting = self._starting = 0
         self._began: float | None = None
         self._rests_until = self._quiet_since = self._idle_since = self._noticed_at = 0.0
         self._busy = 0.0
-        """The mean of the time that is quiet by now."""
+        """The mean over the quiet time so far."""
 
     def decide(self, snapshot: PoolSnapshot) -> int:
         """How many consumers to start, or -1: one is to leave; mostly 0."""
@@ -73,7 +73,7 @@ class Scaler:
             return 0
         if staying > self.most or (snapshot.room < 0 and staying > max(1, self.least)):
             return self._down(now)
-        if self._looks_waiting >= LOOKS and snapshot.cpu <= BUSY_CPU:
+        if self._snapshots_waiting >= SNAPSHOTS and snapshot.cpu <= BUSY_CPU:
             return self._up(snapshot, min(max(1, staying // 2), snapshot.room))
         if staying > self.least and now - self._quiet_since >= QUIET_S and self._can_spare(staying, now):
             return self._down(now)
@@ -83,7 +83,7 @@ class Scaler:
         now = snapshot.now
         has_help = snapshot.starting < self._starting  # what waits now waited for those that just came
         is_waiting = snapshot.due and snapshot.waits_s >= self.wait_s and not has_help
-        self._looks_waiting = self._looks_waiting + 1 if is_waiting else 0
+        self._snapshots_waiting = self._snapshots_waiting + 1 if is_waiting else 0
         self._starting = snapshot.starting
         if snapshot.is_frozen or (snapshot.due and snapshot.waits_s >= CALM * self.wait_s):
             self._be_loud(now)

@@ -1,4 +1,4 @@
-"""What others are told of the master: `sequencer run --status`, by a Unix socket that only its user may open; and
+"""The status of the master for others: `sequencer run --status`, by a Unix socket that only its user may open; and
 systemd, by one datagram of text to the socket that NOTIFY_SOCKET names (sd_notify).
 """
 

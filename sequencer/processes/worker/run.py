@@ -1,7 +1,7 @@
 """One consumer process, as the supervisor starts it: `python -m sequencer.processes.worker.run`.
 
 Standard input is the control pipe: one JSON line (WorkerConfig), then a digit for each stage of a stop; its end means
-that the supervisor is gone (control_thread.py). A signal to stop means stage 1, whoever sent it and however often: only
+that the supervisor is gone (control_thread.py). A signal to stop means stage 1, from any sender and however often: only
 the supervisor's stage 2 interrupts a handler. Reports go to the pipe `report_fd`, a JSON line each. Exit status: see
 the constants.
 """

@@ -37,7 +37,7 @@ class QueueFacts(NamedTuple):
 
 
 def conditions(facts: QueueFacts, limits: Thresholds, news: Mapping[str, Sequence[str]]) -> list[Condition]:
-    """What is known of each condition that is not turned off. `news`: the targets that were not told all, by kind."""
+    """What is known of each condition that is not turned off. `news`: the targets not notified in full, by kind."""
     found = [*_of_snapshot(facts, limits), *_of_counts(facts, limits), *_of_host(facts, limits)]
     return [one._replace(new_to=news.get(one.kind, ())) for one in found]
 
@@ -78,7 +78,7 @@ def _of_snapshot(facts: QueueFacts, limits: Thresholds) -> Iterator[Condition]:
 def _of_counts(facts: QueueFacts, limits: Thresholds) -> Iterator[Condition]:
     if (info := facts.info) is not None:
         yield from _measured("backlog", info.backlog, limits.backlog, is_estimate=info.is_estimate)
-        is_held_back = info.is_paused or info.outage is not None  # which is told by itself
+        is_held_back = info.is_paused or info.outage is not None  # which is an incident of its own
         yield from _measured("lag", info.lag_s, limits.lag, is_known=not is_held_back)
         if limits.history and facts.policy is not None and (history := info.history):
             is_full = history.messages >= CUT_SHORT * facts.policy.history_cap * info.shards

@@ -26,9 +26,9 @@ class Attempts:
         self._since = 0.0
 
     def note(self, now: float, totals: dict[str, int]) -> tuple[int, int] | None:
-        """Those that failed, and all, since the oldest look of these five minutes; `now` of a clock that goes on.
+        """Those that failed, and all, since the oldest check of these five minutes; `now` of a clock that goes on.
 
-        None: not known yet, since the first look is less than five minutes ago, and there were few attempts.
+        None: not known yet, since the first check is less than five minutes ago, and there were few attempts.
         """
         failed = sum(totals[name] for name in FAILED)
         attempts = failed + totals["handled"]

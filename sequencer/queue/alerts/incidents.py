@@ -1,4 +1,4 @@
-"""Incidents: they are opened and closed by looks, told by whoever has the right, and listed. Operations over a net."""
+"""Incidents: opened and closed by checks, sent by the process that has the grant, and listed. Operations over a net."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...calls.alerts import AlertTimes, Condition, Grant
 from ...store.keys import ShardKeys
 from ...store.replies import pairs, text
 from ...store.text import loads_words
-from ...values.alerts import Incident, ToldTarget
+from ...values.alerts import Incident, NotifiedTarget
 from ..pages import read
 from ..session import Session
 
@@ -24,14 +24,14 @@ async def take_seen(
 
 
 async def sent(session: Session, grant: Grant) -> bool:
-    """Say that the target took the message. Raises ServerError: then it may be told again."""
+    """Record that the target accepted the message. Raises ServerError: then it may be sent again."""
     return await session.ask(calls.alert_sent(await _first(session), grant))
 
 
 async def alerts(session: Session) -> list[Incident]:
-    """The incidents of the queue that are open, or of which a target has yet to be told that they are over.
+    """The incidents of the queue that are open, or over, with a target still to be notified.
 
-    They are there while a master (`sequencer run`) or `sequencer watch` looks at the queue. Raises ServerError.
+    They are kept up to date by a master (`sequencer run`) or `sequencer watch`. Raises ServerError.
     """
 
     def incidents(words: Sequence[bytes]) -> list[Incident]:
@@ -42,13 +42,13 @@ async def alerts(session: Session) -> list[Incident]:
 
 
 def key_of(namespace: str, queue: str, kind: str, opened_us: int) -> str:
-    """What all that is told of an incident has in common."""
+    """What all messages of an incident have in common."""
     return f"{namespace}:{queue}:{kind}:{opened_us}"
 
 
 def _incident(session: Session, kind: str, record: dict[str, Any]) -> Incident:
     options, opened_us = session.options, int(record["opened"])
-    told = (ToldTarget(name, int(to["n"]), _at(to, "sent")) for name, to in sorted(dict(record["to"]).items()))
+    notified = (NotifiedTarget(name, int(to["n"]), _at(to, "sent")) for name, to in sorted(dict(record["to"]).items()))
     return Incident(
         queue=options.queue,
         kind=kind,
@@ -57,7 +57,7 @@ def _incident(session: Session, kind: str, record: dict[str, Any]) -> Incident:
         text=str(record.get("text", "")),
         seen_at=int(record.get("seen", opened_us)) / 1e6,
         resolved_at=_at(record, "resolved"),
-        told=tuple(told),
+        notified=tuple(notified),
         key=key_of(options.namespace, options.queue, kind, opened_us),
     )
 

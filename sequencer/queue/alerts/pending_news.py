@@ -1,4 +1,4 @@
-"""Parked groups and dead letters of which a target was not told yet, by name. Operations over a net."""
+"""Parked groups and dead letters of which a target was not notified yet, by name. Operations over a net."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ NAMED = 10
 """This many are named in one message; the others are counted."""
 NOTIFIED_PAGE = 500
 FORGET_PAGES = 50
-"""Names that are looked at in one sweep, by pages of 200."""
+"""Names that are read in one sweep, by pages of 200."""
 
 
 class NamedHead(NamedTuple):
-    """A parked head or a dead letter, as people are told of it."""
+    """A parked head or a dead letter, as a notice names it."""
 
     group: tuple[str, ...]
     id: str
@@ -39,7 +39,7 @@ class NamedHead(NamedTuple):
 
 @dataclass(slots=True)
 class News:
-    """What a target was not told of."""
+    """What a target was not notified of."""
 
     groups: dict[ShardKeys, list[PendingNewsGroup]] = field(default_factory=dict)
     """Parked ones, of each shard with some."""
@@ -64,10 +64,10 @@ Amounts = tuple[int, ...]
 
 @dataclass(slots=True)
 class ShardProgress:
-    """How far a shard was looked through for a target."""
+    """How far a shard was read for a target."""
 
     first: int = 0
-    """This many parked groups were looked at in this round."""
+    """This many parked groups were read in this round."""
     began: Amounts | None = None
     """The amounts at its beginning."""
     is_clean: bool = True
@@ -96,10 +96,10 @@ async def news_of(
     pages: int | None = None,
     known: Mapping[str, Amounts] | None = None,
 ) -> News:
-    """What the target was not told of, from where the last look ended by `progress`, by shard, which is set again.
+    """What the target was not notified of, from where the last check ended by `progress`, by shard, which is set again.
 
-    At most `pages` hundreds of parked groups are looked at in each shard; None: all. `known`: `amounts` from before
-    this look; a shard in which nothing was new is left out until it has others. Raises ServerError.
+    At most `pages` hundreds of parked groups are read in each shard; None: all. `known`: `amounts` from before
+    this check; a shard in which nothing was new is left out until it has others. Raises ServerError.
     """
     found = News()
     for keys in await session.shards():
@@ -108,10 +108,10 @@ async def news_of(
             continue
         if not at.first:
             at.began, at.is_clean = there, True
-        looked, is_end, groups = 0, False, list[PendingNewsGroup]()
-        while not is_end and (pages is None or looked < pages):
+        pages_read, is_end, groups = 0, False, list[PendingNewsGroup]()
+        while not is_end and (pages is None or pages_read < pages):
             shard = await session.ask(calls.pending_news(keys, target, at.first))
-            looked, is_end = looked + 1, shard.looked_at < 100
+            pages_read, is_end = pages_read + 1, shard.looked_at < 100
             at.first = 0 if is_end else at.first + shard.looked_at
             at.is_clean = at.is_clean and not shard.groups and not shard.dead
             groups += shard.groups
@@ -131,13 +131,13 @@ async def news_of(
 
 async def parked_errors(session: Session) -> dict[str, int]:
     """How many groups are parked by each of the most frequent types of error, in that order. Raises ServerError."""
-    found = await news_of(session, "", {})  # nobody was told of anything
+    found = await news_of(session, "", {})  # nobody was notified of anything
     failures = (one.failure for groups in found.groups.values() for one in groups if one.failure)
     return dict(Counter(decode_failure(failure)[0].type for failure in failures).most_common(NAMED))
 
 
 async def mark_notified(session: Session, target: str, news: News, kind: str) -> None:
-    """Keep that the target was told of these: parked groups, or dead letters. Raises ServerError."""
+    """Keep that the target was notified of these: parked groups, or dead letters. Raises ServerError."""
     if kind == "dead":
         for keys, died_us in news.died_us.items():
             await session.ask(calls.mark_notified(keys, target, dead_us=died_us))

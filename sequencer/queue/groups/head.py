@@ -1,7 +1,7 @@
 """resume, skip and unskip of one group: what lets it go on from its head, and what puts that back. Operations over a
 net.
 
-Each change is one script, so that nothing is ever half done. An operation looks first, and its change is refused by the
+Each change is one script, so that nothing is ever half done. An operation reads first, and its change is refused by the
 script if something else is there by then: GroupBusy.
 """
 

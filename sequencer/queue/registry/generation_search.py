@@ -2,7 +2,7 @@
 
     what is there                             what a client does that uses the queue
     -------------                             --------------------------------------
-    a registration                            brings it to each shard that is behind; one that is ahead is written back
+    a registration                            brings it to each shard that is older; one that is newer is written back
     none, but shard 0 has a copy               registers the copy
     nothing, and it knew the queue            registers it again: same shards, same policy, a new generation number; a
     WARNING.
@@ -83,7 +83,7 @@ class GenerationSearch:
     """Whether it uses the queue."""
     restores: bool = True
     """Whether it registers again what is gone."""
-    _told: Event | None = None
+    _logged: Event | None = None
     _is_new: bool = False
 
     @property
@@ -104,8 +104,8 @@ class GenerationSearch:
                 await self.net.sleep(PAUSE_S * number)
             seen = await look_at(self.alone, options)
             if await self._is_settled(seen):
-                if self._told:
-                    log_event(self._told)
+                if self._logged:
+                    log_event(self._logged)
                 copy = None if self._uses or (seen.copy and seen.copy.is_deleted) else seen.copy
                 return seen.there or copy
         if seen and seen.there and seen.there.is_deleted:
@@ -143,12 +143,12 @@ class GenerationSearch:
         if not self._uses or (known and not self.restores and (copy is None or copy.is_deleted)):
             return True
         if copy and not copy.is_deleted:
-            self._told = event("queue restored", options.queue, shards=len(copy.tags), from_shard=True)
+            self._logged = event("queue restored", options.queue, shards=len(copy.tags), from_shard=True)
             await self._register(None, copy)
             return False
         least = copy.generation_number if copy else 0
         if known:
-            self._told = event("queue restored", options.queue, shards=len(known.tags), from_shard=False)
+            self._logged = event("queue restored", options.queue, shards=len(known.tags), from_shard=False)
             wanted = replace(known, generation_number=max(known.generation_number, least))
         elif seen.has_clock:
             raise DataError("registration_lost", queue=options.queue, namespace=options.namespace)
@@ -196,7 +196,7 @@ class GenerationSearch:
                 elif own:  # the registry was lost, and came back older
                     await self._register(there, own)
                 return False
-        # Between the look at the registry and this, the queue may have been deleted: only what is still registered is
+        # Between reading the registry and this, the queue may have been deleted: only what is still registered is
         # confirmed.
         if any(one.status == "pending" for one in synced):
             now = await read(self.alone, lambda words: registered(field_texts(words)), ("HGETALL", self._registry))
@@ -220,7 +220,7 @@ class GenerationSearch:
             names = await write_index(self.alone, options, is_new=self._is_new)
             if self._is_new:
                 near = near_name(options.queue, names)
-                self._told = event("queue created", options.queue, namespace=options.namespace, near=near)
+                self._logged = event("queue created", options.queue, namespace=options.namespace, near=near)
 
     def _log_changes(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         for name in self.asked or ():
@@ -237,7 +237,7 @@ class GenerationSearch:
 
 
 PAGE = 200
-"""Names read, and groups looked at again, in one round trip."""
+"""Names read, and groups checked again, in one round trip."""
 
 
 async def ask(alone: Alone, calls: Sequence[Call[Any]], generation: str = "") -> list[Any]:
@@ -256,7 +256,7 @@ async def answer_pending(
 
 
 async def wake_deferred_groups(alone: Alone, keys: ShardKeys, generation: str, mark: str) -> None:
-    """Let claims decide again on deferred groups, once each; whoever sees the mark does it, and removes it."""
+    """Let claims decide again on deferred groups, once each; the claim that sees the mark does it, and removes it."""
     now_us = await read(alone, micros, ("TIME",))
     names: dict[str, None] = {}
     async for words in scan(alone, "ZSCAN", keys.schedule, count=PAGE):

@@ -1,4 +1,4 @@
-"""What a person says of steps whose end nobody knows: checked, and written into the ledger."""
+"""What an operator says of steps whose end nobody knows: checked, and written into the ledger."""
 
 from __future__ import annotations
 
