@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from sequencer import EmbeddedServer
+from sequencer import EmbeddedServer, Message
 from sequencer.calls import source as sources
 from sequencer.testing import wire
 
 from ..support.judge.judgement import judge
 from .crash import fault_test as crash
 from .crash.plan import every_chain, mismatch, named_points, slice_of
-from .crash.points import KINDS, Case
+from .crash.points import KINDS, Case, Kind
 from .crash.trial import Control, Trial
 from .crash.verdict import Outcome
-from .crash.work import LEASE_S, ROLES, Site, handle
+from .crash.work import LEASE_S, ROLES, Site, handle, persist
 
 pytestmark = pytest.mark.nightly
 
@@ -57,6 +58,29 @@ def test_a_stopped_consumer_cannot_acknowledge(server: EmbeddedServer, tmp_path:
     assert outcome.problems == ()
     assert outcome.is_refused
     assert outcome.judged.duplicates >= 1, "both handled that message"
+
+
+def coroutines(site: Site) -> None:
+    """A consumer with worker slots on a loop."""
+    handler = handle(site)
+
+    async def on_loop(message: Message) -> None:
+        handler(message)
+        await asyncio.sleep(0.001)  # last: what begins after a stop counts as a run without a lease
+
+    persist(site.seq.connect)
+    site.seq.consume(on_loop, concurrency=4, lease=LEASE_S, until_empty=True)
+
+
+@pytest.mark.parametrize("kind", ["kill", "stop"])
+@pytest.mark.parametrize(
+    "point", ["handler:before", "handler:after", "claim:sent", "ack:before", "ack:sent", "nack:sent"]
+)
+def test_a_consumer_of_coroutines_is_succeeded(server: EmbeddedServer, tmp_path: Path, point: str, kind: Kind) -> None:
+    control = Control(roles={**ROLES, "consumer": coroutines})
+    outcome = tried(server, tmp_path, Case("default", f"consumer.{point}", 2, kind), control)
+    assert outcome.problems == ()
+    assert outcome.is_reached
 
 
 def test_one_case_by_its_command() -> None:
