@@ -27,8 +27,7 @@ from .net.endpoint import Endpoint, check_embedded_allowed
 from .net.link import Link
 
 log = logging.getLogger("sequencer")
-SOCKET_PATH_MAX = 107
-"""`sun_path` of a Unix socket address holds 108 bytes with its end."""
+SOCKET_PATH_MAX = 107  # `sun_path` of a Unix socket address holds 108 bytes with its end
 ANSWER_S = 5.0
 START_S = 20.0
 STOP_S = 20.0

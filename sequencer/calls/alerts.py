@@ -9,10 +9,8 @@ from ..store.keys import ShardKeys
 from ..store.replies import pairs, text
 from .call import Call, on_shard
 
-Verdict = Literal["open", "keep", "close"]
-"""Of a condition: above its limit; between; well below."""
-What = Literal["open", "news", "again", "resolved"]
-"""What is to be told of an incident."""
+Verdict = Literal["open", "keep", "close"]  # of a condition: above its limit; between; well below
+What = Literal["open", "news", "again", "resolved"]  # what is to be told of an incident
 SECOND_US = 1_000_000
 
 
@@ -21,29 +19,20 @@ class Condition(NamedTuple):
 
     kind: str
     verdict: Verdict
-    value: str
-    """A number as text; "" where it has none."""
-    limit: str
-    """The same, of the limit by which this verdict was reached."""
-    text: str
-    """What is said of it: a sentence, for people."""
-    new_to: Sequence[str] = ()
-    """Targets for which there is something new to name."""
+    value: str  # a number as text; "" where it has none
+    limit: str  # the same, of the limit by which this verdict was reached
+    text: str  # what is said of it: a sentence, for people
+    new_to: Sequence[str] = ()  # targets for which there is something new to name
 
 
 class AlertTimes(NamedTuple):
     """Seconds, as alert.lua counts them."""
 
-    settle: float
-    """A condition that is below its limit for so long is over."""
-    gap: float = 60.0
-    """Between news of an incident, for a target."""
-    again: float = 4 * 3600.0
-    """After that it is told again; 0: never."""
-    hold: float = 30.0
-    """For so long the right to tell is one caller's."""
-    stale: float = 900.0
-    """What nobody looked at for so long is over."""
+    settle: float  # a condition that is below its limit for so long is over
+    gap: float = 60.0  # between news of an incident, for a target
+    again: float = 4 * 3600.0  # after that it is told again; 0: never
+    hold: float = 30.0  # for so long the right to tell is one caller's
+    stale: float = 900.0  # what nobody looked at for so long is over
 
 
 class Grant(NamedTuple):
@@ -56,11 +45,9 @@ class Grant(NamedTuple):
     number: int
     """How many messages of the incident the target took before, or may have taken before it came back."""
     value: str
-    limit: str
-    """By which the incident is open: perhaps not the caller's own."""
+    limit: str  # by which the incident is open: perhaps not the caller's own
     text: str
-    is_late: bool
-    """It is over before the target took a message."""
+    is_late: bool  # it is over before the target took a message
     now_us: int
 
 
@@ -89,26 +76,19 @@ def alert_sent(keys: ShardKeys, grant: Grant) -> Call[bool]:
 class PendingNewsGroup(NamedTuple):
     """A parked group that a target was not notified of."""
 
-    group: str
-    """Encoded."""
-    at: str
-    """Of its failure, as `mark_notified` takes it."""
-    failure: bytes
-    """JSON with type, message, id and attempt; empty where there is none."""
+    group: str  # encoded
+    at: str  # of its failure, as `mark_notified` takes it
+    failure: bytes  # JSON with type, message, id and attempt; empty where there is none
 
 
 class PendingNews(NamedTuple):
     """What a target was not notified of, in one shard."""
 
-    looked_at: int
-    """Parked groups of this page."""
+    looked_at: int  # parked groups of this page
     groups: list[PendingNewsGroup]
-    dead: int
-    """Dead letters."""
-    dead_us: str
-    """When the last of them died, as `mark_notified` takes it."""
-    letters: list[tuple[str, bytes]]
-    """The first of them: name, and failure as above."""
+    dead: int  # dead letters
+    dead_us: str  # when the last of them died, as `mark_notified` takes it
+    letters: list[tuple[str, bytes]]  # the first of them: name, and failure as above
 
 
 def pending_news(keys: ShardKeys, target: str, first: int = 0) -> Call[PendingNews]:

@@ -26,8 +26,7 @@ class ItemOutcome(NamedTuple):
 
     outcome: Outcome
     stamp: int
-    backlog: int | None = None
-    """How many messages its group has then, where that was asked."""
+    backlog: int | None = None  # how many messages its group has then, where that was asked
 
 
 OnConflict = Literal["none", "others", "error", "replace", "error_replace"]

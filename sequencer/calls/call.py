@@ -15,8 +15,7 @@ from ..store.text import dumps_words
 from . import source
 
 T = TypeVar("T")
-UNDONE: Any = object()
-"""In place of a result: it is sure that the call was not carried out."""
+UNDONE: Any = object()  # in place of a result: it is sure that the call was not carried out
 Args = tuple[str | bytes, ...]
 
 
@@ -28,8 +27,7 @@ class Call(NamedTuple, Generic[T]):
     args: Args
     parse: Callable[[Any], T]
     repeatable: bool = True
-    now: str = ""
-    """In us since 1970; "" for the time of the server, but in tests."""
+    now: str = ""  # in us since 1970; "" for the time of the server, but in tests
 
     def eval_command(self, generation: str = "", *, is_known: bool = False) -> tuple[Any, ...]:
         """As an EVAL with its script, or an EVALSHA; time and generation go behind all arguments."""

@@ -35,38 +35,29 @@ class LeasedGroup:
     key: str
     group: tuple[str, ...]
     token: str
-    expired_owner: str
-    """Whose lease on this group ran out just before, or ""."""
+    expired_owner: str  # whose lease on this group ran out just before, or ""
     messages: list[Message]
     members: list[str]
     scores: Sequence[str]
-    mark: str
-    """The group's watermark as the server keeps it, or ""."""
+    mark: str  # the group's watermark as the server keeps it, or ""
     on_late: str
     """What becomes of messages below it: "drop" and "dead_letter" give them up; else they are handled."""
-    undecodable: str = ""
-    """Why the last of `messages` can't be handled (its body is shown as text), or ""."""
+    undecodable: str = ""  # why the last of `messages` can't be handled (its body is shown as text), or ""
     is_probe: bool = False
     """Whether it is to show that an outage is over: how its handler ends is told the server."""
-    ledgers: Sequence[Written | None] = ()
-    """Of its messages, by position; empty where none has one."""
-    failure: bytes = b""
-    """Of its head, where the claim asked for failures and the head failed before."""
+    ledgers: Sequence[Written | None] = ()  # of its messages, by position; empty where none has one
+    failure: bytes = b""  # of its head, where the claim asked for failures and the head failed before
 
 
 class Halted(NamedTuple):
     """A group that the claim deferred or parked itself, because a number is missing or its order is no sorted set."""
 
     group: tuple[str, ...]
-    until_us: int | None
-    """Until when it waits for what is missing, in us since 1970; None: it is parked."""
-    id: str = ""
-    """Of its head."""
-    number: int = 0
-    """Of its head, before which `missing` are missing: first and last."""
+    until_us: int | None  # until when it waits for what is missing, in us since 1970; None: it is parked
+    id: str = ""  # of its head
+    number: int = 0  # of its head, before which `missing` are missing: first and last
     missing: tuple[int, int] | None = None
-    error: str = ""
-    """What the server says to a group that is broken, else ""."""
+    error: str = ""  # what the server says to a group that is broken, else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +65,14 @@ class Claimed:
     """What a claim took; `groups` is empty when nothing was due."""
 
     groups: list[LeasedGroup]
-    next_due_s: float | None = None
-    """Seconds until something will be due, if known; only when idle."""
-    is_empty: bool = False
-    """Whether nothing is left but parked or paused groups; only when idle."""
-    has_more: bool = False
-    """Whether other groups were due."""
-    size: float = 0.0
-    """Of its messages on average, in bytes, as ClaimLimits counts them."""
+    next_due_s: float | None = None  # seconds until something will be due, if known; only when idle
+    is_empty: bool = False  # whether nothing is left but parked or paused groups; only when idle
+    has_more: bool = False  # whether other groups were due
+    size: float = 0.0  # of its messages on average, in bytes, as ClaimLimits counts them
     was_ahead: bool = False
     """Whether it was sent while groups were in progress: then that nothing was due does not say that nothing is."""
     halted: Sequence[Halted] = ()
-    now_us: int = 0
-    """The server's time when it was carried out."""
+    now_us: int = 0  # the server's time when it was carried out
 
 
 def parse_claimed(reply: list[Any], queue: str) -> Claimed:

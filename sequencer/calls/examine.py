@@ -27,30 +27,20 @@ class GroupFacts(NamedTuple):
     failure: bytes
     is_paused: bool
     is_queue_paused: bool
-    order_size: int
-    """-1: the key holds another type."""
+    order_size: int  # -1: the key holds another type
     body_size: int
-    head: str
-    """Member of the head."""
+    head: str  # member of the head
     head_score: str
-    head_record: bytes
-    """Its first 37 bytes."""
+    head_record: bytes  # its first 37 bytes
     mark: str
-    member: str
-    """Of the message that was asked for, as its record says."""
-    score: str
-    """"" when it has a record, but no place in the order."""
+    member: str  # of the message that was asked for, as its record says
+    score: str  # "" when it has a record, but no place in the order
     record: bytes
-    is_handled: bool
-    """Whether the id asked for was handled lately."""
-    outage: HeldBack | None = None
-    """What holds the shard back."""
-    ended: bytes = b""
-    """What history says of the message that was asked for, where it is not pending."""
-    kept: bytes = b""
-    """What it keeps of its content, as a dead letter does."""
-    again: str = ""
-    """The id under which it was appended again."""
+    is_handled: bool  # whether the id asked for was handled lately
+    outage: HeldBack | None = None  # what holds the shard back
+    ended: bytes = b""  # what history says of the message that was asked for, where it is not pending
+    kept: bytes = b""  # what it keeps of its content, as a dead letter does
+    again: str = ""  # the id under which it was appended again
 
 
 def _parse_facts(reply: list[Any]) -> GroupFacts:

@@ -15,17 +15,14 @@ from ..settings.options import Replicas
 from .call import Call
 
 T = TypeVar("T")
-Command = tuple[Any, ...]
-"""A plain command: its name and its words."""
+Command = tuple[Any, ...]  # a plain command: its name and its words
 
 
 class How(TypedDict, total=False):
     """How calls are sent."""
 
-    is_atomic: bool
-    """In one MULTI/EXEC, which Redis refuses as a whole at its maxmemory."""
-    wait: Replicas
-    """With a WAIT behind them."""
+    is_atomic: bool  # in one MULTI/EXEC, which Redis refuses as a whole at its maxmemory
+    wait: Replicas  # with a WAIT behind them
     meanwhile: Callable[[], None] | None
     """Called once they are sent, before their answers are awaited; it must raise nothing."""
 
@@ -36,8 +33,7 @@ class Answer(NamedTuple, Generic[T]):
     value: T
     is_repeat: bool = False
     """Whether the call was sent more than once, so that a first attempt may have been carried out."""
-    confirmed: int = 0
-    """How many replicas confirmed it, where that was asked for."""
+    confirmed: int = 0  # how many replicas confirmed it, where that was asked for
 
 
 class Reader(Protocol):

@@ -37,8 +37,7 @@ class Resumed(NamedTuple):
     status: Literal["resumed", "due", "leased", "changed", "missing", "unfailed", "effects"]
     score: str
     record: bytes
-    attempts: int = 0
-    """That its failure tells, which may know more than its record."""
+    attempts: int = 0  # that its failure tells, which may know more than its record
 
 
 def resume(
@@ -68,16 +67,11 @@ def resume(
 class ParkedGroup(NamedTuple):
     """A group that is parked behind a failure, as somebody saw it."""
 
-    group: str
-    """Encoded."""
-    digest: str
-    """Of its failure: if that is another by then, the group is left alone."""
-    member: str
-    """Of its failure; "" for the head."""
-    error: str
-    """Type of its failure."""
-    mark: str = ""
-    """Its watermark once the member is passed; "" to leave it."""
+    group: str  # encoded
+    digest: str  # of its failure: if that is another by then, the group is left alone
+    member: str  # of its failure; "" for the head
+    error: str  # type of its failure
+    mark: str = ""  # its watermark once the member is passed; "" to leave it
 
 
 def resume_many(keys: ShardKeys, groups: Sequence[ParkedGroup], *, ending: Ending = "") -> Call[list[Resuming]]:

@@ -22,12 +22,9 @@ class ShardOutage(NamedTuple):
     """An outage that holds a shard back; times in us of the server's clock."""
 
     now_us: int
-    since_us: int
-    """Of the first failure."""
-    probe_us: int
-    """When it is probed next."""
-    is_new: bool = False
-    """Whether this failure began it."""
+    since_us: int  # of the first failure
+    probe_us: int  # when it is probed next
+    is_new: bool = False  # whether this failure began it
 
     @property
     def probe_s(self) -> float:
@@ -54,10 +51,8 @@ class Ended(NamedTuple):
 
     status: Ending
     lasted_s: float
-    probes: int
-    """How many of them failed."""
-    failure: bytes
-    """The last one of it."""
+    probes: int  # how many of them failed
+    failure: bytes  # the last one of it
 
 
 def _parse_ended(reply: list[Any]) -> Ended:

@@ -10,8 +10,7 @@ from ..store.ledger import Written
 from .call import Call, ms_text, on_shard
 from .outage import ShardOutage, Waits
 
-Ending = Literal["park", "dead", "drop"]
-"""What becomes of a message that is not tried any more."""
+Ending = Literal["park", "dead", "drop"]  # what becomes of a message that is not tried any more
 
 
 EndingSaid = str | tuple[str, str]
@@ -25,14 +24,10 @@ class Ack(NamedTuple):
     token: str
     members: list[str]
     release: bool
-    mark: str = ""
-    """The group's watermark with these members handled; "" leaves it."""
-    late: int = 0
-    """How many of them were late."""
-    next: str = ""
-    """Of a group that is kept: the member that its consumer handles next, or ""."""
-    endings: Sequence[EndingSaid] = ()
-    """What history says of each of its members, where one is kept."""
+    mark: str = ""  # the group's watermark with these members handled; "" leaves it
+    late: int = 0  # how many of them were late
+    next: str = ""  # of a group that is kept: the member that its consumer handles next, or ""
+    endings: Sequence[EndingSaid] = ()  # what history says of each of its members, where one is kept
 
     @property
     def what_then(self) -> str:
@@ -53,12 +48,10 @@ class Nack(NamedTuple):
     token: str
     member: str
     attempts: int
-    delay_s: float | None
-    """Until its group may be claimed again; None for the end of trying, by `ending`."""
+    delay_s: float | None  # until its group may be claimed again; None for the end of trying, by `ending`
     failure: bytes
     ending: Ending = "park"
-    mark: str = ""
-    """The group's watermark if the message is passed ("dead", "drop"); "" leaves it."""
+    mark: str = ""  # the group's watermark if the message is passed ("dead", "drop"); "" leaves it
     is_late: bool = False
     outage: Waits | None = None
     """Of an outage: how long the group waits, if that is not counted as an attempt."""
@@ -72,8 +65,7 @@ class Nack(NamedTuple):
     """Whether a step became done since the ledger was written last: so they begin again too."""
     is_missing: bool = False
     """Whether this version lacks what the message needs: it is released, and nothing is counted but how often."""
-    ended: str = ""
-    """What history says of one that is dropped after an attempt, where one is kept."""
+    ended: str = ""  # what history says of one that is dropped after an attempt, where one is kept
 
     @property
     def verdict(self) -> str:
@@ -93,11 +85,9 @@ class SaveStep(NamedTuple):
     group: str
     token: str
     member: str
-    before: str
-    """The member whose ack was sent in front of it, in the same flight, or ""."""
+    before: str  # the member whose ack was sent in front of it, in the same flight, or ""
     written: Written
-    has_progressed: bool
-    """Whether a step became done since the ledger was written last: attempts begin again."""
+    has_progressed: bool  # whether a step became done since the ledger was written last: attempts begin again
 
 
 StepSaved = Literal[1, 0, -1, -2]
@@ -107,14 +97,10 @@ StepSaved = Literal[1, 0, -1, -2]
 class Nacked(NamedTuple):
     """What became of a nack."""
 
-    is_valid: bool
-    """Whether its token was; else nothing was changed."""
-    is_uncounted: bool = False
-    """Whether it was an outage that counts no attempt."""
-    wait_s: float | None = None
-    """How long the group waits then."""
-    held: ShardOutage | None = None
-    """The outage that holds the shard back now."""
+    is_valid: bool  # whether its token was; else nothing was changed
+    is_uncounted: bool = False  # whether it was an outage that counts no attempt
+    wait_s: float | None = None  # how long the group waits then
+    held: ShardOutage | None = None  # the outage that holds the shard back now
     is_behind: bool = False
     """Whether what was to be acknowledged before it is still there: nothing was changed, and both are sent again."""
 

@@ -12,8 +12,7 @@ _RIGHTS = "--+ rights\n"
 _PART = re.compile(r"^--\+ (?!rights\n)([\w/]+)\n", re.MULTILINE)
 _CALLED = re.compile(r"call\('([A-Z]+)'")
 _QUESTION = "not may('{name}', key, key) and '{name}'"  # RENAME has two keys
-_UNASKED = {"TIME"}
-"""It changes nothing."""
+_UNASKED = {"TIME"}  # it changes nothing
 
 
 @cache

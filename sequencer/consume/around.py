@@ -21,8 +21,7 @@ from ..net.link import finish
 from ..values.message import Message
 from .typed import typed
 
-Work = Handler | Steps | InlineHandler | BatchHandler
-"""What handles the messages of a consumer."""
+Work = Handler | Steps | InlineHandler | BatchHandler  # what handles the messages of a consumer
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 FunctionOrNone = TypeVar("FunctionOrNone", Function, Function | None)
 

@@ -31,20 +31,16 @@ from .interruption import is_ctrl_c
 
 log = logging.getLogger("sequencer")
 
-LINES = 10
-"""Of one event's name in WINDOW_S."""
+LINES = 10  # of one event's name in WINDOW_S
 WINDOW_S = 1.0
-REMEMBERED = 1_000
-"""Some events are emitted once for one thing: this number of things is remembered."""
+REMEMBERED = 1_000  # some events are emitted once for one thing: this number of things is remembered
 Observer = Callable[[Event], Any]
 
 
 @dataclass(slots=True)
 class Counts:
-    failed: int = 0
-    """Attempts that failed: also the last one, after which the message is not retried."""
-    outages: int = 0
-    """Of those: by an outage."""
+    failed: int = 0  # attempts that failed: also the last one, after which the message is not retried
+    outages: int = 0  # of those: by an outage
     parked: int = 0
     dead: int = 0
     dropped: int = 0
@@ -174,8 +170,7 @@ class ServerAway:
         self._emit, self._lock = emit, threading.Lock()
         self._without: set[int] = set()
         self._since: float | None = None
-        self._logged: set[str] = set()
-        """Codes of the errors that were logged since then."""
+        self._logged: set[str] = set()  # codes of the errors that were logged since then
 
     def lost(self, error: str, code: str, now: float, who: int = 0) -> None:
         with self._lock:

@@ -20,11 +20,9 @@ from typing import Any, NoReturn
 from ..values.message import Message
 from ..values.owner import owner_text
 
-GROUP_SIZE = 640
-"""In memory the group comes first, its parts with a NUL between two; what is longer is cut."""
+GROUP_SIZE = 640  # in memory the group comes first, its parts with a NUL between two; what is longer is cut
 CURRENT_GROUP, CURRENT_ID = struct.Struct(f"{GROUP_SIZE}s"), struct.Struct("384s")
-Memory = mmap.mmap | None
-"""Where a supervisor reads which message its consumer began last, or nobody does."""
+Memory = mmap.mmap | None  # where a supervisor reads which message its consumer began last, or nobody does
 
 
 def owner_name() -> str:

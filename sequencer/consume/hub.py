@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 GATHER_S, GATHER_FROM = 0.001, 8
 """Where more slots than this work, a trip sets out this long after the one before: more questions go into it."""
-LONGEST_S = 1.0
-"""It looks about itself at least so often."""
+LONGEST_S = 1.0  # it looks about itself at least so often
 
 
 class Hub:
@@ -38,8 +37,7 @@ class Hub:
     def __init__(
         self, endpoint: Endpoint, shards: Sequence[ShardKeys], guide: Guide | None, slots: Slots, owner: ManySlots[Any]
     ) -> None:
-        self.lock = threading.Lock()
-        """Guards the slots, and what they hold."""
+        self.lock = threading.Lock()  # guards the slots, and what they hold
         self.link = Link(endpoint, guide)
         self._waiter = Waiter(endpoint, shards, Link(endpoint, guide, only_follows=True), guide)
         self._slots, self._owner, self._events = slots, owner, owner.events

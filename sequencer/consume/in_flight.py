@@ -33,8 +33,7 @@ class Posted(NamedTuple):
     sending: Sending | None
     shard: int | None
     sent_at: float
-    is_long: bool
-    """Whether what it claims may be more than a server sends at once."""
+    is_long: bool  # whether what it claims may be more than a server sends at once
 
 
 class AnsweredClaim(NamedTuple):
@@ -52,12 +51,9 @@ class InFlight:
         self.held, self._who, self.link, self._clock = held, (queue, owner, held.lease_s), link, clock
         self._in_flight: deque[Posted] = deque()
         self._answered_claim: AnsweredClaim | None = None
-        self._planned: tuple[Ahead, float] | None = None
-        """A claim that is to set out, and when."""
-        self._size = 0.0
-        """Of the messages claimed last, on average."""
-        self.halted: list[Halted] = []
-        """Groups that claims halted; the shell has yet to tell it."""
+        self._planned: tuple[Ahead, float] | None = None  # a claim that is to set out, and when
+        self._size = 0.0  # of the messages claimed last, on average
+        self.halted: list[Halted] = []  # groups that claims halted; the shell has yet to tell it
 
     @contextmanager
     def in_one_piece(self) -> Iterator[None]:

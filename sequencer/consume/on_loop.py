@@ -34,11 +34,9 @@ from .perform import quick_switches
 from .slots import ManySlots
 from .time_limit import TimeIsUp, timed_out, without_ours
 
-BLOCKED_S = 1.0
-"""A loop that takes no delivery for so long is blocked, and said to be."""
+BLOCKED_S = 1.0  # a loop that takes no delivery for so long is blocked, and said to be
 LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-WAITS: Any = object()
-"""In place of an answer: it comes later."""
+WAITS: Any = object()  # in place of an answer: it comes later
 
 
 class LoopSlot:
@@ -48,16 +46,12 @@ class LoopSlot:
         self._task: asyncio.Task[Any] | None = None
         self._message: Message | None = None
         self._hung: Message | None = None
-        self._why: BaseException | None = None
-        """With what the handler in progress was cancelled."""
-        self._limit_s: float | None = None
-        """Of the handler or the step in progress."""
+        self._why: BaseException | None = None  # with what the handler in progress was cancelled
+        self._limit_s: float | None = None  # of the handler or the step in progress
         self._limit: asyncio.TimerHandle | None = None
-        self._limited_at: float | None = None
-        """When the time of the handler ends."""
+        self._limited_at: float | None = None  # when the time of the handler ends
         self._pause: asyncio.TimerHandle | None = None
-        self._future: asyncio.Future[Any] | None = None
-        """Of a question that a step of a handler asks."""
+        self._future: asyncio.Future[Any] | None = None  # of a question that a step of a handler asks
         self._in_step: asyncio.Task[Any] | None = None
         """What runs a step of a handler that is in progress: but for its own function, nothing of it is interrupted."""
         self._is_shielded = False
@@ -304,8 +298,7 @@ class LoopConsumer(ManySlots[LoopSlot]):
     """Runs coroutine handlers for messages of many groups at once, one of each group."""
 
     loop: asyncio.AbstractEventLoop
-    _context: Context
-    """Each handler gets a copy of it."""
+    _context: Context  # each handler gets a copy of it
     _is_running = False
 
     def _new(self, slot: Slot) -> LoopSlot:

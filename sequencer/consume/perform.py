@@ -35,8 +35,7 @@ T = TypeVar("T")
 
 
 class Performer(ABC):
-    lock: AbstractContextManager[Any]
-    """Guards what is held."""
+    lock: AbstractContextManager[Any]  # guards what is held
     link: Link
 
     def __init__(self, handler: Work, runner: StepRunner, events: ConsumerEvents, limit: TimeLimit) -> None:
@@ -49,10 +48,8 @@ class Performer(ABC):
         """Whether a handler or a step runs, so that it may be interrupted; an interrupt came; the step that runs began
         after that.
         """
-        self.on_first: Callable[[], object] | None = None
-        """Called once, before the first handler begins."""
-        self.begins: Callable[[Message], object] | None = None
-        """Called before each handler and step."""
+        self.on_first: Callable[[], object] | None = None  # called once, before the first handler begins
+        self.begins: Callable[[Message], object] | None = None  # called before each handler and step
         self.memory: Memory = None
 
     @abstractmethod

@@ -44,8 +44,7 @@ class Registered(Surroundings):
 
     def __init__(self, kind_by: str | None) -> None:
         super().__init__()
-        self._function: Any = None
-        """What was registered; `_handler` is what is made of it."""
+        self._function: Any = None  # what was registered; `_handler` is what is made of it
         self._handler: Handler | InlineHandler | BatchHandler | None = None
         self._timing: tuple[float | None, float | None] = None, None
         """Time limit and backoff that its registration names."""

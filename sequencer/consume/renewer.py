@@ -21,8 +21,7 @@ from .in_flight import InFlight
 from .time_limit import TimeLimit
 
 T = TypeVar("T")
-Running = tuple[Message, float]
-"""The message whose handler runs now, and since when."""
+Running = tuple[Message, float]  # the message whose handler runs now, and since when
 
 
 class Renewer:

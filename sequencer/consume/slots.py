@@ -64,8 +64,7 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
             batch=handler.size if isinstance(handler, BatchHandler) else 1,
         )
         self.hub = Hub(endpoint, shards, guide, self._all, self)
-        self.on_first: Callable[[], object] | None = None
-        """Called once, before the first handler begins."""
+        self.on_first: Callable[[], object] | None = None  # called once, before the first handler begins
         self.memory: Memory = None
         self._beginning = threading.Lock()
         self._on_stuck: Callable[[Message], object] | None = None
@@ -74,8 +73,7 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
         self.error: BaseException | None = None
         """What ended it early, where it runs in the background of an event loop."""
         self._hung: list[Message] = []
-        self._named: set[Slot] = set()
-        """Those that ignore an interrupt, once that is logged."""
+        self._named: set[Slot] = set()  # those that ignore an interrupt, once that is logged
         histories = [new_history() for _ in range(options.concurrency or 1)]
         made = [self._new(self._all.new(history=history)) for history in histories]
         self.slots: dict[Slot, SlotT] = {one.slot: one for one in made}
@@ -208,8 +206,7 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
                 self.events.emit("handler slow", running[0], runs_s=runs_s, is_stopping=True)
 
 
-REASONS = ("recycled", "stopped", "drained")
-"""Of slots that ended differently the first one counts."""
+REASONS = ("recycled", "stopped", "drained")  # of slots that ended differently the first one counts
 
 
 class ThreadSlot(Performer):

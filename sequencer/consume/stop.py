@@ -31,8 +31,7 @@ class Stop:
 
     def __init__(self) -> None:
         self._is_now = False
-        self.at: float | None = None
-        """When stage 1 was asked for, by `time.monotonic`."""
+        self.at: float | None = None  # when stage 1 was asked for, by `time.monotonic`
 
     @property
     def stage(self) -> int:

@@ -26,10 +26,8 @@ from ..errors import ConfigurationError, HandlerTimeout, StopConsuming
 from ..values.message import Message
 from . import interruption
 
-IGNORED_S = 5.0
-"""A handler that goes on for so long after it was interrupted is stuck."""
-REPEAT_S = 0.1
-"""How often a signal is repeated that has not raised yet."""
+IGNORED_S = 5.0  # a handler that goes on for so long after it was interrupted is stuck
+REPEAT_S = 0.1  # how often a signal is repeated that has not raised yet
 PACKAGE = "sequencer."
 CALLERS = "sequencer.consume.", "sequencer.drain.", "sequencer.testing.memory_queue."
 """Whose frames stand above a handler's in its traceback."""
@@ -44,13 +42,10 @@ class TimeLimit:
 
     def __init__(self, seconds: float | None, own: Iterable[float] = ()) -> None:
         self.seconds = math.inf if seconds is None else seconds
-        self._limit_s = self.seconds
-        """Of the run that is in progress, or was last."""
+        self._limit_s = self.seconds  # of the run that is in progress, or was last
         self._least_s = min([self.seconds, *own])
-        self._since: float | None = None
-        """When the handler began that runs now."""
-        self._is_raised = False
-        """Whether it was interrupted already: what it does about that is left alone."""
+        self._since: float | None = None  # when the handler began that runs now
+        self._is_raised = False  # whether it was interrupted already: what it does about that is left alone
         self._code: CodeType | None = None
         self._seen: float | None = None
         """The renewer's: beginning of the run that it found too long, when it did so, and when it sends again."""

@@ -19,10 +19,8 @@ def fitting(time_s: float, handled: int, elapsed_s: float) -> int:
 class BatchEnd:
     """When no other message of a group is begun, by the consumer's clock."""
 
-    told_s: float
-    """From then on, once an acknowledgement has told that something else is due."""
-    latest_s: float
-    """From then on in any case, and no other group."""
+    told_s: float  # from then on, once an acknowledgement has told that something else is due
+    latest_s: float  # from then on in any case, and no other group
     asks: bool = False
     """Whether what was handled is acknowledged, and the answer awaited, before each message but the first."""
 
@@ -35,14 +33,11 @@ class BatchSize:
     messages: int = 1
     alone: int = 0
     """How many of a group that is due alone, if that is more: as many as take LONGEST_S, found by doubling."""
-    is_quick: bool = False
-    """Whether the last batch was done soon, by quick handlers."""
+    is_quick: bool = False  # whether the last batch was done soon, by quick handlers
     is_slow: bool = False
     """Whether its handlers take a good part of BATCH_S each: then the server is asked before each of a longer batch."""
-    took_s: tuple[float, float] = (math.inf, math.inf)
-    """How long the last batch took, and the one before it."""
-    of_each: int = 1
-    """How many of each group a handler takes at once."""
+    took_s: tuple[float, float] = (math.inf, math.inf)  # how long the last batch took, and the one before it
+    of_each: int = 1  # how many of each group a handler takes at once
     least: int = 1
 
     def next_limits(self, left: int | None) -> ClaimLimits:

@@ -52,24 +52,19 @@ class Held:
     current: int = -1
     deadline: float = 0.0
     running_since: float | None = None
-    handlers_s: float = 0.0
-    """Time in handlers and steps that have ended, of all claims."""
+    handlers_s: float = 0.0  # time in handlers and steps that have ended, of all claims
     finished_at: float | None = None
     stuck_since: float | None = None
     """Beginning of a handler run that hangs: its lease is renewed once more, so that its end counts as an attempt."""
-    left_since: float | None = None
-    """Beginning of the run whose lease was renewed for the last time."""
-    gives_up: bool = False
-    """Whether groups that were not begun are being released right now."""
+    left_since: float | None = None  # beginning of the run whose lease was renewed for the last time
+    gives_up: bool = False  # whether groups that were not begun are being released right now
     is_more_due: bool = False
     """Whether groups were due at the last acknowledgement, but for those that it gave back."""
     lost: int = 0
     handled: int = 0
     failed: int = 0
-    number: int = 0
-    """Of the claim in progress."""
-    with_failures: bool = False
-    """Whether claims bring the failures of heads: passes over steps need them."""
+    number: int = 0  # of the claim in progress
+    with_failures: bool = False  # whether claims bring the failures of heads: passes over steps need them
     history: History = field(default_factory=lambda: History(""))
     is_timed: bool = False
     """Whether the times of handler runs are kept, for a history of the claim in progress."""
@@ -77,12 +72,10 @@ class Held:
     """Group and token of each refusal that the shell has yet to tell, and whether its call was repeated."""
     is_held_back: bool = False
     """Whether an outage holds the shard back, as a nack of this claim was answered: its other groups are released."""
-    outages: list[Began | Ended] = field(default_factory=list)
-    """What the shell has yet to tell of outages."""
+    outages: list[Began | Ended] = field(default_factory=list)  # what the shell has yet to tell of outages
     nacked: dict[tuple[str, str], Nacked] = field(default_factory=dict)
     """How outages were taken, by group and token."""
-    shared_acks: list[PendingAcks] | None = None
-    """Of a worker slot: those of its process."""
+    shared_acks: list[PendingAcks] | None = None  # of a worker slot: those of its process
     shard_acks: list[PendingAcks] = field(init=False)
     pending_acks: PendingAcks = field(init=False)
 

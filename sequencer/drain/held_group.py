@@ -21,8 +21,7 @@ class History:
         """`keeps`: what the queue keeps, as far as its client knows; asked at each claim."""
         self.consumer, self.keeps = consumer, keeps
         self.kept: HistoryKept = ""
-        self.ahead_us = 0.0
-        """How far the server's clock, since 1970, is ahead of the consumer's."""
+        self.ahead_us = 0.0  # how far the server's clock, since 1970, is ahead of the consumer's
 
     def learn(self, now_us: int, sent_at: float, answered_at: float) -> None:
         """A claim was carried out at `now_us` by the server's clock: halfway between these, as far as can be known."""
@@ -63,8 +62,7 @@ class HeldGroup:
         self.mark = leased.mark
         self.times: list[tuple[float, float]] = []
         """When each handler run began and ended; only for a history."""
-        self.remarks: dict[int, Remark] = {}
-        """What history says besides of its messages, by position."""
+        self.remarks: dict[int, Remark] = {}  # what history says besides of its messages, by position
         self.ledgers: dict[int, Written] = {}
         """Of those that are finished, where the history keeps contents: the last write, which is in no note."""
         self.tried: tuple[float, float] | None = None

@@ -50,18 +50,13 @@ class Failed:
     error: BaseException
     decision: Decision
     failure: Failure
-    is_held: bool = True
-    """Whether its lease still counts as held: if not, another consumer decides."""
+    is_held: bool = True  # whether its lease still counts as held: if not, another consumer decides
     held_back: ShardOutage | None = None
     """The outage that holds the shard back, as the server said when it was told of an outage."""
-    end: Unfinished | None = None
-    """Of a message with steps: how its pass ended."""
-    written: Written | None = None
-    """The ledger that its pass left; None leaves the record as it is."""
-    was_tried: bool = True
-    """Whether its handler, or a step of it, ran."""
-    step: str = ""
-    """The step that raised what the message failed with."""
+    end: Unfinished | None = None  # of a message with steps: how its pass ended
+    written: Written | None = None  # the ledger that its pass left; None leaves the record as it is
+    was_tried: bool = True  # whether its handler, or a step of it, ran
+    step: str = ""  # the step that raised what the message failed with
 
     @property
     def is_late(self) -> bool:
@@ -91,8 +86,7 @@ class Failed:
         return replace(self, decision=replace(self.decision, delay_s=done.wait_s), held_back=done.held)
 
 
-UNTRIED = TooLate, Undecodable, LeaseExpired
-"""What a message is given up with that no handler got."""
+UNTRIED = TooLate, Undecodable, LeaseExpired  # what a message is given up with that no handler got
 ENDING_BY_OPTION: dict[OnFailure, Ending] = {"park": "park", "dead_letter": "dead", "drop": "drop"}
 
 

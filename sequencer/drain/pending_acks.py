@@ -27,11 +27,9 @@ class Sending:
     nacks: list[Nack]
     renewals: Sequence[tuple[str, str]]
     is_repeat: bool
-    number: int
-    """Of the claim whose groups were in progress."""
+    number: int  # of the claim whose groups were in progress
     probes: list[ProbeEnd] = field(default_factory=list)
-    is_last: bool = False
-    """Whether the renewals in it are the last ones of their leases."""
+    is_last: bool = False  # whether the renewals in it are the last ones of their leases
 
 
 @dataclass(slots=True)

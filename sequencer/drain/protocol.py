@@ -38,8 +38,7 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
     held.with_failures = runner.declared is not None
     born, shards = clock(), len(held.shards)
     shard = troubles = late = 0
-    idle: list[Claimed] = []
-    """What the shards said since one of them had something due."""
+    idle: list[Claimed] = []  # what the shards said since one of them had something due
     is_lone = shards == 1 and options.max_messages is None
     """With several shards nothing is claimed ahead: what is sent belongs to one shard."""
     goes_ahead = True

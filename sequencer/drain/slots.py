@@ -36,14 +36,10 @@ from .pending_acks import PendingAcks, Sending
 from .suspects import Suspects
 
 Question = SettleAndClaim | Flush | Note | Wait
-Lease = tuple[str, str]
-"""Of a group: its key, and the token."""
-Answers = list[tuple["Slot", Any]]
-"""Slots, and what each of their generators is sent; an Exception is thrown."""
-MOST_GROUPS = 100
-"""That one claim takes: with more of them others would find none, and the answer is long."""
-PATIENT_S = 30.0
-"""How long a slot waits that does not end by itself when nothing is due."""
+Lease = tuple[str, str]  # of a group: its key, and the token
+Answers = list[tuple["Slot", Any]]  # slots, and what each of their generators is sent; an Exception is thrown
+MOST_GROUPS = 100  # that one claim takes: with more of them others would find none, and the answer is long
+PATIENT_S = 30.0  # how long a slot waits that does not end by itself when nothing is due
 NOTHING = Claimed([], was_ahead=True)
 """Answers a claim that was not sent, as its consumer ends: its drain looks whether it is over."""
 SUSPECTS_AGAIN_S = 0.005
@@ -54,15 +50,11 @@ SUSPECTS_AGAIN_S = 0.005
 class Slot:
     held: Held
     question: Question | None = None
-    until: float = 0.0
-    """Of a Wait: when it is over."""
+    until: float = 0.0  # of a Wait: when it is over
     is_busy: bool = False
-    lease: Lease | None = None
-    """Of the group that it works on, until all its acks were sent."""
-    reserved: int = 0
-    """How many messages it got with that."""
-    counted: int = 0
-    """How many of its messages are in the count of all."""
+    lease: Lease | None = None  # of the group that it works on, until all its acks were sent
+    reserved: int = 0  # how many messages it got with that
+    counted: int = 0  # how many of its messages are in the count of all
 
     @property
     def shard(self) -> int | None:
@@ -87,11 +79,9 @@ class Part:
 @dataclass(slots=True)
 class Trip:
     parts: list[Part]
-    settled: list[Slot]
-    """Slots that asked only to have all acks sent."""
+    settled: list[Slot]  # slots that asked only to have all acks sent
     sent_at: float
-    hints: int
-    """How many had come by then."""
+    hints: int  # how many had come by then
 
     @property
     def calls(self) -> list[Call[Any]]:
@@ -139,8 +129,7 @@ class Slots:
         self._may_find = set(range(len(shards)))
         """Shards that have not said yet that nothing is due, since the last hint."""
         self._hints = 0
-        self._next_claim_at = float("inf")
-        """When something may be due for slots that wait."""
+        self._next_claim_at = float("inf")  # when something may be due for slots that wait
         self._claims_from = 0.0
         self._late, self._unbegun, self._renewals = (OrderedDict[Slot, float]() for _ in range(3))
         """Slots that began a handler with acks pending, that have not begun, that have a lease: and when that
@@ -149,8 +138,7 @@ class Slots:
         self._stuck: list[Slot] = []
         self.all: list[Slot] = []
         self._is_out = self._is_deaf = False
-        self._turn = 0
-        """The shard that may claim suspects first."""
+        self._turn = 0  # the shard that may claim suspects first
         self.busy = 0
         self.is_ending = False
         self._max_messages, self.done, self._reserved = max_messages, 0, 0

@@ -20,8 +20,7 @@ class Suspects:
 
     max_attempts: int
     ended: int = 0
-    running: dict[tuple[str, str], bool] = field(default_factory=dict)
-    """Whether each was charged before."""
+    running: dict[tuple[str, str], bool] = field(default_factory=dict)  # whether each was charged before
 
     def room(self) -> int:
         """How many more the next claim may take. Where one charge or two park a group, always one at a time."""

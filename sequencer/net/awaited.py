@@ -34,8 +34,7 @@ class _OfLoop:
     connecting: dict[bool, asyncio.Task[Line | SequencerError]] = field(default_factory=dict)
     first_use: asyncio.Lock = field(default_factory=asyncio.Lock)
     inside: asyncio.Task[Any] | None = None
-    failure: ServerUnavailable | None = None
-    """That of the last first use."""
+    failure: ServerUnavailable | None = None  # that of the last first use
     refresh_at: float = 0.0
 
 

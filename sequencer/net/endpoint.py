@@ -77,15 +77,12 @@ class Endpoint:
         total_s: float = math.inf,
         pool: Any = None,
     ) -> None:
-        self.make = make
-        """Makes a connection that is not connected yet."""
+        self.make = make  # makes a connection that is not connected yet
         self._name = name
-        self.url = url
-        """The URL for other processes, with its password; None when made from a client."""
+        self.url = url  # the URL for other processes, with its password; None when made from a client
         self.total_s = total_s
         """How long a call may take with all its repeats, once an attempt failed: the `socket_timeout` of the URL."""
-        self._pool = pool
-        """A redis-py pool, for its options."""
+        self._pool = pool  # a redis-py pool, for its options
 
     @property
     def name(self) -> str:

@@ -25,8 +25,7 @@ class Line:
 
     def __init__(self, connection: Connection, name: str, timeout_s: float) -> None:
         """`connection`: of redis.asyncio, not connected yet, without a time limit. `timeout_s`: for the next answer."""
-        self.name, self.known = name, set[str]()
-        """Scripts that were sent in full on it."""
+        self.name, self.known = name, set[str]()  # scripts that were sent in full on it
         self._heard_at = 0.0
         self._connection, self._timeout_s = connection, timeout_s
         found = packer()

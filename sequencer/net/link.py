@@ -26,17 +26,14 @@ REFRESH_EVERY_S = 60.0
 """How long what was seen of a server and a queue is believed, on a connection that is used."""
 CHECK_EVERY_S = 2.0
 """How long a client in use believes that its server evicts nothing: to ask costs the server 8 us."""
-INVALIDATED = 0.0
-"""`check_at` of a client that lost something: it checks at the next call."""
+INVALIDATED = 0.0  # `check_at` of a client that lost something: it checks at the next call
 
 
 class Guide(Protocol):
     """What links ask of a queue's session, over their own connection alone, on which nothing is in flight."""
 
-    generation: str
-    """As it is known now; "" while the queue was not found."""
-    check_at: float
-    """When one of the client's links is to check the server again, by the clock of links."""
+    generation: str  # as it is known now; "" while the queue was not found
+    check_at: float  # when one of the client's links is to check the server again, by the clock of links
 
     async def refresh(self, alone: Alone, *, is_new: bool) -> None:
         """Check whether server and queue are as they were: on each new connection, and each REFRESH_EVERY_S of use."""
@@ -59,23 +56,18 @@ class Link:
         self.endpoint = endpoint
         self.is_repeat = False
         """Whether the last `run` sent its calls more than once, so that a first attempt may have been carried out."""
-        self.confirmed = 0
-        """How many replicas confirmed the last `run` that asked for it."""
+        self.confirmed = 0  # how many replicas confirmed the last `run` that asked for it
         self.may_check = True
         """Whether a connection that is there already is used for checks; what is to be sent waits for that."""
         self.is_idle = False
         """Whether its consumer found nothing to do: then the server is checked only after an invalidate."""
         self._follows, self._guide = guide, None if only_follows else guide
-        self._refresh_at = 0.0
-        """When to check server and queue again."""
-        self._is_stale = False
-        """Whether a call that was posted came back for its generation."""
-        self._unread = 0
-        """How many posts are not collected yet: nothing may be asked meanwhile."""
+        self._refresh_at = 0.0  # when to check server and queue again
+        self._is_stale = False  # whether a call that was posted came back for its generation
+        self._unread = 0  # how many posts are not collected yet: nothing may be asked meanwhile
         self._connection: Connection = None
         self._used_at = 0.0
-        self._known: set[str] = set()
-        """Scripts that were sent in full on this connection."""
+        self._known: set[str] = set()  # scripts that were sent in full on this connection
 
     # -- the connection -----------------------------------------------------------------------------------------
 

@@ -33,12 +33,9 @@ from ..errors import SequencerError, ServerUnavailable
 from ..store.replies import Reading
 from .refusals import is_stale, translate
 
-ATTEMPTS = 3
-"""How often a repeatable call is sent before its outcome is given up as unknown."""
-RETRY_DELAY_S = 0.05
-"""Before it is sent again."""
-ROUNDS = 12
-"""How often a call whose generation was another by then is sent by the generation that was found."""
+ATTEMPTS = 3  # how often a repeatable call is sent before its outcome is given up as unknown
+RETRY_DELAY_S = 0.05  # before it is sent again
+ROUNDS = 12  # how often a call whose generation was another by then is sent by the generation that was found
 
 
 class Repeats:

@@ -38,8 +38,7 @@ class Waiter:
         self._lists, self.other = [keys.dispatch for keys in shards], other
         self._write = ("HDEL", shards[0].leases, "")
         self._client_id: tuple[Any, int] | None = None
-        self.hint: Any = None
-        """The list and the group of the hint that ended the last wait, if one did."""
+        self.hint: Any = None  # the list and the group of the hint that ended the last wait, if one did
 
     def wait(
         self, seconds: float, should_stop: Callable[[], bool], claim: Call[Claimed] | None = None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MAX_EXPONENT = 30
-"""2**30 seconds is 34 years: the cap decides long before, and a float never overflows."""
+MAX_EXPONENT = 30  # 2**30 seconds is 34 years: the cap decides long before, and a float never overflows
 
 
 @dataclass(frozen=True, slots=True)

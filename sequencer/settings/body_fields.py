@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from ..errors import ConfigurationError, DataError
 
-BODY_FIELDS = "fields"
-"""Where the server keeps them: a field of the policy of shard 0."""
+BODY_FIELDS = "fields"  # where the server keeps them: a field of the policy of shard 0
 
 
 class BodyFields(NamedTuple):

@@ -28,12 +28,10 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 class Kind:
     """Which values an option takes."""
 
-    word: str
-    """What a value is, in the reference."""
+    word: str  # what a value is, in the reference
     read: Callable[[str, Any], Any]
     """What is kept of an option's value, which is read as the same. Raises ConfigurationError."""
-    type: Any = str
-    """On a command line: text that names a list has commas in it."""
+    type: Any = str  # on a command line: text that names a list has commas in it
     bounds: str = ""
     is_list: bool = False
 
@@ -102,17 +100,14 @@ TEXTS = Kind("table of texts", _must(_is_table, "a table of texts", is_secret=Tr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    name: str
-    """Its keyword, and its key in a file."""
-    field: str
-    """Where it is kept: the same, for a duration perhaps with `_s` behind it."""
+    name: str  # its keyword, and its key in a file
+    field: str  # where it is kept: the same, for a duration perhaps with `_s` behind it
     kind: Kind
     default: Any
     help: str
     takers: Takers
     has_variable: bool
-    key: str
-    """Under which the server keeps it, if it is of the policy."""
+    key: str  # under which the server keeps it, if it is of the policy
 
     @property
     def flag(self) -> str:

@@ -53,8 +53,7 @@ TOO_LONG = 1.6
 
 QUICK_S = 0.0005
 """Handlers that take less are quick: the next batch is claimed as soon as this one is (`peers`)."""
-ALIKE_S = 0.02
-"""Two batches in a row that differ by less tell when the next one ends (`handlers`)."""
+ALIKE_S = 0.02  # two batches in a row that differ by less tell when the next one ends (`handlers`)
 LEAD_S = 0.006
 """A claim sets out this long before the expected end of its batch: a round trip and a tick (`handlers`)."""
 AHEAD_S = 0.05
@@ -84,8 +83,7 @@ ANSWER_S = 0.003
 """Acknowledgements wait no longer for a long answer on its way before them, unless that tells of their groups."""
 OVERDUE_S = 1.0
 """An answer that takes longer beside a handler is waited for, so that a lost connection is found out."""
-RENEW_PART = 3
-"""A lease is renewed at a third of its time: two renewals may fail before it ends."""
+RENEW_PART = 3  # a lease is renewed at a third of its time: two renewals may fail before it ends
 
 # -- the renewer's ticks ---------------------------------------------------------------------------------------------
 
@@ -100,8 +98,7 @@ IDLE_S = 5.0
 """An idle consumer looks again after this long, in case a hint was lost: two commands, and one for each further shard.
 `lua/parts/hint.lua` knows it too.
 """
-ENDING_S = 0.1
-"""With `until_empty`, how often to look whether the others have finished their groups."""
+ENDING_S = 0.1  # with `until_empty`, how often to look whether the others have finished their groups
 STOP_CHECK_S = 0.05
 """How often a waiting consumer looks whether it should stop; local, the server is not asked."""
 WAIT_PART = 3

@@ -20,10 +20,8 @@ class PassFacts:
     """Why the message is given up before its first step: it is late, or undecodable."""
     outage_counts: bool = False
     """Whether its outages are its group's own trouble, as the server says: then the next one counts an attempt."""
-    has_waited: bool = False
-    """Whether another version had `missing_wait` to take the message."""
-    lost_owner: str = ""
-    """Whose lease on it ran out just before, or ""."""
+    has_waited: bool = False  # whether another version had `missing_wait` to take the message
+    lost_owner: str = ""  # whose lease on it ran out just before, or ""
 
 
 # -- what it hears -------------------------------------------------------------------------------------------------
@@ -47,8 +45,7 @@ class Raised(NamedTuple):
 
 class Finished(NamedTuple):
     ledger: Ledger
-    failed: tuple[str, ...] = ()
-    """Optional steps that are not done: it is finished with failures."""
+    failed: tuple[str, ...] = ()  # optional steps that are not done: it is finished with failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +53,11 @@ class Unfinished:
     """The message is retried, or, with an ending, given up by this pass."""
 
     error: BaseException
-    ledger: Ledger | None
-    """What is written with it; None leaves the record as it is."""
+    ledger: Ledger | None  # what is written with it; None leaves the record as it is
     has_progressed: bool = False
     ending: Ending | None = None
-    attempts: int = 0
-    """The most attempts of a step: backoff follows it."""
-    after_s: float | None = None
-    """When it is retried, where a step said so."""
+    attempts: int = 0  # the most attempts of a step: backoff follows it
+    after_s: float | None = None  # when it is retried, where a step said so
     backoff_s: float | None = None
     """The longest `backoff` of the steps that failed and run again; None: the queue's."""
     outage: BaseException | None = None

@@ -10,8 +10,7 @@ from ...errors import AnswerRefused, ConfigurationError, InvalidBody
 from ...store.ledger import MAX_COUNT, Entry, Ledger, LedgerError, check_step_name, kept_result
 from ...values.checks import check_integer, check_names
 
-SOMEBODY, MAX_NAME = "somebody", 100
-"""Who says it, where nobody is named; and the most characters of a name."""
+SOMEBODY, MAX_NAME = "somebody", 100  # who says it, where nobody is named; and the most characters of a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +21,7 @@ class Answers:
     again: tuple[str, ...] = ()
     attempts: Mapping[str, int] = field(default_factory=dict)
     """Of these steps, how often they were called when it was said: it says nothing of a later run."""
-    by: str = SOMEBODY
-    """Who says it."""
+    by: str = SOMEBODY  # who says it
 
     def __bool__(self) -> bool:
         return bool(self.done or self.again)

@@ -38,22 +38,17 @@ class Step:
     once: bool = False
     after: tuple[str, ...] = ()
     optional: bool = False
-    attempts: int | None = None
-    """None: `max_attempts` of the queue, or 1 if the step is optional."""
+    attempts: int | None = None  # None: `max_attempts` of the queue, or 1 if the step is optional
     retry_on: tuple[str, ...] = ()
     """Names of exceptions; another one gives the step up at once. Empty: all of them are retried."""
-    never_retry: tuple[str, ...] = ()
-    """Names of exceptions that give the step up at once."""
+    never_retry: tuple[str, ...] = ()  # names of exceptions that give the step up at once
     declined: tuple[str, ...] = ()
     """Names of exceptions that say that a `once` step took no effect; they end the message."""
     timeout_s: float | None = None
     """Time limit of a call of it, or of its check; None: `handler_timeout` of the consumer."""
-    backoff_s: float | None = None
-    """In place of the queue's `backoff`, where it failed."""
-    asks: Function | None = None
-    """Its check: says how a `once` step ended."""
-    inline: bool = False
-    """Whether a handler makes it as it goes."""
+    backoff_s: float | None = None  # in place of the queue's `backoff`, where it failed
+    asks: Function | None = None  # its check: says how a `once` step ended
+    inline: bool = False  # whether a handler makes it as it goes
 
     def __call__(self, *arguments: Any) -> Any:
         return self.run.function(*arguments)

@@ -42,8 +42,7 @@ _CODE = Step(HANDLER, Function(lambda message: None, takes_call=False), optional
 class InlinePass(Pass):
     """A pass whose steps come one by one."""
 
-    over: BaseException | None = None
-    """What ends this pass, whatever the code does about it."""
+    over: BaseException | None = None  # what ends this pass, whatever the code does about it
     _lost: Lost | None = None
 
     def step(self, name: str, function: Called, check: Called | None, *, once: bool) -> Generator[Effect, Any, Any]:

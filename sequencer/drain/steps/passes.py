@@ -56,16 +56,11 @@ class Pass:
         """As it is known here."""
         self._called: set[str] = set()
         self._checked: set[str] = set()
-        self._has_progressed = False
-        """Whether a step became done since the last write."""
-        self._has_found = False
-        """Whether a check of this pass said that its step is done."""
-        self._ending: Ending | None = None
-        """What a step asked for its message."""
-        self._error: BaseException | None = None
-        """The last one of a required step, else of an optional one."""
-        self.raised: dict[str, BaseException] = {}
-        """What steps and checks raised, by the step."""
+        self._has_progressed = False  # whether a step became done since the last write
+        self._has_found = False  # whether a check of this pass said that its step is done
+        self._ending: Ending | None = None  # what a step asked for its message
+        self._error: BaseException | None = None  # the last one of a required step, else of an optional one
+        self.raised: dict[str, BaseException] = {}  # what steps and checks raised, by the step
         self._delays: list[float] = []
         self._outage: BaseException | None = None
 

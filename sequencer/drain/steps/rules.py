@@ -17,8 +17,7 @@ from ...store.ledger import HANDLER, MAX_STEPS, Entry, Ledger, LedgerError, enco
 from .declared import Step
 
 Verdict = Literal["error", "never", "declined", "retry", "outage", "outage by hand", "park", "dead"]
-SHORT_ERROR = 20
-"""Characters of an error in a ledger that would be too large."""
+SHORT_ERROR = 20  # characters of an error in a ledger that would be too large
 
 
 # -- the ledger, and the steps that this version declares --------------------------------------------------------------

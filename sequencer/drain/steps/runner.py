@@ -42,26 +42,19 @@ class StepRunner:
 
     held: Held
     queue: QueueOptions
-    declared: Steps | InlineHandler | None
-    """The steps of each message, None where a handler takes them."""
+    declared: Steps | InlineHandler | None  # the steps of each message, None where a handler takes them
     owner: str
-    clock: Clock
-    """Monotonic, in seconds."""
-    wall: Clock
-    """In seconds since 1970."""
-    random: Clock
-    """Gives numbers in [0, 1)."""
-    batch: BatchHandler | None = None
-    """What takes messages in batches, if they are handled so."""
-    tells_successes: bool = False
-    """Whether anybody asked to be told of what went well."""
+    clock: Clock  # monotonic, in seconds
+    wall: Clock  # in seconds since 1970
+    random: Clock  # gives numbers in [0, 1)
+    batch: BatchHandler | None = None  # what takes messages in batches, if they are handled so
+    tells_successes: bool = False  # whether anybody asked to be told of what went well
     is_stopping: bool = field(init=False, default=False)
     """The shell's note: stop before the next message, or step."""
     _group: HeldGroup = field(init=False)
     message: Message = field(init=False)
     """The current one, as its steps see it: its attempt is one more than the most failures of a step."""
-    _last: Written = field(init=False, default=UNWRITTEN)
-    """The last write into the record in progress."""
+    _last: Written = field(init=False, default=UNWRITTEN)  # the last write into the record in progress
     waited_s: float = field(init=False, default=0.0)
     """How long the message in progress waits for another version, by the server's clock when it was claimed."""
     _is_inline: bool = field(init=False, default=False)
