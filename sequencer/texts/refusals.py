@@ -477,7 +477,6 @@ REFUSALS: dict[str, Wording] = {
     "field_null": "field {field!r} is null; give it a value{is_optional:?, or leave the field out}",
     "number_too_large": '{number} has more than 64 bits and would lose digits; write it as text: "{number}"',
     # tests of handlers
-    "event_unreadable": "{path}, line {line} is not an event: {error}",
     "on_start_needless": "a MemoryQueue has no consumer for on_start; raise StopConsuming in the handler",
     "fakeredis_missing": 'MemoryQueue needs fakeredis with Lua ({module} is missing): pip install "fakeredis[lua]"',
     "not_drained": "queue {queue!r} is not drained after {effects:effect}: {handled:handled message}, {failed:failed "

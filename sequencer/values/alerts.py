@@ -12,7 +12,7 @@ class NotifiedTarget:
     target: str
     messages: int
     """How many it accepted."""
-    told_at: float | None
+    sent_at: float | None
     """When the last one was sent, in seconds since 1970 by the server's clock."""
 
 

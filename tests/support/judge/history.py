@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from sequencer.errors import ConfigurationError
 from sequencer.store.group import encode_group
 from sequencer.values.message import Message
 
@@ -94,7 +93,7 @@ def run_fields(message: Message) -> dict[str, Any]:
 
 
 def read_events(paths: Iterable[str | os.PathLike[str]]) -> list[Event]:
-    """The events of these files in the order of their times. Raises ConfigurationError for a line that is no event.
+    """The events of these files in the order of their times. Raises ValueError for a line that is no event.
 
     The last line of a file may be cut short by a kill: it is left out.
     """
@@ -112,4 +111,4 @@ def _events_of(path: Path) -> Iterator[Event]:
             try:
                 yield Event(**orjson.loads(line))
             except (TypeError, ValueError) as error:
-                raise ConfigurationError("event_unreadable", path=str(path), line=number, error=str(error)) from error
+                raise ValueError(f"{path}, line {number} is not an event: {error}") from error
