@@ -178,7 +178,7 @@ class LeaseSession:
         await self._record(held, one)
 
     async def _may_handle(self, held: HeldGroup, position: int) -> bool:
-        """Whether no step of a message with a ledger is open: a loop of your own runs no steps. Else that is told."""
+        """Whether no step of a message with a ledger is open: a loop of your own runs no steps. Else it is logged."""
         clocks = time.monotonic, time.time, random.random
         runner = StepRunner(Held([self._keys], 0.0), self._queue, None, self.owner, *clocks)
         try:

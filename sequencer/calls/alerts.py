@@ -10,18 +10,18 @@ from ..store.replies import pairs, text
 from .call import Call, on_shard
 
 Verdict = Literal["open", "keep", "close"]  # of a condition: above its limit; between; well below
-What = Literal["open", "news", "again", "resolved"]  # what is to be told of an incident
+What = Literal["open", "news", "again", "resolved"]  # what a target is notified of
 SECOND_US = 1_000_000
 
 
 class Condition(NamedTuple):
-    """A condition as somebody sees it now."""
+    """A condition as it is seen now."""
 
     kind: str
     verdict: Verdict
     value: str  # a number as text; "" where it has none
     limit: str  # the same, of the limit by which this verdict was reached
-    text: str  # what is said of it: a sentence, for people
+    text: str  # its sentence
     new_to: Sequence[str] = ()  # targets for which there is something new to name
 
 
@@ -30,9 +30,9 @@ class AlertTimes(NamedTuple):
 
     settle: float  # a condition that is below its limit for so long is over
     gap: float = 60.0  # between news of an incident, for a target
-    again: float = 4 * 3600.0  # after that it is told again; 0: never
+    again: float = 4 * 3600.0  # after that it is repeated; 0: never
     hold: float = 30.0  # for so long the right to tell is one caller's
-    stale: float = 900.0  # what nobody looked at for so long is over
+    stale: float = 900.0  # what nobody checked for so long is over
 
 
 class Grant(NamedTuple):

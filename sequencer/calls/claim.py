@@ -44,7 +44,7 @@ class LeasedGroup:
     """What becomes of messages below it: "drop" and "dead_letter" give them up; else they are handled."""
     undecodable: str = ""  # why the last of `messages` can't be handled (its body is shown as text), or ""
     is_probe: bool = False
-    """Whether it is to show that an outage is over: how its handler ends is told the server."""
+    """Whether it is to show that an outage is over: how its handler ends goes to the server."""
     ledgers: Sequence[Written | None] = ()  # of its messages, by position; empty where none has one
     failure: bytes = b""  # of its head, where the claim asked for failures and the head failed before
 
@@ -80,7 +80,7 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
         now_us, due, groups, parked = reply
         wait = None if due in (b"", b"inf") else max(0.0, (float(due) - now_us) / 1e6)
         return Claimed([], wait, groups == parked, now_us=now_us)
-    now_us, token, words, records, more, *told = reply
+    now_us, token, words, records, more, *others = reply
     number, text = int(token), token.decode()
     at = 0
     groups = []
@@ -115,12 +115,12 @@ def parse_claimed(reply: list[Any], queue: str) -> Claimed:
         groups.append(leased)
     if more == b"p":
         groups[0].is_probe = True
-    for at, failure in loads_words(told[1]) if len(told) > 1 else ():
+    for at, failure in loads_words(others[1]) if len(others) > 1 else ():
         leased, kept = groups[at - 1], failure.encode("utf-8", "surrogateescape")
         if decode_failure(kept)[1] == leased.members[0]:  # it is about one message: another may be the head by now
             leased.failure = kept
     size = SIZE_BESIDE + sum(map(len, records)) / len(records) if records else 0.0
-    halted = [_halted(*entry) for entry in loads_words(told[0])] if told and told[0] else ()
+    halted = [_halted(*entry) for entry in loads_words(others[0])] if others and others[0] else ()
     return Claimed(groups, None if groups else 0.0, has_more=more == b"1", size=size, halted=halted, now_us=int(now_us))
 
 

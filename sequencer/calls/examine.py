@@ -1,4 +1,4 @@
-"""Calls that look at a group and its messages: what is there, and what is broken."""
+"""Calls that inspect a group and its messages: what is there, and what is broken."""
 
 from __future__ import annotations
 

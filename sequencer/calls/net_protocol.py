@@ -65,7 +65,7 @@ class Net(Reader, Protocol):
         ...
 
     def once(self) -> AbstractAsyncContextManager[None]:
-        """First use: one caller is inside at a time, the others wait and look again."""
+        """First use: one caller is inside at a time, the others wait and check again."""
         ...
 
     async def now(self) -> float:

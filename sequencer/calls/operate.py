@@ -65,7 +65,7 @@ def resume(
 
 
 class ParkedGroup(NamedTuple):
-    """A group that is parked behind a failure, as somebody saw it."""
+    """A group that is parked behind a failure, as it was seen."""
 
     group: str  # encoded
     digest: str  # of its failure: if that is another by then, the group is left alone
@@ -81,7 +81,7 @@ def resume_many(keys: ShardKeys, groups: Sequence[ParkedGroup], *, ending: Endin
 
 
 def wake(keys: ShardKeys, group: str) -> Call[Literal["woken", "due", "leased", "failed", "paused", "missing"]]:
-    """Let a claim look again at a group that sleeps without a failure."""
+    """Let a claim check a group again that sleeps without a failure."""
     return on_shard(keys, "wake", group, parse=_status)
 
 

@@ -40,7 +40,7 @@ class Began(NamedTuple):
 
 
 class ProbeEnd(NamedTuple):
-    """What a consumer tells of its probe: "close", since its handler ran to its end; "probe", since it did not run."""
+    """How a probe ended: "close", since its handler ran to its end; "probe", since it did not run."""
 
     action: Literal["close", "probe"]
     token: str

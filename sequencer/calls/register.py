@@ -67,5 +67,5 @@ def sync_shard(keys: ShardKeys, wanted: Registration, step: Step = "put", *, pen
 
 
 def woken(keys: ShardKeys, mark: str) -> Call[int]:
-    """Groups that were deferred by a rule were looked at again since this mark was seen in `again`."""
+    """Groups that were deferred by a rule were checked again since this mark was seen in `again`."""
     return on_shard(keys, "sync_shard", {}, f"woken {mark}", parse=lambda _: 0)

@@ -26,7 +26,7 @@ Memory = mmap.mmap | None  # where a supervisor reads which message its consumer
 
 
 def owner_name() -> str:
-    """Who holds a lease, for people: host, process and a few random characters."""
+    """The lease owner's name: host, process and a few random characters."""
     return owner_text(socket.gethostname(), os.getpid(), random.randrange(16**6))
 
 

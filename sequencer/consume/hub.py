@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 GATHER_S, GATHER_FROM = 0.001, 8
 """Where more slots than this work, a trip sets out this long after the one before: more questions go into it."""
-LONGEST_S = 1.0  # it looks about itself at least so often
+LONGEST_S = 1.0  # the longest sleep of its thread
 
 
 class Hub:
@@ -228,10 +228,3 @@ class Hub:
 def sleep(wakes: queues.SimpleQueue[None], seconds: float) -> None:
     with suppress(queues.Empty):
         wakes.get(timeout=seconds)
-
-
-def raised(answer: Any) -> Any:
-    """The answer, unless it is an error."""
-    if isinstance(answer, BaseException):
-        raise answer
-    return answer

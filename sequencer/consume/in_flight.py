@@ -27,7 +27,7 @@ from ..settings.pace import AHEAD_BYTES, AHEAD_S, ANSWER_S, OVERDUE_S, RELEASE_S
 
 
 class Posted(NamedTuple):
-    """What was posted and is not answered yet. `shard`: where the claim in it looks, None when there is none."""
+    """What was posted and is not answered yet. `shard`: where the claim in it claims; None without one."""
 
     calls: list[Call[Any]]
     sending: Sending | None
@@ -255,7 +255,7 @@ class InFlight:
         return self._in_flight.popleft(), replies
 
     def _collect_next(self) -> tuple[Posted, list[Any]] | None:
-        """Take in the earliest of what is in flight; leave a claim to the caller, unless it tells of these groups."""
+        """Take in the earliest of what is in flight; leave a claim to the caller, unless acks are with it."""
         posted, replies = self._collect()
         if posted.shard is not None and not self._is_about_current_batch(posted):
             return posted, replies

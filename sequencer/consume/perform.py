@@ -69,7 +69,7 @@ class Performer(ABC):
 
     @property
     def running(self) -> tuple[Message, float] | None:
-        """The message whose handler runs now, and since when, by `time.monotonic`; any thread may look."""
+        """The message whose handler runs now, and since when, by `time.monotonic`; from any thread."""
         message, since = self._in_progress, self._held.running_since
         return None if message is None or since is None else (message, since)
 

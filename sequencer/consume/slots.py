@@ -7,9 +7,8 @@ import queue as queues
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -31,7 +30,7 @@ from . import time_limit
 from .around import lived
 from .current import in_progress
 from .forks import Memory, remember_current
-from .hub import Hub, raised
+from .hub import Hub
 from .perform import Performer, quick_switches
 from .threads import AnyConsumer
 from .time_limit import ThreadTimeLimit
@@ -142,7 +141,7 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
 
     @property
     def running(self) -> tuple[Message, float] | None:
-        """The message whose handler has run longest, and since when, by `time.monotonic`; any thread may look."""
+        """The message whose handler has run longest, and since when, by `time.monotonic`; from any thread."""
         found = [running for one in self.slots.values() if (running := one.running)]
         return min(found, key=lambda one: one[1], default=None)
 
@@ -225,9 +224,11 @@ class ThreadSlot(Performer):
         self.error: BaseException | None = None
 
     def ask(self, effect: asked.SettleAndClaim | asked.Ahead | asked.Flush | asked.Note | asked.Wait) -> Any:
-        if isinstance(effect, asked.Ahead):
+        if isinstance(effect, asked.Ahead) or not self._consumer.ask(self.slot, effect):
             return None
-        return raised(self.answers.get()) if self._consumer.ask(self.slot, effect) else None
+        if isinstance(answer := self.answers.get(), BaseException):
+            raise answer
+        return answer
 
     def take_no_more(self) -> None:
         self._runner.is_stopping = True
@@ -318,14 +319,8 @@ class SlotConsumer(ManySlots[ThreadSlot]):
             self.wake.clear()
 
     def _tell(self) -> None:
-        for call in _taken(self._calls):
+        while not self._calls.empty():  # nobody else takes from it
             try:
-                call()
+                self._calls.get()()
             except StopConsuming:  # an observer's wish
                 self.stop()
-
-
-def _taken(calls: queues.SimpleQueue[Callable[[], object]]) -> Iterator[Callable[[], object]]:
-    with suppress(queues.Empty):
-        while True:
-            yield calls.get_nowait()

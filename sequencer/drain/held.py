@@ -72,7 +72,7 @@ class Held:
     """Group and token of each refusal that the shell has yet to tell, and whether its call was repeated."""
     is_held_back: bool = False
     """Whether an outage holds the shard back, as a nack of this claim was answered: its other groups are released."""
-    outages: list[Began | Ended] = field(default_factory=list)  # what the shell has yet to tell of outages
+    outages: list[Began | Ended] = field(default_factory=list)  # outages that are not logged yet
     nacked: dict[tuple[str, str], Nacked] = field(default_factory=dict)
     """How outages were taken, by group and token."""
     shared_acks: list[PendingAcks] | None = None  # of a worker slot: those of its process

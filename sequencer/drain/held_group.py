@@ -1,4 +1,4 @@
-"""A leased group and how far it is: what is told the server of its messages, and when they were handled. Pure."""
+"""A leased group and how far it is: what is sent of its messages, and when they were handled. Pure."""
 
 from __future__ import annotations
 

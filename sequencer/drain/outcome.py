@@ -52,7 +52,7 @@ class Failed:
     failure: Failure
     is_held: bool = True  # whether its lease still counts as held: if not, another consumer decides
     held_back: ShardOutage | None = None
-    """The outage that holds the shard back, as the server said when it was told of an outage."""
+    """The outage that holds the shard back, as the server answered the nack."""
     end: Unfinished | None = None  # of a message with steps: how its pass ended
     written: Written | None = None  # the ledger that its pass left; None leaves the record as it is
     was_tried: bool = True  # whether its handler, or a step of it, ran
@@ -209,5 +209,5 @@ def event_of(options: QueueOptions, owner: str, one: Failed, *, parked: int = 0)
     said = one.failure.message
     if isinstance(error, StepUnknown | StepResultInvalid):  # the commands that answer it are those of the event
         said = refusal_text(f"{error.code}_short", error.fields) or said
-    told = event(name, options.queue, namespace=options.namespace, error=said, **fields)
-    return replace(told, error=None if one.is_late and name != "message failed" else raised)
+    made = event(name, options.queue, namespace=options.namespace, error=said, **fields)
+    return replace(made, error=None if one.is_late and name != "message failed" else raised)

@@ -1,4 +1,4 @@
-"""What the server has yet to be told of the groups of one shard: acknowledgements, failures, groups released. Pure.
+"""What is still to be sent of the groups of one shard: acknowledgements, failures, groups released. Pure.
 
 The rule: what was sent and not answered is sent again, before what came meanwhile. Acks and nacks may be repeated.
 """
@@ -77,7 +77,7 @@ class PendingAcks:
             self.posted()
 
     def forget(self, groups: Iterable[HeldGroup] | None = None) -> set[tuple[str, str]]:
-        """Tell nothing of these groups any more, or of any; returns the leases of which something was to be told."""
+        """Drop what is pending of these groups, or of all; returns the leases of what was pending."""
         known = None if groups is None else {group.lease for group in groups}
         acks, nacks = self.acks, self.nacks
         if known is None:

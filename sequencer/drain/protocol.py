@@ -29,7 +29,7 @@ from .steps.runner import MISSING_S, StepRunner
 
 
 def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
-    """Drain the queue's shards until told to stop; the summary is the generator's return value."""
+    """Drain the queue's shards until a stop; the summary is the generator's return value."""
     held, clock, random = runner.held, runner.clock, runner.random
     size = BatchSize(options.limits)
     handle = _handle_group

@@ -41,7 +41,7 @@ Answers = list[tuple["Slot", Any]]  # slots, and what each of their generators i
 MOST_GROUPS = 100  # that one claim takes: with more of them others would find none, and the answer is long
 PATIENT_S = 30.0  # how long a slot waits that does not end by itself when nothing is due
 NOTHING = Claimed([], was_ahead=True)
-"""Answers a claim that was not sent, as its consumer ends: its drain looks whether it is over."""
+"""Answers a claim that was not sent, as its consumer ends: its drain checks whether it is over."""
 SUSPECTS_AGAIN_S = 0.005
 """How long after a claim that took nothing, though something is due, the next one sets out."""
 
@@ -302,7 +302,7 @@ class Slots:
                 part.claimants.append(slot)
 
     def _fill(self, part: Part, room: int, left: int) -> int:
-        """Make its calls, for so many suspects and messages at most; returns how many messages it may take."""
+        """Make its calls, for at most this many suspects and messages; returns how many messages it may take."""
         acks, claims, messages = self.acks[part.shard], bool(part.claimants), 0
         if acks:
             part.sending = acks.sending(0, claims_next=part.shard if claims else None)
@@ -366,7 +366,7 @@ class Slots:
         return answers
 
     def lost(self, trip: Trip, error: Exception) -> Answers:
-        """It was not answered: each that asked hears of it, and those that wait go on waiting."""
+        """It was not answered: those that asked get the error, and those that wait go on waiting."""
         self._is_out = False
         asked = [*trip.settled]
         for part in trip.parts:

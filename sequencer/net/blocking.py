@@ -43,7 +43,7 @@ class LinkPool:
 
     def put(self, link: Link) -> None:
         self._idle.append(link)
-        if self._is_closed:  # asked behind: whoever comes last closes it
+        if self._is_closed:  # asked behind: the last one closes it
             self.close()
 
     def lend(self) -> Lent:

@@ -19,7 +19,7 @@ P = ParamSpec("P")
 
 
 class Listing(Iterator[T]):
-    """What a look finds, read page by page while it is iterated. It has no length; it is false when nothing is left."""
+    """What is found, read page by page while it is iterated. It has no length; it is false when nothing is left."""
 
     def __init__(self, items: AsyncIterator[T]) -> None:
         self._items: Any = items  # of an iterator `finish` takes each step, as of a coroutine

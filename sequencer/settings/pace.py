@@ -1,4 +1,4 @@
-"""The numbers that steer a consumer: when it sends, claims, looks again and releases, on one time line. Pure.
+"""The numbers that steer a consumer: when it sends, claims, checks and releases, on one time line. Pure.
 
 A batch is what one claim took. The caller's thread handles it; the renewer thread looks at it every TICK_S.
 
@@ -67,7 +67,7 @@ SMALL_BYTES = 400
 1.2 times as fast with bodies of 170 bytes, as fast with 470, and more slowly with more.
 """
 
-# -- when the server is told ----------------------------------------------------------------------------------------
+# -- when it sends -----------------------------------------------------------------------------------------------
 
 FLUSH_S = 0.005
 """Fast handlers' acknowledgements are sent together at least this often. One that begins just before is left to the
@@ -80,7 +80,7 @@ RENEWER_S, RENEWER_AFTER_S = 0.0002, 0.004
 RELEASE_S = 0.02
 """A handler running this long makes its consumer release the groups it has not begun (`fairness`)."""
 ANSWER_S = 0.003
-"""Acknowledgements wait no longer for a long answer on its way before them, unless that tells of their groups."""
+"""Acknowledgements wait no longer for a long answer on its way before them, unless that is about their groups."""
 OVERDUE_S = 1.0
 """An answer that takes longer beside a handler is waited for, so that a lost connection is found out."""
 RENEW_PART = 3  # a lease is renewed at a third of its time: two renewals may fail before it ends
@@ -88,19 +88,19 @@ RENEW_PART = 3  # a lease is renewed at a third of its time: two renewals may fa
 # -- the renewer's ticks ---------------------------------------------------------------------------------------------
 
 TICK_S = 0.0025
-"""How often the renewer looks while a handler runs: with ACK_AFTER_S and thread switches, acks leave in 10 ms."""
+"""How often the renewer checks while a handler runs: with ACK_AFTER_S and thread switches, acks leave in 10 ms."""
 SWITCH_S = 0.0005
 """How long a handler that never waits may keep the renewer thread from running; Python's default is 5 ms."""
 
 # -- while nothing is due -------------------------------------------------------------------------------------------
 
 IDLE_S = 5.0
-"""An idle consumer looks again after this long, in case a hint was lost: two commands, and one for each further shard.
+"""An idle consumer claims again after this long, in case a hint was lost: two commands, and one for each further shard.
 `lua/parts/hint.lua` knows it too.
 """
-ENDING_S = 0.1  # with `until_empty`, how often to look whether the others have finished their groups
+ENDING_S = 0.1  # with `until_empty`, how often to check whether the others have finished their groups
 STOP_CHECK_S = 0.05
-"""How often a waiting consumer looks whether it should stop; local, the server is not asked."""
+"""How often a waiting consumer checks whether it should stop; local, the server is not asked."""
 WAIT_PART = 3
 """A wait with a claim behind it is over after this part of the lease, so that most of that is left."""
 SILENT_S = 30.0

@@ -9,7 +9,7 @@ from .option import FLAG, SHARE, Takers, option, read_options, seconds, whole
 CLOSES_AT = 0.8
 """A condition is over below this part of its limit, so that a value at the limit does not open and close it."""
 LEAST_ATTEMPTS = 20
-"""Of so many attempts on, the share of those that failed says something."""
+"""From this number of attempts on, the share of failures counts."""
 FAILING_S = 300.0
 """Over this time that share is counted."""
 FILE: Takers = ("run",)

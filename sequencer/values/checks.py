@@ -14,7 +14,7 @@ from .message import Failure
 
 MAX_NAME_CHARS = 128
 MAX_LIMIT = 10**9
-"""The most that one look may ask for: a whole number that Redis can read, and more than a server holds."""
+"""The most that one list may ask for: a whole number that Redis can read, and more than a server holds."""
 
 MAX_NAMES = 30
 """Of all that there are, in a text."""
@@ -43,7 +43,7 @@ def check_integer(name: str, value: Any, low: int, high: int) -> int:
 
 
 def check_limit(limit: Any) -> None:
-    """How much one look may bring."""
+    """How long one list may be."""
     check_integer("limit", limit, 1, MAX_LIMIT)
 
 

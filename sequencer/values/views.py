@@ -177,7 +177,7 @@ class OutageInfo:
 class QueueInfo:
     """A queue at one moment.
 
-    Groups by state are exact. Backlog and lag need a look at each group: when there are more than
+    Groups by state are exact. Backlog and lag need each group: when there are more than
     `counts.EXACT_GROUPS`, they come from a sample and `is_estimate` is true.
     """
 

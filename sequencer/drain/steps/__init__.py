@@ -1,4 +1,4 @@
-"""Steps of a message: what a program declares, the rules, a pass over the open steps, and what a person answers. Pure.
+"""Steps of a message: what a program declares, the rules, a pass over the open steps, answers of operators. Pure.
 
 A pass is a generator. It asks for a call of a step, for a call of a check, or for a note of the ledger, hears what came
 of it, and ends with what becomes of the message.

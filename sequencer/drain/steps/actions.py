@@ -1,4 +1,4 @@
-"""What a pass is told, what it hears of a call, and how it ends. Pure."""
+"""What a pass knows, what a call returned, and how it ends. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...values.message import Message
 
 @dataclass(frozen=True, slots=True)
 class PassFacts:
-    """What a pass is told of its message besides the ledger."""
+    """What a pass knows of its message besides the ledger."""
 
     message: Message
     kind: str = ""

@@ -84,7 +84,7 @@ class Steps:
         return bool(self.kinds)
 
     def ordered(self, kind: str) -> tuple[Step, ...]:
-        """The steps of a kind, in the order in which a pass looks at them."""
+        """The steps of a kind, in the order of a pass."""
         return tuple(sorted(self.kinds.get(kind, {}).values(), key=lambda step: step.order))
 
     def kind_of(self, body: Any) -> str:

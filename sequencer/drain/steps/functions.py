@@ -37,7 +37,7 @@ class InlineHandler(Function):
 
 @dataclass(frozen=True, slots=True)
 class BatchHandler(Function):
-    """A handler that takes a Batch, of so many messages at most."""
+    """A handler that takes a Batch of at most `size` messages."""
 
     size: int = 1
 

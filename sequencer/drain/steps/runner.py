@@ -32,7 +32,7 @@ from .passes import Ended, Pass
 NONE = Steps(kinds={"": {}})
 """Of a program with a plain handler: where a message has a ledger, nothing of it may be open."""
 MISSING_S = 30.0
-"""A message that waits for another version looks again after this at the latest, and is then told."""
+"""A message that waits for another version is tried again after this at the latest, and then logged."""
 UNWRITTEN = Written(b"", 0, has_effects=False)
 
 
@@ -48,7 +48,7 @@ class StepRunner:
     wall: Clock  # in seconds since 1970
     random: Clock  # gives numbers in [0, 1)
     batch: BatchHandler | None = None  # what takes messages in batches, if they are handled so
-    tells_successes: bool = False  # whether anybody asked to be told of what went well
+    tells_successes: bool = False  # whether an observer wants successes
     is_stopping: bool = field(init=False, default=False)
     """The shell's note: stop before the next message, or step."""
     _group: HeldGroup = field(init=False)
