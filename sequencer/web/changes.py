@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from ..client import Sequencer
 from ..errors import ConfigurationError, OutcomeUnknown, SequencerError
+from ..texts.changes import UNCHANGED
 from ..texts.events import event, log_event
 from .access import name_of
 from .jobs import Job, Jobs, Progress
@@ -252,12 +253,13 @@ def _changed(request: Request, verb: str, typed: bytes) -> Response:
     except OutcomeUnknown as error:
         asked.log(error=str(error))
         raise
-    asked.log(count=asked.count)
+    if said not in UNCHANGED:
+        asked.log(count=asked.count)
     state.sampler.changed(queue)
-    shown = {"g": asked.fields["g"]} if page == "group" and "g" in asked.fields else {}
-    to = href(
-        request.scope.get("root_path", ""), "q", queue, page if shown or page == "dead" else "", **shown, said=said
-    )
+    base, about = request.scope.get("root_path", ""), {"g": asked.fields["g"]} if "g" in asked.fields else {}
+    if page == "group" and not about:
+        page = ""  # a pause of the whole queue
+    to = href(base, "q", queue, page, **(about if page == "group" else {}), said=said)
     return RedirectResponse(to.unescape(), 303)
 
 
