@@ -15,7 +15,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from ..errors import ConfigurationError, InvalidMessage, SequencerError, ServerError
-from . import append, changes, pages
+from . import append, changes, find, pages
 from .access import Access, Who
 from .jobs import Jobs
 from .queues import QueueGone, Queues
@@ -54,6 +54,7 @@ def dashboard(
             *pages.routes,
             *changes.routes,
             *append.routes,
+            *find.routes,
             Mount("/static", StaticFiles(directory=ROOM / "static"), name="static"),
         ],
         middleware=[Middleware(Access, who=who, hosts=hosts, shows_bodies=shows_bodies, is_read_only=is_read_only)],
