@@ -1,0 +1,294 @@
+"""What a person does with the dashboard, in a browser; each check with what turns it red."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from sequencer.testing import wait_until
+from sequencer.web import access, rendering
+
+from ..support.handling import fail
+from .conftest import Served, Tabs, soon
+
+pytestmark = pytest.mark.nightly
+RED = pytest.mark.xfail(strict=True, raises=AssertionError)
+"""A negative control: the check has to fail."""
+
+SCRIPT = "<script>document.title='run'</script>"
+ODD = [
+    ("<script>document.title='run'</script>", "7"),
+    ('"><img src=x onerror="document.title=1">', "'"),
+    ("javascript:document.title=1", "a&b=c#d?e"),
+    ("../../..", "%2e%2e/%00"),
+    ("\u202e\u2066gnp.exe", "a\x00b\x1b[31m\r\n\x85"),
+    ("\U0001f600" * 30, "x" * 150 + " {{ 7*7 }}{% raw %}"),
+]
+"""Groups that others may name so."""
+
+
+def group_url(group: tuple[str, ...], page: str = "group", **more: str) -> str:
+    return f"/q/jobs/{page}?{urlencode({'g': list(group), **more}, doseq=True)}"
+
+
+def state(seq: Any, group: tuple[str, ...], id: str = "m1") -> Any:
+    info = seq.get(group, id)
+    return info and info.state
+
+
+# -- by keyboard, without JavaScript, on each screen ----------------------------------------------------------------
+
+
+def test_a_group_is_found_explained_and_resumed_by_keyboard(tabs: Tabs, seq: Any, parked: tuple[str, ...]) -> None:
+    page = tabs.open()
+    _tab_to(page, "search")
+    page.keyboard.type("1002 'a b'")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/group?*")
+    assert "m1" in page.inner_text(".sentence")
+    _tab_to(page, "submit", "Retry")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**said=resumed*")
+    assert state(seq, parked) == "due"
+    assert page.get_by_role("status").first.is_visible()
+
+
+def _tab_to(page: Any, kind: str, text: str = "") -> None:
+    """Press Tab until the focus, which must be visible, is on this."""
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        found = page.evaluate(
+            "(() => { const e = document.activeElement, s = getComputedStyle(e);"
+            "return [e.type || '', e.innerText || '', s.outlineStyle != 'none' || s.boxShadow != 'none'] })()"
+        )
+        if found[0] == kind and text in found[1]:
+            assert found[2], "the focus can't be seen"
+            return
+    raise AssertionError(f"no {kind} {text} within 40 tabs")
+
+
+def test_it_works_without_javascript(tabs: Tabs, seq: Any, parked: tuple[str, ...]) -> None:
+    page = tabs.open("/q/jobs/", java_script_enabled=False)
+    page.get_by_role("link", name="1002").or_(page.get_by_role("link", name="Open this group")).first.click()
+    page.get_by_role("button", name=re.compile("^Skip m1")).click()
+    page.wait_for_url("**said=skipped*")
+    assert (state(seq, parked), state(seq, parked, "m2")) == ("dead", "due")
+    page.goto(f"{tabs.url}/q/jobs/many?do=purge")
+    page.get_by_role("textbox", name=re.compile("how many")).fill("1")
+    page.get_by_role("button", name=re.compile("^Delete")).click()
+    page.wait_for_url("**said=purged*")
+    assert seq.count_dead() == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_each_page_fits_each_screen_and_can_be_read(
+    theme: str, tabs: Tabs, seq: Any, parked: tuple[str, ...], axe: str
+) -> None:
+    for group in ODD:
+        seq.append({"text": "long " * 200}, group=group, id="i" * 100)
+    seq.skip(parked, dead_letter=True)
+    seq.consume(fail, until_empty=True)
+    seq.append(1, group="later", id="d1", delay=600)
+    paths = ["/", "/q/jobs/", "/q/jobs/groups", "/q/jobs/dead", "/q/jobs/history", "/q/jobs/many?do=skip", "/find?q=x"]
+    paths += [group_url(parked), group_url(ODD[5]), group_url(ODD[5], "message", id="i" * 100), "/q/nothing/"]
+    tabs.expected = {"404"}
+    page = tabs.open(color_scheme=theme, bypass_csp=True)  # axe is put in by the test
+    for path in paths:
+        page.goto(tabs.url + path)
+        for width in (360, 1440):
+            page.set_viewport_size({"width": width, "height": 800})
+            wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert wide <= 0, (path, width)
+        page.evaluate(axe)
+        found = page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa']})")
+        problems = [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]]
+        assert problems == [], path
+
+
+# -- live -----------------------------------------------------------------------------------------------------------
+
+NAIVE = """setInterval(async () => {
+  document.body.innerHTML = new DOMParser().parseFromString(
+    await (await fetch(location.href)).text(), "text/html").body.innerHTML }, 300)"""
+
+
+@pytest.mark.parametrize("script", ["own", pytest.param("naive", marks=RED)])
+def test_what_a_person_does_survives_the_updates(script: str, tabs: Tabs, seq: Any, parked: tuple[str, ...]) -> None:
+    seq.append(1, group="other", id="o1")
+    page = tabs.open(group_url(parked))
+    if script == "naive":
+        page.route("**/live.js*", lambda route: route.fulfill(body=NAIVE, content_type="text/javascript"))
+        page.reload()
+    page.locator("input[type=search]").fill("typed")
+    page.locator("details > summary").first.click()
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('h1'))")
+    page.locator("input[type=search]").focus()
+    for number in range(12):
+        seq.append(1, group=parked, id=f"n{number}")
+    soon(lambda: "14" in page.inner_text("main"), page, "the new number of messages")
+    seen = page.evaluate(
+        "[document.activeElement.value, document.querySelector('details').open, String(getSelection())]"
+    )
+    assert seen[:2] == ["typed", True]
+    assert seen[2] in ("1002 'a b'", "typed", "")
+
+
+@pytest.mark.parametrize("script", ["own", pytest.param("silent", marks=RED)])
+def test_once_the_head_has_changed_its_form_is_inert_and_changes_nothing(
+    script: str, tabs: Tabs, seq: Any, parked: tuple[str, ...]
+) -> None:
+    tabs.expected = {"409"}
+    page = tabs.open(group_url(parked))
+    if script == "silent":
+        page.route("**/live.js*", lambda route: route.fulfill(body="", content_type="text/javascript"))
+        page.reload()
+    assert page.get_by_role("button", name=re.compile("^Skip m1")).is_visible()
+    seq.skip(parked, id="m1")
+    seq.consume(fail, until_empty=True)
+    form = page.locator("form[action*='/skip']")
+    soon(lambda: form.evaluate("form => form.closest('[inert]') != null"), page, "an inert form", 5)
+    assert page.get_by_role("link", name="Look again").is_visible()
+    with page.expect_navigation():
+        form.evaluate("form => form.submit()")  # as a click just before would
+    assert "'m1'" in page.inner_text("main")
+    assert (state(seq, parked), state(seq, parked, "m2")) == ("handled", "parked")
+
+
+# -- what others write ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("escape", [True, pytest.param(False, marks=RED)])
+def test_odd_names_are_text(escape: bool, tabs: Tabs, seq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendering.TEMPLATES, "autoescape", escape)
+    rendering.TEMPLATES.cache.clear()  # type: ignore[union-attr]
+    monkeypatch.setitem(access._HEADERS, "content-security-policy", "frame-ancestors 'none'")  # nothing else protects
+    tabs.expected = {"404", "400"}
+    page = tabs.open()
+    try:
+        for group in ODD:
+            seq.append({"<b>": group[0]}, group=group, id=group[1])
+            seq.consume(lambda message: fail(message._replace(body=message.group)), until_empty=True)
+        for group in ODD:
+            for path in (group_url(group), group_url(group, "message", id=group[1]), f"/find?q={quote(group[0])}"):
+                page.goto(tabs.url + path)
+                _is_text(page)
+            page.goto(tabs.url + group_url(group))
+            page.get_by_role("button", name=re.compile("^Retry")).first.click()
+            page.wait_for_url("**said=resumed*")
+            assert state(seq, group, group[1]) == "due"
+        for path in ("/", "/q/jobs/", "/q/jobs/groups", "/q/jobs/many?do=resume"):
+            page.goto(tabs.url + path)
+            _is_text(page)
+    finally:
+        rendering.TEMPLATES.cache.clear()  # type: ignore[union-attr]
+
+
+def _is_text(page: Any) -> None:
+    found = page.evaluate(
+        "[document.title, document.querySelectorAll('main img, main script, main b.x').length,"
+        "[...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames()).filter(n => n.startsWith('on'))]"
+    )
+    assert found[0].endswith("· sequencer"), found
+    assert found[1:] == [0, []]
+
+
+# -- other sites ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", [True, pytest.param(False, marks=RED)])
+def test_a_script_that_got_into_a_page_does_not_run(policy: bool, tabs: Tabs, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not policy:
+        monkeypatch.setitem(access._HEADERS, "content-security-policy", "frame-ancestors 'none'")
+    tabs.expected = {"Content Security Policy", "script"}
+    page = tabs.open()
+
+    def inject(route: Any) -> None:
+        answer = route.fetch()
+        route.fulfill(
+            response=answer, body=answer.text().replace("<main", "<script>document.title='run'</script><main")
+        )
+
+    page.route("**/q/jobs/", inject)
+    page.goto(f"{tabs.url}/find")
+    page.route("**/find*", inject)
+    page.reload()
+    assert page.title() != "run"
+
+
+@pytest.mark.parametrize("same_site", ["lax", pytest.param("strict", marks=RED)])
+def test_another_site_may_lead_here_and_change_nothing(
+    same_site: str, tabs: Tabs, seq: Any, parked: tuple[str, ...], serve: Callable[[Any], Served]
+) -> None:
+    tabs.expected = {"401"}
+    page = tabs.open()
+    if same_site == "strict":
+        cookie = page.context.cookies()[0]
+        page.context.add_cookies([cookie | {"sameSite": "Strict"}])
+    here = tabs.url + group_url(parked)
+    form = tabs.url + group_url(parked, "skip", id="m1")
+    other = f"<a href='{here}'>x</a><form method=post action='{form}'><button>y</button></form>"
+    page.route("http://chat.example/", lambda route: route.fulfill(body=other, content_type="text/html"))
+    tabs.expected.add("chat.example")
+    tabs._asked.discard("chat.example")
+    page.goto("http://chat.example/")
+    page.get_by_role("link").click()
+    page.wait_for_url(here)
+    assert "m1" in page.inner_text("body")
+    page.goto("http://chat.example/")
+    page.get_by_role("button").click()
+    page.wait_for_url(form)
+    assert state(seq, parked) == "parked"
+    tabs._asked.discard("chat.example")
+
+
+# -- the cost of watching, and the end ------------------------------------------------------------------------------
+
+
+def test_many_tabs_cost_redis_what_one_does_and_none_nothing(
+    tabs: Tabs, seq: Any, parked: tuple[str, ...], app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[float] = []
+    original = app.state.sampler._taken
+
+    def counted() -> Any:
+        taken.append(time.monotonic())
+        return original()
+
+    monkeypatch.setattr(app.state.sampler, "_taken", counted)
+    pages = [tabs.open("/") for _ in range(10)]
+    taken.clear()
+    pages[0].wait_for_timeout(6500)
+    assert 2 <= len(taken) <= 5
+    tabs.close()
+    taken.clear()
+    until = time.monotonic() + 3
+    wait_until(lambda: time.monotonic() > until)
+    assert taken == []
+
+
+def test_sigterm_ends_it_within_4_s_while_a_tab_is_open(chromium: Any, seq: Any, namespace: str) -> None:
+    seq.append(1, group="g")
+    words = [str(Path(sys.executable).with_name("sequencer")), "web", "--port", "0", "--namespace", namespace]
+    words += ["--redis", seq.seq.endpoint.url]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            page = chromium.new_page()
+            page.goto(process.stdout.readline().strip())
+            page.wait_for_timeout(3000)  # it has polled
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            process.wait(20)
+            assert time.monotonic() - began < 4
+            page.context.close()
+        finally:
+            process.kill()
