@@ -20,6 +20,15 @@ COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
         "append": ("append orders orders.ndjson --group-by user_id,order_id",),
         "consume": ("consume orders --app shop.handlers:handle -n 4",),
         "demo": ("demo --processes 4",),
+        "outbox": (
+            "outbox create orders --db postgresql:///shop",
+            "outbox relay orders --db postgresql:///shop",
+            "outbox status orders --db postgresql:///shop",
+            "outbox held orders --db postgresql:///shop",
+            "outbox release orders 1002 --db postgresql:///shop",
+            "outbox skip orders 1002 --id m7 --db postgresql:///shop",
+            "outbox renew orders --db postgresql:///shop",
+        ),
     },
     "Inspect": {
         "show": (

@@ -36,11 +36,12 @@ local packed = call('HGET', prefix .. 'policy', 'packed') or NO_RULES
 local ends = generation_end(packed, generation)
 if not ends then return redis.error_reply('GENERATION ' .. packed:match('^%S*')) end
 local replaces = on_conflict == 'replace' or on_conflict == 'error_replace'
-local relay, number, after
+local relay, number
 if #mode > 1 then
-  relay, number, after = mode:match('^(%S+) (%d+) (%d+)$')
+  local before
+  relay, number, before = mode:match('^(%S+) (%d+) (%d+)$')
   local last = tonumber(call('HGET', prefix .. 'relays', relay) or 0)
-  if last >= tonumber(number) or last < tonumber(after) then return 'F' .. fmt('%.0f', last) end
+  if last >= tonumber(number) or last < tonumber(before) then return 'F' .. fmt('%.0f', last) end
   mode = '0'
 end
 local is_plain = sub(packed, ends + 1, ends + 1) == '1' and mode == '0' and not replaces

@@ -1,10 +1,13 @@
 """Append in the transaction of a database: an outbox, its relay, and an inbox.
 
 Not here: drivers of databases, which are the user's.
-`sql` has every statement; `drivers` knows how a connection executes one; `relay` decides what is sent.
-The rule: only `relay` and the transaction of the caller change the tables.
+`outbox` and `inbox` are what callers use in their transactions; `relay` decides what is sent; `sql` has every
+statement, and `drivers` knows how a connection executes one.
+The rule: nothing here commits, but the relay its own transactions.
 """
 
+from .inbox import Inbox
 from .outbox import Outbox
+from .relay import Relay
 
-__all__ = ["Outbox"]
+__all__ = ["Inbox", "Outbox", "Relay"]

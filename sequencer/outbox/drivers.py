@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from ..errors import ConfigurationError
 from .sql import Dialect
@@ -52,6 +56,11 @@ def _of_cursors(make: Callable[[], Any], style: str) -> Execute:
     return execute
 
 
+def text_of(value: Any) -> str:
+    """A text as a driver returns it: MySQL has those that are compared byte by byte as bytes."""
+    return value if isinstance(value, str) else bytes(value).decode()
+
+
 def marked(sql: str, style: str) -> str:
     """The statement with the marks that a driver takes: PEP 249's names, and "numeric_dollar" of asyncpg."""
     if style == "qmark":
@@ -62,3 +71,30 @@ def marked(sql: str, style: str) -> str:
         numbers = count(1)
         return "".join(f"${next(numbers)}" if char == "?" else char for char in sql)
     raise ConfigurationError("connection_unknown", type=f"paramstyle {style}")
+
+
+def connector(url: str) -> Callable[[], Any]:
+    """What opens connections to a database: `postgresql://user:password@host/db` by psycopg or psycopg2,
+    `mysql://user:password@host:3306/db` by PyMySQL or mysqlclient, `sqlite:///file`. Raises ConfigurationError.
+    """
+    parts = urlsplit(url)
+    scheme = parts.scheme.partition("+")[0]
+    if scheme == "sqlite" and parts.path[1:]:
+        return lambda: sqlite3.connect(parts.path[1:], timeout=5.0)
+    if scheme in ("postgresql", "postgres"):
+        driver = _imported(url, "psycopg", "psycopg2")
+        plain = f"postgresql{url[len(parts.scheme) :]}"
+        return lambda: driver.connect(plain)
+    if scheme in ("mysql", "mariadb"):
+        driver = _imported(url, "pymysql", "MySQLdb")
+        given = {"host": parts.hostname or "localhost", "port": parts.port or 3306, "database": parts.path[1:]}
+        user = {"user": unquote(parts.username or ""), "password": unquote(parts.password or "")}
+        return lambda: driver.connect(**given, **user, charset="utf8mb4")
+    raise ConfigurationError("database_unsupported", scheme=parts.scheme)
+
+
+def _imported(url: str, *names: str) -> Any:
+    for name in names:
+        with suppress(ImportError):
+            return importlib.import_module(name)
+    raise ConfigurationError("driver_missing", scheme=urlsplit(url).scheme, drivers=names)

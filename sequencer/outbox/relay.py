@@ -19,21 +19,31 @@ from __future__ import annotations
 
 import json
 import secrets
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol
+
+import orjson
 
 from ..client import Sequencer
-from ..errors import QueueFull, RelayOutdated, SequencerError, ServerUnavailable
+from ..consume.forks import signals_taken
+from ..errors import ConfigurationError, QueueFull, RelayOutdated, SequencerError, ServerUnavailable
 from ..net.blocking import finish
 from ..queue import relayed
 from ..queue.relayed import Numbered
+from ..settings.pace import STOP_CHECK_S
+from ..store.envelope import decode_envelope
+from ..store.group import decode_group
 from ..store.item import Item
+from ..texts.events import event, log_event
+from ..values.durations import Duration, seconds
 from . import sql
-from .drivers import Execute, opened
+from .drivers import Execute, opened, text_of
+from .inbox import ROW
 
 CHUNK, CHUNK_GROUPS = 200, 128
 """Messages, and groups, of a batch: as of `append_many`."""
@@ -42,6 +52,8 @@ ROUND = 2000
 LEADS_S = 5.0
 """After which another relay takes over from a leader that writes nothing."""
 BEAT_S = 1.0
+RECONNECT_S = 5.0
+"""Longest pause after a failure."""
 POLL_S = (0.02, 0.05)
 """Shortest and longest pause while nothing waits."""
 
@@ -56,6 +68,8 @@ class Row(NamedTuple):
 
 class Queue(Protocol):
     """The queue that a relay sends to."""
+
+    name: str
 
     def shards_of(self, groups: Sequence[str]) -> list[int]: ...
     def last_batches(self, relay: str) -> list[int]: ...
@@ -72,19 +86,22 @@ class Relay:
     def __init__(
         self,
         connect: Callable[[], Any],
-        queue: Queue,
-        name: str,
+        queue: Sequencer | Queue,
         *,
         part: int = 0,
         prefix: str = "sequencer_",
-        keep_s: float = 600.0,
-        clock: Callable[[], float] = time.monotonic,
+        keep: Duration | Literal["until_done"] = 600.0,
     ) -> None:
-        """`connect`: opens a DB-API connection that is not in autocommit mode. `name`: of the queue. `keep_s`: how long
-        rows are kept once they are stored, for a server that loses data.
+        """`connect`: opens a DB-API connection that is not in autocommit mode. `keep`: how long rows stay once they are
+        stored, for a server that loses data; "until_done": until `Inbox.first` saw their message.
         """
-        self._connect, self._queue, self._mine, self._prefix = connect, queue, (name, part), prefix
-        self._keep_s, self._clock = keep_s, clock
+        self._connect, self._prefix = connect, prefix
+        self._queue = ClientQueue(queue) if isinstance(queue, Sequencer) else queue
+        self._mine = self._queue.name, part
+        self._keep_s = None if keep == "until_done" else seconds(keep)
+        if keep != "until_done" and self._keep_s is None:
+            raise ConfigurationError("not_a_duration", name="keep", value=keep)
+        self._clock = time.monotonic
         self._token = secrets.token_hex(8)
         self._connection: Any = None
         self._generation = ""
@@ -100,6 +117,8 @@ class Relay:
         """When which numbers were stored."""
         self._is_leading, self._is_saved, self._wrote_at = False, True, 0.0
         self._stopping = threading.Event()
+        self.error: RelayOutdated | None = None
+        """What ended it: its tables are older than the queue."""
         self.sent = 0
         """Messages stored since it began."""
 
@@ -107,12 +126,26 @@ class Relay:
         self._stopping.set()
 
     def run(self) -> None:
-        """Relay until stopped. Raises RelayOutdated where the database is older than the queue."""
-        pause_s = POLL_S[0]
+        """Relay until stopped, or until `error` says why not. Waits for a database or a server that goes away."""
+        pause_s, failed = POLL_S[0], ""
         while not self._stopping.is_set():
-            pause_s = POLL_S[0] if self.round() else min(pause_s * 2, POLL_S[1])
-            if pause_s > POLL_S[0] or not self._is_leading:
-                self._stopping.wait(pause_s if self._is_leading else BEAT_S)
+            try:
+                stored = self.round()
+            except RelayOutdated as error:
+                self.error = error
+                return
+            except Exception as error:  # of the database's driver, or of the server
+                if type(error).__name__ != failed:
+                    self._emit("relay failed", error=error)
+                failed, pause_s = type(error).__name__, min(max(2 * pause_s, 0.1), RECONNECT_S)
+            else:
+                if failed:
+                    self._emit("relay restored")
+                failed = ""
+                pause_s = POLL_S[0] if stored else min(2 * pause_s, POLL_S[1]) if self._is_leading else BEAT_S
+                if stored:
+                    continue
+            self._stopping.wait(pause_s)
 
     def round(self) -> int:
         """Send what waits, at most ROUND rows; how many were stored. Raises RelayOutdated, and errors of the driver
@@ -185,7 +218,7 @@ class Relay:
     def _send(self) -> int:
         before, batches = dict(self._sent), list[Numbered]()
         for shard, rows in self._open:
-            batches.append(Numbered(shard, rows[0].batch, before.get(shard, 0), [row.item for row in rows]))
+            batches.append(Numbered(shard, rows[0].batch, before.get(shard, 0), [*map(self._item, rows)]))
             before[shard] = rows[0].batch
         was_repeat, self._is_repeat = self._is_repeat, True
         try:
@@ -200,7 +233,7 @@ class Relay:
                 if answer is not None and not was_repeat:
                     self._outdated(shard, one.number, answer)
                 self._sent[shard] = one.number
-                stored += len(rows)
+                stored += len(rows) if answer is None else 0
                 continue
             if isinstance(answer, int) and answer < self._sent.get(shard, 0):
                 lost[shard] = answer
@@ -215,6 +248,12 @@ class Relay:
         self._forget()
         return stored
 
+    def _item(self, row: Row) -> Item:
+        if self._keep_s is not None:
+            return row.item
+        body, headers = decode_envelope(row.item.envelope)
+        return row.item._replace(envelope=orjson.dumps([body, {**headers, ROW: str(row.id)}]))
+
     def _take_back(self, back: list[tuple[list[Row], SequencerError | None]]) -> None:
         """These rows are not stored. One that was sent alone and refused is held; of others fewer are sent at once."""
         with self._transaction() as execute:
@@ -223,6 +262,8 @@ class Relay:
             for rows, error in back:
                 if error and len(rows) == 1:
                     execute(sql.HOLD, (f"{type(error).__name__}: {error}", rows[0].id))
+                    group, name = decode_group(rows[0].item.group), rows[0].item.id
+                    self._emit("outbox row held", error=error, group=group, id=name)
                 elif error:
                     self._limit = min(self._limit, max(len(rows) // 8, 1))
 
@@ -244,6 +285,7 @@ class Relay:
                 if ids:
                     execute(sql.batches([(0, ids)]), ())
             after = rows[-1].id if rows else after
+        self._emit("outbox sent again", shard=shard, known=self._sent.get(shard, 0), stored=last)
         self._sent[shard] = last
         with self._transaction() as execute:
             self._save(execute)
@@ -260,7 +302,9 @@ class Relay:
         return 0
 
     def _forget(self) -> None:
-        """Delete rows that were stored `keep_s` ago, at most ROUND at once."""
+        """Delete rows that were stored long enough ago, at most ROUND at once."""
+        if self._keep_s is None:
+            return
         now, last = self._clock(), self._batch
         if not self._marks or now - self._marks[-1][0] >= max(self._keep_s / 20, 0.001):
             self._marks.append((now, last))
@@ -273,6 +317,9 @@ class Relay:
             if ids:
                 execute(sql.deletion(ids), ())
         self._marks = self._marks[len(over) - 1 :]
+
+    def _emit(self, name: str, error: BaseException | None = None, **fields: Any) -> None:
+        log_event(event(name, self._mine[0], error=error, **fields))
 
     # -- the database -------------------------------------------------------------------------------------------
 
@@ -298,13 +345,9 @@ class Relay:
 
 def rows_of(cursor: Any) -> list[Row]:
     return [
-        Row(number, Item(_text(grp), _text(mid), score, bytes(envelope), due, bytes(ledger)), batch)
+        Row(number, Item(text_of(grp), text_of(mid), score, bytes(envelope), due, bytes(ledger)), batch)
         for number, grp, mid, score, envelope, due, ledger, batch in cursor.fetchall()
     ]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else bytes(value).decode()
 
 
 def chunks(rows: Sequence[Row], shards: Sequence[int]) -> Iterator[tuple[int, list[Row]]]:
@@ -327,7 +370,7 @@ class ClientQueue:
     """The queue of a Sequencer."""
 
     def __init__(self, client: Sequencer) -> None:
-        self._session = client._session
+        self._session, self.name = client._session, client.queue
 
     def shards_of(self, groups: Sequence[str]) -> list[int]:
         return finish(relayed.shards_of(self._session, groups))
@@ -337,3 +380,22 @@ class ClientQueue:
 
     def send_batches(self, relay: str, batches: Sequence[Numbered]) -> list[int | SequencerError | None]:
         return finish(relayed.send_batches(self._session, relay, batches))
+
+
+def run_until_signal(relays: Sequence[Relay]) -> None:
+    """Run each in a thread, until SIGINT or SIGTERM comes or one of them can't go on. For the main thread."""
+    stopping = threading.Event()
+    threads = [threading.Thread(target=one.run, name=f"sequencer-relay-{part}") for part, one in enumerate(relays)]
+
+    def stop(_number: int, _frame: Any) -> None:
+        stopping.set()
+
+    with signals_taken({signal.SIGINT: stop, signal.SIGTERM: stop}):
+        for thread in threads:
+            thread.start()
+        while all(thread.is_alive() for thread in threads) and not stopping.wait(STOP_CHECK_S):
+            pass
+        for one in relays:
+            one.stop()
+        for thread in threads:
+            thread.join()

@@ -118,9 +118,34 @@ AFTER = f"SELECT {_ROW} FROM {{p}}outbox WHERE {_MINE} AND batch > ? AND id > ? 
 HOLD = "UPDATE {p}outbox SET batch = -1, held = ? WHERE id = ?"
 KEPT = f"SELECT id FROM {{p}}outbox WHERE {_MINE} AND batch BETWEEN 1 AND ? ORDER BY batch, id LIMIT ?"
 WAITING = f"SELECT count(*), coalesce({{now}} - min(at), 0) FROM {{p}}outbox WHERE {_MINE} AND batch = 0"
-HELD = f"SELECT id, grp, mid, held, at FROM {{p}}outbox WHERE {_MINE} AND batch = -1 ORDER BY id LIMIT ?"
+HELD = f"SELECT grp, mid, held, {{now}} - at FROM {{p}}outbox WHERE {_MINE} AND batch = -1 ORDER BY id LIMIT ?"
+COUNT_HELD = f"SELECT count(*) FROM {{p}}outbox WHERE {_MINE} AND batch = -1"
+COUNT_KEPT = f"SELECT count(*) FROM {{p}}outbox WHERE {_MINE} AND batch > 0"
+SEEN = f"SELECT batch, CASE WHEN seen > 0 THEN {{now}} - seen END FROM {{p}}relays WHERE {_MINE}"
 RELEASE = f"UPDATE {{p}}outbox SET batch = 0, held = NULL WHERE {_MINE} AND batch = -1 AND grp = ?"
 SKIP = f"DELETE FROM {{p}}outbox WHERE {_MINE} AND batch = -1 AND grp = ? AND mid = ?"
+
+
+# -- of the inbox -----------------------------------------------------------------------------------------------
+FENCE: dict[Dialect, str] = {
+    **dict.fromkeys(
+        ("postgresql", "sqlite"),
+        "INSERT INTO {p}fences (queue, grp, token) VALUES (?, ?, ?) ON CONFLICT (queue, grp)"
+        " DO UPDATE SET token = excluded.token WHERE {p}fences.token < excluded.token",
+    ),
+    "mysql": "INSERT INTO {p}fences (queue, grp, token) VALUES (?, ?, ?)"
+    " ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))",
+}
+FENCED = "SELECT token FROM {p}fences WHERE queue = ? AND grp = ?"
+FIRST: dict[Dialect, str] = {
+    **dict.fromkeys(
+        ("postgresql", "sqlite"),
+        "INSERT INTO {p}inbox (queue, grp, mid, at) VALUES (?, ?, ?, {now}) ON CONFLICT DO NOTHING",
+    ),
+    "mysql": "INSERT IGNORE INTO {p}inbox (queue, grp, mid, at) VALUES (?, ?, ?, {now})",
+}
+DONE = "DELETE FROM {p}outbox WHERE id = ? AND queue = ? AND grp = ?"
+OLD = "DELETE FROM {p}inbox WHERE queue = ? AND at < {now} - ?"
 
 
 def batches(ranges: list[tuple[int, list[int]]]) -> str:

@@ -309,6 +309,24 @@ EVENTS: Mapping[str, Kind] = {
         "after {lasted_s:duration} and {probes:failed probe}",
         is_observed=True,
     ),
+    "outbox row held": _error(
+        "the queue refused a row of an outbox; later rows of its group wait",
+        f"group id {_RAISED}",
+        commands={
+            "list": "sequencer outbox held QUEUE",
+            "retry": "sequencer outbox release QUEUE GROUP",
+            "drop": "sequencer outbox skip QUEUE GROUP --id ID",
+        },
+    ),
+    "outbox sent again": _warning(
+        "a shard lost messages of an outbox; the rows that are kept are sent again",
+        "shard known stored",
+        "shard {shard} has batch {stored} of {known}; sending what is kept again",
+    ),
+    "relay failed": _warning(
+        "the relay of an outbox can't reach its database or the server; it tries again", _RAISED, "{raised}; retrying"
+    ),
+    "relay restored": _warning("the relay of an outbox goes on", "", "sending again"),
     "step failed": _debug(
         "a step of a message, or its check, raised; the outcome of the message is a separate event",
         f"{_MESSAGE} is_check",

@@ -71,6 +71,10 @@ REFUSALS: dict[str, Wording] = {
     "{stored} already: were the tables restored from a backup? To go on under a new name: sequencer outbox renew",
     "connection_unknown": "{type} is not a connection of a known driver; pass one of psycopg, psycopg2, pg8000, "
     "PyMySQL, mysqlclient, MySQL Connector, MariaDB, sqlite3, SQLAlchemy or Django",
+    "database_unsupported": "{scheme!r} is not a database that is supported; the URL is postgresql://, mysql:// or "
+    "sqlite:///file",
+    "driver_missing": "no driver for {scheme}:// is installed; install one of {drivers}",
+    "not_held": "no row {id!r} of group {group} is held in outbox {queue}; list them: sequencer outbox held {queue}",
     "number_taken": "number {number} of group {group} is already pending under another id than {id!r}; use the next "
     "number, or the same id to repeat it",
     "late_message": "message {id!r} of group {group} is late: a message with a score above {score} was already "

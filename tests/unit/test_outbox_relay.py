@@ -53,7 +53,9 @@ class Shard:
 class World:
     """A database, a queue of two shards, and two relays of it."""
 
-    def __init__(self, path: Path, seed: int, *, is_fenced: bool = True, keep_s: float = 1e9) -> None:
+    name = "orders"
+
+    def __init__(self, path: Path, seed: int, *, is_fenced: bool = True, keep_s: float = 1e6) -> None:
         self.chance, self.path, self.is_fenced = random.Random(seed), path, is_fenced
         self.shards, self.outbox = [Shard(), Shard()], Outbox("orders")
         self.committed: dict[str, list[str]] = {}
@@ -61,7 +63,7 @@ class World:
         for statement in self.outbox.ddl("sqlite"):
             self.database.execute(statement)
         self.database.commit()
-        self.relays = [Relay(self.connect, self, "orders", keep_s=keep_s) for _ in range(2)]
+        self.relays = [Relay(self.connect, self, keep=keep_s) for _ in range(2)]
         self.is_quiet, self.depth, self.count = False, 0, 0
         self.active: Relay | None = None
 
@@ -207,5 +209,5 @@ def test_tables_that_are_older_than_the_queue_are_refused(tmp_path: Path) -> Non
     world.database.close()
     (tmp_path / "db").write_bytes(backup)
     with pytest.raises(RelayOutdated) as error:
-        Relay(world.connect, world, "orders").round()
+        Relay(world.connect, world).round()
     assert error.value.fields["stored"] > error.value.fields["known"]

@@ -1,0 +1,145 @@
+"""`sequencer outbox`: make the tables of an outbox, relay it, and fix what is held."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from typer import Option
+
+from ..client import Sequencer
+from ..outbox import Outbox, Relay
+from ..outbox.drivers import connector
+from ..outbox.operate import Operated
+from ..outbox.relay import run_until_signal
+from ..outbox.sql import Dialect
+from ..texts.words import duration, named, quoted
+from .app import GroupArgument, IdOption, JsonOption, LimitOption, NamespaceOption, QueueArgument, RedisOption, app
+from .output import Answer
+from .table import number, table
+
+outbox = typer.Typer(help="Outbox: append in database transactions.", no_args_is_help=True, rich_markup_mode="markdown")
+app.add_typer(outbox, name="outbox")
+
+DbOption = Annotated[
+    str,
+    Option("--db", envvar="SEQUENCER_DB", help="postgresql://user@host/db, mysql://user@host/db or sqlite:///file."),
+]
+PartsOption = Annotated[int, Option(min=1, max=64, help="Number of parts, as of the Outbox.")]
+PrefixOption = Annotated[str, Option(help="Prefix of the tables' names.")]
+
+
+@outbox.command()
+def ddl(dialect: Dialect, prefix: PrefixOption = "sequencer_") -> int:
+    """Print the statements that make the tables, for a migration."""
+    return Answer(None, ";\n".join([*Outbox("any", prefix=prefix).ddl(dialect), ""]).rstrip()).show(json=False)
+
+
+@outbox.command()
+def create(db: DbOption, prefix: PrefixOption = "sequencer_") -> int:
+    """Make the tables."""
+    Operated(connector(db), "any", prefix=prefix).create()
+    return Answer(None, "tables created").show(json=False)
+
+
+@outbox.command()
+def relay(
+    queue: QueueArgument,
+    db: DbOption,
+    parts: PartsOption = 1,
+    keep: Annotated[
+        str, Option(help="How long sent rows stay, for a server that loses data; until_done: until the inbox has them.")
+    ] = "10m",
+    prefix: PrefixOption = "sequencer_",
+    redis: RedisOption = None,
+    namespace: NamespaceOption = "sequencer",
+) -> int:
+    """Send the committed rows of an outbox to the queue until stopped.
+
+    Run it on two hosts: one leads, the other takes over within 5 s.
+    """
+    connect = connector(db)
+    with Sequencer(queue, redis, namespace=namespace) as client:
+        client.connect()
+        relays = [Relay(connect, client, part=part, prefix=prefix, keep=keep) for part in range(parts)]
+        run_until_signal(relays)
+    for one in relays:
+        if one.error:
+            raise one.error
+    return Answer(None, f"sent {sum(one.sent for one in relays):,}").show(json=False)
+
+
+@outbox.command()
+def status(
+    queue: QueueArgument,
+    db: DbOption,
+    parts: PartsOption = 1,
+    prefix: PrefixOption = "sequencer_",
+    json: JsonOption = False,
+) -> int:
+    """Rows that wait to be sent, are held, or are kept."""
+    found = Operated(connector(db), queue, parts=parts, prefix=prefix).status()
+    rows = [
+        {
+            "part": one.part,
+            "unsent": number(one.unsent),
+            "oldest": duration(one.oldest_s),
+            "held": number(one.held),
+            "kept": number(one.kept),
+            "relay seen": "never" if one.seen_s is None else f"{duration(one.seen_s)} ago",
+        }
+        for one in found
+    ]
+    return Answer(found, table(rows, "kept, oldest, held")).show(json)
+
+
+@outbox.command()
+def held(
+    queue: QueueArgument,
+    db: DbOption,
+    limit: LimitOption = 100,
+    parts: PartsOption = 1,
+    prefix: PrefixOption = "sequencer_",
+    json: JsonOption = False,
+) -> int:
+    """Rows that the queue refused; later rows of their groups wait."""
+    found = Operated(connector(db), queue, parts=parts, prefix=prefix).held(limit)
+    rows = [
+        {"id": quoted(one.id), "group": named(one.group), "age": duration(one.age_s), "error": one.error}
+        for one in found
+    ]
+    return Answer(found, table(rows, "age, error", cut="error") or "no rows held").show(json)
+
+
+@outbox.command()
+def release(
+    queue: QueueArgument,
+    group: GroupArgument,
+    db: DbOption,
+    parts: PartsOption = 1,
+    prefix: PrefixOption = "sequencer_",
+) -> int:
+    """Send the held row of a group again."""
+    count = Operated(connector(db), queue, parts=parts, prefix=prefix).release(group)
+    return Answer(None, f"released {count}").show(json=False)
+
+
+@outbox.command()
+def skip(
+    queue: QueueArgument,
+    group: GroupArgument,
+    id: IdOption,
+    db: DbOption,
+    parts: PartsOption = 1,
+    prefix: PrefixOption = "sequencer_",
+) -> int:
+    """Drop the held row of a group for good."""
+    Operated(connector(db), queue, parts=parts, prefix=prefix).skip(group, id)
+    return Answer(None, "skipped").show(json=False)
+
+
+@outbox.command()
+def renew(queue: QueueArgument, db: DbOption, parts: PartsOption = 1, prefix: PrefixOption = "sequencer_") -> int:
+    """Go on after the database was restored from a backup."""
+    Operated(connector(db), queue, parts=parts, prefix=prefix).renew()
+    return Answer(None, "renewed").show(json=False)
