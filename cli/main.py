@@ -21,7 +21,8 @@ COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
         "consume": ("consume orders --app shop.handlers:handle -n 4",),
         "demo": ("demo --processes 4",),
         "outbox": (
-            "outbox create orders --db postgresql:///shop",
+            "outbox ddl postgresql",
+            "outbox create --db postgresql:///shop",
             "outbox relay orders --db postgresql:///shop",
             "outbox status orders --db postgresql:///shop",
             "outbox held orders --db postgresql:///shop",

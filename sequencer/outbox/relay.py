@@ -31,7 +31,7 @@ import orjson
 
 from ..client import Sequencer
 from ..consume.forks import signals_taken
-from ..errors import ConfigurationError, QueueFull, RelayOutdated, SequencerError, ServerUnavailable
+from ..errors import QueueFull, RelayOutdated, SequencerError, ServerUnavailable
 from ..net.blocking import finish
 from ..queue import relayed
 from ..queue.relayed import Numbered
@@ -40,7 +40,8 @@ from ..store.envelope import decode_envelope
 from ..store.group import decode_group
 from ..store.item import Item
 from ..texts.events import event, log_event
-from ..values.durations import Duration, seconds
+from ..values.checks import seconds_of
+from ..values.durations import Duration
 from . import sql
 from .drivers import Execute, opened, text_of
 from .inbox import ROW
@@ -98,9 +99,7 @@ class Relay:
         self._connect, self._prefix = connect, prefix
         self._queue = ClientQueue(queue) if isinstance(queue, Sequencer) else queue
         self._mine = self._queue.name, part
-        self._keep_s = None if keep == "until_done" else seconds(keep)
-        if keep != "until_done" and self._keep_s is None:
-            raise ConfigurationError("not_a_duration", name="keep", value=keep)
+        self._keep_s = None if keep == "until_done" else seconds_of("keep", keep)
         self._clock = time.monotonic
         self._token = secrets.token_hex(8)
         self._connection: Any = None
