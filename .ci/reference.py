@@ -29,6 +29,7 @@ KEYWORDS = {QueueOptions: "`Sequencer()`", Policy: "`Sequencer()`", ConsumerOpti
 WORDS = {"append": "`append`", "configure": "`configure`", "consume": "`consume`", "run": "file"}
 
 FIELDS: Mapping[str, str] = {
+    "address": "where it is served: host and port",
     "group": "parts of the group, as a list of strings; if a consumer ended, of the message it started last",
     "owner": "name of the consumer that emits it",
     "id": "of the message",

@@ -16,6 +16,7 @@ from typer import Option
 from ..errors import ConfigurationError
 from ..processes.handlers.apps import app_from_project, limited
 from ..processes.handlers.exec import check_command
+from ..processes.http import serving
 from ..processes.logs import LogOptions, background_writing, emit_of_service
 from ..processes.pool import Pool
 from ..processes.signals import stop_signals_in_use
@@ -23,7 +24,7 @@ from ..processes.supervisor import Supervisor
 from ..processes.worker.config import WorkerConfig, prepare
 from ..server import EmbeddedServer
 from ..settings.option import declared, fields_of
-from ..settings.options import QueueOptions, ServiceOptions
+from ..settings.options import HttpOptions, QueueOptions, ServiceOptions
 from ..texts.commands import name_server, server_named
 from ..texts.events import event
 from ..texts.refusals import refusal_text
@@ -39,7 +40,7 @@ SUMMARY_S = 2.0
 
 
 @app.command()
-@takes("consume", ServiceOptions, QueueOptions)
+@takes("consume", ServiceOptions, HttpOptions, QueueOptions)
 def consume(
     ctx: typer.Context,
     queue: QueueArgument,
@@ -77,10 +78,10 @@ def consume(
         log_format=log.format,
         **fields_of(WorkerConfig, given),
     )
-    return _supervise(config, processes, json)
+    return _supervise(config, processes, HttpOptions(**fields_of(HttpOptions, given)).http, json)
 
 
-def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
+def _supervise(config: WorkerConfig, processes: int, http: str | None, as_json: bool) -> int:
     if config.exec:
         check_command(config.exec)
 
@@ -100,7 +101,9 @@ def _supervise(config: WorkerConfig, processes: int, as_json: bool) -> int:
         with background_writing():
             _say_started(config, processes, client.endpoint.name)
             log_unused(client)
-            status = Supervisor([pool]).run()
+            supervisor = Supervisor([pool])
+            with serving(http, supervisor):
+                status = supervisor.run()
             _end_at_signals(status)
         left = look_at(client)
         if (config.until_empty or config.until_idle) and status == FINE and left and left.parked:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
@@ -13,8 +13,11 @@ from typer import Option
 from ..client import Sequencer
 from ..errors import ConfigurationError, SequencerError, ServerUnavailable
 from ..processes.logs import LogOptions, background_writing
+from ..settings.option import declared
+from ..settings.options import HttpOptions
 from ..texts.words import many, plain
 from .app import JsonOption, RedisOption, app, hear_hangups, hear_interrupts
+from .declared import takes_options
 from .file import FileArgument, NamespaceOfFileOption, find, read_with_server
 from .output import FINE, WRONG_USE, Answer
 from .queues import log_unused
@@ -29,6 +32,7 @@ COLUMNS = ("queue", "state", "n", "busy", "out/s", "handled", "due", "waits", "p
 
 
 @app.command()
+@takes_options(declared(HttpOptions))
 def run(
     ctx: typer.Context,
     file: FileArgument = None,
@@ -41,6 +45,7 @@ def run(
     redis: RedisOption = None,
     namespace: NamespaceOfFileOption = None,
     json: JsonOption = False,
+    **given: Any,
 ) -> int:
     """Run the consumers of many queues, as defined in a file.
 
@@ -50,7 +55,7 @@ def run(
     path, log = find(file), ctx.obj
 
     def read() -> RunPlan:
-        return read_with_server(path, log, redis, namespace)
+        return replace(read_with_server(path, log, redis, namespace), **given)
 
     if status or check:
         hear_hangups()
@@ -61,6 +66,7 @@ def run(
 
 
 def _run(read: Callable[[], RunPlan], log: LogOptions) -> int:
+    from ..processes.http import serving
     from ..processes.master.master import Master
 
     plan = read()
@@ -69,7 +75,7 @@ def _run(read: Callable[[], RunPlan], log: LogOptions) -> int:
     if len(errors) == len(plan.pools):
         raise errors[0]
     master = Master(plan, read)
-    with background_writing():
+    with background_writing(), serving(plan.http, master):
         status = master.run()
     for pool in master.pools:
         summarize(pool.queue, pool.totals, pool.totals.started, log.format, names_queue=True)

@@ -191,6 +191,10 @@ class ServerAway:
             self._logged.clear()
         self._emit("server back", away_s=round(now - since, 3))
 
+    @property
+    def is_away(self) -> bool:
+        return bool(self._without)
+
     def forget(self, who: int) -> None:
         """This one waits for nothing any more."""
         self._without.discard(who)

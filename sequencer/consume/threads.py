@@ -96,6 +96,12 @@ class AnyConsumer(ABC):
         """What it has done since it began, and what its emitter counted."""
         return {**self._sums("handled", "lost"), **asdict(self.emitter.counts)}
 
+    @property
+    def runs(self) -> list[float]:
+        """How many handlers ended within each of RUN_BOUNDS_S and later, and the time in all of them."""
+        helds = self._helds
+        return [*map(sum, zip(*(held.runs for held in helds), strict=True)), sum(held.handlers_s for held in helds)]
+
     def _sums(self, *names: str) -> dict[str, int]:
         return {name: sum(getattr(held, name) for held in self._helds) for name in names}
 

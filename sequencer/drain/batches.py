@@ -52,6 +52,7 @@ def handle_batches(
         heard: Returned | Raised = yield Run(batch[0], handler, batch)
         ended = runner.clock()
         held.switch(ended, runs=False)
+        held.count_run(ended - began)
         for message in batch[: _done(batch, heard)]:
             held.finish(group, began, ended)
             if runner.tells_successes:

@@ -25,6 +25,7 @@ for 4. With a pair of lines turned round, a group could be begun and released at
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +35,7 @@ from ..calls.outage import Began, Ended, ProbeEnd
 from ..calls.settle import Acked, Nack, Nacked, renew
 from ..settings.pace import ACK_AFTER_S, RELEASE_S, RENEW_PART, RENEWER_AFTER_S, RENEWER_S
 from ..store.keys import ShardKeys
+from ..values.durations import RUN_BOUNDS_S
 from .effects import Note
 from .held_group import HeldGroup, History
 from .outcome import Failed
@@ -53,6 +55,8 @@ class Held:
     deadline: float = 0.0
     running_since: float | None = None
     handlers_s: float = 0.0  # time in handlers and steps that have ended, of all claims
+    runs: list[int] = field(default_factory=lambda: [0] * (len(RUN_BOUNDS_S) + 1))
+    """How many handlers ended within each of those bounds, but not within the one before; the last number: later."""
     finished_at: float | None = None
     stuck_since: float | None = None
     """Beginning of a handler run that hangs: its lease is renewed once more, so that its end counts as an attempt."""
@@ -112,6 +116,10 @@ class Held:
         began, self.running_since = self.running_since, now if runs else None
         if began is not None:
             self.handlers_s += now - began
+
+    def count_run(self, seconds: float) -> None:
+        """A handler, a batch, or a pass over steps took so long."""
+        self.runs[bisect_left(RUN_BOUNDS_S, seconds)] += 1
 
     def finish(self, group: HeldGroup, began: float, ended: float) -> None:
         """The group's next message succeeded. Its ack waits from the beginning of the handler. Needs no lock."""

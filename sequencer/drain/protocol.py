@@ -8,6 +8,7 @@ succeeded, and only while the group's lease counts as held.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Generator
 from contextlib import suppress
 from functools import partial
@@ -18,6 +19,7 @@ from ..errors import ServerUnavailable, StopConsuming
 from ..settings.backoff import RECONNECT
 from ..settings.options import ConsumerOptions
 from ..settings.pace import ENDING_S, FLUSH_S, IDLE_S
+from ..values.durations import RUN_BOUNDS_S
 from ..values.message import ConsumeSummary
 from .batch import BatchEnd, BatchSize, of_batches
 from .batches import handle_batches
@@ -151,6 +153,7 @@ def _handle_group(
     asks, told_s, latest_s = end.asks, end.told_s, end.latest_s
     last = len(leased.messages) - 1 if leased.undecodable else None
     handle = Handle(leased.messages[0])
+    runs, quick_s = held.runs, RUN_BOUNDS_S[0]
     has_steps, ledgers, tells = runner.declared is not None, leased.ledgers, runner.tells_successes
     for position, message in enumerate(leased.messages):
         is_asked = asks and position
@@ -168,9 +171,11 @@ def _handle_group(
         if position and (now >= latest_s or (held.is_more_due and now >= told_s)):
             return None
         if has_steps or (ledgers and ledgers[position]):
-            began = clock()
+            began, ran_s = clock(), held.handlers_s
             done = yield from runner.handle(group, position)
             now = clock()
+            if held.handlers_s > ran_s:
+                held.count_run(held.handlers_s - ran_s)
             if isinstance(done, Unfinished):
                 group.tried = began, now
                 return done
@@ -190,11 +195,12 @@ def _handle_group(
         problem: BaseException | None = yield handle
         now = clock()
         held.running_since = None
-        held.handlers_s += now - began
+        held.handlers_s += (took_s := now - began)
+        runs[bisect_left(RUN_BOUNDS_S, took_s) if took_s > quick_s else 0] += 1
         if problem is not None:
             group.tried = began, now
             return problem
         held.finish(group, began, now)
         if tells:
-            yield handled(message, now - began)
+            yield handled(message, took_s)
     return None

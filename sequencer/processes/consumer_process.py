@@ -104,6 +104,8 @@ class ConsumerProcess:
         self.threads: list[str] = []
         """What keeps it from exiting."""
         self.counts: dict[str, int] = {}
+        self.runs: list[float] = []
+        """Of its handlers, by their time; see AnyConsumer."""
         self.command_group: int | None = None
         self.busy_s = 0.0
         self.works_from, self.longest_s = math.inf, math.inf
@@ -158,7 +160,7 @@ class ConsumerProcess:
             case "began":
                 self.has_begun = True
             case "state":
-                self.counts, self.busy_s = event["counts"], event["busy_s"]
+                self.counts, self.busy_s, self.runs = event["counts"], event["busy_s"], event["runs"]
             case "command":
                 self.command_group = event["pgid"]
             case "exit":
@@ -184,9 +186,10 @@ class Totals:
     """Consumers that had begun to handle, and ended without a last report: the counts are the least that was done."""
     seconds: float = 0.0
 
-    def add(self, counts: dict[str, int]) -> None:
+    def add(self, counts: dict[str, int], before: dict[str, int]) -> None:
+        """What one consumer counted, and had counted before."""
         for name, count in counts.items():
-            setattr(self, name, getattr(self, name) + count)
+            setattr(self, name, getattr(self, name) + count - before.get(name, 0))
 
 
 class Reports:

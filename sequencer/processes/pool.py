@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -23,9 +24,11 @@ from typing import Any
 
 from ..consume.emitter import EventEmitter, ServerAway
 from ..texts.events import Event, event
+from ..values.durations import RUN_BOUNDS_S
+from ..values.pools import PoolNumbers
 from .consumer_process import ConsumerProcess, Reports, Totals
 from .worker.config import WorkerConfig
-from .worker.run import DRAINED, EXIT_BY_ENDING, GAVE_UP, OUTPUT_CLOSED, PLANNED
+from .worker.run import DRAINED, EXIT_BY_ENDING, GAVE_UP, OUTPUT_CLOSED, PLANNED, RECYCLED
 from .workers import Worker
 
 log = logging.getLogger("sequencer.supervisor")
@@ -44,7 +47,9 @@ class Pool:
     """Keeps `processes` consumers running until they are drained, stopped, or none of them gets to work."""
 
     def __init__(self, config: WorkerConfig, processes: int, *, forward: Callable[[Event], bool] | None = None) -> None:
-        self.totals = Totals()
+        self.totals, self.recycled = Totals(), 0
+        self.runs = [0.0] * (len(RUN_BOUNDS_S) + 2)
+        """Of all its consumers, also those that ended."""
         self.queue, self._config = config.queue, config
         self.emitter = EventEmitter(config.queue, log=log, forward=forward)
         self._workers = [Worker() for _ in range(processes)]
@@ -77,8 +82,32 @@ class Pool:
         return all(worker.is_done for worker in self._workers)
 
     @property
-    def is_ready(self) -> bool:
+    def is_connected(self) -> bool:
+        """Whether each consumer that there should be is."""
         return all(one.process is not None and one.process.is_connected for one in self._workers if not one.is_done)
+
+    @property
+    def is_ready(self) -> bool:
+        return self.is_connected
+
+    @property
+    def is_away(self) -> bool:
+        """Whether a consumer waits for the server."""
+        return self._away.is_away
+
+    @property
+    def numbers(self) -> PoolNumbers:
+        """For metrics, from any thread."""
+        workers, totals = [one for one in self._workers if not one.is_done], self.totals
+        return PoolNumbers(
+            queue=self.queue,
+            namespace=self._config.namespace,
+            wanted=len(workers),
+            consumers=Counter(map(_state_of, workers)),
+            ends={"died": totals.died, "killed": totals.killed, "recycled": self.recycled},
+            leases_lost=totals.lost,
+            runs=self.runs,
+        )
 
     def close(self) -> None:
         for _, process in self.running:  # only after failed rounds: they stop by themselves
@@ -187,7 +216,6 @@ class Pool:
             worker.process = None
             process.clean_up()
             self._away.forget(process.pid)
-            self.totals.add(process.counts)
             self.totals.unreported += process.has_begun and process.status is None
             self._after_end(worker, process)
 
@@ -204,6 +232,7 @@ class Pool:
             worker.free()
         else:
             self._after_death(worker, process)
+        self.recycled += status == RECYCLED
         self.totals.killed += process.is_killed
         self.totals.died += status not in PLANNED and not process.is_killed
 
@@ -250,6 +279,19 @@ class Pool:
             case "lease expired":  # within the lines that one emitter logs in a second
                 self.emit("lease expired", **{name: report[name] for name in report if name not in ("pid", "event")})
         if process := by_pid.get(report["pid"]):
+            counts, runs = process.counts, process.runs or [0.0] * len(self.runs)
             process.apply_report(report)
+            if report["event"] == "state":
+                self.totals.add(process.counts, counts)
+                self.runs = [sum(many) - old for *many, old in zip(self.runs, process.runs, runs, strict=True)]
             if report["event"] == "stuck" and not process.is_killed:
                 self._kill(process, "stuck", None)
+
+
+def _state_of(worker: Worker) -> str:
+    process = worker.process
+    if process is None:
+        return "restarting"
+    if worker.is_leaving or process.stop_sent_at is not None or process.ended_at is not None:
+        return "stopping"
+    return "running" if process.is_connected else "starting"

@@ -36,6 +36,8 @@ class Supervisor(Generic[PoolT]):
         self._asked = b""
         self._signals, self._selector = SignalPipe(), selectors.DefaultSelector()
         self._failed_rounds, self._began = 0, time.monotonic()
+        self.turned_at = self._began
+        """When the loop last turned."""
         self.emitter = EventEmitter("", log=log)
 
     def stop(self) -> None:
@@ -45,6 +47,11 @@ class Supervisor(Generic[PoolT]):
     @property
     def pids(self) -> list[int]:
         return [pid for pool in self.pools for pid in pool.pids]
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the server did not answer last."""
+        return any(pool.is_away for pool in [*self.pools])
 
     def run(self) -> int:
         """Supervise to the end. Returns 0, 1 when it gave up, 2 or 3 when consumers can't work at all."""
@@ -77,6 +84,7 @@ class Supervisor(Generic[PoolT]):
             time.sleep(ROUND_S)
 
     def _run_round(self) -> None:
+        self.turned_at = time.monotonic()
         self._asked = self._signals.take()
         for number in self._asked:
             if number in STOP_SIGNALS and not (self._reloads and number == signal.SIGHUP):

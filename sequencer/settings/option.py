@@ -91,6 +91,12 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, Mapping) and all(isinstance(one, str | None) for one in value.values())
 
 
+def _is_address(value: Any) -> bool:
+    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    return bool(host) and port.isdecimal() and port.isascii() and int(port) < 65536
+
+
+ADDRESS = Kind("address", _must(_is_address, "an address, as 127.0.0.1:9464"))
 FLAG = Kind("true or false", _must(lambda value: isinstance(value, bool), "true or false"), bool)
 SHARE = Kind("number", _must(_is_share, "a number from 0 to 1"), float, "0 to 1")
 NAME = Kind("name", check_name)

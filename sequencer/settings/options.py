@@ -16,6 +16,7 @@ from .backoff import Backoff
 from .body_fields import BodyFields
 from .error_names import check_listed_once
 from .option import (
+    ADDRESS,
     ERRORS,
     FLAG,
     NAME,
@@ -381,7 +382,19 @@ class PoolOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class HttpOptions:
+    """What `consume` and `run` serve for programs that watch them."""
+
+    http: str | None = option(
+        ADDRESS, None, "Serve /metrics, /live and /ready at this address, as 127.0.0.1:9464.", CONSUMERS
+    )
+
+    def __post_init__(self) -> None:
+        read_options(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(HttpOptions):
     """What the file of `sequencer run` sets for all queues."""
 
     redis: str | None = option(

@@ -436,6 +436,7 @@ EVENTS: Mapping[str, Kind] = {
         "server app processes lease_s version",
         "{processes:consumer}, {app}, on {server}, lease {lease_s:duration}, sequencer {version}",
     ),
+    "http started": _info("`--http` serves its pages", "address", "at http://{address}: /metrics, /live, /ready"),
     "queue unused": _warning(
         "nothing was ever appended to the queue; its name may be wrong",
         "",

@@ -435,6 +435,8 @@ REFUSALS: dict[str, Wording] = {
     "key_not_taken": "type {type!r} takes no {name}; leave it out",
     "exec_missing": "exec is empty; give the command that notifies people",
     "exec_not_split": "exec can't be split into words: {error}",
+    "metrics_missing": "http needs the extra metrics: pip install 'redis-sequencer[metrics]' ({error})",
+    "http_address_refused": "http={address}: {error}; give another address",
     "apprise_missing": "type 'apprise' needs apprise, which is not installed: pip install apprise",
     "apprise_url_refused": "apprise does not accept its url: it knows no such service, or a part is missing",
     "apprise_failed": "apprise reports that it was not accepted",

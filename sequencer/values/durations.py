@@ -6,6 +6,8 @@ import re
 from datetime import timedelta
 from typing import Any
 
+RUN_BOUNDS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 180.0, 600.0)
+"""By which handlers are counted: how many took at most so long."""
 Duration = float | str | timedelta
 """A number of seconds, text with a unit as "90s", "5m", "2h", "1d" or "500ms", or a timedelta."""
 

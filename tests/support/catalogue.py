@@ -38,7 +38,14 @@ def examples() -> list[Event]:
     return [event(name, "" if name in ALL_QUEUES else "orders", **fields) for name, fields in EXAMPLES]
 
 
-ALL_QUEUES = {"already running", "service reloading", "service reloaded", "lines lost", "alert not sent"}
+ALL_QUEUES = {
+    "http started",
+    "already running",
+    "service reloading",
+    "service reloaded",
+    "lines lost",
+    "alert not sent",
+}
 EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("message failed", FAILED | {"attempts": 5, "retry_in_s": 0.341}),
     ("message failed", FAILED | {"outage": True, "retry_in_s": 2.0}),
@@ -93,6 +100,7 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("failure not recorded", GROUP | {"error": "it is away"}),
     ("observer failed", {"observer": "to_sentry", "error": OSError("no network")}),
     ("service started", {"server": "s", "app": "app a:b", "processes": 1, "lease_s": 15.0, "version": "1"}),
+    ("http started", {"address": "127.0.0.1:9464"}),
     ("queue not listed", {"error": "it is a string"}),
     ("queue unused", {}),
     ("consumer died", {"consumer_pid": 7, "status": -9, "lived_s": 3.0} | BEGUN),

@@ -70,7 +70,18 @@ def taken(command: str) -> dict[str, Any]:
 
 def good(one: Option) -> Any:
     """A value that is not the default, as a file has it."""
-    tried = [*typing.get_args(one.kind.type), not one.default, 0.5, 1.5, 40, 2, ["KeyError"], {"A": "b"}, "some.where"]
+    tried = [
+        *typing.get_args(one.kind.type),
+        not one.default,
+        0.5,
+        1.5,
+        40,
+        2,
+        ["KeyError"],
+        {"A": "b"},
+        "some.where",
+        "h:1",
+    ]
     return next(value for value in tried if value != one.default and is_taken(one, value))
 
 

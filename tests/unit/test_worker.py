@@ -37,7 +37,7 @@ def fill(reports: Reports) -> None:
 
 def worker(reports: Reports) -> SupervisedConsumer:
     made = SupervisedConsumer(WorkerConfig(queue="q", report_fd=reports.write_fd), control_fd=-1)
-    made._control.consumer = SimpleNamespace(counts=dict(COUNTS), handlers_s=1.5)  # type: ignore[assignment]
+    made._control.consumer = SimpleNamespace(counts=dict(COUNTS), handlers_s=1.5, runs=[])  # type: ignore[assignment]
     return made
 
 

@@ -74,7 +74,7 @@ class KeptPool(Pool):
 
     @property
     def is_ready(self) -> bool:
-        return self.is_down or super().is_ready
+        return self.is_down or self.is_connected
 
     @property
     def is_replacing(self) -> bool:
@@ -85,11 +85,6 @@ class KeptPool(Pool):
         """Whether a new consumer is not connected yet, or one leaves."""
         return self._successor is not None or any(worker.is_leaving for worker in self._workers)
 
-    @property
-    def handled(self) -> int:
-        """By those of its consumers that ended, too."""
-        return self.totals.handled + sum(process.counts.get("handled", 0) for _, process in self.running)
-
     def as_json(self, snapshot: QueueSnapshot | None, now: float) -> dict[str, Any]:
         """For `run --status`."""
         return {
@@ -99,7 +94,7 @@ class KeptPool(Pool):
             "max": self.plan.most,
             "processes": [_process_as_json(worker, process, now) for worker, process in self.running],
             "busy": round(self._load.busy, 2),
-            "handled": self.handled,
+            "handled": self.totals.handled,
             "rate": round(self._load.rate, 2),
             "due": snapshot and snapshot.due,
             "waits_s": snapshot and round(snapshot.waits_s, 3),
@@ -197,7 +192,7 @@ class KeptPool(Pool):
 
     def scale(self, snapshot: QueueSnapshot | None, now: float, cpu: float) -> None:
         """None: the server is away."""
-        self._load.measure({process.pid: process.busy_s for _, process in self.running}, self.handled, now)
+        self._load.measure({process.pid: process.busy_s for _, process in self.running}, self.totals.handled, now)
         if self.stage or snapshot is None:
             return
         workers = self._workers

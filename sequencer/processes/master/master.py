@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from ...client import find_server
-from ...errors import ConfigurationError, SequencerError
+from ...errors import ConfigurationError, SequencerError, ServerUnavailable
 from ...texts.events import event
 from ...texts.explanations import service_text
 from ...texts.words import error_text, type_name
@@ -66,6 +66,10 @@ class Master(Supervisor[KeptPool]):
     def may_exchange(self) -> bool:
         """Whether a pool may start a consumer in place of another now."""
         return self.room() > 0 or not any(pool.is_exchanging for pool in self.pools)
+
+    @property
+    def is_away(self) -> bool:
+        return isinstance(self._watcher.trouble, ServerUnavailable) or super().is_away
 
     def _status_socket(self) -> StatusSocket | None:
         try:

@@ -65,7 +65,9 @@ class ControlThread:
 
     @property
     def state(self) -> dict[str, Any]:
-        return {"counts": self.consumer.counts, "busy_s": self.consumer.handlers_s} if self.consumer else {}
+        if (one := self.consumer) is None:
+            return {}
+        return {"counts": one.counts, "busy_s": one.handlers_s, "runs": one.runs}
 
     def _run(self) -> None:
         poll = select.poll()

@@ -1,0 +1,115 @@
+"""What a server holds of its queues. It is the same wherever it is asked: export it once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from ..client import QueueGone, Sequencer, find_server, list_queues, viewer
+from ..errors import SequencerError
+from ..values.checks import check_name
+from .families import BUILD_INFO, Metric, TableCollector
+
+SAMPLE = 1000
+OUTCOMES = ("handled", "expired", "skipped", "dropped", "dead", "purged", "cancelled", "overtaken")
+STATES = ("due", "leased", "waiting", "parked", "paused")
+COUNTERS = {
+    "sequencer_messages_appended_total": ("appended", "Messages appended."),
+    "sequencer_attempts_failed_total": ("failed", "Attempts that failed."),
+    "sequencer_groups_parked_total": ("parked", "How often a group was parked."),
+    "sequencer_messages_late_total": ("late", "Messages that came after one with a higher score was handled."),
+    "sequencer_messages_refused_total": ("refused", "Messages refused because they were late."),
+    "sequencer_messages_redriven_total": ("redriven", "Dead letters put back."),
+    "sequencer_outages_total": ("outages", "Outages that held the queue back."),
+}
+
+
+class QueueCollector(TableCollector):
+    """Reads queues when it is collected: `REGISTRY.register(QueueCollector())`.
+
+    `queues`: the names of those to read; without them all of the namespace. `redis` and `namespace`: as for Sequencer.
+    Nothing connects before the first collection; a queue that can't be read has `sequencer_queue_up` 0. Threads may
+    share it. Raises ConfigurationError for a wrong name.
+    """
+
+    METRICS = (
+        *(Metric(name, "counter", help) for name, (_, help) in COUNTERS.items()),
+        Metric("sequencer_messages_total", "counter", "Messages by what became of them.", "outcome", OUTCOMES),
+        Metric("sequencer_groups", "gauge", "Groups that have messages, by state.", "state", STATES),
+        Metric("sequencer_backlog_messages", "gauge", "Pending messages; from a sample above 1,000 groups."),
+        Metric(
+            "sequencer_oldest_head_seconds",
+            "gauge",
+            "Age of the oldest message in front of a group that waits for no operator; from the same sample.",
+        ),
+        Metric("sequencer_oldest_due_seconds", "gauge", "How long the group that waits longest has been due."),
+        Metric("sequencer_dead_letters", "gauge", "Dead letters."),
+        Metric("sequencer_queue_up", "gauge", "1 where the queue could be read."),
+        Metric("sequencer_queue_paused", "gauge", "1 while the whole queue is paused."),
+        Metric("sequencer_outage", "gauge", "1 while an outage holds the queue back."),
+        Metric("sequencer_no_consumers", "gauge", "1 while groups are due and no consumer is there."),
+        Metric("sequencer_collect_duration_seconds", "gauge", "Time that reading all queues took.", is_of_queue=False),
+        BUILD_INFO,
+    )
+
+    def __init__(self, queues: Iterable[str] | None = None, redis: Any = None, *, namespace: str = "sequencer") -> None:
+        self._namespace = check_name("namespace", namespace)
+        self._fixed = None if queues is None else [check_name("queue", name) for name in queues]
+        self._redis, self._lock = redis, threading.Lock()
+        self._clients: dict[str, Sequencer] = {}
+
+    def close(self) -> None:
+        """Close the connections; the collector can still be used."""
+        for client in self._clients.values():
+            client.close()
+
+    def _fill(self, found: dict[str, Any]) -> None:
+        with self._lock:  # two scrapes at once ask one after the other
+            began = time.monotonic()
+            for queue in self._names():
+                labels = [queue, self._namespace]
+                try:
+                    self._read(found, labels, self._client(queue))
+                    found["sequencer_queue_up"].add_metric(labels, 1)
+                except QueueGone:
+                    self._clients.pop(queue).close()
+                except SequencerError:
+                    found["sequencer_queue_up"].add_metric(labels, 0)
+            found["sequencer_collect_duration_seconds"].add_metric([], time.monotonic() - began)
+
+    def _names(self) -> list[str]:
+        """While the server is away, those that are known."""
+        if self._fixed is not None:
+            return self._fixed
+        try:
+            return list_queues(find_server(self._redis), self._namespace)
+        except SequencerError:
+            return [*self._clients]
+
+    def _client(self, queue: str) -> Sequencer:
+        if queue not in self._clients:
+            self._clients[queue] = viewer(queue, self._redis, namespace=self._namespace)
+        return self._clients[queue]
+
+    def _read(self, found: dict[str, Any], labels: list[str], client: Sequencer) -> None:
+        """Raises SequencerError, with nothing added."""
+        info, snapshot = client.info(sample=SAMPLE), client.snapshot()
+        for name, (total, _) in COUNTERS.items():
+            found[name].add_metric(labels, info.totals[total])
+        for outcome in OUTCOMES:
+            found["sequencer_messages_total"].add_metric([*labels, outcome], info.totals[outcome])
+        for state in STATES:
+            found["sequencer_groups"].add_metric([*labels, state], getattr(info, state))
+        gauges = {
+            "sequencer_backlog_messages": info.backlog,
+            "sequencer_oldest_head_seconds": info.lag_s,
+            "sequencer_oldest_due_seconds": snapshot.waits_s,
+            "sequencer_dead_letters": info.dead,
+            "sequencer_queue_paused": info.is_paused,
+            "sequencer_outage": info.outage is not None,
+            "sequencer_no_consumers": info.no_consumers is not None,
+        }
+        for name, value in gauges.items():
+            found[name].add_metric(labels, value)

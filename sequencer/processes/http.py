@@ -1,0 +1,120 @@
+"""What `--http` serves for programs that watch a service, in a daemon thread: /metrics, /live and /ready."""
+
+from __future__ import annotations
+
+import json
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from ..errors import ConfigurationError
+from ..texts.events import event
+from .supervisor import Supervisor
+
+STUCK_S = 10.0
+"""A supervisor whose loop did not turn for this time is not live; it turns ten times a second."""
+REQUEST_S = 10.0
+"""Who connects and sends nothing, or does not read, is given up after this time."""
+END_S = 0.1
+"""So long an end may wait for its thread."""
+Answer = tuple[int, str, bytes]
+"""Status, type, text."""
+
+
+class Health:
+    """What a supervisor says of itself, asked from any thread."""
+
+    def __init__(self, supervisor: Supervisor[Any]) -> None:
+        self._supervisor, self._were_connected = supervisor, False
+
+    def live(self) -> dict[str, Any]:
+        since_s = time.monotonic() - self._supervisor.turned_at
+        return {"ok": since_s < STUCK_S, "loop_turned_s_ago": round(since_s, 1)}
+
+    def ready(self) -> dict[str, Any]:
+        """Once all first consumers are connected, as long as the server answers."""
+        pools = [*self._supervisor.pools]
+        starting = [pool.queue for pool in pools if not (self._were_connected or pool.is_connected)]
+        self._were_connected = not starting
+        is_answering = not self._supervisor.is_away
+        return {"ok": not starting and is_answering, "queues_starting": starting, "server_answers": is_answering}
+
+
+def _as_json(said: dict[str, Any]) -> Answer:
+    return 200 if said["ok"] else 503, "application/json", json.dumps(said).encode() + b"\n"
+
+
+@contextmanager
+def serving(address: str | None, supervisor: Supervisor[Any]) -> Iterator[str]:
+    """Within, this is served, at the address that is returned; with None nothing is. Raises ConfigurationError."""
+    if address is None:
+        yield ""
+        return
+    try:
+        from ..metrics.families import exposition
+        from ..metrics.supervisor import SupervisorCollector
+    except ImportError as error:
+        raise ConfigurationError("metrics_missing", error=str(error)) from error
+    health = Health(supervisor)
+    collector = SupervisorCollector(lambda: [pool.numbers for pool in [*supervisor.pools]])
+
+    def metrics(accept: str) -> Answer:
+        text, kind = exposition(collector, accept)
+        return 200, kind, text
+
+    views: dict[str, Callable[[str], Answer]] = {
+        "/metrics": metrics,
+        "/live": lambda _: _as_json(health.live()),
+        "/ready": lambda _: _as_json(health.ready()),
+    }
+    try:
+        server = _Server(address, views)
+    except OSError as error:
+        raise ConfigurationError("http_address_refused", address=address, error=str(error)) from error
+    threading.Thread(target=server.serve_forever, args=[END_S], name="sequencer-http", daemon=True).start()
+    supervisor.emitter.emit(event("http started", "", address=server.name))
+    try:
+        yield server.name
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    """Raises OSError."""
+
+    def __init__(self, address: str, views: dict[str, Callable[[str], Answer]]) -> None:
+        host, _, port = address.rpartition(":")
+        host = host.strip("[]")
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.views = views
+        super().__init__((host, int(port)), _Handler)
+        self.name = f"{address.rpartition(':')[0]}:{self.server_address[1]}"
+
+    def server_bind(self) -> None:
+        socketserver.TCPServer.server_bind(self)  # that of HTTPServer asks the name server for our name
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who asked went away, or was too slow."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = REQUEST_S
+
+    def do_GET(self) -> None:
+        view = self.server.views.get(self.path.partition("?")[0])
+        status, kind, text = view(self.headers.get("Accept", "")) if view else (404, "text/plain", b"not found\n")
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: probes come each second."""
