@@ -40,6 +40,7 @@ COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
             "peek orders 1002 2302393013",
             "explain orders 1002 2302393013",
         ),
+        "top": ("top",),
         "message": ("get orders 1002 --id m7",),
         "steps": ("steps orders 1002 --id m7",),
         "history": ("history orders --since 1h --outcome failed", "find orders --id m7"),

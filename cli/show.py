@@ -37,7 +37,7 @@ from .app import (
 from .many import ByErrorOption, error_table
 from .output import Answer, is_lost, say
 from .queues import clients_of
-from .table import error_words, log_fields, number, table
+from .table import error_words, log_fields, marked, number, table
 
 GAP = "gap"
 """Shown as the error where a missing number holds a group back."""
@@ -67,24 +67,25 @@ def info(
             typer.echo("\033[2J\033[H", nl=False)  # left out where it is no terminal
         policies = [client.policy for client in clients]
         ours = [as_json(one) | {"policy": as_json(policy)} for one, policy in zip(infos, policies, strict=True)]
-        Answer(ours if queue is None else ours[0], _queues(infos) or "no queues").show(json)
+        Answer(ours if queue is None else ours[0], queues_text(infos) or "no queues").show(json)
     with suppress(SequencerError):  # doctor names missing rights
         if not json and (said := memory_trouble(find_server(redis))):
             say(f"memory: {said}")
 
 
-def _queues(infos: list[QueueInfo]) -> str:
-    """The table, and below it what a history has, and what holds a queue back: an outage, or that nobody consumes."""
+def queues_text(infos: list[QueueInfo], at: int | None = None) -> str:
+    """The table, with a mark before row `at`, and below it what a history has, and what holds a queue back: an outage,
+    or that nobody consumes."""
     lines = list[str]()
     for info in infos:
         of = info.shards if info.outage and info.outage.shards < info.shards else None
         about = {"queue": info.queue, "namespace": info.namespace, "of": of}
         facts = {"history": info.history, "outage": info.outage, "no_consumers": info.no_consumers}
         lines += [answer_text(code, **as_json(found), **about) for code, found in facts.items() if found]
-    return "\n".join([_queue_table(infos), *lines])
+    return "\n".join([_queue_table(infos, at), *lines])
 
 
-def _queue_table(infos: list[QueueInfo]) -> str:
+def _queue_table(infos: list[QueueInfo], at: int | None) -> str:
     """On a narrow terminal first without paused groups and dead letters, where there are none."""
     rows = [
         {
@@ -100,7 +101,7 @@ def _queue_table(infos: list[QueueInfo]) -> str:
     ]
     zeros = [f"{name}, " for name in ("paused", "dead") if not any(getattr(info, name) for info in infos)]
     order = "handled, in/s, out/s, groups, leased, waiting, paused, dead, due, lag, parked, backlog"
-    return table(rows, "".join(zeros) + order)
+    return table(marked(rows, at), "".join(zeros) + order)
 
 
 def _snapshots(clients: list[Sequencer], interval_s: float, watch: bool) -> Iterator[list[QueueInfo]]:
@@ -128,7 +129,7 @@ def groups(
     return Answer(found, group_table(found) or nothing, cut(found, limit))
 
 
-def group_table(infos: Sequence[GroupInfo]) -> str:
+def group_table(infos: Sequence[GroupInfo], at: int | None = None) -> str:
     """A narrow terminal shows group and head in any case."""
     rows = [
         {
@@ -143,7 +144,7 @@ def group_table(infos: Sequence[GroupInfo]) -> str:
         }
         for info in infos
     ]
-    return table(rows, "due in, attempts, age, owner / failure, backlog, state", cut="owner / failure")
+    return table(marked(rows, at), "due in, attempts, age, owner / failure, backlog, state", cut="owner / failure")
 
 
 @queue_command(app)

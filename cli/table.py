@@ -46,6 +46,11 @@ def table(rows: Sequence[Mapping[str, Any]], leave_out: str = "", cut: str = "")
     return "\n".join((" " * gap).join(_fitted(row[name], widths[name]) for name in widths).rstrip() for row in texts)
 
 
+def marked(rows: list[dict[str, Any]], at: int | None) -> list[dict[str, Any]]:
+    """Rows with a mark before one of them; as they are for None."""
+    return rows if at is None else [{"": ">" if number == at else " ", **row} for number, row in enumerate(rows)]
+
+
 def fields(values: Mapping[str, Any]) -> str:
     """One thing, a field a line; those that it does not have are left out."""
     shown = {name: cell(value) for name, value in values.items() if value not in (None, "")}

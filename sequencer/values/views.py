@@ -13,7 +13,7 @@ T = TypeVar("T")
 GroupState = Literal["due", "leased", "waiting", "paused", "parked"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # with slots=True, Page[GroupInfo](...) fails in Python 3.11
 class Page(Generic[T]):
     """A page of a list that others change meanwhile."""
 
