@@ -15,7 +15,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from ..errors import ConfigurationError, InvalidMessage, SequencerError, ServerError
-from . import append, changes, find, pages
+from . import append, changes, find, pages, watched
 from .access import Access, Who
 from .jobs import Jobs
 from .queues import QueueGone, Queues
@@ -47,7 +47,7 @@ def dashboard(
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        shown.forget()
+        shown.close()
 
     app = Starlette(
         routes=[
@@ -55,6 +55,7 @@ def dashboard(
             *changes.routes,
             *append.routes,
             *find.routes,
+            *watched.routes,
             Mount("/static", StaticFiles(directory=ROOM / "static"), name="static"),
         ],
         middleware=[Middleware(Access, who=who, hosts=hosts, shows_bodies=shows_bodies, is_read_only=is_read_only)],

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 
 from ..client import QueueGone, Sequencer, find_server, list_queues, viewer
 from ..values.checks import check_name
+
+if TYPE_CHECKING:
+    from ..metrics import QueueCollector
 
 __all__ = ["QueueGone", "Queues"]
 
@@ -29,9 +32,25 @@ class Queues:
     def server(self) -> Any:
         return find_server(self._redis)
 
+    @cached_property
+    def collector(self) -> QueueCollector:
+        """Raises ModuleNotFoundError without the extra `metrics`."""
+        from ..metrics import QueueCollector
+
+        return QueueCollector(self._fixed, self.server, namespace=self.namespace)
+
+    def asked(self) -> list[str]:
+        """The names that the server has. Raises ServerError."""
+        return list_queues(self.server, self.namespace)
+
+    def close(self) -> None:
+        self.forget()
+        if "collector" in vars(self):
+            self.collector.close()
+
     def names(self) -> list[str]:
         """Raises ServerError."""
-        return self._fixed if self._fixed is not None else list_queues(self.server, self.namespace)
+        return self._fixed if self._fixed is not None else self.asked()
 
     def client(self, name: str) -> Sequencer:
         """Raises HTTPException 404 for a queue that is not shown, ServerError."""
