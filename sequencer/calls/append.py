@@ -89,7 +89,9 @@ def append(
     is_repeatable = dry_run or on_conflict not in ("replace", "error_replace")
     parse_one = _parse_with_backlog if backlog else _parse_one
     parse = parse_one if len(items) == 1 else partial(_parse, count=len(items), with_stamps=with_stamps)
-    return Call("append", _written(keys), _arguments(items, how), parse, is_repeatable)
+    return Call(
+        "append", (keys.schedule, keys.clock, keys.dispatch, keys.stats), _arguments(items, how), parse, is_repeatable
+    )
 
 
 class RelayBatch(NamedTuple):
@@ -111,11 +113,7 @@ def append_batch(keys: ShardKeys, items: Sequence[Item], batch: RelayBatch) -> C
         return int(reply[1:]) if reply[:1] == b"F" else _parse(reply, len(items), with_stamps=False)
 
     how: tuple[OnConflict, str] = ("none", f"{batch.relay} {batch.number} {batch.before}")
-    return Call("append", _written(keys), _arguments(items, how), parse)
-
-
-def _written(keys: ShardKeys) -> tuple[str, ...]:
-    return keys.schedule, keys.clock, keys.dispatch, keys.stats
+    return Call("append", (keys.schedule, keys.clock, keys.dispatch, keys.stats), _arguments(items, how), parse)
 
 
 def _arguments(items: Sequence[Item], how: tuple[OnConflict, str]) -> Args:

@@ -26,7 +26,9 @@ class Appender:
 
     def append(self, item: Item, *, replace: bool = False, backlog: bool = False) -> Receipt:
         """Not an operation: as a coroutine it would cost a fifth more."""
-        call = calls.append(self._keys(item), [item], on_conflict="replace" if replace else "none", backlog=backlog)
+        shards = self._session.known_shards() or self._shards()
+        keys = shards[0] if len(shards) == 1 else self._keys(item)
+        call = calls.append(keys, [item], on_conflict="replace" if replace else "none", backlog=backlog)
         with self._net.link() as link:
             try:
                 (outcomes,) = link.run((call,), wait=self._wait)
