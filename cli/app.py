@@ -7,14 +7,16 @@ import inspect
 import os
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 from typer import Argument, Option
 
-from ..client import Sequencer
-from ..errors import ConfigurationError
+from ..client import Sequencer, list_queues
+from ..errors import ConfigurationError, SequencerError
 from ..processes.logs import Format, LogOptions, configure
+from ..server import EmbeddedServer
 from ..texts.answers import answer_text
 from ..texts.commands import name_server
 from ..values.checks import seconds_of
@@ -60,10 +62,21 @@ def _server_named(ctx: typer.Context, parameter: typer.CallbackParam, url: str |
     return url
 
 
+def _complete_queue(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The names of queues, for the shell. A key pressed by the way starts no server."""
+    redis, namespace = ctx.params.get("redis"), ctx.params.get("namespace")
+    with suppress(SequencerError):
+        if redis or EmbeddedServer().status().is_running:
+            return [name for name in list_queues(redis, namespace or "sequencer") if name.startswith(incomplete)]
+    return []
+
+
 # An option has a variable where it describes a deployment: server, namespace, processes, log. So has --dry-run, since
 # that only makes a call do less. Any other says what is meant in one call: a variable would turn a query into a change.
-QueueArgument = Annotated[str, Argument(help="Name of the queue.")]
-OptionalQueueArgument = Annotated[str | None, Argument(help="Name of the queue; without it, all of them.")]
+QueueArgument = Annotated[str, Argument(help="Name of the queue.", autocompletion=_complete_queue)]
+OptionalQueueArgument = Annotated[
+    str | None, Argument(help="Name of the queue; without it, all of them.", autocompletion=_complete_queue)
+]
 RedisOption = Annotated[
     str | None,
     Option(

@@ -15,7 +15,17 @@ from ..texts.words import moment, named, quoted
 from ..values.checks import check_rate
 from ..values.views import DeadLetter, Redriven, as_json
 from .app import AfterOption, IdOption, LimitOption, OptionalGroupArgument, app, cut, queue_command, text_of
-from .many import AllOption, ByErrorOption, DryRunOption, ErrorOption, OnlyIdOption, YesOption, confirm, error_table
+from .many import (
+    AllOption,
+    ByErrorOption,
+    DryRunOption,
+    ErrorOption,
+    OnlyIdOption,
+    YesOption,
+    confirm,
+    error_table,
+    progress,
+)
 from .message import message_text
 from .output import FINE, GAVE_UP, Answer
 from .steps import AgainOption, AttemptOption, DoneOption, ResultOption, answers, steps_text
@@ -106,7 +116,8 @@ def redrive(
     if dry_run:
         return _would_be("redriven", client, chosen)
     how = answers(done, result, again, attempt)
-    redriven = client.redrive(**chosen, everything=everything, rate=rate, **how)
+    with progress("redriving") as told:
+        redriven = client.redrive(**chosen, everything=everything, rate=rate, on_progress=told, **how)
     value, text = {**as_json(redriven), "dry_run": False}, f"redriven {redriven.redriven:,}"
     if not redriven.redriven and not redriven.stayed:
         return _unfit(client, value, text)

@@ -10,6 +10,8 @@ from ..store.keys import ShardKeys
 from ..store.replies import Reading, scanned
 
 T = TypeVar("T")
+Progress = Callable[[int, int], object]
+"""Called after each page: how many were done or left alone so far, and how many there are."""
 
 
 async def read(net: Reader, of: Callable[..., T], *commands: Command) -> T:

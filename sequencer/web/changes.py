@@ -168,7 +168,7 @@ def _result(text: str) -> Any:
 
 def redrive(asked: Asked) -> str:
     if asked.given("id") is None:
-        return _start(asked, lambda _: asked.client.redrive(**asked.many))
+        return _start(asked, lambda told: asked.client.redrive(**asked.many, on_progress=told))
     found = asked.client.redrive(**asked.letters)
     return "redriven_parked" if found.parked else "redriven"
 

@@ -241,3 +241,16 @@ def test_a_demo_that_is_stopped_leaves_nothing(cli: Cli, short_path: Path, numbe
     assert demo.ended() == 130
     assert cli.left() == []
     assert list(short_path.iterdir()) == []
+
+
+def test_a_shell_completes_queues_and_states_and_starts_no_server(cli: Cli, seq: Sequencer, short_path: Path) -> None:
+    def completed(*words: str, **environment: str) -> list[str]:
+        line = {"COMP_WORDS": " ".join(["sequencer", *words]), "COMP_CWORD": str(len(words))}
+        return cli.run(_SEQUENCER_COMPLETE="complete_bash", **line, **environment).stdout.split()
+
+    seq.connect()
+    assert completed("groups", "jo") == completed("info", "") == ["jobs"]
+    assert completed("groups", "jobs", "--state", "pa") == ["paused", "parked"]
+    assert completed("groups", "", SEQUENCER_REDIS="", SEQUENCER_HOME=str(short_path)) == []
+    assert list(short_path.iterdir()) == []
+    assert completed("groups", "", SEQUENCER_REDIS="redis://127.0.0.1:1") == []

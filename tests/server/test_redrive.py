@@ -74,8 +74,9 @@ def test_of_two_letters_with_one_id_one_goes_back(make: Make) -> None:
     seq = buried(make)
     seq.append("bad", group="g", id="x", score=1, replace=True)
     run(seq, lambda message: ValueError("no"))
-    done = seq.redrive(everything=True)
-    assert (done.redriven, done.pending) == (1, 1)
+    told = list[tuple[int, int]]()
+    done = seq.redrive(everything=True, on_progress=lambda *counts: told.append(counts))
+    assert (done.redriven, done.pending, told) == (1, 1, [(2, 2)])
     assert run(seq, lambda message: None) == [("x", 1)]
     stays(seq, "handled")
 

@@ -17,7 +17,7 @@ from ...store.record import DeadLetterContent, DeadLetterName
 from ...store.replies import Reading, micros
 from ...values.checks import check_rate
 from ...values.views import Redriven
-from ..pages import batches, paced
+from ..pages import Progress, batches, paced
 from ..session import Session
 from ..steps.answers import answered_letter
 from .listed import NAMES_PAGE, PAGE, DeadLetterFilter, SeenDeadLetter, by_shard
@@ -34,6 +34,7 @@ async def redrive(
     error: str | None = None,
     everything: bool = False,
     rate: float = 1000.0,
+    on_progress: Progress | None = None,
     done: Mapping[str, Any] | None = None,
     again: Sequence[str] = (),
     attempts: Mapping[str, int] | None = None,
@@ -44,6 +45,7 @@ async def redrive(
     Those that match all given filters, or all with `everything=True`; `error` is a type, or a pattern with `*` for
     "Type: message". At most `rate` messages per second. One is left alone if a message with its id is pending again, or
     was handled within the queue's `dedup_window`, or if it died again after it was read. Steps that are done stay done.
+    `on_progress(done, total)` is called after each page.
 
     One with an unresolved `once` step is left alone too, unless an operator answers for it: `done`, `again` and
     `attempts`, as for `resume`; they apply to each dead letter that matches. Raises MessageNotFound if a given `id` is
@@ -59,6 +61,7 @@ async def redrive(
         stay["asked"] = [one for _, letters in by_keys for one in letters if one.error in ASKING]
         by_keys = [(keys, [one for one in letters if one.error not in ASKING]) for keys, letters in by_keys]
     went: dict[ShardKeys, list[str]] = {keys: [] for keys, _ in by_keys}
+    total, seen = sum(len(letters) for _, letters in by_keys), 0
     async for keys, some in paced(net, by_keys, 1 if answers else PAGE, rate):
         answer = await net.ask(await _redriving(session, keys, some, answers))
         for letter, outcome in zip(some, answer.value, strict=True):
@@ -67,6 +70,9 @@ async def redrive(
                 went[keys].append(letter.name)
             elif outcome in stay:
                 stay[outcome].append(letter)
+        seen += len(some)
+        if on_progress:
+            on_progress(seen, total)
     redriven = sum(map(len, went.values()))
     if id is not None and not redriven:
         raise _refusal(session, id, stay)

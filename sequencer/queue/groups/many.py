@@ -8,7 +8,7 @@ run ends, whatever consumers do beside it, and a rerun goes on where one was bro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ... import calls
@@ -22,7 +22,7 @@ from ...values.checks import check_error, check_rate, fits_error, seconds_of
 from ...values.durations import Duration
 from ...values.message import Failure
 from ...values.views import ManySummary
-from ..pages import batches, paced, read
+from ..pages import Progress, batches, paced, read
 from ..session import Session
 from ..views import now_of
 from .head import resume_asked
@@ -33,8 +33,6 @@ PAGE = 50
 does nothing else; more where their failures have long tracebacks."""
 FAILURES_PAGE = 100
 """Failures read by one command: with their tracebacks they are a few KB each."""
-Progress = Callable[[int, int], object]
-"""Called after each page: how many groups were done or left so far, and how many there are."""
 
 
 async def resume_many(
