@@ -244,8 +244,8 @@ def test_a_demo_that_is_stopped_leaves_nothing(cli: Cli, short_path: Path, numbe
 
 
 def test_a_shell_completes_queues_and_states_and_starts_no_server(cli: Cli, seq: Sequencer, short_path: Path) -> None:
-    def completed(*words: str, **environment: str) -> list[str]:
-        line = {"COMP_WORDS": " ".join(["sequencer", *words]), "COMP_CWORD": str(len(words))}
+    def completed(*words: str, **environment: Any) -> list[str]:
+        line: dict[str, Any] = {"COMP_WORDS": " ".join(["sequencer", *words]), "COMP_CWORD": str(len(words))}
         return cli.run(_SEQUENCER_COMPLETE="complete_bash", **line, **environment).stdout.split()
 
     seq.connect()
