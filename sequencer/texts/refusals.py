@@ -151,7 +151,7 @@ REFUSALS: dict[str, Wording] = {
     "count_changed": "{seen:,} were shown, and {now:,} match now; nothing was changed; check again",
     "search_runs": "somebody else is searching for an id; try again in a moment",
     "job_runs": "{action} runs in queue {queue!r}: {done:,} of {total:,} done; stop it first, or wait for its end",
-    "web_missing": 'the dashboard needs the extra `web` ({module} is missing): pip install "redis-sequencer[web]"',
+    "web_missing": "the dashboard needs {module}, which is not installed: pip install starlette jinja2 uvicorn",
     "address_unusable": "can't listen on {address}: {error}",
     "token_short": "a token has at least {least} characters",
     "role_unknown": "`who` returned {role:value}; it returns {known:list}, or None",

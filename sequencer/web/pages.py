@@ -50,10 +50,10 @@ class Stuck(NamedTuple):
     """What stands still in a queue, and who works on it."""
 
     errors: list[OneError]
-    others: int
-    """Errors that are not shown."""
     seen: int
     """Parked groups that were counted by error."""
+    is_cut: bool
+    """Whether there are more."""
     retrying: list[GroupInfo]
     late: Explanation | None
     consumers: Consumers
@@ -74,7 +74,8 @@ def queue(request: Request) -> Response:
 
 
 def _stuck(client: Sequencer) -> Stuck:
-    parked = client.group_page("parked", limit=PARKED_SEEN).items
+    first = client.group_page("parked", limit=PARKED_SEEN)
+    parked = first.items
     counts = Counter(error_of(one) for one in parked)
     examples = {error_of(one): one for one in reversed(parked)}
     errors = [
@@ -83,10 +84,10 @@ def _stuck(client: Sequencer) -> Stuck:
     ]
     retrying = [one for one in client.group_page("waiting", limit=50).items if one.failure][:5]
     late = None
-    for first in client.group_page("due", limit=1).items:
-        found = client.explain(first.group)
+    for one in client.group_page("due", limit=1).items:
+        found = client.explain(one.group)
         late = found if found.fields.get("waits_s", 0.0) > LATE_S else None
-    return Stuck(errors, len(counts) - len(errors), len(parked), retrying, late, client.consumers())
+    return Stuck(errors, len(parked), first.after is not None, retrying, late, client.consumers())
 
 
 def error_of(group: GroupInfo) -> str:

@@ -71,6 +71,7 @@ TEMPLATES = Environment(
     autoescape=True,
     undefined=StrictUndefined,
     finalize=_shown,
+    auto_reload=False,
     trim_blocks=True,
     lstrip_blocks=True,
 )

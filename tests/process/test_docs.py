@@ -24,7 +24,9 @@ from tests.faults.__main__ import PARTS
 from ..support import doc_blocks
 from ..support.doc_blocks import PAGES, ROOT, differences, missing, prose
 
-RUN_ELSEWHERE = {f"docs/{page}.md" for page in ("async", "deployment", "frameworks", "from-celery", "from-rq")}
+RUN_ELSEWHERE = {
+    f"docs/{page}.md" for page in ("async", "dashboard", "deployment", "frameworks", "from-celery", "from-rq")
+}
 """Their blocks are of systemd, Docker and Kubernetes, and of frameworks: test_recipes.py and its sister."""
 
 FOR_CONTRIBUTORS = ("CONTRIBUTING.md", "sequencer/README.md", "tests/faults/README.md")

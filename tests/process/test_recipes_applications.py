@@ -27,6 +27,7 @@ pytestmark = pytest.mark.nightly
 ASYNCIO, FASTAPI = doc_blocks.parts(PAGES["docs/async.md"])
 FLASK, DJANGO = doc_blocks.parts(PAGES["docs/frameworks.md"])
 CELERY, TASKS = doc_blocks.parts(PAGES["docs/from-celery.md"])
+WEB, WEB_FASTAPI, WEB_DJANGO, WEB_FLASK = doc_blocks.parts(PAGES["docs/dashboard.md"])
 (RQ,) = doc_blocks.parts(PAGES["docs/from-rq.md"])
 SECTIONS = {
     "asyncio": ASYNCIO,
@@ -36,13 +37,17 @@ SECTIONS = {
     "celery": CELERY,
     "celery tasks": TASKS,
     "rq": RQ,
+    "starlette: dashboard": WEB,
+    "fastapi: dashboard": WEB_FASTAPI,
+    "django: dashboard": WEB_DJANGO,
+    "flask: dashboard": WEB_FLASK,
 }
 
 
 @pytest.fixture(params=SECTIONS)
 def framework(request: pytest.FixtureRequest) -> str:
     name: str = request.param
-    if importlib.util.find_spec(name.split()[0]) is None:
+    if importlib.util.find_spec(re.split(r"\W", name)[0]) is None:
         pytest.skip(f"{name} is not installed, its recipe is not run: pip install {name}")
     return name
 
