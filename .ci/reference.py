@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from sequencer.metrics import QueueCollector
+from sequencer.metrics.supervisor import SupervisorCollector
 from sequencer.processes.alerts.settings import QueueAlerts
 from sequencer.processes.alerts.targets import TargetTable
 from sequencer.settings.option import Option, declared
@@ -170,7 +172,24 @@ def events() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES: dict[str, Callable[[], str]] = {"docs/configuration.md": reference, "docs/events.md": events}
+def metrics() -> str:
+    """A table for each of the two sources."""
+    lines = list[str]()
+    for title, known in (("The queues", QueueCollector.METRICS), ("A service", SupervisorCollector.METRICS)):
+        lines += [f"### {title}", "", "| metric | type | labels | |", "| --- | --- | --- | --- |"]
+        for one in known:
+            words = f" ({', '.join(one.words)})" if one.words else ""
+            labels = ", ".join(f"`{label}`" for label in one.labels) + words
+            lines.append(f"| `{one.name}` | {one.kind} | {labels} | {one.help} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/configuration.md": reference,
+    "docs/events.md": events,
+    "docs/metrics.md": metrics,
+}
 
 
 def written(text: str, reference: str) -> str:

@@ -104,6 +104,7 @@ def test_it_is_not_ready_while_its_code_does_not_load_or_the_server_is_away(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("here")
+@pytest.mark.timeout(900)
 def test_sums_are_exact_after_kills(scene: RunScene, make: Any) -> None:
     """Of what was reported; here, each kill comes once that is so. What was counted never goes back."""
     kills, seq = 50 if IS_NIGHTLY else 5, make("orders")
