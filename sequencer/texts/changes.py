@@ -5,7 +5,7 @@ from __future__ import annotations
 SAID = {
     "resumed": "The group goes on, and its first message has fresh attempts.",
     "already_due": "The group was due already; nothing was changed.",
-    "skipped": "The message is a dead letter now, and its group goes on. To put it back, redrive it.",
+    "skipped": "The message is a dead letter now, and its group goes on. It can be put back from there.",
     "gap_skipped": "The missing numbers are skipped, and the group goes on.",
     "unskipped": "The message is back in its place.",
     "paused": "Paused from the next claim on; running handlers finish.",

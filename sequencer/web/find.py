@@ -20,12 +20,12 @@ from starlette.routing import Route
 
 from ..client import Sequencer
 from ..errors import InvalidMessage, SequencerError
-from ..texts.explanations import Explanation
 from .rendering import href, page
 
 MOST_CHARACTERS = 2_000
 US_A_GROUP = 3
 """Microseconds: what a walk over all groups takes for each, measured at a million."""
+DEAD_SHOWN = 20
 _walking = threading.Lock()
 _ESCAPED = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|(.))")
 _SUBCOMMANDS = {"dead", "alerts"}
@@ -110,7 +110,9 @@ def find(request: Request) -> Response:
     if queue is not None:
         return _by_id(request, text, queue)
     wanted = readings(text)
-    hits = [hit for name in request.app.state.queues.names() for hit in _hits(request, name, wanted)]
+    names = request.app.state.queues.names()
+    hits = [hit for name in names for hit in _hits(request, name, wanted)]
+    hits = hits or [hit for name in names for hit in _dead(request, name, wanted)]
     if len(hits) == 1:
         base, (name, group, id, _) = request.scope.get("root_path", ""), hits[0]
         return RedirectResponse(href(base, "q", name, "message" if id else "group", g=group, id=id).unescape(), 303)
@@ -130,7 +132,9 @@ def _by_id(request: Request, text: str, queue: str) -> Response:
 
 def _page(request: Request, text: str, hits: list[Hit], *, is_walked: bool) -> Response:
     samples = request.app.state.sampler.overview().queues
-    prices = [Price(one.queue, one.info.groups, one.info.groups * US_A_GROUP / 1e6) for one in samples if one.info]
+    prices = [
+        Price(one.queue, one.info.groups, max(0.001, one.info.groups * US_A_GROUP / 1e6)) for one in samples if one.info
+    ]
     prices = [] if is_walked or not text else prices
     return page(request, "find.html", asked=text, hits=hits, prices=prices, is_walked=is_walked)
 
@@ -142,12 +146,23 @@ def _hits(request: Request, name: str, wanted: list[Wanted]) -> list[Hit]:
             continue
         client: Sequencer = request.app.state.queues.client(name)
         with suppress(InvalidMessage):  # what no group or id can be
-            explained: Explanation | None = client.explain(group) if id is None else None
-            if explained and explained.reason != "nothing":
+            if id is None and (explained := client.explain(group)).reason != "nothing":
                 found.append(Hit(name, group, None, explained))
             # For an id that is unknown, the names of all dead letters are read: only where no group was found.
-            if id is not None and not found and (message := client.get(group, id)):
+            elif id is not None and not found and (message := client.get(group, id)):
                 found.append(Hit(name, group, id, message))
+    return found
+
+
+def _dead(request: Request, name: str, wanted: list[Wanted]) -> list[Hit]:
+    """Dead letters of a group in which nothing is pending: where late messages are, for one."""
+    client: Sequencer = request.app.state.queues.client(name)
+    found = list[Hit]()
+    for group, id, queue in wanted:
+        if id is None and queue in (None, name):
+            with suppress(InvalidMessage):
+                letters = client.dead_page(group, limit=DEAD_SHOWN).items
+                found += [Hit(name, group, one.message.id, one.info) for one in letters]
     return found
 
 

@@ -30,6 +30,7 @@ def http(make: Make) -> TestClient:
         ("1002 77", "/q/jobs/group?g=1002&g=77"),
         ('["1002", 77]', "/q/jobs/group?g=1002&g=77"),
         ("1002 77 m2", "/q/jobs/message?g=1002&g=77&id=m2"),
+        ("dead", "/q/jobs/message?g=dead&id=d1"),
         ("dead d1", "/q/jobs/message?g=dead&id=d1"),
         ("sequencer explain mails both", "/q/mails/group?g=both"),
         ("both", None),
