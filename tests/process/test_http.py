@@ -17,7 +17,6 @@ from sequencer.processes import http
 from sequencer.processes.http import serving
 from sequencer.testing import wait_until
 
-from ..support.examples import IS_NIGHTLY
 from ..support.run_scene import PATIENCE_S, RunScene
 from .conftest import Cli, Running, Work
 
@@ -105,9 +104,10 @@ def test_it_is_not_ready_while_its_code_does_not_load_or_the_server_is_away(
 @pytest.mark.slow
 @pytest.mark.usefixtures("here")
 @pytest.mark.timeout(900)
-def test_sums_are_exact_after_kills(scene: RunScene, make: Any) -> None:
+@pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.nightly)])
+def test_sums_are_exact_after_kills(scene: RunScene, make: Any, kills: int) -> None:
     """Of what was reported; here, each kill comes once that is so. What was counted never goes back."""
-    kills, seq = 50 if IS_NIGHTLY else 5, make("orders")
+    seq = make("orders")
     scene.write_file(orders="n = 2; lease = '0.5s'")
     with scene.master() as master, serving(ANY, master) as address:
         (pool,) = master.pools
