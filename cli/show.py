@@ -185,8 +185,8 @@ def consumers(client: Sequencer) -> Answer:
         {"consumer": one.owner, "groups": one.groups, "longest": named(one.group), "held": one.held_s}
         for one in found.working
     ]
-    count = None if found.connections is None else len(found.connections)
-    return Answer(found, table(rows, "groups"), text_of(client, "consumers", working=len(rows), connections=count))
+    about = {"working": len(rows), "connections": found.connections}
+    return Answer(found, table(rows, "groups"), text_of(client, "consumers", **about))
 
 
 @queue_command(app)

@@ -41,15 +41,14 @@ KEYS |= {"\r": "enter", "\n": "enter", "\x7f": "back", "\x1b": "back"}
 
 
 class Top:
-    """What is shown, and what each key does. A change names the message that was shown at the head."""
+    """What is shown, and what each key does. A change names the message that was shown."""
 
-    def __init__(self, clients: list[Sequencer], rows: int = 20, *, is_one: bool = False) -> None:
-        self.clients, self.rows = clients, rows
-        self.client = clients[0] if is_one else None
-        """The queue whose groups are shown; None: all queues."""
+    def __init__(self, clients: list[Sequencer], client: Sequencer | None = None) -> None:
+        self.clients, self.client = clients, client
+        """All queues; the one whose groups are shown, if any."""
+        self.rows, self.at, self.note, self.explained = 20, 0, "", False
         self.state, self.after = STATES[0], ""
         self.infos, self.page = list[QueueInfo](), Page[GroupInfo]([], None)
-        self.at, self.note, self.explained = 0, "", False
         self._asked: Callable[[], str] | None = None
         """What is done if the answer is y."""
 
@@ -57,118 +56,81 @@ class Top:
     def group(self) -> GroupInfo | None:
         return self.page.items[self.at] if self.client and self.at < len(self.page.items) else None
 
-    @property
-    def _at_queue(self) -> Sequencer | None:
-        """The queue whose line is chosen."""
-        names = {one.queue: one for one in self.clients}
-        return names[self.infos[self.at].queue] if not self.client and self.at < len(self.infos) else None
-
     def look(self) -> None:
-        """Read again; where that fails, what was read stays."""
+        """Read again; where that fails, what was read stays. The choice follows its group."""
         before = self.group.group if self.group else None
         try:
-            if self.client is None:
-                self.infos = sorted((one.info(sample=SAMPLE) for one in self.clients), key=_worst_first)
-                self.at = max(0, min(self.at, len(self.infos) - 1))
-                return
-            self.infos = [self.client.info(sample=SAMPLE)]
-            self.page = self.client.group_page(self.state, limit=self.rows, after=self.after or None)
+            shown = [self.client] if self.client else self.clients
+            self.infos = sorted((one.info(sample=SAMPLE) for one in shown), key=_worst_first)
+            if self.client:
+                self.page = self.client.group_page(self.state, limit=self.rows, after=self.after or None)
         except SequencerError as error:
             self.note = str(error)
-            return
         names = [one.group for one in self.page.items]
-        self.at = names.index(before) if before in names else max(0, min(self.at, len(names) - 1))
+        self._choose(names.index(before) if before in names else self.at)
+
+    def _choose(self, at: int) -> None:
+        self.at = max(0, min(at, len(self.page.items if self.client else self.infos) - 1))
 
     def press(self, key: str) -> bool:
         """Do what a key is for; False where it ends the program."""
-        self.note = ""
-        if asked := self._asked:
-            self._asked = None
+        asked, self._asked, self.note = self._asked, None, ""
+        if asked:
             if key == "y":
                 self._do(asked)
-            return True
-        if key in ("q", "back"):
-            if key == "q" or self.client is None or (len(self.clients) == 1 and not self.explained):
-                return False
-            self.explained = self._left()
+        elif key == "q" or (key == "back" and not self.client):
+            return False
         elif key in ("up", "down"):
-            last = len(self.page.items if self.client else self.infos) - 1
-            self.at = max(0, min(last, self.at + (1 if key == "down" else -1)))
-        elif client := self._at_queue:
-            self._of_queue(key, client)
+            self._choose(self.at + (1 if key == "down" else -1))
+        elif key in ("enter", "back") and (self.explained or (key == "enter" and self.group)):
+            self.explained = not self.explained
+        elif key in ("enter", "back"):
+            names = {one.queue: one for one in self.clients}
+            self._open(None if self.client or not self.infos else names[self.infos[self.at].queue])
         elif self.client:
             self._of_groups(key, self.client)
         return True
 
-    def _left(self) -> bool:
-        """From an explanation to the groups, from those to the queues."""
-        if not self.explained:
-            self.client, self.at, self.page = None, 0, Page([], None)
-            self.look()
-        return False
-
-    def _of_queue(self, key: str, client: Sequencer) -> None:
-        if key in ("enter", "right"):
-            self.client, self.at, self.after = client, 0, ""
-            self.look()
-        elif key == "p":
-            self._ask("pause_question", client, lambda: self._paused(client, "paused"))
-        elif key == "u":
-            self._do(lambda: self._paused(client, "unpaused"))
+    def _open(self, client: Sequencer | None) -> None:
+        self.client, self.at, self.after, self.page = client, 0, "", Page([], None)
+        self.look()
 
     def _of_groups(self, key: str, client: Sequencer) -> None:
         one = self.group
-        if key in ("left", "right"):
-            step = 1 if key == "right" else -1
-            self.state, self.after = STATES[(STATES.index(self.state) + step) % len(STATES)], ""
+        if key in ("left", "right", "n"):
+            if key != "n":
+                self.state = STATES[(STATES.index(self.state) + (1 if key == "right" else -1)) % len(STATES)]
+            self.after = (self.page.after or "") if key == "n" else ""
             self.look()
-        elif key == "n":
-            self.after = self.page.after or ""
-            self.look()
-        elif one is None:
-            return
-        elif key == "enter":
-            self.explained = not self.explained
-        elif key == "r":
-            self._do(lambda: _resumed(client, one))
-        elif key == "s":
-            self._ask("skip_question", client, lambda: _skipped(client, one), group=one.group, id=_seen(one))
-        elif key in ("p", "u"):
-            self._do(lambda: self._paused(client, "paused" if key == "p" else "unpaused", one))
+        elif one and key == "s":
+            self._asked = partial(_skipped, client, one)
+            self.note = text_of(client, "skip_question", group=one.group, id=_seen(one))
+        elif one and key in CHANGES:
+            self._do(partial(CHANGES[key], client, one))
 
-    def _ask(self, code: str, client: Sequencer, do: Callable[[], str], **fields: object) -> None:
-        self._asked, self.note = do, text_of(client, code, **fields)
-
-    def _do(self, do: Callable[[], str]) -> None:
+    def _do(self, change: Callable[[], str]) -> None:
         try:
-            self.note = do()
+            self.note = change()
         except SequencerError as error:
             self.note = str(error)
         self.look()
 
-    @staticmethod
-    def _paused(client: Sequencer, code: str, one: GroupInfo | None = None) -> str:
-        change = client.pause if code == "paused" else client.unpause
-        group = one.group if one else None
-        return text_of(client, code, group=group, changed=change(group))
-
     def text(self) -> str:
-        if self.client is None:
-            return "\n".join([queues_text(self.infos, self.at) or "no queues", *self._notes()])
-        counts = {state: getattr(info, state) for info in self.infos for state in STATES}
-        shown = "  ".join(f"[{state} {count:,}]" if state == self.state else f"{state} {count:,}"
-                          for state, count in counts.items())  # fmt: skip
-        lines = [queues_text(self.infos), "", shown, group_table(self.page.items, self.at), *self._notes()]
-        return "\n".join(lines)
-
-    def _notes(self) -> list[str]:
         notes = [self.note]
-        if self.explained and self.client and (one := self.group):
+        if self.client is None:
+            return "\n".join([queues_text(self.infos, self.at) or "no queues", *_plain(notes)])
+        counts = {state: f"{state} {getattr(info, state):,}" for info in self.infos for state in STATES}
+        states = "  ".join(f"[{text}]" if state == self.state else text for state, text in counts.items())
+        if self.explained and self.group:
             try:
-                notes.append(self.client.explain(one.group).text)
+                notes.append(self.client.explain(self.group.group).text)
             except SequencerError as error:
                 notes.append(str(error))
-        return [line for note in notes if note for line in ("", plain(note))]
+        return "\n".join([queues_text(self.infos), "", states, group_table(self.page.items, self.at), *_plain(notes)])
+
+
+def _plain(notes: list[str]) -> list[str]:
+    return [line for note in notes if note for line in ("", plain(note))]
 
 
 def _worst_first(info: QueueInfo) -> tuple[float, ...]:
@@ -192,6 +154,18 @@ def _skipped(client: Sequencer, one: GroupInfo) -> str:
     return text_of(client, "resumed", group=one.group)
 
 
+def _changed(code: str, client: Sequencer, one: GroupInfo) -> str:
+    change = client.pause if code == "paused" else client.unpause
+    return text_of(client, code, group=one.group, changed=change(one.group))
+
+
+CHANGES: dict[str, Callable[[Sequencer, GroupInfo], str]] = {
+    "r": _resumed,
+    "p": partial(_changed, "paused"),
+    "u": partial(_changed, "unpaused"),
+}
+
+
 @app.command()
 def top(
     queue: OptionalQueueArgument = None,
@@ -203,11 +177,12 @@ def top(
     """Queues and their groups on the whole terminal, refreshed, with keys.
 
     Up and down choose; enter opens a queue, or explains a group; left and right change the state that is listed, n
-    shows the next page. r resumes a group; s makes its failed head a dead letter, and asks first; p pauses a group, or
-    a queue, u lets it go on; q ends. A key acts only on the message that is shown.
+    shows the next page. r resumes a group; s makes its failed head a dead letter, and asks first; p pauses it, u lets
+    it go on; q ends. A key acts only on the message that is shown.
     """
     period_s = seconds_of("interval", interval, 0.1, 86_400)
-    shown = Top(clients_of(queue, redis, namespace), is_one=queue is not None)
+    clients = clients_of(queue, redis, namespace)
+    shown = Top(clients, clients[0] if queue else None)
     if once or not (sys.stdin.isatty() and sys.stdout.isatty()):
         shown.look()
         typer.echo(shown.text())

@@ -17,7 +17,7 @@ from ..values.checks import check_name
 from .app import NamespaceOption, RedisOption, app
 from .output import FINE, say
 
-TOKEN = "SEQUENCER_WEB_TOKEN"
+TOKEN, APPEND_TOKEN = "SEQUENCER_WEB_TOKEN", "SEQUENCER_WEB_APPEND_TOKEN"
 STOP_S = 3
 """How long an end waits for answers that are on their way."""
 
@@ -37,7 +37,8 @@ def web(
     """Serve the dashboard: queues, why a group waits, and buttons that fix it.
 
     Prints a URL with a new token; whoever opens it may operate. SEQUENCER_WEB_TOKEN names a token of your own, which is
-    not printed. Ctrl-C stops it. To mount it in FastAPI, Django or Flask instead, see docs/dashboard.md.
+    not printed, and SEQUENCER_WEB_APPEND_TOKEN one with which programs append over HTTP: docs/http.md. Ctrl-C stops it.
+    To mount it in FastAPI, Django or Flask instead, see docs/dashboard.md.
     """
     try:
         import uvicorn
@@ -51,7 +52,12 @@ def web(
     names = [check_name("queue", name) for name in queues] if queues else None
     hosts = [*(allow_host or []), host]
     served = dashboard(
-        names, find_server(redis), who=Token(token), namespace=namespace, is_read_only=read_only, hosts=hosts
+        names,
+        find_server(redis),
+        who=Token(token, append=os.environ.get(APPEND_TOKEN, "")),
+        namespace=namespace,
+        is_read_only=read_only,
+        hosts=hosts,
     )
     try:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)

@@ -69,7 +69,6 @@ ANSWERS: dict[str, Wording] = {
     # questions
     "keys": "arrows, enter; n next page; r resume, s skip, p pause, u unpause; q quit",
     "skip_question": "{id:?Make {id} of group {group} a dead letter?}{id:!Skip what group {group} waits for?} y/n",
-    "pause_question": "Pause queue {queue}? y/n",
     "discard": "Discard the failed heads of {count:group} of queue {queue} for good?",
     "purge": "Delete {count:dead letter} of queue {queue} for good?",
     "delete": "Delete queue {queue}, with {messages:message} and {dead:dead letter}, for good?",

@@ -13,7 +13,6 @@ from .history import HistoryInfo, MessageInfo, MessageSteps, Skipped, StepInfo, 
 from .message import BatchReceipt, ConsumeSummary, Failure, Message, PastAttempt, Receipt, Refused, StepCall
 from .owner import NoConsumers
 from .views import (
-    ConnectionInfo,
     ConsumerInfo,
     Consumers,
     DeadLetter,
@@ -31,7 +30,6 @@ from .views import (
 __all__ = [
     "Batch",
     "BatchReceipt",
-    "ConnectionInfo",
     "ConsumeSummary",
     "ConsumerInfo",
     "Consumers",

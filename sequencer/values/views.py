@@ -137,24 +137,14 @@ class ConsumerInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionInfo:
-    """A connection of a consumer; a consumer may have two."""
-
-    address: str
-    age_s: float
-    """Seconds since it was opened."""
-    idle_s: float
-    """Seconds since its last command."""
-
-
-@dataclass(frozen=True, slots=True)
 class Consumers:
     """Who consumes a queue."""
 
     working: list[ConsumerInfo]
     """Those that have a group in progress, the longest held first."""
-    connections: list[ConnectionInfo] | None
-    """The connections that say they are a consumer's of this queue; None where the user may not ask (CLIENT LIST)."""
+    connections: int | None
+    """How many connections say that they are a consumer's of this queue, idle ones too; a consumer may have two. None
+    where the user may not ask (CLIENT LIST)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,30 +100,6 @@ def test_get_says_what_is_known(make: Make) -> None:
     assert seen == ["y", "x"]
 
 
-def test_each_group_that_stays_parked_comes_once_while_others_come_and_go(make: Make) -> None:
-    seq = make(max_attempts=1, shards=4)
-    seq.append_many({"body": n, "group": n} for n in range(300))
-    seq.consume(fail, until_empty=True)
-    named, after, gone = list[str](), None, set[str]()
-    while True:
-        page = seq.group_page("parked", limit=7, after=after)
-        named += [info.group[0] for info in page.items]
-        after = page.after
-        if after is None:
-            break
-        for number in (n for n in range(len(named) % 60, 300, 60) if str(n) not in gone):
-            gone.add(str(number))
-            seq.skip(number)
-        seq.append(1, group=f"new {len(named)}")
-    assert len(gone) > 100
-    assert len(named) == len(set(named))
-    assert {str(n) for n in range(300)} - gone <= set(named)
-
-
-def fail(message: Any) -> None:
-    raise ValueError(message.body)
-
-
 def test_a_page_in_each_state_and_of_dead_letters(make: Make) -> None:
     seq = make(max_attempts=2, shards=2, dead_letter_on=("KeyError",))
     seq.append(1, group="leased")
