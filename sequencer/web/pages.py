@@ -6,6 +6,7 @@ A group is named by `g=` for each of its parts, a message by `id=` besides.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
@@ -21,6 +22,7 @@ from ..errors import MessageNotFound
 from ..texts.explanations import Explanation
 from ..values.history import OUTCOMES
 from ..values.views import Consumers, GroupInfo, GroupState
+from .jobs import Job
 from .rendering import page
 from .sampler import QueueSample, Sampler
 
@@ -29,10 +31,11 @@ PARKED_SEEN = 200
 ERRORS_SHOWN = 8
 LATE_S = 10.0
 """So long a group may be due before the page says why it waits."""
+JOB_SHOWN_S = 600.0
 GAP = "gap"
 """Shown as the error where a missing number holds a group back, as `sequencer parked` does."""
-ASKING = ("StepUnknown", "StepResultInvalid")
-"""Errors that wait for an operator's answer about a step."""
+UNRETRYABLE = (GAP, "StepUnknown", "StepResultInvalid")
+"""What waits for a number, or for an operator's answer about a step, is not retried."""
 Change = Literal["resume", "skip", "redrive", "purge"]
 STATES: tuple[GroupState, ...] = get_args(GroupState)
 
@@ -44,6 +47,10 @@ class OneError(NamedTuple):
     groups: int
     example: GroupInfo
     sentence: str
+
+    @property
+    def is_retryable(self) -> bool:
+        return self.error not in UNRETRYABLE
 
 
 class Stuck(NamedTuple):
@@ -69,7 +76,7 @@ def queue(request: Request) -> Response:
     policy = sampler.once(client.queue, "policy", lambda: client.policy)
     options = {one.name: getattr(policy, one.name) for one in fields(policy)}
     about: dict[str, Any] = {"sample": _sample(request), "stuck": stuck, "policy": options}
-    about["job"] = request.app.state.jobs.of(client.queue)
+    about["job"] = _job(request)
     return page(request, "queue.html", queue=client.queue, **about)
 
 
@@ -136,8 +143,8 @@ def dead(request: Request) -> Response:
     client, asked = _client(request), request.query_params
     error = asked.get("error") or None
     found = client.dead_page(error=error, after=asked.get("after"))
-    about: dict[str, Any] = {"error": error, "found": found, "after": asked.get("after"), "sample": _sample(request)}
-    return page(request, "dead.html", queue=client.queue, **about)
+    about: dict[str, Any] = {"error": error, "found": found, "after": asked.get("after"), "job": _job(request)}
+    return page(request, "dead.html", queue=client.queue, sample=_sample(request), **about)
 
 
 def history(request: Request) -> Response:
@@ -165,6 +172,12 @@ def many(request: Request) -> Response:
         summary = run(**chosen, dry_run=True)
         count = summary.chosen
     return page(request, "many.html", queue=client.queue, do=do, error=error, summary=summary, count=count)
+
+
+def _job(request: Request) -> Job | None:
+    """What many groups or dead letters of the queue do, or did lately, at an operator's word."""
+    job: Job | None = request.app.state.jobs.of(request.path_params["queue"])
+    return job if job and (job.state == "running" or time.time() - job.began_at < JOB_SHOWN_S) else None
 
 
 def asked_group(request: Request) -> tuple[str, ...]:

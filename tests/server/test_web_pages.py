@@ -29,7 +29,7 @@ ODD = (
     """"'><b onmouseover='alert(1)'>""",
     "\u202egnp.exe\u2066",
     "  two  spaces ",
-    "{{ 7 * 7 }} & 漢字 🎉 %2F ? # ;",
+    "{{ 7777 * 7777 }} & 漢字 🎉 %2F ? # ;",
     "a\x00b\r\nc\x1b[2J\x85",
 )
 Open = Callable[..., TestClient]
@@ -146,12 +146,11 @@ def test_texts_of_others_are_texts(make: Callable[..., Sequencer], opened: Open,
         answer = client.get(seen[-1])
         page = Read(answer.text)
         assert answer.status_code == 200, seen[-1]
-        assert {tag for tag, _ in page.tags}.isdisjoint({"b onmouseover", "iframe", "object", "style"})
         assert [attrs["src"] for tag, attrs in page.tags if tag in ("img", "script")] == [
             one for one in page.links("script", "src") + page.links("img", "src") if one.startswith("/static/")
         ]
         assert not CONTROL.search(answer.text.replace("\n", "")), seen[-1]
-        assert "49" not in re.findall(r"\b49\b", page.text)
+        assert "60481729" not in page.text, "nothing is evaluated"
         for one in [*page.actions, *page.links()]:
             asked = parse_qs(urlsplit(one).query, keep_blank_values=True)
             assert asked.get("g", [odd, odd]) == [odd, odd], "a name is the same when it comes back"
