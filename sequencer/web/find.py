@@ -50,12 +50,6 @@ class Hit(NamedTuple):
     """An Explanation, or a MessageInfo."""
 
 
-class Price(NamedTuple):
-    queue: str
-    groups: int
-    seconds: float
-
-
 def readings(text: str) -> list[Wanted]:
     """What may be meant, without repeats."""
     text = text.strip()[:MOST_CHARACTERS]
@@ -132,10 +126,8 @@ def _by_id(request: Request, text: str, queue: str) -> Response:
 
 def _page(request: Request, text: str, hits: list[Hit], *, is_walked: bool) -> Response:
     samples = request.app.state.sampler.overview().queues
-    prices = [
-        Price(one.queue, one.info.groups, max(0.001, one.info.groups * US_A_GROUP / 1e6)) for one in samples if one.info
-    ]
-    prices = [] if is_walked or not text else prices
+    groups = {one.queue: one.info.groups for one in samples if one.info and text and not is_walked}
+    prices = {queue: (count, max(0.001, count * US_A_GROUP / 1e6)) for queue, count in groups.items()}
     return page(request, "find.html", asked=text, hits=hits, prices=prices, is_walked=is_walked)
 
 

@@ -31,7 +31,6 @@ class Job:
     """How many an operator saw beforehand."""
     done: int = 0
     state: Literal["running", "stopped", "finished", "failed"] = "running"
-    result: Any = None
     problem: str = ""
     began_at: float = field(default_factory=time.time)
     is_stopping: bool = False
@@ -71,7 +70,7 @@ class Jobs:
     @staticmethod
     def _run(job: Job, run: Callable[[Progress], Any], ended: Callable[[Job], None]) -> None:
         try:
-            job.result = run(job.progress)
+            run(job.progress)
             job.state = "finished"
         except _Stopped:
             job.state = "stopped"

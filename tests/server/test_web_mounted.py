@@ -60,6 +60,7 @@ def under_wsgi(outer: Any, app: Any) -> httpx2.Client:
     return httpx2.Client(transport=httpx2.WSGITransport(app=both), base_url=BASE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mount", [in_fastapi, in_flask, in_django_asgi, in_django_wsgi])
 def test_pages_links_and_changes_stay_under_the_prefix(mount: Callable[[Any], httpx2.Client], make: Make) -> None:
     seq = make(max_attempts=1)

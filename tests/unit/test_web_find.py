@@ -36,6 +36,7 @@ def test_what_is_typed_is_read_in_each_way_it_may_be_meant(text: str, wanted: li
     assert readings(text) == wanted
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1), min_size=1))
 def test_a_line_that_we_print_finds_its_group(group: list[str]) -> None:
     line = command("explain", "orders", *group, options=["--id", "m1"])
