@@ -52,11 +52,11 @@ class Queues:
         """Raises ServerError."""
         return self._fixed if self._fixed is not None else self.asked()
 
-    def client(self, name: str) -> Sequencer:
-        """Raises HTTPException 404 for a queue that is not shown, ServerError."""
+    def client(self, name: str, *, is_listed: bool = False) -> Sequencer:
+        """`is_listed`: the caller has it from `names`. Raises HTTPException 404 for one that is not shown, ServerError."""
         client = self._clients.get(name)
         if client is None:
-            if name not in self.names():
+            if not is_listed and name not in self.names():
                 raise HTTPException(404, f"There is no queue {name} here.")
             with self._lock:
                 client = self._clients.setdefault(name, viewer(name, self.server, namespace=self.namespace))

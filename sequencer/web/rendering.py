@@ -35,9 +35,9 @@ def href(base: str, *path: str, **query: Any) -> Markup:
     """
     pairs = [(name, value) for name, value in query.items() if value is not None]
     asked = urlencode(pairs, doseq=True, encoding="utf-8", errors="backslashreplace")
-    where = "/".join(quote(one, safe="") for one in path)
+    where = "/".join([quote(base, safe="/"), *(quote(one, safe="") for one in path)])
     # Percent-encoded, so that nothing is left to escape but what joins the pairs.
-    return Markup(f"{base}/{where}?{asked}".replace("&", "&amp;") if asked else f"{base}/{where}")
+    return Markup(f"{where}?{asked}".replace("&", "&amp;") if asked else where)
 
 
 def ago(at: float) -> str:

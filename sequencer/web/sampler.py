@@ -122,7 +122,7 @@ class Sampler:
     def _sample(self, name: str) -> QueueSample:
         """Raises ServerUnavailable, QueueGone."""
         try:
-            client = self._queues.client(name)
+            client = self._queues.client(name, is_listed=True)
             info, snapshot, incidents = self._info(client), client.snapshot(), tuple(client.alerts())
         except (ServerUnavailable, QueueGone):
             raise

@@ -34,7 +34,7 @@
     isAsking = true;
     const stale = document.getElementById("stale"), began = performance.now();
     try {
-      const answer = await fetch(location.href, {headers: {"X-Live": "1"}});
+      const answer = await fetch(location.href);
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       if (answer.ok) show(page);
       stale.hidden = answer.ok;
