@@ -53,7 +53,7 @@ class Queues:
         return self._fixed if self._fixed is not None else self.asked()
 
     def client(self, name: str, *, is_listed: bool = False) -> Sequencer:
-        """`is_listed`: the caller has it from `names`. Raises HTTPException 404 for one that is not shown, ServerError."""
+        """`is_listed`: it is one of `names`. Raises HTTPException 404 for a queue that is not shown, ServerError."""
         client = self._clients.get(name)
         if client is None:
             if not is_listed and name not in self.names():
