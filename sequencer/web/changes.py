@@ -213,7 +213,7 @@ def _endpoint(verb: str) -> Callable[[Request], Any]:
 def _changed(request: Request, verb: str, typed: str) -> Response:
     # What was seen, in the query, comes before what is typed.
     fields = parse_qs(typed, keep_blank_values=True) | parse_qs(request.url.query, keep_blank_values=True)
-    state, queue = request.app.state, request.path_params["name"]
+    state, queue = request.app.state, request.path_params["queue"]
     client, who = state.queues.client(queue), name_of(request)
     asked = Asked(client, state.queues.namespace, verb, who, state.jobs, fields)
     try:
@@ -229,4 +229,4 @@ def _changed(request: Request, verb: str, typed: str) -> Response:
     return RedirectResponse(to.unescape(), 303)
 
 
-routes = [Route(f"/q/{{name}}/{verb}", _endpoint(verb), methods=["POST"]) for verb in VERBS]
+routes = [Route(f"/q/{{queue}}/{verb}", _endpoint(verb), methods=["POST"]) for verb in VERBS]
