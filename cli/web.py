@@ -63,6 +63,8 @@ def web(
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise ConfigurationError("address_unusable", address=f"{host}:{port}", error=error.strerror) from error
+    # asyncio would only set it for a socket that it opened itself, and each answer would take 40 ms.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{listening.getsockname()[1]}/"
     typer.echo(url if own else f"{url}?token={token}")

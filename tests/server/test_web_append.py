@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from sequencer import Sequencer
@@ -125,6 +127,16 @@ def test_a_request_has_a_size_and_a_queue_that_is_there(
     status, said = post(http, [{"body": n, "group": "g"} for n in range(20)])
     assert (status, said["code"]) == (413, "request_too_large")
     assert dump(link) == before
+
+
+def test_a_request_has_a_time(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_append, "BODY_S", 0.05)
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    scope = {"type": "http", "headers": [], "path_params": {"name": "jobs"}, "app": http.app}
+    assert asyncio.run(web_append.append(Request(scope, receive))).status_code == 408
 
 
 def test_after_a_deletion_a_request_brings_no_queue_back(http: TestClient, seq: Sequencer, keys: ShardKeys) -> None:
