@@ -11,7 +11,14 @@ from sequencer.metrics.supervisor import SupervisorCollector
 from sequencer.processes.alerts.settings import QueueAlerts
 from sequencer.processes.alerts.targets import TargetTable
 from sequencer.settings.option import Option, declared
-from sequencer.settings.options import ConsumerOptions, PoolOptions, QueueOptions, RunOptions, ServiceOptions
+from sequencer.settings.options import (
+    ConsumerOptions,
+    OutboxOptions,
+    PoolOptions,
+    QueueOptions,
+    RunOptions,
+    ServiceOptions,
+)
 from sequencer.settings.policy import Policy
 from sequencer.settings.thresholds import Thresholds
 from sequencer.texts.events import EVENTS
@@ -23,6 +30,7 @@ SECTIONS: dict[str, tuple[type, ...]] = {
     "A consumer": (ConsumerOptions,),
     "A service": (ServiceOptions,),
     "A queue in the file of `run`": (PoolOptions,),
+    "The outbox of a queue: `[queues.NAME.outbox]`": (OutboxOptions,),
     "The file of `run`": (RunOptions,),
     "Alerts: `[alerts]`, `[queues.NAME.alerts]`": (Thresholds, QueueAlerts),
     "A target: `[targets.NAME]`": (TargetTable,),

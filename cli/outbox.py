@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -9,10 +11,12 @@ from typer import Option
 
 from ..client import Sequencer
 from ..outbox import Outbox, Relay
-from ..outbox.drivers import connector
+from ..outbox.drivers import connector, refusal_of
 from ..outbox.operate import Operated
 from ..outbox.relay import run_until_signal
 from ..outbox.sql import Dialect
+from ..settings.option import declared
+from ..settings.options import MAX_PARTS, OutboxOptions
 from ..texts.words import duration, named, quoted
 from .app import GroupArgument, IdOption, JsonOption, LimitOption, NamespaceOption, QueueArgument, RedisOption, app
 from .output import Answer
@@ -21,12 +25,21 @@ from .table import number, table
 outbox = typer.Typer(help="Outbox: append in database transactions.", no_args_is_help=True, rich_markup_mode="markdown")
 app.add_typer(outbox, name="outbox")
 
-DbOption = Annotated[
-    str,
-    Option("--db", envvar="SEQUENCER_DB", help="postgresql://user@host/db, mysql://user@host/db or sqlite:///file."),
-]
-PartsOption = Annotated[int, Option(min=1, max=64, help="Number of parts, as of the Outbox.")]
-PrefixOption = Annotated[str, Option(help="Prefix of the tables' names.")]
+HELP = {name: one.help for name, one in declared(OutboxOptions).items()}
+DbOption = Annotated[str, Option("--db", envvar="SEQUENCER_DB", help=HELP["db"])]
+PartsOption = Annotated[int, Option(min=1, max=MAX_PARTS, help=HELP["parts"])]
+PrefixOption = Annotated[str, Option(help=HELP["prefix"])]
+
+
+@contextmanager
+def operated(db: str, queue: str, parts: int, prefix: str) -> Iterator[Operated]:
+    """Within, errors of the driver become ours."""
+    try:
+        yield Operated(connector(db), queue, parts=parts, prefix=prefix)
+    except Exception as error:
+        if refusal := refusal_of(error):
+            raise refusal from error
+        raise
 
 
 @outbox.command()
@@ -38,7 +51,8 @@ def ddl(dialect: Dialect, prefix: PrefixOption = "sequencer_") -> int:
 @outbox.command()
 def create(db: DbOption, prefix: PrefixOption = "sequencer_") -> int:
     """Make the tables."""
-    Operated(connector(db), "any", prefix=prefix).create()
+    with operated(db, "any", 1, prefix) as one:
+        one.create()
     return Answer(None, "tables created").show(json=False)
 
 
@@ -47,9 +61,7 @@ def relay(
     queue: QueueArgument,
     db: DbOption,
     parts: PartsOption = 1,
-    keep: Annotated[
-        str, Option(help="How long sent rows stay, for a server that loses data; until_done: until the inbox has them.")
-    ] = "10m",
+    keep: Annotated[str, Option(help=HELP["keep"])] = "10m",
     prefix: PrefixOption = "sequencer_",
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
@@ -78,7 +90,8 @@ def status(
     json: JsonOption = False,
 ) -> int:
     """Rows that wait to be sent, are held, or are kept."""
-    found = Operated(connector(db), queue, parts=parts, prefix=prefix).status()
+    with operated(db, queue, parts, prefix) as shown:
+        found = shown.status()
     rows = [
         {
             "part": one.part,
@@ -103,7 +116,8 @@ def held(
     json: JsonOption = False,
 ) -> int:
     """Rows that the queue refused; later rows of their groups wait."""
-    found = Operated(connector(db), queue, parts=parts, prefix=prefix).held(limit)
+    with operated(db, queue, parts, prefix) as shown:
+        found = shown.held(limit)
     rows = [
         {"id": quoted(one.id), "group": named(one.group), "age": duration(one.age_s), "error": one.error}
         for one in found
@@ -120,7 +134,8 @@ def release(
     prefix: PrefixOption = "sequencer_",
 ) -> int:
     """Send the held row of a group again."""
-    count = Operated(connector(db), queue, parts=parts, prefix=prefix).release(group)
+    with operated(db, queue, parts, prefix) as one:
+        count = one.release(group)
     return Answer(None, f"released {count}").show(json=False)
 
 
@@ -134,12 +149,14 @@ def skip(
     prefix: PrefixOption = "sequencer_",
 ) -> int:
     """Drop the held row of a group for good."""
-    Operated(connector(db), queue, parts=parts, prefix=prefix).skip(group, id)
+    with operated(db, queue, parts, prefix) as one:
+        one.skip(group, id)
     return Answer(None, "skipped").show(json=False)
 
 
 @outbox.command()
 def renew(queue: QueueArgument, db: DbOption, parts: PartsOption = 1, prefix: PrefixOption = "sequencer_") -> int:
     """Go on after the database was restored from a backup."""
-    Operated(connector(db), queue, parts=parts, prefix=prefix).renew()
+    with operated(db, queue, parts, prefix) as one:
+        one.renew()
     return Answer(None, "renewed").show(json=False)

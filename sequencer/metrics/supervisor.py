@@ -22,6 +22,9 @@ class SupervisorCollector(TableCollector):
             "histogram",
             "Time of a call of the handler; of a message with steps, in all that it ran of them at once.",
         ),
+        Metric("sequencer_outbox_unsent_rows", "gauge", "Rows of the outbox that are not sent."),
+        Metric("sequencer_outbox_oldest_seconds", "gauge", "Age of the oldest of them."),
+        Metric("sequencer_outbox_held_rows", "gauge", "Rows of the outbox that the queue refused."),
         BUILD_INFO,
     )
 
@@ -38,3 +41,7 @@ class SupervisorCollector(TableCollector):
             found["sequencer_consumers_wanted"].add_metric(labels, pool.wanted)
             found["sequencer_leases_lost_total"].add_metric(labels, pool.leases_lost)
             add_runs(found["sequencer_handler_duration_seconds"], labels, pool.runs)
+            if pool.outbox is not None:
+                found["sequencer_outbox_unsent_rows"].add_metric(labels, pool.outbox.unsent)
+                found["sequencer_outbox_oldest_seconds"].add_metric(labels, pool.outbox.oldest_s)
+                found["sequencer_outbox_held_rows"].add_metric(labels, pool.outbox.held)

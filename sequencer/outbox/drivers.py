@@ -10,7 +10,8 @@ from itertools import count
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, SequencerError, ServerError
+from ..texts.words import error_text
 from .sql import Dialect
 
 _BY_MODULE: dict[str, Dialect] = {
@@ -54,6 +55,17 @@ def _of_cursors(make: Callable[[], Any], style: str) -> Execute:
         return cursor
 
     return execute
+
+
+def refusal_of(error: BaseException) -> SequencerError | None:
+    """What to say of an error of a driver; None for any other."""
+    kinds = type(error).__mro__
+    if not any(kind.__name__ == "Error" and kind.__module__.partition(".")[0] in _BY_MODULE for kind in kinds):
+        return None
+    is_missing = kinds[0].__name__ == "UndefinedTable" or 1146 in error.args[:1] or "no such table" in str(error)
+    if is_missing:
+        return ConfigurationError("outbox_missing")
+    return ServerError("database_failed", error=error_text(error))
 
 
 def text_of(value: Any) -> str:

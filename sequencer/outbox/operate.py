@@ -11,6 +11,7 @@ from zlib import crc32
 from ..errors import MessageNotFound
 from ..store.group import decode_group, encode_group
 from ..store.item import Group
+from ..values.pools import OutboxBacklog
 from . import sql
 from .drivers import opened, text_of
 
@@ -63,6 +64,12 @@ class Operated:
     def status(self) -> list[OutboxStatus]:
         """Of each part. Raises what the driver raises."""
         return [self._status(part) for part in range(self.parts)]
+
+    def backlog(self) -> OutboxBacklog:
+        """What waits in all parts. Raises what the driver raises."""
+        waiting = [self._rows(sql.WAITING, self.queue, part)[0] for part in range(self.parts)]
+        held = sum(self._rows(sql.COUNT_HELD, self.queue, part)[0][0] for part in range(self.parts))
+        return OutboxBacklog(sum(count for count, _ in waiting), max(float(age_s) for _, age_s in waiting), held)
 
     def held(self, limit: int = 100) -> list[HeldRow]:
         """Rows that the queue refused, the oldest of each part first."""

@@ -8,14 +8,13 @@ from operator import attrgetter
 from typing import Any
 from zlib import crc32
 
-from ..settings.options import queue_options
+from ..settings.options import MAX_PARTS, queue_options
 from ..store.item import ARGUMENTS, Group, Id, Item, ItemMaker, Score
 from ..values.checks import check_choice, check_integer
 from ..values.durations import Duration
 from .drivers import marked, opened
 from .sql import DIALECTS, Dialect, Statements
 
-MAX_PARTS = 64
 Statement = tuple[str, tuple[Any, ...]]
 """SQL, and its parameters."""
 

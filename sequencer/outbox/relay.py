@@ -43,7 +43,7 @@ from ..texts.events import event, log_event
 from ..values.checks import seconds_of
 from ..values.durations import Duration
 from . import sql
-from .drivers import Execute, opened, text_of
+from .drivers import Execute, opened, refusal_of, text_of
 from .inbox import ROW
 
 CHUNK, CHUNK_GROUPS = 200, 128
@@ -135,7 +135,7 @@ class Relay:
                 return
             except Exception as error:  # of the database's driver, or of the server
                 if type(error).__name__ != failed:
-                    self._emit("relay failed", error=error)
+                    self._emit("relay failed", error=refusal_of(error) or error)
                 failed, pause_s = type(error).__name__, min(max(2 * pause_s, 0.1), RECONNECT_S)
             else:
                 if failed:
@@ -145,6 +145,7 @@ class Relay:
                 if stored:
                     continue
             self._stopping.wait(pause_s)
+        self._resign()
 
     def round(self) -> int:
         """Send what waits, at most ROUND rows; how many were stored. Raises RelayOutdated, and errors of the driver
@@ -185,6 +186,15 @@ class Relay:
         self._is_repeat = self._is_leading = True
         self._limit, self._marks = ROUND, [(self._clock(), self._batch)]
         return True
+
+    def _resign(self) -> None:
+        """Another one may lead at once."""
+        if self._is_leading:
+            with suppress(Exception), self._transaction() as execute:
+                self._save(execute)
+                execute(sql.RESIGN, (*self._mine, self._token))
+            self._is_leading = False
+        self._close()
 
     def _found(self, execute: Execute | None = None) -> list[Any]:
         if execute:

@@ -106,8 +106,9 @@ NEW_RELAY = (
     "INSERT INTO {p}relays (queue, part, token, seen, generation, batch, since, sent)"
     " VALUES (?, ?, '', 0, ?, 0, 1, '{{}}')"
 )
-LEAD = f"UPDATE {{p}}relays SET token = ?, seen = {{now}} WHERE {_MINE} AND (token = ? OR seen < {{now}} - ?)"
+LEAD = f"UPDATE {{p}}relays SET token = ?, seen = {{now}} WHERE {_MINE} AND (token IN (?, '') OR seen < {{now}} - ?)"
 SAVE = f"UPDATE {{p}}relays SET batch = ?, since = ?, sent = ?, seen = {{now}} WHERE {_MINE} AND token = ?"
+RESIGN = f"UPDATE {{p}}relays SET token = '' WHERE {_MINE} AND token = ?"
 RENEW = f"UPDATE {{p}}relays SET generation = ?, sent = '{{{{}}}}', token = '' WHERE {_MINE}"
 UNSENT = (
     f"SELECT {_ROW} FROM {{p}}outbox WHERE {_MINE} AND batch = 0"

@@ -101,6 +101,7 @@ FLAG = Kind("true or false", _must(lambda value: isinstance(value, bool), "true 
 SHARE = Kind("number", _must(_is_share, "a number from 0 to 1"), float, "0 to 1")
 NAME = Kind("name", check_name)
 ERRORS = Kind("names of exceptions", error_names, is_list=True)
+KEEP = Kind("duration", lambda name, value: value if value == "until_done" else seconds_of(name, value), str)
 TEXTS = Kind("table of texts", _must(_is_table, "a table of texts", is_secret=True))
 
 

@@ -19,6 +19,7 @@ from .option import (
     ADDRESS,
     ERRORS,
     FLAG,
+    KEEP,
     NAME,
     TEXTS,
     Takers,
@@ -40,6 +41,8 @@ MAX_SHARDS = 1024
 MAX_WAIT_S = 4.0
 """Below the time that a reply may take (SOCKET_TIMEOUT_S)."""
 MAX_PROCESSES = 1024
+MAX_PARTS = 64
+"""Of an outbox."""
 Replicas = tuple[int, int] | None
 """For how many replicas a write waits, and how many milliseconds."""
 OnFailure = Literal["park", "dead_letter", "drop"]
@@ -379,6 +382,26 @@ class PoolOptions:
     def most(self) -> int:
         """How many there may be while groups wait."""
         return max(self.n, 1) if self.max is None else self.max
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxOptions:
+    """How the outbox of a queue is relayed."""
+
+    db: str = option(
+        text("the URL of a database", is_secret=True),
+        "",
+        "postgresql://user@host/db, mysql://user@host/db or sqlite:///file.",
+        FILE,
+    )
+    parts: int = option(whole(1, MAX_PARTS), 1, "Number of parts, as of the Outbox.", FILE)
+    keep: Duration | Literal["until_done"] = option(
+        KEEP, 600.0, "How long sent rows stay, should the server lose data; until_done: until the inbox has them.", FILE
+    )
+    prefix: str = option(text(), "sequencer_", "Prefix of the tables' names.", FILE)
+
+    def __post_init__(self) -> None:
+        read_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

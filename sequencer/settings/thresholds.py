@@ -30,6 +30,8 @@ class Thresholds:
     no_consumers: float = option(seconds(), 60.0, "How long groups have been due while none is in progress.", FILE)
     failing: float = option(SHARE, 0.2, "Share of failed attempts in five minutes, of at least 20 attempts.", FILE)
     memory: float = option(SHARE, 0.9, "Share of the server's maxmemory in use.", FILE)
+    outbox_age: float = option(seconds(), 60.0, "Age of the oldest row of its outbox that is not sent.", FILE)
+    outbox_held: int = option(_COUNT, 1, "Rows of its outbox that the queue refused.", FILE)
     away: float = option(seconds(), 30.0, "How long the server has not answered.", FILE)
     outage: bool = option(FLAG, True, "Notify of an outage that holds the queue back.", FILE)
     pool: bool = option(FLAG, True, "Notify of a pool whose consumers die before their first message.", FILE)

@@ -8,7 +8,10 @@ from typing import Any
 from .commands import line
 from .templates import Wording, fill
 
-UNITS = {**dict.fromkeys(("wait", "lag", "no_consumers", "away"), "s"), **dict.fromkeys(("failing", "memory"), "share")}
+UNITS = {
+    **dict.fromkeys(("wait", "lag", "no_consumers", "away", "outbox_age"), "s"),
+    **dict.fromkeys(("failing", "memory"), "share"),
+}
 """Unit of value and limit; any other condition is a count."""
 CUT = "(Cut: the message was too long.)"
 _STATES = {"open": "", "news": ", news", "again": ", still open", "resolved": ", resolved", "test": ", a test"}
@@ -33,6 +36,8 @@ WORDING: Mapping[str, Wording] = {
     "history": "the history is cut short by history_cap: it covers {reaches_d:.1f} days of {window_d:.1f}",
     "failing": "{failed:,} of {attempts:attempt} failed in five minutes ({value:.0%}){is_few:?, too few to judge}",
     "memory": "the server has {value:.0%} of its maxmemory in use; when it is full, appends are refused",
+    "outbox_age": "{unsent:row} of the outbox not sent, the oldest for {value:duration}: is its relay running?",
+    "outbox_held": "{value:row} of the outbox refused by the queue; later rows of their groups wait",
     "pool": "consumers on {host} keep dying before a first message, for {down_s:duration} so far; check their log",
     "check": "{check}",
     "away": "the server has not answered for {away_s:duration}: {error}",
@@ -48,6 +53,8 @@ _COMMANDS = {
     "wait": "sequencer groups QUEUE --state due",
     "history": "sequencer configure QUEUE",
     "memory": "sequencer doctor QUEUE",
+    "outbox_age": "sequencer outbox status QUEUE",
+    "outbox_held": "sequencer outbox held QUEUE",
     "away": "sequencer doctor QUEUE",
 }
 """Condition -> what shows or fixes it; any other is shown by info."""

@@ -74,6 +74,9 @@ REFUSALS: dict[str, Wording] = {
     "database_unsupported": "{scheme!r} is not a database that is supported; the URL is postgresql://, mysql:// or "
     "sqlite:///file",
     "driver_missing": "no driver for {scheme}:// is installed; install one of {drivers}",
+    "outbox_missing": "the tables of the outbox are not in this database; make them: sequencer outbox create",
+    "database_failed": "the database can't be used: {error}",
+    "relay_ended": "its process ended with {status:ending}",
     "not_held": "no row {id!r} of group {group} is held in outbox {queue}; list them: sequencer outbox held {queue}",
     "number_taken": "number {number} of group {group} is already pending under another id than {id!r}; use the next "
     "number, or the same id to repeat it",
@@ -394,6 +397,7 @@ REFUSALS: dict[str, Wording] = {
     "tool_table_misplaced": "tool.sequencer is for pyproject.toml only; write [queues.NAME] here",
     "max_processes_too_low": "max_processes={most} is too low: the queues need {needed} together (the sum of their n; "
     "n=0 counts as 1); raise it, or lower an n",
+    "database_missing": 'give db = "env:NAME", the URL of a database',
     "handler_missing": 'give app = "module:attribute" or exec = "a command"',
     "directory_missing": "cwd={value!r} is not a directory: {path}",
     "env_invalid": "env: {name!r} can't be set: a name is not empty and has no '=', and nothing has a NUL",

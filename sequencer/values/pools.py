@@ -10,6 +10,15 @@ STATES = ("starting", "running", "stopping", "restarting")
 ENDS = ("died", "killed", "recycled")
 
 
+class OutboxBacklog(NamedTuple):
+    """Rows of an outbox."""
+
+    unsent: int
+    oldest_s: float
+    """Age of the oldest row that is not sent, 0.0 without one."""
+    held: int
+
+
 class PoolNumbers(NamedTuple):
     """The consumers of one queue. Their counts are without the last second of one that was killed."""
 
@@ -23,3 +32,5 @@ class PoolNumbers(NamedTuple):
     leases_lost: int
     runs: Sequence[float]
     """How many handlers ended within each of RUN_BOUNDS_S and later, and the time in all of them."""
+    outbox: OutboxBacklog | None = None
+    """As its relay said last; None without one."""

@@ -17,6 +17,7 @@ from sequencer.settings.policy import Policy
 from sequencer.settings.thresholds import CLOSES_AT, Thresholds
 from sequencer.texts.alerts import UNITS, commands_for
 from sequencer.values.history import HistoryInfo
+from sequencer.values.pools import OutboxBacklog
 from sequencer.values.views import QueueInfo, QueueSnapshot
 
 LOOK = QueueSnapshot("orders", due=0, waits_s=0.0, parked=0, dead=0, is_paused=False, has_outage=False)
@@ -53,9 +54,8 @@ def test_what_is_not_known_neither_opens_nor_closes() -> None:
 def test_a_person_reads_what_was_seen() -> None:
     snapshot = replace(LOOK, due=3, waits_s=75.0, parked=1, dead=12_000, has_outage=True)
     info = replace(INFO, backlog=20_000, lag_s=700.0, is_estimate=True)
-    found = seen(
-        snapshot=snapshot, info=info, no_consumers_s=80.0, tried=(30, 100), memory=0.95, down_s=3.0, check="disk full"
-    )
+    here: dict[str, Any] = {"down_s": 3.0, "check": "disk full", "outbox": OutboxBacklog(200, 61.0, 2)}
+    found = seen(snapshot=snapshot, info=info, no_consumers_s=80.0, tried=(30, 100), memory=0.95, **here)
     assert {one.verdict for one in found.values()} == {"open"}
     assert {kind: one.text for kind, one in found.items()} == {
         "parked": "1 group parked",
@@ -69,6 +69,8 @@ def test_a_person_reads_what_was_seen() -> None:
         "memory": "the server has 95% of its maxmemory in use; when it is full, appends are refused",
         "pool@web1": "consumers on web1 keep dying before a first message, for 3 s so far; check their log",
         "check@web1": "disk full",
+        "outbox_age": "200 rows of the outbox not sent, the oldest for 61 s: is its relay running?",
+        "outbox_held": "2 rows of the outbox refused by the queue; later rows of their groups wait",
     }
 
 

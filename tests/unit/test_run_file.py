@@ -10,6 +10,7 @@ import pytest
 from sequencer.cli.file import read_with_server
 from sequencer.errors import ConfigurationError
 from sequencer.processes.master.run_file import find_file, read_file
+from sequencer.settings.options import OutboxOptions
 from sequencer.texts.commands import name_server, server_named
 
 from ..support.refused import refused
@@ -185,6 +186,25 @@ def test_an_option_that_is_wrong_has_its_place_too(tmp_path: Path, text: str) ->
     assert caught.value.fields["place"][0] == str(path)
     assert len(caught.value.fields["place"]) == ("[queues" in text) + 1 - text.startswith("check_every")
     assert "secret" not in str(caught.value)
+
+
+def test_the_outbox_of_a_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_DB", "sqlite:///shop.db")
+    text = "[queues.orders.outbox]\ndb = 'env:SHOP_DB'\nparts = 2\nkeep = 'until_done'\nprefix = 'shop_'\n"
+    (pool,) = read_file(write(tmp_path, ORDERS + text)).pools
+    assert pool.outbox == OutboxOptions(db="sqlite:///shop.db", parts=2, keep="until_done", prefix="shop_")
+    wrong = {
+        "": "database_missing",
+        "db = 'oracle://a/b'": "database_unsupported",
+        "db = 'postgresql://a:secret@b/c'": "secret_in_file",
+        "db = 'sqlite:///a'\nparts = 0": "not_whole",
+        "db = 'sqlite:///a'\nkeep = 'for ever'": "duration_invalid",
+    }
+    for words, code in wrong.items():
+        path = write(tmp_path, f"{ORDERS}[queues.orders.outbox]\n{words}\n")
+        with refused(ConfigurationError, code, place=[str(path), "queues.orders", "outbox"]) as caught:
+            read_file(path)
+        assert "secret" not in str(caught.value).replace("is secret", "")
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from ...queue.alerts.conditions import QueueFacts, conditions, may_open
 from ...queue.session import QueueGone
 from ...texts.events import Event, event
 from ...texts.words import error_text
+from ...values.pools import OutboxBacklog
 from ...values.views import QueueSnapshot
 from ..signals import stop_signals_in_use
 from .notice import DeliveryFailed, Notice, Origin, notice_of
@@ -57,6 +58,7 @@ class Local(NamedTuple):
 
     down_s: float | None = None
     check: str | None = None
+    outbox: OutboxBacklog | None = None
 
 
 class WatchedQueue(Sequencer):

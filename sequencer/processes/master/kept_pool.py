@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigurationError
+from ...values.pools import PoolNumbers
 from ...values.views import QueueSnapshot
 from ..alerts.watcher import Local
 from ..consumer_process import ConsumerProcess
@@ -23,6 +24,7 @@ from ..pool import Pool
 from ..workers import STANDING_RETRY_S, Worker, is_startup_death
 from .application import CheckProcess
 from .plan import PoolPlan
+from .relay_process import RelayProcess
 from .scaling import Load, PoolSnapshot, Scaler
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class KeptPool(Pool):
         self.plan, self._host = plan, host
         self._scaler, self._load = Scaler(plan.n, plan.most, plan.wait_s), Load()
         self._checks = CheckProcess(plan, self._reports.write_fd)
+        self._relay = RelayProcess(plan, self._reports.write_fd)
         self._down_since: float | None = None
         self._target: PoolPlan | None = None
         """The plan of a reload, until all consumers are of it."""
@@ -51,13 +54,14 @@ class KeptPool(Pool):
 
     def close(self) -> None:
         self._checks.close()
+        self._relay.close()
         super().close()
 
     # -- what the master asks -----------------------------------------------------------------------------------
 
     @property
     def is_done(self) -> bool:
-        return bool(self.stage) and super().is_done
+        return bool(self.stage) and super().is_done and self._relay.is_done
 
     @property
     def is_down(self) -> bool:
@@ -65,7 +69,12 @@ class KeptPool(Pool):
 
     @property
     def local(self) -> Local:
-        return Local(time.monotonic() - self._down_since if self._down_since else 0.0, self._checks.says)
+        down_s = time.monotonic() - self._down_since if self._down_since else 0.0
+        return Local(down_s, self._checks.says, self._relay.backlog)
+
+    @property
+    def numbers(self) -> PoolNumbers:
+        return super().numbers._replace(outbox=self._relay.backlog)
 
     @property
     def size(self) -> int:
@@ -130,7 +139,9 @@ class KeptPool(Pool):
         for _, process in self.running:
             self._end_overdue(process, now)
         self._check_whether_back(now)
+        self._relay.tick(now, self.emit, may_start=self.is_ready and not self.stage)
         if self.stage:
+            self._relay.stop()
             self._checks.close()
             return
         self._checks.tick(now)
@@ -275,6 +286,7 @@ class KeptPool(Pool):
             self.plan, self._config = plan, plan.config
             self._scaler.least, self._scaler.most, self._scaler.wait_s = plan.n, plan.most, plan.wait_s
             self._checks.replace(plan)
+            self._relay.replace(plan)
 
     def _after_end(self, worker: Worker, process: ConsumerProcess) -> None:
         if worker is not self._trial or self.stage:
@@ -288,7 +300,8 @@ class KeptPool(Pool):
     # -- reports ------------------------------------------------------------------------------------------------
 
     def _take_report(self, report: dict[str, Any], by_pid: dict[int, ConsumerProcess]) -> None:
-        if not self._checks.take_report(report, self.emit, time.monotonic()):
+        is_taken = self._relay.take_report(report) or self._checks.take_report(report, self.emit, time.monotonic())
+        if not is_taken:
             super()._take_report(report, by_pid)
 
 

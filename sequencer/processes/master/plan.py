@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...settings.options import PoolOptions, RunOptions
+from ...settings.options import OutboxOptions, PoolOptions, RunOptions
 from ..alerts.settings import QueueAlerts
 from ..alerts.targets import Target
 from ..handlers.exec import REDIS_VARIABLE
@@ -19,6 +19,7 @@ class PoolPlan(PoolOptions):
     config: WorkerConfig
     check_every_s: float = 2.0
     alerts: QueueAlerts | None = None
+    outbox: OutboxOptions | None = None
 
     @property
     def queue(self) -> str:

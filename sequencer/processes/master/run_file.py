@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 
 from ...errors import ConfigurationError
 from ...net.endpoint import Endpoint
+from ...outbox.drivers import connector
 from ...settings.option import declared, fields_of, read_table, taken_by
-from ...settings.options import PoolOptions, QueueOptions, RunOptions, queue_options
+from ...settings.options import OutboxOptions, PoolOptions, QueueOptions, RunOptions, queue_options
 from ...settings.policy import Policy
 from ...settings.tables import SECRET, located, table_of, value_of, variables_in
 from ...values.checks import check_name
@@ -91,7 +92,7 @@ def _plan(path: Path, table: dict[str, Any], redis: str | None, namespace: str |
 
 
 def _pool(name: str, table: Mapping[str, Any], directory: Path, options: RunOptions, log: LogOptions) -> PoolPlan:
-    given = read_table(table, OF_QUEUE, beside=("alerts",))
+    given = read_table(table, OF_QUEUE, beside=("alerts", "outbox"))
     if not ("app" in given or "exec" in given):
         raise ConfigurationError("handler_missing")
     if "hang_after" in given and "max_age" not in given:
@@ -113,7 +114,20 @@ def _pool(name: str, table: Mapping[str, Any], directory: Path, options: RunOpti
         raise ConfigurationError("directory_missing", value=given.get("cwd"), path=str(cwd))
     env = {key: _variable(key, value) for key, value in given.get("env", {}).items()}
     kept = {**fields_of(PoolOptions, given), "cwd": str(cwd), "env": env}
-    return PoolPlan(config=config, check_every_s=options.check_every_s, **kept)
+    with located("outbox"):
+        outbox = _outbox(table_of("outbox", table["outbox"])) if "outbox" in table else None
+    return PoolPlan(config=config, check_every_s=options.check_every_s, outbox=outbox, **kept)
+
+
+def _outbox(table: Mapping[str, Any]) -> OutboxOptions:
+    given = fields_of(OutboxOptions, read_table(table, declared(OutboxOptions)))
+    if "db" not in given:
+        raise ConfigurationError("database_missing")
+    url = value_of("db", given["db"])
+    if urlsplit(given["db"]).password:
+        raise ConfigurationError("secret_in_file", name="db")
+    connector(url)
+    return OutboxOptions(**{**given, "db": url})
 
 
 def _variable(name: str, text: str) -> str:

@@ -10,6 +10,7 @@ from ...settings.policy import Policy
 from ...settings.thresholds import CLOSES_AT, LEAST_ATTEMPTS, Thresholds
 from ...texts.alerts import alert_text
 from ...texts.words import error_text
+from ...values.pools import OutboxBacklog
 from ...values.views import QueueInfo, QueueSnapshot
 
 CUT_SHORT = 0.9
@@ -33,6 +34,8 @@ class QueueFacts(NamedTuple):
     """For how long no consumer of this host gets to work; 0: they do."""
     check: str | None = None
     """What the queue's own check says; "": nothing is wrong."""
+    outbox: OutboxBacklog | None = None
+    """Where a relay of this host says it."""
     host: str = ""
 
 
@@ -93,7 +96,10 @@ def _of_counts(facts: QueueFacts, limits: Thresholds) -> Iterator[Condition]:
 
 
 def _of_host(facts: QueueFacts, limits: Thresholds) -> Iterator[Condition]:
-    """What one host knows alone: it opens and closes what bears its name."""
+    """What one host knows alone: it opens and closes what bears its name. An outbox is the same for all."""
+    if (outbox := facts.outbox) is not None:
+        yield from _measured("outbox_age", outbox.oldest_s, limits.outbox_age, unsent=outbox.unsent)
+        yield from _measured("outbox_held", outbox.held, limits.outbox_held)
     if limits.pool and facts.down_s is not None:
         yield _held(f"pool@{facts.host}", facts.down_s > 0, host=facts.host, down_s=facts.down_s)
     if facts.check is not None:
