@@ -15,6 +15,7 @@ import pytest
 from sequencer import EmbeddedServer
 from sequencer.processes import http
 from sequencer.processes.http import serving
+from sequencer.processes.master import kept_pool
 from sequencer.testing import wait_until
 
 from ..support.run_scene import PATIENCE_S, RunScene
@@ -77,6 +78,7 @@ def test_a_file_and_its_command_name_the_address(cli: Cli, scene: RunScene, work
 def test_it_is_not_ready_while_its_code_does_not_load_or_the_server_is_away(
     cli: Cli, scene: RunScene, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(kept_pool, "STANDING_RETRY_S", 0.5)
     scene.write_file(orders="n = 1; app = 'gone:orders'", mails="n = 1")
     (cli.directory / "gone.py").write_text("import os\nassert os.path.exists('fixed')\nfrom shop import orders\n")
     with EmbeddedServer(tmp_path / "own") as server:
@@ -85,9 +87,6 @@ def test_it_is_not_ready_while_its_code_does_not_load_or_the_server_is_away(
             said = {"ok": False, "queues_starting": ["orders"], "server_answers": True}
             wait_until(lambda: asked(address, "/ready") == (503, said), PATIENCE_S, "one queue waits")
             cli.open("fixed")
-            for pool in master.pools:
-                for worker in pool._workers:
-                    worker.start_at = 0.0
             wait_until(lambda: asked(address, "/ready")[0] == 200, PATIENCE_S, "it is ready")
             for pid in (killed := master.pids):
                 os.kill(pid, signal.SIGKILL)

@@ -14,12 +14,13 @@ from sequencer.metrics import QueueCollector
 from sequencer.metrics.families import exposition
 from sequencer.metrics.supervisor import SupervisorCollector
 from sequencer.values.durations import RUN_BOUNDS_S
-from sequencer.values.pools import PoolNumbers
+from sequencer.values.pools import OutboxBacklog, PoolNumbers
 from tests.support.handling import Make
 
 from ..support.refused import refused
 
-POOL = PoolNumbers("jobs", "n", 2, {"running": 2}, dict.fromkeys(("died", "killed", "recycled"), 0), 0, [1.0] * 17)
+NO_ENDS = dict.fromkeys(("died", "killed", "recycled"), 0)
+POOL = PoolNumbers("jobs", "n", 2, {"running": 2}, NO_ENDS, 0, [1.0] * 17, OutboxBacklog(3, 1.5, 0))
 
 
 def samples(collector: QueueCollector) -> dict[tuple[Any, ...], float]:
