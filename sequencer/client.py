@@ -124,9 +124,9 @@ class Client(Registered):
 class Sequencer(Client, Blocking):
     """One queue: `append` messages of many groups, `consume` each group in order.
 
-    `redis` is a URL (`redis:// rediss:// unix:// valkey://`), a redis-py client, or None: then `SEQUENCER_REDIS`, else
-    the embedded server. Nothing connects before the first use. Threads may share it, and it survives a fork. Raises
-    ConfigurationError for a wrong option; docs/configuration.md lists them all.
+    `redis` is a URL (`redis:// rediss:// unix:// valkey:// redis+sentinel://`), a redis-py client, or None: then
+    `SEQUENCER_REDIS`, else the embedded server. Nothing connects before the first use. Threads may share it, and it
+    survives a fork. Raises ConfigurationError for a wrong option; docs/configuration.md lists them all.
 
     The queue remembers `group_by`, `id_by` and `score_by` from its first use, and its policy (`dedup_window` to
     `dead_cap`) until a client sets another one; clients that set none use what is there.

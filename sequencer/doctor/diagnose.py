@@ -19,7 +19,7 @@ from .leases import held_long, parked_groups, without_consumers
 from .registrations import check_registrations
 from .rights import SCRATCH, is_denied, needed, refused_commands
 from .scope import Scope
-from .server import admin_command, is_full, memory_findings, once_code, server_facts, server_findings
+from .server import admin_command, is_full, memory_findings, once_code, sentinel_findings, server_facts, server_findings
 from .state import check_state, check_units, remembered_ids
 
 MAX_SHOWN = 50
@@ -70,6 +70,8 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, most:
     (info, config, ahead_s), cli = server_facts(link), admin_command(link)
     server = list(server_findings(info, config, ahead_s, cli))
     yield from server
+    if link.endpoint.sentinels:
+        yield from sentinel_findings(link.endpoint.sentinels)
     if any(one.level == "problem" and one.check in ("version", "role", "loading") for one in server):
         yield finding("not checked")
         return

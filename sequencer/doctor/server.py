@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import SequencerError, ServerNotUsable, ServerUnavailable
 from ..net.link import Link
+from ..net.sentinel import Sentinels, state_of
 from ..texts.findings import Finding, finding
 from ..texts.words import quoted
 
@@ -148,6 +149,24 @@ def server_findings(
             yield finding("disk write failed", name=name, status=info[name])
     yield _replicas(info, config)
     yield finding("server clock off" if abs(ahead_s) > MAX_CLOCK_OFF_S else "server clock", ahead_s=round(ahead_s, 6))
+
+
+def sentinel_findings(sentinels: Sentinels) -> Iterator[Finding]:
+    """What the Sentinels of a URL say of its primary."""
+    found: dict[str, Finding] = {}
+    for host, port in [*sentinels.places]:
+        try:
+            words, quorum, replicas = sentinels.ask((host, port), "MASTER", "CKQUORUM", "REPLICAS")
+        except SequencerError as error:
+            yield finding("sentinel away", sentinel=f"{host}:{port}", error=error.fields["error"])
+            continue
+        state, up = state_of(words), sum("down" not in state_of(one)["flags"] for one in replicas)
+        about = {"count": int(state["num-other-sentinels"]) + 1, "quorum": int(state["quorum"]), "replicas": up}
+        found["sentinels"] = finding("sentinels", primary=sentinels.primary, **about)
+        refused = str(quorum) if isinstance(quorum, Exception) else ""
+        if refused or not up:
+            found["no failover"] = finding("no failover", primary=sentinels.primary, error=refused)
+    yield from found.values()
 
 
 def is_full(info: Mapping[str, str]) -> bool:

@@ -27,6 +27,8 @@ from redis.retry import Retry
 from ..errors import ConfigurationError
 from ..settings.options import QueueOptions
 from .refusals import translate
+from .sentinel import MARK, Sentinels
+from .sentinel import REPLY_S as SENTINEL_REPLY_S
 
 Connection = Any
 """A redis-py connection (or fakeredis's): untyped in redis-py, and the only place where `Any` stands for the driver."""
@@ -54,15 +56,21 @@ _DATABASE = re.compile(r"/?|/[0-9]+")
 
 def redact(url: str) -> str:
     """The URL without user, password and query; only the scheme where an unescaped password confuses the parts."""
+    scheme, found, _ = url.partition("://")
     try:
+        if scheme.removesuffix(MARK) in _SCHEMES and scheme.endswith(MARK):
+            return _printable(Sentinels(url).name)
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
-        return f"{url.partition('://')[0]}://***" if "://" in url else "***"
+        return f"{scheme}://***" if found else "***"
     if parts.scheme not in _SCHEMES or "@" in parts.path + parts.query + parts.fragment:
         return f"{parts.scheme}://***" if parts.scheme in _SCHEMES else "***"
     user = "***@" if "@" in parts.netloc else ""
-    text = f"{parts.scheme}://{user}{parts.hostname or ''}{port}{parts.path}"
+    return _printable(f"{parts.scheme}://{user}{parts.hostname or ''}{port}{parts.path}")
+
+
+def _printable(text: str) -> str:
     return "".join([char if char.isprintable() else quote(char, errors="replace") for char in text])
 
 
@@ -76,6 +84,7 @@ class Endpoint:
         url: str | None,
         total_s: float = math.inf,
         pool: Any = None,
+        sentinels: Sentinels | None = None,
     ) -> None:
         self.make = make  # makes a connection that is not connected yet
         self._name = name
@@ -83,6 +92,7 @@ class Endpoint:
         self.total_s = total_s
         """How long a call may take with all its repeats, once an attempt failed: the `socket_timeout` of the URL."""
         self._pool = pool  # a redis-py pool, for its options
+        self.sentinels = sentinels  # of the URL, which know the host and port
 
     @property
     def name(self) -> str:
@@ -91,18 +101,24 @@ class Endpoint:
 
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
-        """`redis:// rediss:// unix:// valkey:// valkeys://`. Raises ConfigurationError."""
+        """`redis:// rediss:// unix:// valkey:// valkeys://`, or with Sentinels `redis+sentinel://`, `rediss+...`.
+
+        Raises ConfigurationError.
+        """
         if not url.strip():  # a variable got no value, and data would go to another server without a word
             raise ConfigurationError("url_empty")
-        scheme, found, rest = url.partition("://")
-        if not found or scheme not in _SCHEMES:
+        scheme, found, _ = url.partition("://")
+        is_watched, scheme = scheme.endswith(MARK), scheme.removesuffix(MARK)
+        if not found or scheme not in _SCHEMES or (is_watched and scheme == "unix"):
             raise ConfigurationError("url_scheme_unknown", url=redact(url))
         with suppress(ValueError, TypeError, AttributeError, redis.RedisError):
-            parts = urlsplit(url)
+            sentinels = Sentinels(url) if is_watched else None
+            server_url = sentinels.server_url if sentinels else url
+            parts = urlsplit(server_url)
             parts.port  # noqa: B018 - raises for a bad one, which redis-py would say with the password
             if scheme != "unix" and not _DATABASE.fullmatch(parts.path):
                 raise ValueError
-            pool = redis.ConnectionPool.from_url(f"{_SCHEMES[scheme]}://{rest}")
+            pool = redis.ConnectionPool.from_url(_SCHEMES[scheme] + server_url[len(scheme) :])
             if any(not 0 <= (pool.connection_kwargs.get(name) or 0) <= MAX_TIMEOUT_S for name in TIMEOUTS):
                 raise ValueError
             if not 0 <= (pool.connection_kwargs.get("db") or 0) < 2**31:
@@ -110,11 +126,13 @@ class Endpoint:
             total_s = pool.connection_kwargs.get("socket_timeout") or math.inf
             if total_s < math.inf:
                 pool.connection_kwargs.setdefault("socket_connect_timeout", total_s)
-            make = _maker(pool, TIMEOUTS)
-            make()  # does not connect, but knows which options there are
-            return cls(make, redact(url), url, total_s, pool)
+            _maker(pool, TIMEOUTS)()  # does not connect, but knows which options there are
+            if sentinels:
+                limits: Any = dict.fromkeys(TIMEOUTS, min(SENTINEL_REPLY_S, total_s))
+                sentinels.make = lambda **given: _maker(pool, **limits, **given)()
+            return cls(_maker(pool, TIMEOUTS, sentinels), redact(url), url, total_s, pool, sentinels)
         # Raised here, not where it was caught: the error there may hold the password, and would go along as context.
-        raise ConfigurationError("url_unreadable", url=redact(url))
+        raise ConfigurationError("sentinel_url_unreadable" if is_watched else "url_unreadable", url=redact(url))
 
     @classmethod
     def from_client(cls, client: Any) -> Endpoint:
@@ -135,7 +153,8 @@ class Endpoint:
     def make_awaited(self) -> Connection:
         """A connection for an event loop, not connected yet, that reads without a time limit. Asks Sentinel."""
         given: Any = {"retry": AwaitedRetry(NoBackoff(), 0), "socket_timeout": None}
-        return _maker(_converted(self._pool, redis.asyncio), TIMEOUTS if self.url else (), **given)()
+        pool, kept = _converted(self._pool, redis.asyncio), TIMEOUTS if self.url else ()
+        return _maker(pool, kept, self.sentinels, **given)()
 
     @property
     def reply_s(self) -> float:
@@ -193,7 +212,9 @@ def packer() -> _Packer | None:
         return None
 
 
-def _maker(pool: Any, kept: Sequence[str] = (), **given: Any) -> Callable[[], Connection]:
+def _maker(
+    pool: Any, kept: Sequence[str] = (), sentinels: Sentinels | None = None, **given: Any
+) -> Callable[[], Connection]:
     """Makes connections with a pool's options, and our settings but where the pool gives one of those `kept`."""
     options = {k: v for k, v in pool.connection_kwargs.items() if "maint_notifications" not in k}
     options.update({name: value for name, value in SETTINGS.items() if name not in kept or not options.get(name)})
@@ -203,7 +224,7 @@ def _maker(pool: Any, kept: Sequence[str] = (), **given: Any) -> Callable[[], Co
     kind = pool.connection_class  # or a function that makes one
     if isinstance(kind, type) and issubclass(kind, redis.connection.AbstractConnection):
         options.setdefault("command_packer", packer())
-    return lambda: pool.connection_class(**options)
+    return lambda: pool.connection_class(**{**options, **(sentinels.place() if sentinels else {})})
 
 
 def _is_real(kind: Any) -> bool:

@@ -233,6 +233,11 @@ FINDINGS: Mapping[str, Kind] = {
     "too few replicas": _problem(
         "replicas", "{count} connected, min-replicas-to-write {wanted}: the server refuses writes"
     ),
+    "sentinels": _ok("sentinel", "primary {primary}: {count:Sentinel}, quorum {quorum}, {replicas:replica}"),
+    "sentinel away": _warning("sentinel", "{sentinel} can't be asked: {error}"),
+    "no failover": _problem(
+        "sentinel", "primary {primary} would not be replaced: {error:?{error}}{error:!no replica is up}"
+    ),
     "server clock": _ok("clock", "differs from this host's by {ahead_s:+.3f} s"),
     "server clock off": _warning(
         "clock", "differs from this host's by {ahead_s:+.3f} s; delays and leases follow the server's"

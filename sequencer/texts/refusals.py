@@ -200,6 +200,7 @@ REFUSALS: dict[str, Wording] = {
     "is_replica": "server {server} is a replica; connect to the primary{error:? ({error})}",
     "became_replica": "server {server} became a replica; connect to the primary ({error})",
     "primary_lost": "server {server} is a replica that has lost its primary; connect to the primary ({error})",
+    "primary_unknown": "no Sentinel of {server} knows a primary that is up: {error}",
     "is_loading": "server {server} is loading its data; try again{error:? ({error})}",
     "cannot_persist": "server {server} can't persist to disk and refuses writes; check its log ({error})",
     "too_few_replicas": "server {server} has too few replicas and refuses writes; try again ({error})",
@@ -218,8 +219,11 @@ REFUSALS: dict[str, Wording] = {
     "server_error": "server {server} answered with an error: {error}",
     # where the server is
     "url_empty": "the server URL is empty; give one, set SEQUENCER_REDIS to one, or unset it for the embedded server",
-    "url_scheme_unknown": "server URL {url!r} must begin with redis://, rediss://, unix:// or valkey://",
+    "url_scheme_unknown": "server URL {url!r} must begin with redis://, rediss://, unix://, valkey:// or "
+    "redis+sentinel://",
     "url_unreadable": "server URL {url!r} can't be read; check port, options, and the path: a number, as in redis://host/0",
+    "sentinel_url_unreadable": "server URL {url!r} can't be read; it must be like "
+    "redis+sentinel://:PASSWORD@host1:26379,host2/NAME/0, where NAME is what the Sentinels call the primary",
     "redis_invalid": "redis={kind} must be a URL, a redis.Redis client of one server, or None for the embedded server",
     "blocks_loop": "a Sequencer blocks the running event loop while it waits for the server: use AsyncSequencer there, "
     "or asyncio.to_thread",

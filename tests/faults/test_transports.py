@@ -7,10 +7,8 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
-import redis
 
 from sequencer import AsyncSequencer, Sequencer
 from sequencer.errors import OutcomeUnknown, ServerUnavailable
@@ -27,8 +25,8 @@ pytestmark = pytest.mark.nightly
 
 GROUPS, EACH = 20, 20
 UNANSWERED = ServerUnavailable, OutcomeUnknown
-Place = tuple[Any, Cluster | None]
-"""What `redis=` gets, and the servers that may fail over."""
+Place = tuple[str, Cluster | None]
+"""The URL, and the servers that may fail over."""
 
 
 @pytest.fixture(params=["unix", "tls", "sentinel"])
@@ -46,9 +44,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
             pytest.skip("redis-sentinel is not on PATH; install redis-sentinel")
         else:
             cluster = stack.enter_context(clustered(directory, 0.0))
-            sentinel: Any = redis.Sentinel([("127.0.0.1", cluster.sentinel_port)])  # type: ignore[no-untyped-call]
-            stack.callback(sentinel.sentinels[0].close)
-            yield sentinel.master_for("primary"), cluster
+            yield cluster.url, cluster
 
 
 @KINDS

@@ -30,6 +30,10 @@ EXAMPLE: dict[str, Any] = {
     "name": "{sequencer:orders:0}:clock",
     "status": "err",
     "count": 3,
+    "primary": "shop",
+    "sentinel": "10.0.0.1:26379",
+    "quorum": 2,
+    "replicas": 1,
     "wanted": "1",
     "ahead_s": 2.5,
     "rights": "+zadd",
@@ -78,7 +82,7 @@ EXAMPLE: dict[str, Any] = {
     "type": "string",
     "detail": "17",
 }
-OF_SERVER = {"version", "role", "loading", "eviction", "memory", "replicas", "rights"}
+OF_SERVER = {"version", "role", "loading", "eviction", "memory", "replicas", "rights", "sentinel"}
 NO_QUEUE = {"append-only file", "append-only file without fsync", "snapshots", "disk write failed", "foreign index"}
 NO_QUEUE |= {"server clock", "server clock off", "not checked", "not listed", "no queues", "invalid name"}
 

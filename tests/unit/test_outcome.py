@@ -120,6 +120,9 @@ def test_an_error_that_is_to_park_and_to_be_set_aside_parks() -> None:
         "redis://:canary@host:notaport",
         "redis://127.0.0.1:1/0?password=sec@canary",
         "redis://user:12/canary@host",
+        *("redis+sentinel://:canary@h1,h2:2/n", "rediss+sentinel://h/n/1?sentinel_password=canary"),
+        *("redis+sentinel://:canary@h:x/n", "redis+sentinel://:canary@h", "redis+sentinel://:canary,h/n"),
+        *("valkey+sentinel://:a/canary@h/n", "redis+sentinel://h/n?sentinel_password=a@canary"),
         *("redis://:canary#x@host", "redis://:canary?x@host", "redis://user:canary#!@host/0"),
     ],
 )
@@ -140,6 +143,16 @@ def test_a_password_in_a_url_never_shows(url: str) -> None:
         ("http://h", "url_scheme_unknown"),
         ("redis:/h", "url_scheme_unknown"),
         ("redis://h:99999999", "url_unreadable"),
+        *((f"redis+{one}", "url_scheme_unknown") for one in ("sentinels://h/n", "tls://h", "sentinel:/h/n")),
+        ("unix+sentinel://h/n", "url_scheme_unknown"),
+        *(
+            (f"redis+sentinel://{one}", "sentinel_url_unreadable")
+            for one in ("", "h", "h/", "h:x/n", "h,/n", "/n", "h i/n")
+        ),
+        *(
+            (f"redis+sentinel://h/n{one}", "sentinel_url_unreadable")
+            for one in ("/x", "/0/1", "?db=-1", "?nope=1", "#n")
+        ),
     ],
 )
 def test_a_bad_url_is_refused(url: str, code: str) -> None:

@@ -152,6 +152,7 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
     (ORDERS + "n = 4\n[queues.mails]\nexec='true'\nn = 61\n", "max_processes_too_low", {"most": 64, "needed": 65}),
     ("redis = 'env:SHOP_EMPTY'\n" + ORDERS, "variable_blank", {"name": "redis", "variable": "SHOP_EMPTY"}),
     ("redis = 'redis://:secret@host/0'\n" + ORDERS, "secret_in_file", {"name": "redis"}),
+    ("redis = 'redis+sentinel://h1,h2/n?sentinel_password=secret'\n" + ORDERS, "secret_in_file", {"name": "redis"}),
     ("redis = 'redis://:secret@[::1'\n" + ORDERS, "url_unreadable", {"place": "redis"}),
 ]
 OF_OTHERS = [

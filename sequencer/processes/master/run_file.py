@@ -153,6 +153,7 @@ def _server(text: str | None, given: str | None) -> str | None:
         raise ConfigurationError("variable_blank", name="redis", variable=text.removeprefix(SECRET))
     with located("redis"):
         Endpoint.from_url(url)
-    if not text.startswith(SECRET) and urlsplit(url).password:
+    parts = urlsplit(url)
+    if not text.startswith(SECRET) and (parts.password or "password=" in parts.query):
         raise ConfigurationError("secret_in_file", name="redis")
     return given or url

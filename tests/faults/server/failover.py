@@ -122,6 +122,11 @@ class Cluster:
     def _knows_replica(self) -> bool:
         return bool(self.ask("SENTINEL", "REPLICAS", "primary"))
 
+    @property
+    def url(self) -> str:
+        """Of the primary, by a Sentinel that is away and one that is there."""
+        return f"redis+sentinel://127.0.0.1:1,127.0.0.1:{self.sentinel_port}/primary"
+
     def ask(self, *words: str) -> list[bytes]:
         """What Sentinel says; nothing while it can't be reached."""
         link = Link(Endpoint.from_url(f"redis://127.0.0.1:{self.sentinel_port}"))
