@@ -30,6 +30,8 @@ TARGETS: dict[str, tuple[str, str]] = {
         "tests/unit/test_drain.py",
     ),
     "sequencer/store/watermark.py": ("", "tests/unit/test_watermark.py"),
+    "sequencer/web/access.py": ("", "tests/unit/test_web_access.py"),
+    "sequencer/web/changes.py": ("", "tests/server/test_web_changes.py"),
     "sequencer/lua/ack.lua": ("", "tests/server/test_claim.py tests/server/test_late.py tests/server/test_history.py"),
     "sequencer/lua/renew.lua": ("", "tests/server/test_lease_renewal.py tests/server/test_model_agrees.py"),
 }

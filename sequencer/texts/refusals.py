@@ -152,7 +152,7 @@ REFUSALS: dict[str, Wording] = {
     "whole_number_expected": "{name} {value:value} is not a whole number",
     "gap_changed": "group {group} does not wait for these numbers any more; check again",
     "count_changed": "{seen:,} were shown, and {now:,} match now; nothing was changed; check again",
-    "search_runs": "somebody else is searching for an id; try again in a moment",
+    "search_runs": "someone else is searching for an id; try again in a moment",
     "job_runs": "{action} runs in queue {queue!r}: {done:,} of {total:,} done; stop it first, or wait for its end",
     "web_missing": "the dashboard needs {module}, which is not installed: pip install starlette jinja2 uvicorn",
     "address_unusable": "can't listen on {address}: {error}",

@@ -24,7 +24,7 @@ from ..errors import ConfigurationError
 from ..texts.refusals import refusal_text
 
 Role = Literal["operate", "look", "append"]
-"""What somebody may do: everything on the pages; see them; append messages over HTTP and nothing else."""
+"""What someone may do: everything on the pages; see them; append messages over HTTP and nothing else."""
 Who = Callable[[Request], Role | Awaitable[Role | None] | None]
 """The role of whoever sent this request, or None; sync (it runs in a thread) or async."""
 

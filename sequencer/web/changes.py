@@ -131,7 +131,7 @@ def answer(asked: Asked) -> str:
 
 def redrive(asked: Asked) -> str:
     if "id" not in asked.fields:
-        return _start(asked, lambda told: asked.client.redrive(**asked.many, on_progress=told))
+        return _start(asked, lambda progress: asked.client.redrive(**asked.many, on_progress=progress))
     group, id = asked.about
     return "redriven_parked" if asked.client.redrive(group, id=id).parked else "redriven"
 
@@ -144,12 +144,12 @@ def purge(asked: Asked) -> str:
 
 
 def resume_many(asked: Asked) -> str:
-    return _start(asked, lambda told: asked.client.resume_many(**asked.many, on_progress=told))
+    return _start(asked, lambda progress: asked.client.resume_many(**asked.many, on_progress=progress))
 
 
 def skip_many(asked: Asked) -> str:
     _same(asked.number("chosen"), asked.client.skip_many(**asked.many, dry_run=True).chosen)
-    return _start(asked, lambda told: asked.client.skip_many(**asked.many, on_progress=told))
+    return _start(asked, lambda progress: asked.client.skip_many(**asked.many, on_progress=progress))
 
 
 VERBS: dict[str, Callable[[Asked], str]] = {

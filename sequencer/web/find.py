@@ -1,6 +1,6 @@
 """The search: a group by its parts, a message by its group and id, or by its id alone.
 
-It reads what people have at hand: `1002 77`, `"a b" 7`, a JSON list, each perhaps with an id behind it, or a line
+It reads what people have at hand: `1002 77`, `"a b" 7`, a JSON list, each perhaps followed by an id, or a line
 `sequencer explain ...` of a log. Groups are asked for by name, at a few commands for each queue. An id alone is found
 by a walk over all groups of a queue: its price stands beside it, it is asked for by a click, and one runs at a time.
 """
