@@ -113,7 +113,8 @@ def append_batch(keys: ShardKeys, items: Sequence[Item], batch: RelayBatch) -> C
         return int(reply[1:]) if reply[:1] == b"F" else _parse(reply, len(items), with_stamps=False)
 
     how: tuple[OnConflict, str] = ("none", f"{batch.relay} {batch.number} {batch.before}")
-    return Call("append", (keys.schedule, keys.clock, keys.dispatch, keys.stats), _arguments(items, how), parse)
+    written = keys.schedule, keys.clock, keys.dispatch, keys.stats
+    return Call("append", written, _arguments(items, how), parse, repeatable=False)  # of a repeat the answer is "F"
 
 
 def _arguments(items: Sequence[Item], how: tuple[OnConflict, str]) -> Args:

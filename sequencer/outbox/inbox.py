@@ -31,7 +31,7 @@ class Inbox:
         dialect, execute = opened(connection)
         text, where = sql.Statements(dialect, self._prefix).text, (message.queue, encode_group(message.group))
         execute(text(sql.FENCE[dialect]), (*where, message.token))
-        ((newest,),) = execute(text(sql.FENCED), where).fetchall()
+        ((newest,),) = execute(text(sql.FENCED[dialect]), where).fetchall()
         if newest > message.token:
             raise LeaseLost(group=message.group, token=message.token)
         is_first: bool = execute(text(sql.FIRST[dialect]), (*where, message.id)).rowcount == 1

@@ -31,7 +31,7 @@ import orjson
 
 from ..client import Sequencer
 from ..consume.forks import signals_taken
-from ..errors import QueueFull, RelayOutdated, SequencerError, ServerUnavailable
+from ..errors import DataError, RelayOutdated, SequencerError
 from ..net.blocking import finish
 from ..queue import relayed
 from ..queue.relayed import Numbered
@@ -126,6 +126,12 @@ class Relay:
 
     def run(self) -> None:
         """Relay until stopped, or until `error` says why not. Waits for a database or a server that goes away."""
+        try:
+            self._run()
+        finally:
+            self._close()
+
+    def _run(self) -> None:
         pause_s, failed = POLL_S[0], ""
         while not self._stopping.is_set():
             try:
@@ -232,10 +238,9 @@ class Relay:
         was_repeat, self._is_repeat = self._is_repeat, True
         try:
             answers = self._queue.send_batches(self._generation, batches)
-        except (ServerUnavailable, QueueFull):
-            raise
-        except SequencerError as error:  # which row it is shows when they are sent one by one
-            answers = [error for _ in batches]
+        except DataError as error:  # which row it is shows when they are sent one by one; other shards may have theirs
+            found, was_repeat = self._queue.last_batches(self._generation), True
+            answers = [found[one.shard] if found[one.shard] >= one.number else error for one in batches]
         stored, back, lost = 0, list[tuple[list[Row], SequencerError | None]](), dict[int, int]()
         for (shard, rows), one, answer in zip(self._open, batches, answers, strict=True):
             if answer is None or (isinstance(answer, int) and answer >= one.number):
@@ -335,7 +340,7 @@ class Relay:
     @contextmanager
     def _transaction(self) -> Iterator[Execute]:
         if self._connection is None:
-            self._connection = self._connect()
+            self._connection = self._connected()
         dialect, execute = opened(self._connection)
         texts = sql.Statements(dialect, self._prefix)
         try:
@@ -345,6 +350,15 @@ class Relay:
             with suppress(Exception):
                 self._connection.rollback()
             raise
+
+    def _connected(self) -> Any:
+        connection = self._connect()
+        dialect, execute = opened(connection)
+        for statement in sql.SESSION[dialect]:
+            with suppress(Exception):  # MySQL has no time limit, as MariaDB has
+                execute(statement, ())
+        connection.commit()
+        return connection
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None

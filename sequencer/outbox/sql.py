@@ -28,6 +28,9 @@ class Types(NamedTuple):
     real: str
     after: str
     now: str
+    first: str
+    """Before the count of rows that are deleted: with it MySQL looks at those only, and not at rows that callers lock.
+    """
 
 
 TYPES: dict[Dialect, Types] = {
@@ -39,6 +42,7 @@ TYPES: dict[Dialect, Types] = {
         "double precision",
         "WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01)",
         "extract(epoch FROM clock_timestamp())::double precision",
+        "--",
     ),
     "mysql": Types(
         "bigint AUTO_INCREMENT PRIMARY KEY",
@@ -48,6 +52,7 @@ TYPES: dict[Dialect, Types] = {
         "double",
         "ENGINE = InnoDB DEFAULT CHARSET = utf8mb4",
         "UNIX_TIMESTAMP(NOW(6))",
+        "ORDER BY id LIMIT",
     ),
     "sqlite": Types(
         "integer PRIMARY KEY AUTOINCREMENT",
@@ -57,6 +62,7 @@ TYPES: dict[Dialect, Types] = {
         "real",
         "",
         "((julianday('now') - 2440587.5) * 86400.0)",
+        "--",
     ),
 }
 
@@ -98,6 +104,14 @@ _COUNTED: dict[Dialect, tuple[str, ...]] = {
     ),
 }
 
+SESSION: dict[Dialect, tuple[str, ...]] = {
+    # Of a relay's connection. One that is frozen within a transaction must not keep its locks.
+    "postgresql": ("SET idle_in_transaction_session_timeout = 5000",),
+    # Repeatable reads lock rows, and gaps, that a statement only passes: it would wait for the callers' transactions.
+    "mysql": ("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION idle_transaction_timeout = 5"),
+    "sqlite": (),
+}
+
 # -- of the relay -----------------------------------------------------------------------------------------------
 _MINE = "queue = ? AND part = ?"
 _ROW = "id, grp, mid, score, envelope, due, ledger, batch"
@@ -137,7 +151,11 @@ FENCE: dict[Dialect, str] = {
     "mysql": "INSERT INTO {p}fences (queue, grp, token) VALUES (?, ?, ?)"
     " ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))",
 }
-FENCED = "SELECT token FROM {p}fences WHERE queue = ? AND grp = ?"
+_FENCED = "SELECT token FROM {p}fences WHERE queue = ? AND grp = ?"
+FENCED: dict[Dialect, str] = {
+    **dict.fromkeys(("postgresql", "sqlite"), _FENCED),
+    "mysql": f"{_FENCED} FOR UPDATE",  # else it reads what was there when the transaction first read
+}
 FIRST: dict[Dialect, str] = {
     **dict.fromkeys(
         ("postgresql", "sqlite"),
@@ -158,7 +176,7 @@ def batches(ranges: list[tuple[int, list[int]]]) -> str:
 
 
 def deletion(ids: list[int]) -> str:
-    return f"DELETE FROM {{p}}outbox WHERE id IN ({_list(ids)})"
+    return f"DELETE FROM {{p}}outbox WHERE id IN ({_list(ids)}) {{first}} {len(ids)}"
 
 
 def _list(ids: list[int]) -> str:
