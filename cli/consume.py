@@ -16,7 +16,6 @@ from typer import Option
 from ..errors import ConfigurationError
 from ..processes.handlers.apps import app_from_project, limited
 from ..processes.handlers.exec import check_command
-from ..processes.http import serving
 from ..processes.logs import LogOptions, background_writing, emit_of_service
 from ..processes.pool import Pool
 from ..processes.signals import stop_signals_in_use
@@ -30,7 +29,7 @@ from ..texts.events import event
 from ..texts.refusals import refusal_text
 from ..values.version import VERSION
 from .app import JsonOption, NamespaceOption, QueueArgument, RedisOption, app, hear_interrupts, is_of_call
-from .declared import takes
+from .declared import served, takes
 from .output import FINE, PARKED, WRONG_USE, json_text, say
 from .queues import log_unused
 from .summary import look_at, say_left, summarize
@@ -102,7 +101,7 @@ def _supervise(config: WorkerConfig, processes: int, http: str | None, as_json: 
             _say_started(config, processes, client.endpoint.name)
             log_unused(client)
             supervisor = Supervisor([pool])
-            with serving(http, supervisor):
+            with served(http, supervisor):
                 status = supervisor.run()
             _end_at_signals(status)
         left = look_at(client)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..settings.option import FLAG, Option, Taker, taken_by
 from .app import DURATION, FunctionT, dressed
+
+if TYPE_CHECKING:
+    from ..processes.supervisor import Supervisor
 
 
 def takes(command: Taker, *kinds: type) -> Callable[[FunctionT], FunctionT]:
@@ -49,3 +53,12 @@ def _parameter(option: Option, known: Mapping[str, Option], *, is_set: bool) -> 
     plain: Any = kind.type
     hint = Annotated[plain | None, shown]
     return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+
+
+def served(http: str | None, supervisor: Supervisor[Any]) -> AbstractContextManager[object]:
+    """Within, what `--http` asks for is served; nothing is imported for it unless it is given."""
+    if http is None:
+        return nullcontext()
+    from ..processes.http import serving
+
+    return serving(http, supervisor)

@@ -17,7 +17,7 @@ from ..settings.option import declared
 from ..settings.options import HttpOptions
 from ..texts.words import many, plain
 from .app import JsonOption, RedisOption, app, hear_hangups, hear_interrupts
-from .declared import takes_options
+from .declared import served, takes_options
 from .file import FileArgument, NamespaceOfFileOption, find, read_with_server
 from .output import FINE, WRONG_USE, Answer
 from .queues import log_unused
@@ -66,7 +66,6 @@ def run(
 
 
 def _run(read: Callable[[], RunPlan], log: LogOptions) -> int:
-    from ..processes.http import serving
     from ..processes.master.master import Master
 
     plan = read()
@@ -75,7 +74,7 @@ def _run(read: Callable[[], RunPlan], log: LogOptions) -> int:
     if len(errors) == len(plan.pools):
         raise errors[0]
     master = Master(plan, read)
-    with background_writing(), serving(plan.http, master):
+    with background_writing(), served(plan.http, master):
         status = master.run()
     for pool in master.pools:
         summarize(pool.queue, pool.totals, pool.totals.started, log.format, names_queue=True)

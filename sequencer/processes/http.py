@@ -50,11 +50,8 @@ def _as_json(said: dict[str, Any]) -> Answer:
 
 
 @contextmanager
-def serving(address: str | None, supervisor: Supervisor[Any]) -> Iterator[str]:
-    """Within, this is served, at the address that is returned; with None nothing is. Raises ConfigurationError."""
-    if address is None:
-        yield ""
-        return
+def serving(address: str, supervisor: Supervisor[Any]) -> Iterator[str]:
+    """Within, this is served, at the address that is returned. Raises ConfigurationError."""
     try:
         from ..metrics.families import exposition
         from ..metrics.supervisor import SupervisorCollector
