@@ -87,7 +87,8 @@ class Sampler:
                 if (began := self._clock()) >= self._next:
                     self._last = self._taken()
                     ended = self._clock()
-                    self._next = ended + max(PERIOD_S, SHARE * (ended - began))
+                    # One that failed cost the server nothing: it may be back soon.
+                    self._next = ended + (PERIOD_S if self._last.error else max(PERIOD_S, SHARE * (ended - began)))
             finally:
                 self._lock.release()
         return self._last
@@ -111,12 +112,16 @@ class Sampler:
 
     def _taken(self) -> Overview:
         try:
-            found = [self._sample(name) for name in self._queues.names()]
+            names = self._queues.names()
+            found = [self._sample(name) for name in names]
         except QueueGone:
             self._queues.forget()
             return replace(self._last, at=self._last.at or time.time())
         except SequencerError as error:
             return replace(self._last, error=str(error))
+        for gone in self._rates.keys() - set(names):
+            del self._rates[gone]
+            self._known.pop(gone, None)
         return Overview(tuple(sorted(found, key=lambda one: (one.trouble, one.queue))), time.time())
 
     def _sample(self, name: str) -> QueueSample:
