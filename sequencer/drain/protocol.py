@@ -82,6 +82,8 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
                     break
                 if options.until_empty:
                     seconds = min(seconds, ENDING_S)
+                if options.max_age_s is not None:
+                    seconds = max(0.0, min(seconds, born + options.max_age_s - clock()))
                 try:
                     # A hint does not say to a claim which of several shards it is for.
                     claimed_while_waiting = yield Wait(seconds, shard if shards == 1 else None, size.first_limits(left))

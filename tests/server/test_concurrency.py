@@ -22,6 +22,7 @@ from sequencer.errors import StopConsuming
 from sequencer.net.link import Link
 from sequencer.net.wait import Waiter
 from sequencer.settings.options import consumer_options
+from sequencer.settings.pace import IDLE_S
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
@@ -164,10 +165,12 @@ def test_max_messages_counts_all_slots(make: Make, kind: str) -> None:
     assert (two.reason, one.handled + two.handled + one.failed + two.failed) == ("drained", 191)
 
 
-@pytest.mark.slow
 @KINDS
-def test_max_age_ends_slots_that_wait(make: Make, kind: str) -> None:
-    assert make().consume(as_kind(kind, print), concurrency=3, max_age=0.2).reason == "recycled"
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_max_age_ends_slots_that_wait(make: Make, kind: str, concurrency: int) -> None:
+    began = time.monotonic()
+    assert make().consume(as_kind(kind, print), concurrency=concurrency, max_age=0.2).reason == "recycled"
+    assert 0.2 <= time.monotonic() - began < IDLE_S, "not only when the wait is over"
 
 
 @pytest.mark.parametrize("is_kept", [False, pytest.param(True, marks=pytest.mark.nightly, id="control")])
