@@ -113,7 +113,7 @@ def begin_and_interrupt_at(line: int) -> bool:
 def test_a_command_is_never_left_behind_wherever_its_consumer_is_interrupted(
     signalled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipes, "LOOK_S", LONG_S)
+    monkeypatch.setattr(pipes, "IDLE_POLL_S", LONG_S)
     began, line = time.monotonic(), 1
     while begin_and_interrupt_at(line):
         assert not [process for process in Known.begun if is_running(process)], line
