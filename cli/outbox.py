@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -11,7 +9,7 @@ from typer import Option
 
 from ..client import Sequencer
 from ..outbox import Outbox, Relay
-from ..outbox.drivers import connector, refusal_of
+from ..outbox.drivers import connector
 from ..outbox.operate import Operated
 from ..outbox.relay import run_until_signal
 from ..outbox.sql import Dialect
@@ -31,17 +29,6 @@ PartsOption = Annotated[int, Option(min=1, max=MAX_PARTS, help=HELP["parts"])]
 PrefixOption = Annotated[str, Option(help=HELP["prefix"])]
 
 
-@contextmanager
-def operated(db: str, queue: str, parts: int, prefix: str) -> Iterator[Operated]:
-    """Within, errors of the driver become ours."""
-    try:
-        yield Operated(connector(db), queue, parts=parts, prefix=prefix)
-    except Exception as error:
-        if refusal := refusal_of(error):
-            raise refusal from error
-        raise
-
-
 @outbox.command()
 def ddl(dialect: Dialect, prefix: PrefixOption = "sequencer_") -> int:
     """Print the statements that make the tables, for a migration."""
@@ -51,8 +38,7 @@ def ddl(dialect: Dialect, prefix: PrefixOption = "sequencer_") -> int:
 @outbox.command()
 def create(db: DbOption, prefix: PrefixOption = "sequencer_") -> int:
     """Make the tables."""
-    with operated(db, "any", 1, prefix) as one:
-        one.create()
+    Operated(connector(db), "any", prefix=prefix).create()
     return Answer(None, "tables created").show(json=False)
 
 
@@ -90,8 +76,7 @@ def status(
     json: JsonOption = False,
 ) -> int:
     """Rows that wait to be sent, are held, or are kept."""
-    with operated(db, queue, parts, prefix) as shown:
-        found = shown.status()
+    found = Operated(connector(db), queue, parts=parts, prefix=prefix).status()
     rows = [
         {
             "part": one.part,
@@ -116,8 +101,7 @@ def held(
     json: JsonOption = False,
 ) -> int:
     """Rows that the queue refused; later rows of their groups wait."""
-    with operated(db, queue, parts, prefix) as shown:
-        found = shown.held(limit)
+    found = Operated(connector(db), queue, parts=parts, prefix=prefix).held(limit)
     rows = [
         {"id": quoted(one.id), "group": named(one.group), "age": duration(one.age_s), "error": one.error}
         for one in found
@@ -134,8 +118,7 @@ def release(
     prefix: PrefixOption = "sequencer_",
 ) -> int:
     """Send the held row of a group again."""
-    with operated(db, queue, parts, prefix) as one:
-        count = one.release(group)
+    count = Operated(connector(db), queue, parts=parts, prefix=prefix).release(group)
     return Answer(None, f"released {count}").show(json=False)
 
 
@@ -149,14 +132,12 @@ def skip(
     prefix: PrefixOption = "sequencer_",
 ) -> int:
     """Drop the held row of a group for good."""
-    with operated(db, queue, parts, prefix) as one:
-        one.skip(group, id)
+    Operated(connector(db), queue, parts=parts, prefix=prefix).skip(group, id)
     return Answer(None, "skipped").show(json=False)
 
 
 @outbox.command()
 def renew(queue: QueueArgument, db: DbOption, parts: PartsOption = 1, prefix: PrefixOption = "sequencer_") -> int:
     """Go on after the database was restored from a backup."""
-    with operated(db, queue, parts, prefix) as one:
-        one.renew()
+    Operated(connector(db), queue, parts=parts, prefix=prefix).renew()
     return Answer(None, "renewed").show(json=False)

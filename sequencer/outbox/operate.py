@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -13,7 +14,7 @@ from ..store.group import decode_group, encode_group
 from ..store.item import Group
 from ..values.pools import OutboxBacklog
 from . import sql
-from .drivers import opened, text_of
+from .drivers import Execute, opened, refusal_of, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +46,25 @@ class HeldRow:
 
 
 class Operated:
-    """An outbox as an operator sees it, over connections that this opens."""
+    """An outbox as an operator sees it, over connections that this opens. Raises ServerError where the database can't
+    be used, ConfigurationError where it has no tables.
+    """
 
     def __init__(self, connect: Callable[[], Any], queue: str, *, parts: int = 1, prefix: str = "sequencer_") -> None:
         self._connect, self.queue, self.parts, self._prefix = connect, queue, parts, prefix
 
     def create(self) -> None:
         """Make the tables."""
-        connection = self._connect()
-        try:
-            dialect, execute = opened(connection)
-            for statement in sql.Statements(dialect, self._prefix).ddl():
+        with self._transaction() as (texts, execute):
+            for statement in texts.ddl():
                 execute(statement, ())
-            connection.commit()
-        finally:
-            connection.close()
 
     def status(self) -> list[OutboxStatus]:
-        """Of each part. Raises what the driver raises."""
+        """Of each part."""
         return [self._status(part) for part in range(self.parts)]
 
     def backlog(self) -> OutboxBacklog:
-        """What waits in all parts. Raises what the driver raises."""
+        """What waits in all parts."""
         waiting = [self._rows(sql.WAITING, self.queue, part)[0] for part in range(self.parts)]
         held = sum(self._rows(sql.COUNT_HELD, self.queue, part)[0][0] for part in range(self.parts))
         return OutboxBacklog(sum(count for count, _ in waiting), max(float(age_s) for _, age_s in waiting), held)
@@ -110,12 +108,19 @@ class Operated:
         return self._run(text, given)[0]
 
     def _run(self, text: str, given: tuple[Any, ...]) -> tuple[int, list[Any]]:
-        connection = self._connect()
-        try:
-            dialect, execute = opened(connection)
-            cursor = execute(sql.Statements(dialect, self._prefix).text(text), given)
+        with self._transaction() as (texts, execute):
+            cursor = execute(texts.text(text), given)
             found = cursor.fetchall() if cursor.description else []
-            connection.commit()
             return cursor.rowcount, list(found)
-        finally:
-            connection.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[tuple[sql.Statements, Execute]]:
+        try:
+            with closing(self._connect()) as connection:
+                dialect, execute = opened(connection)
+                yield sql.Statements(dialect, self._prefix), execute
+                connection.commit()
+        except Exception as error:
+            if refusal := refusal_of(error):
+                raise refusal from error
+            raise

@@ -43,13 +43,27 @@ AGAIN_S = 60.0
 """Between two lines of a check, and between two starts."""
 
 
+def start_beside(module: str, plan: PoolPlan, report_fd: int, *given: Any) -> subprocess.Popen[bytes]:
+    """A process for what a pool has beside its consumers; `taken` in it returns what is given. Raises OSError."""
+    # Its standard output is our error: what it prints is not what `--json` prints.
+    process, redis = start_python(module, plan.queue, [report_fd], env=plan.variables, cwd=plan.cwd, stdout=2)
+    config = replace(plan.config, redis_variable=redis).given()
+    tell(process, json.dumps([config, report_fd, *given]).encode() + b"\n")
+    return process
+
+
+def taken() -> tuple[WorkerConfig, int, list[Any]]:
+    del sys.argv[1:]
+    given, report_fd, *rest = json.loads(sys.stdin.buffer.readline())
+    config = WorkerConfig(**given)
+    if config.redis_variable is not None:
+        os.environ[REDIS_VARIABLE] = config.redis_variable
+    return config, report_fd, rest
+
+
 def _start(plan: PoolPlan, every_s: float | None, report_fd: int) -> subprocess.Popen[bytes]:
     """A process that calls the check again and again with `every_s`, and examines once without."""
-    # Its standard output is our error: what it prints is not what `--json` prints.
-    process, redis = start_python(MODULE, plan.queue, [report_fd], env=plan.variables, cwd=plan.cwd, stdout=2)
-    config = replace(plan.config, redis_variable=redis).given()
-    tell(process, json.dumps([config, plan.check, every_s, report_fd]).encode() + b"\n")
-    return process
+    return start_beside(MODULE, plan, report_fd, plan.check, every_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +163,7 @@ class CheckProcess:
 
 
 def main() -> None:
-    del sys.argv[1:]
-    given, check, every_s, report_fd = json.loads(sys.stdin.buffer.readline())
-    config = WorkerConfig(**given)
-    if config.redis_variable is not None:
-        os.environ[REDIS_VARIABLE] = config.redis_variable
+    config, report_fd, (check, every_s) = taken()
     if every_s is None:
         os.write(report_fd, json.dumps(asdict(_examined(config, check))).encode() + b"\n")
         os._exit(0)  # not by what the application does at its exit

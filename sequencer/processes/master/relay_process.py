@@ -6,7 +6,6 @@ waits in the outbox goes to the descriptor that the line names, a JSON line each
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,23 +14,22 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from ...client import Sequencer
 from ...errors import SequencerError
 from ...outbox import Relay
-from ...outbox.drivers import connector, refusal_of
+from ...outbox.drivers import connector
 from ...outbox.operate import Operated
 from ...outbox.relay import run_until_signal
 from ...settings.options import OutboxOptions
 from ...texts.events import event, log_event
 from ...values.pools import OutboxBacklog
 from .. import logs
-from ..consumer_process import close_stdin, start_python, tell
-from ..handlers.exec import REDIS_VARIABLE
-from ..worker.config import WorkerConfig
+from ..consumer_process import close_stdin
 from ..worker.run import report_line
+from .application import start_beside, taken
 from .plan import PoolPlan
 
 MODULE = "sequencer.processes.master.relay_process"
@@ -67,7 +65,7 @@ class RelayProcess:
             if may_start and self._plan.outbox and now >= self._starts_at:
                 self._starts_at = now + AGAIN_S
                 with suppress(OSError):
-                    self._start(self._plan.outbox)
+                    self._process = start_beside(MODULE, self._plan, self._report_fd, asdict(self._plan.outbox))
         elif (status := process.poll()) is not None:
             self.close()
             if status and not self._stopped_at:
@@ -76,24 +74,15 @@ class RelayProcess:
         elif self._stopped_at and now - self._stopped_at >= END_S:
             process.kill()
 
-    def _start(self, outbox: OutboxOptions) -> None:
-        plan = self._plan
-        process, redis = start_python(MODULE, plan.queue, [self._report_fd], env=plan.variables, cwd=plan.cwd, stdout=2)
-        config = replace(plan.config, redis_variable=redis).given()
-        tell(process, json.dumps([config, asdict(outbox), self._report_fd]).encode() + b"\n")
-        self._process = process
-
     def stop(self) -> None:
         if self._process is not None and not self._stopped_at:
             self._stopped_at = time.monotonic()
             close_stdin(self._process)
 
     def replace(self, plan: PoolPlan) -> None:
-        """It goes on where nothing of it changed."""
-        before, self._plan = self._plan, plan
-        if _given(plan) != _given(before):
-            self._starts_at = 0.0
-            self.stop()
+        """Its successor leads as soon as it has ended."""
+        self._plan, self._starts_at = plan, 0.0
+        self.stop()
 
     def close(self) -> None:
         if self._process is not None:
@@ -109,21 +98,13 @@ class RelayProcess:
         return True
 
 
-def _given(plan: PoolPlan) -> tuple[Any, ...]:
-    config = plan.config
-    return plan.outbox, plan.variables, plan.cwd, config.url, config.namespace, config.settings
-
-
 # -- in that process ------------------------------------------------------------------------------------------------
 
 
 def main() -> int:
-    del sys.argv[1:]
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a reload is the master's
-    given, outbox, report_fd = json.loads(sys.stdin.buffer.readline())
-    config, options = WorkerConfig(**given), OutboxOptions(**outbox)
-    if config.redis_variable is not None:
-        os.environ[REDIS_VARIABLE] = config.redis_variable
+    config, report_fd, (outbox,) = taken()
+    options = OutboxOptions(**outbox)
     logs.configure(config.log_level, config.log_format)
     with Sequencer(config.queue, config.url, namespace=config.namespace, **config.settings) as client:
         connect, prefix = connector(options.db), options.prefix
@@ -146,14 +127,8 @@ def _stop_at_the_end() -> None:
 
 def _report(operated: Operated, report_fd: int) -> None:
     while True:
-        try:
-            backlog = operated.backlog()
-        except Exception as error:
-            if refusal_of(error) is None:
-                raise
-        else:
-            with suppress(OSError):
-                os.write(report_fd, report_line({"event": "outbox", "backlog": [*backlog]}))
+        with suppress(SequencerError, OSError):
+            os.write(report_fd, report_line({"event": "outbox", "backlog": [*operated.backlog()]}))
         time.sleep(REPORT_S)
 
 
