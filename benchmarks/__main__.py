@@ -16,7 +16,7 @@ from sequencer.errors import ConfigurationError, SequencerError
 from .awaited import command as awaited
 from .kit.scenario import SERVER, WRONG_USE
 from .peers import command as peers
-from .scenarios import consumers, fairness, handlers, ordering, pools, steps
+from .scenarios import consumers, fairness, handlers, ordering, outbox, pools, steps
 from .scenarios.floor import command as floor
 from .scenarios.growth import command as growth
 from .scenarios.latency import command as latency
@@ -36,6 +36,7 @@ SCENARIOS: dict[str, Callable[..., None]] = {
     "latency": latency.command,
     "memory": memory.command,
     "ordering": ordering.command,
+    "outbox": outbox.command,
     "peers": peers.command,
     "policies": policies.command,
     "pools": pools.command,

@@ -125,7 +125,7 @@ pytestmark = pytest.mark.nightly
     "words",
     [
         *("policies --variants sequence,bodies", "skew", "timers", "consumers", "fairness", "growth", "handlers"),
-        *("latency --cache nothing-here", "memory", "pools", "steps"),
+        *("latency --cache nothing-here", "memory", "outbox", "pools", "steps"),
     ],
 )
 def test_a_scenario_on_a_server_that_is_there(

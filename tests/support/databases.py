@@ -154,8 +154,8 @@ def database(kind: str) -> Iterator[Database]:
     directory = Path(tempfile.mkdtemp(prefix="sqd-"))
     directory.chmod(0o755)
     found = KINDS[kind](directory)
-    found.start()
     try:
+        found.start()
         yield found
     finally:
         found.kill()
