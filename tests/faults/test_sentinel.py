@@ -48,6 +48,7 @@ def codes(seq: Sequencer) -> dict[str, Any]:
     return {}
 
 
+@pytest.mark.nightly
 def test_both_clients_append_and_consume_over_a_failover(cluster: Cluster) -> None:
     seen: list[str] = []
 
@@ -76,7 +77,7 @@ def test_both_clients_append_and_consume_over_a_failover(cluster: Cluster) -> No
         assert cluster.is_promoted()
         wait_until(lambda: {"third", "fourth"} <= {*seen}, PATIENCE_S)
         wait_until(lambda: "no failover" in codes(seq), PATIENCE_S, "the old one counts as down")
-    seq.append(1, "g", id="fifth")
+    wait_until(lambda: stored(lambda: seq.append(1, "g", id="fifth")), PATIENCE_S)
     asyncio.run(consume("fifth"))
     assert [*dict.fromkeys(seen)][-3:] == ["third", "fourth", "fifth"]
 

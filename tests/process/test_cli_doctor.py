@@ -78,7 +78,7 @@ def test_the_least_rights_of_a_role_are_printed(cli: Cli, seq: Sequencer, link: 
 
 def test_a_wider_role_has_more_rights_and_an_unknown_one_names_the_nearest(cli: Cli) -> None:
     narrow, wide = (set(acl_rules("shop", role)) for role in ("operate", "admin"))
-    assert {"+xinfo|stream", "+scan"} <= wide - narrow
+    assert "+scan" in wide - narrow
     assert {"+multi", "+zscore"} <= narrow < wide
     assert "'admin'" in refused(cli, "acl", "adminn")
 

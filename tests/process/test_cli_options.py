@@ -56,6 +56,7 @@ def commands() -> Any:
 
 DEPLOYMENT = {
     "--redis": "SEQUENCER_REDIS",
+    "--db": "SEQUENCER_DB",
     "--directory": "SEQUENCER_HOME",
     "--namespace": "SEQUENCER_NAMESPACE",
     "--app": "SEQUENCER_APP",
@@ -64,7 +65,7 @@ DEPLOYMENT = {
     "--log-level": "SEQUENCER_LOG_LEVEL",
     "--log-format": "SEQUENCER_LOG_FORMAT",
 }
-"""What a variable may say: the server, the namespace, the app, the processes, the lease and the log."""
+"""What a variable may say: the server, the database, the namespace, the app, the processes, the lease and the log."""
 ONLY_LESS = {"--dry-run": "SEQUENCER_DRY_RUN"}
 """A variable that can't make a call do more."""
 

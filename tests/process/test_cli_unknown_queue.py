@@ -24,6 +24,8 @@ MAKING = {"append", "consume"}
 APART = {
     "acl": "only prints",
     "demo": "has a queue of its own",
+    "outbox": "asks a database",
+    "web": "shows all of them",
     "server": "is of no queue",
     "run": "is of a file",
     "watch": "too",
