@@ -144,8 +144,8 @@ class VirtualQueue:
                 raise queue.Empty
         return self._items.popleft()
 
-    def get_nowait(self) -> Any:
-        return self.get(0)
+    def empty(self) -> bool:
+        return not self._items
 
 
 class SimpleQueue:
