@@ -67,7 +67,7 @@ def test_a_server_that_syncs_always_loses_nothing_and_one_that_lies_does(directo
     liar = Mode("always, and it lies", ("--appendonly", "yes", "--appendfsync", "no"), cut_s=0.5, may_lose=False)
     with ThreadPoolExecutor(2) as pool:
         honest = pool.submit(under_kills, directory / "a", ALWAYS, 1, 3)
-        lying = pool.submit(under_kills, directory / "b", liar, 1, 3)
+        lying = pool.submit(under_kills, directory / "b", liar, 4, 3)
     judged, _, wrong, is_drained = honest.result()
     assert (judged.losses, judged.disorder, judged.unexplained, wrong, is_drained) == (0, 0, 0, [], True)
     assert judged.effects["server killed"] == 1
