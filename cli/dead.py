@@ -116,8 +116,8 @@ def redrive(
     if dry_run:
         return _would_be("redriven", client, chosen)
     how = answers(done, result, again, attempt)
-    with progress("redriving") as told:
-        redriven = client.redrive(**chosen, everything=everything, rate=rate, on_progress=told, **how)
+    with progress("redriving") as report:
+        redriven = client.redrive(**chosen, everything=everything, rate=rate, on_progress=report, **how)
     value, text = {**as_json(redriven), "dry_run": False}, f"redriven {redriven.redriven:,}"
     if not redriven.redriven and not redriven.stayed:
         return _unfit(client, value, text)

@@ -31,7 +31,7 @@ from .show import group_table, queues_text
 SAMPLE = 1000
 """Groups from which backlog and lag are estimated, where a shard has more: a look costs about 10 ms."""
 SHARE = 20
-"""So many times what the last look took passes before the next one."""
+"""The next snapshot waits this many times as long as the last one took."""
 LEAST_ROWS, OTHER_ROWS = 5, 14
 STATES: tuple[GroupState, ...] = ("parked", "leased", "due", "waiting", "paused")
 assert {*STATES} == {*get_args(GroupState)}
@@ -202,7 +202,7 @@ def top(
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """Waits for so many seconds for a key, which comes without a newline and is not shown; "" for none."""
+    """Waits up to `seconds` for a key, which comes without a newline and is not shown; "" for none."""
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
     tty.setcbreak(fd)

@@ -36,8 +36,8 @@ def web(
 ) -> int:
     """Serve the dashboard: queues, why a group waits, and buttons that fix it.
 
-    Prints a URL with a new token; whoever opens it may operate. SEQUENCER_WEB_TOKEN names a token of your own, which is
-    not printed, and SEQUENCER_WEB_APPEND_TOKEN one with which programs append over HTTP: docs/http.md. Ctrl-C stops it.
+    Prints a URL with a new token; anyone who opens it may operate. SEQUENCER_WEB_TOKEN names a token of your own, which
+    is not printed, and SEQUENCER_WEB_APPEND_TOKEN one with which programs append over HTTP: docs/http.md.
     To mount it in FastAPI, Django or Flask instead, see docs/dashboard.md.
     """
     try:

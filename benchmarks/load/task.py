@@ -65,7 +65,7 @@ def play(kinds: Mapping[str, Play]) -> None:
 
 
 def consume(task: Task, parent: Parent, rows: list[Row]) -> None:
-    """Consume until told to end. Numbers: `work_s`, how long a handler waits."""
+    """Consume until stopped. Numbers: `work_s`, how long a handler waits."""
     add, clock, sleep = rows.append, time.monotonic, time.sleep
     work_s = task.numbers.get("work_s", 0.0)
 

@@ -12,7 +12,7 @@ last batches again, and one that was frozen stores nothing:
 | frozen, another leads, it wakes | its batches are stored or outdated, and it assigns no others: its token is gone |
 
 A row that is refused is held, with the later rows of its group. A shard that lost data says a number below the one that
-the relay knows: the rows behind that are assigned anew, before later rows of their groups, as far as they are kept.
+the relay knows: the rows behind that are assigned again, before later rows of their groups, as far as they are kept.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from .pages import read
 MAX_PAGE = 500
 """The most that one page may hold."""
 LOOKED = 2000
-"""So many are looked at for one page; where fewer fit, it is a short one."""
+"""Most entries read for one page; where fewer fit, the page is short."""
 SLACK = 10
 """Members read on both sides of a page, for those that come and go while its rank is on its way."""
 Place = tuple[float, bytes]

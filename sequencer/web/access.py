@@ -26,7 +26,7 @@ from ..texts.refusals import refusal_text
 Role = Literal["operate", "look", "append"]
 """What someone may do: everything on the pages; see them; append messages over HTTP and nothing else."""
 Who = Callable[[Request], Role | Awaitable[Role | None] | None]
-"""The role of whoever sent this request, or None; sync (it runs in a thread) or async."""
+"""The role of the sender of a request, or None; sync (it runs in a thread) or async."""
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 LEAST_TOKEN = 16

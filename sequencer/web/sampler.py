@@ -18,7 +18,7 @@ from .queues import QueueGone, Queues
 T = TypeVar("T")
 PERIOD_S = 2.0
 SHARE = 20
-"""So many times what the last snapshot took passes before the next: at most 5 % of a connection's time."""
+"""The next snapshot waits this many times as long as the last one took: at most 5 % of a connection's time."""
 KEPT_S = 15 * 60.0
 """How long rates are kept for the pictures, since somebody looks."""
 BACKLOG_S = 30.0
@@ -105,7 +105,7 @@ class Sampler:
             return value
 
     def changed(self, queue: str) -> None:
-        """Somebody changed something: whoever looks next sees it."""
+        """Something was changed: the next viewer sees it."""
         for key in [key for key in [*self._shared] if key[0] == queue]:
             self._shared.pop(key, None)
         self._next = 0.0

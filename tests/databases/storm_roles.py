@@ -18,7 +18,7 @@ from sequencer.outbox.drivers import connector, marked
 GROUPS = 40
 ROLLS_BACK, IS_TIMER = 0.05, 0.02
 PAUSE_S = 0.02
-"""Between transactions of a producer, so that consumers, who begin anew so often, keep up."""
+"""Between transactions of a producer, so that consumers, who start again so often, keep up."""
 
 
 class Connection:

@@ -208,7 +208,7 @@ def test_killers_are_parked_and_nobody_else(cli: Cli, seq: Sequencer, seed: int)
     number = 0
 
     def feed(seconds: float) -> None:
-        """Healthy messages, so many a second."""
+        """Healthy messages, PER_S a second."""
         nonlocal number
         until = time.monotonic() + seconds
         while time.monotonic() < until:

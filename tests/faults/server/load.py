@@ -220,7 +220,7 @@ def produce(spec: Spec, recorder: Recorder) -> None:
 
 
 def consume(spec: Spec, recorder: Recorder) -> None:
-    """Handle until told to end; a consumer that ended with an error is followed by another, as a supervisor would.
+    """Handle until stopped; a consumer that ended with an error is followed by another, as a supervisor would.
 
     Every other one has worker slots.
     """
