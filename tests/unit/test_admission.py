@@ -150,6 +150,7 @@ def test_what_nobody_can_read_was_not_tried() -> None:
     assert "attempts" not in event_of(case.queue(), "me", one).fields
 
 
+@pytest.mark.slow
 def test_both_ways_to_consume_end_every_message_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequencer.lease, "time", SimpleNamespace(time=lambda: NOW_S, monotonic=lambda: 0.0))
     for case in cases():

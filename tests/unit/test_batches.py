@@ -38,6 +38,7 @@ class BatchesMachine(ConsumersMachine):
         return BatchConsumer(self, f"c{self.names}")
 
 
+@pytest.mark.slow
 def test_order_exclusion_and_every_message_are_kept() -> None:
     run_state_machine_as_test(BatchesMachine, settings=SETTINGS)
 
@@ -65,6 +66,7 @@ def filled(queue: MemoryQueue, count: int) -> list[list[int]]:
     return []
 
 
+@pytest.mark.slow
 @given(st.integers(1, 12), st.integers(1, 30), st.lists(st.integers(0, 12), max_size=12))
 @settings(max_examples=examples(60), deadline=None)
 def test_what_is_done_is_not_repeated_and_what_is_not_done_is(size: int, count: int, failures: list[int]) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import apprise  # noqa: F401 - loaded before any test, as none counts the time of that
 import pytest
 
 from sequencer.processes.alerts.notice import DeliveryFailed
@@ -198,6 +197,7 @@ def sent(**changes: Any) -> dict[str, Any]:
     return dict(request.json())
 
 
+@pytest.mark.slow
 def test_title_and_lines_are_sent_with_the_type_of_the_notice() -> None:
     title, *lines = NOTICE.lines
     said = sent()
@@ -219,12 +219,14 @@ def test_what_apprise_says_is_believed_and_what_it_logs_is_dropped(
         assert CANARY not in shown
 
 
+@pytest.mark.slow
 def test_a_url_that_apprise_does_not_take_is_told_without_it(caplog: pytest.LogCaptureFixture) -> None:
     for url in (f"nonsense://{CANARY}", f"slack://{CANARY}"):
         text = fails(ByApprise(name="ops", url=url, timeout_s=LONG_S), "apprise_url_refused")
         assert CANARY not in f"{text}{caplog.text}"
 
 
+@pytest.mark.slow
 def test_an_incident_of_pagerduty_is_opened_and_resolved_by_one_key(monkeypatch: pytest.MonkeyPatch) -> None:
     posted: list[dict[str, Any]] = []
 

@@ -50,6 +50,7 @@ def test_body_and_headers_come_back(body: Any, headers: dict[str, str] | None) -
     assert decode_envelope(encode_envelope(body, headers, MIB)) == (body, headers or {})
 
 
+@pytest.mark.slow
 @given(JSON, HEADERS)
 def test_what_a_repeat_is_compared_by_is_all_but_the_trace(body: Any, headers: dict[str, str] | None) -> None:
     own = {name: text for name, text in (headers or {}).items() if name not in TRACE_HEADERS}
@@ -62,6 +63,7 @@ def test_a_trace_counts_for_the_size() -> None:
         encode_envelope(1, {"tracestate": "x" * 100}, 100)
 
 
+@pytest.mark.slow
 @given(JSON, HEADERS, st.integers(0, 9998), st.floats(allow_nan=False, allow_infinity=False), TEXT.filter(bool))
 def test_a_record_comes_back_as_a_message(
     body: Any, headers: dict[str, str] | None, attempts: int, score: float, message_id: str

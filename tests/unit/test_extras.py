@@ -20,6 +20,7 @@ EXTRAS = {
 """Without hiredis and opentelemetry, which redis-py imports wherever they are; and our modules that import one."""
 
 
+@pytest.mark.slow
 def test_no_extra_is_imported() -> None:
     asked = "import sys, sequencer, sequencer.cli.consume, sequencer.cli.run; print(*sys.modules)"
     found = subprocess.run([sys.executable, "-P", "-c", asked], capture_output=True, text=True, check=True)

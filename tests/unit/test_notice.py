@@ -99,6 +99,7 @@ def test_a_command_is_whole_or_left_out(length: int) -> None:
 ANY = st.text(st.characters(codec=None), max_size=LINE_CHARACTERS + 50)
 
 
+@pytest.mark.slow
 @given(ANY, st.lists(ANY, max_size=12), st.floats(), st.sampled_from([TEXT_BYTES, 2048, 200]))
 def test_whatever_texts_there_are_it_fits_and_is_ascii_json(text: str, errors: list[str], at: float, most: int) -> None:
     items = tuple(replace(ITEM, id=error, error=error, at=at) for error in errors)

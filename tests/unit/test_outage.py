@@ -151,6 +151,7 @@ def test_a_consumer_ends_its_batch_gives_back_the_rest_and_probes() -> None:
     assert queue.info().outage is None
 
 
+@pytest.mark.slow
 def test_one_that_fails_where_nothing_else_is_handled_waits_and_is_not_parked() -> None:
     queue = MemoryQueue("orders", max_attempts=2)
     queue.append("x", group="only")

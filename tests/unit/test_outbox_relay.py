@@ -168,6 +168,7 @@ def played(path: Path, seed: int, **how: Any) -> World:
     return world
 
 
+@pytest.mark.slow
 def test_each_committed_message_is_stored_once_in_order(tmp_path: Path) -> None:
     for seed in SEEDS:
         played(tmp_path / "db", seed).check()

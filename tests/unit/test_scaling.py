@@ -251,6 +251,7 @@ class RandomWalk:
         return "up while that can't help" if snapshot.processes and is_unfit else ""
 
 
+@pytest.mark.slow
 def test_random_walks_keep_every_rule() -> None:
     for seed in range(examples(LOADS)):
         RandomWalk(seed).run()

@@ -133,6 +133,7 @@ def test_a_message_is_begun_soon_enough_to_end_with_its_hold(tmp_path: Path, mon
     assert until <= ended + HOLD_S - ALL_ATTEMPTS_S
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["", "refused"]), st.sampled_from([2.0, 31.0, 700.0])), max_size=40))
 def test_each_that_is_told_of_it_is_told_its_end(steps: list[tuple[str, float]]) -> None:
     walk = Walk("chat", "mail")

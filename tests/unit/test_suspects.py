@@ -167,6 +167,7 @@ def killed_once(rule: str) -> Walk:
     return walk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(60)))
 def test_killers_are_parked_and_nobody_else(seed: int) -> None:
     walk = walked(seed)
@@ -175,6 +176,7 @@ def test_killers_are_parked_and_nobody_else(seed: int) -> None:
     assert walk.suspects_until <= walk.last_death + LEASE_S + 1.0
 
 
+@pytest.mark.slow
 def test_one_death_charges_nobody_and_healthy_groups_go_on() -> None:
     walk = killed_once("")
     assert walk.last_death
@@ -182,6 +184,7 @@ def test_one_death_charges_nobody_and_healthy_groups_go_on() -> None:
     assert walk.p99 < killed_once("as one slot").p99 / 2  # the control: claims stop at a suspect
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["in company", "all alone"])
 def test_the_walk_finds_who_is_charged_too_often(rule: str) -> None:
     assert any(max(walked(seed, rule).innocents.values()) > 2 for seed in range(5))

@@ -259,6 +259,7 @@ def test_objects_that_json_cannot_hold_are_refused(body: Any) -> None:
         MemoryQueue("jobs").append(body, group="g")
 
 
+@pytest.mark.slow
 def test_libraries_are_imported_for_who_names_them_alone() -> None:
     code = """
 import sys
