@@ -71,7 +71,7 @@ COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
         "web": ("web --port 8080",),
         "alerts": ("alerts --test ops", "watch --once"),
         "doctor": ("check orders --max-wait 60s --max-parked 0",),
-        "server": ("server start", "server stop", "server status --json"),
+        "server": ("server start", "server start --cluster 3", "server stop", "server status --json"),
     },
     "Maintenance": {
         "doctor": ("doctor orders --repair",),

@@ -101,9 +101,12 @@ def _packaged_binary() -> str | None:
 class EmbeddedServer:
     """A server of its own in `directory`. As a context manager it starts, and stops at the end."""
 
-    def __init__(self, directory: str | os.PathLike[str] | None = None, *, binary: str | None = None) -> None:
+    def __init__(
+        self, directory: str | os.PathLike[str] | None = None, *, binary: str | None = None, config: str = ""
+    ) -> None:
+        """`binary`: the server to run; `config`: lines behind those of its configuration."""
         self.directory = Path(directory or default_directory()).expanduser().absolute()
-        self._binary = binary
+        self._binary, self._config = binary, config
         self.socket = self.directory / "server.sock"
         if len(os.fsencode(self.socket)) > SOCKET_PATH_MAX:
             digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:16]
@@ -213,7 +216,7 @@ class EmbeddedServer:
     def _spawn(self, binary: str) -> None:
         config = self.directory / "server.conf"
         log_file = self.directory / "server.log"
-        config.write_text(CONFIG.format(socket=self.socket, directory=self.directory, log_file=log_file))
+        config.write_text(CONFIG.format(socket=self.socket, directory=self.directory, log_file=log_file) + self._config)
         with open(log_file, "ab") as log:
             process = subprocess.Popen(
                 [binary, str(config)],

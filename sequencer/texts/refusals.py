@@ -244,6 +244,10 @@ REFUSALS: dict[str, Wording] = {
     "({error})",
     "embedded_not_started": "the embedded server {binary} did not start: {said} (log: {log})",
     "embedded_not_stopped": "the embedded server (pid {pid}) is still running {after_s:g} s after SHUTDOWN",
+    "cluster_size_fixed": "the cluster in {path} has {found} nodes, not {wanted}; use another directory for "
+    "another size",
+    "cluster_not_formed": "the nodes in {path} did not form a cluster within {after_s:g} s; see server.log in each "
+    "node's directory",
     # leases, times
     "lease_lost": "the lease on group {group} (token {token}) ended; another consumer may hold it",
     "kind_invalid": "{step:?step {step}: }kind={value:value} must be a string",

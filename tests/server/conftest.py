@@ -21,6 +21,7 @@ from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.testing import wait_until
 from tests.support.proxy.fault_proxy import FaultProxy
 
+from ..support.cluster import Cluster, run_cluster
 from ..support.shard import Shard
 
 
@@ -67,6 +68,13 @@ def admin(start_server: Callable[..., str]) -> Iterator[Link]:
     link = Link(Endpoint.from_url(f"unix://{start_server()}"))
     yield link
     link.close()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Three primaries for the run. Tests that kill nodes start their own: `run_cluster`."""
+    with run_cluster() as running:
+        yield running
 
 
 @pytest.fixture
