@@ -83,12 +83,13 @@ def append(
         except KeyboardInterrupt:
             why, status, is_unknown = "interrupted", interruption.status, interruption.is_sending
         except (ServerError, QueueFull, OutcomeUnknown) as error:
-            why, status, is_unknown = f"error: {error}", SERVER, isinstance(error, OutcomeUnknown)
+            why, status = f"error: {error}", SERVER
+            is_unknown = isinstance(error, OutcomeUnknown) or bool(error.fields.get("stored"))
     if not why and tally.problem:
         why, status = f"error: {tally.problem}", WRONG_USE
         why += "" if tally.end else "; --on-error skip skips such lines"
     if why:
-        last, perhaps = tally.last_line, tally.chunk if is_unknown else 0
+        last, perhaps = tally.last_line, tally.chunk if is_unknown or tally.is_partial else 0
         # Not a run from the beginning: it would add again what was handled longer than `dedup_window` ago.
         say(answer_text("broken_off", why=why, last=last, next=last + 1, refused=tally.refused, perhaps=perhaps))
         tally.refused += bool(tally.problem)

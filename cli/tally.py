@@ -36,6 +36,8 @@ class Tally:
     problem: str = ""
     end: str = ""
     """Why the input can't be read to its end."""
+    is_partial: bool = False
+    """Whether some of the lines behind the last one are stored, since a queue of several shards refused another."""
     last_line: int = 0
     """The last line of the input of which is known what became of it."""
 
@@ -62,9 +64,9 @@ class Tally:
             number = lines[first.index][0]
             self.problem = f"line {number}: {first.error}"
             if own := error.stored - done.appended:  # of the shards that were stored when another one refused
-                self.appended += own
-            else:
-                self._send(lines[_settled(done) : first.index], "skip")
+                self.appended, self.is_partial = self.appended + own, True
+                return
+            self._send(lines[_settled(done) : first.index], "skip")
             self.last_line = number - 1
 
     def _send(self, lines: list[tuple[int, Any]], on_refused: OnError) -> None:

@@ -7,7 +7,7 @@ it; an error without fields or a text shows that docstring. Nothing here holds a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
@@ -59,6 +59,8 @@ class SequencerError(Coded, Exception):
 
     earlier: Any = None
     """Of `append_many`: the receipt of the chunks before the one that failed."""
+    answers: Sequence[Any] = ()
+    """Of several calls sent at once: what each answered, None for one that failed; () where nothing is known."""
 
     @property
     def group(self) -> tuple[str, ...]:
@@ -127,9 +129,9 @@ class LateMessage(SequencerError):
 class BatchRefused(SequencerError):
     """`append_many` met an item that it could not store, with on_refused="stop"; `refused` says which and why.
 
-    `stored` counts the messages of earlier chunks, which are in the queue; nothing of the failing chunk is. (With
-    several shards, a conflict that another producer makes in the instant between check and append is the exception:
-    the other shards' parts of the chunk are then stored, and counted here.) `earlier`: the receipt of earlier chunks.
+    `stored` counts the messages of earlier chunks, which are in the queue. Of the failing chunk nothing is, but what
+    other shards stored of it, where the queue has several: that is counted too. `earlier`: the receipt of earlier
+    chunks.
     """
 
     @property
@@ -139,7 +141,7 @@ class BatchRefused(SequencerError):
 
     @property
     def stored(self) -> int:
-        """Messages of earlier chunks."""
+        """Messages of earlier chunks, and those of the failing one that other shards stored."""
         return self.fields["stored"]  # type: ignore[no-any-return]
 
 

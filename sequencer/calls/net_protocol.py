@@ -21,7 +21,6 @@ Command = tuple[Any, ...]  # a plain command: its name and its words
 class How(TypedDict, total=False):
     """How calls are sent."""
 
-    is_atomic: bool  # in one MULTI/EXEC, which Redis refuses as a whole at its maxmemory
     wait: Replicas  # with a WAIT behind them
     meanwhile: Callable[[], None] | None
     """Called once they are sent, before their answers are awaited; it must raise nothing."""
@@ -57,7 +56,7 @@ class Net(Reader, Protocol):
         ...
 
     async def ask_all(self, calls: Sequence[Call[Any]], **how: Unpack[How]) -> Answer[list[Any]]:
-        """Send all calls at once and read their replies."""
+        """Send all calls at once and read their replies. An error of some has `answers`, those of the others."""
         ...
 
     def alone(self) -> AbstractAsyncContextManager[Alone]:

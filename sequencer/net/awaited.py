@@ -99,7 +99,6 @@ class AwaitedNet(ServedNet):
         line: Line,
         calls: Sequence[Call[Any]],
         *,
-        is_atomic: bool = False,
         wait: Replicas = None,
         meanwhile: Callable[[], None] | None = None,
     ) -> tuple[list[Any], int]:
@@ -109,7 +108,7 @@ class AwaitedNet(ServedNet):
         def whole(call: Call[Any]) -> Command:
             return call.eval_command(self._generation)
 
-        trip = round_trip(calls, command, whole, self, self.guide is not None, is_atomic, wait)
+        trip = round_trip(calls, command, whole, self, self.guide is not None, wait)
         commands = next(trip)
         try:
             while True:

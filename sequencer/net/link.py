@@ -184,7 +184,7 @@ class Link:
 
     def run(self, calls: Sequence[Call[Any]], **how: Unpack[How]) -> list[Any]:
         """Send all calls at once and return their parsed replies; `repeats` says what may be sent again. One whose
-        script the server has lost runs after the others, unless they are atomic.
+        script the server has lost runs after the others.
 
         Raises ServerUnavailable (its `maybe_sent` says whether the calls may have run), ServerNotUsable, QueueFull,
         DataError.
@@ -212,12 +212,11 @@ class Link:
         connection: Connection,
         calls: Sequence[Call[Any]],
         *,
-        is_atomic: bool = False,
         wait: Replicas = None,
         meanwhile: Callable[[], None] | None = None,
     ) -> list[Any]:
         how = self._command, self._whole_command, self.endpoint, self._guide is not None
-        trip = round_trip(calls, *how, is_atomic, wait)
+        trip = round_trip(calls, *how, wait)
         commands = next(trip)
         try:
             while True:

@@ -82,7 +82,6 @@ def round_trip(
     whole: Callable[[Call[Any]], Command],
     server: Named,
     has_guide: bool,
-    is_atomic: bool = False,
     wait: tuple[int, int] | None = None,
 ) -> Trip:
     """One round trip, a second one for calls whose script the server had lost, and more for those whose generation is
@@ -91,14 +90,8 @@ def round_trip(
     `command` and `whole`: how a call is sent, and how with its script. Raises as Link.run.
     """
     waits: list[Command] = [("WAIT", *wait)] if wait else []
-    is_atomic = is_atomic and len(calls) > 1
-    commands = [("MULTI",), *map(whole, calls), ("EXEC",)] if is_atomic else [*map(command, calls)]
-    replies = yield commands + waits
+    replies = yield [*map(command, calls), *waits]
     confirmed: Any = replies.pop() if wait else 0
-    if is_atomic and isinstance(replies[-1], redis.exceptions.ExecAbortError):
-        replies = [one for one in replies if isinstance(one, Exception)]  # the first one is the reason
-    elif is_atomic:
-        replies = replies[-1] if isinstance(replies[-1], list) else replies[-1:]
     rounds = ROUNDS
     while failed := [i for i, one in enumerate(replies) if isinstance(one, Exception)]:
         undone = [i for i in failed if is_undone(replies[i])]
@@ -111,17 +104,21 @@ def round_trip(
         confirmed = again.pop() if wait else 0
         for i, reply in zip(undone, again, strict=True):
             replies[i] = reply
+    try:
+        values = [
+            None if isinstance(one, Exception) else call.parse(one) for call, one in zip(calls, replies, strict=True)
+        ]
+    except Exception:
+        with Reading(server.name):
+            raise
     if failed or isinstance(confirmed, Exception):
         refused = replies[failed[0]] if failed else confirmed
         failure = translate(refused, server.name)
         if isinstance(failure, ServerUnavailable):  # the answer to WAIT says nothing of what was carried out
             failure.maybe_sent = len(failed) < len(replies)
+        failure.answers = values
         raise failure from refused
-    try:
-        return [call.parse(reply) for call, reply in zip(calls, replies, strict=True)], confirmed
-    except Exception:
-        with Reading(server.name):
-            raise
+    return values, confirmed
 
 
 def is_undone(reply: Exception) -> bool:

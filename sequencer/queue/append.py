@@ -45,7 +45,8 @@ def check_replicas(
 ) -> None:
     """Of what is stored now. A batch that was refused is said by its caller: nothing of it waits for replicas."""
     replicas, wait_ms = wait or (0, 0)
-    if confirmed < replicas and any(one.outcome in ("stored", "duplicate", "dead_letter") for one in outcomes):
+    found = {one.outcome for one in outcomes}
+    if confirmed < replicas and "undone" not in found and found & {"stored", "duplicate", "dead_letter"}:
         raise NotReplicated(id=id, confirmed=confirmed, replicas=replicas, wait_ms=wait_ms, replaces=replaces)
 
 

@@ -1,15 +1,14 @@
-"""Many messages more, in chunks: one round trip for each, over all shards."""
+"""Many messages more, in chunks: one round trip for each, in which each shard stores its part as a whole."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
-from typing import Any, Literal
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, NoReturn
 
 from .. import calls
-from ..errors import BatchRefused, InvalidMessage, SequencerError, ServerUnavailable
-from ..store.envelope import content_of
+from ..errors import BatchRefused, InvalidMessage, OutcomeUnknown, QueueFull, SequencerError, ServerUnavailable
 from ..store.group import shard_of
 from ..store.item import Item
 from ..store.keys import ShardKeys
@@ -19,9 +18,12 @@ from .append import check_replicas, refusal, refuse_unknown
 from .session import Session
 
 CHUNK, CHUNK_GROUPS = 200, 128
-"""Messages, or groups, a round trip in `append_many`: 1 to 2 ms of the server's time, in which it does nothing else.
-Larger chunks gain nothing; a message of another group costs three times as much (benchmark `growth`: longest calls).
+"""Messages, or groups, of one shard a round trip in `append_many`: 1 to 2 ms of the server's time, in which it does
+nothing else. Larger parts gain nothing; a message of another group costs three times as much (benchmark `growth`:
+longest calls). A chunk of several shards has so many for each, at most 1,000 in all.
 """
+STORED = ("stored", "duplicate", "dropped", "dead_letter")
+"""Outcomes of a message that need not be appended again."""
 CHUNK_BYTES = 1024 * 1024
 """Bodies, headers, groups and ids that end a chunk; 115 MB in one script kept the server busy for 570 ms."""
 
@@ -34,20 +36,24 @@ async def append_many(
     chunk: int | None = None,
     replace: bool = False,
 ) -> BatchReceipt:
-    """Add any number of messages, streamed: one round trip for each `chunk`, and each chunk stored as a whole.
+    """Add any number of messages, streamed: one round trip for each `chunk`, of which each shard stores its part as a
+    whole.
 
-    A chunk is this many messages, 1 to 1,000; without a number 200, or fewer where they are of more than 128 groups.
-    With a number or without, it ends with the message with which it has 1 MiB of groups, ids, bodies and headers.
+    A chunk is this many messages, 1 to 1,000; without a number 200 a shard, or fewer where they are of more than 128
+    groups a shard. With a number or without, it ends with the message with which it has 1 MiB of groups, ids, bodies
+    and headers.
 
     An item is a mapping with the arguments of `append`: `body`, `group`, and as needed `id`, `score`, `headers`,
     `delay`, `at`, `done`; any other item is a body, when the queue has `group_by`. With
-    on_refused="stop", a chunk that holds an item which can't be stored is not stored at all, and BatchRefused says
-    which and why and how many messages of earlier chunks were stored; with "skip" the others are stored and the
-    receipt lists the refused. Of a list or tuple the next chunk is checked while the server stores one; from an
-    iterator no more is taken than is sent. Only AsyncSequencer takes an async iterable.
+    on_refused="stop", a chunk ends with an item that can't be stored: its shard stores nothing of the chunk, and
+    BatchRefused says which and why, and how many messages were stored. An item that breaks a rule is found before
+    anything of its chunk is sent. With "skip" the others are stored and the receipt lists the refused. Of a list or
+    tuple the next chunk is checked while the server stores one; from an iterator no more is taken than is sent. Only
+    AsyncSequencer takes an async iterable.
 
     Raises BatchRefused, OutcomeUnknown, QueueFull, ServerUnavailable; repeating is harmless where items have ids.
-    `earlier` of any of them is the receipt of the chunks before the one that failed.
+    `earlier` of any of them is the receipt of the chunks before the one that failed. Where some shards stored their
+    part and others did not, OutcomeUnknown and QueueFull have `stored` and `left` in their fields.
     """
     check_choice("on_refused", on_refused, ("stop", "skip"))
     if chunk is not None:
@@ -130,7 +136,7 @@ class Chunks:
 
     def __init__(self, session: Session, items: Iterable[Any] | AsyncIterable[Any], chunk: int | None) -> None:
         self._session, self._is_eager = session, isinstance(items, list | tuple)
-        self.size, self._most_groups = (CHUNK, CHUNK_GROUPS) if chunk is None else (chunk, chunk)
+        self._chunk = chunk
         numbers = itertools.count()
         self._values: Iterator[tuple[int, Any]] | AsyncIterator[tuple[int, Any]] = (
             enumerate(items) if isinstance(items, Iterable) else ((next(numbers), item) async for item in items)
@@ -140,6 +146,14 @@ class Chunks:
         """Both before the queue was used for the first time."""
         self._ahead: Chunk | None = None
         self._error: Exception | None = None
+
+    @property
+    def size(self) -> int:
+        """How many items a chunk takes."""
+        return self._most(CHUNK)
+
+    def _most(self, of_shard: int) -> int:
+        return self._chunk or min(calls.MAX_APPEND, of_shard * len(self._session.known_shards() or "1"))
 
     async def take(self) -> Chunk | None:
         if self._error:
@@ -166,7 +180,7 @@ class Chunks:
                 self._error = error
 
     def _new(self) -> Chunk:
-        one = Chunk(self._session, self.refused, self.size, self._most_groups)
+        one = Chunk(self._session, self.refused, self.size, self._most(CHUNK_GROUPS))
         self.refused = []
         if self.taken:
             one.add(*self.taken)
@@ -186,17 +200,14 @@ class Chunks:
 async def append_chunk(
     session: Session, items: list[Item], on_refused: str, *, replace: bool, meanwhile: Callable[[], None] | None = None
 ) -> list[calls.ItemOutcome]:
-    """Add up to 1,000 checked messages; with "stop" all of them or none. `meanwhile` is called once they are sent."""
+    """Add up to 1,000 checked messages; with "stop" all of a shard or none. `meanwhile` is called once sent."""
     shards, by_shard = await session.shards("append"), dict[ShardKeys, list[int]]()
     for position, item in enumerate(items):
         by_shard.setdefault(shards[shard_of(item.group, len(shards))], []).append(position)
     mode: calls.OnConflict = "replace" if replace else "none" if on_refused == "stop" else "others"
-    # A script can't undo what it replaced, and undoes its own shard only: what would be refused is looked for first, in
-    # all of them.
-    if on_refused == "stop" and (replace or len(by_shard) > 1):
+    # A script can't undo what it replaced: what would be refused is looked for first.
+    if on_refused == "stop" and replace:
         outcomes = await _send(session, items, by_shard, mode, dry_run=True)
-        if not replace:
-            _mark_conflicts(items, outcomes)
         if (await session.policy()).sequence:
             _mark_taken(items, outcomes)
         if any(one.outcome in calls.REFUSALS for one in outcomes):
@@ -218,18 +229,35 @@ async def _send(
         for keys, places in by_shard.items()
     ]
     what, wait = f"{items[0].id} to {items[-1].id}", None if dry_run else session.options.wait
+    parts: Sequence[list[calls.ItemOutcome] | None]
+    confirmed, failure = 0, None
     try:
-        answer = await session.net.ask_all(todo, is_atomic=True, wait=wait, meanwhile=meanwhile)
-    except ServerUnavailable as error:
-        refuse_unknown(what, error, replaces=mode == "replace")
-        raise
-    by_position: dict[int, calls.ItemOutcome] = {}
-    for places, found in zip(by_shard.values(), answer.value, strict=True):
-        is_undone = mode == "none" and not dry_run and any(one.outcome in calls.REFUSALS for one in set(found))
-        by_position.update(zip(places, map(_undone, found) if is_undone else found, strict=True))
+        parts, _, confirmed = await session.net.ask_all(todo, wait=wait, meanwhile=meanwhile)
+    except SequencerError as error:
+        parts, failure = error.answers, error
+    by_position = dict[int, calls.ItemOutcome]()
+    for places, found in zip(by_shard.values(), parts, strict=False):
+        if found is not None:
+            is_undone = mode == "none" and any(one.outcome in calls.REFUSALS for one in set(found))
+            by_position.update(zip(places, map(_undone, found) if is_undone else found, strict=True))
+    if failure:
+        stored = 0 if dry_run else sum(one.outcome in STORED for one in by_position.values())
+        _refuse_part(what, failure, stored, len(items) - len(by_position), replaces=mode == "replace")
     outcomes = [by_position[position] for position in range(len(items))]
-    check_replicas(what, outcomes, answer.confirmed, wait, replaces=mode == "replace")
+    check_replicas(what, outcomes, confirmed, wait, replaces=mode == "replace")
     return outcomes
+
+
+def _refuse_part(what: str, failure: SequencerError, stored: int, left: int, *, replaces: bool) -> NoReturn:
+    """Raises what says of a chunk that some shards, or none, stored their part, and others did not."""
+    about = {"stored": stored, "left": left, "error": str(failure), "replaces": replaces}
+    if stored and left and isinstance(failure, QueueFull):
+        raise QueueFull("part_full", **about) from failure
+    if stored and left:
+        raise OutcomeUnknown("part_unknown", **about) from failure
+    if isinstance(failure, ServerUnavailable):
+        refuse_unknown(what, failure, replaces=replaces)
+    raise failure
 
 
 def _undone(one: calls.ItemOutcome) -> calls.ItemOutcome:
@@ -237,17 +265,8 @@ def _undone(one: calls.ItemOutcome) -> calls.ItemOutcome:
     return one._replace(outcome="undone") if one.outcome in ("stored", "dropped", "dead_letter") else one
 
 
-def _mark_conflicts(items: list[Item], outcomes: list[calls.ItemOutcome]) -> None:
-    """An id that stands twice in one chunk with other content is a conflict that no look at the server shows."""
-    known: dict[tuple[str, str], Item] = {}
-    for position, item in enumerate(items):
-        first = known.setdefault((item.group, item.id), item)
-        if content_of(first.envelope) != content_of(item.envelope) or (item.score and item.score != first.score):
-            outcomes[position] = outcomes[position]._replace(outcome="conflict")
-
-
 def _mark_taken(items: list[Item], outcomes: list[calls.ItemOutcome]) -> None:
-    """So is, in a sequence, a number under two ids, or an id with two numbers."""
+    """In a sequence, a number under two ids, or an id with two numbers: no look at the server shows that."""
     ids, numbers = dict[tuple[str, str], str](), dict[tuple[str, str], str]()
     for position, item in enumerate(items):
         is_taken = ids.setdefault((item.group, item.score), item.id) != item.id

@@ -8,8 +8,10 @@ version. A generation number is the server's time in us when a table was made: t
 from __future__ import annotations
 
 import json
+from binascii import crc_hqx
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 from ..errors import ServerNotUsable
@@ -25,6 +27,12 @@ INDEX_WORD = f"p{PROTOCOL}"
 """What the index of queues has beside each name."""
 DELETED = -1
 """In place of a protocol: the queue is being deleted. No client brings such a generation."""
+SLOTS = 16384
+"""Hash slots of a cluster."""
+CLUSTER_SHARDS = 16
+"""Of a new queue in a cluster: of 3, 5 or 10 primaries the busiest has at most 1.25 times the mean. With 64 an idle
+consumer would cost four times as much.
+"""
 RULES = ("gap_us", "on_gap", "window_us")
 """Fields by which groups are deferred: where one changes, these groups are checked again."""
 _KEYS = (*KEYS, BODY_FIELDS)
@@ -81,6 +89,24 @@ class Registration:
 def plain_tags(shards: int) -> tuple[str, ...]:
     """The tags of a queue's shards as they are made; shard 0 always has the plain one."""
     return tuple(str(shard) for shard in range(shards))
+
+
+def slot_of(namespace: str, queue: str, tag: str) -> int:
+    """The hash slot of a shard's keys in a cluster."""
+    return crc_hqx(f"{namespace}:{queue}:{tag}".encode(), 0) % SLOTS
+
+
+def spread_tags(namespace: str, queue: str, shards: int) -> tuple[str, ...]:
+    """Tags whose hash slots lie about as far apart as they can, whichever nodes of a cluster have them: shard 0 keeps
+    the plain one, shard i gets `i.k` with the smallest k whose slot is close to its place on a grid that begins there.
+    """
+    first, reach = slot_of(namespace, queue, "0"), max(16, SLOTS // (8 * shards))  # closer would take seconds
+    tags = ["0"]
+    for shard in range(1, shards):
+        start = first + shard * SLOTS // shards - reach
+        tried = (f"{shard}.{k}" for k in count())
+        tags.append(next(tag for tag in tried if (slot_of(namespace, queue, tag) - start) % SLOTS <= 2 * reach))
+    return tuple(tags)
 
 
 def registered(fields: Mapping[str, str]) -> Registration | None:

@@ -47,7 +47,7 @@ def host(directory: Path) -> Iterator[Host]:
 
 @pytest.mark.parametrize("version", binaries())
 def test_a_cut_write_is_there_or_not(directory: Path, version: str) -> None:
-    cuts = cut_write(directory, WRITES["append over 2 shards"], shards=2, binary=binaries()[version], step=400)
+    cuts = cut_write(directory, WRITES["append"], binary=binaries()[version], step=400)
     assert (cuts.partial, cuts.broken) == ([], [])
     assert cuts.before >= 3
     assert cuts.after == 1, "all but the last cut undo it"

@@ -35,8 +35,8 @@ class ListedNet:
 
     def __init__(self, *answers: Any, now: float = 0.0) -> None:
         self.answers, self.asked, self.time = list(answers), list[tuple[Any, ...]](), now
-        self.waits, self.atomic = list[tuple[int, int] | None](), list[bool]()
-        """Of each round trip of calls: for what it waited, and of those of many whether they were one transaction."""
+        self.waits = list[tuple[int, int] | None]()
+        """Of each round trip of calls: for what it waited."""
 
     async def ask(self, call: Call[T], *, wait: tuple[int, int] | None = None) -> Answer[T]:
         self.asked.append((call.script, *call.args))
@@ -50,13 +50,11 @@ class ListedNet:
         self,
         calls: Sequence[Call[Any]],
         *,
-        is_atomic: bool = False,
         wait: tuple[int, int] | None = None,
         meanwhile: Callable[[], None] | None = None,
     ) -> Answer[list[Any]]:
         self.asked += [(call.script, *call.args) for call in calls]
         self.waits.append(wait)
-        self.atomic.append(is_atomic)
         if meanwhile:
             meanwhile()
         answer = self._next()

@@ -27,6 +27,7 @@ from sequencer.errors import (
 from sequencer.net.appender import Appender
 from sequencer.queue.append_many import Chunk, Chunks, append_chunk, append_many
 from sequencer.settings.policy import Policy
+from sequencer.store.group import shard_of
 from sequencer.store.item import Item
 from sequencer.store.keys import shard_keys
 from sequencer.values.message import Receipt
@@ -158,25 +159,59 @@ def test_a_chunk_of_one_shard_is_one_round_trip_and_the_next_is_made_meanwhile()
     assert (outcomes, len(net.asked), said) == (["stored"] * 8, 1, ["meanwhile"])
 
 
-def test_several_shards_are_looked_at_first_and_only_the_storing_waits_and_overlaps() -> None:
+def test_what_replaces_is_looked_at_first_and_only_the_storing_waits_and_overlaps() -> None:
     said: list[str] = []
-    stored = Answer(by_shard(["stored"] * 8, 3).value, False, 2)
-    outcomes, net = chunk(
-        by_shard(["stored"] * 8, 3), stored, shards=3, meanwhile=lambda: said.append("meanwhile"), given=WAITING
-    )
+    looked, stored = by_shard(["stored"] * 8, 3), Answer(by_shard(["stored"] * 8, 3).value, False, 2)
+    given: dict[str, Any] = {"given": WAITING, "meanwhile": lambda: said.append("meanwhile")}
+    outcomes, net = chunk(looked, stored, shards=3, replace=True, **given)
     assert outcomes == ["stored"] * 8
-    assert (net.waits, said, net.atomic) == ([None, (2, 500)], ["meanwhile"], [True, True])
+    assert (net.waits, said) == ([None, (2, 500)], ["meanwhile"])
 
 
-@pytest.mark.parametrize(("shards", "replace"), [(3, False), (1, True), (3, True)])
-def test_a_message_that_would_be_refused_leaves_all_shards_as_they_are(shards: int, replace: bool) -> None:
+@pytest.mark.parametrize("shards", [1, 3])
+def test_what_replaces_and_would_be_refused_leaves_all_shards_as_they_are(shards: int) -> None:
     seen: list[Outcome] = ["stored", "duplicate", "conflict", "dropped", *["stored"] * 4]  # type: ignore[list-item]
-    outcomes, _ = chunk(by_shard(seen, shards), shards=shards, replace=replace)
+    outcomes, _ = chunk(by_shard(seen, shards), shards=shards, replace=True)
     assert outcomes == ["undone", "duplicate", "conflict", "undone", *["undone"] * 4]
 
 
-def test_one_shard_undoes_itself() -> None:
-    assert chunk(by_shard(["stored", "taken"], 1, ITEMS[:2]), items=ITEMS[:2])[0] == ["undone", "taken"]
+PARTS = [shard_of(item.group, 3) for item in ITEMS]
+OWN = [part == PARTS[0] for part in PARTS]
+"""Which of ITEMS have the shard of the first one; others have others."""
+
+
+def test_a_shard_undoes_its_own_part_and_the_others_are_stored() -> None:
+    assert len({*PARTS}) == 3
+    outcomes, net = chunk(by_shard(["taken", *["stored"] * 7], 3), shards=3)  # type: ignore[list-item]
+    assert outcomes == ["taken", *["undone" if own else "stored" for own in OWN[1:]]]
+    assert len(net.waits) == 1
+
+
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize(
+    ("failure", "kind", "code"),
+    [(QueueFull("full"), QueueFull, "part_full"), (lost(maybe_sent=False), OutcomeUnknown, "part_unknown")],
+)
+def test_where_a_part_failed_it_is_said_how_many_are_stored(
+    failure: SequencerError, kind: type[SequencerError], code: str, replace: bool
+) -> None:
+    first, *others = by_shard(["stored"] * 8, 3).value
+    failure.answers = [None, *others]
+    with refused(kind, code, stored=8 - len(first), left=len(first), replaces=replace):
+        chunk(*([by_shard(["stored"] * 8, 3)] if replace else []), failure, shards=3, replace=replace)
+
+
+def test_where_no_part_is_stored_the_failure_is_said_as_it_is() -> None:
+    full = QueueFull("full")
+    full.answers = [None, *[[ItemOutcome("conflict", 0)] * len(part) for part in by_shard(["stored"] * 8, 3).value[1:]]]
+    with pytest.raises(QueueFull) as caught:
+        chunk(full, shards=3)
+    assert caught.value is full
+    looked = QueueFull("full")
+    looked.answers = [None, *by_shard(["stored"] * 8, 3).value[1:]]
+    with pytest.raises(QueueFull) as caught:
+        chunk(looked, shards=3, replace=True)
+    assert caught.value is looked, "a look stores nothing"
 
 
 @pytest.mark.parametrize("replace", [False, True])
@@ -188,9 +223,7 @@ def test_with_skip_the_others_are_stored_at_once(replace: bool) -> None:
 
 
 def test_what_only_the_chunk_itself_shows_is_found() -> None:
-    """An id with two contents; in a sequence a number under two ids, and an id with two numbers."""
-    twice = [Item("a", "x", "1.0", b"[1]"), Item("b", "y", "1.0", b"[1]"), Item("a", "x", "1.0", b"[2]")]
-    assert chunk(by_shard(["stored"] * 3, 3, twice), items=twice, shards=3)[0][2] == "conflict"
+    """In a sequence a number under two ids, and an id with two numbers."""
     numbers = [Item("a", "x", "1.0", b"[1]"), Item("a", "y", "1.0", b"[1]"), Item("a", "x", "2.0", b"[1]")]
     found, _ = chunk(by_shard(["stored"] * 3, 1, numbers), items=numbers, replace=True, policy=Policy(sequence=True))
     assert found == ["undone", "taken", "taken"]
@@ -212,10 +245,11 @@ DRAWN = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2 * BOUND)) | st.no
 """Group and size of a body; None is an item that is refused."""
 
 
-def chunks_of(items: list[Any], size: int, most_groups: int) -> list[Chunk]:
-    session: Any = ListedSession(ListedNet())
+def chunks_of(patch: pytest.MonkeyPatch, items: list[Any], size: int, most_groups: int, shards: int = 1) -> list[Chunk]:
+    patch.setattr(sequencer.queue.append_many, "CHUNK", size)
+    patch.setattr(sequencer.queue.append_many, "CHUNK_GROUPS", most_groups)
+    session: Any = ListedSession(ListedNet(), shards=shards)
     chunks, found = Chunks(session, items, None), list[Chunk]()
-    chunks.size, chunks._most_groups = size, most_groups
     while chunk := run(chunks.take()):
         found.append(chunk)
     return found
@@ -235,7 +269,7 @@ def test_a_chunk_ends_with_the_message_that_reaches_a_bound(
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sequencer.queue.append_many, "CHUNK_BYTES", BOUND)
-        chunks = chunks_of(items, size, most_groups)
+        chunks = chunks_of(patch, items, size, most_groups)
     for chunk in chunks:
         assert chunk.items or chunk.errors
         assert bytes_of(chunk.items[:-1]) < BOUND
@@ -253,9 +287,18 @@ def test_a_chunk_ends_only_where_a_bound_says_so(drawn: list[tuple[int, int] | N
     items = [{"group": one[0], "body": "x" * one[1], "id": 1} for one in drawn if one]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sequencer.queue.append_many, "CHUNK_BYTES", BOUND)
-        chunks = chunks_of(items, 12, 12)
+        chunks = chunks_of(patch, items, 12, 12)
     for chunk in chunks[:-1]:
         assert bytes_of(chunk.items) >= BOUND or len(chunk.items) == 12
+
+
+@pytest.mark.parametrize(("shards", "sizes"), [(1, [200, 200]), (3, [600, 600]), (16, [1000, 1000])])
+def test_a_chunk_of_several_shards_is_as_much_larger(
+    shards: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = [{"group": n % 100, "body": n} for n in range(2000)]
+    chunks = chunks_of(monkeypatch, items, sequencer.queue.append_many.CHUNK, 128, shards)
+    assert [len(chunk.items) for chunk in chunks[:2]] == sizes
 
 
 def test_a_chunk_that_is_sent_again_loses_none_that_was_made_meanwhile() -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import enum
 import uuid
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from redis.crc import key_slot
 
 from sequencer.errors import ConfigurationError, InvalidGroup, shown
 from sequencer.store.group import MAX_GROUP_BYTES, decode_group, encode_group, shard_of
 from sequencer.store.keys import shard_keys
+from sequencer.store.registration import SLOTS, plain_tags, slot_of, spread_tags
 from sequencer.values.checks import check_name
 
 from ..support.refused import refused
@@ -74,6 +78,31 @@ def test_all_keys_of_a_shard_share_its_hash_tag_and_end_with_the_group() -> None
     for key in (keys.order(group), keys.body(group)):
         assert key[: key.index("}") + 1] == "{ns:q:3}"
         assert key.endswith(group)
+
+
+def busiest(tags: Sequence[str], queue: str, primaries: int) -> float:
+    """How many times the mean of all primaries the busiest one has, where each has an equal range of hash slots."""
+    counts = Counter(slot_of("sequencer", queue, tag) * primaries // SLOTS for tag in tags)
+    return max(counts.values()) * primaries / len(tags)
+
+
+@pytest.mark.parametrize("primaries", [3, 5, 10])
+def test_spread_tags_share_out_shards_evenly_among_primaries(primaries: int) -> None:
+    names = [f"orders-{n}" for n in range(60)]
+    assert max(busiest(spread_tags("sequencer", name, 16), name, primaries) for name in names) <= 1.25
+    assert max(busiest(plain_tags(16), name, primaries) for name in names) > 1.5, "the check sees plain tags"
+
+
+@pytest.mark.parametrize("shards", [1, 2, 16, 64])
+def test_spread_tags_stay_what_they_are(shards: int) -> None:
+    tags = spread_tags("sequencer", "orders", shards)
+    assert tags[0] == "0"
+    assert [tag.partition(".")[0] for tag in tags] == [*plain_tags(shards)]
+    assert tags[1:2] == {1: (), 2: ("1.3",), 16: ("1.48",), 64: ("1.331",)}[shards]
+
+
+def test_a_slot_is_the_one_that_a_cluster_reckons() -> None:
+    assert slot_of("sequencer", "orders", "0") == key_slot(shard_keys("sequencer", "orders", 0).schedule.encode())
 
 
 def test_shards_stay_where_they_are() -> None:

@@ -68,6 +68,19 @@ def test_up_to_the_last_line_all_is_stored_or_refused_and_behind_it_nothing(
         assert tally.last_line < numbers[-1]
 
 
+def test_where_other_shards_stored_lines_behind_a_refused_one_none_counts_as_settled() -> None:
+    class OfShards(Breaking):
+        def append_many(self, bodies: list[Any], **_: Any) -> BatchReceipt:
+            failure = BatchRefused(refused=[Refused(1, InvalidMessage("bad"))], stored=2)
+            failure.earlier = BatchReceipt(0, 0, [])
+            raise failure
+
+    queue: Any = OfShards(9, QueueFull("full"))
+    tally = Tally(queue, last_line=4)
+    tally.add([(n, str(n)) for n in range(5, 9)])
+    assert (tally.appended, tally.last_line, tally.is_partial, bool(tally.problem)) == (2, 4, True, True)
+
+
 def test_a_tally_that_counts_what_came_before_twice_would_be_seen() -> None:
     queue: Any = Breaking(3, QueueFull("full"))
     tally = Tally(queue, appended=5)

@@ -43,12 +43,12 @@ class Cuts:
     broken: list[str] = field(default_factory=list)
 
 
-def cut_write(directory: Path, write: Write, *, shards: int = 1, binary: str | None = None, step: int = 1) -> Cuts:
+def cut_write(directory: Path, write: Write, *, binary: str | None = None, step: int = 1) -> Cuts:
     """Make the write on a server of its own, and start one from each `step`-th cut of it, and from the last ones."""
     host = Host(directory / "whole", *SETTINGS, binary=binary)
-    keys = [shard_keys(NAMESPACE, QUEUE, shard) for shard in range(shards)]
+    keys = [shard_keys(NAMESPACE, QUEUE, 0)]
     with running(host), host.link() as link:
-        seq = _sequencer(host, shards)
+        seq = _sequencer(host)
         last = write(Scene(seq, link, keys))
         states, start = [state_of(link)], host.aof.stat().st_size
         last()
@@ -87,15 +87,15 @@ def _judge_cut(
         found.broken += [f"{said}: {problem}" for problem in looked[digest]]
 
 
-def _sequencer(host: Host, shards: int) -> Sequencer:
-    return Sequencer(QUEUE, host.url, namespace=NAMESPACE, shards=shards)
+def _sequencer(host: Host) -> Sequencer:
+    return Sequencer(QUEUE, host.url, namespace=NAMESPACE)
 
 
 def _drain(host: Host, link: Link, keys: list[ShardKeys]) -> list[str]:
     """What is wrong when all is handled that may be."""
     waiting = {(group, id): place for shard in keys for group, id, place in _pending(link, shard)}
     seen: defaultdict[tuple[str, ...], list[Message]] = defaultdict(list)
-    with _sequencer(host, len(keys)) as seq:
+    with _sequencer(host) as seq:
         seq.consume(lambda message: seen[message.group].append(message), until_empty=True)
     problems = check_invariants(link, keys)
     handled = {(message.group, message.id) for messages in seen.values() for message in messages}
@@ -152,9 +152,8 @@ def cut(found: Found) -> None:
         # A slice of CI takes turns between the servers; the whole of it takes all.
         chosen = servers if found.scale == "nightly" else [servers[(found.seed + number) % len(servers)]]
         for version, binary in chosen:
-            shards = 2 if "2 shards" in name else 1
             with workplace() as directory:
-                cuts = cut_write(directory, WRITES[name], shards=shards, binary=binary, step=steps[found.scale])
+                cuts = cut_write(directory, WRITES[name], binary=binary, step=steps[found.scale])
             found.runs += cuts.tried
             found.faults["append-only file cut"] += cuts.tried
             if not (cuts.before and cuts.after):

@@ -152,7 +152,6 @@ HALF: Write = _half
 """Two commands where one script is needed."""
 WRITES: dict[str, Write] = {
     "append": _append,
-    "append over 2 shards": _append,
     "claim": _claim,
     "ack and release": _ack,
     "save step": _save_step,
