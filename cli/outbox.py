@@ -8,15 +8,27 @@ import typer
 from typer import Option
 
 from ..client import Sequencer
+from ..errors import ConfigurationError
 from ..outbox import Outbox, Relay
 from ..outbox.drivers import connector
 from ..outbox.operate import Operated
 from ..outbox.relay import run_until_signal
 from ..outbox.sql import Dialect
 from ..settings.option import declared
-from ..settings.options import MAX_PARTS, OutboxOptions
+from ..settings.options import MAX_PARTS, OutboxOptions, QueueOptions
 from ..texts.words import duration, named, quoted
-from .app import GroupArgument, IdOption, JsonOption, LimitOption, NamespaceOption, QueueArgument, RedisOption, app
+from .app import (
+    GroupArgument,
+    IdOption,
+    JsonOption,
+    LimitOption,
+    NamespaceOption,
+    OptionalGroupArgument,
+    QueueArgument,
+    RedisOption,
+    app,
+)
+from .many import AllOption, ErrorOption
 from .output import Answer
 from .table import number, table
 
@@ -37,9 +49,9 @@ def ddl(dialect: Dialect, prefix: PrefixOption = "sequencer_") -> int:
 
 @outbox.command()
 def create(db: DbOption, prefix: PrefixOption = "sequencer_") -> int:
-    """Make the tables."""
+    """Make the tables that are not there."""
     Operated(connector(db), "any", prefix=prefix).create()
-    return Answer(None, "tables created").show(json=False)
+    return Answer(None, "tables ready").show(json=False)
 
 
 @outbox.command()
@@ -49,6 +61,7 @@ def relay(
     parts: PartsOption = 1,
     keep: Annotated[str, Option(help=HELP["keep"])] = "10m",
     prefix: PrefixOption = "sequencer_",
+    shards: Annotated[int | None, Option(help=declared(QueueOptions)["shards"].help)] = None,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
 ) -> int:
@@ -57,7 +70,7 @@ def relay(
     Run it on two hosts: one leads, the other takes over within 5 s.
     """
     connect = connector(db)
-    with Sequencer(queue, redis, namespace=namespace) as client:
+    with Sequencer(queue, redis, namespace=namespace, shards=shards) as client:
         client.connect()
         relays = [Relay(connect, client, part=part, prefix=prefix, keep=keep) for part in range(parts)]
         run_until_signal(relays)
@@ -112,13 +125,17 @@ def held(
 @outbox.command()
 def release(
     queue: QueueArgument,
-    group: GroupArgument,
     db: DbOption,
+    group: OptionalGroupArgument = None,
+    everything: AllOption = False,
+    error: ErrorOption = None,
     parts: PartsOption = 1,
     prefix: PrefixOption = "sequencer_",
 ) -> int:
-    """Send the held row of a group again."""
-    count = Operated(connector(db), queue, parts=parts, prefix=prefix).release(group)
+    """Send the held row of a group again, or many: --all, or --error."""
+    if [bool(group), everything, error is not None].count(True) != 1:
+        raise ConfigurationError("rows_unchosen")
+    count = Operated(connector(db), queue, parts=parts, prefix=prefix).release(group or None, error)
     return Answer(None, f"released {count}").show(json=False)
 
 

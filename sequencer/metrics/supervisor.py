@@ -22,7 +22,7 @@ class SupervisorCollector(TableCollector):
             "histogram",
             "Time of a call of the handler; of a message with steps, in all that it ran of them at once.",
         ),
-        Metric("sequencer_outbox_unsent_rows", "gauge", "Rows of the outbox that are not sent."),
+        Metric("sequencer_outbox_unsent_rows", "gauge", "Rows of the outbox that are not sent, counted to 100,000."),
         Metric("sequencer_outbox_oldest_seconds", "gauge", "Age of the oldest of them."),
         Metric("sequencer_outbox_held_rows", "gauge", "Rows of the outbox that the queue refused."),
         BUILD_INFO,

@@ -36,14 +36,16 @@ class Inbox:
             raise LeaseLost(group=message.group, token=message.token)
         is_first: bool = execute(text(sql.FIRST[dialect]), (*where, message.id)).rowcount == 1
         if ROW in message.headers:
-            execute(text(sql.DONE), (int(message.headers[ROW]), *where))
+            execute(text(sql.DONE), (int(message.headers[ROW]), *where, message.id))
         return is_first
 
-    def clean(self, connection: Any, queue: str, older_than_s: float = 7 * 86_400.0) -> int:
-        """Forget messages of a queue that were handled `older_than_s` ago, and return how many; the caller commits.
+    def clean(self, connection: Any, queue: str, older_than_s: float = 7 * 86_400.0, limit: int = 10_000) -> int:
+        """Forget messages of a queue that were handled `older_than_s` ago, the oldest first, and return how many; the
+        caller commits, and calls again until it is 0. Those of one moment count as one of `limit`.
 
         A message that comes again after that is handled again: let this be longer than any failover and dedup window.
         """
         dialect, execute = opened(connection)
-        text = sql.Statements(dialect, self._prefix).text(sql.OLD)
-        return int(execute(text, (queue, older_than_s)).rowcount)
+        text = sql.Statements(dialect, self._prefix).text
+        found = execute(text(sql.OLD), (queue, older_than_s, limit)).fetchall()
+        return int(execute(text(sql.FORGET), (queue, found[-1][0])).rowcount) if found else 0

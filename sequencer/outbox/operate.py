@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 from zlib import crc32
 
@@ -16,6 +17,9 @@ from ..values.pools import OutboxBacklog
 from . import sql
 from .drivers import Execute, opened, refusal_of, text_of
 
+PAGE = 1000
+"""Rows that one statement releases."""
+
 
 @dataclass(frozen=True, slots=True)
 class OutboxStatus:
@@ -24,8 +28,9 @@ class OutboxStatus:
     queue: str
     part: int
     unsent: int
+    """Rows that are not sent; of these, and the next two, at most 100,000 are counted."""
     oldest_s: float
-    """The age of the oldest row that is not sent, 0.0 without one."""
+    """The age of the oldest of them, 0.0 without one."""
     held: int
     kept: int
     """Rows that were sent and are kept."""
@@ -44,6 +49,9 @@ class HeldRow:
     error: str
     age_s: float
 
+    def fits(self, error: str | None) -> bool:
+        return error is None or error == self.error.partition(":")[0] or fnmatchcase(self.error, error)
+
 
 class Operated:
     """An outbox as an operator sees it, over connections that this opens. Raises ServerError where the database can't
@@ -54,7 +62,7 @@ class Operated:
         self._connect, self.queue, self.parts, self._prefix = connect, queue, parts, prefix
 
     def create(self) -> None:
-        """Make the tables."""
+        """Make the tables that are not there."""
         with self._transaction() as (texts, execute):
             for statement in texts.ddl():
                 execute(statement, ())
@@ -65,18 +73,26 @@ class Operated:
 
     def backlog(self) -> OutboxBacklog:
         """What waits in all parts."""
-        waiting = [self._rows(sql.WAITING, self.queue, part)[0] for part in range(self.parts)]
-        held = sum(self._rows(sql.COUNT_HELD, self.queue, part)[0][0] for part in range(self.parts))
-        return OutboxBacklog(sum(count for count, _ in waiting), max(float(age_s) for _, age_s in waiting), held)
+        found = self.status()
+        unsent, held = sum(one.unsent for one in found), sum(one.held for one in found)
+        return OutboxBacklog(unsent, max(one.oldest_s for one in found), held)
 
     def held(self, limit: int = 100) -> list[HeldRow]:
         """Rows that the queue refused, the oldest of each part first."""
-        found = [row for part in range(self.parts) for row in self._rows(sql.HELD, self.queue, part, limit)]
-        return [HeldRow(decode_group(text_of(grp)), text_of(mid), error, age) for grp, mid, error, age in found[:limit]]
+        return [row for part in range(self.parts) for row in self._held(part, 0, limit).values()][:limit]
 
-    def release(self, group: Group) -> int:
-        """Send the held row of a group again, and what waits behind it; how many rows were held."""
-        return self._count(sql.RELEASE, *self._of(group))
+    def release(self, group: Group | None = None, error: str | None = None) -> int:
+        """Send held rows again, and what waits behind them; how many there were. All, or those of a group, or with an
+        error: its type, or a pattern with `*` for "Type: message".
+        """
+        wanted, count = None if group is None else decode_group(encode_group(group)), 0
+        for part in range(self.parts):
+            last = 0
+            while found := self._held(part, last, PAGE):
+                last = max(found)
+                fits = [id for id, row in found.items() if wanted in (None, row.group) and row.fits(error)]
+                count += self._count(sql.release(fits)) if fits else 0
+        return count
 
     def skip(self, group: Group, id: str) -> None:
         """Drop a held row for good; its group goes on. Raises MessageNotFound."""
@@ -90,12 +106,16 @@ class Operated:
 
     def _status(self, part: int) -> OutboxStatus:
         mine = self.queue, part
-        ((unsent, oldest_s),) = self._rows(sql.WAITING, *mine)
-        ((held,),) = self._rows(sql.COUNT_HELD, *mine)
-        ((kept,),) = self._rows(sql.COUNT_KEPT, *mine)
-        relay = self._rows(sql.SEEN, *mine)
-        batch, seen_s = relay[0] if relay else (0, None)
-        return OutboxStatus(*mine, unsent, float(oldest_s), held, kept, batch, seen_s)
+        with self._transaction() as (texts, execute):
+            found = [list(execute(texts.text(one), mine).fetchall()) for one in (*sql.COUNTS, sql.OLDEST, sql.SEEN)]
+        unsent, held, kept = (count for ((count,),) in found[:3])
+        ((oldest_s,),), (relay,) = found[3] or [(0.0,)], found[4] or [(0, None)]
+        return OutboxStatus(*mine, unsent, float(oldest_s), held, kept, *relay)
+
+    def _held(self, part: int, after: int, limit: int) -> dict[int, HeldRow]:
+        """By their ids."""
+        found = self._rows(sql.HELD, self.queue, part, after, limit)
+        return {id: HeldRow(decode_group(text_of(grp)), text_of(mid), *more) for id, grp, mid, *more in found}
 
     def _of(self, group: Group) -> tuple[str, int, str]:
         text = encode_group(group)

@@ -13,7 +13,7 @@ from ..store.item import ARGUMENTS, Group, Id, Item, ItemMaker, Score
 from ..values.checks import check_choice, check_integer
 from ..values.durations import Duration
 from .drivers import marked, opened
-from .sql import DIALECTS, Dialect, Statements
+from .sql import DIALECTS, Dialect, Statements, appending
 
 Statement = tuple[str, tuple[Any, ...]]
 """SQL, and its parameters."""
@@ -86,14 +86,9 @@ class Outbox:
 
     def _statements(self, dialect: Dialect, item: Item) -> list[Statement]:
         part = crc32(item.group.encode()) % self.parts
-        given = item.id, item.score, item.envelope, _absolute(item.due), item.ledger
-        where = self.queue, item.group
-        texts = Statements(dialect, self._prefix).counted()
-        if dialect == "postgresql":
-            return [(texts[0], (*where, part, *given))]
-        if dialect == "mysql":
-            return [(texts[0], where), (texts[1], (self.queue, part, item.group, *given))]
-        return [(texts[0], where), (texts[1], (part, *given, *where))]
+        given = self.queue, item.group, part, item.id, item.score, item.envelope, _absolute(item.due), item.ledger
+        *locks, insert = appending(dialect, self._prefix)
+        return [*[(lock, given[:2]) for lock in locks], (insert, given)]
 
 
 def _absolute(due: str) -> str:

@@ -18,6 +18,7 @@ the relay knows: the rows behind that are assigned again, before later rows of t
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import signal
 import threading
@@ -53,6 +54,8 @@ ROUND = 2000
 LEADS_S = 5.0
 """After which another relay takes over from a leader that writes nothing."""
 BEAT_S = 1.0
+HELD_LOG_S = 60.0
+"""Between two log lines about held rows."""
 RECONNECT_S = 5.0
 """Longest pause after a failure."""
 POLL_S = (0.02, 0.05)
@@ -115,6 +118,8 @@ class Relay:
         self._marks: list[tuple[float, int]] = []
         """When which numbers were stored."""
         self._is_leading, self._is_saved, self._wrote_at = False, True, 0.0
+        self._held, self._held_first, self._log_at = 0, dict[str, Any](), 0.0
+        """Rows that were held and are not logged yet; the first of them; when they may be."""
         self._stopping = threading.Event()
         self.error: RelayOutdated | None = None
         """What ended it: its tables are older than the queue."""
@@ -129,6 +134,7 @@ class Relay:
         try:
             self._run()
         finally:
+            self._log_held(-math.inf)
             self._close()
 
     def _run(self) -> None:
@@ -254,6 +260,7 @@ class Relay:
             back.append((rows, answer if isinstance(answer, SequencerError) else None))
         self._open, self._is_saved = [], False
         self._limit = min(2 * self._limit, ROUND)
+        self._log_held(HELD_LOG_S)
         if back:
             self._take_back(back)
         for shard, last in lost.items():
@@ -276,8 +283,7 @@ class Relay:
             for rows, error in back:
                 if error and len(rows) == 1:
                     execute(sql.HOLD, (f"{type(error).__name__}: {error}", rows[0].id))
-                    group, name = decode_group(rows[0].item.group), rows[0].item.id
-                    self._emit("outbox row held", error=error, group=group, id=name)
+                    self._note_held(rows[0].item, error)
                 elif error:
                     self._limit = min(self._limit, max(len(rows) // 8, 1))
 
@@ -306,6 +312,7 @@ class Relay:
 
     def _rest(self) -> int:
         """Nothing waits: say now and then that this one leads, and look whether a shard lost data."""
+        self._log_held(0.0)
         if not self._is_saved or self._clock() - self._wrote_at >= BEAT_S:
             for shard, last in enumerate(self._queue.last_batches(self._generation)):
                 if last < self._sent.get(shard, 0):
@@ -331,6 +338,18 @@ class Relay:
             if ids:
                 execute(sql.deletion(ids), ())
         self._marks = self._marks[len(over) - 1 :]
+
+    def _note_held(self, item: Item, error: SequencerError) -> None:
+        if not self._held:
+            self._held_first = {"group": decode_group(item.group), "id": item.id, "error": error}
+            self._log_at = max(self._log_at, self._clock())
+        self._held += 1
+
+    def _log_held(self, patience_s: float) -> None:
+        """One line for one row and for ten thousand: once nothing waits, or patience is over."""
+        if self._held and self._clock() >= self._log_at + patience_s:
+            self._emit("outbox rows held", count=self._held, **self._held_first)
+            self._held, self._log_at = 0, self._clock() + HELD_LOG_S
 
     def _emit(self, name: str, error: BaseException | None = None, **fields: Any) -> None:
         log_event(event(name, self._mine[0], error=error, **fields))

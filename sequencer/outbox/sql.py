@@ -2,9 +2,9 @@
 
 `?` stands for a parameter, `{p}` for the prefix of the tables, `{now}` for the server's seconds since 1970.
 
-- `outbox`, a row a message: `id` ascends within a group in the order of commits; `n` numbers the messages of a group;
-  `batch` is 0 where it is not assigned, -1 where it is held (`held`: why), else the number under which it is sent.
-- `groups`, a row a group, for good: `n` of its last message. The lock on it puts the transactions of a group in order.
+- `outbox`, a row a message: `id` ascends within a group in the order of commits; `batch` is 0 where it is not assigned,
+  -1 where it is held (`held`: why), else the number under which it is sent.
+- `groups`, a row a group, for good: the lock on it puts the transactions of a group in order. SQLite has one writer.
 - `relays`, a row a relay: `token` of its leader, and when that wrote last; `generation`, its name in Redis; `batch`,
   the last number assigned; `since`, the first one that may not be stored; `sent`, JSON: shard -> last number stored.
 - `inbox`, a row a message that was handled. `fences`, a row a group, for good: the newest token that committed.
@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 Dialect = Literal["postgresql", "mysql", "sqlite"]
@@ -55,53 +56,43 @@ TYPES: dict[Dialect, Types] = {
         "ORDER BY id LIMIT",
     ),
     "sqlite": Types(
-        "integer PRIMARY KEY AUTOINCREMENT",
+        "integer PRIMARY KEY",
         "text",
         "text",
         "blob",
         "real",
-        "",
+        "WITHOUT ROWID",
         "((julianday('now') - 2440587.5) * 86400.0)",
         "--",
     ),
 }
 
-_TABLES = (
-    "CREATE TABLE {p}groups (queue {text} NOT NULL, grp {text} NOT NULL, n bigint NOT NULL, PRIMARY KEY (queue, grp))"
-    " {after}",
-    "CREATE TABLE {p}outbox (id {serial}, queue {text} NOT NULL, part smallint NOT NULL, grp {text} NOT NULL,"
-    " n bigint NOT NULL, mid {text} NOT NULL, score varchar(32) NOT NULL, envelope {blob} NOT NULL,"
-    " due varchar(32) NOT NULL, ledger {blob} NOT NULL, at {real} NOT NULL, batch bigint NOT NULL,"
-    " held {words}) {after}",
-    "CREATE INDEX {p}outbox_batch ON {p}outbox (queue, part, batch, id)",
-    "CREATE TABLE {p}relays (queue {text} NOT NULL, part smallint NOT NULL, token varchar(32) NOT NULL,"
-    " seen {real} NOT NULL, generation varchar(32) NOT NULL, batch bigint NOT NULL, since bigint NOT NULL,"
-    " sent {words} NOT NULL, PRIMARY KEY (queue, part)) {after}",
-    "CREATE TABLE {p}inbox (queue {text} NOT NULL, grp {text} NOT NULL, mid {text} NOT NULL, at {real} NOT NULL,"
-    " PRIMARY KEY (queue, grp, mid)) {after}",
-    "CREATE TABLE {p}fences (queue {text} NOT NULL, grp {text} NOT NULL, token bigint NOT NULL,"
-    " PRIMARY KEY (queue, grp)) {after}",
-)
+_TABLES = {
+    "groups": "queue {text} NOT NULL, grp {text} NOT NULL, PRIMARY KEY (queue, grp)",
+    "outbox": "id {serial}, queue {text} NOT NULL, part smallint NOT NULL, grp {text} NOT NULL, mid {text} NOT NULL,"
+    " score varchar(32) NOT NULL, envelope {blob} NOT NULL, due varchar(32) NOT NULL, ledger {blob} NOT NULL,"
+    " at {real} NOT NULL, batch bigint NOT NULL, held {words}",
+    "relays": "queue {text} NOT NULL, part smallint NOT NULL, token varchar(32) NOT NULL, seen {real} NOT NULL,"
+    " generation varchar(32) NOT NULL, batch bigint NOT NULL, since bigint NOT NULL, sent {words} NOT NULL,"
+    " PRIMARY KEY (queue, part)",
+    "inbox": "queue {text} NOT NULL, grp {text} NOT NULL, mid {text} NOT NULL, at {real} NOT NULL,"
+    " PRIMARY KEY (queue, grp, mid)",
+    "fences": "queue {text} NOT NULL, grp {text} NOT NULL, token bigint NOT NULL, PRIMARY KEY (queue, grp)",
+}
+_INDEXES = {"outbox": ("batch", "queue, part, batch, id"), "inbox": ("at", "queue, at")}
 
-_COLUMNS = "queue, part, grp, n, mid, score, envelope, due, ledger, at, batch"
-_GIVEN = "?, ?, ?, ?, ?, {now}, 0"
-_COUNTED: dict[Dialect, tuple[str, ...]] = {
-    # The id is drawn after the lock on the group's row was taken: as it is where the counter is in the same statement.
+_COLUMNS = "queue, grp, part, mid, score, envelope, due, ledger, at, batch"
+_GIVEN = "?, ?, ?, ?, ?, ?, {now}, 0"
+_INSERT = f"INSERT INTO {{p}}outbox ({_COLUMNS}) VALUES (?, ?, {_GIVEN})"
+_APPEND: dict[Dialect, tuple[str, ...]] = {
+    # The id is drawn after the lock on the group's row was taken: as it is where both are in the same statement.
     "postgresql": (
-        "WITH counter AS (INSERT INTO {p}groups (queue, grp, n) VALUES (?, ?, 1) ON CONFLICT (queue, grp)"
-        " DO UPDATE SET n = {p}groups.n + 1 RETURNING queue, grp, n)"
-        f" INSERT INTO {{p}}outbox ({_COLUMNS}) SELECT queue, ?, grp, n, {_GIVEN} FROM counter",
+        "WITH locked AS (INSERT INTO {p}groups (queue, grp) VALUES (?, ?) ON CONFLICT (queue, grp)"
+        " DO UPDATE SET grp = excluded.grp RETURNING queue, grp)"
+        f" INSERT INTO {{p}}outbox ({_COLUMNS}) SELECT queue, grp, {_GIVEN} FROM locked",
     ),
-    "mysql": (
-        "INSERT INTO {p}groups (queue, grp, n) VALUES (?, ?, LAST_INSERT_ID(1))"
-        " ON DUPLICATE KEY UPDATE n = LAST_INSERT_ID(n + 1)",
-        f"INSERT INTO {{p}}outbox ({_COLUMNS}) VALUES (?, ?, ?, LAST_INSERT_ID(), {_GIVEN})",
-    ),
-    "sqlite": (
-        "INSERT INTO {p}groups (queue, grp, n) VALUES (?, ?, 1) ON CONFLICT (queue, grp) DO UPDATE SET n = n + 1",
-        f"INSERT INTO {{p}}outbox ({_COLUMNS}) SELECT queue, ?, grp, n, {_GIVEN} FROM {{p}}groups"
-        " WHERE queue = ? AND grp = ?",
-    ),
+    "mysql": ("INSERT INTO {p}groups (queue, grp) VALUES (?, ?) ON DUPLICATE KEY UPDATE grp = grp", _INSERT),
+    "sqlite": (_INSERT,),
 }
 
 SESSION: dict[Dialect, tuple[str, ...]] = {
@@ -111,6 +102,9 @@ SESSION: dict[Dialect, tuple[str, ...]] = {
     "mysql": ("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION idle_transaction_timeout = 5"),
     "sqlite": (),
 }
+
+MOST_COUNTED = 100_000
+"""Rows of a kind: to count all would take a second for millions."""
 
 # -- of the relay -----------------------------------------------------------------------------------------------
 _MINE = "queue = ? AND part = ?"
@@ -132,12 +126,17 @@ ASSIGNED = f"SELECT {_ROW} FROM {{p}}outbox WHERE {_MINE} AND batch >= ? ORDER B
 AFTER = f"SELECT {_ROW} FROM {{p}}outbox WHERE {_MINE} AND batch > ? AND id > ? ORDER BY id LIMIT ?"
 HOLD = "UPDATE {p}outbox SET batch = -1, held = ? WHERE id = ?"
 KEPT = f"SELECT id FROM {{p}}outbox WHERE {_MINE} AND batch BETWEEN 1 AND ? ORDER BY batch, id LIMIT ?"
-WAITING = f"SELECT count(*), coalesce({{now}} - min(at), 0) FROM {{p}}outbox WHERE {_MINE} AND batch = 0"
-HELD = f"SELECT grp, mid, held, {{now}} - at FROM {{p}}outbox WHERE {_MINE} AND batch = -1 ORDER BY id LIMIT ?"
-COUNT_HELD = f"SELECT count(*) FROM {{p}}outbox WHERE {_MINE} AND batch = -1"
-COUNT_KEPT = f"SELECT count(*) FROM {{p}}outbox WHERE {_MINE} AND batch > 0"
+OLDEST = f"SELECT {{now}} - at FROM {{p}}outbox WHERE {_MINE} AND batch = 0 ORDER BY id LIMIT 1"
+HELD = (
+    f"SELECT id, grp, mid, held, {{now}} - at FROM {{p}}outbox WHERE {_MINE} AND batch = -1 AND id > ?"
+    " ORDER BY id LIMIT ?"
+)
+COUNTS = [
+    f"SELECT count(*) FROM (SELECT 1 FROM {{p}}outbox WHERE {_MINE} AND batch {which} LIMIT {MOST_COUNTED}) AS found"
+    for which in ("= 0", "= -1", "> 0")
+]
+"""Of unsent, held and kept rows."""
 SEEN = f"SELECT batch, CASE WHEN seen > 0 THEN {{now}} - seen END FROM {{p}}relays WHERE {_MINE}"
-RELEASE = f"UPDATE {{p}}outbox SET batch = 0, held = NULL WHERE {_MINE} AND batch = -1 AND grp = ?"
 SKIP = f"DELETE FROM {{p}}outbox WHERE {_MINE} AND batch = -1 AND grp = ? AND mid = ?"
 
 
@@ -163,8 +162,10 @@ FIRST: dict[Dialect, str] = {
     ),
     "mysql": "INSERT IGNORE INTO {p}inbox (queue, grp, mid, at) VALUES (?, ?, ?, {now})",
 }
-DONE = "DELETE FROM {p}outbox WHERE id = ? AND queue = ? AND grp = ?"
-OLD = "DELETE FROM {p}inbox WHERE queue = ? AND at < {now} - ?"
+DONE = "DELETE FROM {p}outbox WHERE id = ? AND queue = ? AND grp = ? AND mid = ?"  # SQLite may give an id again
+# PostgreSQL uses the index for a time that a query of its own says.
+OLD = "SELECT at FROM {p}inbox WHERE queue = ? AND at < (SELECT {now} - ?) ORDER BY at LIMIT ?"
+FORGET = "DELETE FROM {p}inbox WHERE queue = ? AND at <= ?"
 
 
 def batches(ranges: list[tuple[int, list[int]]]) -> str:
@@ -173,6 +174,10 @@ def batches(ranges: list[tuple[int, list[int]]]) -> str:
     number, every = ranges[0][0], [row for _, ids in ranges for row in ids]
     what = f"CASE {cases} ELSE {number} END" if cases else str(number)
     return f"UPDATE {{p}}outbox SET batch = {what} WHERE id IN ({_list(every)})"
+
+
+def release(ids: list[int]) -> str:
+    return f"UPDATE {{p}}outbox SET batch = 0, held = NULL WHERE batch = -1 AND id IN ({_list(ids)})"
 
 
 def deletion(ids: list[int]) -> str:
@@ -190,11 +195,23 @@ class Statements:
         self.dialect, self._names = dialect, {"p": prefix, **TYPES[dialect]._asdict()}
 
     def ddl(self) -> list[str]:
-        """What makes the tables."""
-        return [self.text(table).strip() for table in _TABLES]
+        """What makes the tables that are not there."""
+        found = list[str]()
+        for name, columns in _TABLES.items():
+            index, indexed = _INDEXES.get(name, ("", ""))
+            inside = f", INDEX ({indexed})" if indexed and self.dialect == "mysql" else ""
+            after = "" if (name, self.dialect) == ("outbox", "sqlite") else " {after}"
+            if (name, self.dialect) != ("groups", "sqlite"):
+                found.append(f"CREATE TABLE IF NOT EXISTS {{p}}{name} ({columns}{inside}){after}")
+            if indexed and not inside:
+                found.append(f"CREATE INDEX IF NOT EXISTS {{p}}{name}_{index} ON {{p}}{name} ({indexed})")
+        return [*map(self.text, found)]
 
     def text(self, statement: str) -> str:
         return statement.format(**self._names)
 
-    def counted(self) -> tuple[str, ...]:
-        return tuple(map(self.text, _COUNTED[self.dialect]))
+
+@lru_cache
+def appending(dialect: Dialect, prefix: str) -> tuple[str, ...]:
+    """The statements of an append: locks, with queue and group, then the insert."""
+    return tuple(map(Statements(dialect, prefix).text, _APPEND[dialect]))

@@ -309,12 +309,13 @@ EVENTS: Mapping[str, Kind] = {
         "after {lasted_s:duration} and {probes:failed probe}",
         is_observed=True,
     ),
-    "outbox row held": _error(
-        "the queue refused a row of an outbox; later rows of its group wait",
-        f"group id {_RAISED}",
+    "outbox rows held": _error(
+        "the queue refused rows of an outbox; later rows of their groups wait",
+        f"count group id {_RAISED}",
+        "{count:row}; first: {facts}",
         commands={
             "list": "sequencer outbox held QUEUE",
-            "retry": "sequencer outbox release QUEUE GROUP",
+            "retry": "sequencer outbox release QUEUE --all",
             "drop": "sequencer outbox skip QUEUE GROUP --id ID",
         },
     ),

@@ -59,7 +59,7 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("group parked", FAILED | ASKED | {"parked": 1}),
     ("group parked", FAILED | {"parked": 1, "error_type": "StepResultInvalid", "steps": ["charge"]}),
     ("group parked", GAP),
-    ("outbox row held", BEGUN | {"error": ValueError("other content")}),
+    ("outbox rows held", BEGUN | {"count": 10_000, "error": ValueError("other content")}),
     ("outbox sent again", {"shard": 0, "known": 9, "stored": 4}),
     ("relay failed", {"error": ConnectionError("it is gone")}),
     ("relay restored", {}),
