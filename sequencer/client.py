@@ -300,15 +300,6 @@ class Sequencer(Client, Blocking):
         return Lease(finish(LeaseSession.claim(self._session, options, self._emitter, group)))
 
 
-def viewer(queue: str, redis: Any = None, *, namespace: str = "sequencer") -> Sequencer:
-    """A client for who only looks, or acts on what is there: it does not register again what was deleted, but raises
-    QueueGone.
-    """
-    client = Sequencer(queue, redis, namespace=namespace)
-    client._session.restores = False
-    return client
-
-
 def find_server(redis: Any = None) -> Endpoint:
     """The server that `redis` names, as for Sequencer; the embedded one is started. Raises ConfigurationError."""
     return given_endpoint(redis) or start_embedded()

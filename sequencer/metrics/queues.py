@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterable
 from typing import Any
 
-from ..client import QueueGone, Sequencer, find_server, list_queues, viewer
+from ..client import Sequencer
 from ..errors import SequencerError
-from ..values.checks import check_name
+from ..viewers import QueueGone, Viewers
 from .families import BUILD_INFO, Metric, TableCollector
 
 SAMPLE = 1000
@@ -54,44 +53,34 @@ class QueueCollector(TableCollector):
         BUILD_INFO,
     )
 
-    def __init__(self, queues: Iterable[str] | None = None, redis: Any = None, *, namespace: str = "sequencer") -> None:
-        self._namespace = check_name("namespace", namespace)
-        self._fixed = None if queues is None else [check_name("queue", name) for name in queues]
-        self._redis, self._lock = redis, threading.Lock()
-        self._clients: dict[str, Sequencer] = {}
+    def __init__(
+        self, queues: Viewers | Iterable[str] | None = None, redis: Any = None, *, namespace: str = "sequencer"
+    ) -> None:
+        self._viewers = queues if isinstance(queues, Viewers) else Viewers(queues, redis, namespace)
 
     def close(self) -> None:
         """Close the connections; the collector can still be used."""
-        for client in self._clients.values():
-            client.close()
+        self._viewers.forget()
 
     def _fill(self, found: dict[str, Any]) -> None:
-        with self._lock:  # two scrapes at once ask one after the other
-            began = time.monotonic()
-            for queue in self._names():
-                labels = [queue, self._namespace]
-                try:
-                    self._read(found, labels, self._client(queue))
-                    found["sequencer_queue_up"].add_metric(labels, 1)
-                except QueueGone:
-                    self._clients.pop(queue).close()
-                except SequencerError:
-                    found["sequencer_queue_up"].add_metric(labels, 0)
-            found["sequencer_collect_duration_seconds"].add_metric([], time.monotonic() - began)
+        began = time.monotonic()
+        for queue in self._names():
+            labels = [queue, self._viewers.namespace]
+            try:
+                self._read(found, labels, self._viewers.client(queue))
+                found["sequencer_queue_up"].add_metric(labels, 1)
+            except QueueGone:
+                self._viewers.forget()
+            except SequencerError:
+                found["sequencer_queue_up"].add_metric(labels, 0)
+        found["sequencer_collect_duration_seconds"].add_metric([], time.monotonic() - began)
 
     def _names(self) -> list[str]:
         """While the server is away, those that are known."""
-        if self._fixed is not None:
-            return self._fixed
         try:
-            return list_queues(find_server(self._redis), self._namespace)
+            return self._viewers.names()
         except SequencerError:
-            return [*self._clients]
-
-    def _client(self, queue: str) -> Sequencer:
-        if queue not in self._clients:
-            self._clients[queue] = viewer(queue, self._redis, namespace=self._namespace)
-        return self._clients[queue]
+            return self._viewers.known
 
     def _read(self, found: dict[str, Any], labels: list[str], client: Sequencer) -> None:
         """Raises SequencerError, with nothing added."""

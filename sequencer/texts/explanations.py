@@ -11,6 +11,7 @@ from typing import Any, Literal
 from ..values.message import PastAttempt
 from ..values.views import as_json
 from .commands import end_command, with_commands
+from .refusals import CHECK
 from .templates import NO_COMMANDS, Commands, Fields, Wording, fill, filled_commands
 from .words import numbers
 
@@ -61,13 +62,17 @@ class Explanation:
 
     @property
     def sentence(self) -> str:
-        """One sentence for people."""
-        return fill("group {group} ", self._known) + self._wording
+        """One sentence for people, without commands."""
+        return self._whole.partition(CHECK)[0]
 
     @property
     def text(self) -> str:
         """The sentence, and the commands."""
-        return with_commands(self.sentence + fill(BEFORE_COMMANDS.get(self.reason, ""), self._known), self.commands)
+        return with_commands(self._whole + fill(BEFORE_COMMANDS.get(self.reason, ""), self._known), self.commands)
+
+    @property
+    def _whole(self) -> str:
+        return fill("group {group} ", self._known) + self._wording
 
     @property
     def _wording(self) -> str:

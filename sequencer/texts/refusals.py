@@ -43,8 +43,11 @@ def _question(fields: Fields) -> str:
     )
 
 
+CHECK = "; check whether it took effect"
+
+
 def _step_unknown(fields: Fields) -> str:
-    known = "; check whether it took effect; if it did: {{{done}}}; if it did not: {{{again}}}"
+    known = CHECK + "; if it did: {{{done}}}; if it did not: {{{again}}}"
     return _question(fields) + known.format(**answer_commands(is_dead=fields["is_dead"]))
 
 
@@ -159,7 +162,6 @@ REFUSALS: dict[str, Wording] = {
     "gap_changed": "group {group} does not wait for these numbers any more; check again",
     "count_changed": "{seen:,} were shown, and {now:,} match now; nothing was changed; check again",
     "search_runs": "someone else is searching for an id; try again in a moment",
-    "job_runs": "{action} runs in queue {queue!r}: {done:,} of {total:,} done; stop it first, or wait for its end",
     "web_missing": "the dashboard needs {module}, which is not installed: pip install starlette jinja2 uvicorn",
     "address_unusable": "can't listen on {address}: {error}",
     "token_short": "a token has at least {least} characters",

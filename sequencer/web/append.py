@@ -1,8 +1,8 @@
 """Appends of programs in other languages: `POST /q/NAME/messages`, one message or many; what is answered is JSON.
 
-An object is one message, an array or NDJSON are many; each has the arguments of `Sequencer.append`, of which `replace`
-and `backlog` stand in the query. The queue has to be there, or to be named to the dashboard: a token must not make
-queues of typos.
+An object is one message, an array is many; each has the arguments of `Sequencer.append`, of which `replace` and
+`backlog` stand in the query. The queue has to be there, or to be named to the dashboard: a token must not make queues
+of typos.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ..client import Sequencer
 from ..errors import (
     BatchRefused,
     ConfigurationError,
@@ -33,12 +32,12 @@ from ..errors import (
 )
 from ..values.json_input import arguments, decoded
 from ..values.views import as_json
-from .queues import QueueGone
+from ..viewers import QueueGone
+from .queues import client_of, viewers_of
 
 MOST_BYTES = 8 * 1024 * 1024
 BODY_S = 30.0
 """Until the whole request has to be there."""
-LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 STATUSES: dict[type[SequencerError], int] = {
     InvalidMessage: 422,
     IdConflict: 409,
@@ -55,14 +54,12 @@ RETRY_S: dict[type[SequencerError], int] = {QueueFull: 10, OutcomeUnknown: 1, Se
 
 async def append(request: Request) -> Response:
     """202 with what `append` or `append_many` returns; else the refusal: code, text and fields."""
-    queues, name = request.app.state.queues, request.path_params["name"]
     try:
-        text = await _body(request)
-        client = await run_in_threadpool(queues.client, name)
+        text = await body_of(request, MOST_BYTES)
         options = {name: request.query_params.get(name) == "true" for name in ("replace", "backlog")}
-        return _answer(202, await run_in_threadpool(_append, client, text, _is_lines(request), **options))
+        return _answer(202, await run_in_threadpool(_append, request, text, **options))
     except QueueGone as error:  # or the server lost all, and a consumer brings it back
-        queues.forget()
+        viewers_of(request).forget()
         return _answer(503, {"code": "queue_gone", "text": str(error)}, retry_s=1)
     except HTTPException as error:
         return _answer(error.status_code, {"code": "queue_unknown", "text": error.detail})
@@ -71,26 +68,22 @@ async def append(request: Request) -> Response:
         return _answer(status, _refusal(error), retry_s=_of(RETRY_S, error, None))
 
 
-async def _body(request: Request) -> bytes:
+async def body_of(request: Request, most: int) -> bytes:
     """Raises InvalidMessage."""
     text = bytearray()
     try:
         async with asyncio.timeout(BODY_S):
             async for part in request.stream():
                 text += part
-                if len(text) > MOST_BYTES:
-                    raise InvalidMessage("request_too_large", most=MOST_BYTES)
+                if len(text) > most:
+                    raise InvalidMessage("request_too_large", most=most)
     except (TimeoutError, ClientDisconnect):
         raise InvalidMessage("request_incomplete", limit_s=BODY_S) from None
     return bytes(text)
 
 
-def _is_lines(request: Request) -> bool:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower() in LINES
-
-
-def _append(client: Sequencer, text: bytes, is_lines: bool, *, replace: bool, backlog: bool) -> Any:
-    value = [decoded(line) for line in text.splitlines() if line.strip()] if is_lines else decoded(text)
+def _append(request: Request, text: bytes, *, replace: bool, backlog: bool) -> Any:
+    client, value = client_of(request), decoded(text)
     if not isinstance(value, list):
         return as_json(client.append(**arguments(value), replace=replace, backlog=backlog))
     messages = [arguments(one) for one in value]
@@ -120,4 +113,4 @@ def _answer(status: int, value: Any, *, retry_s: int | None = None) -> Response:
     return Response(orjson.dumps(value, default=str), status, headers, "application/json")
 
 
-routes = [Route("/q/{name}/messages", append, methods=["POST"])]
+routes = [Route("/q/{queue}/messages", append, methods=["POST"])]

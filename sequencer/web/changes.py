@@ -7,7 +7,9 @@ changes line ends in fields; what is typed stands in the body. Each change is an
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
@@ -21,28 +23,32 @@ from starlette.routing import Route
 
 from ..client import Sequencer
 from ..errors import ConfigurationError, OutcomeUnknown, SequencerError
-from ..texts.changes import UNCHANGED
 from ..texts.events import event, log_event
 from .access import name_of
-from .jobs import Job, Jobs, Progress
+from .append import body_of
+from .queues import client_of, sampler_of
 from .rendering import href
 
 MOST_BYTES = 100_000
 """Of what is typed: the result of a step may be long."""
+BULK_S = 5.0
+"""How long one request changes many groups; the page of the dry run then shows what is left."""
+REDRIVE_RATE = 10_000.0
+
+
+class _TimeUp(Exception):
+    pass
 
 
 @dataclass
 class Asked:
-    """A change as it was asked for."""
+    """A change as its form asks for it."""
 
     client: Sequencer
-    namespace: str
-    verb: str
     who: str
-    jobs: Jobs
     fields: dict[str, list[str]]
     count: int | None = None
-    """How many it was about, of a change of several."""
+    """How many it changed, of several."""
 
     def one(self, name: str) -> str:
         """Raises ConfigurationError for a field that is missing, since what was seen is unknown then."""
@@ -50,23 +56,19 @@ class Asked:
             raise ConfigurationError("form_incomplete", name=name)
         return self.fields[name][0]
 
-    def number(self, name: str) -> int:
-        """Raises ConfigurationError."""
-        return _whole(name, self.one(name).strip().replace(",", ""))
-
     @property
     def group(self) -> tuple[str, ...]:
         self.one("g")
         return tuple(self.fields["g"])
 
     @property
-    def about(self) -> tuple[tuple[str, ...], str]:
+    def message(self) -> tuple[tuple[str, ...], str]:
         """A group, and the message that was seen in it."""
         return self.group, self.one("id")
 
     @property
-    def held(self) -> tuple[str, ...] | None:
-        """What is paused: a group, or the whole queue."""
+    def paused(self) -> tuple[str, ...] | None:
+        """What a pause is about: a group, or the whole queue."""
         return self.group if "g" in self.fields else None
 
     @property
@@ -74,113 +76,90 @@ class Asked:
         """Those of an error, or all."""
         return {"error": self.one("error")} if "error" in self.fields else {"everything": True}
 
-    def log(self, verb: str = "", **fields: Any) -> None:
-        fields |= {"action": verb or self.verb, "who": self.who, "group": self.fields.get("g")}
-        fields |= {"id": self.one("id") if "id" in self.fields else None}
-        given = {name: value for name, value in fields.items() if value is not None}
-        log_event(event("operator", self.client.queue, namespace=self.namespace, **given))
+    def bulk(self, change: Callable[..., Any], **options: Any) -> str:
+        until: float | None = None
+
+        def progress(done: int, total: int) -> None:
+            nonlocal until
+            self.count, now = done, time.monotonic()
+            until = until or now + BULK_S
+            if done < total and now > until:
+                raise _TimeUp
+
+        with suppress(_TimeUp):
+            change(**self.many, on_progress=progress, **options)
+            return "many"
+        return "partly"
 
 
-def skip(asked: Asked) -> str:
+def skip(asked: Asked) -> object:
     """Always as a dead letter: nothing is lost by a click. In a sequence, the missing numbers that were seen."""
     if "first" not in asked.fields:
-        group, id = asked.about
-        asked.client.skip(group, id=id, dead_letter=True)
-        return "skipped"
+        group, id = asked.message
+        return asked.client.skip(group, id=id, dead_letter=True)
     found = asked.client.explain(asked.group)
-    if found.reason != "gap" or found.fields.get("first") != asked.number("first"):
+    if found.reason != "gap" or found.fields.get("first") != _whole("first", asked.one("first")):
         raise SequencerError("gap_changed", group=asked.group)
-    asked.client.skip(asked.group, dead_letter=True)  # if the gap is gone by now, at least no message is
-    return "gap_skipped"
+    return asked.client.skip(asked.group, dead_letter=True)  # if the gap is gone by now, at least no message is
 
 
-def unskip(asked: Asked) -> str:
-    group, id = asked.about
-    asked.client.unskip(group, id=id)
-    return "unskipped"
-
-
-def cancel(asked: Asked) -> str:
-    asked.client.cancel(*asked.about)
-    return "cancelled"
-
-
-def reschedule(asked: Asked) -> str:
-    asked.client.reschedule(*asked.about, delay=asked.one("delay").strip())
-    return "rescheduled"
-
-
-def answer(asked: Asked) -> str:
-    """For one step, or for several at once: of each its `step` and the `attempt` that was seen, and perhaps `answer`
-    and `result`, in the same order."""
-    steps, seen = (asked.fields.get(name, []) for name in ("step", "attempt"))
-    answers = asked.fields.get("answer", [asked.verb] * len(steps))
-    results = asked.fields.get("result", [""] * len(steps))
-    if not steps or not len(steps) == len(answers) == len(results) == len(seen):
+def answer(asked: Asked) -> object:
+    """For all unresolved steps of a message: of each its `step`, the `attempt` that was seen, `answer` and `result`."""
+    given = [asked.fields.get(name, []) for name in ("step", "attempt", "answer", "result")]
+    if not given[0] or len(set(map(len, given))) > 1:
         raise ConfigurationError("form_incomplete", name="step")
-    said = {
-        "done": {step: _result(text) for step, one, text in zip(steps, answers, results, strict=True) if one == "done"},
-        "again": [step for step, one in zip(steps, answers, strict=True) if one == "again"],
-        "attempts": {step: _whole("attempt", text) for step, text in zip(steps, seen, strict=True)},
-    }
-    group, id = asked.about
-    change: Any = asked.client.redrive if "dead" in asked.fields else asked.client.resume
-    change(group, id=id, by=asked.who, **said)
-    return "answered"
-
-
-def redrive(asked: Asked) -> str:
-    if "id" not in asked.fields:
-        return _start(asked, lambda progress: asked.client.redrive(**asked.many, on_progress=progress))
-    group, id = asked.about
-    return "redriven_parked" if asked.client.redrive(group, id=id).parked else "redriven"
-
-
-def purge(asked: Asked) -> str:
-    """For good, so the number is typed."""
-    _same(asked.number("count"), asked.client.count_dead(error=asked.many.get("error")))
-    asked.count = asked.client.purge(**asked.many)
-    return "purged"
-
-
-def resume_many(asked: Asked) -> str:
-    return _start(asked, lambda progress: asked.client.resume_many(**asked.many, on_progress=progress))
+    steps = [*zip(*given, strict=True)]
+    group, id = asked.message
+    change = asked.client.redrive if "dead" in asked.fields else asked.client.resume
+    return change(
+        group,
+        id=id,
+        by=asked.who,
+        done={step: _result(result) for step, _, said, result in steps if said == "done"},
+        again=[step for step, _, said, _ in steps if said == "again"],
+        attempts={step: _whole("attempt", attempt) for step, attempt, *_ in steps},
+    )
 
 
 def skip_many(asked: Asked) -> str:
-    _same(asked.number("chosen"), asked.client.skip_many(**asked.many, dry_run=True).chosen)
-    return _start(asked, lambda progress: asked.client.skip_many(**asked.many, on_progress=progress))
+    _check_count(asked, asked.client.skip_many(**asked.many, dry_run=True).chosen)
+    return asked.bulk(asked.client.skip_many)
 
 
-VERBS: dict[str, Callable[[Asked], str]] = {
-    "resume": lambda asked: "resumed" if asked.client.resume(asked.group, id=asked.one("id")) else "already_due",
+def purge_many(asked: Asked) -> str:
+    """For good, so the number is typed."""
+    _check_count(asked, asked.client.count_dead(error=asked.many.get("error")))
+    asked.count = asked.client.purge(**asked.many)
+    return "purge"
+
+
+def _about_message(name: str) -> Callable[[Asked], object]:
+    def change(asked: Asked) -> object:
+        group, id = asked.message
+        return getattr(asked.client, name)(group, id=id)
+
+    return change
+
+
+VERBS: dict[str, Callable[[Asked], object]] = {
+    **{name: _about_message(name) for name in ("resume", "unskip", "cancel", "redrive", "purge")},
     "skip": skip,
-    "unskip": unskip,
-    "pause": lambda asked: "paused" if asked.client.pause(asked.held) else "already_paused",
-    "unpause": lambda asked: "unpaused" if asked.client.unpause(asked.held) else "not_paused",
-    "cancel": cancel,
-    "reschedule": reschedule,
-    "done": answer,
-    "again": answer,
-    "redrive": redrive,
-    "purge": purge,
-    "probe": lambda asked: "probing" if asked.client.probe_outage() else "no_outage",
-    "resume-many": resume_many,
+    "reschedule": lambda asked: asked.client.reschedule(*asked.message, delay=asked.one("delay")),
+    "answer": answer,
+    "pause": lambda asked: asked.client.pause(asked.paused),
+    "unpause": lambda asked: asked.client.unpause(asked.paused),
+    "probe": lambda asked: asked.client.probe_outage(),
+    "resume-many": lambda asked: asked.bulk(asked.client.resume_many),
     "skip-many": skip_many,
-    "stop-many": lambda asked: "stopping" if asked.jobs.stop(asked.client.queue) else "no_job",
+    "redrive-many": lambda asked: asked.bulk(asked.client.redrive, rate=REDRIVE_RATE),
+    "purge-many": purge_many,
 }
-"""Each returns the word for what the next page says (`texts/changes.py`)."""
+"""Each returns False where nothing was to be changed, or the word for what the next page says (`texts/changes.py`),
+where it is not the verb."""
 
 
-def _start(asked: Asked, run: Callable[[Progress], Any]) -> str:
-    """`chosen` is the number that a dry run showed; there is no way past it."""
-    asked.count = asked.number("chosen")
-    job = Job(asked.verb, asked.many.get("error"), asked.who, asked.count)
-    asked.jobs.start(asked.client.queue, job, run, lambda job: asked.log(f"{job.action} {job.state}", count=job.done))
-    return "started"
-
-
-def _same(seen: int, now: int) -> None:
+def _check_count(asked: Asked, now: int) -> None:
+    seen = _whole("chosen", asked.one("chosen").strip().replace(",", ""))
     if seen != now:
         raise SequencerError("count_changed", seen=seen, now=now)
 
@@ -198,35 +177,38 @@ def _result(text: str) -> Any:
         raise ConfigurationError("result_not_json", value=text, error=str(error)) from error
 
 
-def _endpoint(verb: str) -> Callable[[Request], Any]:
-    async def changed(request: Request) -> Response:
-        typed = bytearray()
-        async for chunk in request.stream():
-            typed += chunk
-            if len(typed) > MOST_BYTES:
-                raise HTTPException(413)
-        return await run_in_threadpool(_changed, request, verb, typed.decode("utf-8", "replace"))
-
-    return changed
+async def change(request: Request) -> Response:
+    if request.path_params["verb"] not in VERBS:
+        raise HTTPException(404)
+    typed = await body_of(request, MOST_BYTES)
+    return await run_in_threadpool(_change, request, typed.decode("utf-8", "replace"))
 
 
-def _changed(request: Request, verb: str, typed: str) -> Response:
+def _change(request: Request, typed: str) -> Response:
     # What was seen, in the query, comes before what is typed.
     fields = parse_qs(typed, keep_blank_values=True) | parse_qs(request.url.query, keep_blank_values=True)
-    state, queue = request.app.state, request.path_params["queue"]
-    client, who = state.queues.client(queue), name_of(request)
-    asked = Asked(client, state.queues.namespace, verb, who, state.jobs, fields)
+    client, verb = client_of(request), request.path_params["verb"]
+    asked = Asked(client, name_of(request), fields)
     try:
-        said = VERBS[verb](asked)
+        done = VERBS[verb](asked)
     except OutcomeUnknown as error:
-        asked.log(error=str(error))
+        _log(asked, verb, error=str(error))
         raise
-    if said not in UNCHANGED:
-        asked.log(count=asked.count)
-    state.sampler.changed(queue)
-    page = "group" if "g" in fields else "dead" if verb == "purge" else ""
-    to = href(request.scope.get("root_path", ""), "q", queue, page, g=fields.get("g"), said=said)
+    if done is not False:
+        _log(asked, verb)
+    sampler_of(request).changed(client.queue)
+    said = "unchanged" if done is False else done if isinstance(done, str) else verb
+    about = {"do": verb.removesuffix("-many"), "error": fields.get("error")} if said == "partly" else {}
+    page = "many" if about else "group" if "g" in fields else "dead" if verb == "purge-many" else ""
+    to = href(request.scope.get("root_path", ""), "q", client.queue, page, g=fields.get("g"), said=said, **about)
     return RedirectResponse(to.unescape(), 303)
 
 
-routes = [Route(f"/q/{{queue}}/{verb}", _endpoint(verb), methods=["POST"]) for verb in VERBS]
+def _log(asked: Asked, verb: str, **fields: Any) -> None:
+    fields |= {"action": verb, "who": asked.who, "count": asked.count, "group": asked.fields.get("g")}
+    fields |= {"id": asked.fields.get("id", [None])[0], "namespace": asked.client.options.namespace}
+    given = {name: value for name, value in fields.items() if value is not None}
+    log_event(event("operator", asked.client.queue, **given))
+
+
+routes = [Route("/q/{queue}/{verb}", change, methods=["POST"])]

@@ -15,10 +15,10 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from ..errors import ConfigurationError, InvalidMessage, SequencerError, ServerError
+from ..viewers import QueueGone, Viewers
 from . import append, changes, find, pages, watched
 from .access import Access, Who
-from .jobs import Jobs
-from .queues import QueueGone, Queues
+from .queues import viewers_of
 from .rendering import ROOM, page
 from .sampler import Sampler
 
@@ -42,27 +42,27 @@ def dashboard(
     under which it is served, besides loopback; None leaves that to the application that it is mounted in. Nothing
     connects before the first request. Raises ConfigurationError for a wrong name.
     """
-    shown = Queues(queues, redis, namespace)
+    viewers = Viewers(queues, redis, namespace)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        shown.close()
+        viewers.forget()
 
     app = Starlette(
         routes=[
             *pages.routes,
-            *changes.routes,
-            *append.routes,
             *find.routes,
             *watched.routes,
+            *append.routes,
+            *changes.routes,
             Mount("/static", StaticFiles(directory=ROOM / "static"), name="static"),
         ],
         middleware=[Middleware(Access, who=who, hosts=hosts, shows_bodies=shows_bodies, is_read_only=is_read_only)],
         exception_handlers={QueueGone: _gone, SequencerError: _refused, HTTPException: _not_found},
         lifespan=lifespan,
     )
-    app.state.queues, app.state.sampler, app.state.jobs = shown, Sampler(shown), Jobs()
+    app.state.viewers, app.state.sampler = viewers, Sampler(viewers)
     return app
 
 
@@ -83,5 +83,5 @@ def _not_found(request: Request, error: Exception) -> Response:
 
 def _gone(request: Request, error: Exception) -> Response:
     """The queue was deleted since the last look; what has its name now is seen by the next one."""
-    request.app.state.queues.forget()
+    viewers_of(request).forget()
     return RedirectResponse(str(request.url), 303) if request.method == "GET" else _refused(request, error)

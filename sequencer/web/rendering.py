@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
@@ -53,13 +53,13 @@ def score(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
-def json_text(value: Any) -> list[str]:
-    """A body as lines, for people."""
-    return json.dumps(value, indent=2, ensure_ascii=False, default=repr).splitlines()
+def lines(text: str) -> Markup:
+    """A text whose line ends are kept."""
+    return Markup("\n").join(escape(plain(line)) for line in text.splitlines())
 
 
-def json_line(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=repr)
+def json_line(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, indent=indent, ensure_ascii=False, default=repr)
 
 
 def brief(text: str, length: int = 200) -> str:
@@ -75,22 +75,8 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-TEMPLATES.filters.update(
-    duration=duration,
-    moment=moment,
-    ago=ago,
-    many=many,
-    named=named,
-    count=count,
-    score=score,
-    brief=brief,
-    json_text=json_text,
-    json_line=json_line,
-    lines=str.splitlines,
-    bar=bar,
-    rates=rates,
-    highest=highest,
-)
+_FILTERS = (duration, moment, ago, many, named, count, score, brief, json_line, lines, bar, rates, highest)
+TEMPLATES.filters.update({one.__name__: one for one in _FILTERS})
 TEMPLATES.globals.update(version=VERSION, STATES=STATES, answer_text=answer_text, as_json=as_json)
 
 
@@ -102,8 +88,6 @@ class Html(HTMLResponse):
 def page(request: Request, template: str, *, status: int = 200, **fields: Any) -> Html:
     """A page for who asks: with buttons where its role is "operate"."""
     base = request.scope.get("root_path", "")
-    state = request.app.state
-    can_act = getattr(request.state, "role", "look") == "operate"
 
     def url(*path: str, **query: Any) -> Markup:
         return href(base, *path, **query)
@@ -112,9 +96,12 @@ def page(request: Request, template: str, *, status: int = 200, **fields: Any) -
         "base": base,
         "url": url,
         "request": request,
-        "namespace": state.queues.namespace,
-        "can_act": can_act,
+        "queue": request.path_params.get("queue"),
+        "namespace": request.app.state.viewers.namespace,
+        "can_act": getattr(request.state, "role", "look") == "operate",
         "said": SAID.get(request.query_params.get("said", "")),
         "shows_bodies": getattr(request.state, "shows_bodies", False),
+        **fields,
     }
-    return Html(TEMPLATES.get_template(template).render({**about, **fields}), status)
+    about["parts"] = TEMPLATES.get_template("parts.html").make_module(about)
+    return Html(TEMPLATES.get_template(template).render(about), status)

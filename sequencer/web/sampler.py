@@ -1,10 +1,9 @@
-"""One snapshot of all queues for all viewers. Nothing is asked while nobody looks."""
+"""What viewers share: one snapshot of all queues, and what a page reads. Nothing is asked while nobody looks."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
@@ -13,19 +12,17 @@ from ..client import Sequencer
 from ..errors import SequencerError, ServerUnavailable
 from ..values.alerts import Incident
 from ..values.views import QueueInfo, QueueSnapshot
-from .queues import QueueGone, Queues
+from ..viewers import QueueGone, Viewers
 
 T = TypeVar("T")
 PERIOD_S = 2.0
 SHARE = 20
-"""The next snapshot waits this many times as long as the last one took: at most 5 % of a connection's time."""
+"""What is shared is read again after this many times as long as it took: at most 5 % of a connection's time."""
 KEPT_S = 15 * 60.0
 """How long rates are kept for the pictures, since somebody looks."""
 BACKLOG_S = 30.0
 """How often backlog and lag are estimated, from SAMPLE groups; a queue with FEW groups is counted each time."""
 SAMPLE, FEW = 1000, 200
-SHARED_S = 1.5
-"""How long viewers of one page share what it read."""
 
 
 class Rates(NamedTuple):
@@ -44,6 +41,8 @@ class QueueSample:
     incidents: tuple[Incident, ...] = ()
     rates: tuple[Rates, ...] = ()
     error: str = ""
+    counted_at: float = 0.0
+    """When backlog and lag were counted."""
 
     @property
     def trouble(self) -> tuple[float, ...]:
@@ -63,6 +62,10 @@ class Overview:
     error: str = ""
     """Why the server could not be read since then."""
 
+    def of(self, queue: str) -> QueueSample:
+        """Without numbers for a queue that is newer."""
+        return next((one for one in self.queues if one.queue == queue), QueueSample(queue))
+
 
 @dataclass
 class _Shared:
@@ -72,77 +75,65 @@ class _Shared:
 
 
 class Sampler:
-    def __init__(self, queues: Queues, clock: Callable[[], float] = time.monotonic) -> None:
-        self._queues, self._clock = queues, clock
-        self._lock, self._next, self._last = threading.Lock(), 0.0, Overview()
-        self._rates: dict[str, deque[Rates]] = {}
-        self._known: dict[str, QueueInfo] = {}
-        self._counted_at: dict[str, float] = {}
+    def __init__(self, viewers: Viewers, clock: Callable[[], float] = time.monotonic) -> None:
+        self._viewers, self._clock, self._last = viewers, clock, Overview()
         self._shared: dict[tuple[str, str], _Shared] = {}
 
     def overview(self) -> Overview:
-        """The last snapshot, or a new one when it is time; only one request takes it, the others get the last."""
-        if self._clock() >= self._next and self._lock.acquire(blocking=not self._last.at):
-            try:
-                if (began := self._clock()) >= self._next:
-                    self._last = self._taken()
-                    ended = self._clock()
-                    # One that failed cost the server nothing: it may be back soon.
-                    self._next = ended + (PERIOD_S if self._last.error else max(PERIOD_S, SHARE * (ended - began)))
-            finally:
-                self._lock.release()
-        return self._last
+        """All queues; while the server is away, as they were read last."""
+        return self.once("", "overview", self._taken)
 
     def once(self, queue: str, name: str, view: Callable[[], T]) -> T:
-        """What several viewers of a queue's page share for SHARED_S. Raises what `view` raises."""
+        """What all viewers share for a while; only one of them reads it again, and the others get the last one. Raises
+        what `view` raises.
+        """
         if len(self._shared) > 1000:
             self._shared.clear()
         one = self._shared.setdefault((queue, name), _Shared())
-        with one.lock:
-            if self._clock() >= one.until:
-                one.value, one.until = view(), self._clock() + SHARED_S
-            value: T = one.value
-            return value
+        if self._clock() >= one.until and one.lock.acquire(blocking=not one.until):
+            try:
+                if (began := self._clock()) >= one.until:
+                    one.value = view()
+                    ended = self._clock()
+                    # A server that was away may be back soon, and asking it cost it nothing.
+                    share = 0 if getattr(one.value, "error", "") else SHARE
+                    one.until = ended + max(PERIOD_S, share * (ended - began))
+            finally:
+                one.lock.release()
+        value: T = one.value
+        return value
 
     def changed(self, queue: str) -> None:
         """Something was changed: the next viewer sees it."""
-        for key in [key for key in [*self._shared] if key[0] == queue]:
+        for key in [key for key in [*self._shared] if key[0] in (queue, "")]:
             self._shared.pop(key, None)
-        self._next = 0.0
 
     def _taken(self) -> Overview:
         try:
-            names = self._queues.names()
-            found = [self._sample(name) for name in names]
+            found = [self._sample(name) for name in self._viewers.names()]
+            self._last = Overview(tuple(sorted(found, key=lambda one: (one.trouble, one.queue))), time.time())
         except QueueGone:
-            self._queues.forget()
-            return replace(self._last, at=self._last.at or time.time())
+            self._viewers.forget()
         except SequencerError as error:
             return replace(self._last, error=str(error))
-        for gone in self._rates.keys() - set(names):
-            del self._rates[gone]
-            self._known.pop(gone, None)
-        return Overview(tuple(sorted(found, key=lambda one: (one.trouble, one.queue))), time.time())
+        return self._last
 
     def _sample(self, name: str) -> QueueSample:
         """Raises ServerUnavailable, QueueGone."""
         try:
-            client = self._queues.client(name, is_listed=True)
-            info, snapshot, incidents = self._info(client), client.snapshot(), tuple(client.alerts())
+            return self._read(self._viewers.client(name), self._last.of(name))
         except (ServerUnavailable, QueueGone):
             raise
         except SequencerError as error:
             return QueueSample(name, error=str(error))
-        self._known[name] = info
-        rates = self._rates.setdefault(name, deque(maxlen=int(KEPT_S / PERIOD_S)))
-        if info.append_rate is not None and info.handle_rate is not None:
-            rates.append(Rates(time.time(), info.append_rate, info.handle_rate))
-        return QueueSample(name, info, snapshot, incidents, tuple(rates))
 
-    def _info(self, client: Sequencer) -> QueueInfo:
-        """With backlog and lag as they were counted last."""
-        known, now = self._known.get(client.queue), self._clock()
-        if known is None or known.groups <= FEW or now - self._counted_at[client.queue] >= BACKLOG_S:
-            self._counted_at[client.queue] = now
-            return client.info(sample=SAMPLE)
-        return replace(client.info(sample=0), backlog=known.backlog, lag_s=known.lag_s)
+    def _read(self, client: Sequencer, last: QueueSample) -> QueueSample:
+        """With backlog and lag as they were counted last, for BACKLOG_S."""
+        known, rates, counted_at = last.info, last.rates, last.counted_at
+        if known is None or known.groups <= FEW or self._clock() - counted_at >= BACKLOG_S:
+            info, counted_at = client.info(sample=SAMPLE), self._clock()
+        else:
+            info = replace(client.info(sample=0), backlog=known.backlog, lag_s=known.lag_s)
+        if info.append_rate is not None and info.handle_rate is not None:
+            rates = (*rates, Rates(time.time(), info.append_rate, info.handle_rate))[-int(KEPT_S / PERIOD_S) :]
+        return QueueSample(client.queue, info, client.snapshot(), tuple(client.alerts()), rates, "", counted_at)

@@ -8,6 +8,7 @@ from starlette.routing import Route
 
 from ..errors import SequencerError
 from ..texts.refusals import refusal_text
+from .queues import sampler_of, viewers_of
 
 
 def live(_: Request) -> Response:
@@ -16,27 +17,26 @@ def live(_: Request) -> Response:
 
 def ready(request: Request) -> Response:
     """Whether the server answers; asked once for all who ask within a second or so."""
-    state = request.app.state
 
     def answers() -> bool:
         try:
-            state.queues.asked()
+            viewers_of(request).stored()
         except SequencerError:
             return False
         return True
 
-    is_ready = state.sampler.once("", "ready", answers)
-    return PlainTextResponse("ok\n" if is_ready else "the server does not answer\n", 200 if is_ready else 503)
+    if sampler_of(request).once("", "ready", answers):
+        return PlainTextResponse("ok\n")
+    return PlainTextResponse("the server does not answer\n", 503)
 
 
 def metrics(request: Request) -> Response:
     try:
+        from ..metrics import QueueCollector
         from ..metrics.families import exposition
-
-        collector = request.app.state.queues.collector
     except ModuleNotFoundError as error:
         return PlainTextResponse(refusal_text("metrics_missing", {"error": str(error)}), 501)
-    text, kind = exposition(collector, request.headers.get("accept", ""))
+    text, kind = exposition(QueueCollector(viewers_of(request)), request.headers.get("accept", ""))
     return Response(text, headers={"content-type": kind})
 
 

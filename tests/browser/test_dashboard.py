@@ -57,7 +57,7 @@ def test_a_group_is_found_explained_and_resumed_by_keyboard(tabs: Tabs, seq: Any
     assert "m1" in page.inner_text(".sentence")
     _tab_to(page, "submit", "Retry")
     page.keyboard.press("Enter")
-    page.wait_for_url("**said=resumed*")
+    page.wait_for_url("**said=resume*")
     assert state(seq, parked) == "due"
     assert page.get_by_role("status").first.is_visible()
 
@@ -80,12 +80,12 @@ def test_it_works_without_javascript(tabs: Tabs, seq: Any, parked: tuple[str, ..
     page = tabs.open("/q/jobs/", java_script_enabled=False)
     page.get_by_role("link", name="1002").or_(page.get_by_role("link", name="Open this group")).first.click()
     page.get_by_role("button", name=re.compile("^Skip m1")).click()
-    page.wait_for_url("**said=skipped*")
+    page.wait_for_url("**said=skip*")
     assert (state(seq, parked), state(seq, parked, "m2")) == ("dead", "due")
     page.goto(f"{tabs.url}/q/jobs/many?do=purge")
     page.get_by_role("textbox", name=re.compile("how many")).fill("1")
     page.get_by_role("button", name=re.compile("^Delete")).click()
-    page.wait_for_url("**said=purged*")
+    page.wait_for_url("**said=purge*")
     assert seq.count_dead() == 0
 
 
@@ -185,7 +185,7 @@ def test_odd_names_are_text(escape: bool, tabs: Tabs, seq: Any, monkeypatch: pyt
                 _is_text(page)
             page.goto(tabs.url + group_url(group))
             page.get_by_role("button", name=re.compile("^Retry")).first.click()
-            page.wait_for_url("**said=resumed*")
+            page.wait_for_url("**said=resume*")
             assert state(seq, group, group[1]) == "due"
         for path in ("/", "/q/jobs/", "/q/jobs/groups", "/q/jobs/many?do=resume"):
             page.goto(tabs.url + path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -10,9 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from sequencer import Sequencer
-from sequencer.testing import wait_until
+from sequencer.queue.groups.many import PAGE
 from sequencer.texts.changes import SAID
-from sequencer.web import dashboard
+from sequencer.web import changes, dashboard
 from sequencer.web.changes import VERBS
 from tests.support.handling import Make, drain, fail
 
@@ -25,7 +24,7 @@ class Browser:
 
     def __init__(self, seq: Sequencer) -> None:
         app = dashboard(redis=seq.endpoint, namespace=seq.options.namespace, who=lambda _: "operate")
-        self.http, self.jobs = TestClient(app, follow_redirects=False), app.state.jobs
+        self.http = TestClient(app, follow_redirects=False)
         self.http.headers["sec-fetch-site"] = "same-origin"
 
     def post(self, verb: str, typed: Any = None, **seen: Any) -> tuple[int, str]:
@@ -65,17 +64,17 @@ def state(seq: Sequencer, id: str = "m1") -> Any:
 
 def resumed(seq: Sequencer, browser: Browser) -> None:
     park(seq, "m1", "m2")
-    assert browser.post("resume", g=GROUP, id="m1") == (303, "resumed")
-    assert browser.post("resume", g=GROUP, id="m1") == (303, "already_due")
+    assert browser.post("resume", g=GROUP, id="m1") == (303, "resume")
+    assert browser.post("resume", g=GROUP, id="m1") == (303, "unchanged")
     assert drain(seq) == [{"id": "m1"}, {"id": "m2"}]
 
 
 def skipped(seq: Sequencer, browser: Browser) -> None:
     park(seq, "m1", "m2")
-    assert browser.post("skip", g=GROUP, id="m1") == (303, "skipped")
+    assert browser.post("skip", g=GROUP, id="m1") == (303, "skip")
     assert browser.post("skip", g=GROUP, id="m1")[0] == 409
     assert (state(seq), seq.count_dead()) == ("dead", 1)
-    assert browser.post("redrive", g=GROUP, id="m1") == (303, "redriven")
+    assert browser.post("redrive", g=GROUP, id="m1") == (303, "redrive")
     assert drain(seq) == [{"id": "m1"}, {"id": "m2"}]
 
 
@@ -83,7 +82,7 @@ def put_back(seq: Sequencer, browser: Browser) -> None:
     park(seq, "m1")
     seq.skip(GROUP, id="m1")
     assert browser.post("unskip", g=GROUP, id="m2")[0] == 409
-    assert browser.post("unskip", g=GROUP, id="m1") == (303, "unskipped")
+    assert browser.post("unskip", g=GROUP, id="m1") == (303, "unskip")
     assert state(seq) == "due"
 
 
@@ -91,12 +90,12 @@ def paused(seq: Sequencer, browser: Browser) -> None:
     append(seq, "m1")
     for about in ({"g": GROUP}, {}):
         words = [browser.post(verb, **about)[1] for verb in ("pause", "pause", "unpause", "unpause")]
-        assert words == ["paused", "already_paused", "unpaused", "not_paused"]
+        assert words == ["pause", "unchanged", "unpause", "unchanged"]
 
 
 def cancelled(seq: Sequencer, browser: Browser) -> None:
     append(seq, "m1")
-    assert browser.post("cancel", g=GROUP, id="m1") == (303, "cancelled")
+    assert browser.post("cancel", g=GROUP, id="m1") == (303, "cancel")
     assert browser.post("cancel", g=GROUP, id="m1")[0] == 409
     assert state(seq) is None
 
@@ -105,7 +104,7 @@ def rescheduled(seq: Sequencer, browser: Browser) -> None:
     append(seq, "m1", **LATER)
     assert browser.post("reschedule", {"delay": "soon"}, g=GROUP, id="m1")[0] == 400
     assert state(seq) == "delayed"
-    assert browser.post("reschedule", {"delay": "0"}, g=GROUP, id="m1") == (303, "rescheduled")
+    assert browser.post("reschedule", {"delay": "0"}, g=GROUP, id="m1") == (303, "reschedule")
     assert drain(seq) == [{"id": "m1"}]
 
 
@@ -122,11 +121,13 @@ def answered(seq: Sequencer, browser: Browser) -> None:
     append(seq, "m1")
     seq.consume(until_empty=True)
     seen = {"g": GROUP, "id": "m1", "step": "charge"}
+    again, done = {"answer": "again", "result": ""}, {"answer": "done", "result": '{"paid": 3}'}
     assert browser.post("resume", g=GROUP, id="m1")[0] == 409
-    assert browser.post("again", **seen)[0] == 400
-    assert browser.post("again", **seen, attempt=7)[0] == 409
-    assert browser.post("done", {"result": "{"}, **seen, attempt=1)[0] == 400
-    assert browser.post("done", {"result": '{"paid": 3}'}, **seen, attempt=1) == (303, "answered")
+    assert browser.post("answer", again, **seen)[0] == 400
+    assert browser.post("answer", again, **seen, attempt=7)[0] == 409
+    assert browser.post("answer", {"answer": "", "result": ""}, **seen, attempt=1)[0] == 400
+    assert browser.post("answer", {"answer": "done", "result": "{"}, **seen, attempt=1)[0] == 400
+    assert browser.post("answer", done, **seen, attempt=1) == (303, "answer")
     found = seq.steps(GROUP, "m1")
     assert found is not None
     assert [(one.state, one.result, one.who) for one in found.steps if one.name == "charge"] == [
@@ -139,54 +140,56 @@ def answered(seq: Sequencer, browser: Browser) -> None:
 def purged(seq: Sequencer, browser: Browser) -> None:
     park(seq, "m1")
     seq.skip(GROUP, dead_letter=True)
-    assert browser.post("purge", error="ValueError")[0] == 400
-    assert browser.post("purge", {"count": "2"}, error="ValueError")[0] == 409
-    assert browser.post("purge", {"count": "0"}, error="KeyError") == (303, "purged")
+    assert browser.post("purge", g=GROUP)[0] == 400
+    assert browser.post("purge", g=GROUP, id="m2")[0] == 409
+    assert browser.post("purge", g=GROUP, id="m1") == (303, "purge")
+    assert seq.count_dead() == 0
+
+
+def many_purged(seq: Sequencer, browser: Browser) -> None:
+    park(seq, "m1")
+    seq.skip(GROUP, dead_letter=True)
+    assert browser.post("purge-many", error="ValueError")[0] == 400
+    assert browser.post("purge-many", {"chosen": "2"}, error="ValueError")[0] == 409
+    assert browser.post("purge-many", {"chosen": "0"}, error="KeyError") == (303, "purge")
     assert seq.count_dead() == 1
-    assert browser.post("purge", {"count": " 1 "}, error="ValueError") == (303, "purged")
+    assert browser.post("purge-many", {"chosen": " 1 "}, error="ValueError") == (303, "purge")
     assert seq.count_dead() == 0
 
 
 def redriven(seq: Sequencer, browser: Browser) -> None:
     park(seq, "m1")
     seq.skip(GROUP, dead_letter=True)
-    assert browser.post("redrive", error="ValueError")[0] == 400
-    assert browser.post("redrive", error="ValueError", chosen=1) == (303, "started")
-    ended(browser)
+    assert browser.post("redrive", g=GROUP, id="m1") == (303, "redrive")
+    assert drain(seq) == [{"id": "m1"}]
+
+
+def many_redriven(seq: Sequencer, browser: Browser) -> None:
+    park(seq, "m1")
+    seq.skip(GROUP, dead_letter=True)
+    assert browser.post("redrive-many", error="ValueError") == (303, "many")
     assert drain(seq) == [{"id": "m1"}]
 
 
 def probed(seq: Sequencer, browser: Browser) -> None:
     append(seq, "m1")
-    assert browser.post("probe") == (303, "no_outage")
+    assert browser.post("probe") == (303, "unchanged")
 
 
 def many_resumed(seq: Sequencer, browser: Browser) -> None:
     for number in range(60):
         append(seq, "m1", group=("n", number))
     seq.consume(fail, until_empty=True)
-    assert browser.post("resume-many", error="ValueError")[0] == 400
-    assert browser.post("resume-many", error="ValueError", chosen=60) == (303, "started")
-    job = ended(browser)
-    assert (job.state, job.done, job.total, seq.snapshot().parked) == ("finished", 60, 60, 0)
+    assert browser.post("resume-many", error="ValueError") == (303, "many")
+    assert seq.snapshot().parked == 0
 
 
 def many_skipped(seq: Sequencer, browser: Browser) -> None:
     park(seq, "m1")
     assert browser.post("skip-many", chosen=2)[0] == 409
     assert seq.count_dead() == 0
-    assert browser.post("skip-many", chosen=1) == (303, "started")
-    assert (ended(browser).state, seq.count_dead(), seq.snapshot().parked) == ("finished", 1, 0)
-
-
-def stopped(seq: Sequencer, browser: Browser) -> None:
-    append(seq, "m1")
-    assert browser.post("stop-many") == (303, "no_job")
-
-
-def ended(browser: Browser) -> Any:
-    job = browser.jobs.of("jobs")
-    return wait_until(lambda: job.state != "running" and job, what="the end of the job")
+    assert browser.post("skip-many", chosen=1) == (303, "many")
+    assert (seq.count_dead(), seq.snapshot().parked) == (1, 0)
 
 
 CASES = {
@@ -197,14 +200,14 @@ CASES = {
     "unpause": paused,
     "cancel": cancelled,
     "reschedule": rescheduled,
-    "done": answered,
-    "again": answered,
+    "answer": answered,
     "purge": purged,
     "redrive": redriven,
     "probe": probed,
     "resume-many": many_resumed,
     "skip-many": many_skipped,
-    "stop-many": stopped,
+    "redrive-many": many_redriven,
+    "purge-many": many_purged,
 }
 
 
@@ -215,7 +218,7 @@ def test_each_verb_does_what_it_says(
     CASES[verb](seq, browser)
     logged = [record.__dict__ for record in caplog.records if record.__dict__.get("event") == "operator"]
     assert {one["who"] for one in logged} <= {"operate"}
-    assert verb in {one["action"] for one in logged} or verb in ("again", "probe", "stop-many")
+    assert verb in {one["action"] for one in logged} or verb == "probe"
 
 
 @pytest.mark.parametrize("verb", ["resume", "skip"])
@@ -243,7 +246,7 @@ def test_numbers_that_are_missing_are_skipped_as_they_were_seen(make: Make) -> N
     browser = Browser(seq)
     assert seq.explain(GROUP).reason == "gap"
     assert browser.post("skip", g=GROUP, first=3)[0] == 409
-    assert browser.post("skip", g=GROUP, first=2) == (303, "gap_skipped")
+    assert browser.post("skip", g=GROUP, first=2) == (303, "skip")
     seq.consume(lambda message: seen.append(message.id), until_empty=True)
     assert seen == ["m1", "m5"]
 
@@ -259,31 +262,26 @@ def test_an_answer_for_several_steps_is_one_change(seq: Sequencer, browser: Brow
     page = browser.http.get(f"/q/jobs/group?{urlencode({'g': GROUP}, doseq=True)}").text
     assert (page.count('name="answer"'), page.count('name="result"')) == (2, 2)
     seen = {"step": ["charge", "refund"], "attempt": [1, 1]}
-    assert browser.post("done", {"answer": ["done", ""], "result": ["3", ""]}, g=GROUP, id="m1", **seen)[0] == 400
+    assert browser.post("answer", {"answer": ["done", ""], "result": ["3", ""]}, g=GROUP, id="m1", **seen)[0] == 400
     typed = {"answer": ["done", "again"], "result": ["3", ""]}
-    assert browser.post("done", typed, g=GROUP, id="m1", **seen) == (303, "answered")
+    assert browser.post("answer", typed, g=GROUP, id="m1", **seen) == (303, "answer")
 
 
-def test_one_job_of_a_queue_at_a_time_and_a_stop_ends_it(
-    seq: Sequencer, browser: Browser, monkeypatch: pytest.MonkeyPatch
+def test_many_take_several_requests_and_the_dry_run_shows_what_is_left(
+    seq: Sequencer, browser: Browser, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    goes_on = threading.Event()
-
-    def endless(self: Any, *, on_progress: Any, **_: Any) -> None:
-        for page in range(10**9):
-            on_progress(page, 10**9)
-            goes_on.wait(0.01)
-
-    append(seq, "m1")
-    monkeypatch.setattr(Sequencer, "resume_many", endless)
-    assert browser.post("resume-many", chosen=1) == (303, "started")
-    assert browser.post("resume-many", chosen=1)[0] == 409
-    assert browser.post("stop-many") == (303, "stopping")
-    assert ended(browser).state == "stopped"
-    assert browser.post("stop-many") == (303, "no_job")
+    for number in range(PAGE + 10):
+        append(seq, "m1", group=("n", number))
+    seq.consume(fail, until_empty=True)
+    monkeypatch.setattr(changes, "BULK_S", -1)
+    answer = browser.http.post("/q/jobs/resume-many?error=ValueError")
+    assert answer.headers["location"] == "/q/jobs/many?said=partly&do=resume&error=ValueError"
+    assert "Retry 10 groups" in browser.http.get(answer.headers["location"]).text
+    assert browser.post("resume-many", error="ValueError") == (303, "many")
+    assert [one.__dict__["count"] for one in caplog.records if one.__dict__.get("event") == "operator"] == [PAGE, 10]
 
 
-@pytest.mark.parametrize(("body", "status"), [(b"x=" + b"y" * 200_000, 413), (b"\xff\x00=%zz&&=", 303)])
+@pytest.mark.parametrize(("body", "status"), [(b"x=" + b"y" * 200_000, 400), (b"\xff\x00=%zz&&=", 303)])
 def test_an_odd_form_is_no_harm(body: bytes, status: int, seq: Sequencer, browser: Browser) -> None:
     append(seq, "m1")
     assert browser.http.post("/q/jobs/pause", content=body).status_code == status

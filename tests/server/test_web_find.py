@@ -29,10 +29,10 @@ def http(make: Make) -> TestClient:
     [
         ("1002 77", "/q/jobs/group?g=1002&g=77"),
         ('["1002", 77]', "/q/jobs/group?g=1002&g=77"),
+        ('["1002", "77"] m2', "/q/jobs/message?g=1002&g=77&id=m2"),
         ("1002 77 m2", "/q/jobs/message?g=1002&g=77&id=m2"),
         ("dead", "/q/jobs/message?g=dead&id=d1"),
         ("dead d1", "/q/jobs/message?g=dead&id=d1"),
-        ("sequencer explain mails both", "/q/mails/group?g=both"),
         ("both", None),
         ("m2", None),
         ("x" * 600, None),
@@ -48,8 +48,7 @@ def test_one_hit_leads_there_and_several_are_a_page(http: TestClient, asked: str
 
 
 def test_an_id_alone_is_searched_in_one_queue_and_by_one_at_a_time(http: TestClient) -> None:
-    http.get("/find", params={"q": "m2"})
-    assert "/find?q=m2&amp;queue=jobs" in http.get("/find", params={"q": "m2"}).text
-    assert 'href="/q/jobs/message?g=1002&amp;g=77&amp;id=m2"' in http.get("/find?q=m2&queue=jobs").text
+    assert 'href="/q/jobs/find?q=m2"' in http.get("/find", params={"q": "m2"}).text
+    assert 'href="/q/jobs/message?g=1002&amp;g=77&amp;id=m2"' in http.get("/q/jobs/find?q=m2").text
     with find._walking:
-        assert http.get("/find?q=m2&queue=jobs").status_code == 409
+        assert http.get("/q/jobs/find?q=m2").status_code == 409

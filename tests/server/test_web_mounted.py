@@ -77,5 +77,5 @@ def test_pages_links_and_changes_stay_under_the_prefix(mount: Callable[[Any], ht
     assert all(link.startswith((f"{PREFIX}/", "#")) or not link for link in links), links
     assert {http.get(link.replace("&amp;", "&")).status_code for link in links if link.startswith("/")} <= {200}
     changed = http.post(f"{PREFIX}/q/jobs/resume?g=7&g=a+b&id=m1", headers={"origin": BASE})
-    assert changed.headers["location"].startswith(f"{PREFIX}/q/jobs/group?g=7&g=a+b&said=resumed")
+    assert changed.headers["location"].startswith(f"{PREFIX}/q/jobs/group?g=7&g=a+b&said=resume")
     assert "default-src 'none'" in changed.headers["content-security-policy"]

@@ -18,9 +18,9 @@ from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.errors import ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.texts.words import CONTROL
+from sequencer.viewers import Viewers
 from sequencer.web import dashboard
 from sequencer.web.charts import bar, rates
-from sequencer.web.queues import Queues
 from sequencer.web.sampler import PERIOD_S, SHARE, Rates, Sampler
 from tests.support.command_counts import commands_of
 from tests.support.proxy.fault_proxy import FaultProxy
@@ -185,7 +185,7 @@ def test_many_tabs_ask_the_server_no_more_than_one(
     scene: Sequencer, server: EmbeddedServer, namespace: str, link: Link
 ) -> None:
     now = [100.0]
-    sampler = Sampler(Queues(None, server.url, namespace), lambda: now[0])
+    sampler = Sampler(Viewers(None, server.url, namespace), lambda: now[0])
     sampler.overview()
     now[0] += 2
     once = commands_of(link, sampler.overview)
@@ -206,7 +206,7 @@ def test_a_slow_snapshot_is_taken_less_often(
 ) -> None:
     now, looks = [100.0], list[float]()
 
-    class Slow(Queues):
+    class Slow(Viewers):
         def names(self) -> list[str]:
             looks.append(now[0])
             now[0] += 1
@@ -244,7 +244,7 @@ def test_a_queue_that_was_made_again(make: Callable[..., Sequencer], opened: Ope
     again.append(1, group="b")
     answers = [client.get("/q/jobs/group?g=b") for _ in range(2)]
     assert answers[-1].status_code == 200
-    assert "w-due" in answers[-1].text
+    assert "s-due" in answers[-1].text
     make().delete()
     assert [client.get("/q/jobs/").status_code for _ in range(2)][-1] in (200, 404)
     assert not [key for key in link.command("KEYS", "*") if b":jobs:" in key], "whoever looks does not bring it back"
@@ -257,13 +257,13 @@ def test_mounted_its_links_begin_with_the_path(scene: Sequencer, server: Embedde
         found = page.links() + page.actions + page.links("link") + page.links("script", "src")
         assert [one for one in found if not one.startswith(("/sequencer/", "#"))] == [""] * found.count("")
         assert client.get(page.links("link")[-1]).status_code == 200
-    inner.state.queues.forget()
+    inner.state.viewers.forget()
 
 
 def test_pictures(scene: Sequencer) -> None:
     info = scene.info()
     assert (info.parked, info.due, info.waiting) == (2, 1, 1)
     widths = [float(one) for one in re.findall(r'width="([\d.]+)"', bar(info))]
-    assert widths == pytest.approx([50, 25, 25], abs=0.1)
+    assert widths == pytest.approx([2, 1, 1])
     assert rates([Rates(0, 1, 1)], 100, 10) == ""
     assert rates([Rates(0, 0, 0), Rates(2, 4, 2)], 100, 10).count("polyline") == 2
