@@ -123,6 +123,7 @@ FIELDS: Mapping[str, str] = {
     "before": "the old value",
     "now": "the new value",
     "shards": "how many shards the queue has",
+    "unreachable": "numbers of the shards that can't be reached",
     "from_shard": "whether only the registry was lost",
     "suppressed": "how many events of this name the line summarizes",
     "errors": "how many of them by class of error, the ten most frequent",

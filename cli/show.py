@@ -74,13 +74,15 @@ def info(
 
 
 def queues_text(infos: list[QueueInfo], at: int | None = None) -> str:
-    """The table, with a mark before row `at`, and below it what a history has, and what holds a queue back: an outage,
-    or that nobody consumes."""
+    """The table, with a mark before row `at`, and below it what a history has, what is left out, and what holds a queue
+    back: an outage, or that nobody consumes.
+    """
     lines = list[str]()
     for info in infos:
         of = info.shards if info.outage and info.outage.shards < info.shards else None
         about = {"queue": info.queue, "namespace": info.namespace, "of": of}
-        facts = {"history": info.history, "outage": info.outage, "no_consumers": info.no_consumers}
+        names = ("unreachable", "history", "outage", "no_consumers")
+        facts = {name: getattr(info, name) for name in names}
         lines += [answer_text(code, **as_json(found), **about) for code, found in facts.items() if found]
     return "\n".join([_queue_table(infos, at), *lines])
 

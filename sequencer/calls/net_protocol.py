@@ -49,7 +49,12 @@ class Reader(Protocol):
 
 
 class Net(Reader, Protocol):
-    """One server. `read` is repeated once if a kept connection had gone stale, so only for what may run twice."""
+    """One server or cluster. `read` is repeated once if a kept connection had gone stale, so only for what may run
+    twice.
+    """
+
+    @property
+    def is_cluster(self) -> bool: ...
 
     async def ask(self, call: Call[T], *, wait: Replicas = None) -> Answer[T]:
         """Send one call and read its reply. A repeatable call is repeated after a lost answer. `wait`: as of How."""

@@ -46,6 +46,11 @@ class QueueCollector(TableCollector):
         Metric("sequencer_oldest_due_seconds", "gauge", "How long the group that waits longest has been due."),
         Metric("sequencer_dead_letters", "gauge", "Dead letters."),
         Metric("sequencer_queue_up", "gauge", "1 where the queue could be read."),
+        Metric(
+            "sequencer_shards_unreachable",
+            "gauge",
+            "Shards that did not answer: gauges leave them out, and counters are missing.",
+        ),
         Metric("sequencer_queue_paused", "gauge", "1 while the whole queue is paused."),
         Metric("sequencer_outage", "gauge", "1 while an outage holds the queue back."),
         Metric("sequencer_no_consumers", "gauge", "1 while groups are due and no consumer is there."),
@@ -85,10 +90,11 @@ class QueueCollector(TableCollector):
     def _read(self, found: dict[str, Any], labels: list[str], client: Sequencer) -> None:
         """Raises SequencerError, with nothing added."""
         info, snapshot = client.info(sample=SAMPLE), client.snapshot()
-        for name, (total, _) in COUNTERS.items():
-            found[name].add_metric(labels, info.totals[total])
-        for outcome in OUTCOMES:
-            found["sequencer_messages_total"].add_metric([*labels, outcome], info.totals[outcome])
+        if not info.unreachable:  # a counter must not fall
+            for name, (total, _) in COUNTERS.items():
+                found[name].add_metric(labels, info.totals[total])
+            for outcome in OUTCOMES:
+                found["sequencer_messages_total"].add_metric([*labels, outcome], info.totals[outcome])
         for state in STATES:
             found["sequencer_groups"].add_metric([*labels, state], getattr(info, state))
         gauges = {
@@ -96,6 +102,7 @@ class QueueCollector(TableCollector):
             "sequencer_oldest_head_seconds": info.lag_s,
             "sequencer_oldest_due_seconds": snapshot.waits_s,
             "sequencer_dead_letters": info.dead,
+            "sequencer_shards_unreachable": len(info.unreachable.shards) if info.unreachable else 0,
             "sequencer_queue_paused": info.is_paused,
             "sequencer_outage": info.outage is not None,
             "sequencer_no_consumers": info.no_consumers is not None,

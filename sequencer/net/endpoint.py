@@ -276,6 +276,10 @@ class ServedNet:
         self._endpoint, self._start = given_endpoint(redis), start
 
     @property
+    def is_cluster(self) -> bool:
+        return False
+
+    @property
     def name(self) -> str:
         """How to call the server in a text, whether it was needed yet or not."""
         return self._endpoint.name if self._endpoint else "the embedded server"

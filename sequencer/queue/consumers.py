@@ -18,7 +18,7 @@ async def consumers(session: Session) -> Consumers:
 
     It reads all leases: about a millisecond per thousand.
     """
-    options, shards, net = session.options, await session.shards(), session.net
+    options, shards, net = session.options, (await session.reachable()).shards, session.net
     now, held = await now_of(net), dict[bytes, Held]()
     for keys in shards:
         held |= await held_leases(net, keys, await leases_of(net, keys), now)

@@ -56,7 +56,8 @@ async def info(session: Session, *, sample: int | None = None) -> QueueInfo:
     about 0.2 s a shard). 0 reads none: both are 0, and `is_estimate` is true.
     """
     sample = EXACT_GROUPS if sample is None else check_integer("sample", sample, 0, MAX_LIMIT)
-    shards = [await _shard(session.net, keys, sample) for keys in await session.shards()]
+    keys, unreachable = await session.reachable()
+    shards = [await _shard(session.net, one, sample) for one in keys]
     counts, totals = Counter[str](), Counter(dict.fromkeys(TOTALS, 0))
     for shard in shards:
         counts.update(shard.counts)
@@ -68,13 +69,14 @@ async def info(session: Session, *, sample: int | None = None) -> QueueInfo:
         min(histories, key=attrgetter("reaches_s"), default=None),
     )
     now, last = await session.net.now(), session.last_info
-    append_rate, handle_rate = _rates(totals, now, last)
+    is_same = last is None or last[1].unreachable == unreachable
+    append_rate, handle_rate = _rates(totals, now, last) if is_same else (None, None)
     others = sum(counts[state] for state in ("due", "leased", "parked", "paused"))
     found = QueueInfo(
         queue=session.options.queue,
         namespace=session.options.namespace,
         **{name: counts[name] for name in COUNTED},
-        shards=len(shards),
+        shards=len(await session.shards()),
         lag_s=max(one.lag_s for one in shards),
         waiting=max(0, counts["groups"] - others),  # the counts are of different moments
         is_paused=any(one.is_paused for one in shards),
@@ -82,9 +84,12 @@ async def info(session: Session, *, sample: int | None = None) -> QueueInfo:
         totals=dict(totals),
         append_rate=append_rate,
         handle_rate=handle_rate,
-        no_consumers=await no_consumers(session) if counts["due"] and not counts["leased"] else None,
+        no_consumers=await no_consumers(session)
+        if counts["due"] and not counts["leased"] and not unreachable
+        else None,
         outage=first and replace(first, shards=len(outages)),
         history=least and replace(least, messages=sum(one.messages for one in histories)),
+        unreachable=unreachable,
     )
     session.last_info = now, found
     return found
@@ -92,7 +97,7 @@ async def info(session: Session, *, sample: int | None = None) -> QueueInfo:
 
 async def snapshot(session: Session) -> QueueSnapshot:
     """What is due, for how long, parked and dead, exactly; cheap enough for each second. Raises ServerError."""
-    keys = await session.shards()
+    keys, unreachable = await session.reachable()
     async with session.net.alone() as alone:
         with Reading(session.net.name):
             shards = [await due_seen(alone, one) for one in keys]
@@ -108,6 +113,7 @@ async def snapshot(session: Session) -> QueueSnapshot:
         dead=sum(counts[1::2]),
         is_paused=any(shard.is_paused for shard in shards),
         has_outage=any(shard.has_outage for shard in shards),
+        unreachable=unreachable,
     )
 
 

@@ -10,6 +10,7 @@ from ..errors import SequencerError
 from ..store.group import shard_of
 from ..store.item import Item
 from .append import refusal
+from .pages import read
 from .session import Session
 
 
@@ -31,7 +32,10 @@ async def shards_of(session: Session, groups: Sequence[str]) -> list[int]:
 
 async def last_batches(session: Session, relay: str) -> list[int]:
     """The number of the batch that this relay stored last, by shard; 0 where it stored none."""
-    return await session.read_shards(lambda text: int(text or 0), lambda keys: [("HGET", keys.relays, relay)])
+    return [
+        await read(session.net, lambda text: int(text or 0), ("HGET", keys.relays, relay))
+        for keys in await session.shards()
+    ]
 
 
 async def send_batches(session: Session, relay: str, batches: Sequence[Numbered]) -> list[int | SequencerError | None]:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ..calls.call import Call
 from ..calls.net_protocol import Alone, Command, Net
 from ..doctor.rights import Role, missing_rights
 from ..doctor.server import check_server, eviction_to_come, parse_info, would_evict
-from ..errors import ConfigurationError, SequencerError, ServerNotUsable
+from ..errors import ConfigurationError, SequencerError, ServerNotUsable, ServerUnavailable
 from ..settings.body_fields import BODY_FIELDS, BodyFields, merge_fields, read_fields
 from ..settings.options import QueueOptions
 from ..settings.policy import HistoryKept, Policy, merge_policy
 from ..store.group import shard_of
 from ..store.item import Item, ItemMaker
-from ..store.keys import ShardKeys, consumer_name, index_key, registry_key, shard_keys
+from ..store.keys import ShardKeys, consumer_name, guard_key, index_key, registry_key, shard_keys
 from ..store.registration import INDEX_WORD, Registration, of_shard, registered
 from ..store.replies import Reading, field_texts
-from ..values.views import QueueInfo
+from ..texts.events import event, log_event
+from ..values.views import QueueInfo, Unreachable
 from .pages import read
 from .registry.generation_search import GenerationSearch
 
@@ -30,6 +31,11 @@ log = logging.getLogger("sequencer")
 
 class QueueGone(SequencerError):
     """The queue that this client watched was deleted; what has its name now is another one."""
+
+
+class Reachable(NamedTuple):
+    shards: list[ShardKeys]
+    unreachable: Unreachable | None
 
 
 class Session:
@@ -58,6 +64,7 @@ class Session:
         self._registration: Registration | None = None
         self._is_registered = self._was_fit = self._notes_starts = False
         self._tells_info = True
+        self._away: tuple[int, ...] = ()  # shards that did not answer the last look
         self._checks = 0
         self._roles: frozenset[Role] = frozenset()
 
@@ -87,9 +94,31 @@ class Session:
         """What a call answers, for one to whom it is the same whether the call was repeated. Raises ServerError."""
         return (await self.net.ask(call)).value
 
-    async def read_shards(self, of: Callable[..., T], commands: Callable[[ShardKeys], Sequence[Command]]) -> list[T]:
-        """What commands answer for each shard, as `of` reads it. Raises ServerError."""
-        return [await read(self.net, of, *commands(keys)) for keys in await self.shards()]
+    async def reachable(self) -> Reachable:
+        """The shards that answer now, for who only reads, and those that a view leaves out. One server: all of them.
+
+        A shard whose hash slot is being moved does not answer: half of it may be elsewhere. Raises ServerUnavailable
+        where none answers.
+        """
+        shards = await self.shards()
+        if not self.net.is_cluster or len(shards) == 1:
+            return Reachable(shards, None)
+        async with self.net.alone() as alone:
+            answers = await alone.answers([("EXISTS", keys.schedule, guard_key(keys.schedule)) for keys in shards])
+        errors = {shard: one for shard, one in enumerate(answers) if isinstance(one, ServerUnavailable)}
+        if len(errors) == len(shards):
+            raise errors[0]
+        found = Unreachable(tuple(errors), str(next(iter(errors.values())))) if errors else None
+        if found and found.shards != self._away:
+            log_event(event("shards unreachable", self.options.queue, unreachable=[*found.shards], error=found.error))
+        self._away = tuple(errors)
+        return Reachable([keys for shard, keys in enumerate(shards) if shard not in errors], found)
+
+    async def read_shards(
+        self, of: Callable[..., T], commands: Callable[[ShardKeys], Sequence[Command]]
+    ) -> dict[ShardKeys, T]:
+        """What commands answer for each shard that answers, as `of` reads it. Raises ServerError."""
+        return {keys: await read(self.net, of, *commands(keys)) for keys in (await self.reachable()).shards}
 
     async def policy(self, role: Role | None = None) -> Policy:
         """The queue's policy, as this client found or set it when it connected."""
@@ -104,7 +133,7 @@ class Session:
 
     async def fresh_policy(self) -> Policy:
         """The policy as the server has it now."""
-        fields = await read(self.net, field_texts, ("HGETALL", (await self.shards())[0].policy))
+        fields = await read(self.net, field_texts, ("HGETALL", (await self.reachable()).shards[0].policy))
         with Reading(self.net.name):
             policy, shard = merge_policy(self.options.queue, fields, {}), of_shard(fields)
         known = self._registration
@@ -255,13 +284,15 @@ class Session:
         self._was_fit = True
 
     def _is_as_known(self, known: Registration, answers: list[object]) -> bool:
-        if any(isinstance(answer, Exception) for answer in answers):
-            return False
-        registry, index, *shards = answers
+        """What can't be reached is as it was."""
+        registry, *rest = answers
         own = [known.generation.encode(), str(known.version).encode(), None]
-        with suppress(ValueError, LookupError):
-            is_same = registered(field_texts(registry)) == known  # type: ignore[arg-type]
-            return is_same and index == INDEX_WORD.encode() and all(shard == own for shard in shards)
+        wanted = [INDEX_WORD.encode(), *[own] * (len(rest) - 1)]
+        with suppress(ValueError, LookupError, TypeError):
+            is_same = isinstance(registry, ServerUnavailable) or registered(field_texts(registry)) == known  # type: ignore[arg-type]
+            return is_same and all(
+                one == two or isinstance(one, ServerUnavailable) for one, two in zip(rest, wanted, strict=True)
+            )
         return False
 
     async def find_generation(self, alone: Alone) -> None:

@@ -36,7 +36,7 @@ PAGE = 500
 async def paused_groups(session: Session) -> list[tuple[str, ...]]:
     """The groups that were paused, whether they have messages or not."""
     found = await session.read_shards(texts, lambda keys: [("SMEMBERS", keys.paused)])
-    return sorted(decode_group(group) for names in found for group in names)
+    return sorted(decode_group(group) for names in found.values() for group in names)
 
 
 # -- one group, one message ------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def _with_fields(found: Explanation, **more: Any) -> Explanation:
 
 async def no_consumers(session: Session) -> NoConsumers | None:
     """Whether groups are due and nobody consumes; None also where the user may not see that. Raises ServerError."""
-    options, shards = session.options, await session.shards()
+    options, shards = session.options, (await session.reachable()).shards
     async with session.net.alone() as alone:
         with Reading(session.net.name):
             return await find_no_consumers(alone, shards, options.namespace, options.queue)
@@ -100,7 +100,7 @@ async def _held_longest(session: Session) -> dict[str, Any] | None:
     """
     net, held = session.net, dict[bytes, Held]()
     now = await now_of(net)
-    for keys in await session.shards():
+    for keys in (await session.reachable()).shards:
         try:
             held |= await held_leases(net, keys, await leases_of(net, keys), now)
         except ServerNotUsable:

@@ -33,6 +33,7 @@ class Thresholds:
     outbox_age: float = option(seconds(), 60.0, "Age of the oldest row of its outbox that is not sent.", FILE)
     outbox_held: int = option(_COUNT, 1, "Rows of its outbox that the queue refused.", FILE)
     away: float = option(seconds(), 30.0, "How long the server has not answered.", FILE)
+    unreachable: bool = option(FLAG, True, "Notify of shards that can't be reached.", FILE)
     outage: bool = option(FLAG, True, "Notify of an outage that holds the queue back.", FILE)
     pool: bool = option(FLAG, True, "Notify of a pool whose consumers die before their first message.", FILE)
     history: bool = option(FLAG, True, "Notify of a history cut short by history_cap.", FILE)

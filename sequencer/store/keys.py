@@ -75,6 +75,12 @@ def registry_key(namespace: str, queue: str) -> str:
     return f"{{{namespace}:{queue}:registry}}"
 
 
+def guard_key(key: str) -> str:
+    """A key of the same slot, which never exists: calls name it in a cluster (net/slots.py)."""
+    tag, found, _ = key.partition("}")
+    return f"{tag}}}:~" if found else f"{{{key}}}:~"
+
+
 def index_key(namespace: str) -> str:
     """The hash of all queues of a namespace: an index, which nothing but lists of queues believes."""
     return f"{namespace}:queues"

@@ -90,6 +90,8 @@ ANSWERS: dict[str, Wording] = {
     "history": "{queue}: history {reaches_s:duration} of {window_s:duration}, {messages:message}",
     "outage": f"{{queue}}: {_OUTAGE}; probe: {{sequencer resume QUEUE --outage}}",
     "outage_seen": _OUTAGE,
+    "unreachable": "{queue}: shards {shards:list} can't be reached and are left out: {error}",
+    "unreachable_seen": "Shards {shards:list} can't be reached and are left out: {error}",
     "no_consumers": lambda fields: f"{{queue}}: {no_consumers(fields)}; consume: {{{CONSUME}}}",
     "no_consumers_seen": no_consumers,
     "web_plain_http": "warning: the token and all pages go over plain http to {host}; put a proxy with https before it",

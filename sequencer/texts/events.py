@@ -548,6 +548,12 @@ EVENTS: Mapping[str, Kind] = {
         "{from_shard:?its registration was lost}{from_shard:!the server no longer knew it}; registered again, "
         "with {shards:shard}",
     ),
+    "shards unreachable": _warning(
+        "shards of the queue can't be reached; what is shown of it leaves them out",
+        "unreachable error",
+        "shards {unreachable:list}: {error}",
+        {"inspect": _DOCTOR},
+    ),
     "queue not listed": _warning(
         "the list of queues could not be changed; the queue itself works", "error", "{error}", {"inspect": _DOCTOR}
     ),

@@ -33,7 +33,7 @@ NO_COMMANDS: Commands = MappingProxyType({})
 def _listed(items: Any) -> str:
     """`charge, ship`; of a mapping `charge (declined), ship`."""
     values = items if isinstance(items, Mapping) else dict.fromkeys(items)
-    return ", ".join(f"{name} ({value})" if value else name for name, value in values.items())
+    return ", ".join(f"{name} ({value})" if value else str(name) for name, value in values.items())
 
 
 _SPECS: Mapping[str, Callable[[Any], str]] = {

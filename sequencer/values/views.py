@@ -13,6 +13,16 @@ T = TypeVar("T")
 GroupState = Literal["due", "leased", "waiting", "paused", "parked"]
 
 
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """Shards that did not answer: a view of the queue leaves them out."""
+
+    shards: tuple[int, ...]
+    """Their numbers, from 0."""
+    error: str
+    """Why the first of them did not."""
+
+
 @dataclass(frozen=True)  # with slots=True, Page[GroupInfo](...) fails in Python 3.11
 class Page(Generic[T]):
     """A page of a list that others change meanwhile."""
@@ -20,6 +30,7 @@ class Page(Generic[T]):
     items: list[T]
     after: str | None
     """Where the next page begins: its argument `after`. None where nothing follows."""
+    unreachable: Unreachable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +211,8 @@ class QueueInfo:
     """Set if groups have been due for five seconds while none is in progress."""
     history: HistoryInfo | None = None
     """Set if the queue keeps one."""
+    unreachable: Unreachable | None = None
+    """Set if shards did not answer: all numbers but `shards` are of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +231,8 @@ class QueueSnapshot:
     is_paused: bool
     has_outage: bool
     """Whether an outage holds it back."""
+    unreachable: Unreachable | None = None
+    """Set if shards did not answer: all numbers are of the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,7 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("queue created", {"near": "order"}),
     ("queue restored", {"shards": 4, "from_shard": False}),
     ("queue restored", {"shards": 1, "from_shard": True}),
+    ("shards unreachable", {"unreachable": [3, 7], "error": "server 10.0.0.7:6379 can't be reached"}),
     ("consumer error", {"what": "what is done each second", "error": RuntimeError("unforeseen")}),
 ]
 

@@ -11,6 +11,7 @@ from sequencer.calls.examine import GroupFacts
 from sequencer.calls.net_protocol import Alone, Answer, Command
 from sequencer.net.blocking import finish
 from sequencer.queue.pages import read
+from sequencer.queue.session import Reachable
 from sequencer.settings.options import queue_options
 from sequencer.settings.policy import Policy
 from sequencer.store.group import shard_of
@@ -31,7 +32,7 @@ class ListedNet:
     QUEUED.
     """
 
-    name = "listed"
+    name, is_cluster = "listed", False
 
     def __init__(self, *answers: Any, now: float = 0.0) -> None:
         self.answers, self.asked, self.time = list(answers), list[tuple[Any, ...]](), now
@@ -156,8 +157,13 @@ class ListedSession:
     async def ask(self, call: Call[T]) -> T:
         return (await self.net.ask(call)).value
 
-    async def read_shards(self, of: Callable[..., T], commands: Callable[[ShardKeys], Sequence[Command]]) -> list[T]:
-        return [await read(self.net, of, *commands(keys)) for keys in await self.shards()]
+    async def reachable(self) -> Reachable:
+        return Reachable(self.keys, None)
+
+    async def read_shards(
+        self, of: Callable[..., T], commands: Callable[[ShardKeys], Sequence[Command]]
+    ) -> dict[ShardKeys, T]:
+        return {keys: await read(self.net, of, *commands(keys)) for keys in self.keys}
 
     def known_shards(self) -> list[ShardKeys]:
         return self.keys

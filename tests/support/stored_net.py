@@ -28,7 +28,7 @@ def _within(low: str, high: str, score: float) -> bool:
 class StoredNet:
     """`between` is called before each round trip."""
 
-    name = "stored"
+    name, is_cluster = "stored", False
 
     def __init__(self, between: Callable[[], object] = lambda: None) -> None:
         self.sorted: dict[str, dict[bytes, float]] = defaultdict(dict)

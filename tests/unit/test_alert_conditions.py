@@ -18,7 +18,7 @@ from sequencer.settings.thresholds import CLOSES_AT, Thresholds
 from sequencer.texts.alerts import UNITS, commands_for
 from sequencer.values.history import HistoryInfo
 from sequencer.values.pools import OutboxBacklog
-from sequencer.values.views import QueueInfo, QueueSnapshot
+from sequencer.values.views import QueueInfo, QueueSnapshot, Unreachable
 
 LOOK = QueueSnapshot("orders", due=0, waits_s=0.0, parked=0, dead=0, is_paused=False, has_outage=False)
 COUNTS: dict[str, Any] = dict.fromkeys(("backlog", "groups", "due", "leased", "waiting", "parked", "paused", "dead"), 0)
@@ -48,11 +48,25 @@ def verdicts(limits: Thresholds | None = None, **facts: Any) -> dict[str, str]:
 
 def test_what_is_not_known_neither_opens_nor_closes() -> None:
     assert verdicts() == {}
-    assert verdicts(snapshot=LOOK) == {"parked": "close", "dead": "close", "wait": "close", "outage": "close"}
+    assert verdicts(snapshot=LOOK) == {
+        "parked": "close",
+        "dead": "close",
+        "wait": "close",
+        "outage": "close",
+        "unreachable": "close",
+    }
+
+
+def test_where_shards_cannot_be_reached_nothing_else_closes() -> None:
+    away = Unreachable((1,), "refused")
+    found = verdicts(snapshot=replace(LOOK, unreachable=away, dead=5), info=replace(INFO, unreachable=away))
+    assert (found.pop("unreachable"), found.pop("dead")) == ("open", "open")
+    assert {*found.values()} == {"keep"}
 
 
 def test_a_person_reads_what_was_seen() -> None:
     snapshot = replace(LOOK, due=3, waits_s=75.0, parked=1, dead=12_000, has_outage=True)
+    snapshot = replace(snapshot, unreachable=Unreachable((3, 7), "refused"))
     info = replace(INFO, backlog=20_000, lag_s=700.0, is_estimate=True)
     here: dict[str, Any] = {"down_s": 3.0, "check": "disk full", "outbox": OutboxBacklog(200, 61.0, 2)}
     found = seen(snapshot=snapshot, info=info, no_consumers_s=80.0, tried=(30, 100), memory=0.95, **here)
@@ -62,6 +76,7 @@ def test_a_person_reads_what_was_seen() -> None:
         "dead": "12,000 dead letters",
         "wait": "3 groups waiting for a consumer, the first for 75 s",
         "outage": "an outage holds the queue back: a shared dependency is down",
+        "unreachable": "shards 3, 7 can't be reached (refused); their groups stand still",
         "no_consumers": "no consumer is working: groups have been due for 80 s, and none is in progress",
         "backlog": "about 20,000 messages waiting",
         "lag": "the oldest head of a group is 11 min old",

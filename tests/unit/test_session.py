@@ -4,6 +4,7 @@ a model of registry and shards.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -137,6 +138,44 @@ def test_a_server_is_checked_with_each_look_and_one_without_info_is_not() -> Non
         check(b"role:slave\r\n", seq)  # that may change again
     with refused(ServerNotUsable, "is_replica"):
         check(b"role:slave\r\n", made()[2])
+
+
+def away(net: ModelNet, *keys: str) -> None:
+    """Nothing that names such a key arrives any more."""
+    answers = net.one.answers
+
+    async def some(commands: Any) -> list[Any]:
+        failed = [any(word in keys for word in words) for words in commands]
+        found = await answers([words for words, is_away in zip(commands, failed, strict=True) if not is_away])
+        return [ServerUnavailable("unreachable") if is_away else found.pop(0) for is_away in failed]
+
+    net.one.answers = some  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("keys", [[REGISTRY], [INDEX], [KEYS[0].policy], [KEYS[1].policy], [REGISTRY, KEYS[1].policy]])
+def test_what_cannot_be_reached_is_taken_to_be_as_it_was(keys: list[str]) -> None:
+    server, net, seq = made(shards=2)
+    run(seq.shards("append"))
+    away(net, *keys)
+    assert "EXISTS" not in looked(net, seq)
+    server.hashes[KEYS[0].policy]["version"] = server.hashes[KEYS[1].policy]["version"] = "9"
+    with suppress(ServerUnavailable):
+        looked(net, seq)
+    assert "EXISTS" in net.asked, "what can be reached is another one: the queue is found again"
+
+
+def test_who_only_reads_needs_the_registry_or_the_first_shard() -> None:
+    server = made()[0]
+    connected(server, shards=2)
+    for keys in ([REGISTRY], [KEYS[0].policy, KEYS[0].clock]):
+        net = ModelNet(server)
+        away(net, *keys)
+        assert run(session(net).shards()) == KEYS
+        with pytest.raises(ServerUnavailable):
+            run(session(net).shards(register=True))
+    away(net, REGISTRY)
+    with pytest.raises(ServerUnavailable):
+        run(session(net).shards())
 
 
 def test_the_queues_of_a_namespace_come_by_name() -> None:

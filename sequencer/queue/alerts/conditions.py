@@ -11,7 +11,7 @@ from ...settings.thresholds import CLOSES_AT, LEAST_ATTEMPTS, Thresholds
 from ...texts.alerts import alert_text
 from ...texts.words import error_text
 from ...values.pools import OutboxBacklog
-from ...values.views import QueueInfo, QueueSnapshot
+from ...values.views import QueueInfo, QueueSnapshot, as_json
 
 CUT_SHORT = 0.9
 """A history that has this part of its cap, and reaches less far than this part of its window, is cut short."""
@@ -42,6 +42,8 @@ class QueueFacts(NamedTuple):
 def conditions(facts: QueueFacts, limits: Thresholds, news: Mapping[str, Sequence[str]]) -> list[Condition]:
     """What is known of each condition that is not turned off. `news`: the targets not notified in full, by kind."""
     found = [*_of_snapshot(facts, limits), *_of_counts(facts, limits), *_of_host(facts, limits)]
+    if any(seen and seen.unreachable for seen in (facts.snapshot, facts.info)):
+        found = [one._replace(verdict="keep") if one.verdict == "close" else one for one in found]
     return [one._replace(new_to=news.get(one.kind, ())) for one in found]
 
 
@@ -76,6 +78,8 @@ def _of_snapshot(facts: QueueFacts, limits: Thresholds) -> Iterator[Condition]:
     yield from _measured("no_consumers", facts.no_consumers_s, limits.no_consumers, is_known=is_known)
     if limits.outage:
         yield _held("outage", seen.has_outage)
+    if limits.unreachable:
+        yield _held("unreachable", seen.unreachable is not None, **as_json(seen.unreachable or {}))
 
 
 def _of_counts(facts: QueueFacts, limits: Thresholds) -> Iterator[Condition]:

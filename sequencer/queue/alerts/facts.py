@@ -49,7 +49,8 @@ async def counted(session: Session, attempts: Attempts, now: float, *, has_memor
     info = await counts.info(session, sample=SAMPLE)
     policy = await session.fresh_policy() if info.history else None
     memory = await _memory(session) if has_memory else None
-    return QueueFacts(info=info, policy=policy, memory=memory, tried=attempts.note(now, info.totals))
+    tried = None if info.unreachable else attempts.note(now, info.totals)  # else they would be new when they are back
+    return QueueFacts(info=info, policy=policy, memory=memory, tried=tried)
 
 
 async def arrived(session: Session) -> int:
@@ -58,7 +59,7 @@ async def arrived(session: Session) -> int:
         lambda words: sum(int(word or 0) for word in words),
         lambda keys: [("HMGET", keys.stats, "appended", "redriven")],
     )
-    return sum(found)
+    return sum(found.values())
 
 
 async def _memory(session: Session) -> float | None:

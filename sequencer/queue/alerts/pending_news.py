@@ -85,7 +85,7 @@ async def amounts(session: Session) -> dict[str, Amounts]:
             ("ZCARD", keys.dead),
         ],
     )
-    return {keys.prefix: amounts for keys, amounts in zip(await session.shards(), found, strict=True)}
+    return {keys.prefix: amounts for keys, amounts in found.items()}
 
 
 async def news_of(
@@ -102,7 +102,7 @@ async def news_of(
     this check; a shard in which nothing was new is left out until it has others. Raises ServerError.
     """
     found = News()
-    for keys in await session.shards():
+    for keys in (await session.reachable()).shards:
         at, there = progress.setdefault(keys.prefix, ShardProgress()), (known or {}).get(keys.prefix)
         if there is not None and there == at.quiet:
             continue
@@ -149,7 +149,7 @@ async def mark_notified(session: Session, target: str, news: News, kind: str) ->
 
 async def forget_resumed(session: Session) -> None:
     """Forget groups that are parked no longer, in pages. To repeat it is harmless. Raises ServerError."""
-    for keys in await session.shards():
+    for keys in (await session.reachable()).shards:
         cursor = "0"
         for _ in range(FORGET_PAGES):
             cursor = await session.ask(calls.mark_notified(keys, "", cursor=cursor))

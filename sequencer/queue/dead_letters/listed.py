@@ -94,19 +94,19 @@ async def dead_page(
     check_integer("limit", limit, 1, MAX_PAGE)
     wanted = DeadLetterFilter.of(group, id, error)
     place, looked = place_of(after, NEWEST if newest_first else FIRST), 0
-    net, shards, found = session.net, await session.shards(), list[DeadLetter]()
+    net, (shards, unreachable), found = session.net, await session.reachable(), list[DeadLetter]()
     size = limit if wanted == DeadLetterFilter() else NAMES_PAGE
     while True:
         rows = await rows_behind(net, shards, "dead", place, size, backwards=newest_first)
         for some in batches([row for row in rows if wanted.fits_name(text(row.member))], PAGE):
             found += [one for one, _ in await _letters(session, some, wanted)]
             if len(found) >= limit:
-                return Page(found[:limit], found[limit - 1].place)
+                return Page(found[:limit], found[limit - 1].place, unreachable)
         if len(rows) < size:
-            return Page(found, None)
+            return Page(found, None, unreachable)
         place, looked = rows[-1].place, looked + size
         if looked >= LOOKED:
-            return Page(found, rows[-1].after)
+            return Page(found, rows[-1].after, unreachable)
 
 
 async def dead(
@@ -139,9 +139,9 @@ async def count_dead(
     """How many dead letters there are, chosen as for `dead`."""
     wanted = DeadLetterFilter.of(group, id, error)
     if wanted == DeadLetterFilter():
-        return sum(await session.read_shards(int, lambda keys: [("ZCARD", keys.dead)]))
+        return sum((await session.read_shards(int, lambda keys: [("ZCARD", keys.dead)])).values())
     count = 0
-    for keys in await session.shards():
+    for keys in (await session.reachable()).shards:
         async for letters in _found(session, keys, wanted):
             count += len(letters)
     return count

@@ -44,19 +44,19 @@ async def group_page(
     if state is not None:
         check_choice("state", state, STATES)
     place, net = place_of(after, FIRST), session.net
-    shards, now = await session.shards(), await now_of(net)
+    (shards, unreachable), now = await session.reachable(), await now_of(net)
     first, last = _bounds(state, now)
     found, place, looked = list[GroupInfo](), max(first, place), 0
     while True:
         rows = [row for row in await _rows(net, shards, state, place, limit, now) if row.score <= last]
         found += await _infos(net, rows, now, state)
         if len(rows) < limit and len(found) <= limit:
-            return Page(found, None)
+            return Page(found, None, unreachable)
         if len(found) >= limit:
-            return Page(found[:limit], found[limit - 1].place)
+            return Page(found[:limit], found[limit - 1].place, unreachable)
         place, looked = rows[-1].place, looked + len(rows)
         if looked >= LOOKED:
-            return Page(found, rows[-1].after)
+            return Page(found, rows[-1].after, unreachable)
 
 
 async def groups(

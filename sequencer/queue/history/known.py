@@ -102,7 +102,7 @@ async def find(session: Session, id: Id) -> list[MessageInfo]:
     """
     message_id = encode_id(id)
     found: dict[tuple[str, ...], MessageInfo] = {}
-    for keys in await session.shards():
+    for keys in (await session.reachable()).shards:
         # In the order in which a message moves: one that moves meanwhile is met behind.
         for group in await _groups_with(session, keys, message_id):
             if known := await message_info(session, keys, group, message_id):

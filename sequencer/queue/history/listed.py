@@ -73,7 +73,7 @@ async def _history(
     session: Session, group: str | None, begins: Moment, ends: Moment, fits: Callable[[MessageInfo], bool], limit: int
 ) -> AsyncIterator[MessageInfo]:
     net = session.net
-    shards = [await session.keys_of(group)] if group else await session.shards()
+    shards = [await session.keys_of(group)] if group else (await session.reachable()).shards
     now = await now_of(net) / 1e6
     since, until = begins(now), ends(now)
     pattern = None if group is None else f"{escaped(group)}\n*"

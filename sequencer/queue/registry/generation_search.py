@@ -50,8 +50,8 @@ class QueueSeen(NamedTuple):
     """What the index says."""
 
 
-async def look_at(alone: Alone, options: QueueOptions) -> QueueSeen:
-    """In one round trip. Raises SequencerError."""
+async def look_at(alone: Alone, options: QueueOptions, *, only_reads: bool = False) -> QueueSeen:
+    """In one round trip. To who only reads, either one that can be reached is enough. Raises SequencerError."""
     shard = shard_keys(options.namespace, options.queue, 0)
     *found, word = await alone.answers(
         [
@@ -61,12 +61,15 @@ async def look_at(alone: Alone, options: QueueOptions) -> QueueSeen:
             ("HGET", index_key(options.namespace), options.queue),
         ]
     )
-    for answer in found:
+    errors = [one for one in found if isinstance(one, Exception)]
+    registry, policy, clock = ([] if isinstance(one, ServerUnavailable) and only_reads else one for one in found)
+    for answer in (registry, policy, clock):
         if isinstance(answer, Exception):
             raise answer
-    registry, policy, clock = found
     with Reading(alone.name):
         there, copy = registered(field_texts(registry)), of_shard(field_texts(policy))
+    if errors and not (there or copy):
+        raise errors[0]
     return QueueSeen(there, copy, bool(clock), None if isinstance(word, Exception) else word)
 
 
@@ -102,7 +105,7 @@ class GenerationSearch:
         for number in range(ROUNDS):
             if number:
                 await self.net.sleep(PAUSE_S * number)
-            seen = await look_at(self.alone, options)
+            seen = await look_at(self.alone, options, only_reads=not self._uses)
             if await self._is_settled(seen):
                 if self._logged:
                     log_event(self._logged)

@@ -16,7 +16,7 @@ from .registry import ModelAlone, ModelServer
 class ModelNet:
     """A net over a model server."""
 
-    name = "the model"
+    name, is_cluster = "the model", False
 
     def __init__(self, server: ModelServer) -> None:
         self.server, self.slept = server, list[float]()

@@ -54,7 +54,7 @@ class WalkAlone(ModelAlone):
 
 
 class WalkNet:
-    name = "the model"
+    name, is_cluster = "the model", False
 
     async def sleep(self, seconds: float) -> None:
         await Asked([])
