@@ -38,10 +38,6 @@ class Cluster(EmbeddedCluster):
 
     # -- who is who ---------------------------------------------------------------------------------------------
 
-    def ids(self) -> dict[int, str]:
-        """Port -> id of the node."""
-        return {port: self.id(port) for port in self.pids}
-
     def id(self, port: int) -> str:
         return str(self.command(port, "CLUSTER", "MYID"), "ascii")
 
@@ -157,15 +153,9 @@ class SlotMove:
         self.source = cluster.owner(slot)
         self.target = target or cluster.other(self.source)
 
-    def importing(self) -> None:
-        self._set(self.target, "IMPORTING", self._cluster.id(self.source))
-
-    def migrating(self) -> None:
-        self._set(self.source, "MIGRATING", self._cluster.id(self.target))
-
     def open(self) -> None:
-        self.importing()
-        self.migrating()
+        self._set(self.target, "IMPORTING", self._cluster.id(self.source))
+        self._set(self.source, "MIGRATING", self._cluster.id(self.target))
 
     def keys(self, count: int) -> int:
         """Move up to so many keys; how many."""
