@@ -15,16 +15,18 @@ from starlette.testclient import TestClient
 
 from sequencer.errors import ConfigurationError
 from sequencer.web.access import Access, Token, Who, name_of
+from tests.support.refused import refused
 
 OPERATE, LOOK, APPEND = "o" * 24, "l" * 24, "a" * 24
-BASE = "http://127.0.0.1:8080"
-HERE = {"sec-fetch-site": "same-origin"}
+BASE, EVIL = "http://127.0.0.1:8080", "http://evil.example"
+HERE, ELSEWHERE = {"sec-fetch-site": "same-origin"}, {"sec-fetch-site": "cross-site"}
+RESUME, MESSAGES = "/q/orders/resume", "/q/orders/messages"
 
 
 def answer(request: Request) -> JSONResponse:
-    role = getattr(request.state, "role", None)
-    bodies = getattr(request.state, "shows_bodies", None)
-    return JSONResponse({"role": role, "bodies": bodies, "name": name_of(request) if role else ""})
+    state = request.scope.get("state", {})
+    name = name_of(request) if "role" in state else ""
+    return JSONResponse({"role": state.get("role"), "bodies": state.get("shows_bodies"), "name": name})
 
 
 def client(who: Who | None = None, prefix: str = "", base: str = BASE, **options: Any) -> TestClient:
@@ -41,103 +43,74 @@ def program(token: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("role", "method", "path", "status"),
     [
-        (None, "GET", "/", 401),
-        (None, "POST", "/q/orders/resume", 401),
+        *((None, method, path, 401) for method, path in (("GET", "/"), ("POST", RESUME), ("POST", "/ready"))),
         (None, "GET", "/live", 200),
-        (None, "POST", "/ready", 401),
         ("look", "GET", "/q/orders/", 200),
-        ("look", "POST", "/q/orders/resume", 403),
-        ("look", "POST", "/q/orders/messages", 403),
-        ("operate", "GET", "/", 200),
-        ("operate", "POST", "/q/orders/resume", 200),
-        ("operate", "POST", "/q/orders/messages", 200),
-        ("append", "POST", "/q/orders/messages", 200),
-        ("append", "GET", "/q/orders/messages", 403),
-        ("append", "GET", "/metrics", 403),
-        ("append", "POST", "/q/orders/resume", 403),
-        ("append", "POST", "/q/a/b/messages", 403),
-        ("append", "POST", "/q/orders/messages/", 403),
+        *(("look", "POST", path, 403) for path in (RESUME, MESSAGES)),
+        *(("operate", method, path, 200) for method, path in (("GET", "/"), ("POST", RESUME), ("POST", MESSAGES))),
+        ("append", "POST", MESSAGES, 200),
+        *(("append", "GET", path, 403) for path in (MESSAGES, "/metrics")),
+        *(("append", "POST", path, 403) for path in (RESUME, "/q/a/b/messages", f"{MESSAGES}/")),
     ],
 )
 @pytest.mark.parametrize("prefix", ["", "/sequencer"])
 def test_each_role_may_do_its_own(role: Any, method: str, path: str, status: int, prefix: str) -> None:
     found = client(lambda _: role, prefix).request(method, prefix + path, headers=HERE)
     assert found.status_code == status, found.text
+    assert found.headers["cache-control"] == "no-store"
+    assert {"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"} <= {
+        *found.headers["content-security-policy"].split("; ")
+    }
 
 
-MATRIX: list[tuple[dict[str, str], int]] = [
-    ({}, 403),
-    (HERE, 200),
-    ({"sec-fetch-site": "same-site"}, 403),
-    ({"sec-fetch-site": "cross-site"}, 403),
-    ({"sec-fetch-site": "none"}, 403),
-    ({"sec-fetch-site": "cross-site", "origin": BASE}, 403),
-    ({"sec-fetch-site": "same-origin", "origin": "http://evil.example"}, 200),  # no page can send that pair
-    ({"origin": BASE}, 200),
-    ({"origin": "http://127.0.0.1:9090"}, 403),
-    ({"origin": "http://evil.example"}, 403),
-    ({"origin": "null"}, 403),
-    ({"authorization": f"Bearer {OPERATE}"}, 200),
-    ({"authorization": "Basic YTpi"}, 403),
-    ({"authorization": f"Bearer {OPERATE}", "sec-fetch-site": "cross-site"}, 403),
-]
-
-
-@pytest.mark.parametrize(("headers", "status"), MATRIX)
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 403),
+        (HERE, 200),
+        *(({"sec-fetch-site": site}, 403) for site in ("same-site", "cross-site", "none")),
+        (ELSEWHERE | {"origin": BASE}, 403),
+        ({"origin": BASE}, 200),
+        *(({"origin": origin}, 403) for origin in ("http://127.0.0.1:9090", EVIL, "null")),
+        (program(OPERATE), 200),
+        ({"authorization": "Basic YTpi"}, 403),
+        (program(OPERATE) | ELSEWHERE, 403),
+    ],
+)
 def test_a_change_comes_from_our_own_pages_or_from_a_program(headers: dict[str, str], status: int) -> None:
     """Of somebody who is signed in; each row is what a browser or a program sends."""
-    assert client(lambda _: "operate").post("/q/orders/resume", headers=headers).status_code == status
+    assert client(lambda _: "operate").post(RESUME, headers=headers).status_code == status
 
 
 @pytest.mark.parametrize("prefix", ["", "/sequencer"])
-@pytest.mark.parametrize(("token", "role"), [(OPERATE, "operate"), (LOOK, "look")])
-def test_a_token_in_the_address_becomes_a_cookie_and_leaves_it(token: str, role: str, prefix: str) -> None:
-    browser = client(prefix=prefix)
-    assert browser.get(f"{prefix}/").status_code == 401
-    opened = browser.get(f"{prefix}/find?q=a%20b&token={token}&x=")
-    assert (opened.status_code, opened.headers["location"]) == (303, f"{prefix}/find?q=a%20b&x=")
-    cookie = opened.headers["set-cookie"]
-    assert cookie.startswith("sequencer_8080=")
-    assert {"HttpOnly", "SameSite=lax", f"Path={prefix or '/'}"} <= set(cookie.split("; "))
-    assert "Secure" not in cookie
-    assert token not in cookie
-    assert browser.get(f"{prefix}/").json()["role"] == role
-
-
-def test_over_tls_the_cookie_is_for_tls_alone_and_named_by_its_port() -> None:
-    cookie = client(base="https://example.com").get(f"/?token={OPERATE}").headers["set-cookie"]
-    assert cookie.startswith("sequencer_443=")
-    assert "Secure" in cookie.split("; ")
-
-
-def test_an_address_cant_lead_to_another_host() -> None:
+@pytest.mark.parametrize(("base", "is_tls", "port"), [(BASE, False, 8080), ("https://example.com", True, 443)])
+def test_a_token_in_the_address_becomes_a_cookie_and_leaves_it(base: str, is_tls: bool, port: int, prefix: str) -> None:
+    for token, role in ((OPERATE, "operate"), (LOOK, "look")):
+        browser = client(prefix=prefix, base=base)
+        assert browser.get(f"{prefix}/").status_code == 401
+        opened = browser.get(f"{prefix}/find?q=a%20b&token={token}&x=")
+        assert (opened.status_code, opened.headers["location"]) == (303, f"{prefix}/find?q=a%20b&x=")
+        name, *words = opened.headers["set-cookie"].split("; ")
+        assert name.startswith(f"sequencer_{port}=")
+        assert {"HttpOnly", "SameSite=lax", f"Path={prefix or '/'}"} <= {*words}
+        assert ("Secure" in words, token in name) == (is_tls, False)
+        assert browser.get(f"{prefix}/").json()["role"] == role
     assert client().get(f"{BASE}//evil.example/?token={OPERATE}").headers["location"] == "/evil.example/"
 
 
-@pytest.mark.parametrize("given", ["", "x", APPEND, OPERATE[:-1], "\u00e9"])
-def test_another_token_opens_nothing(given: str) -> None:
-    found = client().get("/", params={"token": given})
-    assert (found.status_code, "set-cookie" in found.headers) == (401, False)
-
-
-def test_a_cookie_of_a_token_is_none_of_another_and_no_bearer() -> None:
+def test_another_secret_opens_nothing() -> None:
+    for given in ("", "x", APPEND, OPERATE[:-1], "\u00e9"):
+        found = client().get("/", params={"token": given})
+        assert (found.status_code, "set-cookie" in found.headers) == (401, False)
     value = client().get(f"/?token={OPERATE}").cookies["sequencer_8080"]
-    changed = client(Token("n" * 24))
-    assert changed.get("/", headers={"cookie": f"sequencer_8080={value}"}).status_code == 401
-    assert client().get("/", headers=program(value)).status_code == 401
-    assert client().get("/", headers=program(APPEND[:-1]) | {"cookie": f"sequencer_8080={value}"}).status_code == 401
-
-
-@pytest.mark.parametrize(("token", "path", "status"), [(APPEND, "/q/o/messages", 200), (LOOK, "/q/o/messages", 403)])
-def test_a_program_sends_its_token_as_a_bearer(token: str, path: str, status: int) -> None:
-    assert client().post(path, headers=program(token)).status_code == status
-
-
-def test_tokens_are_long_and_there_is_one() -> None:
-    for given in ({}, {"operate": "short"}, {"operate": OPERATE, "look": "short"}):
-        with pytest.raises(ConfigurationError) as caught:
-            Token(**given)
-        assert caught.value.code == "token_short"
+    cookie = {"cookie": f"sequencer_8080={value}"}
+    assert client().get("/", headers=cookie).status_code == 200
+    assert client(Token("n" * 24)).get("/", headers=cookie).status_code == 401
+    for headers in (program(value), program(APPEND[:-1]) | cookie):
+        assert client().get("/", headers=headers).status_code == 401
+    for wrong in ({}, {"operate": "short"}, {"operate": OPERATE, "look": "short"}):
+        with refused(ConfigurationError, "token_short"):
+            Token(**wrong)
 
 
 @pytest.mark.parametrize(
@@ -146,8 +119,8 @@ def test_tokens_are_long_and_there_is_one() -> None:
     + [(odd, 400) for odd in ("", "[", "127.0.0.1:99999", "localhost@evil.example", "127.0.0.1.evil.example")],
 )
 def test_it_is_reached_under_its_own_names_alone(host: str, status: int) -> None:
-    found = client(lambda _: "look", hosts=["ops.example"]).get("/", headers={"host": host})
-    assert found.status_code == status
+    headers = {"host": host}
+    assert client(lambda _: "look", hosts=["ops.example"]).get("/", headers=headers).status_code == status
     assert client(lambda _: "look").get("/", headers={"host": "any.example"}).status_code == 200
 
 
@@ -160,23 +133,17 @@ def test_it_is_reached_under_its_own_names_alone(host: str, status: int) -> None
         ("operate", {"is_read_only": True}, ("look", False)),
     ],
 )
-def test_who_looks_sees_no_bodies(role: Any, options: dict[str, Any], expected: tuple[str, bool]) -> None:
+def test_who_looks_sees_no_bodies_and_read_only_binds_all(role: Any, options: Any, expected: tuple[str, bool]) -> None:
     async def who(_: Request) -> Any:
         return role
 
     found = client(who, **options).get("/").json()
     assert (found["role"], found["bodies"]) == expected
-
-
-def test_read_only_is_read_only_for_programs_too() -> None:
-    assert client(is_read_only=True).post("/q/o/messages", headers=program(APPEND)).status_code == 401
-    assert client(is_read_only=True).post("/q/o/resume", headers=program(OPERATE)).status_code == 403
-
-
-def test_a_role_that_is_none_is_refused() -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    if "is_read_only" in options:
+        assert client(**options).post(MESSAGES, headers=program(APPEND)).status_code == 401
+        assert client(**options).post(RESUME, headers=program(OPERATE)).status_code == 403
+    with refused(ConfigurationError, "role_unknown"):
         client(lambda _: True).get("/")  # type: ignore[arg-type, return-value]
-    assert caught.value.code == "role_unknown"
 
 
 @pytest.mark.parametrize(
@@ -188,13 +155,3 @@ def test_an_operator_is_named_by_the_application(user: Any, name: str) -> None:
         return "operate"
 
     assert client(who).get("/").json()["name"] == name
-
-
-@pytest.mark.parametrize(("path", "status"), [("/", 200), ("/", 401), ("/live", 200)])
-def test_each_answer_has_the_headers_that_bind_a_browser(path: str, status: int) -> None:
-    headers = client(lambda _: "look" if status == 200 else None).get(path).headers
-    policy = headers["content-security-policy"].split("; ")
-    assert {"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"} <= set(policy)
-    assert "unsafe" not in headers["content-security-policy"]
-    names = ("cache-control", "x-content-type-options", "cross-origin-opener-policy", "referrer-policy")
-    assert [headers[name] for name in names] == ["no-store", "nosniff", "same-origin", "same-origin"]
