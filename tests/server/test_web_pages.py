@@ -1,29 +1,38 @@
-"""The dashboard's pages: each answers, shows the texts of others as texts, and changes nothing."""
+"""The dashboard's pages: each answers, shows the texts of others as texts, finds what is asked for, changes nothing."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from html.parser import HTMLParser
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import django
+import httpx2
 import pytest
+from a2wsgi import ASGIMiddleware
+from django.conf import settings
+from fastapi import FastAPI
+from flask import Flask
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
-from sequencer import EmbeddedServer, Message, Sequencer
+from sequencer import Message, Sequencer
 from sequencer.errors import ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.texts.words import CONTROL
 from sequencer.viewers import Viewers
-from sequencer.web import dashboard
-from sequencer.web.charts import bar, rates
-from sequencer.web.sampler import PERIOD_S, SHARE, Rates, Sampler
+from sequencer.web import Token, dashboard, find
+from sequencer.web.sampler import PERIOD_S, SHARE, Sampler
+from tests.support.browse import browse
 from tests.support.command_counts import commands_of
+from tests.support.handling import Make, fail
 from tests.support.proxy.fault_proxy import FaultProxy
+from tests.support.said import dump
 
 ODD = (
     '<script>alert(1)</script><img src=x onerror="alert(1)">',
@@ -33,7 +42,14 @@ ODD = (
     "{{ 7777 * 7777 }} & 漢字 🎉 %2F ? # ;",
     "a\x00b\r\nc\x1b[2J\x85",
 )
-Open = Callable[..., TestClient]
+PAGES = (
+    *("/", "/q/jobs/", "/q/jobs/groups", "/q/jobs/dead", "/q/jobs/dead?error=KeyError", "/q/jobs/history"),
+    *(f"/q/jobs/groups?state={state}" for state in ("due", "leased", "waiting", "paused", "parked")),
+    *(f"/q/jobs/group?g={group}" for group in ("a&g=1", "later", "due", "nobody")),
+    *(f"/q/jobs/message?g={group}&g=1&id={group}1" for group in "acde"),
+    *(f"/q/jobs/many?do={change}" for change in ("resume", "skip", "redrive", "purge", "resume&error=KeyError")),
+    *("/q/jobs/history?g=e&g=1&outcome=finished", "/find", "/find?q=x", "/metrics", "/live", "/ready"),
+)
 
 
 class Read(HTMLParser):
@@ -51,8 +67,15 @@ class Read(HTMLParser):
     def handle_data(self, data: str) -> None:
         self.text += data
 
-    def links(self, tag: str = "a", name: str = "href") -> list[str]:
-        return [attrs[name] or "" for one, attrs in self.tags if one == tag and name in attrs]
+    @property
+    def links(self) -> list[str]:
+        return [attrs["href"] or "" for tag, attrs in self.tags if tag == "a" and "href" in attrs]
+
+    @property
+    def sources(self) -> list[str]:
+        return [
+            str(attrs.get("src") or attrs.get("href")) for tag, attrs in self.tags if tag in ("script", "img", "link")
+        ]
 
     @property
     def actions(self) -> list[str]:
@@ -60,20 +83,16 @@ class Read(HTMLParser):
 
 
 @pytest.fixture
-def seq(make: Callable[..., Sequencer]) -> Sequencer:
-    return make(max_attempts=1, history_window="1h", history_bodies=True)
-
-
-@pytest.fixture
-def scene(seq: Sequencer) -> Sequencer:
+def scene(make: Make) -> Sequencer:
     """Two parked groups, a dead letter, one that was skipped, a delayed and a due message; one that was handled."""
+    seq = make(max_attempts=1, history_window="1h", history_bodies=True)
 
     def handle(message: Message) -> None:
         if message.body["is_bad"]:
             raise KeyError("amount")
 
-    for group, is_bad in (("a", True), ("b", True), ("c", True), ("d", True), ("e", False)):
-        seq.append({"is_bad": is_bad, "secret": "geheim"}, group=(group, 1), id=f"{group}1")
+    for group in "abcde":
+        seq.append({"is_bad": group != "e", "secret": "geheim"}, group=(group, 1), id=f"{group}1")
     seq.consume(handle, until_empty=True)
     seq.skip(("c", 1), dead_letter=True)
     seq.skip(("d", 1))
@@ -82,117 +101,83 @@ def scene(seq: Sequencer) -> Sequencer:
     return seq
 
 
-@pytest.fixture
-def opened(server: EmbeddedServer, namespace: str) -> Iterator[Open]:
-    made: list[TestClient] = []
-
-    def opened(role: str | None = "operate", redis: str | None = None, **options: Any) -> TestClient:
-        app = dashboard(redis=redis or server.url, namespace=namespace, who=lambda _: role, **options)  # type: ignore[arg-type, return-value]
-        made.append(TestClient(app, follow_redirects=False))
-        made[-1].__enter__()
-        return made[-1]
-
-    yield opened
-    for client in made:
-        client.__exit__(None, None, None)
-
-
-PAGES = (
-    *("/", "/q/jobs/", "/q/jobs/groups", "/q/jobs/dead", "/q/jobs/dead?error=KeyError", "/q/jobs/history"),
-    *(f"/q/jobs/groups?state={state}" for state in ("due", "leased", "waiting", "paused", "parked")),
-    *(f"/q/jobs/group?g={group}" for group in ("a&g=1", "later", "due", "nobody")),
-    *(f"/q/jobs/message?g={group}&g=1&id={group}1" for group in "acde"),
-    *(f"/q/jobs/many?do={change}" for change in ("resume", "skip", "redrive", "purge", "resume&error=KeyError")),
-    "/q/jobs/history?g=e&g=1&outcome=finished",
-)
-
-
 @pytest.mark.parametrize("role", ["operate", "look"])
-def test_each_page_answers_and_asks_for_nothing_else(scene: Sequencer, opened: Open, role: str) -> None:
-    client = opened(role)
+def test_each_page_answers_asks_for_nothing_else_and_changes_no_key(scene: Sequencer, link: Link, role: str) -> None:
+    http, before = browse(scene, role), dump(link)
     for path in PAGES:
-        answer = client.get(path)
+        answer = http.get(path)
         page = Read(answer.text)
         assert (path, answer.status_code) == (path, 200)
         assert all(not name.startswith("on") and name != "style" for _, attrs in page.tags for name in attrs), path
         assert all("src" in attrs for tag, attrs in page.tags if tag == "script"), path
-        assert all(urlsplit(one).netloc == "" for one in page.links() + page.links("link") + page.links("img", "src"))
+        assert all(urlsplit(one).netloc == "" for one in page.links + page.sources), path
         assert bool(page.actions) <= (role == "operate"), path
         assert ("geheim" in page.text) <= (role == "operate"), path
-    assert "geheim" in opened("look", shows_bodies=True).get("/q/jobs/group?g=a&g=1").text
+    assert dump(link) == before
+    assert "geheim" in browse(scene, "look", shows_bodies=True).get("/q/jobs/group?g=a&g=1").text
 
 
-def test_what_stands_still_is_shown_by_error_with_one_example(scene: Sequencer, opened: Open) -> None:
-    page = Read(opened().get("/q/jobs/").text)
-    assert "2 groups" in page.text
+def test_what_stands_still_is_shown_by_error_with_one_example(scene: Sequencer) -> None:
+    page = Read(browse(scene).get("/q/jobs/").text)
+    assert "2 parked, 1 due, 1 waiting" in page.text
     assert scene.explain(("a", 1)).sentence in page.text
     (retry,) = [one for one in page.actions if "/resume" in one]
     assert parse_qs(urlsplit(retry).query) == {"g": ["a", "1"], "id": ["a1"]}
-    assert "/q/jobs/many?do=resume&error=KeyError" in page.links()
+    assert "/q/jobs/many?do=resume&error=KeyError" in page.links
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_texts_of_others_are_texts(make: Callable[..., Sequencer], opened: Open, odd: str) -> None:
+def test_texts_of_others_are_texts(make: Make, odd: str) -> None:
     seq = make(max_attempts=1)
     seq.append({odd: odd}, group=(odd, odd), id=odd, headers={"h": "v"})
 
-    def handle(message: Message) -> NoReturn:
+    def handle(message: Message) -> None:
         raise ValueError(odd)
 
     seq.consume(handle, until_empty=True)
-    client, seen = opened(), list[str]()
+    http, seen = browse(seq), list[str]()
     todo = ["/q/jobs/", "/q/jobs/groups?state=parked"]
     while todo and len(seen) < 30:
         seen.append(todo.pop())
-        answer = client.get(seen[-1])
+        answer = http.get(seen[-1])
         page = Read(answer.text)
         assert answer.status_code == 200, seen[-1]
-        assert [attrs["src"] for tag, attrs in page.tags if tag in ("img", "script")] == [
-            one for one in page.links("script", "src") + page.links("img", "src") if one.startswith("/static/")
-        ]
+        assert all(one.startswith("/static/") for one in page.sources), seen[-1]
         assert not CONTROL.search(answer.text.replace("\n", "")), seen[-1]
         assert "60481729" not in page.text, "nothing is evaluated"
-        for one in [*page.actions, *page.links()]:
+        for one in page.actions + page.links:
             asked = parse_qs(urlsplit(one).query, keep_blank_values=True)
             assert asked.get("g", [odd, odd]) == [odd, odd], "a name is the same when it comes back"
             assert asked.get("id", [odd]) == [odd]
-        new = [one for one in page.links() if re.search("/(group|message|dead|many)[?]", one)]
+        new = [one for one in page.links if re.search("/(group|message|dead|many)[?]", one)]
         todo += [one for one in dict.fromkeys(new) if one not in seen and one not in todo]
     assert sum("/group?" in one for one in seen) == sum("/message?" in one for one in seen) == 1
-    assert seq.explain((odd, odd)).reason == "parked"
 
 
-def test_a_get_changes_no_key(scene: Sequencer, opened: Open, link: Link) -> None:
-    def everything() -> dict[bytes, bytes]:
-        return {key: link.command("DUMP", key) for key in link.command("KEYS", "*")}
-
-    client, before = opened(), everything()
-    assert [client.get(path).status_code for path in PAGES] == [200] * len(PAGES)
-    assert everything() == before
-
-
-def test_what_is_not_there(scene: Sequencer, opened: Open) -> None:
-    client = opened()
+def test_what_is_not_there(scene: Sequencer, make: Make, link: Link) -> None:
+    http, other = browse(scene), browse(scene, queues=["other"])
     paths = ("/q/nope/", "/x", "/q/jobs/message?g=a&id=zz", "/q/jobs/group", "/q/jobs/many?do=delete")
-    assert [client.get(path).status_code for path in paths] == [404] * 5
-    assert client.get("/q/jobs/groups?state=nope").status_code == 400
-    assert client.get("/q/jobs/groups?after=nope").status_code == 400
-    assert opened(queues=["other"]).get("/q/jobs/").status_code == 404
-    assert "/q/other/" in Read(opened(queues=["other"]).get("/").text).links()
+    assert [http.get(path).status_code for path in paths] == [404] * 5
+    assert [http.get(f"/q/jobs/groups?{asked}=nope").status_code for asked in ("state", "after")] == [400] * 2
+    assert (other.get("/q/jobs/").status_code, "/q/other/" in Read(other.get("/").text).links) == (404, True)
+    make().delete()
+    make(shards=2).append(1, group="b")  # another queue of this name
+    assert "s-due" in [http.get("/q/jobs/group?g=b") for _ in range(2)][-1].text
+    make().delete()
+    assert [http.get("/q/jobs/").status_code for _ in range(2)][-1] in (200, 404)
+    assert not [key for key in link.command("KEYS", "*") if b":jobs:" in key], "whoever looks does not bring it back"
 
 
-def test_many_tabs_ask_the_server_no_more_than_one(
-    scene: Sequencer, server: EmbeddedServer, namespace: str, link: Link
-) -> None:
+# -- what it costs, and while the server is away --------------------------------------------------------------------
+
+
+def test_many_tabs_ask_the_server_no_more_than_one(scene: Sequencer, namespace: str, link: Link) -> None:
     now = [100.0]
-    sampler = Sampler(Viewers(None, server.url, namespace), lambda: now[0])
-    sampler.overview()
-    now[0] += 2
-    once = commands_of(link, sampler.overview)
-    assert once.total() > 5
-    assert commands_of(link, lambda: [sampler.overview() for _ in range(10)]).total() == 0
-    now[0] += 1.9
-    assert commands_of(link, sampler.overview).total() == 0
+    sampler = Sampler(Viewers(None, scene.endpoint, namespace), lambda: now[0])
+    for after_s, is_asked in ((0, True), (2, True), (0, False), (1.9, False)):
+        now[0] += after_s
+        asked = commands_of(link, lambda: [sampler.overview() for _ in range(10)]).total()
+        assert 5 < asked < 100 if is_asked else asked == 0
     shared = [sampler.once("jobs", "x", object) for _ in range(10)]
     assert len(set(shared)) == 1
     sampler.changed("jobs")
@@ -201,9 +186,7 @@ def test_many_tabs_ask_the_server_no_more_than_one(
 
 
 @pytest.mark.parametrize(("is_away", "seconds"), [(False, SHARE + 1.0), (True, PERIOD_S + 1.0)])
-def test_a_slow_snapshot_is_taken_less_often(
-    scene: Sequencer, server: EmbeddedServer, namespace: str, is_away: bool, seconds: float
-) -> None:
+def test_a_slow_snapshot_is_taken_less_often(scene: Sequencer, namespace: str, is_away: bool, seconds: float) -> None:
     now, looks = [100.0], list[float]()
 
     class Slow(Viewers):
@@ -214,56 +197,122 @@ def test_a_slow_snapshot_is_taken_less_often(
                 raise ServerUnavailable
             return super().names()
 
-    sampler = Sampler(Slow(None, server.url, namespace), lambda: now[0])
+    sampler = Sampler(Slow(None, scene.endpoint, namespace), lambda: now[0])
     for _ in range(100):
         sampler.overview()
         now[0] += 1
     assert {after - before for before, after in pairwise(looks)} == {seconds}
 
 
-def test_while_the_server_is_away_the_last_numbers_stay(scene: Sequencer, opened: Open, proxy: FaultProxy) -> None:
-    client = opened(redis=proxy.url)
-    assert client.get("/q/jobs/").status_code == 200
-    sampler: Sampler = client.app.state.sampler  # type: ignore[attr-defined]
+def test_while_the_server_is_away_the_last_numbers_stay(scene: Sequencer, proxy: FaultProxy) -> None:
+    http = browse(scene, Token("o" * 24), redis=proxy.url)
+    assert (http.get("/metrics").status_code, http.get("/live").text, http.get("/ready").text) == (401, "ok\n", "ok\n")
+    http.headers["authorization"] = f"Bearer {'o' * 24}"
+    assert http.get("/q/jobs/").status_code == 200
+    assert 'queue="jobs"} 4.0' in http.get("/metrics").text
     proxy.close()
-    sampler.changed("jobs")
-    overview = sampler.overview()
-    assert overview.error
-    assert [one.queue for one in overview.queues] == ["jobs"]
-    answers = [client.get(path) for path in ("/", "/q/jobs/", "/q/jobs/groups")]
-    assert [one.status_code for one in answers] == [200, 503, 503]
-    assert "/q/jobs/" in Read(answers[0].text).links()
+    for queue in ("jobs", ""):
+        http.app.state.sampler.changed(queue)  # type: ignore[attr-defined]
+    answers = [http.get(path) for path in ("/", "/q/jobs/", "/q/jobs/groups", "/live", "/ready", "/metrics")]
+    assert [one.status_code for one in answers] == [200, 503, 503, 200, 503, 200]
+    assert "/q/jobs/" in Read(answers[0].text).links
+    assert proxy.url not in answers[4].text
 
 
-def test_a_queue_that_was_made_again(make: Callable[..., Sequencer], opened: Open, link: Link) -> None:
-    make().append(1, group="a")
-    client = opened()
-    assert client.get("/q/jobs/group?g=a").status_code == 200
-    make().delete()
-    again = make(shards=2)
-    again.append(1, group="b")
-    answers = [client.get("/q/jobs/group?g=b") for _ in range(2)]
-    assert answers[-1].status_code == 200
-    assert "s-due" in answers[-1].text
-    make().delete()
-    assert [client.get("/q/jobs/").status_code for _ in range(2)][-1] in (200, 404)
-    assert not [key for key in link.command("KEYS", "*") if b":jobs:" in key], "whoever looks does not bring it back"
+# -- the search -----------------------------------------------------------------------------------------------------
 
 
-def test_mounted_its_links_begin_with_the_path(scene: Sequencer, server: EmbeddedServer, namespace: str) -> None:
-    inner = dashboard(redis=server.url, namespace=namespace, who=lambda _: "operate")
-    with TestClient(Starlette(routes=[Mount("/sequencer", inner)])) as client:
-        page = Read(client.get("/sequencer/q/jobs/").text)
-        found = page.links() + page.actions + page.links("link") + page.links("script", "src")
-        assert [one for one in found if not one.startswith(("/sequencer/", "#"))] == [""] * found.count("")
-        assert client.get(page.links("link")[-1]).status_code == 200
-    inner.state.viewers.forget()
+@pytest.fixture
+def searched(make: Make) -> TestClient:
+    jobs, mails = make("jobs", max_attempts=1), make("mails")
+    jobs.append(1, group="dead", id="d1")
+    jobs.consume(fail, until_empty=True)
+    jobs.skip("dead", dead_letter=True)
+    for group, id in ((("1002", "a b"), "m2"), ("1002", "e5"), ("it's", "i1"), ("both", "x")):
+        jobs.append(1, group=group, id=id)
+    mails.append(1, group="both", id="x")
+    return browse(jobs, "look")
 
 
-def test_pictures(scene: Sequencer) -> None:
-    info = scene.info()
-    assert (info.parked, info.due, info.waiting) == (2, 1, 1)
-    widths = [float(one) for one in re.findall(r'width="([\d.]+)"', bar(info))]
-    assert widths == pytest.approx([2, 1, 1])
-    assert rates([Rates(0, 1, 1)], 100, 10) == ""
-    assert rates([Rates(0, 0, 0), Rates(2, 4, 2)], 100, 10).count("polyline") == 2
+@pytest.mark.parametrize(
+    ("asked", "location"),
+    [
+        ("1002 'a b'", "group?g=1002&g=a+b"),
+        ('["1002", "a b"]', "group?g=1002&g=a+b"),
+        ('["1002", "a b"] m2', "message?g=1002&g=a+b&id=m2"),
+        ("1002 'a b' m2", "message?g=1002&g=a+b&id=m2"),
+        ("1002", "group?g=1002"),
+        ("it's", "group?g=it%27s"),
+        ("dead", "message?g=dead&id=d1"),
+        ("dead d1", "message?g=dead&id=d1"),
+        *((nothing, None) for nothing in ("both", "m2", "x" * 600, "[" * 1900, "[]", "\u202e\x00", " ", "")),
+    ],
+)
+def test_one_hit_leads_there_and_several_are_a_page(searched: TestClient, asked: str, location: str | None) -> None:
+    found = searched.get("/find", params={"q": asked})
+    leads_to = location and f"/q/jobs/{location}"
+    assert (found.status_code, found.headers.get("location")) == (303 if location else 200, leads_to)
+    if asked == "both":
+        assert {"/q/jobs/group?g=both", "/q/mails/group?g=both"} <= {*Read(found.text).links}
+
+
+def test_an_id_alone_is_searched_in_one_queue_and_by_one_at_a_time(searched: TestClient) -> None:
+    assert "/q/jobs/find?q=m2" in Read(searched.get("/find?q=m2").text).links
+    assert "/q/jobs/message?g=1002&g=a+b&id=m2" in Read(searched.get("/q/jobs/find?q=m2").text).links
+    with find._walking:
+        assert searched.get("/q/jobs/find?q=m2").status_code == 409
+
+
+# -- mounted in other applications ----------------------------------------------------------------------------------
+
+PREFIX, TOKEN, BASE = "/ops/sequencer", "a-token-of-the-tests", "http://127.0.0.1:8080"
+
+
+def in_fastapi(app: Any) -> httpx2.Client:
+    outer = FastAPI()
+    outer.mount(PREFIX, app)
+    return TestClient(outer, BASE, follow_redirects=False)
+
+
+def in_flask(app: Any) -> httpx2.Client:
+    return under_wsgi(Flask(__name__).wsgi_app, app)
+
+
+def in_django_asgi(app: Any) -> httpx2.Client:
+    from django.core.asgi import get_asgi_application
+
+    outer = Starlette(routes=[Mount(PREFIX, app), Mount("/", get_asgi_application())])
+    return TestClient(outer, BASE, follow_redirects=False)
+
+
+def in_django_wsgi(app: Any) -> httpx2.Client:
+    from django.core.wsgi import get_wsgi_application
+
+    return under_wsgi(get_wsgi_application(), app)
+
+
+def under_wsgi(outer: Any, app: Any) -> httpx2.Client:
+    inner: Any = ASGIMiddleware(app)
+    both = DispatcherMiddleware(outer, {PREFIX: inner})
+    return httpx2.Client(transport=httpx2.WSGITransport(app=both), base_url=BASE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mount", [in_fastapi, in_flask, in_django_asgi, in_django_wsgi])
+def test_pages_links_and_changes_stay_under_the_prefix(mount: Callable[[Any], httpx2.Client], scene: Sequencer) -> None:
+    if not settings.configured:
+        settings.configure(SECRET_KEY="x", ALLOWED_HOSTS=["*"], ROOT_URLCONF=__name__)
+        django.setup()
+    http = mount(dashboard(redis=scene.endpoint, namespace=scene.options.namespace, who=Token(TOKEN)))
+    path = f"{PREFIX}/q/jobs/group?g=a&g=1"
+    assert http.get(f"{PREFIX}/").status_code == 401
+    opened = http.get(f"{path}&token={TOKEN}")
+    assert (opened.status_code, opened.headers["location"]) == (303, path)
+    assert f"Path={PREFIX}" in opened.headers["set-cookie"]
+    page = Read(http.get(path).text)
+    links = [one for one in page.links + page.sources if one and one[0] != "#"]
+    assert all(one.startswith(f"{PREFIX}/") for one in links + page.actions)
+    assert {http.get(one).status_code for one in links} == {200}
+    changed = http.post(f"{PREFIX}/q/jobs/resume?g=a&g=1&id=a1", headers={"origin": BASE})
+    assert changed.headers["location"].startswith(f"{path}&said=resume")
+    assert "default-src 'none'" in changed.headers["content-security-policy"]
