@@ -88,6 +88,13 @@ class Alone(Reader, Protocol):
         """As `read`, but the server's errors stand among the answers, as errors of ours."""
         ...
 
+    async def nodes(self) -> Sequence[Alone]:
+        """Each primary of a cluster, for what is asked of servers, not of keys: SCAN, CLIENT LIST. One server: itself.
+
+        Raises SequencerError.
+        """
+        ...
+
     def give_up(self) -> None:
         """Have the connection closed at the end of the block, though nothing failed: it is not fit for others."""
         ...

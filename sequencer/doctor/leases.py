@@ -164,13 +164,15 @@ async def _leases_seen(alone: Alone, keys: ShardKeys, now_us: int) -> tuple[bool
 
 async def clients_named(alone: Alone, name: str) -> list[dict[str, str]] | None:
     """The connections with this name, as CLIENT LIST has them; None where the user may not ask."""
-    (said,) = await alone.answers([("CLIENT", "LIST")])
-    if isinstance(said, SequencerError):
-        return None
-    with Reading(alone.name):
-        lines = said.decode("utf-8", "replace").splitlines()
-        clients = [dict(word.partition("=")[::2] for word in line.split(" ")) for line in lines]
-        return [one for one in clients if one.get("name") == name]
+    lines = list[str]()
+    for node in await alone.nodes():
+        (said,) = await node.answers([("CLIENT", "LIST")])
+        if isinstance(said, SequencerError):
+            return None
+        with Reading(alone.name):
+            lines += said.decode("utf-8", "replace").splitlines()
+    clients = [dict(word.partition("=")[::2] for word in line.split(" ")) for line in lines]
+    return [one for one in clients if one.get("name") == name]
 
 
 def parked_groups(scope: Scope) -> Iterator[Finding]:

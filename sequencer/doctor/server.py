@@ -80,12 +80,13 @@ def eviction_to_come(info: Mapping[str, str], name: str) -> str:
     return finding("will evict", policy=info.get("maxmemory_policy", ""), server=name).text
 
 
-def check_server(info: Mapping[str, str], name: str, *, was_fit: bool = False) -> None:
+def check_server(info: Mapping[str, str], name: str, *, was_fit: bool = False, is_cluster: bool = False) -> None:
     """Refuse a server that would lose or refuse data: from its INFO. Raises ServerNotUsable, ServerUnavailable.
 
     `was_fit`: it was checked before. One that has become a replica since may be replaced, or be a primary again.
+    `is_cluster`: it is to be a node of one; such a replica says MOVED, and is no hindrance.
     """
-    for one in _broken(info)[:1]:
+    for one in [one for one in _broken(info) if not (is_cluster and one.check == "role")][:1]:
         is_away = one.code == "loading" or (was_fit and one.check == "role")
         kind = ServerUnavailable if is_away else ServerNotUsable
         raise kind(RULES[one.code][0], server=name, was_fit=was_fit, **one.fields)

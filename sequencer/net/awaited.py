@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import Context
@@ -17,11 +18,14 @@ from ..calls.call import Call
 from ..calls.net_protocol import Alone, Answer, Command, How
 from ..errors import SequencerError, ServerUnavailable
 from ..settings.options import Replicas
-from .endpoint import Connection, Endpoint, ServedNet
-from .line import Line, LineAlone, WaitingLine
+from .cluster import named
+from .cluster_line import AnyLine, ClusterLine, LineAlone
+from .endpoint import SOCKET_TIMEOUT_S, Connection, Endpoint, ServedNet
+from .line import Line, WaitingLine
 from .link import CHECK_EVERY_S, INVALIDATED, REFRESH_EVERY_S, Guide
-from .refusals import translate
-from .repeats import RETRY_DELAY_S, Repeats, round_trip
+from .refusals import NodeAway, translate
+from .repeats import Repeats, round_trip
+from .slots import Place
 
 T = TypeVar("T")
 
@@ -30,8 +34,8 @@ T = TypeVar("T")
 class _OfLoop:
     """What one event loop has: a line (False), one that waits for replicas (True), and one that is free (None)."""
 
-    lines: dict[bool | None, Line] = field(default_factory=dict)
-    connecting: dict[bool, asyncio.Task[Line | SequencerError]] = field(default_factory=dict)
+    lines: dict[bool | None, AnyLine] = field(default_factory=dict)
+    connecting: dict[bool, asyncio.Task[AnyLine | SequencerError]] = field(default_factory=dict)
     first_use: asyncio.Lock = field(default_factory=asyncio.Lock)
     inside: asyncio.Task[Any] | None = None
     failure: ServerUnavailable | None = None  # that of the last first use
@@ -73,31 +77,32 @@ class AwaitedNet(ServedNet):
 
     async def ask_all(self, calls: Sequence[Call[Any]], **how: Unpack[How]) -> Answer[list[Any]]:
         repeats: Repeats | None = None
-        began, line = asyncio.get_running_loop().time(), None
+        began, line = time.monotonic(), None
         while calls:
             is_sent = False
             try:
                 line = await self._line(waits=how.get("wait") is not None)
                 is_sent = True
-                values, confirmed = await self._once(line, calls, **how)
+                values, confirmed = await self._once(line, calls, began, **how)
                 return Answer(values, repeats is not None and repeats.maybe_sent, confirmed)
             except (redis.RedisError, OSError, ServerUnavailable) as error:
                 if line and isinstance(error, ServerUnavailable) and error.code in ("is_replica", "became_replica"):
                     line.retire()
-                repeats = repeats or Repeats(calls)
-                is_over = await self.now() - began >= (self._endpoint.total_s if self._endpoint else math.inf)
+                repeats = repeats or Repeats(calls, self.endpoint.attempts)
+                is_over = time.monotonic() - began >= self.endpoint.total_s
                 failure = repeats.failed(error, self.name, is_sent=is_sent, is_over=is_over)
                 if failure is error:
                     raise
                 if failure:
                     raise failure from error
-            await asyncio.sleep(RETRY_DELAY_S)
+            await asyncio.sleep(next(repeats.delays))
         return Answer([])
 
     async def _once(
         self,
-        line: Line,
+        line: AnyLine,
         calls: Sequence[Call[Any]],
+        began: float,
         *,
         wait: Replicas = None,
         meanwhile: Callable[[], None] | None = None,
@@ -108,13 +113,17 @@ class AwaitedNet(ServedNet):
         def whole(call: Call[Any]) -> Command:
             return call.eval_command(self._generation)
 
-        trip = round_trip(calls, command, whole, self, self.guide is not None, wait)
+        trip = round_trip(calls, command, whole, self.endpoint, self.guide is not None, began, wait)
         commands = next(trip)
         try:
             while True:
                 if commands is None:
                     assert self.guide
-                    await self.guide.find_generation(LineAlone(line))
+                    await self.guide.find_generation(self._alone(line))
+                    commands = next(trip)
+                    continue
+                if isinstance(commands, float):
+                    await asyncio.sleep(commands)
                     commands = next(trip)
                     continue
                 asked = line.ask(commands)
@@ -130,13 +139,14 @@ class AwaitedNet(ServedNet):
         """Repeated once, as the connection may have gone stale."""
         if not commands:
             return []
+        until = self._until()
         line = await self._line(waits=False)
         try:
-            return await LineAlone(line).read(commands)
+            return await self._alone(line, until).read(commands, NodeAway)
         except ServerUnavailable:
             if line.is_open:  # the server says so
                 raise
-        return await LineAlone(await self._line(waits=False)).read(commands)
+        return await self._alone(await self._line(waits=False), until).read(commands, NodeAway)
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[Alone]:
@@ -144,7 +154,7 @@ class AwaitedNet(ServedNet):
         line = here.lines.pop(None, None)
         if line is None or not line.is_open:
             line = await self._connected()
-        one = LineAlone(line)
+        one = self._alone(line)
         try:
             yield one
             if not one.is_given_up:
@@ -185,26 +195,43 @@ class AwaitedNet(ServedNet):
     def _generation(self) -> str:
         return self.guide.generation if self.guide else ""
 
+    def _until(self) -> float:
+        return time.monotonic() + (self._endpoint.total_s if self._endpoint else SOCKET_TIMEOUT_S)
+
+    def _alone(self, line: AnyLine, until: float = math.inf) -> LineAlone:
+        return LineAlone(line, self.endpoint.total_s, until)
+
     def _make(self) -> Connection:
         """In a thread: it may start the embedded server, or ask Sentinel."""
-        return self.endpoint.make_awaited()
+        return None if self.endpoint.cluster else self.endpoint.make_awaited()
 
-    async def _connected(self, *, waits: bool = False) -> Line:
+    async def _made(self, *, waits: bool) -> AnyLine:
+        kind = WaitingLine if waits else Line
         try:
             connection = await asyncio.to_thread(self._make)
         except (redis.RedisError, OSError) as error:
             raise translate(error, self.name) from error
-        line = (WaitingLine if waits else Line)(connection, self.name, self.endpoint.reply_s)
+        endpoint = self.endpoint
+        if not endpoint.cluster:
+            return kind(connection, self.name, endpoint.reply_s)
+
+        def make(place: Place) -> Line:
+            return kind(endpoint.make_awaited(place), f"{named(place)} of {self.name}", endpoint.reply_s)
+
+        return ClusterLine(endpoint.cluster, self.name, make)
+
+    async def _connected(self, *, waits: bool = False) -> AnyLine:
+        line = await self._made(waits=waits)
         await line.connect()
         try:
             if self.guide:
-                await self.guide.refresh(LineAlone(line), is_new=True)
+                await self.guide.refresh(self._alone(line), is_new=True)
         except BaseException:
             line.close()
             raise
         return line
 
-    async def _line(self, *, waits: bool) -> Line:
+    async def _line(self, *, waits: bool) -> AnyLine:
         here = self._here
         line = here.lines.get(waits)
         if line and line.is_open and self.guide:
@@ -220,7 +247,7 @@ class AwaitedNet(ServedNet):
             raise copy(found) from found
         return found
 
-    async def _connect(self, here: _OfLoop, waits: bool) -> Line | SequencerError:
+    async def _connect(self, here: _OfLoop, waits: bool) -> AnyLine | SequencerError:
         try:
             free = None if waits else here.lines.pop(None, None)
             line = free if free and free.is_open else await self._connected(waits=waits)
@@ -236,7 +263,7 @@ class AwaitedNet(ServedNet):
         if self.guide:
             self.guide.check_at = now + CHECK_EVERY_S
 
-    async def _check_again(self, here: _OfLoop, line: Line, guide: Guide) -> None:
+    async def _check_again(self, here: _OfLoop, line: AnyLine, guide: Guide) -> None:
         """By one task of many, which do not wait for it."""
         now = asyncio.get_running_loop().time()
         if now < here.refresh_at and now < guide.check_at:
@@ -244,7 +271,7 @@ class AwaitedNet(ServedNet):
         is_refresh = now >= here.refresh_at
         self._set_times(here)
         try:
-            await (guide.refresh(LineAlone(line), is_new=False) if is_refresh else guide.check(LineAlone(line)))
+            await (guide.refresh(self._alone(line), is_new=False) if is_refresh else guide.check(self._alone(line)))
         except ServerUnavailable:  # the connection may be all that is lost
             line.close()
         except BaseException:

@@ -141,7 +141,7 @@ class BlockingNet(ServedNet):
         link = pool.take()
         try:
             link.refresh()  # a connection that had gone stale would lose what is sent first
-            one = ConnectionAlone(link.connection(), self.name)
+            one = ConnectionAlone(link.connection(), self.name, self.endpoint.total_s)
             yield one
             if one.is_given_up:
                 link.close()

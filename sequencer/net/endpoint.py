@@ -26,9 +26,13 @@ from redis.retry import Retry
 
 from ..errors import ConfigurationError
 from ..settings.options import QueueOptions
+from .cluster import MARK as CLUSTER_MARK
+from .cluster import Cluster, ClusterConnection, named, parse_cluster_url
 from .refusals import translate
+from .repeats import ATTEMPTS
 from .sentinel import MARK, Sentinels
 from .sentinel import REPLY_S as SENTINEL_REPLY_S
+from .slots import Place
 
 Connection = Any
 """A redis-py connection (or fakeredis's): untyped in redis-py, and the only place where `Any` stands for the driver."""
@@ -60,6 +64,8 @@ def redact(url: str) -> str:
     try:
         if scheme.removesuffix(MARK) in _SCHEMES and scheme.endswith(MARK):
             return _printable(Sentinels(url).name)
+        if scheme.removesuffix(CLUSTER_MARK) in _SCHEMES and scheme.endswith(CLUSTER_MARK):
+            return _printable(parse_cluster_url(url)[2])
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
@@ -82,17 +88,21 @@ class Endpoint:
         make: Callable[[], Connection],
         name: str | Callable[[], str],
         url: str | None,
-        total_s: float = math.inf,
+        total_s: float = SOCKET_TIMEOUT_S,
         pool: Any = None,
         sentinels: Sentinels | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
         self.make = make  # makes a connection that is not connected yet
         self._name = name
         self.url = url  # the URL for other processes, with its password; None when made from a client
         self.total_s = total_s
-        """How long a call may take with all its repeats, once an attempt failed: the `socket_timeout` of the URL."""
+        """How long a call may take with all its repeats: the `socket_timeout` of the URL."""
         self._pool = pool  # a redis-py pool, for its options
         self.sentinels = sentinels  # of the URL, which know the host and port
+        self.cluster = cluster
+        self.attempts: float = math.inf if cluster else ATTEMPTS
+        """How often a repeatable call is sent, within its time: another node of a cluster may be promoted meanwhile."""
 
     @property
     def name(self) -> str:
@@ -101,19 +111,25 @@ class Endpoint:
 
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
-        """`redis:// rediss:// unix:// valkey:// valkeys://`, or with Sentinels `redis+sentinel://`, `rediss+...`.
+        """`redis:// rediss:// unix:// valkey:// valkeys://`, or `redis+sentinel://`, `redis+cluster://`, `rediss+...`.
 
         Raises ConfigurationError.
         """
         if not url.strip():  # a variable got no value, and data would go to another server without a word
             raise ConfigurationError("url_empty")
         scheme, found, _ = url.partition("://")
-        is_watched, scheme = scheme.endswith(MARK), scheme.removesuffix(MARK)
-        if not found or scheme not in _SCHEMES or (is_watched and scheme == "unix"):
+        mark = next((one for one in (MARK, CLUSTER_MARK) if scheme.endswith(one)), "")
+        scheme = scheme.removesuffix(mark)
+        if not found or scheme not in _SCHEMES or (mark and scheme == "unix"):
             raise ConfigurationError("url_scheme_unknown", url=redact(url))
         with suppress(ValueError, TypeError, AttributeError, redis.RedisError):
-            sentinels = Sentinels(url) if is_watched else None
-            server_url = sentinels.server_url if sentinels else url
+            sentinels, cluster, server_url = None, None, url
+            if mark == MARK:
+                sentinels = Sentinels(url)
+                server_url = sentinels.server_url
+            elif mark:
+                seeds, server_url, name = parse_cluster_url(url)
+                cluster = Cluster(seeds, name)
             parts = urlsplit(server_url)
             parts.port  # noqa: B018 - raises for a bad one, which redis-py would say with the password
             if scheme != "unix" and not _DATABASE.fullmatch(parts.path):
@@ -121,24 +137,38 @@ class Endpoint:
             pool = redis.ConnectionPool.from_url(_SCHEMES[scheme] + server_url[len(scheme) :])
             if any(not 0 <= (pool.connection_kwargs.get(name) or 0) <= MAX_TIMEOUT_S for name in TIMEOUTS):
                 raise ValueError
-            if not 0 <= (pool.connection_kwargs.get("db") or 0) < 2**31:
+            if not 0 <= (pool.connection_kwargs.get("db") or 0) < (1 if cluster else 2**31):
                 raise ValueError
-            total_s = pool.connection_kwargs.get("socket_timeout") or math.inf
-            if total_s < math.inf:
-                pool.connection_kwargs.setdefault("socket_connect_timeout", total_s)
+            total_s = pool.connection_kwargs.get("socket_timeout") or SOCKET_TIMEOUT_S
+            pool.connection_kwargs.setdefault("socket_connect_timeout", total_s)
             _maker(pool, TIMEOUTS)()  # does not connect, but knows which options there are
+            if cluster:
+                return cls._of_cluster(cluster, pool, url, total_s)
             if sentinels:
                 limits: Any = dict.fromkeys(TIMEOUTS, min(SENTINEL_REPLY_S, total_s))
                 sentinels.make = lambda **given: _maker(pool, **limits, **given)()
             return cls(_maker(pool, TIMEOUTS, sentinels), redact(url), url, total_s, pool, sentinels)
         # Raised here, not where it was caught: the error there may hold the password, and would go along as context.
-        raise ConfigurationError("sentinel_url_unreadable" if is_watched else "url_unreadable", url=redact(url))
+        codes = {MARK: "sentinel_url_unreadable", CLUSTER_MARK: "cluster_url_unreadable"}
+        raise ConfigurationError(codes.get(mark, "url_unreadable"), url=redact(url))
+
+    @classmethod
+    def _of_cluster(
+        cls, cluster: Cluster, pool: Any, url: str | None = None, total_s: float = SOCKET_TIMEOUT_S
+    ) -> Endpoint:
+        def make(place: Place, **given: Any) -> Connection:
+            return _maker(pool, () if given else TIMEOUTS, host=place[0], port=place[1], **given)()
+
+        cluster.make = make
+        return cls(lambda: ClusterConnection(cluster), _printable(cluster.name), url, total_s, pool, cluster=cluster)
 
     @classmethod
     def from_client(cls, client: Any) -> Endpoint:
         """The server of a redis-py client, also of asyncio or Sentinel; its own settings and pool stay untouched."""
         if isinstance(client, Endpoint):
             return client
+        if isinstance(client, redis.RedisCluster | redis.asyncio.RedisCluster):
+            return cls._of_cluster(*_cluster_of(client))
         pool = getattr(client, "connection_pool", None)
         if not isinstance(client, redis.Redis | redis.asyncio.Redis) or pool is None:
             raise ConfigurationError("redis_invalid", kind=type(client).__name__)
@@ -150,16 +180,19 @@ class Endpoint:
         place = options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
         return cls(make, str(place), None, pool=pool)
 
-    def make_awaited(self) -> Connection:
-        """A connection for an event loop, not connected yet, that reads without a time limit. Asks Sentinel."""
+    def make_awaited(self, place: Place | None = None) -> Connection:
+        """A connection for an event loop, not connected yet, that reads without a time limit. Asks Sentinel. `place`:
+        of a node, in a cluster.
+        """
         given: Any = {"retry": AwaitedRetry(NoBackoff(), 0), "socket_timeout": None}
+        given |= {"host": place[0], "port": place[1]} if place else {}
         pool, kept = _converted(self._pool, redis.asyncio), TIMEOUTS if self.url else ()
         return _maker(pool, kept, self.sentinels, **given)()
 
     @property
     def reply_s(self) -> float:
         """How long a connection waits for an answer."""
-        return self.total_s if self.total_s < math.inf else SOCKET_TIMEOUT_S
+        return self.total_s
 
     @property
     def is_real(self) -> bool:
@@ -186,6 +219,19 @@ def _sentinel_name(pool: Any) -> str:
     asked = [one.connection_pool.connection_kwargs for one in pool.sentinel_manager.sentinels]
     places = ", ".join(f"{one.get('host', 'localhost')}:{one.get('port', 26379)}" for one in asked)
     return f"primary {pool.service_name} (of Sentinel {places})"
+
+
+def _cluster_of(client: Any) -> tuple[Cluster, Any]:
+    """Its nodes, as far as it knows, and a pool with its options."""
+    nodes = client.nodes_manager.startup_nodes.values()
+    seeds = [(str(one.host), int(one.port)) for one in nodes]
+    is_awaited = isinstance(client, redis.asyncio.RedisCluster)
+    pool = next(iter(nodes)) if is_awaited else client.get_nodes()[0].redis_connection.connection_pool
+    pool = _converted(pool, redis) if is_awaited else pool
+    beside = "redis_connect_func", "himport_registry"  # of that client: they would choose a replica
+    options = {name: value for name, value in pool.connection_kwargs.items() if name not in beside}
+    own = SimpleNamespace(connection_class=pool.connection_class, connection_kwargs=options)
+    return Cluster(seeds, ",".join(map(named, seeds))), own
 
 
 class _Packer:
@@ -271,6 +317,10 @@ def check_embedded_allowed() -> None:
 
 class ServedNet:
     """What nets have in common: the server, which `start` starts if none was given."""
+
+    @property
+    def is_cluster(self) -> bool:
+        return self._endpoint is not None and self._endpoint.cluster is not None
 
     def __init__(self, redis: Any, start: Callable[[], Endpoint]) -> None:
         self._endpoint, self._start = given_endpoint(redis), start

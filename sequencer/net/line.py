@@ -16,7 +16,7 @@ import redis
 
 from ..calls.net_protocol import Command
 from .endpoint import Connection, packer
-from .link import OneConnection, in_utf8
+from .link import in_utf8
 from .refusals import translate
 
 
@@ -179,18 +179,3 @@ class WaitingLine(Line):
                 for _, future in queued:
                     if not future.done():
                         future.set_exception(error)
-
-
-class LineAlone(OneConnection):
-    """Of a line."""
-
-    def __init__(self, line: Line) -> None:
-        super().__init__(line.name)
-        self._line = line
-
-    async def answers(self, commands: Sequence[Command]) -> list[Any]:
-        try:
-            answers = await self._line.ask(commands)
-        except (redis.RedisError, OSError) as error:
-            raise translate(error, self.name) from error
-        return self.translated(answers)

@@ -4,8 +4,11 @@ the server and the queue are checked over it.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol, TypeVar, Unpack
 
 import redis
@@ -15,9 +18,10 @@ from ..calls.net_protocol import Alone, Command, How
 from ..errors import ConfigurationError, ServerNotUsable, ServerUnavailable
 from ..settings.options import Replicas
 from ..store.replies import Reading
-from .endpoint import Connection, Endpoint
-from .refusals import is_stale, translate
-from .repeats import RETRY_DELAY_S, Repeats, is_undone, round_trip
+from .cluster import ClusterConnection
+from .endpoint import SOCKET_TIMEOUT_S, Connection, Endpoint
+from .refusals import NodeAway, NotHere, is_stale, translate
+from .repeats import Repeats, elsewhere, is_undone, round_trip
 
 T = TypeVar("T")
 RECENT_S = 1.0
@@ -66,13 +70,25 @@ class Link:
         self._is_stale = False  # whether a call that was posted came back for its generation
         self._unread = 0  # how many posts are not collected yet: nothing may be asked meanwhile
         self._connection: Connection = None
-        self._used_at = 0.0
+        self._used_at = self._began = 0.0
         self._known: set[str] = set()  # scripts that were sent in full on this connection
 
     # -- the connection -----------------------------------------------------------------------------------------
 
     def connection(self) -> Connection:
         """One that was not used for a while may be closed at the other end by now: then it is replaced."""
+        self._began = time.monotonic()
+        return self._ready()
+
+    def _is_over(self) -> bool:
+        """Whether the time is over that a call may take with all its repeats."""
+        return time.monotonic() >= self._until
+
+    @property
+    def _until(self) -> float:
+        return self._began + self.endpoint.total_s
+
+    def _ready(self) -> Connection:
         began = time.monotonic()
         if self._connection is not None and not self._unread:
             if began - self._used_at > RECENT_S and self._is_closed():
@@ -80,9 +96,9 @@ class Link:
             elif self._guide:
                 self._check_again(self._guide, began)
         self._used_at = began
-        return self._connection or self._connect(began)
+        return self._connection or self._connect()
 
-    def _connect(self, began: float) -> Connection:
+    def _connect(self) -> Connection:
         for is_last in (False, True):  # what is asked of a fresh one is asked once more, if that one is lost too
             connection = self.endpoint.connect()
             try:
@@ -91,14 +107,10 @@ class Link:
                 break
             except BaseException as error:
                 connection.disconnect()
-                if is_last or not isinstance(error, ServerUnavailable) or self._is_over(began):
+                if is_last or not isinstance(error, ServerUnavailable) or self._is_over():
                     raise
         self._connection, self._known, self._unread = connection, set(), 0
         return connection
-
-    def _is_over(self, began: float) -> bool:
-        """Whether the time is over that the URL grants a call with all its repeats."""
-        return time.monotonic() - began >= self.endpoint.total_s
 
     def _is_closed(self) -> bool:
         """Whether the other end closed the connection, which the socket tells without a round trip."""
@@ -149,18 +161,18 @@ class Link:
                 self._check(guide)
         except ServerUnavailable:  # the connection may be all that is lost
             self.close()
-            if self._is_over(now):
+            if self._is_over():
                 raise
 
     def _refresh(self, guide: Guide, connection: Connection, *, is_new: bool) -> None:
-        finish(guide.refresh(ConnectionAlone(connection, self.endpoint.name), is_new=is_new))
+        finish(guide.refresh(ConnectionAlone(connection, self.endpoint.name, until=self._until), is_new=is_new))
         now = time.monotonic()
         self._refresh_at, guide.check_at = now + REFRESH_EVERY_S, now + CHECK_EVERY_S
 
     def _check(self, guide: Guide) -> None:
         guide.check_at = time.monotonic() + CHECK_EVERY_S  # first: other threads of the client need not check as well
         try:
-            finish(guide.check(ConnectionAlone(self._connection, self.endpoint.name)))
+            finish(guide.check(ConnectionAlone(self._connection, self.endpoint.name, until=self._until)))
         except BaseException:
             guide.check_at = INVALIDATED
             raise
@@ -168,7 +180,7 @@ class Link:
     def _find_generation(self, guide: Guide) -> None:
         """Who calls it closes the connection where that is lost."""
         self._is_stale = False
-        finish(guide.find_generation(ConnectionAlone(self._connection, self.endpoint.name)))
+        finish(guide.find_generation(ConnectionAlone(self._connection, self.endpoint.name, until=self._until)))
 
     # -- calls --------------------------------------------------------------------------------------------------
 
@@ -190,22 +202,22 @@ class Link:
         DataError.
         """
         repeats: Repeats | None = None
-        began = time.monotonic()
+        self._began = time.monotonic()
         while True:
             self.is_repeat, is_sent = repeats is not None and repeats.maybe_sent, False
             try:
-                connection = self.connection()
+                connection = self._ready()
                 is_sent = True
                 return self._run_once(connection, calls, **how)
             except (redis.RedisError, OSError, ServerUnavailable) as error:
                 self.close()
-                repeats = repeats or Repeats(calls)
-                failure = repeats.failed(error, self.endpoint.name, is_sent=is_sent, is_over=self._is_over(began))
+                repeats = repeats or Repeats(calls, self.endpoint.attempts)
+                failure = repeats.failed(error, self.endpoint.name, is_sent=is_sent, is_over=self._is_over())
                 if failure is error:
                     raise
                 if failure:
                     raise failure from error
-            time.sleep(RETRY_DELAY_S)
+            time.sleep(next(repeats.delays))
 
     def _run_once(
         self,
@@ -216,17 +228,19 @@ class Link:
         meanwhile: Callable[[], None] | None = None,
     ) -> list[Any]:
         how = self._command, self._whole_command, self.endpoint, self._guide is not None
-        trip = round_trip(calls, *how, wait)
-        commands = next(trip)
+        trip = round_trip(calls, *how, self._began, wait)
         try:
+            commands = trip.send(self._exchange(connection, next(trip), meanwhile))
             while True:
                 if commands is None:
                     assert self._guide
                     self._find_generation(self._guide)
                     commands = next(trip)
+                elif isinstance(commands, float):
+                    time.sleep(commands)
+                    commands = next(trip)
                 else:
-                    commands = trip.send(self._exchange(connection, commands, meanwhile))
-                    meanwhile = None
+                    commands = trip.send(self._exchange(connection, commands))
         except StopIteration as end:
             values, self.confirmed = end.value
             found: list[Any] = values
@@ -294,14 +308,15 @@ class Link:
 
     def commands(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
         """Plain commands in one round trip, repeated once on a fresh connection if a kept one had gone stale."""
-        began, replies = time.monotonic(), list[Any]()
+        self._began, replies = time.monotonic(), list[Any]()
         for is_last in (False, True):
             try:
-                replies = self._exchange(self.connection(), commands)
+                replies = self._exchange(connection := self._ready(), commands)
+                settle(commands, replies, self._until, partial(self._exchange, connection), NodeAway)
                 break
             except (redis.RedisError, OSError) as error:
                 self.close()
-                if is_last or self._is_over(began):
+                if is_last or self._is_over():
                     failure = translate(error, self.endpoint.name)
                     if isinstance(failure, ServerUnavailable):
                         failure.maybe_sent = True
@@ -332,14 +347,18 @@ class OneConnection:
         self.name, self.is_given_up = name, False
         """Whether it is to be closed at the end, as one that is lost is already."""
 
-    async def answers(self, commands: Sequence[Command]) -> list[Any]:
+    async def answers(self, commands: Sequence[Command], *kinds: Any) -> list[Any]:
         raise NotImplementedError
 
-    async def read(self, commands: Sequence[Command]) -> list[Any]:
-        for answer in (answers := await self.answers(commands)):
+    async def read(self, commands: Sequence[Command], *kinds: Any) -> list[Any]:
+        """`kinds`: of answers for which a command is sent again."""
+        for answer in (answers := await self.answers(commands, *kinds)):
             if isinstance(answer, Exception):
                 raise answer
         return answers
+
+    async def nodes(self) -> Sequence[Alone]:
+        return [self]
 
     def translated(self, answers: Sequence[Any]) -> list[Any]:
         return [translate(one, self.name) if isinstance(one, Exception) else one for one in answers]
@@ -351,22 +370,57 @@ class OneConnection:
 class ConnectionAlone(OneConnection):
     """Of a connection that waits."""
 
-    def __init__(self, connection: Connection, name: str) -> None:
+    def __init__(
+        self, connection: Connection, name: str, timeout_s: float = SOCKET_TIMEOUT_S, until: float = math.inf
+    ) -> None:
+        """`timeout_s`: of each question; `until`, by the monotonic clock: of all."""
         super().__init__(name)
-        self._connection = connection
+        self._connection, self._timeout_s, self._until = connection, timeout_s, until
 
-    async def answers(self, commands: Sequence[Command]) -> list[Any]:
+    async def answers(self, commands: Sequence[Command], *kinds: Any) -> list[Any]:
         try:
             if self.is_given_up:  # the driver would connect again
                 raise redis.ConnectionError
-            send(self._connection, commands)
-            answers = receive(self._connection, len(commands))
+            answers = self._exchange(commands)
+            settle(commands, answers, min(self._until, time.monotonic() + self._timeout_s), self._exchange, *kinds)
         except BaseException as error:
             self.give_up()
             if isinstance(error, redis.RedisError | OSError):
                 raise translate(error, self.name) from error
             raise
         return self.translated(answers)
+
+    def _exchange(self, commands: Sequence[Command]) -> list[Any]:
+        send(self._connection, commands)
+        return receive(self._connection, len(commands))
+
+    async def nodes(self) -> Sequence[Alone]:
+        if not isinstance(self._connection, ClusterConnection):
+            return [self]
+        return [ConnectionAlone(node, name) for name, node in self._connection.primaries()]
+
+
+def settle(
+    commands: Sequence[Sequence[Any]],
+    answers: list[Any],
+    until: float,
+    exchange: Callable[[Any], list[Any]],
+    *kinds: type[Exception],
+) -> None:
+    """Send again what nodes of a cluster did not carry out, or answered with these kinds; the answers take their
+    places.
+    """
+    kinds = (NotHere, *kinds)
+    if not set(kinds).isdisjoint(map(type, answers)):
+        trip = elsewhere(commands, answers, until, kinds)
+        with suppress(StopIteration):
+            asked = next(trip)
+            while True:
+                if isinstance(asked, list):
+                    asked = trip.send(exchange(asked))
+                else:
+                    time.sleep(asked)
+                    asked = next(trip)
 
 
 def finish(operation: Coroutine[Any, Any, T]) -> T:

@@ -57,6 +57,29 @@ _CLASSES = {
 """Replies whose first word redis-py takes off."""
 
 
+class NotHere(redis.ResponseError):
+    """In place of an answer: a node of a cluster did not carry a command out, but may soon, or another one may now."""
+
+    def __init__(self, error: redis.ResponseError, node: str) -> None:
+        super().__init__(str(error))
+        self.error, self.node = error, node
+        self.is_known_where = isinstance(error, redis.exceptions.MovedError)
+
+
+class NodeAway(redis.ResponseError):
+    """In place of an answer: the connection to a node of a cluster failed; those to others did not."""
+
+    def __init__(self, error: Exception, node: str, *, is_sent: bool) -> None:
+        super().__init__(str(error))
+        self.error, self.node = error, node
+        self.maybe_sent = is_sent and not isinstance(error, redis.BusyLoadingError)
+
+
+_MOVING = redis.exceptions.AskError, redis.exceptions.TryAgainError
+NOT_HERE = (*_MOVING, redis.exceptions.ClusterDownError, redis.ReadOnlyError)
+"""Answers of a cluster's nodes that are NotHere. MovedError is an AskError, MasterDownError a ClusterDownError."""
+
+
 def is_stale(reply: object) -> bool:
     """Whether this is the answer to a call that brought another generation than its shard has: nothing was done."""
     return isinstance(reply, redis.ResponseError) and str(reply).startswith("GENERATION ")
@@ -64,6 +87,8 @@ def is_stale(reply: object) -> bool:
 
 def translate(error: BaseException, name: str) -> SequencerError:
     """Our error for a driver's; the original stays as its cause."""
+    if isinstance(error, NotHere | NodeAway):
+        return _of_node(error, f"{error.node} of {name}")
     text = str(error)
     about: dict[str, Any] = {"server": name, "error": text[:200].rstrip(".")}
     for words, kind, code in _REPLIES:
@@ -76,3 +101,17 @@ def translate(error: BaseException, name: str) -> SequencerError:
     if isinstance(error, redis.ConnectionError | redis.TimeoutError | OSError | UnicodeError):
         return ServerUnavailable("unreachable", **about)
     return DataError("server_error", **about)
+
+
+def _of_node(error: NotHere | NodeAway, name: str) -> SequencerError:
+    about, reply = {"server": name, "error": str(error)[:200].rstrip(".")}, error.error
+    if isinstance(error, NodeAway):
+        failure = reply if isinstance(reply, SequencerError) else translate(reply, name)
+        if isinstance(failure, ServerUnavailable):
+            failure.maybe_sent = error.maybe_sent
+        return failure
+    if isinstance(reply, _MOVING):
+        return ServerUnavailable("slot_moving", **about)
+    if isinstance(reply, redis.exceptions.ClusterDownError) and not isinstance(reply, redis.exceptions.MasterDownError):
+        return ServerUnavailable("cluster_down", **about)
+    return translate(reply, name)

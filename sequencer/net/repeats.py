@@ -22,7 +22,8 @@ where it writes too: each append does, and of a saved step the next one is asked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Protocol
 
 import redis
@@ -31,20 +32,30 @@ from ..calls.call import Call
 from ..calls.net_protocol import Command
 from ..errors import SequencerError, ServerUnavailable
 from ..store.replies import Reading
-from .refusals import is_stale, translate
+from .refusals import NodeAway, NotHere, is_stale, translate
 
 ATTEMPTS = 3  # how often a repeatable call is sent before its outcome is given up as unknown
-RETRY_DELAY_S = 0.05  # before it is sent again
+FIRST_DELAY_S, MAX_DELAY_S = 0.02, 0.25
+"""Before something is sent again, and at most; each delay is half as long again as the one before."""
 ROUNDS = 12  # how often a call whose generation was another by then is sent by the generation that was found
+
+
+def delays() -> Iterator[float]:
+    delay_s = FIRST_DELAY_S
+    while True:
+        yield delay_s
+        delay_s = min(1.5 * delay_s, MAX_DELAY_S)
 
 
 class Repeats:
     """One batch that failed at least once."""
 
-    __slots__ = ("_left", "maybe_sent")
+    __slots__ = ("_left", "delays", "maybe_sent")
 
-    def __init__(self, calls: Sequence[Call[Any]]) -> None:
-        self._left = ATTEMPTS if all(call.repeatable for call in calls) else 1
+    def __init__(self, calls: Sequence[Call[Any]], attempts: float = ATTEMPTS) -> None:
+        self._left = attempts if all(call.repeatable for call in calls) else 1
+        self.delays = delays()
+        """Seconds to wait before each repeat."""
         self.maybe_sent = False
         """Whether an attempt that failed may have been carried out: then the next one is a repeat."""
 
@@ -65,39 +76,68 @@ class Repeats:
         return failure
 
 
-class Named(Protocol):
+class Server(Protocol):
+    total_s: float
+
     @property
     def name(self) -> str: ...
 
 
-Trip = Generator[list[Command] | None, list[Any], tuple[list[Any], int]]
-"""Yields commands to send and is sent their answers, errors among them; yields None where the generation is to be found
-first. Returns what each call says, and how many replicas confirmed it.
+Trip = Generator[list[Any] | float | None, Any, tuple[list[Any], int]]
+"""Yields commands to send and is sent their answers, errors among them; yields seconds to wait, or None where the
+generation is to be found first. Returns what each call says, and how many replicas confirmed it.
 """
+
+
+def elsewhere(
+    commands: Sequence[Sequence[Any]], answers: list[Any], until: float, kinds: Any = NotHere
+) -> Generator[list[Any] | float, Any, None]:
+    """Send again what nodes of a cluster did not carry out (these `kinds` of answers), `until` that time of the
+    monotonic clock.
+
+    At once where its node is known by now, else after a delay. What stands inside a MULTI asks about rights, and stays
+    as it is.
+    """
+    rounds, waits = ROUNDS, delays()
+    while found := [i for i, one in enumerate(answers) if isinstance(one, kinds)]:
+        if commands[-1][0] in ("MULTI", "DISCARD") or time.monotonic() >= until:
+            return
+        if rounds and all(isinstance(one := answers[i], NotHere) and one.is_known_where for i in found):
+            rounds -= 1
+        else:
+            yield next(waits)
+        for i, answer in zip(found, (yield [commands[i] for i in found]), strict=True):
+            answers[i] = answer
 
 
 def round_trip(
     calls: Sequence[Call[Any]],
     command: Callable[[Call[Any]], Command],
     whole: Callable[[Call[Any]], Command],
-    server: Named,
+    server: Server,
     has_guide: bool,
+    began: float,
     wait: tuple[int, int] | None = None,
 ) -> Trip:
     """One round trip, a second one for calls whose script the server had lost, and more for those whose generation is
     another by now: they were refused, and nothing else is sent again.
 
-    `command` and `whole`: how a call is sent, and how with its script. Raises as Link.run.
+    `command` and `whole`: how a call is sent, and how with its script. `began`: by the monotonic clock. Raises as
+    Link.run.
     """
     waits: list[Command] = [("WAIT", *wait)] if wait else []
     replies = yield [*map(command, calls), *waits]
     confirmed: Any = replies.pop() if wait else 0
-    rounds = ROUNDS
+    rounds, pauses = ROUNDS, None
     while failed := [i for i, one in enumerate(replies) if isinstance(one, Exception)]:
         undone = [i for i in failed if is_undone(replies[i])]
-        if not undone or rounds < 0:
+        if not undone or rounds < 0 or time.monotonic() - began >= server.total_s:
             break
-        rounds -= 1
+        pauses = pauses or delays()
+        if any(isinstance(replies[i], NotHere) and not replies[i].is_known_where for i in undone):
+            yield next(pauses)
+        else:
+            rounds -= 1
         if has_guide and any(is_stale(replies[i]) for i in undone):
             yield None
         again = yield [*[whole(calls[i]) for i in undone], *waits]
@@ -115,7 +155,8 @@ def round_trip(
         refused = replies[failed[0]] if failed else confirmed
         failure = translate(refused, server.name)
         if isinstance(failure, ServerUnavailable):  # the answer to WAIT says nothing of what was carried out
-            failure.maybe_sent = len(failed) < len(replies)
+            away = [one.maybe_sent for one in replies if isinstance(one, NodeAway)]
+            failure.maybe_sent = len(failed) < len(replies) or any(away)
         failure.answers = values
         raise failure from refused
     return values, confirmed
@@ -123,4 +164,4 @@ def round_trip(
 
 def is_undone(reply: Exception) -> bool:
     """Whether the call was not carried out, and is to be sent again in full."""
-    return isinstance(reply, redis.exceptions.NoScriptError) or is_stale(reply)
+    return isinstance(reply, redis.exceptions.NoScriptError | NotHere) or is_stale(reply)

@@ -278,7 +278,7 @@ class Session:
             raise info
         with Reading(self.net.name):
             fields = parse_info(info.decode("utf-8", "replace"))  # type: ignore[attr-defined]
-            check_server(fields, self.net.name, was_fit=self._was_fit)
+            check_server(fields, self.net.name, was_fit=self._was_fit, is_cluster=self.net.is_cluster)
         if would_evict(fields) and not self._was_fit:
             log.warning("server %s: %s", self.net.name, eviction_to_come(fields, self.net.name))
         self._was_fit = True

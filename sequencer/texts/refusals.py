@@ -32,6 +32,12 @@ def _unreachable(fields: Fields) -> str:
     return f"server {{server}} can't be reached{reason}; is it running, and is the URL right?{hint}"
 
 
+def _is_cluster(fields: Fields) -> str:
+    place = str(fields["server"]).rpartition("://")[2].rpartition("@")[2].partition("/")[0]
+    scheme = "rediss" if str(fields["server"]).startswith(("rediss:", "valkeys:")) else "redis"
+    return f"server {{server}} is a node of a cluster; connect with {scheme}+cluster://{place}{{error:? ({{error}})}}"
+
+
 def _question(fields: Fields) -> str:
     wordings = {
         "started": "step {ONE[step]} began at {ONE[at]:moment}{lost_owner:? in {lost_owner}}, and its outcome is "
@@ -213,7 +219,10 @@ REFUSALS: dict[str, Wording] = {
     "cannot_persist": "server {server} can't persist to disk and refuses writes; check its log ({error})",
     "too_few_replicas": "server {server} has too few replicas and refuses writes; try again ({error})",
     "is_busy": "server {server} is busy with a long script; try again ({error})",
-    "is_cluster": "server {server} is a cluster node, which is not supported yet{error:? ({error})}",
+    "is_cluster": _is_cluster,
+    "is_no_cluster": "server {server} is no cluster; connect with redis://HOST:PORT instead ({error})",
+    "slot_moving": "server {server}: the hash slot of this queue is being moved; try again ({error})",
+    "cluster_down": "server {server}: the cluster can't serve this queue's hash slot now; try again ({error})",
     "wrong_type": "server {server}: a key of this queue has the wrong type; was it written by something else? "
     "({error})",
     "generation_unsettled": "server {server}: other clients are changing this queue's shard map; try again ({error})",
@@ -227,11 +236,13 @@ REFUSALS: dict[str, Wording] = {
     "server_error": "server {server} answered with an error: {error}",
     # where the server is
     "url_empty": "the server URL is empty; give one, set SEQUENCER_REDIS to one, or unset it for the embedded server",
-    "url_scheme_unknown": "server URL {url!r} must begin with redis://, rediss://, unix://, valkey:// or "
-    "redis+sentinel://",
+    "url_scheme_unknown": "server URL {url!r} must begin with redis://, rediss://, unix://, valkey://, "
+    "redis+sentinel:// or redis+cluster://",
     "url_unreadable": "server URL {url!r} can't be read; check port, options, and the path: a number, as in redis://host/0",
     "sentinel_url_unreadable": "server URL {url!r} can't be read; it must be like "
     "redis+sentinel://:PASSWORD@host1:26379,host2/NAME/0, where NAME is what the Sentinels call the primary",
+    "cluster_url_unreadable": "server URL {url!r} can't be read; it must be like "
+    "redis+cluster://:PASSWORD@host1:6379,host2:6379/; a cluster has database 0 alone",
     "redis_invalid": "redis={kind} must be a URL, a redis.Redis client of one server, or None for the embedded server",
     "blocks_loop": "a Sequencer blocks the running event loop while it waits for the server: use AsyncSequencer there, "
     "or asyncio.to_thread",

@@ -218,6 +218,7 @@ def test_where_the_server_became_a_replica_it_connects_again(proxy: FaultProxy, 
             assert [receipt.outcome for receipt in found] == ["stored"] * 50
             assert (await seq.append(1, "g", id="1")).duplicate
             assert proxy.connections.total() == before + 1
+            assert isinstance(old, Line)
             assert not old._connection.is_connected
 
     asyncio.run(use())

@@ -112,6 +112,9 @@ class _ListedAlone:
     async def answers(self, commands: Sequence[Command]) -> list[Any]:
         return await self._net.read(commands)
 
+    async def nodes(self) -> Sequence[Alone]:
+        return [self]
+
     def give_up(self) -> None:
         self._net.asked.append(("give up",))
 

@@ -36,6 +36,9 @@ class StoredNet:
         self.sets: dict[str, set[bytes]] = defaultdict(set)
         self.clients, self.between, self.asked = b"", between, list[Command]()
 
+    async def nodes(self) -> list[Any]:
+        return [self]
+
     async def read(self, commands: Sequence[Command]) -> list[Any]:
         self.between()
         self.asked += commands

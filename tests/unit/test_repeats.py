@@ -103,7 +103,7 @@ class Wire:
 def exchanged(calls: Any, *answers: Any, **options: Any) -> tuple[list[list[str]], list[Any], int]:
     """What is sent in each round trip where the scripts are known, the values, and how many replicas confirmed it."""
     wire = Wire([*answers])
-    link = Link(cast(Any, SimpleNamespace(connect=lambda: wire, name="s", total_s=math.inf)))
+    link = Link(cast(Any, SimpleNamespace(connect=lambda: wire, name="s", total_s=math.inf, attempts=3)))
     link.connection()
     link._known |= {"inspect", "claim"}
     values = link.run(calls, **options)

@@ -137,9 +137,10 @@ async def _delete_rest(alone: Alone, options: QueueOptions, shards: list[ShardKe
     start = shard_keys(options.namespace, options.queue, "").prefix.partition("}")[0]
     own = {shard_keys(options.namespace, options.queue, shard).prefix for shard in range(MAX_SHARDS)}
     policies = {keys.policy for keys in shards}
-    async for words in scan(alone, "SCAN", count=1000, options=("MATCH", f"{start}*")):
-        with Reading(alone.name):
-            found = [name for name in map(text, words) if f"{name.partition('}:')[0]}}}:" in own]
-        if some := [name for name in found if name not in policies]:
-            await alone.read([("UNLINK", *some)])
-    await alone.read([("UNLINK", *sorted(policies))])
+    for node in await alone.nodes():
+        async for words in scan(node, "SCAN", count=1000, options=("MATCH", f"{start}*")):
+            with Reading(alone.name):
+                found = [name for name in map(text, words) if f"{name.partition('}:')[0]}}}:" in own]
+            if some := [name for name in found if name not in policies]:
+                await alone.read([("UNLINK", name) for name in some])  # not all need be in one hash slot
+    await alone.read([("UNLINK", name) for name in sorted(policies)])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from sequencer.calls.net_protocol import Alone
 from sequencer.errors import SequencerError
 from sequencer.store.registration import RULES as DEFERRED
 from sequencer.testing.wire import name_of
@@ -221,6 +222,9 @@ class ModelAlone:
 
     def give_up(self) -> None:
         pass
+
+    async def nodes(self) -> list[Alone]:
+        return [self]
 
     def _run(self, words: Words) -> Any:
         self.asked.append(words)

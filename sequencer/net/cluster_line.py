@@ -1,0 +1,145 @@
+"""A line to each node of a cluster, behind one `ask`; its rules are those of cluster.py."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import redis
+
+from ..calls.net_protocol import Alone, Command
+from ..errors import SequencerError
+from .cluster import Cluster, least
+from .line import Line
+from .link import OneConnection
+from .refusals import NotHere, translate
+from .repeats import elsewhere
+from .slots import Place, by_node, guarded
+
+
+class ClusterLine:
+    """Connect it, ask, close it. For one event loop."""
+
+    def __init__(self, cluster: Cluster, name: str, make: Callable[[Place], Line]) -> None:
+        """`make`: a line to a node, not connected yet."""
+        self.name, self.known, self.is_open = name, set[str](), True
+        self._cluster, self._make = cluster, make
+        self._lines: dict[Place, Line] = {}
+        self._connecting: dict[Place, asyncio.Task[Line]] = {}
+        self._near: Place | None = None  # the node that answered last
+        self._pinned: Place | None = None  # as of ClusterConnection; only who is alone leaves a MULTI open
+
+    async def connect(self) -> None:
+        """Read the map, if it is stale. Raises SequencerError."""
+        if self._cluster.map.is_stale:
+            await asyncio.to_thread(self._cluster.refresh)
+
+    def ask(self, commands: Sequence[Command]) -> asyncio.Task[list[Any]]:
+        """As of Line; a node that can't be reached fails its own commands."""
+        return asyncio.get_running_loop().create_task(self._ask(commands))
+
+    async def _ask(self, commands: Sequence[Command]) -> list[Any]:
+        if self._pinned is None:
+            await self.connect()
+        routed, self._pinned = self._cluster.map.route(commands, self._near, self._pinned)
+        found = by_node(commands, routed)
+        answers: list[list[Any]] = [[] for _ in commands]
+        of_nodes = [self._of_node(place, [guarded(commands[i]) for i in found[place]]) for place in found]
+        for numbers, some in zip(found.values(), await asyncio.gather(*of_nodes), strict=True):
+            for i, answer in zip(numbers, some, strict=True):
+                answers[i].append(answer)
+        return [*map(least, answers)]
+
+    async def _of_node(self, place: Place, commands: list[Command]) -> list[Any]:
+        is_sent = False
+        try:
+            line = await self.line(place)
+            is_sent = True
+            answers = await line.ask(commands)
+            self._near = place
+            return [self._cluster.noted(place, answer) for answer in answers]
+        except (SequencerError, redis.RedisError, OSError) as error:
+            self._near = None if self._near == place else self._near
+            return [self._cluster.away(place, error, is_sent=is_sent)] * len(commands)
+
+    async def line(self, place: Place) -> Line:
+        """One to that node. Raises SequencerError."""
+        line = self._lines.get(place)
+        if line and line.is_open:
+            return line
+        task = self._connecting.get(place)
+        if task is None:
+            task = self._connecting[place] = asyncio.get_running_loop().create_task(self._connect(place))
+            task.add_done_callback(lambda _: self._connecting.pop(place))
+        return await asyncio.shield(task)
+
+    async def _connect(self, place: Place) -> Line:
+        line = self._make(place)
+        await line.connect()
+        self._lines[place] = line
+        return line
+
+    async def primaries(self) -> list[Line]:
+        """A line to each. Raises SequencerError."""
+        await self.connect()
+        return [await self.line(place) for place in self._cluster.map.primaries]
+
+    def retire(self) -> None:
+        for line in self._lines.values():
+            line.retire()
+
+    def close(self) -> None:
+        self.is_open = False
+        for task in self._connecting.values():
+            task.cancel()
+        for line in self._lines.values():
+            line.close()
+
+    async def closed(self) -> None:
+        for line in self._lines.values():
+            await line.closed()
+
+
+AnyLine = Line | ClusterLine
+
+
+async def settle(line: AnyLine, commands: Sequence[Command], answers: list[Any], until: float, *kinds: Any) -> None:
+    """As of link.py."""
+    kinds = (NotHere, *kinds)
+    if not set(kinds).isdisjoint(map(type, answers)):
+        trip = elsewhere(commands, answers, until, kinds)
+        with suppress(StopIteration):
+            asked = next(trip)
+            while True:
+                if isinstance(asked, list):
+                    asked = trip.send(await line.ask(asked))
+                else:
+                    await asyncio.sleep(asked)
+                    asked = next(trip)
+
+
+class LineAlone(OneConnection):
+    """Of a line."""
+
+    def __init__(self, line: AnyLine, timeout_s: float, until: float = math.inf) -> None:
+        """As of ConnectionAlone."""
+        super().__init__(line.name)
+        self._line, self._timeout_s, self._until = line, timeout_s, until
+
+    async def answers(self, commands: Sequence[Command], *kinds: Any) -> list[Any]:
+        """`kinds`: of answers for which a command is sent again."""
+        try:
+            answers = await self._line.ask(commands)
+            await settle(self._line, commands, answers, min(self._until, time.monotonic() + self._timeout_s), *kinds)
+        except (redis.RedisError, OSError) as error:
+            raise translate(error, self.name) from error
+        return self.translated(answers)
+
+    async def nodes(self) -> Sequence[Alone]:
+        if not isinstance(self._line, ClusterLine):
+            return [self]
+        return [LineAlone(line, self._timeout_s) for line in await self._line.primaries()]
