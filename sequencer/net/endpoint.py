@@ -318,16 +318,12 @@ def check_embedded_allowed() -> None:
 class ServedNet:
     """What nets have in common: the server, which `start` starts if none was given."""
 
-    @property
-    def is_cluster(self) -> bool:
-        return self._endpoint is not None and self._endpoint.cluster is not None
-
     def __init__(self, redis: Any, start: Callable[[], Endpoint]) -> None:
         self._endpoint, self._start = given_endpoint(redis), start
 
     @property
     def is_cluster(self) -> bool:
-        return False
+        return self._endpoint is not None and self._endpoint.cluster is not None
 
     @property
     def name(self) -> str:

@@ -83,7 +83,7 @@ class Server(Protocol):
     def name(self) -> str: ...
 
 
-Trip = Generator[list[Any] | float | None, Any, tuple[list[Any], int]]
+Trip = Generator[Any, Any, tuple[list[Any], int]]
 """Yields commands to send and is sent their answers, errors among them; yields seconds to wait, or None where the
 generation is to be found first. Returns what each call says, and how many replicas confirmed it.
 """
