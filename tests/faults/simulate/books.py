@@ -73,6 +73,7 @@ class Account:
         self.backoff = Backoff(play.backoff_s, play.backoff_cap_s)
         limit = play.max_attempts
         self.most_attempts = max(2, limit) if play.on_failure == "drop" else limit
+        self.most_attempts += any(step.has_check for step in play.steps)  # a check is asked after the last attempt, too
         self.books: defaultdict[tuple[str, str], Book] = defaultdict(Book)
         self.paused: set[str] = set()
         """Shards."""
