@@ -56,7 +56,7 @@ def append(seq: Sequencer, id: str = "m1", group: Any = GROUP, **options: Any) -
 
 
 def prepare(seq: Sequencer, what: str) -> None:
-    append(seq, **{"delay": 3600} if what == "delayed" else {})
+    append(seq, delay=3600 if what == "delayed" else None)
     if what in ("parked", "dead", "skipped"):
         seq.consume(fail, until_empty=True)
     if what in ("dead", "skipped"):
