@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import sequencer.net.link
+import sequencer.net.repeats
 
 
 class LinkClock:
@@ -23,5 +24,6 @@ class LinkClock:
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> LinkClock:
     """From now on links look by this clock."""
     found = LinkClock()
-    monkeypatch.setattr(sequencer.net.link, "time", found)
+    for module in (sequencer.net.link, sequencer.net.repeats):
+        monkeypatch.setattr(module, "time", found)
     return found

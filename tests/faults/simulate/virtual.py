@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, cast
 
 from sequencer.consume import hub, perform, renewer, slots, threads, time_limit
-from sequencer.net import blocking, link, wait
+from sequencer.net import blocking, link, repeats, wait
 
 from .stage import Actor, Crashed, Stage, current_stage
 
@@ -206,6 +206,7 @@ def virtual() -> Iterator[None]:
         (renewer, "time", VirtualTime),
         (threads, "random", VirtualRandom),
         (link, "time", VirtualTime),
+        (repeats, "time", VirtualTime),
         (wait, "time", VirtualTime),
         (blocking, "time", VirtualTime),
     ]
