@@ -1,6 +1,7 @@
-"""The thread that asks the server for all worker slots of a process. It never runs user code.
+"""The threads that ask the server for all worker slots of a process. They never run user code.
 
-What slots ask while a round trip is out goes into the next one. A second thread waits for hints while a slot is free.
+There are two for each channel of `Slots`. One makes its round trips: what slots ask while one is out goes into the next
+one. The other waits for hints while a slot is free.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..calls.claim import Claimed
-from ..drain.slots import Question, Slot, Slots, Trip
+from ..drain.slots import Channel, Question, Slot, Slots, Trip
 from ..errors import SequencerError, ServerUnavailable
 from ..net.endpoint import Endpoint
 from ..net.link import Guide, Link
 from ..net.wait import Waiter
 from ..settings.backoff import RECONNECT
-from ..settings.pace import IDLE_S
+from ..settings.pace import IDLE_S, STOP_CHECK_S
 from ..store.keys import ShardKeys
 
 if TYPE_CHECKING:
@@ -29,6 +30,23 @@ if TYPE_CHECKING:
 GATHER_S, GATHER_FROM = 0.001, 8
 """Where more slots than this work, a trip sets out this long after the one before: more questions go into it."""
 LONGEST_S = 1.0  # the longest sleep of its thread
+AWAY_S = 0.1  # the longest pause before a shard is asked again, while others go on
+LISTEN_S = 0.25  # how often each of several threads that wait for hints checks whether it should stop
+
+
+class Asker:
+    """One channel: its connections, and what wakes its threads."""
+
+    def __init__(self, endpoint: Endpoint, shards: Sequence[ShardKeys], guide: Guide | None, channel: Channel) -> None:
+        self.channel, self.link = channel, Link(endpoint, guide)
+        self.waiter = Waiter(endpoint, shards, Link(endpoint, guide, only_follows=True), guide)
+        self.wakes, self.listens = queues.SimpleQueue[None](), queues.SimpleQueue[None]()
+        """A signal handler may put into them, whatever it interrupts."""
+        self.asleep_until = 0.0  # of the thread that asks; 0 while it is awake
+
+    def close(self) -> None:
+        for link in (self.link, self.waiter.link, self.waiter.other):
+            link.close()
 
 
 class Hub:
@@ -38,16 +56,20 @@ class Hub:
         self, endpoint: Endpoint, shards: Sequence[ShardKeys], guide: Guide | None, slots: Slots, owner: ManySlots[Any]
     ) -> None:
         self.lock = threading.Lock()  # guards the slots, and what they hold
-        self.link = Link(endpoint, guide)
-        self._waiter = Waiter(endpoint, shards, Link(endpoint, guide, only_follows=True), guide)
         self._slots, self._owner, self._events = slots, owner, owner.events
-        self._wakes, self._listens = queues.SimpleQueue[None](), queues.SimpleQueue[None]()
-        """What wakes the two threads. A signal handler may put into them, whatever it interrupts."""
-        self._is_asleep = self._is_listening = self._is_stopping = self._is_over = False
+        channels, self._is_lone = slots.channels, len(slots.channels) == 1
+        if self._is_lone:
+            self._askers = [Asker(endpoint, shards, guide, *channels)]
+        else:
+            guides = [guide and guide.of_shard(keys) for keys in shards]
+            given = zip(endpoint.of_shards(len(shards)), shards, guides, channels, strict=True)
+            self._askers = [Asker(one, [keys], its_guide, channel) for one, keys, its_guide, channel in given]
+        self._is_listening = self._is_stopping = self._is_over = False
         self.error: BaseException | None = None
         self._threads = [
-            threading.Thread(target=self._run, name="sequencer-hub", daemon=True),
-            threading.Thread(target=self._listen, name="sequencer-waiter", daemon=True),
+            threading.Thread(target=run, args=(asker,), name=name, daemon=True)
+            for asker in self._askers
+            for run, name in ((self._run, "sequencer-hub"), (self._listen, "sequencer-waiter"))
         ]
 
     def start(self) -> None:
@@ -75,16 +97,24 @@ class Hub:
             self._wake()
 
     def _wake(self) -> None:
-        """Under the lock."""
-        if self._is_asleep:
-            self._is_asleep = False
-            self._wakes.put(None)
+        """Under the lock: who has to act before it would wake up."""
+        now = time.monotonic()
+        for asker in self._askers:
+            if asker.asleep_until and self._slots.due_at(asker.channel, now) < asker.asleep_until:
+                asker.asleep_until = 0.0
+                asker.wakes.put(None)
+
+    def invalidate(self) -> None:
+        """Something was lost that the server should have."""
+        for asker in self._askers:
+            asker.link.invalidate()
 
     def stop(self) -> None:
         """Waiting slots are answered. Safe in a signal handler: it only leaves a note."""
         self._is_stopping = self._slots.is_ending = True
-        self._wakes.put(None)
-        self._listens.put(None)
+        for asker in self._askers:
+            asker.wakes.put(None)
+            asker.listens.put(None)
 
     def end(self, over: Iterable[Slot]) -> None:
         """No slot asks any more. Pending events are logged; groups of those that are over are released."""
@@ -94,46 +124,48 @@ class Hub:
             if thread.is_alive():
                 thread.join()
         self._settle(over)
-        for link in (self.link, self._waiter.link, self._waiter.other):
-            link.close()
+        for asker in self._askers:
+            asker.close()
         self._tell()
 
     def _settle(self, over: Iterable[Slot]) -> None:
         """Also to a server that must not be used any more: what was handled shall not be handled again."""
-        self.link.may_check = False
         with self.lock:
             for slot in over:
                 slot.held.settle(everything=True)
-            sendings = [acks.sending(0, claims_next=None) for acks in self._slots.acks if acks]
-        try:
-            if calls := [call for sending in sendings for call in sending.calls]:
-                self.link.run(calls)
-        except SequencerError as error:
-            self._events.emit("groups not released", error=str(error))
+        for asker in self._askers:
+            all_acks = [shard.acks for shard in asker.channel.shards]
+            calls = [call for acks in all_acks if acks for call in acks.sending(0, claims_next=None).calls]
+            asker.link.may_check = False
+            try:
+                if calls:
+                    asker.link.run(calls)
+            except SequencerError as error:
+                self._events.emit("groups not released", error=str(error))
 
-    # -- the thread that asks -------------------------------------------------------------------------------------
+    # -- the threads that ask -------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _run(self, asker: Asker) -> None:
         try:
-            self._ask_until_over()
+            self._ask_until_over(asker)
         except BaseException as error:
             self.error = error
-            self.link.close()
+            asker.link.close()
             with self.lock:
                 answers = self._slots.fail(error)
             self._owner.deliver(answers)
             self._owner.interrupt()  # nobody renews the leases of what runs
 
-    def _ask_until_over(self) -> None:
-        troubles, last = 0, 0.0
+    def _ask_until_over(self, asker: Asker) -> None:
+        slots, channel, troubles, last = self._slots, asker.channel, 0, 0.0
         while not self._is_over:
             now = time.monotonic()
             with self.lock:
-                due_at = self._slots.due_at(now)
-                is_crowded = self._slots.busy > GATHER_FROM
-                answers = self._slots.answer_waiting() if self._is_stopping else []
+                answers = slots.ready(now)
+                due_at = slots.due_at(channel, now)
+                is_crowded = slots.busy > GATHER_FROM
                 due_at = max(due_at, last + GATHER_S) if is_crowded else due_at
-                self._is_asleep = due_at > now and not answers
+                asker.asleep_until = min(due_at, now + LONGEST_S) if due_at > now and not answers else 0.0
                 self._update_listening()
             self._owner.deliver(answers)
             if answers:
@@ -142,28 +174,28 @@ class Hub:
                 if is_crowded and due_at - now <= GATHER_S:
                     time.sleep(due_at - now)
                 else:
-                    sleep(self._wakes, min(due_at - now, LONGEST_S))
+                    sleep(asker.wakes, min(due_at - now, LONGEST_S))
                     continue
             with self.lock:
-                trip = self._slots.trip(time.monotonic())
+                asker.asleep_until = 0.0
+                trip = slots.trip(channel, time.monotonic())
             if trip is None:
                 time.sleep(GATHER_S)
                 continue
-            troubles = 0 if self._carry_out(trip) else troubles + 1
+            troubles = 0 if self._carry_out(asker, trip) else troubles + 1
             last = time.monotonic()
             if troubles:
-                time.sleep(RECONNECT.delay_s(troubles, 0.5) / 4)
+                pause_s = RECONNECT.delay_s(troubles, 0.5) / 4
+                time.sleep(pause_s if self._is_lone else min(pause_s, AWAY_S))
 
-    def _carry_out(self, trip: Trip) -> bool:
-        link, calls = self.link, trip.calls
-        link.may_check = trip.claims  # a lease is renewed whatever a check would show
+    def _carry_out(self, asker: Asker, trip: Trip) -> bool:
+        link, channel, calls = asker.link, asker.channel, trip.calls
+        link.may_check = bool(trip.claims)  # a lease is renewed whatever a check would show
         try:
             results = link.run(calls, wait=trip.waits) if calls else []
         except Exception as error:
             with self.lock:
-                answers = self._slots.lost(trip, error)
-                if not isinstance(error, ServerUnavailable):
-                    answers += [(slot, error) for slot, _ in self._slots.answer_waiting()]
+                answers = self._slots.lost(channel, error)
             if isinstance(error, ServerUnavailable):
                 self._events.unreachable(error)
             self._owner.deliver(answers)
@@ -172,9 +204,11 @@ class Hub:
         with self.lock:
             repeat, confirmed = bool(calls) and link.is_repeat, link.confirmed if calls else 0
             now = time.monotonic()
-            answers = self._slots.answered(trip, results, now, is_repeat=repeat, confirmed=confirmed)
+            answers = self._slots.answered(channel, results, now, is_repeat=repeat, confirmed=confirmed)
             link.is_idle = not self._slots.busy
             self._update_listening()
+            if not self._is_lone:  # what it did not bring, others may claim
+                self._wake()
         if self._slots.is_spent and not self._is_stopping:
             self._owner.stop()
         self._owner.deliver(answers)
@@ -189,7 +223,7 @@ class Hub:
             with self.lock:
                 refusals, halted, outages, left = slots.take_events()
             if refusals:
-                self.link.invalidate()
+                self.invalidate()
                 self._owner.lost()
                 self._events.refused(refusals)
             if halted or outages:
@@ -199,26 +233,36 @@ class Hub:
                 self._owner.stuck(slot)
         self._events.emitter.tick()
 
-    # -- the thread that waits for hints --------------------------------------------------------------------------
+    # -- the threads that wait for hints --------------------------------------------------------------------------
+
+    def _is_waited(self) -> bool:
+        return self._is_stopping or (self._is_lone and not self._is_listening)
 
     def _update_listening(self) -> None:
         before, self._is_listening = self._is_listening, self._slots.waits
         if self._is_listening and not before:
-            self._listens.put(None)
+            for asker in self._askers:
+                asker.listens.put(None)
 
-    def _listen(self) -> None:
-        waiter = self._waiter
+    def _listen(self, asker: Asker) -> None:
+        """Where each shard has a thread it stays armed while all slots work: a hint that comes then is pushed back."""
+        waiter, check_s = asker.waiter, STOP_CHECK_S if self._is_lone else LISTEN_S
         while not self._is_stopping:
             if not self._is_listening:
-                sleep(self._listens, IDLE_S)
+                sleep(asker.listens, IDLE_S)
                 continue
+            is_lost = False
             try:
-                waiter.wait(IDLE_S, lambda: self._is_stopping or not self._is_listening)
-            except SequencerError:
+                waiter.wait(IDLE_S, self._is_waited, check_s=check_s)
+            except SequencerError:  # a hint may be lost with it
+                is_lost = True
                 time.sleep(RECONNECT.base_s)
             with self.lock:
-                if is_wanted := self._slots.waits:
-                    self._slots.hint()
+                is_wanted, list_name = self._slots.waits, waiter.hint and waiter.hint[0].decode()
+                if is_wanted or is_lost or list_name:
+                    for shard in asker.channel.shards:
+                        if list_name in (None, shard.acks.keys.dispatch):
+                            shard.hint()
                 self._wake()
             if not is_wanted:
                 with suppress(SequencerError):

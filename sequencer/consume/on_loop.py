@@ -125,7 +125,7 @@ class LoopSlot:
                 except StopConsuming:  # an observer's wish
                     consumer.stop()
                 if isinstance(effect, Failed) and type(effect.error) is Undecodable:
-                    consumer.hub.link.invalidate()
+                    consumer.hub.invalidate()
         return None
 
     def _wake(self) -> None:

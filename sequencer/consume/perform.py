@@ -22,7 +22,6 @@ from ..drain.steps.functions import Handler
 from ..drain.steps.inline import InlineSteps
 from ..drain.steps.runner import StepRunner
 from ..errors import ConfigurationError, SequencerError, ServerUnavailable, StopConsuming, Undecodable
-from ..net.link import Link
 from ..settings.pace import STOP_CHECK_S, SWITCH_S
 from ..values.message import Message
 from .around import Work
@@ -36,7 +35,6 @@ T = TypeVar("T")
 
 class Performer(ABC):
     lock: AbstractContextManager[Any]  # guards what is held
-    link: Link
 
     def __init__(self, handler: Work, runner: StepRunner, events: ConsumerEvents, limit: TimeLimit) -> None:
         self.events, self._handler, self.limit = events, handler, limit
@@ -55,6 +53,10 @@ class Performer(ABC):
     @abstractmethod
     def ask(self, effect: asked.SettleAndClaim | asked.Ahead | asked.Flush | asked.Note | asked.Wait) -> Any:
         """What the server says. Raises SequencerError."""
+
+    @abstractmethod
+    def invalidate(self) -> None:
+        """Something was lost that the server should have."""
 
     def stop(self) -> None:
         """Take nothing new; finish and acknowledge what runs. A note only: safe in a signal handler or any thread."""
@@ -143,7 +145,7 @@ class Performer(ABC):
                 except StopConsuming:  # an observer's wish
                     self.stop()
                 if isinstance(effect, Failed) and type(effect.error) is Undecodable:  # its body may be lost
-                    self.link.invalidate()
+                    self.invalidate()
             case _:
                 return self.ask(cast(Any, effect))
         return None

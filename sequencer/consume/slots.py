@@ -61,6 +61,7 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
             clock=time.monotonic,
             max_messages=options.max_messages,
             batch=handler.size if isinstance(handler, BatchHandler) else 1,
+            are_apart=len(shards) > 1 and len(endpoint.of_shards(len(shards))) > 1,
         )
         self.hub = Hub(endpoint, shards, guide, self._all, self)
         self.on_first: Callable[[], object] | None = None  # called once, before the first handler begins
@@ -217,7 +218,7 @@ class ThreadSlot(Performer):
         limit = ThreadTimeLimit(consumer.timeout_s)
         super().__init__(consumer.work, consumer.runner_of(slot.held), consumer.events, limit)
         self.slot, self._consumer = slot, consumer
-        self.lock, self.link = consumer.hub.lock, consumer.hub.link
+        self.lock = consumer.hub.lock
         self.begins = lambda message: consumer.begins(slot, message)
         self.answers = queues.SimpleQueue[Any]()
         self.summary: ConsumeSummary | None = None
@@ -229,6 +230,9 @@ class ThreadSlot(Performer):
         if isinstance(answer := self.answers.get(), BaseException):
             raise answer
         return answer
+
+    def invalidate(self) -> None:
+        self._consumer.hub.invalidate()
 
     def take_no_more(self) -> None:
         self._runner.is_stopping = True

@@ -133,6 +133,9 @@ class Consumer(AnyConsumer, Performer):
     def _helds(self) -> Sequence[Held]:
         return (self._held,)
 
+    def invalidate(self) -> None:
+        self.link.invalidate()
+
     def hang(self) -> None:
         """The message in progress hangs, so its end counts as an attempt: `interrupt` follows. From any thread."""
         if (running := self.running) is not None:

@@ -220,7 +220,7 @@ class Held:
         if done.is_behind:
             return True
         if done.held:
-            self.is_held_back = True
+            self.is_held_back = any(group.lease == entry[:2] for group in self.groups)  # it may work on another shard's
             if done.held.is_new:
                 self.outages.append(Began(done.held, entry.failure))
         if entry.outage:

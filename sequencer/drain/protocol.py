@@ -38,10 +38,10 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
     if runner.batch:
         handle, size = handle_batches, of_batches(options.limits, runner.batch.size, is_slot=bool(held.shared_acks))
     held.with_failures = runner.declared is not None
-    born, shards = clock(), len(held.shards)
+    born, shards = clock(), 1 if held.shared_acks else len(held.shards)
     shard = troubles = late = 0
     idle: list[Claimed] = []  # what the shards said since one of them had something due
-    is_lone = shards == 1 and options.max_messages is None
+    is_lone = len(held.shards) == 1 and options.max_messages is None
     """With several shards nothing is claimed ahead: what is sent belongs to one shard."""
     goes_ahead = True
     claimed_while_waiting: Claimed | None = None

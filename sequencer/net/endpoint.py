@@ -189,6 +189,12 @@ class Endpoint:
         pool, kept = _converted(self._pool, redis.asyncio), TIMEOUTS if self.url else ()
         return _maker(pool, kept, self.sentinels, **given)()
 
+    def of_shards(self, count: int) -> list[Endpoint]:
+        """One for each shard, where shards may be on several nodes: then what is asked of one must not hold up what is
+        asked of the others. Else this one alone.
+        """
+        return [self] * count if self.cluster else [self]
+
     @property
     def reply_s(self) -> float:
         """How long a connection waits for an answer."""

@@ -17,6 +17,7 @@ from ..calls.call import UNDONE, Call
 from ..calls.net_protocol import Alone, Command, How
 from ..errors import ConfigurationError, ServerNotUsable, ServerUnavailable
 from ..settings.options import Replicas
+from ..store.keys import ShardKeys
 from ..store.replies import Reading
 from .cluster import ClusterConnection
 from .endpoint import SOCKET_TIMEOUT_S, Connection, Endpoint
@@ -36,8 +37,12 @@ INVALIDATED = 0.0  # `check_at` of a client that lost something: it checks at th
 class Guide(Protocol):
     """What links ask of a queue's session, over their own connection alone, on which nothing is in flight."""
 
-    generation: str  # as it is known now; "" while the queue was not found
     check_at: float  # when one of the client's links is to check the server again, by the clock of links
+
+    @property
+    def generation(self) -> str:
+        """As it is known now; "" while the queue was not found."""
+        ...
 
     async def refresh(self, alone: Alone, *, is_new: bool) -> None:
         """Check whether server and queue are as they were: on each new connection, and each REFRESH_EVERY_S of use."""
@@ -49,6 +54,10 @@ class Guide(Protocol):
 
     async def find_generation(self, alone: Alone) -> None:
         """A shard has another generation. Raises SequencerError where none is found."""
+        ...
+
+    def of_shard(self, keys: ShardKeys) -> Guide:
+        """For links over which this shard alone is asked: others may be away."""
         ...
 
 

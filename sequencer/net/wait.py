@@ -41,7 +41,11 @@ class Waiter:
         self.hint: Any = None  # the list and the group of the hint that ended the last wait, if one did
 
     def wait(
-        self, seconds: float, should_stop: Callable[[], bool], claim: Call[Claimed] | None = None
+        self,
+        seconds: float,
+        should_stop: Callable[[], bool],
+        claim: Call[Claimed] | None = None,
+        check_s: float = STOP_CHECK_S,
     ) -> Claimed | None:
         """Until a hint, the end of `seconds`, or a stop; returns what the claim took. Raises ServerUnavailable."""
         self.hint = None
@@ -54,7 +58,7 @@ class Waiter:
             # A whole wait is left to the server; it may take 0.1 s longer, too long where something is due then.
             is_exact = seconds < IDLE_S
             self.link.post(calls, behind=("BLPOP", *self._lists, f"{max(seconds, 1.0):.3f}"))
-            while not connection.can_read(timeout=max(0.0005, min(STOP_CHECK_S, until - time.monotonic()))):
+            while not connection.can_read(timeout=max(0.0005, min(check_s, until - time.monotonic()))):
                 now = time.monotonic()
                 if should_stop() or (is_exact and now >= until):
                     unblock = "CLIENT", "UNBLOCK", self._client_id[1]  # type: ignore[index]
@@ -79,13 +83,14 @@ class Waiter:
     def push_back(self) -> None:
         """Nobody here has a use for the hint that was popped: it may wake another consumer."""
         if self.hint:
-            self.other.commands([("RPUSH", *self.hint)])
+            self.link.commands([("RPUSH", *self.hint)])
 
     def _known_connection(self) -> Any:
         """The link's connection, whose number is known to who is to unblock it."""
         connection = self.link.connection()
         if self._client_id is None or self._client_id[0] is not connection:
-            number = self.link.command("CLIENT", "ID")
-            connection = self.link.connection()  # the command has replaced one that had gone stale
+            # Of a cluster's nodes, that of the list: what has no key goes with the command in front of it.
+            *_, number = self.link.commands([("EXISTS", self._lists[0]), ("CLIENT", "ID")])
+            connection = self.link.connection()  # the commands have replaced one that had gone stale
             self._client_id = (connection, number)
         return connection

@@ -236,30 +236,30 @@ class Session:
 
     # -- what links ask -----------------------------------------------------------------------------------------
 
-    async def refresh(self, alone: Alone, *, is_new: bool = True) -> None:
+    async def refresh(self, alone: Alone, *, is_new: bool = True, only: ShardKeys | None = None) -> None:
         """Whether server and queue are as they were, in one round trip: with each new connection, and now and then.
 
         On that connection alone: it may reach neither others nor what waits for a first use. A policy that others set
         is taken over; what this client asked for at first is not set again. Of several shards a connection that is not
-        `is_new` asks one, in turn: the registry tells of a change first. Raises ServerNotUsable, ServerUnavailable,
-        DataError.
+        `is_new` asks one, in turn: the registry tells of a change first. `only`: nothing but this shard is asked.
+        Raises ServerNotUsable, ServerUnavailable, DataError.
         """
         known = self._registration if self._is_registered else None
         self._checks += 1
         shards = self._shards if is_new or not self._shards else [self._shards[self._checks % len(self._shards)]]
         commands: list[Command] = [("INFO",)]
+        if known and only is None:
+            commands.append(("HGETALL", registry_key(self.options.namespace, self.options.queue)))
+            commands.append(("HGET", index_key(self.options.namespace), self.options.queue))
         if known:
-            commands += [
-                ("HGETALL", registry_key(self.options.namespace, self.options.queue)),
-                ("HGET", index_key(self.options.namespace), self.options.queue),
-                *[("HMGET", keys.policy, "generation", "version", "again") for keys in shards],
-            ]
+            of = shards if only is None else [only]
+            commands += [("HMGET", keys.policy, "generation", "version", "again") for keys in of]
         if is_new and self.consumes:  # at the end: who may not is not stopped by that
             commands.append(("CLIENT", "SETNAME", consumer_name(self.options.namespace, self.options.queue)))
         info, *answers = await alone.answers(commands)
         self._check_server(info)
         answers = answers[:-1] if is_new and self.consumes else answers
-        if known and not self._is_as_known(known, answers):
+        if known and not self._is_as_known(known, answers, only):
             await self._find_generation(alone)
 
     async def check(self, alone: Alone) -> None:
@@ -283,15 +283,16 @@ class Session:
             log.warning("server %s: %s", self.net.name, eviction_to_come(fields, self.net.name))
         self._was_fit = True
 
-    def _is_as_known(self, known: Registration, answers: list[object]) -> bool:
+    def _is_as_known(self, known: Registration, answers: list[object], only: ShardKeys | None) -> bool:
         """What can't be reached is as it was."""
-        registry, *rest = answers
-        own = [known.generation.encode(), str(known.version).encode(), None]
-        wanted = [INDEX_WORD.encode(), *[own] * (len(rest) - 1)]
+        wanted: list[object] = [[known.generation.encode(), str(known.version).encode(), None]] * len(answers)
         with suppress(ValueError, LookupError, TypeError):
-            is_same = isinstance(registry, ServerUnavailable) or registered(field_texts(registry)) == known  # type: ignore[arg-type]
-            return is_same and all(
-                one == two or isinstance(one, ServerUnavailable) for one, two in zip(rest, wanted, strict=True)
+            if only is None:
+                wanted[:2] = known, INDEX_WORD.encode()
+                if not isinstance(answers[0], ServerUnavailable):
+                    answers = [registered(field_texts(answers[0])), *answers[1:]]  # type: ignore[arg-type]
+            return all(
+                one == two or isinstance(one, ServerUnavailable) for one, two in zip(answers, wanted, strict=True)
             )
         return False
 
@@ -304,6 +305,9 @@ class Session:
         """
         await self.check(alone)
         await self._find_generation(alone)
+
+    def of_shard(self, keys: ShardKeys) -> ShardSession:
+        return ShardSession(self, keys)
 
     async def ask_generation(self) -> None:
         """For one whose answers others see: as `find_generation`, if a shard has another one."""
@@ -324,3 +328,18 @@ class Session:
             self._learn(found)
         elif known is None:
             self.forget()
+
+
+class ShardSession:
+    """What links ask over which one shard alone is asked: others, and the registry, may be on nodes that are away."""
+
+    def __init__(self, session: Session, keys: ShardKeys) -> None:
+        self._session, self._keys, self.check_at = session, keys, 0.0
+        self.check, self.find_generation, self.of_shard = session.check, session.find_generation, session.of_shard
+
+    @property
+    def generation(self) -> str:
+        return self._session.generation
+
+    async def refresh(self, alone: Alone, *, is_new: bool = True) -> None:
+        await self._session.refresh(alone, is_new=is_new, only=self._keys)

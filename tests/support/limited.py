@@ -24,6 +24,9 @@ class Lone(Performer):
     def ask(self, effect: Any) -> None:
         raise AssertionError(effect)
 
+    def invalidate(self) -> None:
+        """Nothing is kept here."""
+
 
 def nobody(_frame: FrameType | None) -> None:
     """Hears a signal that comes before the limit is in force, or after it."""

@@ -62,9 +62,6 @@ class SimSlot:
 class SimSlots:
     """What the machine takes for a consumer: the slot in turn, and the trips of all."""
 
-    overlaps = False
-    """A control: a second trip sets out before the first one is answered."""
-
     def __init__(self, machine: ConsumersMachine, name: str) -> None:
         self.machine, self.name = machine, name
         self.runner = self
@@ -111,24 +108,16 @@ class SimSlots:
 
     def network(self, fate: str) -> None:
         """A trip begins, or the one that is out ends: meanwhile slots go on. `fate` is that of one that begins."""
-        if self.is_stopping:
-            self.give(self.slots.answer_waiting())
+        slots, (channel,), now = self.slots, self.slots.channels, self.machine.now_s
+        slots.is_ending = self.is_stopping
+        self.give(slots.ready(now))
         if self.out is None:
-            trip = self.slots.trip(self.machine.now_s)
+            trip = slots.trip(channel, now)
             if trip is not None:
-                self.out = trip, None if fate == "request lost" else self.results_of(trip), fate != "ok"
-        elif self.overlaps and (trip := self.second()):
-            self.give(self.slots.answered(trip, self.results_of(trip), self.machine.now_s))
-        else:
-            (trip, results, is_lost), self.out = self.out, None
-            if is_lost:
-                self.give(self.slots.lost(trip, ServerUnavailable("lost")))
-            else:
-                self.give(self.slots.answered(trip, results, self.machine.now_s))
-
-    def second(self) -> Trip | None:
-        self.slots._is_out = False
-        return self.slots.trip(self.machine.now_s)
+                self.out = None if fate == "request lost" else self.results_of(trip), fate != "ok"
+            return
+        (results, is_lost), self.out = self.out, None
+        self.give(slots.lost(channel, ServerUnavailable("lost")) if is_lost else slots.answered(channel, results, now))
 
     def results_of(self, trip: Trip) -> list[Any]:
         return [self.machine.shard.run(call) for call in trip.calls]

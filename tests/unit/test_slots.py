@@ -16,7 +16,7 @@ from sequencer.calls.append import append
 from sequencer.calls.call import Call
 from sequencer.drain.batch import BatchSize
 from sequencer.drain.effects import Flush, SettleAndClaim, Wait
-from sequencer.drain.slots import SUSPECTS_AGAIN_S, Answers, Slot, Slots
+from sequencer.drain.slots import SUSPECTS_AGAIN_S, Answers, Channel, Slot, Slots, Trip
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.pace import ACK_AFTER_S, IDLE_S, RELEASE_S
@@ -67,29 +67,13 @@ def test_slots_keep_order_exclusion_and_every_message() -> None:
     run_state_machine_as_test(SlotsMachine, settings=SETTINGS)
 
 
-def break_slots(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Break one rule."""
-    if name == "a group is given to two slots":
-
-        def claimed(self: Slots, part: Any, claimed: Any, trip: Any, now: float) -> Any:
-            return give(self, part, replace(claimed, groups=[*claimed.groups, *claimed.groups]), trip, now)
-
-        give = Slots._claimed
-        monkeypatch.setattr(Slots, "_claimed", claimed)
-    elif name == "a second trip before the first is answered":
-        monkeypatch.setattr(SimSlots, "overlaps", True)
-
-
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    "name",
-    [
-        "a group is given to two slots",
-        "a second trip before the first is answered",
-    ],
-)
-def test_broken_slots_are_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    break_slots(monkeypatch, name)
+def test_a_group_that_is_given_to_two_slots_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def claimed(self: Slots, part: Any, claimed: Any, trip: Any, now: float) -> Any:
+        return give(self, part, replace(claimed, groups=[*claimed.groups, *claimed.groups]), trip, now)
+
+    give = Slots._claimed
+    monkeypatch.setattr(Slots, "_claimed", claimed)
     with pytest.raises((AssertionError, KeyError, IndexError)):
         run_state_machine_as_test(SlotsMachine, settings=SEARCH)
 
@@ -117,11 +101,25 @@ class Process:
 
     def trip(self) -> tuple[list[str], Answers]:
         """The scripts of one, and what it answers."""
-        trip = self.slots.trip(self.now)
+        ready, trip = self.slots.ready(self.now), self.set_out()
         if trip is None:
-            return [], []
+            return [], ready
+        return [call.script for call in trip.calls], ready + self.end(trip)
+
+    def set_out(self) -> Trip | None:
+        return self.slots.trip(self.channel, self.now)
+
+    def end(self, trip: Trip) -> Answers:
         results = [self.at_time(call) for call in trip.calls]
-        return [call.script for call in trip.calls], self.slots.answered(trip, results, self.now)
+        return self.slots.answered(self.channel, results, self.now)
+
+    @property
+    def channel(self) -> Channel:
+        return self.slots.channels[0]
+
+    @property
+    def due_at(self) -> float:
+        return self.slots.due_at(self.channel, self.now)
 
 
 def test_one_claim_serves_all_that_ask() -> None:
@@ -141,13 +139,14 @@ def test_who_waits_is_woken_for_a_group_only() -> None:
     for slot in one.all:
         one.slots.ask(slot, Wait(5.0, 0, ClaimLimits(1, 4, 9999)))
     assert one.trip() == ([], [])
-    assert one.slots.due_at(one.now) == one.now + IDLE_S
+    assert one.due_at == one.now + IDLE_S
     one.append("a", "m")
     one.slots.hint()
     scripts, answers = one.trip()
     assert scripts == ["claim"]
     assert [slot for slot, _ in answers] == one.all[:1]
-    assert one.slots.answer_waiting() == [(slot, None) for slot in one.all[1:]]
+    one.slots.is_ending = True
+    assert one.slots.ready(one.now) == [(slot, None) for slot in one.all[1:]]
 
 
 def test_a_hint_that_comes_while_a_claim_is_out_is_not_forgotten() -> None:
@@ -156,12 +155,12 @@ def test_a_hint_that_comes_while_a_claim_is_out_is_not_forgotten() -> None:
     one.trip()
     one.slots.ask(one.all[0], Wait(5.0, 0, ClaimLimits(1, 4, 9999)))
     one.slots.hint()
-    trip = one.slots.trip(one.now)
+    trip = one.set_out()
     assert trip
     results = [one.at_time(call) for call in trip.calls]
     one.append("a", "m")
     one.slots.hint()
-    assert one.slots.answered(trip, results, one.now) == []
+    assert one.slots.answered(one.channel, results, one.now) == []
     assert [slot for slot, _ in one.trip()[1]] == one.all
 
 
@@ -174,14 +173,12 @@ def test_what_a_lost_trip_told_is_told_again_before_what_came_meanwhile() -> Non
     first, second = one.all
     finish(first)
     one.claims(first)
-    trip = one.slots.trip(one.now)
+    trip = one.set_out()
     assert trip
     finish(second)
     one.claims(second)
-    error = ServerUnavailable("lost")
-    assert one.slots.lost(trip, error) == [(first, error)]
-    one.claims(first)
-    trip = one.slots.trip(one.now)
+    assert one.slots.lost(one.channel, ServerUnavailable("lost")) == []
+    trip = one.set_out()
     assert trip
     assert [entry.group for entry in trip.parts[0].sending.acks] == ["a", "b"]  # type: ignore[union-attr]
 
@@ -206,12 +203,12 @@ def test_leases_are_renewed_in_one_call_at_a_third_of_their_time() -> None:
         one.append(group, "m")
     one.claims()
     one.trip()
-    at = one.slots.due_at(one.now + RELEASE_S)
+    at = one.slots.due_at(one.channel, one.now + RELEASE_S)
     for slot in one.all:
         slot.held.begin(0)
     one.now += RELEASE_S
     one.trip()
-    assert at <= one.slots.due_at(one.now) == 1000.0 + 3.0
+    assert at <= one.due_at == 1000.0 + 3.0
     one.now = 1003.0
     assert one.trip()[0] == ["renew"]
     assert {slot.held.deadline for slot in one.all} == {1003.0 + 9.0}
@@ -273,7 +270,7 @@ def test_nothing_is_claimed_for_slots_that_take_no_answer() -> None:
     one.slots.hint()
     assert one.trip()[0] == ["ack"], "it is released, and no other slot gets it"
     assert not one.slots.waits
-    assert one.slots.due_at(one.now) > one.now
+    assert one.due_at > one.now
     one.claims(one.all[0])  # it has come to its answer
     assert one.trip()[0] == ["claim"]
 
@@ -287,7 +284,7 @@ def test_messages_are_counted_over_all_slots() -> None:
     while answers := one.trip()[1]:
         taken += [slot for slot, _ in answers]
     assert sum(len(slot.held.groups[0].leased.messages) for slot in taken) == 3
-    assert one.slots.due_at(one.now) > one.now, "nobody asks in vain"
+    assert one.due_at > one.now, "nobody asks in vain"
     for slot in taken:
         slot.held.begin(0)
         for _ in slot.held.groups[0].leased.messages:
@@ -329,7 +326,7 @@ def test_what_is_planned_for_a_slot_ends_with_its_group() -> None:
         one.all[0].held.begin(0)
         finish(one.all[0])
         one.slots.begins(one.all[0])
-    assert [len(planned) for planned in (one.slots._late, one.slots._unbegun, one.slots._renewals)] == [1, 1, 1]
+    assert [len(planned) for planned in one.channel.planned] == [1, 1, 1]
 
 
 def finish(slot: Slot) -> None:
@@ -342,13 +339,14 @@ def test_a_refusal_by_one_shard_is_told_a_slot_that_claims_from_another() -> Non
     one = slots.new()
 
     def trip() -> None:
-        trip = slots.trip(1000.0)
+        trip = slots.trip(slots.channels[0], 1000.0)
         assert trip
-        results = [shards[part.shard].run(call) for part in trip.parts for call in part.calls]
-        slots.answered(trip, results, 1000.0)
+        results = [shards[part.shard.number].run(call) for part in trip.parts for call in part.calls]
+        slots.answered(slots.channels[0], results, 1000.0)
 
     shards[1].run(append(KEYS, [Item("a", "m", "", b"[1]")]))
     slots.ask(one, SettleAndClaim(1, ClaimLimits(1, 4, 9999)))
+    trip()  # shard by shard
     trip()
     finish(one)
     shards[1].leases["a"] = "f" * 16 + "0other"

@@ -105,7 +105,7 @@ class Line:
         for name in carried.lists:
             (found,) = self.net.execute(self._inner, [("LPOP", name)])
             if found is not None:
-                self._unblock(carried, [name, found])
+                self._unblock(carried, [name.encode(), found])
                 return True
         return False
 

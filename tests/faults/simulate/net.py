@@ -56,6 +56,11 @@ class Physical:
         self._idle = []
 
 
+class ApartEndpoint(Endpoint):
+    def of_shards(self, count: int) -> list[Endpoint]:
+        return [self] * count
+
+
 class Network:
     """Carries commands to the server, and keeps the history of what happened."""
 
@@ -73,6 +78,8 @@ class Network:
         self.blocked: list[Callable[[], bool]] = []
         """Who waits for a list, in their order: each looks, and says whether it is done with."""
         self._is_serving = False
+        self.are_apart = False
+        """Whether consumers with worker slots have connections for each shard, as in a cluster."""
         self.make_wire: Callable[[Process], Connection]
         """A connection for a process; whoever makes the wires sets it."""
         self.close: Callable[[], None] = lambda: None
@@ -80,7 +87,8 @@ class Network:
 
     def endpoint(self, process: Process) -> Endpoint:
         """What this process connects to."""
-        return Endpoint(lambda: self.make_wire(process), "the simulated server", None)
+        kind = ApartEndpoint if self.are_apart else Endpoint
+        return kind(lambda: self.make_wire(process), "the simulated server", None)
 
     def note(self, who: str, text: str) -> None:
         self.trace.append((self.stage.now_us, who, text))

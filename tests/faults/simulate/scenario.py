@@ -71,6 +71,8 @@ class Scenario:
     is_inline: bool = False
     """Whether a handler runs them as it goes."""
     on_unresolved: str = "park"
+    are_apart: bool = False
+    """Whether shards are as on nodes of a cluster, each with its own connections."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -123,6 +125,7 @@ def scenario(seed: int, *, backward: bool = False, steps: bool = False) -> Scena
         steps=(plan := step_plan(seed, always=steps)),
         is_inline=bool(plan) and is_inline(seed),
         on_unresolved=random.Random(f"question {seed}").choice(("park", "dead_letter")),
+        are_apart=random.Random(f"apart {seed}").random() < 0.5,
     )
 
 

@@ -102,6 +102,7 @@ class Simulation:
         self.truth = Truth(play)
         self.net = Network(self.stage, ground.physical, self.truth, weather)
         connect_by_wires(self.net)
+        self.net.are_apart = play.are_apart
         self.cast = Cast(self.stage, self.net, play, self.shards)
         self.problems: list[str] = []
 
