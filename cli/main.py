@@ -34,7 +34,7 @@ COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "Inspect": {
         "show": (
-            "info orders --watch",
+            "info orders",
             "groups orders --state due",
             "parked orders --by-error",
             "consumers orders",

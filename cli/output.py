@@ -70,11 +70,6 @@ def install() -> None:
             setattr(sys, name, Output(stream.fileno(), patience_s))
 
 
-def is_lost() -> bool:
-    """Whether standard output takes nothing any more."""
-    return getattr(sys.stdout, "failure", None) is not None
-
-
 def failure_text() -> str:
     """Why standard output could not be written; empty where it could, and where its reader has left, as of `| head`."""
     failure = getattr(sys.stdout, "failure", None)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Annotated
 
 import orjson
-import typer
 from typer import Option
 
 from ..client import Sequencer, find_server
@@ -17,11 +16,9 @@ from ..doctor.diagnose import memory_trouble
 from ..errors import SequencerError, StepResultInvalid, StepUnknown
 from ..texts.answers import answer_text
 from ..texts.words import named, plain, quoted
-from ..values.checks import seconds_of
 from ..values.message import Message
 from ..values.views import GroupInfo, GroupState, QueueInfo, as_json
 from .app import (
-    DURATION,
     AfterOption,
     GroupArgument,
     JsonOption,
@@ -35,7 +32,7 @@ from .app import (
     text_of,
 )
 from .many import ByErrorOption, error_table
-from .output import Answer, is_lost, say
+from .output import Answer, say
 from .queues import clients_of
 from .table import error_words, log_fields, marked, number, table
 
@@ -50,24 +47,21 @@ UNRESUMED = {GAP, StepUnknown.__name__, StepResultInvalid.__name__}
 @app.command()
 def info(
     queue: OptionalQueueArgument = None,
-    watch: Annotated[bool, Option("--watch", help="Refresh until Ctrl-C.")] = False,
-    interval: Annotated[float, Option(help="Time between refreshes.", **DURATION)] = 1.0,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
     json: JsonOption = False,
 ) -> None:
     """Backlog, lag, groups by state, dead letters, and rates.
 
-    Of one queue, or of all. The JSON also has the policy.
+    Of one queue, or of all. The JSON also has the policy. `top` shows it live.
     """
     clients = clients_of(queue, redis, namespace)
-    snapshots = _snapshots(clients, seconds_of("interval", interval, 0.1, 86_400), watch)
-    for infos in snapshots:
-        if watch and not json:
-            typer.echo("\033[2J\033[H", nl=False)  # left out where it is no terminal
-        policies = [client.policy for client in clients]
-        ours = [as_json(one) | {"policy": as_json(policy)} for one, policy in zip(infos, policies, strict=True)]
-        Answer(ours if queue is None else ours[0], queues_text(infos) or "no queues").show(json)
+    for client in clients:  # rates need two snapshots
+        client.info()
+    time.sleep(0.2 if clients else 0)
+    infos = [client.info() for client in clients]
+    ours = [as_json(one) | {"policy": as_json(client.policy)} for one, client in zip(infos, clients, strict=True)]
+    Answer(ours if queue is None else ours[0], queues_text(infos) or "no queues").show(json)
     with suppress(SequencerError):  # doctor names missing rights
         if not json and (said := memory_trouble(find_server(redis))):
             say(f"memory: {said}")
@@ -104,18 +98,6 @@ def _queue_table(infos: list[QueueInfo], at: int | None) -> str:
     zeros = [f"{name}, " for name in ("paused", "dead") if not any(getattr(info, name) for info in infos)]
     order = "handled, in/s, out/s, groups, leased, waiting, paused, dead, due, lag, parked, backlog"
     return table(marked(rows, at), "".join(zeros) + order)
-
-
-def _snapshots(clients: list[Sequencer], interval_s: float, watch: bool) -> Iterator[list[QueueInfo]]:
-    """Looks at all queues: one before the first, since rates need two."""
-    for client in clients:
-        client.info()
-    time.sleep(0.2 if clients else 0)
-    while True:
-        yield [client.info() for client in clients]
-        if not watch or is_lost():  # nobody reads it any more
-            return
-        time.sleep(interval_s)
 
 
 @queue_command(app)

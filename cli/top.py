@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import select
+import curses
 import sys
-import termios
+import textwrap
 import time
-import tty
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated, get_args
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 from typer import Option
 
 from ..client import Sequencer
@@ -23,7 +18,7 @@ from ..errors import SequencerError
 from ..texts.answers import answer_text
 from ..texts.words import plain
 from ..values.checks import seconds_of
-from ..values.views import GroupInfo, GroupState, Page, QueueInfo
+from ..values.views import GroupInfo, GroupState, QueueInfo
 from .app import DURATION, NamespaceOption, OptionalQueueArgument, RedisOption, app, text_of
 from .queues import clients_of
 from .show import group_table, queues_text
@@ -34,10 +29,7 @@ SHARE = 20
 """The next snapshot waits this many times as long as the last one took."""
 LEAST_ROWS, OTHER_ROWS = 5, 14
 STATES: tuple[GroupState, ...] = ("parked", "leased", "due", "waiting", "paused")
-assert {*STATES} == {*get_args(GroupState)}
-ARROWS = dict(zip("ABCD", ("up", "down", "right", "left"), strict=True))
-KEYS = {f"\x1b{kind}{letter}": name for kind in "[O" for letter, name in ARROWS.items()}
-KEYS |= {"\r": "enter", "\n": "enter", "\x7f": "back", "\x1b": "back"}
+BACK = ("KEY_BACKSPACE", "\x7f", "\x1b")
 
 
 class Top:
@@ -46,15 +38,14 @@ class Top:
     def __init__(self, clients: list[Sequencer], client: Sequencer | None = None) -> None:
         self.clients, self.client = clients, client
         """All queues; the one whose groups are shown, if any."""
-        self.rows, self.at, self.note, self.explained = 20, 0, "", False
-        self.state, self.after = STATES[0], ""
-        self.infos, self.page = list[QueueInfo](), Page[GroupInfo]([], None)
+        self.rows, self.at, self.note, self.explained, self.state = 20, 0, "", False, STATES[0]
+        self.infos, self.groups = list[QueueInfo](), list[GroupInfo]()
         self._asked: Callable[[], str] | None = None
         """What is done if the answer is y."""
 
     @property
     def group(self) -> GroupInfo | None:
-        return self.page.items[self.at] if self.client and self.at < len(self.page.items) else None
+        return self.groups[self.at] if self.client and self.at < len(self.groups) else None
 
     def look(self) -> None:
         """Read again; where that fails, what was read stays. The choice follows its group."""
@@ -62,51 +53,45 @@ class Top:
         try:
             shown = [self.client] if self.client else self.clients
             self.infos = sorted((one.info(sample=SAMPLE) for one in shown), key=_worst_first)
-            if self.client:
-                self.page = self.client.group_page(self.state, limit=self.rows, after=self.after or None)
+            self.groups = self.client.group_page(self.state, limit=self.rows).items if self.client else []
         except SequencerError as error:
             self.note = str(error)
-        names = [one.group for one in self.page.items]
+        names = [one.group for one in self.groups]
         self._choose(names.index(before) if before in names else self.at)
 
     def _choose(self, at: int) -> None:
-        self.at = max(0, min(at, len(self.page.items if self.client else self.infos) - 1))
+        self.at = max(0, min(at, len(self.groups if self.client else self.infos) - 1))
 
     def press(self, key: str) -> bool:
-        """Do what a key is for; False where it ends the program."""
+        """Do what a key, by its name in curses, is for; False where it ends the program."""
         asked, self._asked, self.note = self._asked, None, ""
+        one, client = self.group, self.client
         if asked:
             if key == "y":
                 self._do(asked)
-        elif key == "q" or (key == "back" and not self.client):
-            return False
-        elif key in ("up", "down"):
-            self._choose(self.at + (1 if key == "down" else -1))
-        elif key in ("enter", "back") and (self.explained or (key == "enter" and self.group)):
+        elif key in ("KEY_UP", "KEY_DOWN"):
+            self._choose(self.at + (1 if key == "KEY_DOWN" else -1))
+        elif key in ("KEY_LEFT", "KEY_RIGHT"):
+            self.state = STATES[(STATES.index(self.state) + (1 if key == "KEY_RIGHT" else -1)) % len(STATES)]
+            self.look()
+        elif one and (key == "\n" or (key in BACK and self.explained)):
             self.explained = not self.explained
-        elif key in ("enter", "back"):
-            names = {one.queue: one for one in self.clients}
-            self._open(None if self.client or not self.infos else names[self.infos[self.at].queue])
-        elif self.client:
-            self._of_groups(key, self.client)
+        elif key == "\n" and not client and self.infos:
+            self._open(next(one for one in self.clients if one.queue == self.infos[self.at].queue))
+        elif key in BACK and client:
+            self._open(None)
+        elif key == "r" and one and client:
+            self._do(partial(_resume, client, one))
+        elif key == "s" and one and client:
+            self._asked = partial(_skip, client, one)
+            self.note = text_of(client, "skip_question", group=one.group, id=_seen(one))
+        else:
+            return key != "q" and key not in BACK
         return True
 
     def _open(self, client: Sequencer | None) -> None:
-        self.client, self.at, self.after, self.page = client, 0, "", Page([], None)
+        self.client, self.at = client, 0
         self.look()
-
-    def _of_groups(self, key: str, client: Sequencer) -> None:
-        one = self.group
-        if key in ("left", "right", "n"):
-            if key != "n":
-                self.state = STATES[(STATES.index(self.state) + (1 if key == "right" else -1)) % len(STATES)]
-            self.after = (self.page.after or "") if key == "n" else ""
-            self.look()
-        elif one and key == "s":
-            self._asked = partial(_skipped, client, one)
-            self.note = text_of(client, "skip_question", group=one.group, id=_seen(one))
-        elif one and key in CHANGES:
-            self._do(partial(CHANGES[key], client, one))
 
     def _do(self, change: Callable[[], str]) -> None:
         try:
@@ -116,21 +101,17 @@ class Top:
         self.look()
 
     def text(self) -> str:
-        notes = [self.note]
         if self.client is None:
-            return "\n".join([queues_text(self.infos, self.at) or "no queues", *_plain(notes)])
+            return "\n".join([queues_text(self.infos, self.at) or "no queues", "", plain(self.note)])
         counts = {state: f"{state} {getattr(info, state):,}" for info in self.infos for state in STATES}
         states = "  ".join(f"[{text}]" if state == self.state else text for state, text in counts.items())
+        lines = [queues_text(self.infos), "", states, group_table(self.groups, self.at), "", plain(self.note)]
         if self.explained and self.group:
             try:
-                notes.append(self.client.explain(self.group.group).text)
+                lines.append(plain(self.client.explain(self.group.group).text))
             except SequencerError as error:
-                notes.append(str(error))
-        return "\n".join([queues_text(self.infos), "", states, group_table(self.page.items, self.at), *_plain(notes)])
-
-
-def _plain(notes: list[str]) -> list[str]:
-    return [line for note in notes if note for line in ("", plain(note))]
+                lines.append(plain(str(error)))
+        return "\n".join(lines)
 
 
 def _worst_first(info: QueueInfo) -> tuple[float, ...]:
@@ -143,77 +124,58 @@ def _seen(one: GroupInfo) -> str | None:
     return one.failure.id if one.failure else None if one.state == "parked" else one.head_id
 
 
-def _resumed(client: Sequencer, one: GroupInfo) -> str:
+def _resume(client: Sequencer, one: GroupInfo) -> str:
     is_resumed = client.resume(one.group, id=one.failure.id if one.failure else None)
     return text_of(client, "resumed" if is_resumed else "already_due", group=one.group)
 
 
-def _skipped(client: Sequencer, one: GroupInfo) -> str:
+def _skip(client: Sequencer, one: GroupInfo) -> str:
     """As a dead letter: nothing is lost by a key."""
     client.skip(one.group, id=_seen(one), dead_letter=True)
     return text_of(client, "resumed", group=one.group)
 
 
-def _changed(code: str, client: Sequencer, one: GroupInfo) -> str:
-    change = client.pause if code == "paused" else client.unpause
-    return text_of(client, code, group=one.group, changed=change(one.group))
-
-
-CHANGES: dict[str, Callable[[Sequencer, GroupInfo], str]] = {
-    "r": _resumed,
-    "p": partial(_changed, "paused"),
-    "u": partial(_changed, "unpaused"),
-}
-
-
 @app.command()
 def top(
     queue: OptionalQueueArgument = None,
-    once: Annotated[bool, Option("--once", help="Print it once, as where there is no terminal.")] = False,
     interval: Annotated[float, Option(help="Time between refreshes, at least.", **DURATION)] = 2.0,
     redis: RedisOption = None,
     namespace: NamespaceOption = "sequencer",
 ) -> None:
-    """Queues and their groups on the whole terminal, refreshed, with keys.
+    """Queues and their groups on the whole terminal, refreshed, with keys; printed once where there is no terminal.
 
-    Up and down choose; enter opens a queue, or explains a group; left and right change the state that is listed, n
-    shows the next page. r resumes a group; s makes its failed head a dead letter, and asks first; p pauses it, u lets
-    it go on; q ends. A key acts only on the message that is shown.
+    Up and down choose; enter opens a queue, or explains a group; left and right change the state that is listed. r
+    resumes a group; s makes its failed head a dead letter, and asks first; q ends. A key acts only on the message that
+    is shown.
     """
     period_s = seconds_of("interval", interval, 0.1, 86_400)
     clients = clients_of(queue, redis, namespace)
     shown = Top(clients, clients[0] if queue else None)
-    if once or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        curses.wrapper(_run, shown, period_s)
+    else:
         shown.look()
         typer.echo(shown.text())
-        return
-    console, next_at = Console(), 0.0
-    with _keys() as pressed, console.screen(hide_cursor=True) as screen:
-        while True:
-            shown.rows = max(LEAST_ROWS, console.height - OTHER_ROWS)
-            if (began := time.monotonic()) >= next_at:
-                shown.look()
-                next_at = time.monotonic() + max(period_s, SHARE * (time.monotonic() - began))
-            screen.update(Text(f"{answer_text('keys')}\n\n{shown.text()}"))
-            key = pressed(max(0.0, next_at - time.monotonic()))
-            if key and not shown.press(key):
-                return
 
 
-@contextmanager
-def _keys() -> Iterator[Callable[[float], str]]:
-    """Waits up to `seconds` for a key, which comes without a newline and is not shown; "" for none."""
-    fd = sys.stdin.fileno()
-    before = termios.tcgetattr(fd)
-    tty.setcbreak(fd)
-    try:
-        yield partial(_key, fd)
-    finally:
-        termios.tcsetattr(fd, termios.TCSADRAIN, before)
-
-
-def _key(fd: int, seconds: float) -> str:
-    if not select.select([fd], [], [], seconds)[0]:
-        return ""
-    text = os.read(fd, 32).decode("utf-8", "ignore") or "q"
-    return next((name for code, name in KEYS.items() if text.startswith(code)), text[0])
+def _run(screen: Any, shown: Top, period_s: float) -> None:
+    curses.curs_set(0)
+    curses.set_escdelay(25)
+    next_at, is_shown = 0.0, True
+    while is_shown:
+        rows, columns = screen.getmaxyx()
+        shown.rows = max(LEAST_ROWS, rows - OTHER_ROWS)
+        if (began := time.monotonic()) >= next_at:
+            shown.look()
+            next_at = time.monotonic() + max(period_s, SHARE * (time.monotonic() - began))
+        text = f"{answer_text('keys')}\n\n{shown.text()}"
+        lines = [part for line in text.splitlines() for part in textwrap.wrap(line, columns - 1) or [""]]
+        screen.erase()
+        for at, line in enumerate(lines[:rows]):
+            screen.addnstr(at, 0, line, columns - 1)
+        screen.timeout(max(0, round(1000 * (next_at - time.monotonic()))))
+        try:
+            key = screen.getkey()
+        except curses.error:  # none was pressed
+            continue
+        is_shown = shown.press(key)

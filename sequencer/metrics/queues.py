@@ -23,6 +23,18 @@ COUNTERS = {
     "sequencer_messages_redriven_total": ("redriven", "Dead letters put back."),
     "sequencer_outages_total": ("outages", "Outages that held the queue back."),
 }
+GAUGES = {
+    "sequencer_backlog_messages": ("backlog", "Pending messages; from a sample above 1,000 groups."),
+    "sequencer_oldest_head_seconds": (
+        "lag_s",
+        "Age of the oldest message in front of a group that waits for no operator; from the same sample.",
+    ),
+    "sequencer_dead_letters": ("dead", "Dead letters."),
+    "sequencer_queue_paused": ("is_paused", "1 while the whole queue is paused."),
+    "sequencer_outage": ("outage", "1 while an outage holds the queue back."),
+    "sequencer_no_consumers": ("no_consumers", "1 while groups are due and no consumer is there."),
+}
+"""By field of QueueInfo; what is no number is there, or None."""
 
 
 class QueueCollector(TableCollector):
@@ -37,23 +49,14 @@ class QueueCollector(TableCollector):
         *(Metric(name, "counter", help) for name, (_, help) in COUNTERS.items()),
         Metric("sequencer_messages_total", "counter", "Messages by what became of them.", "outcome", OUTCOMES),
         Metric("sequencer_groups", "gauge", "Groups that have messages, by state.", "state", STATES),
-        Metric("sequencer_backlog_messages", "gauge", "Pending messages; from a sample above 1,000 groups."),
-        Metric(
-            "sequencer_oldest_head_seconds",
-            "gauge",
-            "Age of the oldest message in front of a group that waits for no operator; from the same sample.",
-        ),
+        *(Metric(name, "gauge", help) for name, (_, help) in GAUGES.items()),
         Metric("sequencer_oldest_due_seconds", "gauge", "How long the group that waits longest has been due."),
-        Metric("sequencer_dead_letters", "gauge", "Dead letters."),
         Metric("sequencer_queue_up", "gauge", "1 where the queue could be read."),
         Metric(
             "sequencer_shards_unreachable",
             "gauge",
             "Shards that did not answer: gauges leave them out, and counters are missing.",
         ),
-        Metric("sequencer_queue_paused", "gauge", "1 while the whole queue is paused."),
-        Metric("sequencer_outage", "gauge", "1 while an outage holds the queue back."),
-        Metric("sequencer_no_consumers", "gauge", "1 while groups are due and no consumer is there."),
         Metric("sequencer_collect_duration_seconds", "gauge", "Time that reading all queues took.", is_of_queue=False),
         BUILD_INFO,
     )
@@ -97,15 +100,10 @@ class QueueCollector(TableCollector):
                 found["sequencer_messages_total"].add_metric([*labels, outcome], info.totals[outcome])
         for state in STATES:
             found["sequencer_groups"].add_metric([*labels, state], getattr(info, state))
-        gauges = {
-            "sequencer_backlog_messages": info.backlog,
-            "sequencer_oldest_head_seconds": info.lag_s,
-            "sequencer_oldest_due_seconds": snapshot.waits_s,
-            "sequencer_dead_letters": info.dead,
-            "sequencer_shards_unreachable": len(info.unreachable.shards) if info.unreachable else 0,
-            "sequencer_queue_paused": info.is_paused,
-            "sequencer_outage": info.outage is not None,
-            "sequencer_no_consumers": info.no_consumers is not None,
-        }
-        for name, value in gauges.items():
-            found[name].add_metric(labels, value)
+        for name, (field, _) in GAUGES.items():
+            value = getattr(info, field)
+            found[name].add_metric(labels, value if isinstance(value, int | float) else value is not None)
+        found["sequencer_oldest_due_seconds"].add_metric(labels, snapshot.waits_s)
+        found["sequencer_shards_unreachable"].add_metric(
+            labels, len(info.unreachable.shards) if info.unreachable else 0
+        )

@@ -14,8 +14,7 @@ SAID = {
     "redrive": "The message is back in its place in its group, with fresh attempts.",
     "purge": "Deleted for good.",
     "probe": "The next message is attempted at once.",
-    "many": "Done. What is still listed failed again, or needs an answer or a number first.",
-    "partly": "That many at once take a while: these are left.",
+    "many": "Done, as far as there was time for; this is what is left.",
     "unchanged": "Nothing was to be changed.",
 }
 """By the word in the address: a page shows no other text from there."""

@@ -10,15 +10,16 @@ import hashlib
 import hmac
 import re
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from inspect import isawaitable
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import MutableHeaders
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp
 
 from ..errors import ConfigurationError
 from ..texts.refusals import refusal_text
@@ -84,7 +85,7 @@ class Token:
         return answer
 
 
-class Access:
+class Access(BaseHTTPMiddleware):
     """The middleware: sets `request.state.role` and `request.state.shows_bodies`, or answers in place of the page.
 
     `hosts`: names under which it may be reached, besides loopback; None: the application that it is mounted in checks
@@ -100,42 +101,35 @@ class Access:
         shows_bodies: bool = False,
         is_read_only: bool = False,
     ) -> None:
-        self.app, self.who, self.shows_bodies, self.is_read_only = app, who, shows_bodies, is_read_only
+        super().__init__(app)
+        self.who, self.shows_bodies, self.is_read_only = who, shows_bodies, is_read_only
         self.hosts = None if hosts is None else LOOPBACK | {host.lower() for host in hosts}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
-        await (await self._answer(Request(scope, receive)) or self.app)(scope, receive, send_with_headers)
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        answer = await self._answer(request) or await call_next(request)
+        for name, value in _HEADERS.items():
+            answer.headers.setdefault(name, value)
+        return answer
 
     async def _answer(self, request: Request) -> Response | None:
         """What is answered in place of the page, if anything."""
-        host, path = _host_of(request)[0], _path(request.scope)
+        host, path = _host_of(request)[0], _path(request)
+        is_append = request.method == "POST" and bool(_APPEND.fullmatch(path))
+        refused = partial(_refused, is_append)
         if self.hosts is not None and host not in self.hosts:
-            return _refused(400, "host_unknown", host=host)
+            return refused(400, "host_unknown", host=host)
         if path in _OPEN and request.method in _SAFE:
             return None
         if isinstance(self.who, Token) and (opened := self.who.opened(request)):
             return opened
         role = await self._role(request)
         if role is None:
-            return _refused(401, "access_denied", {"www-authenticate": "Bearer"})
-        needed = {"operate", "look"} if request.method in _SAFE else {"operate"}
-        if request.method == "POST" and _APPEND.fullmatch(path):
-            needed = {"operate", "append"}
+            return refused(401, "access_denied")
+        needed = {"operate", "append" if is_append else "look" if request.method in _SAFE else "operate"}
         if role not in needed:
-            return _refused(403, "role_insufficient", role=role, needed=sorted(needed))
+            return refused(403, "role_insufficient", role=role, needed=sorted(needed))
         if request.method not in _SAFE and not is_own(request):
-            return _refused(403, "request_not_ours")
+            return refused(403, "request_not_ours")
         request.state.role = role
         request.state.shows_bodies = role == "operate" or self.shows_bodies
         return None
@@ -175,14 +169,18 @@ def name_of(request: Request) -> str:
     return "".join(filter(str.isprintable, name))[:100] or str(request.state.role)
 
 
-def _path(scope: Scope) -> str:
-    """The path inside of the dashboard, as its router reads it."""
-    path, root = scope["path"], scope.get("root_path", "")
+def _path(request: Request) -> str:
+    """Inside of the dashboard, as its router reads it."""
+    path, root = request.scope["path"], request.scope.get("root_path", "")
     return str(path[len(root) :] if path == root or path.startswith(f"{root}/") else path)
 
 
-def _refused(status: int, code: str, headers: dict[str, str] | None = None, **fields: Any) -> Response:
-    return PlainTextResponse(refusal_text(code, fields), status, headers)
+def _refused(is_append: bool, status: int, code: str, **fields: Any) -> Response:
+    """As text; to a program that appends as JSON, like each refusal of an append."""
+    text, headers = refusal_text(code, fields), {"www-authenticate": "Bearer"} if status == 401 else None
+    if is_append:
+        return JSONResponse({"code": code, "text": text, "fields": fields}, status, headers)
+    return PlainTextResponse(text, status, headers)
 
 
 def _signed(token: bytes) -> bytes:

@@ -49,6 +49,7 @@ class Asked:
     fields: dict[str, list[str]]
     count: int | None = None
     """How many it changed, of several."""
+    until: float = 0.0
 
     def one(self, name: str) -> str:
         """Raises ConfigurationError for a field that is missing, since what was seen is unknown then."""
@@ -76,20 +77,16 @@ class Asked:
         """Those of an error, or all."""
         return {"error": self.one("error")} if "error" in self.fields else {"everything": True}
 
-    def bulk(self, change: Callable[..., Any], **options: Any) -> str:
-        until: float | None = None
+    def bulk(self, change: Callable[..., Any], **options: Any) -> None:
+        """Change as many as can be within BULK_S, once they are known."""
 
-        def progress(done: int, total: int) -> None:
-            nonlocal until
-            self.count, now = done, time.monotonic()
-            until = until or now + BULK_S
-            if done < total and now > until:
+        def progress(done: int, _: int) -> None:
+            self.count, self.until = done, self.until or time.monotonic() + BULK_S
+            if time.monotonic() > self.until:
                 raise _TimeUp
 
         with suppress(_TimeUp):
             change(**self.many, on_progress=progress, **options)
-            return "many"
-        return "partly"
 
 
 def skip(asked: Asked) -> object:
@@ -121,16 +118,15 @@ def answer(asked: Asked) -> object:
     )
 
 
-def skip_many(asked: Asked) -> str:
+def skip_many(asked: Asked) -> None:
     _check_count(asked, asked.client.skip_many(**asked.many, dry_run=True).chosen)
-    return asked.bulk(asked.client.skip_many)
+    asked.bulk(asked.client.skip_many)
 
 
-def purge_many(asked: Asked) -> str:
+def purge_many(asked: Asked) -> None:
     """For good, so the number is typed."""
     _check_count(asked, asked.client.count_dead(error=asked.many.get("error")))
     asked.count = asked.client.purge(**asked.many)
-    return "purge"
 
 
 def _about_message(name: str) -> Callable[[Asked], object]:
@@ -154,8 +150,7 @@ VERBS: dict[str, Callable[[Asked], object]] = {
     "redrive-many": lambda asked: asked.bulk(asked.client.redrive, rate=REDRIVE_RATE),
     "purge-many": purge_many,
 }
-"""Each returns False where nothing was to be changed, or the word for what the next page says (`texts/changes.py`),
-where it is not the verb."""
+"""Each returns False where nothing was to be changed."""
 
 
 def _check_count(asked: Asked, now: int) -> None:
@@ -197,10 +192,11 @@ def _change(request: Request, typed: str) -> Response:
     if done is not False:
         _log(asked, verb)
     sampler_of(request).changed(client.queue)
-    said = "unchanged" if done is False else done if isinstance(done, str) else verb
-    about = {"do": verb.removesuffix("-many"), "error": fields.get("error")} if said == "partly" else {}
-    page = "many" if about else "group" if "g" in fields else "dead" if verb == "purge-many" else ""
-    to = href(request.scope.get("root_path", ""), "q", client.queue, page, g=fields.get("g"), said=said, **about)
+    name, _, many = verb.partition("-")
+    about = {"do": name, "error": fields.get("error"), "said": "many"} if many else {"g": fields.get("g"), "said": verb}
+    about |= {"said": "unchanged"} if done is False else {}
+    page = many or ("group" if "g" in fields else "")
+    to = href(request.scope.get("root_path", ""), "q", client.queue, page, **about)
     return RedirectResponse(to.unescape(), 303)
 
 

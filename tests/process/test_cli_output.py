@@ -170,12 +170,3 @@ def fail(queue: Sequencer, *, is_dead: bool) -> None:
             lease.dead_letter(message, "no")
         else:
             lease.park(message, "no")
-
-
-def test_a_watch_ends_when_nobody_reads_it(cli: Cli, seq: Sequencer) -> None:
-    seq.append(1, "a")
-    watch = cli.piped("info", "jobs", "--watch", "--interval", 0.1)
-    assert watch.process.stdout
-    watch.process.stdout.close()
-    assert watch.ended() == 0
-    assert watch.stderr == ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,9 +10,7 @@ import pytest
 from sequencer import Sequencer
 from sequencer.net.link import Link
 from sequencer.store.keys import registry_key
-from sequencer.testing import wait_until
 
-from ..support.run_scene import PATIENCE_S
 from ..support.said import json_of, refused
 from .conftest import Cli
 
@@ -102,16 +99,6 @@ def test_tables_are_whole_where_no_terminal_limits_them(cli: Cli, queue: Sequenc
     ):
         table = cli.call(*words).stdout
         assert [text for text in shown if text not in table] == [], f"missing in the table of {words}: {table}"
-
-
-def test_info_watches_until_it_is_interrupted(cli: Cli, queue: Sequencer) -> None:
-    info = cli.start("info", "jobs", "--watch", "--json", "--interval", 0.1)
-    wait_until(lambda: len(info.lines()) >= 3, PATIENCE_S, "three looks")
-    queue.append({}, "new")
-    wait_until(lambda: info.lines()[-1]["backlog"] == 9, PATIENCE_S, "the new message")
-    info.signal(signal.SIGINT)
-    assert info.ended() == 130
-    assert info.stderr == ""
 
 
 def test_groups_by_state_and_limit(cli: Cli, queue: Sequencer) -> None:

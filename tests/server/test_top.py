@@ -49,30 +49,26 @@ def chosen(top: Top) -> str:
 
 def test_the_worst_queue_stands_first_and_is_opened(top: Top, seq: Sequencer) -> None:
     assert [one.queue for one in top.infos] == ["jobs", "quiet"]
-    press(top, "down", "down", "enter")
-    assert (top.client and top.client.queue, top.page.items) == ("quiet", [])
-    press(top, "back", "enter")
-    assert [one.group for one in top.page.items] == [("a",), ("b",), ("c",)]
+    press(top, "KEY_DOWN", "KEY_DOWN", "\n")
+    assert (top.client and top.client.queue, top.groups) == ("quiet", [])
+    press(top, "\x7f", "\n")
+    assert [one.group for one in top.groups] == [("a",), ("b",), ("c",)]
     assert not top.press("q")
 
 
 def test_a_key_acts_on_the_chosen_group_and_a_skip_is_asked_about(top: Top, seq: Sequencer) -> None:
-    press(top, "enter", "down", "s", "x")
+    press(top, "\n", "KEY_DOWN", "s", "x")
     assert (chosen(top), seq.count_dead(), len(seq.peek("b"))) == ("b", 0, 2)
     press(top, "s", "y")
     assert ([one.message.id for one in seq.dead()], chosen(top)) == (["b1"], "c")
     press(top, "r")
     assert [one.group for one in seq.parked()] == [("a",)]
-    press(top, "p", "right", "right")
-    assert (seq.paused_groups(), top.state) == ([("a",)], "due")
-    press(top, "left", "left", "left")
-    assert (top.state, chosen(top)) == ("paused", "a")
-    press(top, "u", "right")
-    assert (seq.paused_groups(), chosen(top)) == ([], "a")
+    press(top, "KEY_LEFT", "KEY_LEFT", "KEY_LEFT")
+    assert (top.state, len(top.groups)) == ("due", 2)
 
 
 def test_a_message_that_was_not_shown_is_left_alone(top: Top, seq: Sequencer) -> None:
-    press(top, "enter", "s")
+    press(top, "\n", "s")
     seq.skip("a", id="a1")
     seq.consume(fail, until_empty=True)  # its head is another one now
     press(top, "y")
@@ -80,19 +76,14 @@ def test_a_message_that_was_not_shown_is_left_alone(top: Top, seq: Sequencer) ->
     assert "a2" in top.note
 
 
-def test_the_choice_follows_its_group_and_lists_have_pages(top: Top, seq: Sequencer) -> None:
-    press(top, "enter", "down", "down")
+def test_the_choice_follows_its_group(top: Top, seq: Sequencer) -> None:
+    press(top, "\n", "KEY_DOWN", "KEY_DOWN")
     seq.skip("a", id="a1")
     top.look()
     assert chosen(top) == "c"
-    top.rows = 1
-    top.look()
-    assert [one.group for one in top.page.items] == [("b",)]
-    press(top, "n")
-    assert [one.group for one in top.page.items] == [("c",)]
-    press(top, "enter")
+    press(top, "\n")
     assert seq.explain("c").text in top.text()
-    press(top, "back", "back")
+    press(top, "\x7f", "\x7f")
     assert top.client is None
 
 

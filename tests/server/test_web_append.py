@@ -133,5 +133,6 @@ def test_the_token_may_append_and_nothing_else(http: TestClient, link: Link) -> 
     ):
         assert http.request(method, path, headers={"sec-fetch-site": "same-origin"}).status_code == 403, path
     http.headers["authorization"] = "Bearer " + "x" * 24
-    assert http.post("/q/jobs/messages", json=ONE).status_code == 401
+    status, said = post(http, ONE)
+    assert (status, said["code"], said["fields"]) == (401, "access_denied", {})
     assert dump(link) == before

@@ -100,8 +100,8 @@ CASES: list[tuple[str, str, Typed, Typed, Answer]] = [
     ("skip-many", "parked", {}, {"chosen": 1}, ("many", "dead")),
     ("skip-many", "parked", {}, {"chosen": 2}, (409, "parked")),
     ("redrive-many", "dead", {}, OURS, ("many", "due")),
-    ("purge-many", "dead", {"chosen": " 1 "}, OURS, ("purge", "handled")),
-    ("purge-many", "dead", {"chosen": "0"}, THEIRS, ("purge", "dead")),
+    ("purge-many", "dead", {"chosen": " 1 "}, OURS, ("many", "handled")),
+    ("purge-many", "dead", {"chosen": "0"}, THEIRS, ("many", "dead")),
     ("purge-many", "dead", {"chosen": "2"}, OURS, (409, "dead")),
     ("purge-many", "dead", {}, OURS, (400, "dead")),
 ]
@@ -181,7 +181,7 @@ def test_many_take_several_requests_and_the_dry_run_shows_what_is_left(
     seq.consume(fail, until_empty=True)
     monkeypatch.setattr(changes, "BULK_S", -1)
     answer = browser.http.post("/q/jobs/resume-many?error=ValueError")
-    assert answer.headers["location"] == "/q/jobs/many?said=partly&do=resume&error=ValueError"
+    assert answer.headers["location"] == "/q/jobs/many?do=resume&error=ValueError&said=many"
     assert "Retry 10 groups" in browser.http.get(answer.headers["location"]).text
     assert browser.post("resume-many", **OURS) == "many"
     assert logged(caplog, "count") == [[PAGE], [10]]

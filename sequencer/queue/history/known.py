@@ -28,7 +28,10 @@ from .buckets import Bucket, buckets_of
 
 
 async def get(session: Session, group: Group, id: Id) -> MessageInfo | None:
-    """One message: its state, when it is due, attempts, error and content, or how it ended; None if it is unknown."""
+    """One message: its state, when it is due, attempts, error and content, or how it ended; None if it is unknown.
+
+    For an id that is not pending, the names of all dead letters of its shard are read: some 2.5 ms a thousand.
+    """
     key, message_id = encode_group(group), encode_id(id)
     return await message_info(session, await session.keys_of(key), key, message_id)
 
