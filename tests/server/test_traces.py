@@ -1,11 +1,13 @@
-"""Spans of appends and of handlers, with OpenTelemetry's SDK, and how they hang together."""
+"""Traces: headers that name one travel with a message and make no conflict; spans, with OpenTelemetry's SDK."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Iterator
 from typing import Any
 
+import orjson
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -13,11 +15,99 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from sequencer import AsyncSequencer, EmbeddedServer, Message, Sequencer, traces
-from sequencer.errors import InvalidBody
+from sequencer.errors import IdConflict, InvalidBody
 from sequencer.traces import instrument
-from tests.support.handling import Make
+from tests.support.handling import Make, fail
 
+from ..support.changed_script import changed_script
+from ..support.examples import examples
 from ..support.refused import refused
+
+TRACES: list[dict[str, str]] = [
+    {},
+    {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+    {"traceparent": "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "a=1,b=2"},
+    {"tracestate": 'a\n["b"]'},
+]
+NASTY = ["", "\n", 'x\n{"traceparent":"y"}', '"traceparent"', "]\n{}", "\\n", "\u2028", "é" * 50, " "]
+
+
+# -- headers --------------------------------------------------------------------------------------------------------
+
+
+def content(chance: random.Random) -> tuple[Any, dict[str, str]]:
+    """A body and headers, of few kinds: two of them are often the same."""
+    text = chance.choice(NASTY)
+    body: Any = chance.choice([1, None, text, [text], {"traceparent": text}, {text: [{}]}, orjson.Fragment(b"[1,\n2]")])
+    return body, chance.choice([{}, {}, {"a": text}, {"a": text, "traceparent-of": "b"}])
+
+
+def wrong_pairs(seq: Sequencer, count: int) -> tuple[int, int, int]:
+    """How many random pairs under one id are equal, how many differ, and of how many the second one is not what it
+    should be: a duplicate where body and headers are the same but for the trace, else a conflict.
+    """
+    chance, wrong, equal = random.Random(7), 0, 0
+    for at in range(count):
+        first = content(chance)
+        other = first if chance.random() < 0.5 else content(chance)
+        about: list[dict[str, Any]] = [
+            {"group": str(at % 50), "id": at, "body": body, "headers": {**headers, **chance.choice(TRACES)}}
+            for body, headers in (first, other)
+        ]
+        if at % 2:
+            seq.append(**about[0])
+        else:
+            seq.append_many(about[:1])
+        try:
+            is_duplicate = bool(seq.append(**about[1]).duplicate)
+        except IdConflict:
+            is_duplicate = False
+        is_equal = orjson.dumps(first) == orjson.dumps(other)
+        equal += is_equal
+        wrong += is_equal != is_duplicate
+    return equal, count - equal, wrong
+
+
+@pytest.mark.slow
+def test_a_repeat_from_another_trace_is_a_duplicate_and_other_content_a_conflict(seq: Sequencer) -> None:
+    count = examples(6000)
+    equal, different, wrong = wrong_pairs(seq, count)
+    assert wrong == 0
+    assert min(equal, different) > count // 5
+
+
+def test_where_traces_are_compared_repeats_are_conflicts(seq: Sequencer) -> None:
+    with changed_script("append", "(ends or 0) - 1", "-1"):
+        assert wrong_pairs(seq, 100)[2] > 20
+
+
+def test_the_trace_comes_back_with_a_message_that_dies_moves_or_runs_again(make: Make) -> None:
+    seq = make(history_window=60, history_bodies=True, on_failure="dead_letter", max_attempts=1)
+    sent = {str(at): {**trace, "own": "x"} for at, trace in enumerate(TRACES)}
+    for id, headers in sent.items():
+        seq.append("x", group=id, id=id, headers=headers, delay=100)
+        assert [one.headers for one in seq.peek(id)] == [headers]
+        seq.reschedule(id, id=id, delay=0)
+    seq.consume(fail, until_empty=True)
+    assert {one.message.id: one.message.headers for one in seq.dead()} == sent
+    seq.redrive(everything=True)
+    seen = dict[str, dict[str, str]]()
+    seq.consume(lambda message: seen.update({message.id: message.headers}), until_empty=True)
+    assert seen == sent
+    again = seq.rerun("2", "2")
+    assert seq.rerun("2", "2").duplicate
+    assert seq.peek("2")[0].headers.items() >= sent["2"].items()
+    assert seq.append("x", group="2", id=again.id, headers={"own": "x", "sequencer-rerun-of": "2"}).duplicate
+
+
+def test_the_same_id_twice_in_one_call_over_several_shards(make: Make) -> None:
+    """Where a first look at all shards decides."""
+    items = [{"body": 1, "group": "g", "id": "a", "headers": trace} for trace in TRACES]
+    receipt = make(shards=3).append_many([*items, *({"body": 1, "group": str(n)} for n in range(9))])
+    assert (receipt.appended, receipt.duplicates) == (10, 3)
+
+
+# -- spans ----------------------------------------------------------------------------------------------------------
 
 
 class Bench:
@@ -30,6 +120,10 @@ class Bench:
 
     def spans(self, name: str) -> list[ReadableSpan]:
         return [span for span in self._exporter.get_finished_spans() if span.name == f"{name} jobs"]
+
+    def handled(self, handler: Any = None, **options: Any) -> list[ReadableSpan]:
+        self.seq.consume(handler, until_empty=True, **options)
+        return self.spans("process")
 
     def within(self, name: str) -> Any:
         return self.provider.get_tracer("app").start_as_current_span(name)
@@ -59,28 +153,14 @@ async def ignore_awaited(_: Message) -> None:
     await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize(
-    ("handler", "options"), [(ignore, {}), (ignore, {"concurrency": 3}), (ignore_awaited, {}), (ignore_awaited, None)]
-)
-def test_a_first_attempt_is_a_child_of_who_appended(
-    traced: Bench, handler: Any, options: Any, server: EmbeddedServer
-) -> None:
-    with traced.within("request") as request:
-        traced.seq.append({"user": 7}, id="a", headers={"own": "x"})
-    if options is None:
-
-        async def consume() -> None:
-            async with AsyncSequencer("jobs", server.url, namespace=traced.seq.options.namespace) as other:
-                instrument(other, traced.provider)
-                await other.append({"user": 8}, id="b")
-                await other.append_many([{"user": 8}])
-                await other.consume(handler, until_empty=True)
-
-        asyncio.run(consume())
-    else:
-        traced.seq.consume(handler, until_empty=True, **options)
-    (append, *_), (process, *_) = traced.spans("append"), traced.spans("process")
-    assert origin(append) == (ids(request.get_span_context()), [])
+@pytest.mark.parametrize(("handler", "options"), [(ignore, {}), (ignore, {"concurrency": 3}), (ignore_awaited, {})])
+def test_a_first_attempt_is_a_child_of_who_appended(traced: Bench, handler: Any, options: Any) -> None:
+    for _ in range(2):
+        with traced.within("request") as request:
+            receipt = traced.seq.append({"user": 7}, id="a", headers={"own": "x"})
+    assert receipt.duplicate, "a repeat from another trace"
+    (process,), (append, repeat) = traced.handled(handler, **options), traced.spans("append")
+    assert origin(repeat) == (ids(request.get_span_context()), [])
     assert origin(process) == (ids(append.context), [])
     assert (append.kind, process.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
     common = {"messaging.system": "sequencer", "messaging.destination.name": "jobs", "messaging.message.id": "a"}
@@ -88,78 +168,53 @@ def test_a_first_attempt_is_a_child_of_who_appended(
     done = {"messaging.operation.name": "process", "messaging.operation.type": "process"}
     assert append.attributes == common | sent
     assert process.attributes == common | done | {"sequencer.group": ("7",), "sequencer.attempt": 1}
-    if options is None:
-        assert [len(traced.spans(name)) for name in ("append", "process")] == [3, 3]
+
+
+def test_on_an_event_loop_too(traced: Bench, server: EmbeddedServer) -> None:
+    async def run() -> None:
+        async with AsyncSequencer("jobs", server.url, namespace=traced.seq.options.namespace) as other:
+            instrument(other, traced.provider)
+            await other.append(1, group=8)
+            await other.append_many([{"body": 1, "group": 8}])
+            await other.consume(ignore_awaited, until_empty=True)
+
+    asyncio.run(run())
+    appends: list[Any] = [(ids(span.context), []) for span in traced.spans("append")]
+    assert [origin(span) for span in traced.spans("process")] == appends
+    assert len(appends) == 2
 
 
 def test_later_attempts_link_and_a_failure_shows(traced: Bench) -> None:
     traced.seq.append({"user": 7}, id="a")
-
-    def fail_first(message: Message) -> None:
-        if message.attempt == 1:
-            raise KeyError("x")
-
-    traced.seq.consume(fail_first, until_empty=True)
-    (append,), (first, second) = traced.spans("append"), traced.spans("process")
+    first, second = traced.handled(lambda message: fail(message) if message.attempt == 1 else None)
+    (append,) = traced.spans("append")
     assert (first.status.status_code, [event.name for event in first.events]) == (StatusCode.ERROR, ["exception"])
     assert second.status.status_code is StatusCode.UNSET
-    assert origin(first) == (ids(append.context), [])
-    assert origin(second) == (None, [ids(append.context)])
+    assert [origin(first), origin(second)] == [(ids(append.context), []), (None, [ids(append.context)])]
 
 
 def test_a_message_that_waited_long_links(traced: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traces, "CHILD_S", 0.0)
     traced.seq.append({"user": 7})
-    traced.seq.consume(ignore, until_empty=True)
-    (append,), (process,) = traced.spans("append"), traced.spans("process")
+    (process,), (append,) = traced.handled(ignore), traced.spans("append")
     assert origin(process) == (None, [ids(append.context)])
 
 
-def test_a_repeat_from_another_trace_is_a_duplicate(traced: Bench) -> None:
-    for _ in range(2):
-        with traced.within("request"):
-            receipt = traced.seq.append({"user": 7}, id="a")
-    assert receipt.duplicate
-    first, _ = traced.spans("append")
-    traced.seq.consume(ignore, until_empty=True)
-    (process,) = traced.spans("process")
-    assert origin(process) == (ids(first.context), [])
-
-
 def test_a_batch_links_to_all_who_appended(traced: Bench) -> None:
-    seq = traced.seq
-    seq.append_many([{"user": 7}, {"body": {"user": 7}, "group": 7, "headers": {"a": "b"}}])
-    seq.append({"user": 7})
-    many, one = traced.spans("append")
-    assert many.attributes is not None
-    assert many.attributes["messaging.batch.message_count"] == 2
-
-    @seq.handler(batch=10)
-    def handle(_: object) -> None:
-        pass
-
-    seq.consume(until_empty=True)
-    (process,) = traced.spans("process")
-    assert process.attributes is not None
-    assert process.attributes["messaging.batch.message_count"] == 3
+    traced.seq.append_many([{"user": 7}, {"body": {"user": 7}, "group": 7, "headers": {"a": "b"}}])
+    traced.seq.append({"user": 7})
+    traced.seq.handler(batch=10)(ignore)
+    (process,), (many, one) = traced.handled(), traced.spans("append")
+    counts = [(span.attributes or {})["messaging.batch.message_count"] for span in (many, process)]
+    assert counts == [2, 3]
     assert origin(process) == (None, [ids(many.context), ids(many.context), ids(one.context)])
 
 
-def test_what_was_sent_without_a_trace_begins_one(make: Make) -> None:
-    make().append(1, group="g")
-    bench = Bench(make())
-    bench.seq.consume(ignore, until_empty=True)
-    (process,) = bench.spans("process")
-    assert origin(process) == (None, [])
-
-
-def test_without_the_sdk_nothing_is_sent(make: Callable[..., Sequencer]) -> None:
+def test_what_has_no_trace_and_what_is_refused(make: Make, traced: Bench) -> None:
     seq = make()
-    instrument(seq)
+    instrument(seq)  # without a provider nothing is sent
     seq.append(1, group="g")
     assert seq.peek("g")[0].headers == {}
-
-
-def test_what_is_refused_is_refused_as_before(traced: Bench) -> None:
+    assert [origin(span) for span in traced.handled(ignore)] == [(None, [])]
     with refused(InvalidBody, "headers_invalid"):
         traced.seq.append({"user": 7}, headers=["x"])  # type: ignore[arg-type]
