@@ -1,15 +1,14 @@
-"""What `--http` serves: metrics whose sums outlive consumers, whether the service lives, and whether it is ready."""
+"""What is served: `sequencer web`, and by `--http` of a service: metrics whose sums outlive consumers, its health."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
-import urllib.error
-import urllib.request
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx2 as httpx
 import pytest
 
 from sequencer import EmbeddedServer
@@ -19,18 +18,15 @@ from sequencer.processes.master import kept_pool
 from sequencer.testing import wait_until
 
 from ..support.run_scene import PATIENCE_S, RunScene
-from .conftest import Cli, Running, Work
+from .conftest import Cli, Running
 
 ANY = "127.0.0.1:0"
+COUNT = "sequencer_handler_duration_seconds_count"
 
 
 def asked(address: str, path: str) -> tuple[int, Any]:
-    try:
-        with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
-            status, text = answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        status, text = error.code, error.read().decode()
-    return status, json.loads(text) if path in ("/live", "/ready") else text
+    answer = httpx.get(f"http://{address}{path}", timeout=10)
+    return answer.status_code, answer.json() if path in ("/live", "/ready") else answer.text
 
 
 def metric(address: str, name: str) -> float:
@@ -39,39 +35,62 @@ def metric(address: str, name: str) -> float:
     return float(value)
 
 
-def address_of(running: Running) -> str:
-    found = wait_until(lambda: re.search(r"at http://(\S+): /metrics", running.stderr), PATIENCE_S, "it serves")
+def wait_ready(address: str, status: int = 200) -> Any:
+    wait_until(lambda: asked(address, "/ready")[0] == status, PATIENCE_S, f"/ready answers {status}")
+    return asked(address, "/ready")[1]
+
+
+def printed(running: Running, pattern: str) -> str:
+    found = wait_until(lambda: re.search(pattern, running.stdout + running.stderr), PATIENCE_S, "it serves")
     assert found
     return found[1]
 
 
-def test_a_service_says_how_it_is(cli: Cli, work: Work) -> None:
-    work.add("a", {}, {}, {"fail": "x"})
-    consume = cli.start("--log-level", "INFO", "consume", "jobs", "--app", "shop:seq", "-n", 2, "--http", ANY)
-    address = address_of(consume)
-    wait_until(lambda: asked(address, "/ready")[0] == 200, PATIENCE_S, "it is ready")
-    assert asked(address, "/ready")[1] == {"ok": True, "queues_starting": [], "server_answers": True}
+@pytest.mark.slow
+def test_the_dashboard_prints_a_url_that_lets_in_and_ends_with_a_tab_open(cli: Cli) -> None:
+    running = cli.start("web", "--port", 0)
+    url = printed(running, r"(http\S+token=\S+)\n")
+    place = f"http://{urlsplit(url).netloc}/"
+    with httpx.Client(follow_redirects=True) as browser:
+        assert browser.get(place).status_code == 401
+        answer = browser.get(url)
+        assert (answer.status_code, str(answer.url)) == (200, place)
+        assert browser.get(place, headers={"Host": "evil.example"}).status_code == 400
+        running.signal()  # while the browser keeps its connection
+        assert running.ended() in (0, -signal.SIGTERM)
+    assert "Traceback" not in running.stderr
+
+
+@pytest.mark.slow
+def test_a_token_of_ones_own_is_not_printed(cli: Cli) -> None:
+    running = cli.start("web", "--port", 0, "--read-only", SEQUENCER_WEB_TOKEN="sixteen-characters")
+    place = printed(running, r"(http\S+/)\n")
+    headers = {"Authorization": "Bearer sixteen-characters"}
+    assert httpx.get(place, headers=headers).status_code == 200
+    assert httpx.post(f"{place}q/jobs/pause", headers=headers).status_code == 403
+    taken = cli.call("web", "--port", urlsplit(place).port)
+    assert (taken.returncode, "Traceback" in taken.stderr) == (2, False)
+    running.signal(signal.SIGINT)
+    assert running.ended() in (0, 130, -signal.SIGINT)
+    assert "sixteen-characters" not in running.stdout + running.stderr
+
+
+@pytest.mark.parametrize("command", ["consume", "run"])
+def test_a_service_says_how_it_is(cli: Cli, scene: RunScene, command: str) -> None:
+    scene.write_file("http = '256.0.0.1:1'", orders="n = 2")
+    scene.append("orders", [{}, {}, {}])
+    words = ["run", "sequencer.toml"] if command == "run" else ["consume", "orders", "--app", "shop:orders", "-n", 2]
+    assert cli.run(*words, *(["--http", "9464"] if command == "consume" else [])).returncode == 2
+    running = cli.start("--log-level", "INFO", *words, "--http", ANY)
+    address = printed(running, r"at http://(\S+): /metrics")
+    assert wait_ready(address) == {"ok": True, "queues_starting": [], "server_answers": True}
     status, live = asked(address, "/live")
     assert (status, live["ok"]) == (200, True)
-    count = "sequencer_handler_duration_seconds_count"
-    wait_until(lambda: metric(address, count) >= 3, PATIENCE_S, "what ran is reported")
+    wait_until(lambda: metric(address, COUNT) >= 3, PATIENCE_S, "what ran is reported")
     assert metric(address, "sequencer_consumers_wanted") == 2
     assert asked(address, "/nothing")[0] == 404
-    consume.signal()
-    assert consume.ended() == 0
-
-
-def test_a_file_and_its_command_name_the_address(cli: Cli, scene: RunScene, work: Work) -> None:
-    scene.write_file("http = '256.0.0.1:1'", orders="n = 1")
-    refused = cli.run("run", "sequencer.toml")
-    assert (refused.returncode, "http=256.0.0.1:1" in refused.stderr) == (2, True)
-    assert cli.run("consume", "jobs", "--http", "9464").returncode == 2
-    run = cli.start("--log-level", "INFO", "run", "sequencer.toml", "--http", ANY)
-    address = address_of(run)
-    wait_until(lambda: asked(address, "/ready")[0] == 200, PATIENCE_S, "it is ready")
-    assert "sequencer_consumers{namespace=" in asked(address, "/metrics")[1]
-    run.signal()
-    assert run.ended() == 0
+    running.signal()
+    assert running.ended() == 0
 
 
 @pytest.mark.usefixtures("here")
@@ -87,14 +106,13 @@ def test_it_is_not_ready_while_its_code_does_not_load_or_the_server_is_away(
             said = {"ok": False, "queues_starting": ["orders"], "server_answers": True}
             wait_until(lambda: asked(address, "/ready") == (503, said), PATIENCE_S, "one queue waits")
             cli.open("fixed")
-            wait_until(lambda: asked(address, "/ready")[0] == 200, PATIENCE_S, "it is ready")
+            wait_ready(address)
             for pid in (killed := master.pids):
                 os.kill(pid, signal.SIGKILL)
             wait_until(lambda: not {*killed} & {*master.pids}, PATIENCE_S, "they are gone")
             assert asked(address, "/ready")[0] == 200, "a consumer that is replaced is not the service's end"
             server.stop()
-            wait_until(lambda: asked(address, "/ready")[0] == 503, PATIENCE_S, "the server is away")
-            assert asked(address, "/ready")[1] == {"ok": False, "queues_starting": [], "server_answers": False}
+            assert wait_ready(address, 503) == {"ok": False, "queues_starting": [], "server_answers": False}
             assert asked(address, "/live")[0] == 200, "a restart would mend nothing"
             monkeypatch.setattr(http, "STUCK_S", -1.0)
             assert asked(address, "/live")[0] == 503
@@ -113,7 +131,7 @@ def test_sums_are_exact_after_kills(scene: RunScene, make: Any, kills: int) -> N
         count, seen = 0, [0.0]
 
         def counted() -> float:
-            seen.append(metric(address, "sequencer_handler_duration_seconds_count"))
+            seen.append(metric(address, COUNT))
             return seen[-1]
 
         for number in range(kills):
