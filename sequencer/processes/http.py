@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
-import socketserver
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from typing import Any
 
 from ..errors import ConfigurationError
@@ -22,8 +22,8 @@ REQUEST_S = 10.0
 """Who connects and sends nothing, or does not read, is given up after this time."""
 END_S = 0.1
 """So long an end may wait for its thread."""
-Answer = tuple[int, str, bytes]
-"""Status, type, text."""
+Answer = tuple[int, bytes, str]
+"""Status, text, its type."""
 
 
 class Health:
@@ -45,10 +45,6 @@ class Health:
         return {"ok": not starting and is_answering, "queues_starting": starting, "server_answers": is_answering}
 
 
-def _as_json(said: dict[str, Any]) -> Answer:
-    return 200 if said["ok"] else 503, "application/json", json.dumps(said).encode() + b"\n"
-
-
 @contextmanager
 def serving(address: str, supervisor: Supervisor[Any]) -> Iterator[str]:
     """Within, this is served, at the address that is returned. Raises ConfigurationError."""
@@ -59,13 +55,8 @@ def serving(address: str, supervisor: Supervisor[Any]) -> Iterator[str]:
         raise ConfigurationError("metrics_missing", error=str(error)) from error
     health = Health(supervisor)
     collector = SupervisorCollector(lambda: [pool.numbers for pool in [*supervisor.pools]])
-
-    def metrics(accept: str) -> Answer:
-        text, kind = exposition(collector, accept)
-        return 200, kind, text
-
     views: dict[str, Callable[[str], Answer]] = {
-        "/metrics": metrics,
+        "/metrics": lambda accept: (200, *exposition(collector, accept)),
         "/live": lambda _: _as_json(health.live()),
         "/ready": lambda _: _as_json(health.ready()),
     }
@@ -82,19 +73,21 @@ def serving(address: str, supervisor: Supervisor[Any]) -> Iterator[str]:
         server.server_close()
 
 
-class _Server(ThreadingHTTPServer):
+def _as_json(said: dict[str, Any]) -> Answer:
+    return 200 if said["ok"] else 503, json.dumps(said).encode() + b"\n", "application/json"
+
+
+class _Server(ThreadingTCPServer):
     """Raises OSError."""
+
+    allow_reuse_address = daemon_threads = True
 
     def __init__(self, address: str, views: dict[str, Callable[[str], Answer]]) -> None:
         host, _, port = address.rpartition(":")
-        host = host.strip("[]")
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.views = views
-        super().__init__((host, int(port)), _Handler)
-        self.name = f"{address.rpartition(':')[0]}:{self.server_address[1]}"
-
-    def server_bind(self) -> None:
-        socketserver.TCPServer.server_bind(self)  # that of HTTPServer asks the name server for our name
+        super().__init__((host.strip("[]"), int(port)), _Handler)
+        self.name = f"{host}:{self.server_address[1]}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Who asked went away, or was too slow."""
@@ -106,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         view = self.server.views.get(self.path.partition("?")[0])
-        status, kind, text = view(self.headers.get("Accept", "")) if view else (404, "text/plain", b"not found\n")
+        status, text, kind = view(self.headers.get("Accept", "")) if view else (404, b"not found\n", "text/plain")
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(text)))

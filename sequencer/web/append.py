@@ -8,6 +8,7 @@ of typos.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -38,18 +39,19 @@ from .queues import client_of, viewers_of
 MOST_BYTES = 8 * 1024 * 1024
 BODY_S = 30.0
 """Until the whole request has to be there."""
-STATUSES: dict[type[SequencerError], int] = {
-    InvalidMessage: 422,
-    IdConflict: 409,
-    LateMessage: 409,
-    QueueFull: 503,
-    OutcomeUnknown: 504,
-    ServerError: 503,
-    ConfigurationError: 400,
-}
+REFUSALS: Sequence[tuple[type[SequencerError], int, int | None]] = (
+    (InvalidMessage, 422, None),
+    (IdConflict, 409, None),
+    (LateMessage, 409, None),
+    (QueueFull, 503, 10),
+    (OutcomeUnknown, 504, 1),
+    (ServerUnavailable, 503, 5),
+    (ServerError, 503, None),
+    (ConfigurationError, 400, None),
+    (SequencerError, 500, None),
+)
+"""The status of each kind, and after how many seconds the request is worth repeating: others won't pass then either."""
 BY_CODE = {"request_too_large": 413, "request_incomplete": 408}
-RETRY_S: dict[type[SequencerError], int] = {QueueFull: 10, OutcomeUnknown: 1, ServerUnavailable: 5}
-"""After how many seconds a request is worth repeating; others won't pass then either."""
 
 
 async def append(request: Request) -> Response:
@@ -64,8 +66,9 @@ async def append(request: Request) -> Response:
     except HTTPException as error:
         return _answer(error.status_code, {"code": "queue_unknown", "text": error.detail})
     except SequencerError as error:
-        status = BY_CODE.get(error.code) or _of(STATUSES, error, 500)
-        return _answer(status, _refusal(error), retry_s=_of(RETRY_S, error, None))
+        cause = error.refused[0].error if isinstance(error, BatchRefused) else error
+        status, retry_s = next((status, retry_s) for kind, status, retry_s in REFUSALS if isinstance(cause, kind))
+        return _answer(BY_CODE.get(error.code, status), _refusal(error), retry_s=retry_s)
 
 
 async def body_of(request: Request, most: int) -> bytes:
@@ -100,12 +103,6 @@ def _refusal(error: SequencerError) -> dict[str, Any]:
     if error.earlier:
         found["appended"] = error.earlier.appended
     return found | {"fields": dict(error.fields)}
-
-
-def _of(known: dict[type[SequencerError], Any], error: SequencerError, other: Any) -> Any:
-    """What is known of the kind of an error; of several, of the first."""
-    cause = error.refused[0].error if isinstance(error, BatchRefused) else error
-    return next((value for kind, value in known.items() if isinstance(cause, kind)), other)
 
 
 def _answer(status: int, value: Any, *, retry_s: int | None = None) -> Response:

@@ -63,9 +63,9 @@ class Asked:
         return tuple(self.fields["g"])
 
     @property
-    def message(self) -> tuple[tuple[str, ...], str]:
+    def message(self) -> dict[str, Any]:
         """A group, and the message that was seen in it."""
-        return self.group, self.one("id")
+        return {"group": self.group, "id": self.one("id")}
 
     @property
     def paused(self) -> tuple[str, ...] | None:
@@ -92,8 +92,7 @@ class Asked:
 def skip(asked: Asked) -> object:
     """Always as a dead letter: nothing is lost by a click. In a sequence, the missing numbers that were seen."""
     if "first" not in asked.fields:
-        group, id = asked.message
-        return asked.client.skip(group, id=id, dead_letter=True)
+        return asked.client.skip(**asked.message, dead_letter=True)
     found = asked.client.explain(asked.group)
     if found.reason != "gap" or found.fields.get("first") != _whole("first", asked.one("first")):
         raise SequencerError("gap_changed", group=asked.group)
@@ -106,11 +105,9 @@ def answer(asked: Asked) -> object:
     if not given[0] or len(set(map(len, given))) > 1:
         raise ConfigurationError("form_incomplete", name="step")
     steps = [*zip(*given, strict=True)]
-    group, id = asked.message
     change = asked.client.redrive if "dead" in asked.fields else asked.client.resume
     return change(
-        group,
-        id=id,
+        **asked.message,
         by=asked.who,
         done={step: _result(result) for step, _, said, result in steps if said == "done"},
         again=[step for step, _, said, _ in steps if said == "again"],
@@ -129,18 +126,14 @@ def purge_many(asked: Asked) -> None:
     asked.count = asked.client.purge(**asked.many)
 
 
-def _about_message(name: str) -> Callable[[Asked], object]:
-    def change(asked: Asked) -> object:
-        group, id = asked.message
-        return getattr(asked.client, name)(group, id=id)
-
-    return change
-
-
 VERBS: dict[str, Callable[[Asked], object]] = {
-    **{name: _about_message(name) for name in ("resume", "unskip", "cancel", "redrive", "purge")},
+    "resume": lambda asked: asked.client.resume(**asked.message),
     "skip": skip,
-    "reschedule": lambda asked: asked.client.reschedule(*asked.message, delay=asked.one("delay")),
+    "unskip": lambda asked: asked.client.unskip(**asked.message),
+    "cancel": lambda asked: asked.client.cancel(**asked.message),
+    "reschedule": lambda asked: asked.client.reschedule(**asked.message, delay=asked.one("delay")),
+    "redrive": lambda asked: asked.client.redrive(**asked.message),
+    "purge": lambda asked: asked.client.purge(**asked.message),
     "answer": answer,
     "pause": lambda asked: asked.client.pause(asked.paused),
     "unpause": lambda asked: asked.client.unpause(asked.paused),

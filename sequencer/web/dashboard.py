@@ -22,6 +22,13 @@ from .queues import viewers_of
 from .rendering import ROOM, page
 from .sampler import Sampler
 
+TITLES = {
+    400: "This can't be asked",
+    404: "Not found",
+    409: "Nothing was changed",
+    503: "The server does not answer",
+}
+
 
 def dashboard(
     queues: Iterable[str] | None = None,
@@ -59,7 +66,7 @@ def dashboard(
             Mount("/static", StaticFiles(directory=ROOM / "static"), name="static"),
         ],
         middleware=[Middleware(Access, who=who, hosts=hosts, shows_bodies=shows_bodies, is_read_only=is_read_only)],
-        exception_handlers={QueueGone: _gone, SequencerError: _refused, HTTPException: _not_found},
+        exception_handlers={QueueGone: _gone, SequencerError: _refused, HTTPException: _refused},
         lifespan=lifespan,
     )
     app.state.viewers, app.state.sampler = viewers, Sampler(viewers)
@@ -67,18 +74,13 @@ def dashboard(
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    """An error of ours in its own words: the server is away, a name is wrong, or what was to be changed has changed."""
-    if isinstance(error, ServerError):
-        return page(request, "error.html", status=503, title="The server does not answer", text=str(error))
-    if isinstance(error, ConfigurationError | InvalidMessage):
-        return page(request, "error.html", status=400, title="This can't be asked", text=str(error))
-    return page(request, "error.html", status=409, title="Nothing was changed", text=str(error))
-
-
-def _not_found(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    title = {404: "Not found", 405: "Not allowed"}.get(error.status_code, "Refused")
-    return page(request, "error.html", status=error.status_code, title=title, text=error.detail)
+    """An error in its own words: the server is away, a name is wrong, or what was to be changed has changed."""
+    if isinstance(error, HTTPException):
+        status, text = error.status_code, error.detail
+    else:
+        is_wrong = isinstance(error, ConfigurationError | InvalidMessage)
+        status, text = 503 if isinstance(error, ServerError) else 400 if is_wrong else 409, str(error)
+    return page(request, "error.html", status=status, title=TITLES.get(status, "Refused"), text=text)
 
 
 def _gone(request: Request, error: Exception) -> Response:

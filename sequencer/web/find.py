@@ -59,16 +59,14 @@ def readings(text: str) -> list[Wanted]:
 def find(request: Request) -> Response:
     text = request.query_params.get("q", "").strip()
     wanted, viewers = readings(text), viewers_of(request)
-    clients = [viewers.client(name) for name in viewers.names()]
-    hits = [hit for client in clients for hit in _pending(client, wanted)]
-    hits = hits or [hit for client in clients for hit in _dead(client, wanted)]
+    hits = [hit for name in viewers.names() for hit in _hits(viewers.client(name), wanted)]
     if len(hits) == 1:
         base, (name, group, id, _) = request.scope.get("root_path", ""), hits[0]
         return RedirectResponse(href(base, "q", name, "message" if id else "group", g=group, id=id).unescape(), 303)
     samples = sampler_of(request).overview().queues
     groups = {one.queue: one.info.groups for one in samples if one.info and text}
     prices = {queue: (count, max(0.001, count * US_A_GROUP / 1e6)) for queue, count in groups.items()}
-    return page(request, "find.html", asked=text, hits=hits, prices=prices)
+    return page(request, "find.html", text=text, hits=hits, prices=prices)
 
 
 def find_id(request: Request) -> Response:
@@ -80,27 +78,23 @@ def find_id(request: Request) -> Response:
         hits = [Hit(client.queue, one.group, one.id, one) for one in client.find(id)]
     finally:
         _walking.release()
-    return page(request, "find.html", asked=id, hits=hits, prices={})
+    return page(request, "find.html", text=id, hits=hits, prices={})
 
 
-def _pending(client: Sequencer, wanted: list[Wanted]) -> Iterator[Hit]:
+def _hits(client: Sequencer, wanted: list[Wanted]) -> Iterator[Hit]:
+    """Groups with pending messages, dead letters of other groups: where late messages are, for one; and messages."""
     is_found = False
     for group, id in wanted:
         with suppress(InvalidMessage):  # what no group or id can be
             if id is None and (explained := client.explain(group)).reason != "nothing":
                 is_found = True
                 yield Hit(client.queue, group, None, explained)
+            elif id is None:
+                for one in client.dead_page(group, limit=DEAD_SHOWN).items:
+                    yield Hit(client.queue, group, one.message.id, one.info)
             # For an id that is unknown, the names of all dead letters are read: only where no group was found.
-            elif id is not None and not is_found and (message := client.get(group, id)):
+            elif not is_found and (message := client.get(group, id)):
                 yield Hit(client.queue, group, id, message)
-
-
-def _dead(client: Sequencer, wanted: list[Wanted]) -> Iterator[Hit]:
-    """Dead letters of a group in which nothing is pending: where late messages are, for one."""
-    for group in (group for group, id in wanted if id is None):
-        with suppress(InvalidMessage):
-            for one in client.dead_page(group, limit=DEAD_SHOWN).items:
-                yield Hit(client.queue, group, one.message.id, one.info)
 
 
 routes = [Route("/find", find), Route("/q/{queue}/find", find_id)]

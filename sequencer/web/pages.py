@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -20,7 +20,7 @@ from ..errors import MessageNotFound
 from ..settings.policy import Policy
 from ..texts.explanations import Explanation
 from ..values.history import OUTCOMES
-from ..values.views import Consumers, GroupInfo, GroupState
+from ..values.views import Consumers, GroupInfo
 from .queues import client_of, sampler_of
 from .rendering import page
 
@@ -89,80 +89,74 @@ def _work(client: Sequencer) -> Work:
 
 
 def groups(request: Request) -> Response:
-    client, asked = client_of(request), request.query_params
-    state: Any = asked.get("state") or None
-    found = client.group_page(state, after=asked.get("after"))
-    return _page(
-        request, "groups.html", state=state, states=get_args(GroupState), found=found, after=asked.get("after")
-    )
+    found = client_of(request).group_page(_asked(request, "state"), after=_asked(request, "after"))
+    return _page(request, "groups.html", found=found)
 
 
 def group(request: Request) -> Response:
-    client, name = client_of(request), _group(request)
-    explained = client.explain(name)
+    client, group = client_of(request), _group(request)
+    explained = client.explain(group)
     failed = explained.fields.get("id") or explained.head_id
     return page(
         request,
         "group.html",
-        group=name,
         explained=explained,
         failed=failed,
-        head=client.get(name, failed) if failed else None,
-        messages=client.peek(name, limit=20),
+        head=client.get(group, failed) if failed else None,
+        messages=client.peek(group, limit=20),
         is_paused=explained.reason == "paused" or bool(explained.fields.get("is_paused")),
     )
 
 
 def message(request: Request) -> Response:
-    client, name, id = client_of(request), _group(request), request.query_params.get("id", "")
-    found = client.get(name, id)
+    client, group, id = client_of(request), _group(request), request.query_params.get("id", "")
+    found = client.get(group, id)
     if found is None:
-        raise HTTPException(404, str(MessageNotFound("message_unknown", id=id, group=name, queue=client.queue)))
-    return page(request, "message.html", group=name, found=found)
+        raise HTTPException(404, str(MessageNotFound("message_unknown", id=id, group=group, queue=client.queue)))
+    return page(request, "message.html", head=found)
 
 
 def dead(request: Request) -> Response:
-    client, asked = client_of(request), request.query_params
-    error = asked.get("error") or None
-    found = client.dead_page(error=error, after=asked.get("after"))
-    return _page(request, "dead.html", error=error, found=found, after=asked.get("after"))
+    found = client_of(request).dead_page(error=_asked(request, "error"), after=_asked(request, "after"))
+    return _page(request, "dead.html", found=found)
 
 
 def history(request: Request) -> Response:
-    client, asked = client_of(request), request.query_params
-    outcome: Any = asked.get("outcome") or None
-    name = tuple(asked.getlist("g")) or None
-    found = list(client.history(name, outcome=outcome, limit=HISTORY_SHOWN))
-    about = {"group": name, "outcome": outcome, "outcomes": OUTCOMES}
-    return _page(request, "history.html", found=found, is_kept=bool(client.policy.history_window), **about)
+    client, group = client_of(request), tuple(request.query_params.getlist("g")) or None
+    found = list(client.history(group, outcome=_asked(request, "outcome"), limit=HISTORY_SHOWN))
+    return _page(request, "history.html", found=found, outcomes=OUTCOMES, is_kept=bool(client.policy.history_window))
 
 
 def many(request: Request) -> Response:
     """What a change of many groups or dead letters would do."""
-    client, asked = client_of(request), request.query_params
-    do, error = asked.get("do", ""), asked.get("error") or None
+    client, do, error = client_of(request), _asked(request, "do"), _asked(request, "error")
     if do not in MANY:
         raise HTTPException(404, "There is no such change.")
     summary = None
     if do in ("resume", "skip"):
         run = client.resume_many if do == "resume" else client.skip_many
         summary = run(error=error, everything=error is None, dry_run=True)
-    count = summary.chosen if summary else client.count_dead(error=error)
-    return page(request, "many.html", do=do, error=error, summary=summary, count=count)
+    return page(
+        request, "many.html", summary=summary, count=summary.chosen if summary else client.count_dead(error=error)
+    )
+
+
+def _asked(request: Request, name: str) -> Any:
+    return request.query_params.get(name) or None
 
 
 def _group(request: Request) -> tuple[str, ...]:
     """Raises HTTPException 404 without one."""
-    name = tuple(request.query_params.getlist("g"))
-    if not name:
+    group = tuple(request.query_params.getlist("g"))
+    if not group:
         raise HTTPException(404, "Which group? Its parts are missing in the address.")
-    return name
+    return group
 
 
 def _page(request: Request, template: str, **fields: Any) -> Response:
     """One of the pages of a queue, which show what all viewers know of it."""
-    queue = request.path_params["queue"]
-    return page(request, template, queue=queue, sample=sampler_of(request).overview().of(queue), **fields)
+    sample = sampler_of(request).overview().of(request.path_params["queue"])
+    return page(request, template, sample=sample, **fields)
 
 
 routes: Sequence[Route] = [

@@ -62,10 +62,6 @@ def json_line(value: Any, indent: int | None = None) -> str:
     return json.dumps(value, indent=indent, ensure_ascii=False, default=repr)
 
 
-def brief(text: str, length: int = 200) -> str:
-    return text if len(text) <= length else f"{text[:length]}…"
-
-
 TEMPLATES = Environment(
     loader=FileSystemLoader(ROOM / "templates"),
     autoescape=True,
@@ -75,7 +71,7 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_FILTERS = (duration, moment, ago, many, named, count, score, brief, json_line, lines, bar, rates, highest)
+_FILTERS = (duration, moment, ago, many, named, count, score, json_line, lines, bar, rates, highest)
 TEMPLATES.filters.update({one.__name__: one for one in _FILTERS})
 TEMPLATES.globals.update(version=VERSION, STATES=STATES, answer_text=answer_text, as_json=as_json)
 
@@ -95,7 +91,8 @@ def page(request: Request, template: str, *, status: int = 200, **fields: Any) -
     about = {
         "base": base,
         "url": url,
-        "request": request,
+        "asked": {"error": None, **{name: value for name, value in request.query_params.items() if value}},
+        "group": tuple(request.query_params.getlist("g")),
         "queue": request.path_params.get("queue"),
         "namespace": request.app.state.viewers.namespace,
         "can_act": getattr(request.state, "role", "look") == "operate",
