@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from ..calls.net_protocol import Alone, Command
-from ..errors import SequencerError, ServerNotUsable
+from ..errors import SequencerError, ServerNotUsable, ServerUnavailable
 from ..net.link import ConnectionAlone, finish
 from ..store.group import decode_group
 from ..store.keys import PAUSED, ShardKeys, consumer_name
@@ -163,9 +163,13 @@ async def _leases_seen(alone: Alone, keys: ShardKeys, now_us: int) -> tuple[bool
 
 
 async def clients_named(alone: Alone, name: str) -> list[dict[str, str]] | None:
-    """The connections with this name, as CLIENT LIST has them; None where the user may not ask."""
+    """The connections with this name, as CLIENT LIST has them; None where the user may not ask, or a node is away."""
     lines = list[str]()
-    for node in await alone.nodes():
+    try:
+        nodes = await alone.nodes()
+    except ServerUnavailable:
+        return None
+    for node in nodes:
         (said,) = await node.answers([("CLIENT", "LIST")])
         if isinstance(said, SequencerError):
             return None

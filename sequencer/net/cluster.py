@@ -27,6 +27,10 @@ MARK = "+cluster"
 READ_MAP_S = 1.0
 """How long one node may take to answer with the map before the next one is asked."""
 _URL = re.compile(r"(\w+)\+cluster://([^/?#]*@)?([^/?#@\s]+)(?:/0?)?(?:\?([^?#@]*))?")
+AWAY_S = 0.5
+"""How long a node that could not be reached is not asked again: one that is frozen takes the whole time limit of each
+question.
+"""
 Node = Any
 """A connection of the driver to one node."""
 
@@ -56,6 +60,7 @@ class Cluster:
 
     def __init__(self, seeds: Sequence[Place], name: str) -> None:
         self.map, self.name, self.timeout_s = SlotMap(seeds), name, READ_MAP_S
+        self._away: dict[Place, tuple[float, Exception]] = {}
 
     def refresh(self) -> None:
         """Read the map, if it is stale. Raises SequencerError where no node answers, and it never was read."""
@@ -68,9 +73,9 @@ class Cluster:
                 self._read(place)
                 return
             except (redis.RedisError, OSError, UnicodeError, ValueError, TypeError) as error:
-                self.map.failed(place, time.monotonic())
+                self.away(place, error, is_sent=False)
                 failures.append(translate(error, f"{named(place)} of {self.name}"))
-            if time.monotonic() - began >= self.timeout_s:
+            if self.map.primaries and time.monotonic() - began >= self.timeout_s:
                 break
         self.map.is_stale = True
         if not self.map.primaries:
@@ -79,6 +84,8 @@ class Cluster:
     def noted(self, place: Place, answer: Any) -> Any:
         """A node's answer; NotHere where it did not carry out what it was asked."""
         self.map.answered(place)
+        if self._away:
+            self._away.pop(place, None)
         if not isinstance(answer, NOT_HERE):
             return answer
         if isinstance(answer, redis.exceptions.MovedError):
@@ -88,8 +95,18 @@ class Cluster:
         return NotHere(answer, named(place))
 
     def away(self, place: Place, error: Exception, *, is_sent: bool) -> NodeAway:
-        self.map.failed(place, time.monotonic())
+        now = time.monotonic()
+        self.map.failed(place, now)
+        if place not in self._away and (not is_sent or isinstance(error, redis.TimeoutError)):
+            self._away[place] = now, error  # else only a connection is lost
         return NodeAway(error, named(place), is_sent=is_sent)
+
+    def check(self, place: Place) -> None:
+        """Raises what a node failed with a moment ago."""
+        began, error = self._away.get(place, (0.0, None))
+        if error and time.monotonic() - began < AWAY_S:
+            raise error
+        self._away.pop(place, None)
 
     def _read(self, place: Place) -> None:
         node = self.make(place, socket_timeout=READ_MAP_S, socket_connect_timeout=READ_MAP_S)
@@ -164,10 +181,11 @@ class ClusterConnection:
         """The node's connection; NodeAway where that failed."""
         node, is_sent = self._nodes[place], False
         try:
+            self._cluster.check(place)
             node.connect()
             is_sent = True
             node.send_packed_command(packed, check_health=False)
-        except (redis.RedisError, OSError, UnicodeError) as error:
+        except (SequencerError, redis.RedisError, OSError, UnicodeError) as error:
             return self._lost(place, error, is_sent=is_sent)
         return node
 

@@ -57,6 +57,7 @@ class ClusterLine:
     async def _of_node(self, place: Place, commands: list[Command]) -> list[Any]:
         is_sent = False
         try:
+            self._cluster.check(place)
             line = await self.line(place)
             is_sent = True
             answers = await line.ask(commands)

@@ -18,7 +18,7 @@ from ..settings.policy import HistoryKept, Policy, merge_policy
 from ..store.group import shard_of
 from ..store.item import Item, ItemMaker
 from ..store.keys import ShardKeys, consumer_name, guard_key, index_key, registry_key, shard_keys
-from ..store.registration import INDEX_WORD, Registration, of_shard, registered
+from ..store.registration import INDEX_WORD, Registration, new_tags, of_shard, registered
 from ..store.replies import Reading, field_texts
 from ..texts.events import event, log_event
 from ..values.views import QueueInfo, Unreachable
@@ -188,7 +188,8 @@ class Session:
         if self._is_registered and not register:
             return
         if found is None:
-            self._shards = [shard_keys(options.namespace, options.queue, shard) for shard in range(options.shards or 1)]
+            tags = new_tags(options, is_cluster=self.net.is_cluster)
+            self._shards = [shard_keys(options.namespace, options.queue, tag) for tag in tags]
             self._policy = Policy()
             return
         with Reading(self.net.name):
@@ -274,6 +275,8 @@ class Session:
         if isinstance(info, ServerNotUsable) and info.code == "command_unknown":
             self._tells_info = False
             return
+        if isinstance(info, ServerUnavailable) and self.net.is_cluster:
+            return  # others may answer
         if isinstance(info, Exception):
             raise info
         with Reading(self.net.name):

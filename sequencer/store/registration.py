@@ -109,6 +109,13 @@ def spread_tags(namespace: str, queue: str, shards: int) -> tuple[str, ...]:
     return tuple(tags)
 
 
+def new_tags(options: QueueOptions, *, is_cluster: bool) -> tuple[str, ...]:
+    """The tags of a queue that nobody has registered yet."""
+    if is_cluster:
+        return spread_tags(options.namespace, options.queue, options.shards or 1)
+    return plain_tags(options.shards or 1)
+
+
 def registered(fields: Mapping[str, str]) -> Registration | None:
     """From the fields of the registry; None where there are none. Raises ValueError where others wrote them."""
     if not fields:

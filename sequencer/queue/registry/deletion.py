@@ -7,6 +7,7 @@ with one that was broken off.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from ...calls.net_protocol import Alone, Net
@@ -14,7 +15,7 @@ from ...calls.register import register, sync_shard, unregister
 from ...doctor.leases import clients_named
 from ...doctor.rights import SCRATCH
 from ...errors import ConfigurationError, ServerUnavailable
-from ...settings.options import MAX_SHARDS, QueueOptions
+from ...settings.options import QueueOptions
 from ...store.keys import ShardKeys, consumer_name, index_key, registry_key, shard_keys
 from ...store.record import owner_of
 from ...store.registration import Registration, of_shard, plain_tags, registered
@@ -135,12 +136,12 @@ async def _delete_groups(alone: Alone, keys: ShardKeys) -> int:
 async def _delete_rest(alone: Alone, options: QueueOptions, shards: list[ShardKeys]) -> None:
     """What else lies in the shards; the policy last, since it keeps clients off. Also of shards beyond the table."""
     start = shard_keys(options.namespace, options.queue, "").prefix.partition("}")[0]
-    own = {shard_keys(options.namespace, options.queue, shard).prefix for shard in range(MAX_SHARDS)}
+    is_own = re.compile(re.escape(start) + r"\d{1,4}(\.\d+)?}:").match  # the tag of a shard, and no registry
     policies = {keys.policy for keys in shards}
     for node in await alone.nodes():
         async for words in scan(node, "SCAN", count=1000, options=("MATCH", f"{start}*")):
             with Reading(alone.name):
-                found = [name for name in map(text, words) if f"{name.partition('}:')[0]}}}:" in own]
+                found = [name for name in map(text, words) if is_own(name)]
             if some := [name for name in found if name not in policies]:
                 await alone.read([("UNLINK", name) for name in some])  # not all need be in one hash slot
     await alone.read([("UNLINK", name) for name in sorted(policies)])

@@ -29,7 +29,7 @@ from ...settings.body_fields import BODY_FIELDS, BodyFields, merge_fields, read_
 from ...settings.options import QueueOptions
 from ...settings.policy import merge_policy, read_policy
 from ...store.keys import ShardKeys, index_key, registry_key, shard_keys
-from ...store.registration import INDEX_WORD, Registration, of_shard, plain_tags, registered
+from ...store.registration import INDEX_WORD, Registration, new_tags, of_shard, registered
 from ...store.replies import Reading, field_texts, micros, scored, text
 from ...texts.events import Event, event, log_event
 from ...values.checks import near_name
@@ -156,7 +156,7 @@ class GenerationSearch:
         elif seen.has_clock:
             raise DataError("registration_lost", queue=options.queue, namespace=options.namespace)
         else:
-            wanted = Registration(least, 0, plain_tags(options.shards or 1), {})
+            wanted = Registration(least, 0, new_tags(options, is_cluster=self.net.is_cluster), {})
             wanted, self._is_new = replace(wanted, policy=self._merged(wanted)), True
         await self._register(None, wanted, is_new=True)
         return False
