@@ -3,10 +3,12 @@
 One run, on the database of `--db` (else SQLite in a file), in tables of its own that are dropped at its end:
 
     appending   transactions that write a business row, and besides either a plain row of the same size or a message
-                through an outbox, in turns; `ratio`: of their times
+                through an outbox, in turns; `of plain %`: of their times
     relay       messages a second from rows that wait into the queue, by one thread; `per cpu s`: by its own CPU time
     latency     from the commit to the begin of a handler, with a relay and a consumer that idle
-    bytes       of the outbox's tables for each message: when all are sent, and after they were deleted and as many came
+    a day       so many messages, as fast as it goes, with clocks that pass a day meanwhile: appended, relayed, deleted
+                after 10 minutes of it, and noted in an inbox: bytes and rows of each table then, and of the inbox after
+                it was cleaned and half as many came
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from typing import Annotated, Any
 
 import typer
 
+from sequencer import Message
 from sequencer.client import Sequencer
-from sequencer.outbox import Outbox, Relay
+from sequencer.outbox import Inbox, Outbox, Relay
 from sequencer.outbox.drivers import connector, opened
 from sequencer.outbox.operate import Operated
 
@@ -34,10 +37,12 @@ from ..kit.scenario import Scenario
 
 BODY = {"order": 1002, "text": "x" * 150}
 GROUPS, MANY = 500, 100
+DAY_S, KEEP_S = 86_400.0, 600.0
+NAMES = ("groups", "outbox", "inbox", "fences")
 SIZES = {
-    "postgresql": "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relname ~ '^{}'",
-    "mysql": "SELECT sum(data_length + index_length) FROM information_schema.tables WHERE table_name REGEXP '^{}'",
-    "sqlite": "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+    "postgresql": "SELECT pg_total_relation_size('{}')",
+    "mysql": "SELECT data_length + index_length + data_free FROM information_schema.tables WHERE table_name = '{}'",
+    "sqlite": "SELECT sum(pgsize) FROM dbstat WHERE name IN (SELECT name FROM sqlite_master WHERE tbl_name = '{}')",
 }
 SERIALS = {"postgresql": "bigserial", "mysql": "bigint AUTO_INCREMENT", "sqlite": "integer"}
 
@@ -49,6 +54,7 @@ class Parameters:
     db: str
     transactions: int
     messages: int
+    day: int
     probes: int
     runs: int
     warmup: int
@@ -57,8 +63,8 @@ class Parameters:
         return {**asdict(self), "db": self.db.partition(":")[0]}
 
 
-USUAL = Parameters(db="", transactions=2000, messages=20_000, probes=200, runs=3, warmup=0)
-SMOKE = replace(USUAL, transactions=20, messages=200, probes=5, runs=1)
+USUAL = Parameters(db="", transactions=2000, messages=20_000, day=20_000, probes=200, runs=3, warmup=0)
+SMOKE = replace(USUAL, transactions=20, messages=200, day=200, probes=5, runs=1)
 
 
 class Tables:
@@ -78,12 +84,14 @@ class Tables:
     def insert(self, name: str, group: str) -> None:
         self.execute(f"INSERT INTO {name}_{self.prefix} (grp, body) VALUES (?, ?)", (group, str(BODY)))
 
-    def bytes(self) -> float:
+    def size(self, name: str) -> tuple[float, float]:
+        """Rows and bytes."""
         if self.dialect == "mysql":
-            self.execute(f"ANALYZE TABLE {self.prefix}outbox", ()).fetchall()
-        ((found,),) = self.execute(SIZES[self.dialect].format(self.prefix), ()).fetchall()
+            self.execute(f"ANALYZE TABLE {self.prefix}{name}", ()).fetchall()
+        ((rows,),) = self.execute(f"SELECT count(*) FROM {self.prefix}{name}", ()).fetchall()
+        ((found,),) = self.execute(SIZES[self.dialect].format(f"{self.prefix}{name}"), ()).fetchall()
         self.connection.commit()
-        return float(found)
+        return float(rows), float(found)
 
     def fill(self, count: int) -> None:
         for start in range(0, count, MANY):
@@ -92,9 +100,9 @@ class Tables:
             self.connection.commit()
 
     def drop(self) -> None:
-        names = [f"{self.prefix}{name}" for name in ("groups", "outbox", "relays", "inbox", "fences")]
+        names = [f"{self.prefix}{name}" for name in ("relays", *NAMES)]
         for name in [*names, f"business_{self.prefix}", f"plain_{self.prefix}"]:
-            self.execute(f"DROP TABLE {name}", ())
+            self.execute(f"DROP TABLE IF EXISTS {name}", ())
         self.connection.commit()
 
 
@@ -108,6 +116,7 @@ def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> 
                     delays = _latency(tables, queue, parameters)
                     _append(tables, parameters, single)
                     _relay(tables, queue, parameters, single)
+                    _day(tables, queue, parameters.day, single)
                 finally:
                     tables.drop()
                     queue.delete()
@@ -133,23 +142,52 @@ def _append(tables: Tables, parameters: Parameters, single: dict[str, float]) ->
             tables.connection.commit()
             taken[name] += time.perf_counter() - began
     single.update({f"{name} ms": 1000 * spent / parameters.transactions for name, spent in taken.items()})
-    single["ratio"] = taken["outbox"] / taken["plain"]
+    single["of plain %"] = 100 * taken["outbox"] / taken["plain"]
 
 
 def _relay(tables: Tables, queue: Sequencer, parameters: Parameters, single: dict[str, float]) -> None:
     relay = Relay(tables.connect, queue, prefix=tables.prefix, keep=0.0)
-    for name in ("bytes sent", "bytes again"):
-        tables.fill(parameters.messages)
-        count, began, cpu = tables.operated.status()[0].unsent, time.perf_counter(), time.thread_time()
-        while relay.round():
-            pass
-        single["messages/s"] = count / (time.perf_counter() - began)
-        single["per cpu s"] = count / (time.thread_time() - cpu)
-        single[name] = tables.bytes() / parameters.messages
-        while tables.operated.status()[0].kept:
-            relay.round()
+    tables.fill(parameters.messages)
+    began, cpu = time.perf_counter(), time.thread_time()
+    while relay.round():
+        pass
+    single["messages/s"] = relay.sent / (time.perf_counter() - began)
+    single["per cpu s"] = relay.sent / (time.thread_time() - cpu)
     relay.stop()
     relay.run()  # closes its connection
+
+
+def _day(tables: Tables, queue: Sequencer, count: int, single: dict[str, float]) -> None:
+    relay, inbox, passed = (
+        Relay(tables.connect, queue, prefix=tables.prefix, keep=KEEP_S),
+        Inbox(prefix=tables.prefix),
+        0,
+    )
+    relay._clock = lambda: DAY_S * passed / count
+
+    def handled(number: int) -> None:
+        for one in range(number, number + MANY):
+            group = (f"g{one % GROUPS}",)
+            message = Message(f"{tables.prefix}{one:x}", group, 0.0, BODY, {}, 1, one, 0.0, queue.queue, one)
+            inbox.first(tables.connection, message)
+        tables.connection.commit()
+
+    for number in range(0, count, MANY):
+        passed = number
+        tables.fill(MANY)
+        handled(number)
+        while relay.round():
+            pass
+    relay.stop()
+    relay.run()
+    sizes = {name: tables.size(name) for name in NAMES if name != "groups" or tables.dialect != "sqlite"}
+    while inbox.clean(tables.connection, queue.queue, -1.0):
+        tables.connection.commit()
+    for number in range(count, count + count // 2, MANY):
+        handled(number)
+    sizes["inbox again"] = tables.size("inbox")
+    for name, (rows, found) in sizes.items():
+        single.update({f"{name} rows": rows, f"{name} KB": found / 1000})
 
 
 def _latency(tables: Tables, queue: Sequencer, parameters: Parameters) -> list[float]:
@@ -191,11 +229,12 @@ def summarise(runs: list[Run]) -> list[dict[str, Any]]:
     return summarise_runs(runs)
 
 
-FIGURES = ("plain ms", "outbox ms", "ratio", "messages/s", "per cpu s", "latency ms p50", "bytes sent", "bytes again")
+FIGURES = ("plain ms", "outbox ms", "of plain %", "messages/s", "per cpu s", "latency ms p50")
+OF_DAY = [f"{name} {unit}" for name in (*NAMES, "inbox again") for unit in ("rows", "KB")]
 
 
 def tables(summary: list[dict[str, Any]]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    rows = [[name, *[show_range(entry["figures"].get(name)) for entry in summary]] for name in FIGURES]
+    rows = [[name, *[show_range(entry["figures"].get(name)) for entry in summary]] for name in (*FIGURES, *OF_DAY)]
     head = ["figure", *[f"{entry['case']} ({show_valid(entry)} valid)" for entry in summary]]
     yield "An outbox: median (min..max)", head, rows
 
@@ -208,6 +247,7 @@ def command(
     usual: Parameters,
     db: Annotated[str, typer.Option(help="URL of a database.  [SQLite in a file]")] = "",
     messages: Annotated[int | None, typer.Option(min=100, max=10**7, help="Of the relay.  [20000; smoke: 200]")] = None,
+    day: Annotated[int | None, typer.Option(min=200, max=10**8, help="Messages a day.  [20000; smoke: 200]")] = None,
 ) -> Parameters:
     """What an append in a transaction costs, how fast a relay is, and how large its tables get."""
-    return replace(usual, db=db, messages=messages or usual.messages)
+    return replace(usual, db=db, messages=messages or usual.messages, day=day or usual.day)

@@ -51,8 +51,8 @@ CHUNK, CHUNK_GROUPS = 200, 128
 """Messages, and groups, of a batch: as of `append_many`."""
 ROUND = 2000
 """Rows assigned at once."""
-LEADS_S = 5.0
-"""After which another relay takes over from a leader that writes nothing."""
+LEADS_S = 4.0
+"""After which another relay, which looks every half BEAT_S, takes over from a leader that writes nothing."""
 BEAT_S = 1.0
 HELD_LOG_S = 60.0
 """Between two log lines about held rows."""
@@ -153,7 +153,7 @@ class Relay:
                 if failed:
                     self._emit("relay restored")
                 failed = ""
-                pause_s = POLL_S[0] if stored else min(2 * pause_s, POLL_S[1]) if self._is_leading else BEAT_S
+                pause_s = POLL_S[0] if stored else min(2 * pause_s, POLL_S[1]) if self._is_leading else BEAT_S / 2
                 if stored:
                     continue
             self._stopping.wait(pause_s)

@@ -41,7 +41,7 @@ TYPES: dict[Dialect, Types] = {
         "text",
         "bytea",
         "double precision",
-        "WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01)",
+        "WITH (autovacuum_vacuum_scale_factor = 0.01)",
         "extract(epoch FROM clock_timestamp())::double precision",
         "--",
     ),
@@ -97,9 +97,9 @@ _APPEND: dict[Dialect, tuple[str, ...]] = {
 
 SESSION: dict[Dialect, tuple[str, ...]] = {
     # Of a relay's connection. One that is frozen within a transaction must not keep its locks.
-    "postgresql": ("SET idle_in_transaction_session_timeout = 5000",),
+    "postgresql": ("SET idle_in_transaction_session_timeout = 4000",),
     # Repeatable reads lock rows, and gaps, that a statement only passes: it would wait for the callers' transactions.
-    "mysql": ("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION idle_transaction_timeout = 5"),
+    "mysql": ("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION idle_transaction_timeout = 4"),
     "sqlite": (),
 }
 
