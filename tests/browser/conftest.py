@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
 
 from sequencer import Sequencer
 from sequencer.testing import wait_until
@@ -51,47 +52,23 @@ def parked(seq: Any) -> tuple[str, ...]:
     return group
 
 
-class Served:
-    """An ASGI app at a port of its own."""
-
-    def __init__(self, app: Any) -> None:
-        import uvicorn
-
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        options: Any = {"log_level": "error", "ws": "none", "timeout_graceful_shutdown": 1}
-        self._server = uvicorn.Server(uvicorn.Config(app, **options))
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]})
-        self._thread.start()
-        wait_until(lambda: self._server.started, what="the dashboard")
-
-    def close(self) -> None:
-        self._server.should_exit = True
-        self._thread.join(20)
-        self._socket.close()
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[[Any], Served]]:
-    served: list[Served] = []
-
-    def start(app: Any) -> Served:
-        served.append(Served(app))
-        return served[-1]
-
-    yield start
-    for one in served:
-        one.close()
-
-
 @pytest.fixture
 def app(seq: Any, namespace: str) -> Any:
     return dashboard(redis=seq.seq.endpoint, namespace=namespace, who=Token(TOKEN), hosts=[])
 
 
 @pytest.fixture
-def url(app: Any, serve: Callable[[Any], Served]) -> str:
-    return serve(app).url
+def url(app: Any) -> Iterator[str]:
+    """Where the dashboard is served."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    wait_until(lambda: server.started, what="the dashboard")
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(20)
+    listening.close()
 
 
 @pytest.fixture(scope="session")
@@ -110,13 +87,14 @@ class Tabs:
 
     def __init__(self, chromium: Any, url: str) -> None:
         self.chromium, self.url = chromium, url
-        self.expected: set[str] = set()
-        """Parts of what the console may say."""
-        self._contexts: list[Any] = []
-        self._errors: list[str] = []
-        self._asked: set[str] = set()
+        self.expected = set[str]()
+        """Parts of what the console may say, and other hosts."""
+        self._contexts = list[Any]()
+        self._errors = list[str]()
+        self._asked = set[str]()
 
-    def open(self, path: str = "/", *, signed_in: bool = True, **options: Any) -> Any:
+    def open(self, path: str = "/", *, script: str | None = None, **options: Any) -> Any:
+        """`script` stands for that of our pages."""
         context = self.chromium.new_context(**options)
         context.set_default_timeout(10_000)
         self._contexts.append(context)
@@ -124,9 +102,10 @@ class Tabs:
         page.on("console", lambda said: self._errors.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: self._errors.append(str(error)))
         page.on("request", lambda request: self._asked.add(urlsplit(request.url).netloc))
-        if signed_in:
-            page.goto(f"{self.url}/?token={TOKEN}")
-            assert "token" not in page.url
+        if script is not None:
+            page.route("**/live.js*", lambda route: route.fulfill(body=script, content_type="text/javascript"))
+        page.goto(f"{self.url}/?token={TOKEN}")
+        assert "token" not in page.url
         page.goto(self.url + path)
         return page
 
