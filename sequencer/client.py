@@ -65,7 +65,7 @@ class Client(Registered):
     def _set_up(self, queue: str, namespace: str, settings: QueueSettings) -> None:
         """Behind the making of its net."""
         self.options = queue_options(queue, namespace, settings)
-        self._net.check_reply_time(self.options)
+        self._net.limit(self.options)
         self._session = self._net.guide = Session(self.options, self._net)
         super().__init__(self.options.kind_by)
         self._emitter = EventEmitter(queue, observers=self._observers, success_observers=self._success_observers)
@@ -124,9 +124,9 @@ class Client(Registered):
 class Sequencer(Client, Blocking):
     """One queue: `append` messages of many groups, `consume` each group in order.
 
-    `redis` is a URL (`redis:// rediss:// unix:// valkey:// redis+sentinel://`), a redis-py client, or None: then
-    `SEQUENCER_REDIS`, else the embedded server. Nothing connects before the first use. Threads may share it, and it
-    survives a fork. Raises ConfigurationError for a wrong option; docs/configuration.md lists them all.
+    `redis` is a URL (`redis:// rediss:// unix:// valkey:// redis+sentinel:// redis+cluster://`), a redis-py client, or
+    None: then `SEQUENCER_REDIS`, else the embedded server. Nothing connects before the first use. Threads may share it,
+    and it survives a fork. Raises ConfigurationError for a wrong option; docs/configuration.md lists them all.
 
     The queue remembers `group_by`, `id_by` and `score_by` from its first use, and its policy (`dedup_window` to
     `dead_cap`) until a client sets another one; clients that set none use what is there.
@@ -148,7 +148,7 @@ class Sequencer(Client, Blocking):
         Raises ConfigurationError.
         """
         self.options = replace(self.options, **given_fields(settings, self.options.policy))
-        self._net.check_reply_time(self.options)
+        self._net.limit(self.options)
         self._session.options = self.options
 
     def __enter__(self) -> Sequencer:
@@ -196,8 +196,8 @@ class Sequencer(Client, Blocking):
         handled before, and that time is its score unless `score` is given.
         `replace`: replace the message that is pending under the id. `done`: steps that are already done, each with its
         result. `backlog`: the receipt has the number of messages in the group.
-        `pipeline`: a redis-py pipeline of the same server, whose `execute()` sends the append; a refusal is an
-        error reply there (`IDCONFLICT`, `EFFECTS`, `LATE`; `GENERATION`: append again with the same id), and the
+        `pipeline`: a redis-py pipeline of the same server, no cluster, whose `execute()` sends the append; a refusal is
+        an error reply there (`IDCONFLICT`, `EFFECTS`, `LATE`; `GENERATION`: append again with the same id), and the
         receipt has no stamp and no backlog.
 
         Raises InvalidMessage with nothing sent, IdConflict, LateMessage where `on_late` is "refuse", QueueFull,

@@ -39,8 +39,15 @@ _PLAIN: dict[Role, str] = {
     "consume": f"{_CONNECT} {_INFO} BLPOP CLIENT|ID CLIENT|UNBLOCK",
     "operate": f"{_CONNECT} ZRANGE ZRANK ZCARD ZCOUNT ZSCORE SMEMBERS ZINTER ZINTERCARD",
 }
-WISHED: dict[Role, list[str]] = {"consume": ["CLIENT|SETNAME"], "admin": ["CLIENT|LIST", "CLIENT|SETNAME"]}
-"""What a role does without where it may not: to say that a connection is a consumer's, and to see which are."""
+WISHED: dict[Role, list[str]] = {
+    "append": ["CLUSTER|SLOTS"],
+    "consume": ["CLIENT|SETNAME", "CLUSTER|SLOTS"],
+    "operate": ["CLUSTER|SLOTS"],
+    "admin": ["CLIENT|LIST", "CLIENT|SETNAME", "CLUSTER|SLOTS"],
+}
+"""What a role does without where it may not, to say that a connection is a consumer's, and to see which are; and what
+it needs on a cluster alone.
+"""
 _SCRIPTS: dict[Role, str] = {
     "append": "append register sync_shard wake",
     "consume": "claim ack nack save_step renew outage register sync_shard wake",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import calls
-from ..errors import ServerUnavailable
+from ..errors import ConfigurationError, ServerUnavailable
 from ..queue.append import receipt_of, refuse_unknown
 from ..queue.session import Session
 from ..store.group import shard_of
@@ -40,6 +40,8 @@ class Appender:
 
     def append_to(self, pipeline: Any, item: Item, *, replace: bool = False) -> Receipt:
         """Put it on a caller's pipeline: nothing is sent here, so it is no operation."""
+        if self._net.is_cluster:
+            raise ConfigurationError("pipeline_in_cluster")
         with self._net.link() as link:
             link.refresh()  # where our connection was lost, so may be what is known of the queue
         stack = pipeline.command_stack

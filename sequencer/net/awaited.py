@@ -20,7 +20,7 @@ from ..errors import SequencerError, ServerUnavailable
 from ..settings.options import Replicas
 from .cluster import named
 from .cluster_line import AnyLine, ClusterLine, LineAlone
-from .endpoint import SOCKET_TIMEOUT_S, Connection, Endpoint, ServedNet
+from .endpoint import CALL_TIMEOUT_S, Connection, Endpoint, ServedNet
 from .line import Line, WaitingLine
 from .link import CHECK_EVERY_S, INVALIDATED, REFRESH_EVERY_S, Guide
 from .refusals import NodeAway, translate
@@ -196,7 +196,7 @@ class AwaitedNet(ServedNet):
         return self.guide.generation if self.guide else ""
 
     def _until(self) -> float:
-        return time.monotonic() + (self._endpoint.total_s if self._endpoint else SOCKET_TIMEOUT_S)
+        return time.monotonic() + (self._endpoint.total_s if self._endpoint else CALL_TIMEOUT_S)
 
     def _alone(self, line: AnyLine, until: float = math.inf) -> LineAlone:
         return LineAlone(line, self.endpoint.total_s, until)
@@ -213,10 +213,10 @@ class AwaitedNet(ServedNet):
             raise translate(error, self.name) from error
         endpoint = self.endpoint
         if not endpoint.cluster:
-            return kind(connection, self.name, endpoint.reply_s)
+            return kind(connection, self.name, endpoint.total_s)
 
         def make(place: Place) -> Line:
-            return kind(endpoint.make_awaited(place), f"{named(place)} of {self.name}", endpoint.reply_s)
+            return kind(endpoint.make_awaited(place), f"{named(place)} of {self.name}", endpoint.total_s)
 
         return ClusterLine(endpoint.cluster, self.name, make)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from types import SimpleNamespace
@@ -37,14 +37,15 @@ from .slots import Place
 Connection = Any
 """A redis-py connection (or fakeredis's): untyped in redis-py, and the only place where `Any` stands for the driver."""
 
-SOCKET_TIMEOUT_S = 5.0
+CALL_TIMEOUT_S = 5.0
+"""How long a call to the server may take, with all its repeats, unless somebody says otherwise."""
 SETTINGS: dict[str, Any] = {
     "protocol": 2,
     "decode_responses": False,
     "encoding": "utf-8",
     "encoding_errors": "surrogateescape",
-    "socket_timeout": SOCKET_TIMEOUT_S,
-    "socket_connect_timeout": SOCKET_TIMEOUT_S,
+    "socket_timeout": CALL_TIMEOUT_S,
+    "socket_connect_timeout": CALL_TIMEOUT_S,
     "retry": Retry(NoBackoff(), 0),
     "health_check_interval": 0,
 }
@@ -88,21 +89,28 @@ class Endpoint:
         make: Callable[[], Connection],
         name: str | Callable[[], str],
         url: str | None,
-        total_s: float = SOCKET_TIMEOUT_S,
+        total_s: float = CALL_TIMEOUT_S,
         pool: Any = None,
         sentinels: Sentinels | None = None,
         cluster: Cluster | None = None,
+        limits: dict[str, Any] | None = None,
     ) -> None:
         self.make = make  # makes a connection that is not connected yet
         self._name = name
         self.url = url  # the URL for other processes, with its password; None when made from a client
         self.total_s = total_s
-        """How long a call may take with all its repeats: the `socket_timeout` of the URL."""
+        """How long a call may take with all its repeats: no attempt begins after it, and no answer takes longer."""
+        self._limits = {} if limits is None else limits  # what `make` gives connections in place of their timeouts
         self._pool = pool  # a redis-py pool, for its options
         self.sentinels = sentinels  # of the URL, which know the host and port
         self.cluster = cluster
         self.attempts: float = math.inf if cluster else ATTEMPTS
         """How often a repeatable call is sent, within its time: another node of a cluster may be promoted meanwhile."""
+
+    def limit(self, total_s: float) -> None:
+        """Set `total_s`, in place of what the URL says; before a connection is made."""
+        self.total_s = total_s
+        self._limits |= dict.fromkeys(TIMEOUTS, total_s)
 
     @property
     def name(self) -> str:
@@ -139,28 +147,32 @@ class Endpoint:
                 raise ValueError
             if not 0 <= (pool.connection_kwargs.get("db") or 0) < (1 if cluster else 2**31):
                 raise ValueError
-            total_s = pool.connection_kwargs.get("socket_timeout") or SOCKET_TIMEOUT_S
+            total_s = pool.connection_kwargs.get("socket_timeout") or CALL_TIMEOUT_S
             pool.connection_kwargs.setdefault("socket_connect_timeout", total_s)
-            _maker(pool, TIMEOUTS)()  # does not connect, but knows which options there are
+            own = dict[str, Any]()
+            _maker(pool, own, TIMEOUTS)()  # does not connect, but knows which options there are
             if cluster:
                 return cls._of_cluster(cluster, pool, url, total_s)
             if sentinels:
                 limits: Any = dict.fromkeys(TIMEOUTS, min(SENTINEL_REPLY_S, total_s))
-                sentinels.make = lambda **given: _maker(pool, **limits, **given)()
-            return cls(_maker(pool, TIMEOUTS, sentinels), redact(url), url, total_s, pool, sentinels)
+                sentinels.make = lambda **given: _maker(pool, limits, **given)()
+            make = _maker(pool, own, TIMEOUTS, sentinels)
+            return cls(make, redact(url), url, total_s, pool, sentinels, limits=own)
         # Raised here, not where it was caught: the error there may hold the password, and would go along as context.
         codes = {MARK: "sentinel_url_unreadable", CLUSTER_MARK: "cluster_url_unreadable"}
         raise ConfigurationError(codes.get(mark, "url_unreadable"), url=redact(url))
 
     @classmethod
     def _of_cluster(
-        cls, cluster: Cluster, pool: Any, url: str | None = None, total_s: float = SOCKET_TIMEOUT_S
+        cls, cluster: Cluster, pool: Any, url: str | None = None, total_s: float = CALL_TIMEOUT_S
     ) -> Endpoint:
-        def make(place: Place, **given: Any) -> Connection:
-            return _maker(pool, () if given else TIMEOUTS, host=place[0], port=place[1], **given)()
+        limits = dict[str, Any]()
 
-        cluster.make = make
-        return cls(lambda: ClusterConnection(cluster), _printable(cluster.name), url, total_s, pool, cluster=cluster)
+        def make(place: Place, **given: Any) -> Connection:
+            return _maker(pool, given or limits, TIMEOUTS, host=place[0], port=place[1])()
+
+        cluster.make, name = make, _printable(cluster.name)
+        return cls(lambda: ClusterConnection(cluster), name, url, total_s, pool, None, cluster, limits)
 
     @classmethod
     def from_client(cls, client: Any) -> Endpoint:
@@ -173,12 +185,13 @@ class Endpoint:
         if not isinstance(client, redis.Redis | redis.asyncio.Redis) or pool is None:
             raise ConfigurationError("redis_invalid", kind=type(client).__name__)
         pool = _converted(pool, redis) if isinstance(client, redis.asyncio.Redis) else pool
-        make = _maker(pool)
+        limits = dict[str, Any]()
+        make = _maker(pool, limits)
         if isinstance(pool, SENTINEL_POOLS):
-            return cls(make, lambda: _sentinel_name(pool), None, pool=pool)
+            return cls(make, lambda: _sentinel_name(pool), None, pool=pool, limits=limits)
         options = pool.connection_kwargs
         place = options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
-        return cls(make, str(place), None, pool=pool)
+        return cls(make, str(place), None, pool=pool, limits=limits)
 
     def make_awaited(self, place: Place | None = None) -> Connection:
         """A connection for an event loop, not connected yet, that reads without a time limit. Asks Sentinel. `place`:
@@ -187,18 +200,13 @@ class Endpoint:
         given: Any = {"retry": AwaitedRetry(NoBackoff(), 0), "socket_timeout": None}
         given |= {"host": place[0], "port": place[1]} if place else {}
         pool, kept = _converted(self._pool, redis.asyncio), TIMEOUTS if self.url else ()
-        return _maker(pool, kept, self.sentinels, **given)()
+        return _maker(pool, {}, kept, self.sentinels, **given)()
 
     def of_shards(self, count: int) -> list[Endpoint]:
         """One for each shard, where shards may be on several nodes: then what is asked of one must not hold up what is
         asked of the others. Else this one alone.
         """
         return [self] * count if self.cluster else [self]
-
-    @property
-    def reply_s(self) -> float:
-        """How long a connection waits for an answer."""
-        return self.total_s
 
     @property
     def is_real(self) -> bool:
@@ -265,9 +273,15 @@ def packer() -> _Packer | None:
 
 
 def _maker(
-    pool: Any, kept: Sequence[str] = (), sentinels: Sentinels | None = None, **given: Any
+    pool: Any,
+    limits: Mapping[str, Any],
+    kept: Sequence[str] = (),
+    sentinels: Sentinels | None = None,
+    **given: Any,
 ) -> Callable[[], Connection]:
-    """Makes connections with a pool's options, and our settings but where the pool gives one of those `kept`."""
+    """Makes connections with a pool's options, and our settings but where the pool gives one of those `kept`; with
+    `limits` as they are then.
+    """
     options = {k: v for k, v in pool.connection_kwargs.items() if "maint_notifications" not in k}
     options.update({name: value for name, value in SETTINGS.items() if name not in kept or not options.get(name)})
     for name in ("retry_on_timeout", "retry_on_error", "cache", "cache_config"):
@@ -276,7 +290,7 @@ def _maker(
     kind = pool.connection_class  # or a function that makes one
     if isinstance(kind, type) and issubclass(kind, redis.connection.AbstractConnection):
         options.setdefault("command_packer", packer())
-    return lambda: pool.connection_class(**{**options, **(sentinels.place() if sentinels else {})})
+    return lambda: pool.connection_class(**{**options, **limits, **(sentinels.place() if sentinels else {})})
 
 
 def _is_real(kind: Any) -> bool:
@@ -325,7 +339,7 @@ class ServedNet:
     """What nets have in common: the server, which `start` starts if none was given."""
 
     def __init__(self, redis: Any, start: Callable[[], Endpoint]) -> None:
-        self._endpoint, self._start = given_endpoint(redis), start
+        self._endpoint, self._start, self._call_s = given_endpoint(redis), start, CALL_TIMEOUT_S
 
     @property
     def is_cluster(self) -> bool:
@@ -346,10 +360,15 @@ class ServedNet:
         """The server; starts the embedded one when no other was given, which takes a moment."""
         if self._endpoint is None:
             self._endpoint = self._start()
+            self._endpoint.limit(self._call_s)
         return self._endpoint
 
-    def check_reply_time(self, options: QueueOptions) -> None:
-        """Raises ConfigurationError if the reply to a wait for replicas may be taken for a lost one."""
+    def limit(self, options: QueueOptions) -> None:
+        """Take over `call_timeout`. Raises ConfigurationError if replicas may be waited for longer than for a reply."""
         wait_s, endpoint = options.wait_timeout_s, self._endpoint
-        if endpoint and options.wait_replicas and wait_s >= endpoint.reply_s:
-            raise ConfigurationError("wait_timeout_too_long", wait_s=wait_s, reply_s=endpoint.reply_s)
+        call_s = options.call_timeout_s or (endpoint.total_s if endpoint else CALL_TIMEOUT_S)
+        if options.wait_replicas and wait_s >= call_s:
+            raise ConfigurationError("wait_timeout_too_long", wait_s=wait_s, call_s=call_s)
+        self._call_s = call_s
+        if endpoint and options.call_timeout_s:
+            endpoint.limit(call_s)

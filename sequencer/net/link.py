@@ -20,7 +20,7 @@ from ..settings.options import Replicas
 from ..store.keys import ShardKeys
 from ..store.replies import Reading
 from .cluster import ClusterConnection
-from .endpoint import SOCKET_TIMEOUT_S, Connection, Endpoint
+from .endpoint import CALL_TIMEOUT_S, Connection, Endpoint
 from .refusals import NodeAway, NotHere, is_stale, translate
 from .repeats import Repeats, elsewhere, is_undone, round_trip
 
@@ -380,7 +380,7 @@ class ConnectionAlone(OneConnection):
     """Of a connection that waits."""
 
     def __init__(
-        self, connection: Connection, name: str, timeout_s: float = SOCKET_TIMEOUT_S, until: float = math.inf
+        self, connection: Connection, name: str, timeout_s: float = CALL_TIMEOUT_S, until: float = math.inf
     ) -> None:
         """`timeout_s`: of each question; `until`, by the monotonic clock: of all."""
         super().__init__(name)

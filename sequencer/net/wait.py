@@ -13,7 +13,7 @@ from ..calls.claim import Claimed
 from ..errors import SequencerError
 from ..settings.pace import IDLE_S, STOP_CHECK_S
 from ..store.keys import ShardKeys
-from .endpoint import SOCKET_TIMEOUT_S, Endpoint
+from .endpoint import CALL_TIMEOUT_S, Endpoint
 from .link import Guide, Link, receive
 from .refusals import translate
 
@@ -64,7 +64,7 @@ class Waiter:
                     unblock = "CLIENT", "UNBLOCK", self._client_id[1]  # type: ignore[index]
                     self.other.commands([self._write, unblock])
                     break
-                if now >= until + SOCKET_TIMEOUT_S:
+                if now >= until + CALL_TIMEOUT_S:
                     raise redis.TimeoutError
             (popped,) = receive(connection, 1)
             self.hint = popped if isinstance(popped, list) else None

@@ -39,7 +39,7 @@ from .policy import DAY_S, Policy, PolicySettings
 
 MAX_SHARDS = 1024
 MAX_WAIT_S = 4.0
-"""Below the time that a reply may take (SOCKET_TIMEOUT_S)."""
+"""Below the time that a call may take (CALL_TIMEOUT_S)."""
 MAX_PROCESSES = 1024
 MAX_PARTS = 64
 """Of an outbox."""
@@ -78,6 +78,7 @@ class QueueSettings(PolicySettings, total=False):
     outage: Sequence[type[BaseException] | str] | None
     wait_replicas: int
     wait_timeout: Duration
+    call_timeout: Duration | None
     kind_by: str | None
     on_unknown: OnFailure
     on_unresolved: OnUnresolved
@@ -146,6 +147,12 @@ class QueueOptions:
         EVERYWHERE,
     )
     wait_timeout_s: float = option(seconds(0.001, MAX_WAIT_S), 1.0, "How long to wait for `wait_replicas`.", EVERYWHERE)
+    call_timeout_s: float | None = option(
+        seconds(0.01, DAY_S),
+        None,
+        "Time limit of one call to the server, including retries. Default: `socket_timeout` of the URL, else 5 s.",
+        EVERYWHERE,
+    )
     kind_by: str | None = option(
         text("the name of a body field"), None, "Body field that decides which steps a message has."
     )

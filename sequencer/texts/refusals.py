@@ -243,11 +243,15 @@ REFUSALS: dict[str, Wording] = {
     "redis+sentinel://:PASSWORD@host1:26379,host2/NAME/0, where NAME is what the Sentinels call the primary",
     "cluster_url_unreadable": "server URL {url!r} can't be read; it must be like "
     "redis+cluster://:PASSWORD@host1:6379,host2:6379/; a cluster has database 0 alone",
-    "redis_invalid": "redis={kind} must be a URL, a redis.Redis client of one server, or None for the embedded server",
+    "redis_invalid": "redis={kind} must be a URL, a redis.Redis or redis.RedisCluster client, or None for the embedded "
+    "server",
     "blocks_loop": "a Sequencer blocks the running event loop while it waits for the server: use AsyncSequencer there, "
     "or asyncio.to_thread",
+    "pipeline_in_cluster": "append(pipeline=) is not supported on a Redis Cluster; append without a pipeline, with the "
+    "same id if it is repeated",
     "awaits_other": "{operation} awaits something other than the server, as an async iterable does: use AsyncSequencer",
-    "wait_timeout_too_long": "wait_timeout={wait_s:g} must be below the socket_timeout={reply_s:g} of the URL",
+    "wait_timeout_too_long": "wait_timeout={wait_s:g} must be below call_timeout={call_s:g} (or socket_timeout of "
+    "the URL)",
     # the embedded server
     "embedded_disabled": "no server was given, and SEQUENCER_EMBEDDED=never: set SEQUENCER_REDIS to the server's URL, "
     "or pass redis=",

@@ -21,7 +21,7 @@ from redis.sentinel import Sentinel
 from sequencer import AsyncSequencer, EmbeddedServer, Sequencer
 from sequencer.errors import NotReplicated, OutcomeUnknown, ServerError, ServerNotUsable, ServerUnavailable
 from sequencer.net import awaited
-from sequencer.net.endpoint import SOCKET_TIMEOUT_S
+from sequencer.net.endpoint import CALL_TIMEOUT_S
 from sequencer.net.line import Line
 from sequencer.net.repeats import ATTEMPTS
 from tests.support.proxy.fault_proxy import FaultProxy
@@ -183,7 +183,7 @@ def test_a_server_that_hangs_is_given_up_by_all_at_once_and_used_again(proxy: Fa
             hole = proxy.add("black hole", seconds=60)
             found, took_s = await all_fail(seq)
             assert {type(one) for one in found} == {OutcomeUnknown}
-            assert SOCKET_TIMEOUT_S <= took_s < ATTEMPTS * SOCKET_TIMEOUT_S + 3
+            assert CALL_TIMEOUT_S <= took_s < ATTEMPTS * CALL_TIMEOUT_S + 3
             assert hole.ends > time.monotonic()
             proxy.clear()
             found = await asyncio.gather(*(seq.append(n, f"g{n}", id="x") for n in range(50)))

@@ -14,14 +14,14 @@ import pytest
 
 from sequencer import Sequencer
 from sequencer.errors import ServerError, ServerNotUsable, ServerUnavailable
-from sequencer.net.endpoint import SOCKET_TIMEOUT_S
+from sequencer.net.endpoint import CALL_TIMEOUT_S
 from sequencer.server import find_binary
 
 from .server.host import Host, free_port, running, workplace
 
 pytestmark = pytest.mark.nightly
 
-QUICK_S = SOCKET_TIMEOUT_S + 3.0
+QUICK_S = CALL_TIMEOUT_S + 3.0
 """How long a refusal may take: one timeout of the socket, and a slow machine."""
 KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=sequencer fault test")
 Start = Callable[..., int]

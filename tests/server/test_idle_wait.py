@@ -147,7 +147,7 @@ def test_a_wait_whose_answer_never_comes_is_given_up(
     seq: Sequencer, keys: ShardKeys, other: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else its consumer would wait for ever on a connection that was dropped on its way."""
-    monkeypatch.setattr(waiter_module, "SOCKET_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(waiter_module, "CALL_TIMEOUT_S", 0.1)
     monkeypatch.setattr(waiter_module, "IDLE_S", 1.0)
 
     class Silent(Wire):

@@ -10,14 +10,14 @@ from typing import Any
 
 import redis
 
-from sequencer.net.endpoint import SOCKET_TIMEOUT_S, Connection
+from sequencer.net.endpoint import CALL_TIMEOUT_S, Connection
 from sequencer.testing.wire import Words
 
 from .net import Network
 from .stage import Process
 from .virtual import as_us
 
-PATIENCE_US = round(SOCKET_TIMEOUT_S * 1e6)
+PATIENCE_US = round(CALL_TIMEOUT_S * 1e6)
 
 
 @dataclass(slots=True)
