@@ -32,10 +32,8 @@ async def shards_of(session: Session, groups: Sequence[str]) -> list[int]:
 
 async def last_batches(session: Session, relay: str) -> list[int]:
     """The number of the batch that this relay stored last, by shard; 0 where it stored none."""
-    return [
-        await read(session.net, lambda text: int(text or 0), ("HGET", keys.relays, relay))
-        for keys in await session.shards()
-    ]
+    commands = [("HGET", keys.relays, relay) for keys in await session.shards()]
+    return await read(session.net, lambda *found: [int(one or 0) for one in found], *commands)
 
 
 async def send_batches(session: Session, relay: str, batches: Sequence[Numbered]) -> list[int | SequencerError | None]:
