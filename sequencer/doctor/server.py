@@ -9,6 +9,7 @@ from shutil import which
 from typing import Any
 
 from ..errors import SequencerError, ServerNotUsable, ServerUnavailable
+from ..net.cluster import ClusterConnection
 from ..net.link import Link
 from ..net.sentinel import Sentinels, state_of
 from ..texts.findings import Finding, finding
@@ -194,10 +195,12 @@ def memory_findings(info: Mapping[str, str], cli: str) -> Iterator[Finding]:
 def admin_command(link: Link) -> str:
     """How a line for a shell begins that sends a command to this server and database; it asks for a password."""
     made = link.connection()
+    if isinstance(made, ClusterConnection):
+        made = made.node()
     words = ["redis-cli" if which("redis-cli") else "valkey-cli", *(["--tls"] if hasattr(made, "ca_certs") else [])]
     given = {option: getattr(made, name, None) for name, option in _OPTIONS.items()}
     words += [word for option, value in given.items() if value for word in (option, str(value))]
-    return " ".join(map(quoted, [*words, "--askpass"] if made.password else words))
+    return " ".join(map(quoted, [*words, "--askpass"] if getattr(made, "password", None) else words))
 
 
 def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> Finding:

@@ -224,6 +224,10 @@ class ClusterConnection:
             return any(isinstance(one, NodeAway) or one.can_read(timeout) for _, one in self._unread[0][:1])
         return any(one.can_read(0) for one in self._nodes.values())
 
+    def node(self) -> Node:
+        """The connection to the node that answered last, else to any that was used."""
+        return self._nodes.get(self._near) if self._near else next(iter(self._nodes.values()), None)
+
     def primaries(self) -> list[tuple[str, Node]]:
         """Name and connection of each primary, for what is asked of nodes, not of keys. Raises SequencerError."""
         self._cluster.refresh()
