@@ -26,15 +26,11 @@ def bar(info: QueueInfo) -> Markup:
     return _picture("bar", at or 1, 1, label, parts)
 
 
-def highest(seen: Sequence[Rates]) -> float:
-    return max(max(one.appended, one.handled) for one in seen)
-
-
 def rates(seen: Sequence[Rates], width: int, height: int) -> Markup:
     """Appended and handled messages per second, over the last KEPT_S at most; the newest at the right."""
     if len(seen) < 2:
         return Markup("")
-    last, most = seen[-1], max(1.0, highest(seen))
+    last, most = seen[-1], max(1.0, *(max(one.appended, one.handled) for one in seen))
     span = max(60.0, last.at - seen[0].at)
     lines = ""
     for name in ("appended", "handled"):

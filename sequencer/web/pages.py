@@ -58,7 +58,6 @@ class Work(NamedTuple):
     """Parked groups that were counted by error."""
     is_cut: bool
     """Whether there are more."""
-    retrying: list[GroupInfo]
     late: Explanation | None
     consumers: Consumers
     policy: Policy
@@ -81,11 +80,10 @@ def _work(client: Sequencer) -> Work:
         OneError(error, count, examples[error], client.explain(examples[error].group).sentence)
         for error, count in Counter(error for error, _ in by_error).most_common(ERRORS_SHOWN)
     ]
-    retrying = [one for one in client.group_page("waiting").items if one.failure][:5]
     first_due = [client.explain(one.group) for one in client.group_page("due", limit=1).items]
     late = next((one for one in first_due if one.fields.get("waits_s", 0.0) > LATE_S), None)
     seen, is_cut = len(parked.items), parked.after is not None
-    return Work(errors, seen, is_cut, retrying, late, client.consumers(), client.policy)
+    return Work(errors, seen, is_cut, late, client.consumers(), client.policy)
 
 
 def groups(request: Request) -> Response:

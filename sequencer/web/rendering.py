@@ -18,9 +18,11 @@ from ..texts.changes import SAID
 from ..texts.words import duration, many, moment, named, plain
 from ..values.version import VERSION
 from ..values.views import as_json
-from .charts import STATES, bar, highest, rates
+from .charts import STATES, bar, rates
 
 ROOM = Path(__file__).parent
+TROUBLE = ("unreachable", "outage", "no_consumers")
+"""What holds a queue back, as fields of QueueInfo."""
 
 
 def _shown(value: Any) -> Any:
@@ -71,9 +73,9 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_FILTERS = (duration, moment, ago, many, named, count, score, json_line, lines, bar, rates, highest)
+_FILTERS = (duration, moment, ago, many, named, count, score, json_line, lines, bar, rates)
 TEMPLATES.filters.update({one.__name__: one for one in _FILTERS})
-TEMPLATES.globals.update(version=VERSION, STATES=STATES, answer_text=answer_text, as_json=as_json)
+TEMPLATES.globals.update(version=VERSION, STATES=STATES, TROUBLE=TROUBLE, answer_text=answer_text, as_json=as_json)
 
 
 class Html(HTMLResponse):

@@ -1,9 +1,7 @@
 // Asks for this page again and replaces the regions marked data-live with their newer copies. A region that has the
 // focus or a selection in it is left alone. What acts (data-acts) is never replaced: once what it acts on has changed,
 // it becomes inert, and a link says to look again. Nothing is asked while the page is hidden.
-"use strict";
-const PERIOD_MS = 2000, SHARE = 4;
-const stale = document.getElementById("stale");
+const PERIOD_MS = 2000, SHARE = 4, stale = document.getElementById("stale");
 const all = (name) => document.querySelectorAll(`[data-${name}]`);
 const same = (root, name, one) => root.querySelector(`[data-${name}="${CSS.escape(one.dataset[name])}"]`);
 
