@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from typing import Annotated, Any
 
 import typer
 from typer import Option
@@ -18,6 +19,7 @@ from ..settings.option import declared
 from ..settings.options import MAX_PARTS, OutboxOptions, QueueOptions
 from ..texts.words import duration, named, quoted
 from .app import (
+    FunctionT,
     GroupArgument,
     IdOption,
     JsonOption,
@@ -27,6 +29,7 @@ from .app import (
     QueueArgument,
     RedisOption,
     app,
+    dressed,
 )
 from .many import AllOption, ErrorOption
 from .output import Answer
@@ -80,16 +83,32 @@ def relay(
     return Answer(None, f"sent {sum(one.sent for one in relays):,}").show(json=False)
 
 
-@outbox.command()
-def status(
-    queue: QueueArgument,
-    db: DbOption,
-    parts: PartsOption = 1,
-    prefix: PrefixOption = "sequencer_",
-    json: JsonOption = False,
-) -> int:
-    """Rows that wait to be sent, are held, or are kept."""
-    found = Operated(connector(db), queue, parts=parts, prefix=prefix).status()
+def operates(function: FunctionT) -> FunctionT:
+    """Register a command that operates an outbox: it returns its Answer. The command line takes QUEUE, --db, --parts,
+    --prefix and --json.
+    """
+
+    def command(
+        queue: QueueArgument,
+        db: DbOption,
+        parts: PartsOption = 1,
+        prefix: PrefixOption = "sequencer_",
+        json: JsonOption = False,
+        **given: Any,
+    ) -> int:
+        answer: Answer = function(Operated(connector(db), queue, parts=parts, prefix=prefix), **given)
+        return answer.show(json)
+
+    _, *own = inspect.signature(function, eval_str=True).parameters.values()
+    name, *shared, _ = inspect.signature(command, eval_str=True).parameters.values()
+    outbox.command()(dressed(command, function, [name, *own, *shared]))
+    return function
+
+
+@operates
+def status(of: Operated) -> Answer:
+    """Rows that wait to be sent, are held, or are kept, counted to 100,000."""
+    found = of.status()
     rows = [
         {
             "part": one.part,
@@ -101,60 +120,40 @@ def status(
         }
         for one in found
     ]
-    return Answer(found, table(rows, "kept, oldest, held")).show(json)
+    return Answer(found, table(rows, "kept, oldest, held"))
 
 
-@outbox.command()
-def held(
-    queue: QueueArgument,
-    db: DbOption,
-    limit: LimitOption = 100,
-    parts: PartsOption = 1,
-    prefix: PrefixOption = "sequencer_",
-    json: JsonOption = False,
-) -> int:
+@operates
+def held(of: Operated, limit: LimitOption = 100) -> Answer:
     """Rows that the queue refused; later rows of their groups wait."""
-    found = Operated(connector(db), queue, parts=parts, prefix=prefix).held(limit)
+    found = of.held(limit)
     rows = [
         {"id": quoted(one.id), "group": named(one.group), "age": duration(one.age_s), "error": one.error}
         for one in found
     ]
-    return Answer(found, table(rows, "age, error", cut="error") or "no rows held").show(json)
+    return Answer(found, table(rows, "age, error", cut="error") or "no rows held")
 
 
-@outbox.command()
+@operates
 def release(
-    queue: QueueArgument,
-    db: DbOption,
-    group: OptionalGroupArgument = None,
-    everything: AllOption = False,
-    error: ErrorOption = None,
-    parts: PartsOption = 1,
-    prefix: PrefixOption = "sequencer_",
-) -> int:
+    of: Operated, group: OptionalGroupArgument = None, everything: AllOption = False, error: ErrorOption = None
+) -> Answer:
     """Send the held row of a group again, or many: --all, or --error."""
     if [bool(group), everything, error is not None].count(True) != 1:
         raise ConfigurationError("rows_unchosen")
-    count = Operated(connector(db), queue, parts=parts, prefix=prefix).release(group or None, error)
-    return Answer(None, f"released {count}").show(json=False)
+    count = of.release(group or None, error)
+    return Answer({"released": count}, f"released {count:,}")
 
 
-@outbox.command()
-def skip(
-    queue: QueueArgument,
-    group: GroupArgument,
-    id: IdOption,
-    db: DbOption,
-    parts: PartsOption = 1,
-    prefix: PrefixOption = "sequencer_",
-) -> int:
+@operates
+def skip(of: Operated, group: GroupArgument, id: IdOption) -> Answer:
     """Drop the held row of a group for good."""
-    Operated(connector(db), queue, parts=parts, prefix=prefix).skip(group, id)
-    return Answer(None, "skipped").show(json=False)
+    of.skip(group, id)
+    return Answer({"skipped": id}, "skipped")
 
 
-@outbox.command()
-def renew(queue: QueueArgument, db: DbOption, parts: PartsOption = 1, prefix: PrefixOption = "sequencer_") -> int:
+@operates
+def renew(of: Operated) -> Answer:
     """Go on after the database was restored from a backup."""
-    Operated(connector(db), queue, parts=parts, prefix=prefix).renew()
-    return Answer(None, "renewed").show(json=False)
+    of.renew()
+    return Answer({"renewed": of.queue}, "renewed")

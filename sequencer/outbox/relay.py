@@ -41,6 +41,7 @@ from ..store.envelope import decode_envelope
 from ..store.group import decode_group
 from ..store.item import Item
 from ..texts.events import event, log_event
+from ..texts.words import error_text
 from ..values.checks import seconds_of
 from ..values.durations import Duration
 from . import sql
@@ -282,7 +283,7 @@ class Relay:
             execute(sql.batches([(0, [row.id for rows, _ in back for row in rows])]), ())
             for rows, error in back:
                 if error and len(rows) == 1:
-                    execute(sql.HOLD, (f"{type(error).__name__}: {error}", rows[0].id))
+                    execute(sql.HOLD, (error_text(f"{type(error).__name__}: {error}"), rows[0].id))
                     self._note_held(rows[0].item, error)
                 elif error:
                     self._limit = min(self._limit, max(len(rows) // 8, 1))

@@ -20,13 +20,11 @@ DIALECTS: tuple[Dialect, ...] = ("postgresql", "mysql", "sqlite")
 
 
 class Types(NamedTuple):
-    """What columns are called; `text` is compared byte by byte, and short enough for a key."""
+    """What differs in tables; `name` is compared byte by byte, and short enough for a key."""
 
     serial: str
-    text: str
-    words: str
+    name: str
     blob: str
-    real: str
     after: str
     now: str
     first: str
@@ -38,9 +36,7 @@ TYPES: dict[Dialect, Types] = {
     "postgresql": Types(
         "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
         "text",
-        "text",
         "bytea",
-        "double precision",
         "WITH (autovacuum_vacuum_scale_factor = 0.01)",
         "extract(epoch FROM clock_timestamp())::double precision",
         "--",
@@ -48,9 +44,7 @@ TYPES: dict[Dialect, Types] = {
     "mysql": Types(
         "bigint AUTO_INCREMENT PRIMARY KEY",
         "varbinary(512)",
-        "longtext",
         "longblob",
-        "double",
         "ENGINE = InnoDB DEFAULT CHARSET = utf8mb4",
         "UNIX_TIMESTAMP(NOW(6))",
         "ORDER BY id LIMIT",
@@ -58,9 +52,7 @@ TYPES: dict[Dialect, Types] = {
     "sqlite": Types(
         "integer PRIMARY KEY",
         "text",
-        "text",
         "blob",
-        "real",
         "WITHOUT ROWID",
         "((julianday('now') - 2440587.5) * 86400.0)",
         "--",
@@ -68,16 +60,16 @@ TYPES: dict[Dialect, Types] = {
 }
 
 _TABLES = {
-    "groups": "queue {text} NOT NULL, grp {text} NOT NULL, PRIMARY KEY (queue, grp)",
-    "outbox": "id {serial}, queue {text} NOT NULL, part smallint NOT NULL, grp {text} NOT NULL, mid {text} NOT NULL,"
+    "groups": "queue {name} NOT NULL, grp {name} NOT NULL, PRIMARY KEY (queue, grp)",
+    "outbox": "id {serial}, queue {name} NOT NULL, part smallint NOT NULL, grp {name} NOT NULL, mid {name} NOT NULL,"
     " score varchar(32) NOT NULL, envelope {blob} NOT NULL, due varchar(32) NOT NULL, ledger {blob} NOT NULL,"
-    " at {real} NOT NULL, batch bigint NOT NULL, held {words}",
-    "relays": "queue {text} NOT NULL, part smallint NOT NULL, token varchar(32) NOT NULL, seen {real} NOT NULL,"
-    " generation varchar(32) NOT NULL, batch bigint NOT NULL, since bigint NOT NULL, sent {words} NOT NULL,"
-    " PRIMARY KEY (queue, part)",
-    "inbox": "queue {text} NOT NULL, grp {text} NOT NULL, mid {text} NOT NULL, at {real} NOT NULL,"
+    " at double precision NOT NULL, batch bigint NOT NULL, held text",
+    "relays": "queue {name} NOT NULL, part smallint NOT NULL, token varchar(32) NOT NULL,"
+    " seen double precision NOT NULL, generation varchar(32) NOT NULL, batch bigint NOT NULL, since bigint NOT NULL,"
+    " sent text NOT NULL, PRIMARY KEY (queue, part)",
+    "inbox": "queue {name} NOT NULL, grp {name} NOT NULL, mid {name} NOT NULL, at double precision NOT NULL,"
     " PRIMARY KEY (queue, grp, mid)",
-    "fences": "queue {text} NOT NULL, grp {text} NOT NULL, token bigint NOT NULL, PRIMARY KEY (queue, grp)",
+    "fences": "queue {name} NOT NULL, grp {name} NOT NULL, token bigint NOT NULL, PRIMARY KEY (queue, grp)",
 }
 _INDEXES = {"outbox": ("batch", "queue, part, batch, id"), "inbox": ("at", "queue, at")}
 

@@ -122,6 +122,16 @@ def test_another_relay_takes_over(tables: Tables, seq: Sequencer, start: Callabl
     assert first.wait(30) == 0
 
 
+def test_a_relay_that_ends_leaves_its_place(tables: Tables) -> None:
+    first, second = tables.relay(), tables.relay()
+    first.round()
+    tables.append("a")
+    assert second.round() == 0, "the first one leads"
+    first.stop()
+    first.run()
+    assert second.round() == 1
+
+
 def test_one_that_froze_within_a_transaction_holds_up_nobody(tables: Tables, seq: Sequencer) -> None:
     if tables.db.kind == "sqlite":
         pytest.skip("who stands still in a transaction of SQLite stops all writers; see docs")

@@ -73,6 +73,7 @@ def test_what_an_operator_does(cli: Cli, seq: Sequencer) -> None:
         done = cli.call("outbox", *words, *db)
         assert done.returncode == 2
         assert "sequencer outbox create" in done.stderr
+    assert cli.call("outbox", "status", "orders", "--db", "sqlite:////none/db").returncode == 3
     relay = cli.start("outbox", "relay", "orders", *db)
     relay.wait_for("sequencer outbox create")
     for _ in range(2):

@@ -76,34 +76,29 @@ def test_a_lost_answer_is_no_reason_to_stop(
     assert one.ids() == ["m1", "m2", "m3"]
 
 
-def test_a_full_server_waits_for_room(box: Make, admin: Link) -> None:
+@pytest.mark.parametrize(
+    ("broken", "fixed", "error"),
+    [
+        ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", QueueFull),
+        ("ACL SETUSER default -evalsha -eval -fcall", "ACL SETUSER default +@all", ServerNotUsable),
+    ],
+)
+def test_a_server_that_refuses_all_is_waited_for(
+    box: Make, admin: Link, broken: str, fixed: str, error: type[Exception]
+) -> None:
     one = box(client(admin))
     one.append("m1")
     one.settle()
     one.append("m2")
-    admin.command("CONFIG", "SET", "maxmemory", "1")
-    with pytest.raises(QueueFull):
+    admin.command(*broken.split())
+    with pytest.raises(error):
         one.relay.round()
     one.append("m3")
-    with pytest.raises(QueueFull):
+    with pytest.raises(error):
         one.relay.round()
-    admin.command("CONFIG", "SET", "maxmemory", "0")
+    admin.command(*fixed.split())
     one.settle()
     assert (one.ids(), one.operated.held()) == (["m1", "m2", "m3"], [])
-    one.seq.close()
-
-
-def test_a_server_that_refuses_all_holds_no_row(box: Make, admin: Link) -> None:
-    one = box(client(admin))
-    one.append("m1")
-    one.settle()
-    one.append("m2")
-    admin.command("ACL", "SETUSER", "default", "-evalsha", "-eval", "-fcall")
-    with pytest.raises(ServerNotUsable):
-        one.relay.round()
-    admin.command("ACL", "SETUSER", "default", "+@all")
-    one.settle()
-    assert (one.ids(), one.operated.held()) == (["m1", "m2"], [])
     one.seq.close()
 
 

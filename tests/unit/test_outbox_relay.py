@@ -196,19 +196,3 @@ def test_a_rule_that_is_taken_away_shows(tmp_path: Path, monkeypatch: pytest.Mon
     if rule == "order":
         monkeypatch.setattr(sql, "UNSENT", sql.UNSENT.replace("ORDER BY id", "ORDER BY id DESC"))
     assert is_caught(tmp_path / "db", **controls.get(rule, {}))
-
-
-def test_tables_that_are_older_than_the_queue_are_refused(tmp_path: Path) -> None:
-    world = World(tmp_path / "db", 1)
-    world.is_quiet = True
-    for _ in range(3):
-        world.append("m1")
-        world.relays[0].round()
-    backup = (tmp_path / "db").read_bytes()
-    world.append("m9")
-    world.relays[0].round()
-    world.database.close()
-    (tmp_path / "db").write_bytes(backup)
-    with pytest.raises(RelayOutdated) as error:
-        Relay(world.connect, world).round()
-    assert error.value.fields["stored"] > error.value.fields["known"]
