@@ -21,6 +21,7 @@ from sequencer.calls.examine import repair
 from sequencer.calls.settle import Ack, Nack
 from sequencer.errors import SequencerError
 from sequencer.net.link import Link
+from sequencer.net.slots import guarded
 from sequencer.settings.policy import Policy
 
 from ..support.cluster import Cluster, SlotMove, run_cluster, slot_of
@@ -73,11 +74,6 @@ def shard_with_work(link: Link) -> dict[str, Call[Any]]:
 def registry(link: Link) -> dict[str, Call[Any]]:
     link.command("HSET", REGISTRY, "generation", "1")
     return {"register": EXAMPLES["register"]}
-
-
-def guarded(words: Any) -> Any:
-    count = int(words[2])
-    return (*words[:2], count + 1, *words[3 : 3 + count], words[3].partition("}")[0] + "}:~", *words[3 + count :])
 
 
 class Trials:

@@ -1,0 +1,246 @@
+"""Consumers, producers and a real cluster whose slots move and whose primaries are killed and frozen.
+
+Every run of a handler is an event of a history, which is judged: nothing lost, nothing out of order, nothing again that
+no fault explains. By hand with more moves: `SLOT_MOVES=200`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sequencer import Sequencer
+from sequencer.errors import SequencerError
+from sequencer.store.keys import shard_keys
+from sequencer.testing import wait_until
+
+from ..support.cluster import Cluster, SlotMove, run_cluster, slot_of
+from ..support.invariants import check_invariants
+from ..support.judge.history import Recorder, read_events
+from ..support.judge.judgement import Judgement, judge
+from .conftest import Cli
+from .test_real_log import EVENTS, real_log
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
+
+APP = f"""
+import sys
+sys.path.append({str(Path(__file__).parents[2])!r})
+"""
+APP += """
+import os, random, time
+from functools import cache
+
+from sequencer import Sequencer
+from tests.support.judge.history import Recorder, run_fields
+
+seq = Sequencer("jobs", namespace=os.environ["SEQUENCER_NAMESPACE"])
+
+
+@cache
+def recorder():
+    return Recorder(f"{os.getpid()}.events")
+
+
+def work(message, step):
+    fields = run_fields(message)
+    recorder().note("begun", **fields)
+    recorder().note("seen", kind=step, group=fields["group"], id=message.id)
+    time.sleep(random.uniform(0, message.body))
+
+
+@seq.step(order=1)
+def first(message):
+    work(message, "first")
+
+
+@seq.step(order=2, after="first")
+def second(message):
+    work(message, "second")
+    recorder().note("ended", **run_fields(message))
+"""
+MOVES = int(os.environ.get("SLOT_MOVES", "20"))
+LEASE_S, LONG_S, CALM_S, HANDLER_S = 5.0, 180.0, 3.0, 0.01
+Item = dict[str, Any]
+
+
+class Storm:
+    """Queue `jobs` on a cluster: two consumer processes, a producer in a thread, and what befalls the nodes."""
+
+    def __init__(self, cli: Cli, cluster: Cluster, namespace: str, **options: Any) -> None:
+        (cli.directory / "storm.py").write_text(APP)
+        cli.environment["SEQUENCER_REDIS"] = cluster.url
+        self.cluster, self.random, self._prefix = cluster, random.Random(5), f"{{{namespace}:jobs:"
+        self._directory, self._namespace = cli.directory, namespace
+        self._recorder = Recorder(cli.directory / "test.events", "test")
+        self.seq = Sequencer("jobs", cluster.url, namespace=namespace, **options)
+        self.again = Counter[str]()
+        """Errors of appends, which were repeated."""
+        self.longest_s = 0.0
+        """Of all appends, with their repeats."""
+        self.append([{"group": "first", "id": "first"}])
+        words = ("--app", "storm:seq", "--concurrency", 16, "-n", 2, "--max-attempts", 20)
+        self._running = cli.start("consume", "jobs", "--lease", LEASE_S, *words)
+        wait_until(self._is_empty, LONG_S, "a consumer")
+
+    def append(self, items: list[Item]) -> None:
+        """Until they are stored; one alone as one."""
+        for item in items:
+            self._recorder.note("appending", group=item["group"], id=item["id"], score=item.get("score", 0.0))
+        began = time.monotonic()
+        while not self._is_stored([item | {"body": HANDLER_S} for item in items]):
+            assert time.monotonic() - began < LONG_S, self.again
+        self.longest_s = max(self.longest_s, time.monotonic() - began)
+        for item in items:
+            self._recorder.note("appended", group=item["group"], id=item["id"], kind="stored")
+
+    def _is_stored(self, items: list[Item]) -> bool:
+        try:
+            if len(items) == 1:
+                self.seq.append(**items[0])
+            else:
+                self.seq.append_many(items)
+        except SequencerError as error:
+            self.again[error.code] += 1
+            return False
+        return True
+
+    @contextmanager
+    def appending(self, items: Iterable[Item], per_s: float) -> Iterator[threading.Thread]:
+        """In a thread, one by one and in batches; to the end of the items, or of the block if they have none."""
+        left, over = iter(items), threading.Event()
+
+        def append() -> None:
+            while not over.is_set() and (some := [*itertools.islice(left, self.random.choice((1, 1, 1, 20)))]):
+                self.append(some)
+                over.wait(len(some) / per_s)
+
+        thread = threading.Thread(target=append)
+        thread.start()
+        try:
+            yield thread
+        finally:
+            over.set()
+            thread.join()
+
+    def slots(self) -> list[int]:
+        """Of the queue's shards and its registry."""
+        return sorted({slot_of(key) for key in self._keys()})
+
+    def _keys(self) -> list[str]:
+        names = [self.cluster.command(port, "KEYS", f"{self._prefix}*") for port in self.cluster.pids]
+        return sorted({str(name, "utf-8") for some in names for name in some})
+
+    def fault(self, kind: str) -> None:
+        """To a node or a slot of the queue; `moved` and `migrated` are none to the judge."""
+        slot, at = self.random.choice(self.slots()), time.monotonic()
+        was = self.cluster.owner(slot)
+        if kind == "moved":
+            self._move(slot)
+        elif kind == "migrated":
+            self.cluster.migrate(slot)
+        elif kind == "killed":
+            self.cluster.kill(was)
+            self.cluster.wait_promoted(slot, was)
+            self._note(kind, at)
+            self.cluster.restart(was)
+        elif kind == "frozen":
+            with self.cluster.frozen(was):
+                owner = self.cluster.wait_promoted(slot, was)
+            self.cluster.wait_owner(slot, owner)  # until it hears that, it leases groups of its own
+            self._note(kind, at)
+        self.cluster.wait_whole()
+
+    def _note(self, kind: str, at: float) -> None:
+        self._recorder.note("fault", at=at, until=time.monotonic(), who="", kind=kind)
+
+    def _move(self, slot: int) -> None:
+        """In stages, with pauses between them."""
+        move = SlotMove(self.cluster, slot)
+        move.open()
+        while move.keys(self.random.randint(1, 30)):
+            threading.Event().wait(self.random.choice((0, 0, 0.02)))
+        move.close()
+
+    def judged(self) -> tuple[Judgement, Counter[str], list[str]]:
+        """Once all is handled: the judgement, how often a step ran again, and what invariants are broken."""
+        wait_until(self._is_empty, LONG_S, "all is handled")
+        self._running.signal()
+        assert self._running.ended() == 0, self._running.stderr
+        events = read_events(self._directory.glob("*.events"))
+        judged = judge(events, ack_s=1.0)
+        steps = Counter((event.kind, event.id) for event in events if event.what == "seen")
+        again = Counter(kind for kind, _ in steps.elements()) - Counter(kind for kind, _ in steps)
+        told = f"again {judged.duplicates} of {judged.duplicates_allowed}, steps {dict(again)}"
+        print(f"{judged.messages} messages, {judged.runs} runs, {told}, {dict(judged.effects)}")
+        print(f"longest append {self.longest_s:.2f} s, repeated {dict(self.again)}")
+        return judged, again, [*self._broken()]
+
+    def _is_empty(self) -> bool:
+        assert self._running.process.poll() is None, self._running.stderr
+        try:
+            return self.seq.info().groups == 0
+        except SequencerError:
+            return False
+
+    def _broken(self) -> Iterator[str]:
+        tags = {key.removeprefix(self._prefix).partition("}")[0] for key in self._keys()} - {"registry"}
+        assert tags
+        for keys in [shard_keys(self._namespace, "jobs", tag) for tag in tags]:
+            with closing(self.cluster.link(self.cluster.owner(slot_of(keys.schedule)))) as link:
+                yield from check_invariants(link, [keys])
+
+
+@pytest.fixture
+def storm(request: pytest.FixtureRequest, cli: Cli, namespace: str) -> Iterator[Storm]:
+    replicas, options = request.param
+    with run_cluster(3, replicas) as cluster:
+        made = Storm(cli, cluster, namespace, **options)
+        yield made
+        made.seq.close()
+        cli.close()
+
+
+@pytest.mark.parametrize("storm", [(0, {"shards": 1})], indirect=True)
+@pytest.mark.parametrize("how", ["moved", "migrated"])
+def test_slots_that_move_lose_and_repeat_nothing(storm: Storm, how: str) -> None:
+    endless = ({"group": f"g{n % 97}", "id": str(n)} for n in itertools.count())
+    with storm.appending(endless, 500):
+        for _ in range(MOVES):
+            storm.fault(how)
+    judged, again, broken = storm.judged()
+    assert judged.messages > 10 * MOVES
+    assert (judged.losses, judged.disorder, judged.duplicates) == (0, 0, 0), judged.cases
+    assert not again.total()
+    assert not broken
+    assert storm.longest_s < 5.0
+
+
+@pytest.mark.parametrize("storm", [(1, {"wait_replicas": 1})], indirect=True)
+def test_the_real_log_survives_moves_and_deaths_of_primaries(storm: Storm) -> None:
+    """What a replica confirmed is what the cluster keeps; so producers wait for one."""
+    log = [json.loads(line) for line in real_log()]
+    items = [{"group": e["case"], "id": str(e["n"]), "score": e["ts"]} for e in log]
+    faults = itertools.cycle(["moved", "killed", "moved", "frozen"])
+    with storm.appending(items, 1000) as thread:
+        while thread.is_alive():
+            storm.fault(next(faults))
+            thread.join(CALM_S)  # with a replica again, appends go on
+        thread.join()
+    judged, _, broken = storm.judged()
+    assert judged.messages == EVENTS + 1
+    assert (judged.losses, judged.disorder, judged.unexplained) == (0, 0, 0), judged.cases
+    assert {"killed", "frozen"} <= {*judged.effects}
+    assert not broken
+    assert not [*storm.seq.parked()]
