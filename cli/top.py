@@ -38,14 +38,14 @@ class Top:
     def __init__(self, clients: list[Sequencer], client: Sequencer | None = None) -> None:
         self.clients, self.client = clients, client
         """All queues; the one whose groups are shown, if any."""
-        self.rows, self.at, self.note, self.explained, self.state = 20, 0, "", False, STATES[0]
+        self.rows, self.at, self.note, self.state = 20, 0, "", STATES[0]
         self.infos, self.groups = list[QueueInfo](), list[GroupInfo]()
         self._asked: Callable[[], str] | None = None
         """What is done if the answer is y."""
 
     @property
     def group(self) -> GroupInfo | None:
-        return self.groups[self.at] if self.client and self.at < len(self.groups) else None
+        return self.groups[self.at] if self.at < len(self.groups) else None
 
     def look(self) -> None:
         """Read again; where that fails, what was read stays. The choice follows its group."""
@@ -74,17 +74,15 @@ class Top:
         elif key in ("KEY_LEFT", "KEY_RIGHT"):
             self.state = STATES[(STATES.index(self.state) + (1 if key == "KEY_RIGHT" else -1)) % len(STATES)]
             self.look()
-        elif one and (key == "\n" or (key in BACK and self.explained)):
-            self.explained = not self.explained
         elif key == "\n" and not client and self.infos:
             self._open(next(one for one in self.clients if one.queue == self.infos[self.at].queue))
         elif key in BACK and client:
             self._open(None)
-        elif key == "r" and one and client:
-            self._do(partial(_resume, client, one))
-        elif key == "s" and one and client:
+        elif one and client and key == "s":
             self._asked = partial(_skip, client, one)
             self.note = text_of(client, "skip_question", group=one.group, id=_seen(one))
+        elif one and client and key in ("\n", "r"):
+            self._do(partial(_resume if key == "r" else _explain, client, one))
         else:
             return key != "q" and key not in BACK
         return True
@@ -105,13 +103,7 @@ class Top:
             return "\n".join([queues_text(self.infos, self.at) or "no queues", "", plain(self.note)])
         counts = {state: f"{state} {getattr(info, state):,}" for info in self.infos for state in STATES}
         states = "  ".join(f"[{text}]" if state == self.state else text for state, text in counts.items())
-        lines = [queues_text(self.infos), "", states, group_table(self.groups, self.at), "", plain(self.note)]
-        if self.explained and self.group:
-            try:
-                lines.append(plain(self.client.explain(self.group.group).text))
-            except SequencerError as error:
-                lines.append(plain(str(error)))
-        return "\n".join(lines)
+        return "\n".join([queues_text(self.infos), "", states, group_table(self.groups, self.at), "", plain(self.note)])
 
 
 def _worst_first(info: QueueInfo) -> tuple[float, ...]:
@@ -122,6 +114,10 @@ def _worst_first(info: QueueInfo) -> tuple[float, ...]:
 def _seen(one: GroupInfo) -> str | None:
     """The id of the message that failed, else of the head; None of a group that is parked behind a missing number."""
     return one.failure.id if one.failure else None if one.state == "parked" else one.head_id
+
+
+def _explain(client: Sequencer, one: GroupInfo) -> str:
+    return client.explain(one.group).text
 
 
 def _resume(client: Sequencer, one: GroupInfo) -> str:

@@ -94,7 +94,7 @@ def skip(asked: Asked) -> object:
     if "first" not in asked.fields:
         return asked.client.skip(**asked.message, dead_letter=True)
     found = asked.client.explain(asked.group)
-    if found.reason != "gap" or found.fields.get("first") != _whole("first", asked.one("first")):
+    if found.reason != "gap" or str(found.fields.get("first")) != asked.one("first"):
         raise SequencerError("gap_changed", group=asked.group)
     return asked.client.skip(asked.group, dead_letter=True)  # if the gap is gone by now, at least no message is
 
@@ -105,14 +105,14 @@ def answer(asked: Asked) -> object:
     if not given[0] or len(set(map(len, given))) > 1:
         raise ConfigurationError("form_incomplete", name="step")
     steps = [*zip(*given, strict=True)]
+    try:
+        attempts = {step: int(attempt) for step, attempt, *_ in steps}
+        done = {step: orjson.loads(result.strip() or "null") for step, _, said, result in steps if said == "done"}
+    except ValueError as error:
+        raise ConfigurationError("answer_invalid", error=str(error)) from error
+    again = [step for step, _, said, _ in steps if said == "again"]
     change = asked.client.redrive if "dead" in asked.fields else asked.client.resume
-    return change(
-        **asked.message,
-        by=asked.who,
-        done={step: _result(result) for step, _, said, result in steps if said == "done"},
-        again=[step for step, _, said, _ in steps if said == "again"],
-        attempts={step: _whole("attempt", attempt) for step, attempt, *_ in steps},
-    )
+    return change(**asked.message, by=asked.who, done=done, again=again, attempts=attempts)
 
 
 def skip_many(asked: Asked) -> None:
@@ -147,22 +147,9 @@ VERBS: dict[str, Callable[[Asked], object]] = {
 
 
 def _check_count(asked: Asked, now: int) -> None:
-    seen = _whole("chosen", asked.one("chosen").strip().replace(",", ""))
-    if seen != now:
+    seen = asked.one("chosen").strip().replace(",", "")
+    if seen != str(now):
         raise SequencerError("count_changed", seen=seen, now=now)
-
-
-def _whole(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 16):
-        raise ConfigurationError("whole_number_expected", name=name, value=text)
-    return int(text)
-
-
-def _result(text: str) -> Any:
-    try:
-        return orjson.loads(text) if text.strip() else None
-    except orjson.JSONDecodeError as error:
-        raise ConfigurationError("result_not_json", value=text, error=str(error)) from error
 
 
 async def change(request: Request) -> Response:
@@ -184,7 +171,7 @@ def _change(request: Request, typed: str) -> Response:
         raise
     if done is not False:
         _log(asked, verb)
-    sampler_of(request).changed(client.queue)
+    sampler_of(request).changed()
     name, _, many = verb.partition("-")
     about = {"do": name, "error": fields.get("error"), "said": "many"} if many else {"g": fields.get("g"), "said": verb}
     about |= {"said": "unchanged"} if done is False else {}

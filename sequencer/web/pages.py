@@ -69,7 +69,7 @@ def queues(request: Request) -> Response:
 
 def queue(request: Request) -> Response:
     client = client_of(request)
-    return _page(request, "queue.html", work=sampler_of(request).once(client.queue, "work", lambda: _work(client)))
+    return _page(request, "queue.html", work=sampler_of(request).once(f"work {client.queue}", lambda: _work(client)))
 
 
 def _work(client: Sequencer) -> Work:

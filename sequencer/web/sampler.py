@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
-from ..client import Sequencer
 from ..errors import SequencerError, ServerUnavailable
 from ..values.alerts import Incident
 from ..values.views import QueueInfo, QueueSnapshot
@@ -45,13 +44,12 @@ class QueueSample:
     """When backlog and lag were counted."""
 
     @property
-    def trouble(self) -> tuple[float, ...]:
+    def order(self) -> tuple[Any, ...]:
         """The worst first, by what needs an operator, then by how long groups wait."""
-        info, snapshot = self.info, self.snapshot
-        if info is None or snapshot is None:
-            return (-9.0,)
-        held = bool(info.outage) + bool(info.no_consumers)
-        return (-held, -float(snapshot.parked > 0), -float(bool(self.incidents)), -snapshot.waits_s, -info.dead)
+        if self.info is None or self.snapshot is None:
+            return (-9, 0, 0, self.queue)
+        held = bool(self.info.outage) + bool(self.info.no_consumers) + bool(self.info.unreachable)
+        return (-held, -bool(self.snapshot.parked), -self.snapshot.waits_s, self.queue)
 
 
 @dataclass(frozen=True)
@@ -77,19 +75,17 @@ class _Shared:
 class Sampler:
     def __init__(self, viewers: Viewers, clock: Callable[[], float] = time.monotonic) -> None:
         self._viewers, self._clock, self._last = viewers, clock, Overview()
-        self._shared: dict[tuple[str, str], _Shared] = {}
+        self._shared: dict[str, _Shared] = {}
 
     def overview(self) -> Overview:
         """All queues; while the server is away, as they were read last."""
-        return self.once("", "overview", self._taken)
+        return self.once("overview", self._taken)
 
-    def once(self, queue: str, name: str, view: Callable[[], T]) -> T:
+    def once(self, name: str, view: Callable[[], T]) -> T:
         """What all viewers share for a while; only one of them reads it again, and the others get the last one. Raises
         what `view` raises.
         """
-        if len(self._shared) > 1000:
-            self._shared.clear()
-        one = self._shared.setdefault((queue, name), _Shared())
+        one = self._shared.setdefault(name, _Shared())
         if self._clock() >= one.until and one.lock.acquire(blocking=not one.until):
             try:
                 if (began := self._clock()) >= one.until:
@@ -103,37 +99,33 @@ class Sampler:
         value: T = one.value
         return value
 
-    def changed(self, queue: str) -> None:
+    def changed(self) -> None:
         """Something was changed: the next viewer sees it."""
-        for key in [key for key in [*self._shared] if key[0] in (queue, "")]:
-            self._shared.pop(key, None)
+        self._shared.clear()
 
     def _taken(self) -> Overview:
         try:
-            found = [self._sample(name) for name in self._viewers.names()]
-            self._last = Overview(tuple(sorted(found, key=lambda one: (one.trouble, one.queue))), time.time())
+            found = [self._sample(name, self._last.of(name)) for name in self._viewers.names()]
+            self._last = Overview(tuple(sorted(found, key=lambda one: one.order)), time.time())
         except QueueGone:
             self._viewers.forget()
         except SequencerError as error:
             return replace(self._last, error=str(error))
         return self._last
 
-    def _sample(self, name: str) -> QueueSample:
-        """Raises ServerUnavailable, QueueGone."""
+    def _sample(self, name: str, last: QueueSample) -> QueueSample:
+        """With backlog and lag as they were counted last, for BACKLOG_S. Raises ServerUnavailable, QueueGone."""
+        client, known, rates, counted_at = self._viewers.client(name), last.info, last.rates, last.counted_at
         try:
-            return self._read(self._viewers.client(name), self._last.of(name))
+            if known is None or known.groups <= FEW or self._clock() - counted_at >= BACKLOG_S:
+                info, counted_at = client.info(sample=SAMPLE), self._clock()
+            else:
+                info = replace(client.info(sample=0), backlog=known.backlog, lag_s=known.lag_s)
+            snapshot, incidents = client.snapshot(), tuple(client.alerts())
         except (ServerUnavailable, QueueGone):
             raise
         except SequencerError as error:
             return QueueSample(name, error=str(error))
-
-    def _read(self, client: Sequencer, last: QueueSample) -> QueueSample:
-        """With backlog and lag as they were counted last, for BACKLOG_S."""
-        known, rates, counted_at = last.info, last.rates, last.counted_at
-        if known is None or known.groups <= FEW or self._clock() - counted_at >= BACKLOG_S:
-            info, counted_at = client.info(sample=SAMPLE), self._clock()
-        else:
-            info = replace(client.info(sample=0), backlog=known.backlog, lag_s=known.lag_s)
         if info.append_rate is not None and info.handle_rate is not None:
             rates = (*rates, Rates(time.time(), info.append_rate, info.handle_rate))[-int(KEPT_S / PERIOD_S) :]
-        return QueueSample(client.queue, info, client.snapshot(), tuple(client.alerts()), rates, "", counted_at)
+        return QueueSample(name, info, snapshot, incidents, rates, "", counted_at)

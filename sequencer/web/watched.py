@@ -25,7 +25,7 @@ def ready(request: Request) -> Response:
             return False
         return True
 
-    if sampler_of(request).once("", "ready", answers):
+    if sampler_of(request).once("ready", answers):
         return PlainTextResponse("ok\n")
     return PlainTextResponse("the server does not answer\n", 503)
 

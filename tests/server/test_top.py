@@ -83,7 +83,7 @@ def test_the_choice_follows_its_group(top: Top, seq: Sequencer) -> None:
     assert chosen(top) == "c"
     press(top, "\n")
     assert seq.explain("c").text in top.text()
-    press(top, "\x7f", "\x7f")
+    press(top, "\x7f")
     assert top.client is None
 
 

@@ -178,10 +178,10 @@ def test_many_tabs_ask_the_server_no_more_than_one(scene: Sequencer, namespace: 
         now[0] += after_s
         asked = commands_of(link, lambda: [sampler.overview() for _ in range(10)]).total()
         assert 5 < asked < 100 if is_asked else asked == 0
-    shared = [sampler.once("jobs", "x", object) for _ in range(10)]
+    shared = [sampler.once("x", object) for _ in range(10)]
     assert len(set(shared)) == 1
-    sampler.changed("jobs")
-    assert sampler.once("jobs", "x", object) not in shared
+    sampler.changed()
+    assert sampler.once("x", object) not in shared
     assert commands_of(link, sampler.overview).total() > 5, "whoever changed something sees it at once"
 
 
@@ -211,8 +211,7 @@ def test_while_the_server_is_away_the_last_numbers_stay(scene: Sequencer, proxy:
     assert http.get("/q/jobs/").status_code == 200
     assert 'queue="jobs"} 4.0' in http.get("/metrics").text
     proxy.close()
-    for queue in ("jobs", ""):
-        http.app.state.sampler.changed(queue)  # type: ignore[attr-defined]
+    http.app.state.sampler.changed()  # type: ignore[attr-defined]
     answers = [http.get(path) for path in ("/", "/q/jobs/", "/q/jobs/groups", "/live", "/ready", "/metrics")]
     assert [one.status_code for one in answers] == [200, 503, 503, 200, 503, 200]
     assert "/q/jobs/" in Read(answers[0].text).links
