@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 from ..errors import DataError, SequencerError, ServerUnavailable
 from ..net.endpoint import Endpoint
@@ -14,12 +15,13 @@ from ..store.keys import shard_keys
 from ..store.replies import Reading
 from ..texts.findings import FINDINGS, Finding, finding
 from ..values.checks import check_name
+from .cluster import cluster_findings, nodes_of, of_server, said_of, shard_findings
 from .invariants import InvariantCheck
 from .leases import held_long, parked_groups, without_consumers
 from .registrations import check_registrations
 from .rights import SCRATCH, is_denied, needed, refused_commands
 from .scope import Scope
-from .server import admin_command, is_full, memory_findings, once_code, sentinel_findings, server_facts, server_findings
+from .server import admin_command, is_full, memory_findings, once_code, sentinel_findings
 from .state import check_state, check_units, remembered_ids
 
 MAX_SHOWN = 50
@@ -40,7 +42,7 @@ def diagnose(
     check_name("namespace", namespace)
     if queue is not None:
         check_name("queue", queue)
-    link = Link(endpoint)
+    link = Link(endpoint.hasty())
     try:
         with Reading(endpoint.name):
             most = MAX_LISTED if for_program else MAX_SHOWN
@@ -56,54 +58,69 @@ def is_healthy(findings: list[Finding]) -> bool:
 
 def memory_trouble(endpoint: Endpoint) -> str:
     """What is to be said of a server that is full, or nearly; "" for others. Raises ServerError."""
-    link = Link(endpoint)
+    link = Link(endpoint.hasty())
     try:
-        info = {name: value for name, value in server_facts(link)[0].items() if name != "errorstat_OOM"}
-        found = memory_findings(info, admin_command(link))  # what it refused is of the past: doctor reports it
-        return next((one.text for one in found if one.level != "ok"), "")
+        for node in nodes_of(link)[0]:
+            info = {name: value for name, value in node.info.items() if name != "errorstat_OOM"}
+            found = memory_findings(info, admin_command(node.link))  # what it refused is of the past: doctor reports it
+            if said := next((one.text for one in found if one.level != "ok"), ""):
+                return said
+        return ""
     finally:
         link.close()
 
 
 def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, most: int) -> Iterator[Finding]:
     link.connection()
-    (info, config, ahead_s), cli = server_facts(link), admin_command(link)
-    server = list(server_findings(info, config, ahead_s, cli))
+    (nodes, away), is_cluster = nodes_of(link), link.endpoint.cluster is not None
+    links = [node.link for node in nodes]
+    server = [one for node in nodes for one in said_of(node, nodes, of_server(node))]
     yield from server
+    if is_cluster:
+        yield from [*away, *cluster_findings(nodes)]
     if link.endpoint.sentinels:
         yield from sentinel_findings(link.endpoint.sentinels)
     if any(one.level == "problem" and one.check in ("version", "role", "loading") for one in server):
         yield finding("not checked")
         return
-    shards, denied = dict[str, int](), ""
+    tables, denied = dict[str, tuple[str, ...]](), ""
     try:
-        yield from check_registrations(link, namespace, queue, shards, repair=repair)
+        yield from check_registrations(link, namespace, queue, tables, repair=repair, nodes=links)
     except ServerUnavailable:
         raise
     except SequencerError as error:
         denied = str(error)
-    queues = sorted(shards) if queue is None else [queue]
-    yield from _rights(link, namespace, queues or [SCRATCH], may_ask=bool(info))
-    if repair and is_full(info):
+    queues = sorted(tables) if queue is None else [queue]
+    for node in nodes:
+        yield from said_of(node, nodes, _rights(node.link, namespace, queues or [SCRATCH], may_ask=bool(node.info)))
+    if repair and any(is_full(node.info) for node in nodes):
         yield finding("repair needs room", namespace=namespace, queues=[queue] if queue else [])
     if denied:
         yield finding("not listed", error=denied)
         return
     for name in queues:
-        keys = [shard_keys(namespace, name, shard) for shard in range(shards.get(name, 0))]
-        scope = Scope(link, namespace, name, keys, repair, most)
+        keys = [shard_keys(namespace, name, tag) for tag in tables.get(name, ())]
+        scope, is_whole = Scope(link, namespace, name, keys, repair, most), True
         if not keys:
             yield scope.found("never used")
             continue
         try:
-            check = InvariantCheck(link, keys, repair=repair)
+            if is_cluster:
+                found = [*shard_findings(scope)]
+                yield from found
+                away_now = [shard for one in found for shard in one.fields.get("unreachable", ())]
+                is_whole, keys = not away_now, [one for one in keys if one.number not in away_now]
+                scope = replace(scope, shards=keys)
+            check = InvariantCheck(link, keys, repair=repair, nodes=links)
             yield from check_state(scope)
             yield from _invariants(scope, check)
-            if check.has_once and (code := once_code(info, config)):
-                yield scope.found(code, cli=cli)
+            codes = {once_code(node.info, node.config): admin_command(node.link) for node in nodes}
+            if check.has_once and (code := max(codes)):
+                yield scope.found(code, cli=codes[code])
             yield from scope.cut(held_long(scope))
             yield from parked_groups(scope)
-            yield from without_consumers(scope)
+            if is_whole:
+                yield from without_consumers(scope)
             with suppress(DataError):  # of a key that was reported above
                 yield from check_units(scope)
                 yield from remembered_ids(scope)

@@ -31,12 +31,13 @@ from ..calls.examine import Checked, Found
 from ..net.link import Link
 from ..store.ending import bucket_began_us
 from ..store.group import decode_group
-from ..store.keys import ShardKeys, escaped
+from ..store.keys import ShardKeys, escaped, guard_key
 from ..store.ledger import LedgerError, decode_ledger, written_at
 from ..store.record import STAMP_DIGITS, DeadLetterName, id_of
 from ..store.replies import scanned, texts
 from ..texts.findings import FINDINGS, Finding, finding
 from .scope import PAGE
+from .server import admin_command
 
 GROUPS_PAGE = 50
 """Groups checked in one round trip, one script each."""
@@ -60,8 +61,11 @@ _LEDGERS = ("ledger broken", "dead letter ledger broken", "skipped ledger broken
 class InvariantCheck:
     """One pass over some shards of a queue; with `repair`, what is broken is repaired where that is possible."""
 
-    def __init__(self, link: Link, shards: Sequence[ShardKeys], *, repair: bool = False) -> None:
-        self._link, self._shards, self._repair = link, shards, repair
+    def __init__(
+        self, link: Link, shards: Sequence[ShardKeys], *, repair: bool = False, nodes: Sequence[Link] = ()
+    ) -> None:
+        """`nodes`: a link to each node of a cluster, whose keys are listed node by node."""
+        self._link, self._shards, self._repair, self._nodes = link, shards, repair, nodes or [link]
         self._call: Callable[..., Call[Checked]] = partial(examine.repair, dry_run=not repair)
         self._checked: set[tuple[str, str]] = set()
         self.groups = self.messages = 0
@@ -135,7 +139,7 @@ class InvariantCheck:
         by_prefix = {keys.prefix: keys for keys in shards}
         known = {key for keys in shards for key in _types(keys)}
         start = commonprefix([*by_prefix])  # noqa: RUF071 - these are no paths
-        for names in self._scan("SCAN", start) if shards else ():
+        for names in self._listed(start) if shards else ():
             groups: dict[str, dict[str, None]] = {prefix: {} for prefix in by_prefix}
             for name in names:
                 prefix = name[: name.find("}:") + 2]
@@ -145,7 +149,8 @@ class InvariantCheck:
                 elif prefix in by_prefix and name.startswith(by_prefix[prefix].history("")):
                     yield from self._bucket(by_prefix[prefix], name)
                 elif prefix in by_prefix and name not in known:
-                    yield finding("unknown key", key=name)
+                    code = "guard key" if name == guard_key(name) else "unknown key"
+                    yield finding(code, key=name, cli=admin_command(self._link))
             for prefix, some in groups.items():
                 yield from self._unscheduled(by_prefix[prefix], list(some))
 
@@ -223,13 +228,20 @@ class InvariantCheck:
                 yield one._replace(detail=problem)
 
     def _scan(self, command: str, key: str, page: int = PAGE) -> Iterator[list[str]]:
-        """The names in a key, or the keys that begin with it, a page at a time."""
-        place = ("MATCH", f"{escaped(key)}*")
+        """The names in a key, a page at a time."""
         cursor: bytes | None = b"0"
         while cursor is not None:
-            words = (cursor, *place) if command == "SCAN" else (key, cursor)
-            cursor, found = scanned(self._link.command(command, *words, "COUNT", page))
-            yield texts(found if command == "SCAN" else found[::2])
+            cursor, found = scanned(self._link.command(command, key, cursor, "COUNT", page))
+            yield texts(found[::2])
+
+    def _listed(self, start: str) -> Iterator[list[str]]:
+        """The keys that begin so, a page at a time."""
+        for node in self._nodes:
+            cursor: bytes | None = b"0"
+            while cursor is not None:
+                words = ("SCAN", cursor, "MATCH", f"{escaped(start)}*", "COUNT", PAGE)
+                cursor, found = scanned(node.command(*words))
+                yield texts(found)
 
 
 def _types(keys: ShardKeys) -> dict[str, str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from ..errors import SequencerError, shown
+from ..errors import SequencerError, ServerUnavailable, shown
 from ..net.link import Link
 from ..settings.options import MAX_SHARDS
 from ..store.keys import ShardKeys, index_key, registry_key, shard_keys
@@ -22,27 +22,43 @@ from .server import admin_command, reply_or_error
 
 
 def check_registrations(
-    link: Link, namespace: str, queue: str | None, shards: dict[str, int], *, repair: bool
+    link: Link,
+    namespace: str,
+    queue: str | None,
+    tables: dict[str, tuple[str, ...]],
+    *,
+    repair: bool,
+    nodes: Sequence[Link],
 ) -> Iterator[Finding]:
-    """What is wrong of one queue, or of all; `shards` gets the number of shards of each. Raises SequencerError."""
+    """What is wrong of one queue, or of all; `tables` gets the tags of the shards of each. Raises SequencerError."""
     index = index_key(namespace)
-    used, listed = _shards_used(link, namespace), list[str]()
-    is_foreign = reply_or_error(link, "TYPE", index)[0] not in (None, b"none", b"hash")
-    if is_foreign:
-        yield finding("foreign index", index=index, namespace=namespace, cli=admin_command(link))
-    else:
-        listed = [name.decode("utf-8", "replace") for name in link.command("HKEYS", index)]
+    used, listed, is_foreign = _shards_used(nodes, namespace), list[str](), True
+    try:
+        if is_foreign := reply_or_error(link, "TYPE", index)[0] not in (None, b"none", b"hash"):
+            yield finding("foreign index", index=index, namespace=namespace, cli=admin_command(link))
+        else:
+            listed = [name.decode("utf-8", "replace") for name in link.command("HKEYS", index)]
+    except ServerUnavailable as error:
+        if link.endpoint.cluster is None:
+            raise
+        yield finding("not listed", error=str(error))
     for name in sorted({*listed, *used} | ({queue} if queue else set())):
         if queue not in (None, name):
             continue
         if not is_name(name):
             yield finding("invalid name", index=index, name=name, cli=admin_command(link))
             continue
-        one = _Queue(link, namespace, name, used.get(name, set()), shards, repair)
-        if name in used and name not in listed and not is_foreign and registered(_fields(link, one.registry)):
-            yield one.found("not in index", one.is_written("HSET", index, name, INDEX_WORD), index=index)
-        if name in used or name in listed:
-            yield from one.check()
+        one = _Queue(link, namespace, name, used.get(name, set()), tables, repair)
+        try:
+            if name in used and name not in listed and not is_foreign and registered(_fields(link, one.registry)):
+                yield one.found("not in index", one.is_written("HSET", index, name, INDEX_WORD), index=index)
+            if name in used or name in listed:
+                yield from one.check()
+        except ServerUnavailable as error:
+            if link.endpoint.cluster is None:
+                raise
+            tables.setdefault(name, one.tags_seen())
+            yield one.found("unchecked", error=str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +66,9 @@ class _Queue:
     link: Link
     namespace: str
     name: str
-    used: set[int]
-    """Shards that have keys."""
-    shards: dict[str, int]
+    used: set[str]
+    """Tags of shards that have keys."""
+    tables: dict[str, tuple[str, ...]]
     repair: bool
 
     def found(self, code: str, repaired: bool = False, /, **fields: Any) -> Finding:
@@ -63,19 +79,29 @@ class _Queue:
         """Whether a repair is wanted and the server took it: one that is full does not, and the rest is to be read."""
         return self.repair and not reply_or_error(self.link, *words)[1]
 
-    def keys(self, shard: int) -> ShardKeys:
-        return shard_keys(self.namespace, self.name, shard)
+    def keys(self, tag: str = "0") -> ShardKeys:
+        return shard_keys(self.namespace, self.name, tag)
 
     @property
     def registry(self) -> str:
         return registry_key(self.namespace, self.name)
+
+    def tags_seen(self) -> tuple[str, ...]:
+        """The table as a shard that can be reached has it, else the shards that have keys."""
+        for tag in by_number(self.used):
+            with suppress(SequencerError, ValueError, KeyError):
+                if copy := of_shard(_fields(self.link, self.keys(tag).policy)):
+                    return copy.tags
+        return tuple(by_number(self.used))
 
     def check(self) -> Iterator[Finding]:
         try:
             there = registered(_fields(self.link, self.registry))
             if there and not there.is_deleted:
                 there.packed()  # raises where the policy lacks what scripts read
-            copy = of_shard(_fields(self.link, self.keys(0).policy))
+            copy = of_shard(_fields(self.link, self.keys().policy))
+        except ServerUnavailable:
+            raise
         except (SequencerError, ValueError, KeyError) as error:
             may_go = not isinstance(error, SequencerError)  # another protocol's is left alone
             yield self.found("registration unreadable", key=self.registry, error=str(error), deletable=may_go)
@@ -83,12 +109,12 @@ class _Queue:
         if there is None:
             yield from self._unregistered(copy)
             return
-        self.shards[self.name] = len(there.tags)
+        self.tables[self.name] = there.tags
         if there.is_deleted:
             yield self.found("deletion unfinished")
             return
         known = len(there.tags)
-        yield from (self._unknown_shard(known, shard) for shard in sorted(self.used) if shard >= known)
+        yield from (self._unknown_shard(known, tag) for tag in by_number(self.used - {*there.tags}))
         yield from self._shards(there)
 
     def _shards(self, there: Registration) -> Iterator[Finding]:
@@ -109,33 +135,34 @@ class _Queue:
                     is_repaired = self.is_written("HSET", key, *chain.from_iterable(wrong.items()))
                     yield self.found("shard policy differs", is_repaired, key=key, differences=said)
 
-    def _unknown_shard(self, known: int, shard: int) -> Finding:
+    def _unknown_shard(self, known: int, tag: str) -> Finding:
         """One that is in no table, so that no client reads it."""
-        keys, to = self.keys(shard), f"{self.name}-shard-{shard}"
+        keys, to = self.keys(tag), f"{self.name}-shard-{tag}"
         groups, dead = (reply_or_error(self.link, "ZCARD", key)[0] or 0 for key in (keys.schedule, keys.dead))
         more: dict[str, Any] = {"prefix": keys.prefix, "unmoved": (keys.policy, keys.clock), "to": to}
         more["to_prefix"] = shard_keys(self.namespace, to, 0).prefix
         cli, asks, _ = admin_command(self.link).partition(" --askpass")  # nothing can ask for it inside of pipes
         more |= {"cli": cli, "has_password": bool(asks)}
-        return self.found("unknown shard", known=known, shard=shard, groups=groups, dead=dead, **more)
+        return self.found("unknown shard", known=known, shard=keys.number, groups=groups, dead=dead, **more)
 
     def _unregistered(self, copy: Registration | None) -> Iterator[Finding]:
         if copy and not copy.is_deleted:
-            self.shards[self.name] = len(copy.tags)
+            self.tables[self.name] = copy.tags
             yield self.found("registry lost", key=self.registry)
         elif self.used:
-            self.shards[self.name] = shards = max(self.used) + 1
-            yield self._restored() or self.found("unregistered", shards=shards, clock=self.keys(0).clock)
+            self.tables[self.name] = tuple(by_number(self.used))
+            shards = self.keys(self.tables[self.name][-1]).number + 1
+            yield self._restored() or self.found("unregistered", shards=shards, clock=self.keys().clock)
 
     def _restored(self) -> Finding | None:
         """Of a queue that only other shards than the first know yet: a client finds it by the first."""
-        for shard in sorted(self.used - {0}):
-            fields = _fields(self.link, self.keys(shard).policy)
+        for keys in map(self.keys, by_number(self.used - {"0"})):
+            fields = _fields(self.link, keys.policy)
             with suppress(ValueError, KeyError):
                 if (copy := of_shard(fields)) and not copy.is_deleted:
-                    first = self.keys(0).policy
+                    first = self.keys().policy
                     is_repaired = self.is_written("HSET", first, *chain.from_iterable(fields.items()))
-                    where = {"key": self.registry, "policy": first, "shard": shard}
+                    where = {"key": self.registry, "policy": first, "shard": keys.number}
                     return self.found("first shard lost", is_repaired, **where)
         return None
 
@@ -145,21 +172,27 @@ def _fields(link: Link, key: str) -> dict[str, str]:
     return dict(pairs(words))
 
 
-def _shards_used(link: Link, namespace: str) -> dict[str, set[int]]:
-    """Queue -> its shards that have keys; none where the user may not ask. Reads every name on the server, in pages.
+def by_number(tags: Iterable[str]) -> list[str]:
+    return sorted(tags, key=lambda tag: [*map(int, tag.split("."))])
+
+
+def _shards_used(nodes: Sequence[Link], namespace: str) -> dict[str, set[str]]:
+    """Queue -> the tags of its shards that have keys; none where the user may not ask. Reads every name on the servers,
+    in pages.
 
     A queue has at most MAX_SHARDS: a higher number is another program's. Incidents are not counted: a queue may have
     some before it is used, such as that its pool is down.
     """
-    pattern = re.compile(rf"\{{{re.escape(namespace)}:([\w.-]+):(\d{{1,4}})\}}:(?!alerts\Z)".encode())
-    found = defaultdict[str, set[int]](set)
-    cursor: bytes | None = b"0"
-    while cursor is not None:
-        page, denied = reply_or_error(link, "SCAN", cursor, "MATCH", f"{{{namespace}:*", "COUNT", 1000)
-        if denied:
-            break
-        cursor, keys = scanned(page)
-        for match in filter(None, map(pattern.match, keys)):
-            if (shard := int(match[2])) < MAX_SHARDS:
-                found[match[1].decode()].add(shard)
+    pattern = re.compile(rf"\{{{re.escape(namespace)}:([\w.-]+):((\d{{1,4}})(\.\d+)?)\}}:(?!alerts\Z)".encode())
+    found = defaultdict[str, set[str]](set)
+    for node in nodes:
+        cursor: bytes | None = b"0"
+        while cursor is not None:
+            page, denied = reply_or_error(node, "SCAN", cursor, "MATCH", f"{{{namespace}:*", "COUNT", 1000)
+            if denied:
+                break
+            cursor, keys = scanned(page)
+            for match in filter(None, map(pattern.match, keys)):
+                if int(match[3]) < MAX_SHARDS:
+                    found[match[1].decode()].add(match[2].decode())
     return found

@@ -9,7 +9,6 @@ from shutil import which
 from typing import Any
 
 from ..errors import SequencerError, ServerNotUsable, ServerUnavailable
-from ..net.cluster import ClusterConnection
 from ..net.link import Link
 from ..net.sentinel import Sentinels, state_of
 from ..texts.findings import Finding, finding
@@ -110,7 +109,7 @@ def server_facts(link: Link) -> tuple[dict[str, str], dict[str, str], float]:
     """INFO, the settings that may be read, and by how many seconds its clock is ahead of ours."""
     text, _ = reply_or_error(link, "INFO")
     config: dict[str, str] = {}
-    for name in ("appendfsync", "save", "min-replicas-to-write"):
+    for name in ("appendfsync", "save", "min-replicas-to-write", "cluster-require-full-coverage"):
         words, _ = reply_or_error(link, "CONFIG", "GET", name)
         if words:
             config[name] = words[1].decode("utf-8", "replace")
@@ -122,13 +121,21 @@ def server_facts(link: Link) -> tuple[dict[str, str], dict[str, str], float]:
 
 
 def server_findings(
-    info: Mapping[str, str], config: Mapping[str, str], ahead_s: float, cli: str = "redis-cli"
+    info: Mapping[str, str],
+    config: Mapping[str, str],
+    ahead_s: float,
+    cli: str = "redis-cli",
+    *,
+    is_cluster: bool = False,
 ) -> Iterator[Finding]:
-    """What INFO, settings and clock say of a server; `cli`: how a line for a shell that fixes it begins. Pure."""
+    """What INFO, settings and clock say of a server; `cli`: how a line for a shell that fixes it begins. Pure.
+
+    `is_cluster`: it is examined as a node of one.
+    """
     if not info:
         yield finding("info denied")
         return
-    broken = {one.check: one for one in reversed(_broken(info, cli=cli))}
+    broken = {one.check: one for one in reversed(_broken(info, cli=cli)) if not (is_cluster and one.code == "cluster")}
     is_valkey = "valkey_version" in info
     version = info["valkey_version"] if is_valkey else info.get("redis_version", "?")
     yield broken.get("version") or finding("version", product="Valkey" if is_valkey else "Redis", version=version)
@@ -194,13 +201,13 @@ def memory_findings(info: Mapping[str, str], cli: str) -> Iterator[Finding]:
 
 def admin_command(link: Link) -> str:
     """How a line for a shell begins that sends a command to this server and database; it asks for a password."""
-    made = link.connection()
-    if isinstance(made, ClusterConnection):
-        made = made.node()
+    cluster = link.endpoint.cluster
+    made = cluster.make(cluster.map.places()[0]) if cluster else link.connection()
     words = ["redis-cli" if which("redis-cli") else "valkey-cli", *(["--tls"] if hasattr(made, "ca_certs") else [])]
+    words += ["-c"] if cluster else []
     given = {option: getattr(made, name, None) for name, option in _OPTIONS.items()}
     words += [word for option, value in given.items() if value for word in (option, str(value))]
-    return " ".join(map(quoted, [*words, "--askpass"] if getattr(made, "password", None) else words))
+    return " ".join(map(quoted, [*words, "--askpass"] if made.password else words))
 
 
 def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> Finding:

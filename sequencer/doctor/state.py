@@ -49,7 +49,7 @@ def _clocks(scope: Scope) -> Iterator[Finding]:
 
 
 def _outages(scope: Scope) -> Iterator[Finding]:
-    for shard, keys in enumerate(scope.shards):
+    for keys in scope.shards:
         now_us = micros(scope.link.command("TIME"))
         probe_us, (failure, probes) = scope.link.commands(
             [("HGET", keys.policy, "probe_us"), ("HMGET", keys.outage, "failure", "probes")]
@@ -57,7 +57,7 @@ def _outages(scope: Scope) -> Iterator[Finding]:
         if probe_us is not None and probe_us.isdigit():
             known, probe_in_s = decode_failure(failure or b"")[0], max(0.0, (int(probe_us) - now_us) / 1e6)
             fields = {"error": error_line(known), "probes": int(probes or 0), "probe_in_s": probe_in_s}
-            yield scope.found("outage", shard=shard, shards=len(scope.shards), **fields)
+            yield scope.found("outage", shard=keys.number, shards=len(scope.shards), **fields)
 
 
 def _unreadable(scope: Scope) -> Iterator[Finding]:

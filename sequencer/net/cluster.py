@@ -13,6 +13,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -58,8 +59,8 @@ class Cluster:
     make: Callable[..., Node]
     """Makes a connection to a node; is set before one is needed."""
 
-    def __init__(self, seeds: Sequence[Place], name: str) -> None:
-        self.map, self.name, self.timeout_s = SlotMap(seeds), name, READ_MAP_S
+    def __init__(self, seeds: Sequence[Place], name: str, away_s: float = AWAY_S) -> None:
+        self.map, self.name, self.timeout_s, self._away_s = SlotMap(seeds), name, READ_MAP_S, away_s
         self._away: dict[Place, tuple[float, Exception]] = {}
 
     def refresh(self) -> None:
@@ -97,16 +98,31 @@ class Cluster:
     def away(self, place: Place, error: Exception, *, is_sent: bool) -> NodeAway:
         now = time.monotonic()
         self.map.failed(place, now)
-        if place not in self._away and (not is_sent or isinstance(error, redis.TimeoutError)):
-            self._away[place] = now, error  # else only a connection is lost
+        is_lost = is_sent and not isinstance(error, redis.TimeoutError)  # a connection of several, perhaps
+        if not (is_lost or place in self._away or isinstance(error, redis.ResponseError)):
+            self._away[place] = now, error
         return NodeAway(error, named(place), is_sent=is_sent)
 
     def check(self, place: Place) -> None:
         """Raises what a node failed with a moment ago."""
         began, error = self._away.get(place, (0.0, None))
-        if error and time.monotonic() - began < AWAY_S:
+        if error and time.monotonic() - began < self._away_s:
             raise error
         self._away.pop(place, None)
+
+    def connected(self, place: Place) -> Node:
+        """A connection to that node, past all routing. One that is frozen connects, and says nothing."""
+        try:
+            self.check(place)
+            node = self.make(place)
+            node.connect()
+            node.send_command("PING", check_health=False)
+            with suppress(redis.ResponseError):
+                node.read_response()
+        except (redis.RedisError, OSError) as error:
+            self.away(place, error, is_sent=False)
+            raise
+        return node
 
     def _read(self, place: Place) -> None:
         node = self.make(place, socket_timeout=READ_MAP_S, socket_connect_timeout=READ_MAP_S)
@@ -223,10 +239,6 @@ class ClusterConnection:
         if self._unread:
             return any(isinstance(one, NodeAway) or one.can_read(timeout) for _, one in self._unread[0][:1])
         return any(one.can_read(0) for one in self._nodes.values())
-
-    def node(self) -> Node:
-        """The connection to the node that answered last, else to any that was used."""
-        return self._nodes.get(self._near) if self._near else next(iter(self._nodes.values()), None)
 
     def primaries(self) -> list[tuple[str, Node]]:
         """Name and connection of each primary, for what is asked of nodes, not of keys. Raises SequencerError."""

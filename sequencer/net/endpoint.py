@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -39,6 +40,8 @@ Connection = Any
 
 CALL_TIMEOUT_S = 5.0
 """How long a call to the server may take, with all its repeats, unless somebody says otherwise."""
+HASTY_S = 0.1
+"""For all repeats of what is only asked to say how things are now."""
 SETTINGS: dict[str, Any] = {
     "protocol": 2,
     "decode_responses": False,
@@ -208,6 +211,21 @@ class Endpoint:
         """
         return [self] * count if self.cluster else [self]
 
+    def hasty(self) -> Endpoint:
+        """The same, for who asks what is so now: a cluster gets no time, and no second chance for a node."""
+        if self.cluster is None:
+            return self
+        cluster = Cluster(self.cluster.map.places(), self.cluster.name, math.inf)
+        cluster.make = self.cluster.make
+        return Endpoint(lambda: ClusterConnection(cluster), self.name, self.url, HASTY_S, self._pool, cluster=cluster)
+
+    def nodes(self) -> list[Endpoint]:
+        """Each primary of a cluster alone, past all routing; one server: itself. Raises SequencerError."""
+        if (cluster := self.cluster) is None:
+            return [self]
+        cluster.refresh()
+        return [Endpoint(partial(cluster.connected, one), named(one), None, HASTY_S) for one in cluster.map.primaries]
+
     @property
     def is_real(self) -> bool:
         """Whether its connections are redis-py's own; fakeredis's are not."""
@@ -215,8 +233,8 @@ class Endpoint:
 
     def connect(self) -> Connection:
         """A fresh connection. Raises ServerUnavailable or ServerNotUsable, naming the server and what to do."""
-        connection = self.make()
         try:
+            connection = self.make()
             connection.connect()
         except (redis.RedisError, OSError, UnicodeError) as error:
             raise translate(error, self.name) from error

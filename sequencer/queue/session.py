@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..calls.call import Call
 from ..calls.net_protocol import Alone, Command, Net
+from ..doctor.cluster import unanswered
 from ..doctor.rights import Role, missing_rights
 from ..doctor.server import check_server, eviction_to_come, parse_info, would_evict
 from ..errors import ConfigurationError, SequencerError, ServerNotUsable, ServerUnavailable
@@ -17,7 +18,7 @@ from ..settings.options import QueueOptions
 from ..settings.policy import HistoryKept, Policy, merge_policy
 from ..store.group import shard_of
 from ..store.item import Item, ItemMaker
-from ..store.keys import ShardKeys, consumer_name, guard_key, index_key, registry_key, shard_keys
+from ..store.keys import ShardKeys, consumer_name, index_key, registry_key, shard_keys
 from ..store.registration import INDEX_WORD, Registration, new_tags, of_shard, registered
 from ..store.replies import Reading, field_texts
 from ..texts.events import event, log_event
@@ -104,8 +105,7 @@ class Session:
         if not self.net.is_cluster or len(shards) == 1:
             return Reachable(shards, None)
         async with self.net.alone() as alone:
-            answers = await alone.answers([("EXISTS", keys.schedule, guard_key(keys.schedule)) for keys in shards])
-        errors = {shard: one for shard, one in enumerate(answers) if isinstance(one, ServerUnavailable)}
+            errors = await unanswered(alone, shards)
         if len(errors) == len(shards):
             raise errors[0]
         found = Unreachable(tuple(errors), str(next(iter(errors.values())))) if errors else None

@@ -51,6 +51,11 @@ class ShardKeys:
         """Whether it is shard 0, which each table has."""
         return self.prefix.endswith(":0}:")
 
+    @property
+    def number(self) -> int:
+        """The shard's, with which its tag begins."""
+        return int(self.prefix[:-2].rpartition(":")[2].partition(".")[0])
+
     def order(self, group: str) -> str:
         return f"{self.prefix}order:{group}"
 

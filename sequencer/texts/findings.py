@@ -52,7 +52,8 @@ class Finding:
         """One sentence for people, with the commands."""
         wording = "and {count:,} more like these" if self.code == "more" else self._kind.wording
         text = wording if isinstance(wording, str) else wording(self.fields)
-        text = "{queue:?queue {queue}: }{group:?group {group}: }" + text + ("; repaired" if self.repaired else "")
+        about = "{node:?node {node}: }{queue:?queue {queue}: }{group:?group {group}: }"
+        text = about + text + ("; repaired" if self.repaired else "")
         if self.repaired and self._kind.repair:
             text += f": {self._kind.repair}"
         return with_commands(fill(text, self.fields), self.commands)
@@ -180,7 +181,7 @@ FINDINGS: Mapping[str, Kind] = {
     "info denied": _warning("version", "unknown, and nothing else can be checked: INFO is not permitted; grant +info"),
     "primary": _ok("role", "a primary"),
     "replica": _problem("role", "is a replica; connect to the primary"),
-    "cluster": _problem("role", "runs in cluster mode, which is not supported yet"),
+    "cluster": _problem("role", "is a node of a cluster; connect with redis+cluster://HOST:PORT instead"),
     "loading": _problem("loading", "is loading its data; try again"),
     "no eviction": _ok("eviction", "noeviction, maxmemory {maxmemory}"),
     "evicts": _problem(
@@ -237,6 +238,25 @@ FINDINGS: Mapping[str, Kind] = {
     "sentinel away": _warning("sentinel", "{sentinel} can't be asked: {error}"),
     "no failover": _problem(
         "sentinel", "primary {primary} would not be replaced: {error:?{error}}{error:!no replica is up}"
+    ),
+    "nodes": _ok("cluster", "primaries: {primaries}, replicas: {replicas}"),
+    "node away": _problem("cluster", "can't be reached: {error}"),
+    "full coverage required": _problem(
+        "cluster",
+        "cluster-require-full-coverage is yes: while one shard of the cluster is away, all queues stand still",
+        {"fix": "{cli} CONFIG SET cluster-require-full-coverage no"},
+    ),
+    "primary without replica": _warning("cluster", "has no replica: while it is away, its shards stand still"),
+    "slots moving": _warning(
+        "cluster",
+        "hash slots on their way from or to it: {slots:list}; shards in them stand still until the move ends",
+        {"finish": "{cli} --cluster fix {node}"},
+    ),
+    "scripts broken": _problem(
+        "cluster", "no script runs ({error}): one of another program broke scripting there; restart the node"
+    ),
+    "node clocks apart": _warning(
+        "clock", "{ahead} is {apart_s:.1f} s ahead of {behind}; delays and leases follow the clock of a shard's node"
     ),
     "server clock": _ok("clock", "differs from this host's by {ahead_s:+.3f} s"),
     "server clock off": _warning(
@@ -299,6 +319,8 @@ FINDINGS: Mapping[str, Kind] = {
         },
     ),
     "first shard lost": _problem("queues", "{key} and {policy} are lost; shard {shard} has a copy", _REPAIR, "copied"),
+    "shards by node": _ok("cluster", "shards by node: {nodes:list}"),
+    "shards unreachable": _problem("cluster", "shards {unreachable:list} can't be reached: {error}"),
     # the state of a queue
     "unchecked": _problem("invariants", "the check did not finish: {error}"),
     "unreadable": _problem("keys", "{key} can't be read ({error}); correct it with HSET"),
@@ -356,6 +378,11 @@ FINDINGS: Mapping[str, Kind] = {
         "from its source; ids known as handled within dedup_window are not added twice",
     ),
     "wrong type": _problem("keys", "{key!r} is of type {type}, not {wanted}; rename or delete it"),
+    "guard key": _problem(
+        "keys",
+        "{key!r} must not exist: with it, a script runs on half of a shard while its hash slot is moved",
+        {"delete": "{cli} DEL {key:quoted}"},
+    ),
     "unknown key": _problem("keys", "unknown key {key!r}; not written by sequencer"),
     "history unlisted": _problem("keys", "history {key!r} is not listed, so it would stay for ever", repair="listed"),
     **{code: _problem(check, wording, repair=repair) for code, (check, wording, repair) in _BROKEN.items()},

@@ -79,6 +79,13 @@ EXAMPLE: dict[str, Any] = {
     "repaired_count": 1,
     "left": 2,
     "fixable": 1,
+    "primaries": 3,
+    "slots": ["77", "93"],
+    "ahead": "10.0.0.1:6379",
+    "behind": "10.0.0.2:6379",
+    "apart_s": 1.5,
+    "nodes": {"10.0.0.1:6379": 5, "10.0.0.2:6379": 6},
+    "unreachable": [3, 7],
     "type": "string",
     "detail": "17",
 }
@@ -87,6 +94,8 @@ NO_QUEUE = {"append-only file", "append-only file without fsync", "snapshots", "
 NO_QUEUE |= {"server clock", "server clock off", "not checked", "not listed", "no queues", "invalid name"}
 
 
+OF_NODE = {"node away", "full coverage required", "primary without replica", "slots moving", "scripts broken"}
+NO_QUEUE |= {"nodes", "node clocks apart", *OF_NODE}
 OF_GROUP = {"messages", "schedule", "leases", "failures", "dead letters"}
 
 
@@ -96,6 +105,8 @@ def worded() -> str:
         fields = {**EXAMPLE}
         if not (kind.check in OF_SERVER or code in NO_QUEUE):
             fields["queue"] = "orders"
+        if code in OF_NODE:
+            fields["node"] = "10.0.0.1:6379"
         if kind.check in OF_GROUP and code != "removed":
             fields["group"] = ("1002", "a b")
         lines.append(f"{code} ({kind.level}, {kind.check})\n  {Finding(code, fields).text}")

@@ -1,0 +1,117 @@
+"""What doctor says of a cluster: nodes that are away, what a dead one stops, moves of hash slots, clocks, scripts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..calls.net_protocol import Alone
+from ..errors import SequencerError, ServerUnavailable
+from ..net.cluster import named
+from ..net.endpoint import HASTY_S
+from ..net.link import ConnectionAlone, Link, finish
+from ..store.keys import ShardKeys, guard_key
+from ..texts.findings import Finding, finding
+from .rights import is_denied
+from .scope import Scope
+from .server import admin_command, reply_or_error, server_facts, server_findings
+
+MAX_APART_S = 0.5
+"""By how much the clocks of nodes may differ before that is said: leases and delays are by the clock of their node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A server that is examined; of a cluster, a primary alone."""
+
+    link: Link
+    info: Mapping[str, str]
+    config: Mapping[str, str]
+    ahead_s: float
+    is_of_cluster: bool = False
+
+
+def nodes_of(link: Link) -> tuple[list[Node], list[Finding]]:
+    """The server, or the primaries that answer; what is to be said of the others. Raises ServerUnavailable."""
+    found, away = list[Node](), list[Finding]()
+    if link.endpoint.cluster is None:
+        return [Node(link, *server_facts(link))], []
+    for endpoint in link.endpoint.nodes():
+        try:
+            own = Link(endpoint)
+            found.append(Node(own, *server_facts(own), True))
+        except ServerUnavailable as error:
+            away.append(finding("node away", node=endpoint.name, error=error.fields["error"]))
+    if not found:
+        raise ServerUnavailable("unreachable", server=link.endpoint.name, error=away[0].fields["error"])
+    return found, away
+
+
+def of_server(node: Node) -> Iterator[Finding]:
+    cli = admin_command(node.link)
+    return server_findings(node.info, node.config, node.ahead_s, cli, is_cluster=node.is_of_cluster)
+
+
+def said_of(node: Node, nodes: Sequence[Node], found: Iterable[Finding]) -> Iterator[Finding]:
+    """What was found of one of these servers. Of a cluster what is well is said once, and a node is named else."""
+    for one in found:
+        if one.level == "ok" and node is nodes[0]:
+            yield one
+        elif one.level != "ok":
+            name = {"node": node.link.endpoint.name} if node.is_of_cluster else {}
+            yield replace(one, fields={**one.fields, **name})
+
+
+def cluster_findings(nodes: Sequence[Node]) -> Iterator[Finding]:
+    """What holds of a cluster besides."""
+    replicas = [int(node.info.get("connected_slaves", "0")) for node in nodes]
+    yield finding("nodes", primaries=len(nodes), replicas=sum(replicas))
+    for node, count in zip(nodes, replicas, strict=True):
+        about = {"node": node.link.endpoint.name, "cli": admin_command(node.link)}
+        if node.config.get("cluster-require-full-coverage") == "yes":
+            yield finding("full coverage required", **about)
+        if not count:
+            yield finding("primary without replica", **about)
+        slots, _ = reply_or_error(node.link, "CLUSTER", "NODES")
+        if moving := _moving(slots.decode("utf-8", "replace")) if slots else []:
+            yield finding("slots moving", slots=moving, **about)
+        if error := _script_error(node.link):
+            yield finding("scripts broken", error=error, **about)
+    first, *_, last = sorted((node.ahead_s, node.link.endpoint.name) for node in [*nodes, nodes[0]])
+    if (apart_s := last[0] - first[0]) > MAX_APART_S:
+        yield finding("node clocks apart", apart_s=apart_s, ahead=last[1], behind=first[1])
+
+
+def _moving(nodes: str) -> list[str]:
+    """From the answer of a node to CLUSTER NODES: its hash slots that are on their way."""
+    own = next((line.split() for line in nodes.splitlines() if "myself" in line), [])
+    return [word[1:].partition("-")[0] for word in own if word[0] == "["]
+
+
+def _script_error(link: Link) -> str:
+    """Why no script runs, if that is so: in Valkey 9, for good, after one has read keys of two hash slots at once."""
+    try:
+        link.command("EVAL", "return redis.call('TIME')", 0)
+    except SequencerError as error:
+        return "" if is_denied(error) else str(error)
+    return ""
+
+
+def shard_findings(scope: Scope) -> Iterator[Finding]:
+    """Where the shards of a queue are, and which do not answer."""
+    alone = ConnectionAlone(scope.link.connection(), scope.link.endpoint.name, HASTY_S)
+    missing = finish(unanswered(alone, scope.shards))
+    if missing:
+        yield scope.found("shards unreachable", unreachable=[*missing], error=str(next(iter(missing.values()))))
+    assert scope.link.endpoint.cluster
+    owners = (scope.link.endpoint.cluster.map.owner(("EXISTS", keys.schedule)) for keys in scope.shards)
+    yield scope.found("shards by node", nodes=Counter(named(owner) for owner in owners if owner))
+
+
+async def unanswered(alone: Alone, shards: Sequence[ShardKeys]) -> dict[int, ServerUnavailable]:
+    """By their numbers, the shards that do not answer now. One whose hash slot is on its way does not: half of it may
+    be elsewhere.
+    """
+    answers = await alone.answers([("EXISTS", keys.schedule, guard_key(keys.schedule)) for keys in shards])
+    return {number: one for number, one in enumerate(answers) if isinstance(one, ServerUnavailable)}
