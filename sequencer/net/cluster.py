@@ -92,7 +92,7 @@ class Cluster:
         if isinstance(answer, redis.exceptions.MovedError):
             self.map.learn(answer, place)
         elif not isinstance(answer, redis.exceptions.AskError | redis.exceptions.TryAgainError):
-            self.map.is_stale = True
+            self.map.failed(place, time.monotonic())
         return NotHere(answer, named(place))
 
     def away(self, place: Place, error: Exception, *, is_sent: bool) -> NodeAway:
@@ -242,6 +242,7 @@ class ClusterConnection:
 
     def primaries(self) -> list[tuple[str, Node]]:
         """Name and connection of each primary, for what is asked of nodes, not of keys. Raises SequencerError."""
+        self._map.is_stale = True  # one that is new may be unknown
         self._cluster.refresh()
         for place in self._map.primaries:
             try:

@@ -86,6 +86,7 @@ class ClusterLine:
 
     async def primaries(self) -> list[Line]:
         """A line to each. Raises SequencerError."""
+        self._cluster.map.is_stale = True
         await self.connect()
         return [await self.line(place) for place in self._cluster.map.primaries]
 

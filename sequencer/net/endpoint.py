@@ -200,10 +200,10 @@ class Endpoint:
         """A connection for an event loop, not connected yet, that reads without a time limit. Asks Sentinel. `place`:
         of a node, in a cluster.
         """
-        given: Any = {"retry": AwaitedRetry(NoBackoff(), 0), "socket_timeout": None}
+        given: Any = {"retry": AwaitedRetry(NoBackoff(), 0)}
         given |= {"host": place[0], "port": place[1]} if place else {}
         pool, kept = _converted(self._pool, redis.asyncio), TIMEOUTS if self.url else ()
-        return _maker(pool, {}, kept, self.sentinels, **given)()
+        return _maker(pool, {**self._limits, "socket_timeout": None}, kept, self.sentinels, **given)()
 
     def of_shards(self, count: int) -> list[Endpoint]:
         """One for each shard, where shards may be on several nodes: then what is asked of one must not hold up what is

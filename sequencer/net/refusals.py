@@ -38,6 +38,7 @@ _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
     ("MOVED", ServerNotUsable, "is_cluster"),
     ("CROSSSLOT", ServerNotUsable, "is_cluster"),
     ("CLUSTERDOWN", ServerNotUsable, "is_cluster"),
+    ("cluster support disabled", ServerNotUsable, "is_no_cluster"),
     ("WRONGTYPE", DataError, "wrong_type"),
     ("GENERATION ", ServerUnavailable, "generation_unsettled"),
     ("CLOCK of the shard", DataError, "shard_clock_foreign"),

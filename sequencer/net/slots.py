@@ -65,11 +65,11 @@ class SlotMap:
         self._owners, self.primaries = owners, [*dict.fromkeys(filter(None, owners))]
 
     def learn(self, moved: redis.exceptions.MovedError, asked: Place) -> None:
-        """Also to be read: others may have moved, too."""
+        """Not read again now: a node that has not heard of it yet would take it back."""
         self._owners[moved.slot_id] = moved.host or asked[0], moved.port
-        self.is_stale = True
 
     def failed(self, place: Place, now: float) -> None:
+        """It can't be reached, or can't serve."""
         self._failed[place], self.is_stale = now, True
 
     def answered(self, place: Place) -> None:
