@@ -51,26 +51,19 @@ class Asked:
     """How many it changed, of several."""
     until: float = 0.0
 
-    def one(self, name: str) -> str:
+    def all(self, name: str) -> list[str]:
         """Raises ConfigurationError for a field that is missing, since what was seen is unknown then."""
         if name not in self.fields:
             raise ConfigurationError("form_incomplete", name=name)
-        return self.fields[name][0]
+        return self.fields[name]
 
-    @property
-    def group(self) -> tuple[str, ...]:
-        self.one("g")
-        return tuple(self.fields["g"])
+    def one(self, name: str) -> str:
+        return self.all(name)[0]
 
     @property
     def message(self) -> dict[str, Any]:
         """A group, and the message that was seen in it."""
-        return {"group": self.group, "id": self.one("id")}
-
-    @property
-    def paused(self) -> tuple[str, ...] | None:
-        """What a pause is about: a group, or the whole queue."""
-        return self.group if "g" in self.fields else None
+        return {"group": self.all("g"), "id": self.one("id")}
 
     @property
     def many(self) -> dict[str, Any]:
@@ -93,10 +86,10 @@ def skip(asked: Asked) -> object:
     """Always as a dead letter: nothing is lost by a click. In a sequence, the missing numbers that were seen."""
     if "first" not in asked.fields:
         return asked.client.skip(**asked.message, dead_letter=True)
-    found = asked.client.explain(asked.group)
+    found = asked.client.explain(asked.all("g"))
     if found.reason != "gap" or str(found.fields.get("first")) != asked.one("first"):
-        raise SequencerError("gap_changed", group=asked.group)
-    return asked.client.skip(asked.group, dead_letter=True)  # if the gap is gone by now, at least no message is
+        raise SequencerError("gap_changed", group=found.group)
+    return asked.client.skip(found.group, dead_letter=True)  # if the gap is gone by now, at least no message is
 
 
 def answer(asked: Asked) -> object:
@@ -135,8 +128,8 @@ VERBS: dict[str, Callable[[Asked], object]] = {
     "redrive": lambda asked: asked.client.redrive(**asked.message),
     "purge": lambda asked: asked.client.purge(**asked.message),
     "answer": answer,
-    "pause": lambda asked: asked.client.pause(asked.paused),
-    "unpause": lambda asked: asked.client.unpause(asked.paused),
+    "pause": lambda asked: asked.client.pause(asked.fields.get("g")),
+    "unpause": lambda asked: asked.client.unpause(asked.fields.get("g")),
     "probe": lambda asked: asked.client.probe_outage(),
     "resume-many": lambda asked: asked.bulk(asked.client.resume_many),
     "skip-many": skip_many,

@@ -66,7 +66,7 @@ def dashboard(
             Mount("/static", StaticFiles(directory=ROOM / "static"), name="static"),
         ],
         middleware=[Middleware(Access, who=who, hosts=hosts, shows_bodies=shows_bodies, is_read_only=is_read_only)],
-        exception_handlers={QueueGone: _gone, SequencerError: _refused, HTTPException: _refused},
+        exception_handlers={SequencerError: _refused, HTTPException: _refused},
         lifespan=lifespan,
     )
     app.state.viewers, app.state.sampler = viewers, Sampler(viewers)
@@ -75,15 +75,13 @@ def dashboard(
 
 def _refused(request: Request, error: Exception) -> Response:
     """An error in its own words: the server is away, a name is wrong, or what was to be changed has changed."""
+    if isinstance(error, QueueGone):
+        viewers_of(request).forget()
+        if request.method == "GET":  # what has its name now is seen by the next look
+            return RedirectResponse(str(request.url), 303)
     if isinstance(error, HTTPException):
         status, text = error.status_code, error.detail
     else:
         is_wrong = isinstance(error, ConfigurationError | InvalidMessage)
         status, text = 503 if isinstance(error, ServerError) else 400 if is_wrong else 409, str(error)
     return page(request, "error.html", status=status, title=TITLES.get(status, "Refused"), text=text)
-
-
-def _gone(request: Request, error: Exception) -> Response:
-    """The queue was deleted since the last look; what has its name now is seen by the next one."""
-    viewers_of(request).forget()
-    return RedirectResponse(str(request.url), 303) if request.method == "GET" else _refused(request, error)

@@ -20,9 +20,9 @@ from ..errors import MessageNotFound
 from ..settings.policy import Policy
 from ..texts.explanations import Explanation
 from ..values.history import OUTCOMES
-from ..values.views import Consumers, GroupInfo
+from ..values.views import Consumers, GroupInfo, Page
 from .queues import client_of, sampler_of
-from .rendering import page
+from .rendering import GAP, page
 
 PARKED_SEEN = 200
 """Parked groups that the page of a queue counts by error: 600 small reads, shared by all viewers."""
@@ -30,10 +30,6 @@ ERRORS_SHOWN = 8
 HISTORY_SHOWN = 50
 LATE_S = 10.0
 """So long a group may be due before the page says why it waits."""
-GAP = "gap"
-"""Shown as the error where a missing number holds a group back, as `sequencer parked` does."""
-UNRETRYABLE = (GAP, "StepUnknown", "StepResultInvalid")
-"""What waits for a number, or for an operator's answer about a step, is not retried."""
 MANY = ("resume", "skip", "redrive", "purge")
 
 
@@ -45,19 +41,13 @@ class OneError(NamedTuple):
     example: GroupInfo
     sentence: str
 
-    @property
-    def is_retryable(self) -> bool:
-        return self.error not in UNRETRYABLE
-
 
 class Work(NamedTuple):
     """What stands still in a queue, who works on it, and by which policy."""
 
     errors: list[OneError]
-    seen: int
-    """Parked groups that were counted by error."""
-    is_cut: bool
-    """Whether there are more."""
+    parked: Page[GroupInfo]
+    """That were counted by error."""
     late: Explanation | None
     consumers: Consumers
     policy: Policy
@@ -82,8 +72,7 @@ def _work(client: Sequencer) -> Work:
     ]
     first_due = [client.explain(one.group) for one in client.group_page("due", limit=1).items]
     late = next((one for one in first_due if one.fields.get("waits_s", 0.0) > LATE_S), None)
-    seen, is_cut = len(parked.items), parked.after is not None
-    return Work(errors, seen, is_cut, late, client.consumers(), client.policy)
+    return Work(errors, parked, late, client.consumers(), client.policy)
 
 
 def groups(request: Request) -> Response:

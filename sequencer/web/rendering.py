@@ -23,6 +23,10 @@ from .charts import STATES, bar, rates
 ROOM = Path(__file__).parent
 TROUBLE = ("unreachable", "outage", "no_consumers")
 """What holds a queue back, as fields of QueueInfo."""
+GAP = "gap"
+"""Shown as the error where a missing number holds a group back, as `sequencer parked` does."""
+UNRETRYABLE = (GAP, "StepUnknown", "StepResultInvalid")
+"""What waits for a number, or for an operator's answer about a step, is not retried."""
 
 
 def _shown(value: Any) -> Any:
@@ -75,15 +79,11 @@ TEMPLATES = Environment(
 )
 _FILTERS = (duration, moment, ago, many, named, count, score, json_line, lines, bar, rates)
 TEMPLATES.filters.update({one.__name__: one for one in _FILTERS})
-TEMPLATES.globals.update(version=VERSION, STATES=STATES, TROUBLE=TROUBLE, answer_text=answer_text, as_json=as_json)
+TEMPLATES.globals.update(version=VERSION, STATES=STATES, TROUBLE=TROUBLE, UNRETRYABLE=UNRETRYABLE)
+TEMPLATES.globals.update(answer_text=answer_text, as_json=as_json)
 
 
-class Html(HTMLResponse):
-    def render(self, content: Any) -> bytes:
-        return str(content).encode("utf-8", "backslashreplace")
-
-
-def page(request: Request, template: str, *, status: int = 200, **fields: Any) -> Html:
+def page(request: Request, template: str, *, status: int = 200, **fields: Any) -> HTMLResponse:
     """A page for who asks: with buttons where its role is "operate"."""
     base = request.scope.get("root_path", "")
 
@@ -103,4 +103,5 @@ def page(request: Request, template: str, *, status: int = 200, **fields: Any) -
         **fields,
     }
     about["parts"] = TEMPLATES.get_template("parts.html").make_module(about)
-    return Html(TEMPLATES.get_template(template).render(about), status)
+    text = TEMPLATES.get_template(template).render(about)
+    return HTMLResponse(text.encode("utf-8", "backslashreplace"), status)
