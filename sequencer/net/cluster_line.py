@@ -75,7 +75,7 @@ class ClusterLine:
         task = self._connecting.get(place)
         if task is None:
             task = self._connecting[place] = asyncio.get_running_loop().create_task(self._connect(place))
-            task.add_done_callback(lambda _: self._connecting.pop(place))
+            task.add_done_callback(lambda done: (self._connecting.pop(place), done.cancelled() or done.exception()))
         return await asyncio.shield(task)
 
     async def _connect(self, place: Place) -> Line:

@@ -1,4 +1,4 @@
-"""What may be sent again after a failure, how often, and whether it may have run by then. Pure: every net asks here.
+"""What may be sent again after a failure, how often, and whether it may have run by then: every net asks here.
 
 | what failed               | calls, all repeatable        | other calls           |
 |---------------------------|------------------------------|-----------------------|
@@ -7,6 +7,8 @@
 | the server loads its data | again, as not sent           | said, as not sent     |
 | it can't for now          | again, `ATTEMPTS` in all     | said                  |
 | its generation is another | again, by the new one        | again, by the new one |
+| a node does not have it   | again until its time is over | the same              |
+| a node of a cluster lost  | again until its time is over | said                  |
 | anything else             | said                         | said                  |
 
 Plain commands only read: what was lost is sent once more.
@@ -15,6 +17,9 @@ What a link asks of each fresh connection before all else is asked once more, on
 
 "It can't for now" is an answer that is ServerUnavailable: a replica, or a server that can't write to its disk. Such an
 answer says itself whether others of the same batch may have run.
+
+A node of a cluster that does not have a key says where it is, or that it is on its way; or it can't serve for now. In
+each case it has carried out nothing. No attempt begins when the time of a call is over.
 
 WAIT speaks of what its own connection wrote. So a repeat, on another connection, asks about the first attempt only
 where it writes too: each append does, and of a saved step the next one is asked about (drain/steps/runner.py).

@@ -19,7 +19,7 @@ import redis
 import sequencer.net.endpoint
 import sequencer.server
 from sequencer import EmbeddedServer, Message, Sequencer
-from sequencer.errors import ConfigurationError, ServerError, ServerNotUsable, ServerUnavailable
+from sequencer.errors import ServerError, ServerNotUsable, ServerUnavailable
 from sequencer.net.link import CHECK_EVERY_S, REFRESH_EVERY_S
 from sequencer.server import default_directory, find_binary
 
@@ -104,12 +104,6 @@ def test_a_clients_own_settings_neither_matter_nor_change(
         assert seen == [(("é",), {"ä": 1})]
         assert dict(client.connection_pool.connection_kwargs) == before
         assert client.ping()
-
-
-def test_a_cluster_client_is_refused_for_now() -> None:
-    cluster = redis.RedisCluster.__new__(redis.RedisCluster)
-    with refused(ConfigurationError, "redis_invalid", kind="RedisCluster"):
-        Sequencer("q", cluster)
 
 
 def test_the_main_job_runs_on_fakeredis() -> None:
