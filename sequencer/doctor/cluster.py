@@ -94,7 +94,7 @@ def _script_error(link: Link) -> str:
     try:
         link.command("EVAL", "return redis.call('TIME')", 0)
     except SequencerError as error:
-        return "" if is_denied(error) else str(error)
+        return "" if is_denied(error) else str(error.fields.get("error", error))
     return ""
 
 

@@ -21,7 +21,7 @@ import redis
 
 from ..calls.net_protocol import Command
 from ..errors import SequencerError, ServerNotUsable
-from .refusals import NOT_HERE, NodeAway, NotHere, translate
+from .refusals import BROKEN, NOT_HERE, NodeAway, NotHere, translate
 from .slots import Place, SlotMap, by_node, guarded
 
 MARK = "+cluster"
@@ -87,6 +87,8 @@ class Cluster:
         self.map.answered(place)
         if self._away:
             self._away.pop(place, None)
+        if isinstance(answer, redis.ResponseError) and BROKEN in str(answer):
+            return NodeAway(answer, named(place), is_sent=False)  # in a way: it carries out nothing of ours
         if not isinstance(answer, NOT_HERE):
             return answer
         if isinstance(answer, redis.exceptions.MovedError):

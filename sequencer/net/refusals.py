@@ -8,6 +8,8 @@ import redis
 
 from ..errors import DataError, QueueFull, SequencerError, ServerNotUsable, ServerUnavailable
 
+BROKEN = "a non local key in a cluster node"
+"""What each script of a node answers for good, in Valkey 9, after one of any program read keys of two hash slots."""
 _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
     ("OOM", QueueFull, "server_full"),
     ("command not allowed when used memory", QueueFull, "server_full"),
@@ -39,6 +41,7 @@ _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
     ("CROSSSLOT", ServerNotUsable, "is_cluster"),
     ("CLUSTERDOWN", ServerNotUsable, "is_cluster"),
     ("cluster support disabled", ServerNotUsable, "is_no_cluster"),
+    (BROKEN, ServerNotUsable, "scripts_broken"),
     ("WRONGTYPE", DataError, "wrong_type"),
     ("GENERATION ", ServerUnavailable, "generation_unsettled"),
     ("CLOCK of the shard", DataError, "shard_clock_foreign"),

@@ -223,6 +223,8 @@ REFUSALS: dict[str, Wording] = {
     "is_no_cluster": "server {server} is no cluster; connect with redis://HOST:PORT instead ({error})",
     "slot_moving": "server {server}: the hash slot of this queue is being moved; try again ({error})",
     "cluster_down": "server {server}: the cluster can't serve this queue's hash slot now; try again ({error})",
+    "scripts_broken": "server {server} runs no script any more, since one of another program broke that; restart it "
+    "({error})",
     "wrong_type": "server {server}: a key of this queue has the wrong type; was it written by something else? "
     "({error})",
     "generation_unsettled": "server {server}: other clients are changing this queue's shard map; try again ({error})",

@@ -5,15 +5,19 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import pytest
 
 from sequencer import Sequencer
-from sequencer.errors import OutcomeUnknown
+from sequencer.doctor.diagnose import diagnose, is_healthy
+from sequencer.errors import OutcomeUnknown, SequencerError
+from sequencer.net.endpoint import Endpoint
+from sequencer.store.keys import guard_key
 
 from ..support.cluster import Cluster, SlotMove, run_cluster, slot_of
+from ..support.refused import refused
 
 pytestmark = pytest.mark.nightly
 SHARDS, MESSAGES = 16, 400
@@ -103,6 +107,10 @@ def test_what_cannot_be_reached_is_named_in_time_and_the_rest_is_shown(nodes: Cl
                 assert 0 < info.backlog < MESSAGES
             for view in VIEWS.values():
                 within_patience(lambda view=view: view(new))  # type: ignore[misc]
+            found = within_patience(lambda: diagnose(Endpoint.from_url(nodes.url), "sequencer", name))
+            codes = {one.code: one for one in found}
+            assert ("slots moving" if fault is half_moved else "node away") in codes
+            assert {*codes["shards unreachable"].fields["unreachable"]} == away
             more = [{**item, "id": f"{item['id']} again"} for item in items]
             for _ in range(2):
                 with pytest.raises(OutcomeUnknown) as caught:
@@ -112,3 +120,43 @@ def test_what_cannot_be_reached_is_named_in_time_and_the_rest_is_shown(nodes: Cl
         assert seq.append_many(more).appended == left
         info = seq.info()
         assert (info.unreachable, info.backlog) == (None, 2 * MESSAGES)
+        assert is_healthy(diagnose(Endpoint.from_url(nodes.url), "sequencer", name))
+
+
+def codes_of(cluster: Cluster, **fields: Any) -> list[str]:
+    """What doctor finds wrong, of these fields."""
+    found = [one for one in diagnose(Endpoint.from_url(cluster.url), "sequencer", "jobs") if one.level == "problem"]
+    return [one.code for one in found if fields.items() <= one.fields.items()]
+
+
+def test_doctor_names_the_node_whose_setting_or_key_is_wrong(nodes: Cluster) -> None:
+    port = nodes.ports[1]
+    with Sequencer("jobs", nodes.url, shards=SHARDS) as seq:
+        seq.append_many({"body": n, "group": n} for n in range(MESSAGES))
+        assert codes_of(nodes) == []
+        nodes.command(port, "CONFIG", "SET", "cluster-require-full-coverage", "yes")
+        assert codes_of(nodes, node=f"127.0.0.1:{port}") == ["full coverage required"]
+        nodes.command(port, "CONFIG", "SET", "cluster-require-full-coverage", "no")
+        key = guard_key(seq._session._shards[0].schedule)
+        nodes.command(nodes.owner(slot_of(key)), "SET", key, "1")
+        assert codes_of(nodes, key=key) == ["guard key"]
+        nodes.command(nodes.owner(slot_of(key)), "DEL", key)
+        assert codes_of(nodes) == []
+
+
+def test_a_node_whose_scripting_another_program_broke_is_named() -> None:
+    with run_cluster() as own, Sequencer("jobs", own.url, shards=SHARDS) as seq:
+        items = [{"body": n, "group": n, "id": n} for n in range(MESSAGES)]
+        seq.append_many(items)
+        port = own.owner(slot_of("a"))
+        other = next(key for key in map(str, range(1000)) if own.owner(slot_of(key)) == port)
+        script = f"return redis.call('MGET', 'a', '{other}')"
+        with suppress(SequencerError):
+            own.command(port, "EVAL", script, 0)
+        if codes_of(own) == []:
+            pytest.skip("this server recovers")
+        assert "scripts broken" in codes_of(own, node=f"127.0.0.1:{port}")
+        with refused(OutcomeUnknown, "part_unknown") as caught:
+            within_patience(lambda: seq.append_many(items))
+        assert f"127.0.0.1:{port}" in caught.value.fields["error"]
+        assert within_patience(seq.info).backlog == MESSAGES
