@@ -20,6 +20,7 @@ from sequencer.net import repeats as repeats_module
 from sequencer.net.cluster import Cluster, ClusterConnection
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import ConnectionAlone, Link, finish
+from sequencer.net.refusals import BROKEN
 from sequencer.net.slots import SlotMap, by_node, guarded, key_of, slot_of
 
 from ..support.refused import refused
@@ -180,6 +181,32 @@ def test_a_lost_node_fails_its_own_commands_alone(clock: Any) -> None:
     assert (one.code, one.maybe_sent, two, three.code) == ("unreachable", True, b"two", "unreachable")
     nodes.time += 1
     assert finish(alone.read([("GET", KEY_A)])) == [b"OK"], "an answer to an earlier question is read by nobody"
+
+
+@pytest.mark.parametrize("how", ["down", "silent", "cut"])
+def test_a_node_that_is_away_is_not_asked_again_at_once(clock: Any, how: str) -> None:
+    """One that is silent would take the whole time limit of each question. A connection that is cut is replaced."""
+    nodes, link = linked(clock, a=[LOST if how == "cut" else redis.TimeoutError("silent")])
+    nodes.down |= {"a"} if how == "down" else set()
+    alone = ConnectionAlone(link.connection(), "s")
+    ask = [("GET", KEY_A), ("GET", KEY_B)]
+    assert [getattr(one, "code", one) for one in finish(alone.answers(ask))] == ["unreachable", b"OK"]
+    nodes.down, nodes.answers["a"] = set(), []
+    asked = len(nodes.sent())
+    first, second = finish(alone.answers(ask))
+    assert (getattr(first, "code", first), second) == ("unreachable" if how != "cut" else b"OK", b"OK")
+    assert len(nodes.sent()) == asked + (2 if how == "cut" else 1)
+    nodes.time += cluster_module.AWAY_S
+    assert finish(alone.answers(ask)) == [b"OK", b"OK"]
+
+
+def test_a_node_on_which_no_script_runs_any_more_is_named(clock: Any) -> None:
+    broken = redis.ResponseError(f"Attempted to access {BROKEN} script: on @user_script:1")
+    _, link = linked(clock, a=[broken])
+    with refused(ServerNotUsable, "scripts_broken") as caught:
+        link.run((ASK, ASK_B))
+    assert "a:1" in caught.value.fields["server"]
+    assert caught.value.answers == [None, "OK"]
 
 
 def test_an_answer_is_read_where_its_command_went(clock: Any) -> None:
