@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import redis
@@ -38,8 +39,7 @@ _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
     ("WAIT cannot be used with replica", ServerUnavailable, "is_replica"),
     ("MASTERDOWN", ServerUnavailable, "primary_lost"),
     ("MOVED", ServerNotUsable, "is_cluster"),
-    ("CROSSSLOT", ServerNotUsable, "is_cluster"),
-    ("CLUSTERDOWN", ServerNotUsable, "is_cluster"),
+    ("CLUSTERDOWN", ServerUnavailable, "cluster_down"),
     ("cluster support disabled", ServerNotUsable, "is_no_cluster"),
     (BROKEN, ServerNotUsable, "scripts_broken"),
     ("WRONGTYPE", DataError, "wrong_type"),
@@ -55,7 +55,6 @@ _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
 _CLASSES = {
     "MASTERDOWN": redis.exceptions.MasterDownError,
     "MOVED": redis.exceptions.MovedError,
-    "CROSSSLOT": redis.exceptions.ClusterCrossSlotError,
     "CLUSTERDOWN": redis.exceptions.ClusterDownError,
 }
 """Replies whose first word redis-py takes off."""
@@ -110,12 +109,10 @@ def translate(error: BaseException, name: str) -> SequencerError:
 def _of_node(error: NotHere | NodeAway, name: str) -> SequencerError:
     about, reply = {"server": name, "error": str(error)[:200].rstrip(".")}, error.error
     if isinstance(error, NodeAway):
-        failure = reply if isinstance(reply, SequencerError) else translate(reply, name)
+        failure = copy(reply) if isinstance(reply, SequencerError) else translate(reply, name)
         if isinstance(failure, ServerUnavailable):
             failure.maybe_sent = error.maybe_sent
         return failure
     if isinstance(reply, _MOVING):
         return ServerUnavailable("slot_moving", **about)
-    if isinstance(reply, redis.exceptions.ClusterDownError) and not isinstance(reply, redis.exceptions.MasterDownError):
-        return ServerUnavailable("cluster_down", **about)
     return translate(reply, name)

@@ -57,11 +57,15 @@ class SlotMap:
         """Whether it is to be read again."""
 
     def read(self, reply: Sequence[Any], asked: Place) -> None:
-        """From the answer to CLUSTER SLOTS; an empty host is the one that was asked. Raises ValueError, TypeError."""
+        """From the answer to CLUSTER SLOTS; an empty host is the one that was asked. Raises ValueError, TypeError, and
+        ResponseError if nobody has a slot, as a node says that has left its cluster.
+        """
         owners: list[Place | None] = [None] * REDIS_CLUSTER_HASH_SLOTS
         for first, last, (host, port, *_), *_replicas in reply:
             place = _named(host) or asked[0], int(port)
             owners[first : last + 1] = [place] * (last + 1 - first)
+        if not any(owners):
+            raise redis.ResponseError("CLUSTERDOWN no node has a hash slot")
         self._owners, self.primaries = owners, [*dict.fromkeys(filter(None, owners))]
 
     def learn(self, moved: redis.exceptions.MovedError, asked: Place) -> None:

@@ -15,7 +15,14 @@ from redis.connection import DefaultParser
 
 import sequencer
 from sequencer import EmbeddedServer, Sequencer, SequencerError
-from sequencer.errors import ConfigurationError, OutcomeUnknown, QueueFull, ServerNotUsable, ServerUnavailable
+from sequencer.errors import (
+    ConfigurationError,
+    DataError,
+    OutcomeUnknown,
+    QueueFull,
+    ServerNotUsable,
+    ServerUnavailable,
+)
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.refusals import translate
 from tests.support.handling import Make
@@ -78,9 +85,9 @@ def test_a_refusal_after_a_lost_reply_is_an_unknown_outcome(make: Make, server: 
 @pytest.mark.parametrize(
     ("said", "kind"),
     [
-        ("CLUSTERDOWN The cluster is down", ServerNotUsable),
+        ("CLUSTERDOWN The cluster is down", ServerUnavailable),
         ("MOVED 1234 127.0.0.1:7001", ServerNotUsable),
-        ("CROSSSLOT Keys in request don't hash to the same slot", ServerNotUsable),
+        ("CROSSSLOT Keys in request don't hash to the same slot", DataError),
         ("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", ServerUnavailable),
     ],
 )

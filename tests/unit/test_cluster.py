@@ -264,6 +264,9 @@ def test_one_server_is_no_cluster(clock: Any) -> None:
     nodes.map = redis.ResponseError("ERR This instance has cluster support disabled")
     with refused(ServerNotUsable, "is_no_cluster"):
         link.command("GET", KEY_A)
+    nodes.map = []
+    with refused(ServerUnavailable, "cluster_down"):
+        link.command("GET", KEY_A)
 
 
 # -- where it is ------------------------------------------------------------------------------------------------
