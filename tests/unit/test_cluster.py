@@ -68,6 +68,9 @@ class FakeNode:
     def pack_commands(self, commands: Any) -> Any:
         return commands
 
+    def pack_command(self, *words: Any) -> Any:
+        return [words]
+
     def send_packed_command(self, commands: Any, **_: Any) -> None:
         for words in commands:
             self.nodes.log.append((self.name, words[0]))
