@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Unpack
 
+from .consume.apart import ApartConsumer
 from .consume.around import Work
 from .consume.emitter import EventEmitter
 from .consume.on_loop import LoopConsumer
@@ -281,7 +282,10 @@ class Sequencer(Client, Blocking):
         kind = SlotConsumer if (options.concurrency or 1) > 1 else single
         if needs_loop(work):
             kind, options = LoopConsumer, replace(options, concurrency=options.concurrency or 100)
-        given = (self._net.endpoint, shards, queue, options, self._surrounded(work))
+        endpoint = self._net.endpoint
+        if kind is Consumer and len(endpoint.of_shards(len(shards))) > 1:
+            kind = ApartConsumer
+        given = (endpoint, shards, queue, options, self._surrounded(work))
         session = self._session
         consumer = kind(*given, guide=session, emitter=self._emitter, keeps_history=session.keeps_history)
         consumer.lifespans = self._lifespans

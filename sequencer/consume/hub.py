@@ -42,6 +42,7 @@ class Asker:
         self.waiter = Waiter(endpoint, shards, Link(endpoint, guide, only_follows=True), guide)
         self.wakes, self.listens = queues.SimpleQueue[None](), queues.SimpleQueue[None]()
         """A signal handler may put into them, whatever it interrupts."""
+        self.is_listening = False
         self.asleep_until = 0.0  # of the thread that asks; 0 while it is awake
 
     def close(self) -> None:
@@ -64,7 +65,7 @@ class Hub:
             guides = [guide and guide.of_shard(keys) for keys in shards]
             given = zip(endpoint.of_shards(len(shards)), shards, guides, channels, strict=True)
             self._askers = [Asker(one, [keys], its_guide, channel) for one, keys, its_guide, channel in given]
-        self._is_listening = self._is_stopping = self._is_over = False
+        self._is_stopping = self._is_over = False
         self.error: BaseException | None = None
         self._threads = [
             threading.Thread(target=run, args=(asker,), name=name, daemon=True)
@@ -82,13 +83,14 @@ class Hub:
             if self.error:
                 raise self.error
             is_awaited = self._slots.ask(slot, question)
+            self._update_listening()
             self._wake()
         return is_awaited
 
     def begins(self, slot: Slot) -> None:
         with self.lock:
-            self._slots.begins(slot)
-            self._wake()
+            if self._slots.begins(slot):
+                self._wake()
 
     def renew_last(self, slot: Slot, since: float) -> None:
         """The handler that began then is stuck."""
@@ -98,9 +100,10 @@ class Hub:
 
     def _wake(self) -> None:
         """Under the lock: who has to act before it would wake up."""
-        now = time.monotonic()
+        now, slots = time.monotonic(), self._slots
+        shares = slots.shares(now)
         for asker in self._askers:
-            if asker.asleep_until and self._slots.due_at(asker.channel, now) < asker.asleep_until:
+            if asker.asleep_until and slots.due_at(asker.channel, now, shares) < asker.asleep_until:
                 asker.asleep_until = 0.0
                 asker.wakes.put(None)
 
@@ -162,7 +165,7 @@ class Hub:
             now = time.monotonic()
             with self.lock:
                 answers = slots.ready(now)
-                due_at = slots.due_at(channel, now)
+                due_at = slots.due_at(channel, now, slots.shares(now))
                 is_crowded = slots.busy > GATHER_FROM
                 due_at = max(due_at, last + GATHER_S) if is_crowded else due_at
                 asker.asleep_until = min(due_at, now + LONGEST_S) if due_at > now and not answers else 0.0
@@ -196,6 +199,7 @@ class Hub:
         except Exception as error:
             with self.lock:
                 answers = self._slots.lost(channel, error)
+                self._wake()
             if isinstance(error, ServerUnavailable):
                 self._events.unreachable(error)
             self._owner.deliver(answers)
@@ -207,12 +211,12 @@ class Hub:
             answers = self._slots.answered(channel, results, now, is_repeat=repeat, confirmed=confirmed)
             link.is_idle = not self._slots.busy
             self._update_listening()
-            if not self._is_lone:  # what it did not bring, others may claim
-                self._wake()
+            self._wake()  # what it did not bring, others may claim
         if self._slots.is_spent and not self._is_stopping:
             self._owner.stop()
         self._owner.deliver(answers)
-        self._events.reached()
+        if not any(one.is_away for one in self._slots.channels):
+            self._events.reached()
         self._events.took([group for _, one in answers if isinstance(one, Claimed) for group in one.groups])
         self._tell()
         return True
@@ -235,34 +239,32 @@ class Hub:
 
     # -- the threads that wait for hints --------------------------------------------------------------------------
 
-    def _is_waited(self) -> bool:
-        return self._is_stopping or (self._is_lone and not self._is_listening)
-
     def _update_listening(self) -> None:
-        before, self._is_listening = self._is_listening, self._slots.waits
-        if self._is_listening and not before:
-            for asker in self._askers:
+        for asker in self._askers:
+            before, asker.is_listening = asker.is_listening, self._slots.listens(asker.channel)
+            if asker.is_listening and not before:
                 asker.listens.put(None)
 
     def _listen(self, asker: Asker) -> None:
-        """Where each shard has a thread it stays armed while all slots work: a hint that comes then is pushed back."""
+        """That of a single shard stays armed while all slots work: a hint that nobody here has a use for is pushed
+        back.
+        """
         waiter, check_s = asker.waiter, STOP_CHECK_S if self._is_lone else LISTEN_S
+
+        def is_over() -> bool:
+            return self._is_stopping or (self._is_lone and not asker.is_listening)
+
         while not self._is_stopping:
-            if not self._is_listening:
+            if not asker.is_listening:
                 sleep(asker.listens, IDLE_S)
                 continue
-            is_lost = False
             try:
-                waiter.wait(IDLE_S, self._is_waited, check_s=check_s)
+                waiter.wait(IDLE_S, is_over, check_s=check_s)
             except SequencerError:  # a hint may be lost with it
-                is_lost = True
                 time.sleep(RECONNECT.base_s)
             with self.lock:
-                is_wanted, list_name = self._slots.waits, waiter.hint and waiter.hint[0].decode()
-                if is_wanted or is_lost or list_name:
-                    for shard in asker.channel.shards:
-                        if list_name in (None, shard.acks.keys.dispatch):
-                            shard.hint()
+                is_wanted = self._slots.hinted(asker.channel, waiter.hint and waiter.hint[0].decode())
+                self._update_listening()
                 self._wake()
             if not is_wanted:
                 with suppress(SequencerError):

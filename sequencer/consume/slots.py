@@ -46,6 +46,9 @@ T = TypeVar("T")
 class ManySlots(AnyConsumer, Generic[SlotT]):
     """What consumers with many worker slots have in common."""
 
+    is_single = False
+    """Whether it has one slot, which takes as many groups at once as it wants."""
+
     def _set_up(
         self, endpoint: Endpoint, shards: Sequence[ShardKeys], guide: Guide | None, new_history: Callable[[], History]
     ) -> None:
@@ -61,7 +64,8 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
             clock=time.monotonic,
             max_messages=options.max_messages,
             batch=handler.size if isinstance(handler, BatchHandler) else 1,
-            are_apart=len(shards) > 1 and len(endpoint.of_shards(len(shards))) > 1,
+            are_apart=len(endpoint.of_shards(len(shards))) > 1,
+            is_single=self.is_single,
         )
         self.hub = Hub(endpoint, shards, guide, self._all, self)
         self.on_first: Callable[[], object] | None = None  # called once, before the first handler begins
@@ -161,7 +165,7 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
 
     def begins(self, slot: Slot, message: Message) -> None:
         """A handler or a step of this slot is about to begin."""
-        if slot.held.finished_at is not None:
+        if slot.held.finished_at is not None and not self.is_single:
             self.hub.begins(slot)
         if self.on_first or self.memory is not None:
             with self._beginning:

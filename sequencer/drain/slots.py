@@ -13,7 +13,7 @@ Rules:
     any. A waiting slot is not woken but for a group, until the time is over for which it wants to wait.
   - A claim is for no slot: its groups go to those that are free when it is answered, and what nobody takes is released.
     Claims want one group for each free slot; for SLOW_S an unanswered one counts as sure to bring what it wants.
-  - Shards that may have something due are claimed from in turn: first where the last claim was longest ago.
+  - Shards that may have something due are claimed from in turn, after SLICE_S at the latest.
   - A leased group is not claimed again before its release was carried out, as acknowledgements stand in front of claims
     in the trips of its channel.
   - The acks of a lost trip are sent again, before those that came meanwhile. Its claims are forgotten, and
@@ -24,7 +24,7 @@ Rules:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any
@@ -51,6 +51,8 @@ NOTHING = Claimed([], was_ahead=True)
 """Answers a claim that brought neither a group nor that nothing is due: its drain checks whether it is over."""
 SUSPECTS_AGAIN_S = 0.005
 """How long after a claim that took nothing, though something is due, the next one sets out."""
+SLICE_S = 0.05
+"""For so long a shard is claimed from again before others, as its acks and the claim are one trip then."""
 SLOW_S = 0.01
 """A trip that takes longer is not waited for by slots that are free: they claim from the shards of other channels."""
 
@@ -77,7 +79,7 @@ class Shard:
     is_empty: bool = False  # whether it said that nothing is left
     hints: int = 0  # how many have come, or such wishes
     due_at: float = 0.0  # when something may be due in an idle one
-    claimed_in: int = 0  # number of the last trip that claimed from it
+    claimed_at: float = 0.0
     claims_from: float = 0.0
 
     def hint(self) -> None:
@@ -86,6 +88,11 @@ class Shard:
 
     def ask(self) -> None:
         self.is_asked, self.hints = True, self.hints + 1
+
+    def turn(self, now: float) -> tuple[bool, bool, float]:
+        """Earlier comes first: whose last claim is long ago, then where one costs no further trip."""
+        is_next = now - self.claimed_at >= SLICE_S
+        return not is_next, not (is_next or self.acks or self.ended), self.claimed_at
 
     def may_claim(self, now: float) -> bool:
         return self.is_asked and now >= self.claims_from
@@ -135,7 +142,7 @@ class Channel:
 
     shards: list[Shard]
     out: Trip | None = None
-    is_away: bool = False  # whether its last trip was lost
+    is_away: bool = False  # whether its last trip was lost, and there are others
     asking: list[Slot] = field(default_factory=list)  # for anything but a group
     stuck: list[Slot] = field(default_factory=list)
     late: OrderedDict[Slot, float] = field(default_factory=OrderedDict)
@@ -193,7 +200,6 @@ class Slots:
         self._waiting: dict[Slot, None] = {}
         """Slots that are free: what they ask is a claim, or to wait for one."""
         self._until = float("inf")  # when the first of them wants to hear something
-        self._trips = 0
         self._ticked_at = 0.0
         self.all: list[Slot] = []
         self._is_deaf = False
@@ -201,11 +207,13 @@ class Slots:
         self.is_ending = False
         self._max_messages, self.done, self._reserved = max_messages, 0, 0
 
-    @property
-    def waits(self) -> bool:
-        """Whether a slot waits for a hint, and would take what is due."""
-        is_free = self._waiting or (self._asking and len(self.channels) > 1)
-        return bool(is_free) and not (self._is_deaf or self.is_ending)
+    def listens(self, channel: Channel) -> bool:
+        """Whether to wait for hints of it: while a slot waits or, of a shard of its own, as long as it is idle. Else a
+        consumer that is never idle for long would not hear of it.
+        """
+        if len(self.channels) > 1:
+            return channel.shards[0].is_idle and not self.is_ending
+        return bool(self._waiting) and not (self._is_deaf or self.is_ending)
 
     @property
     def is_spent(self) -> bool:
@@ -268,10 +276,13 @@ class Slots:
         self._reserved -= slot.reserved
         slot.counted, slot.reserved = ended, 0
 
-    def begins(self, slot: Slot) -> None:
-        """A handler of this slot begins: what was finished before it must not wait for its end."""
-        if slot.held.finished_at is not None:
-            self._channel_of[slot.held.shard].late.setdefault(slot, self._clock() + ACK_AFTER_S)
+    def begins(self, slot: Slot) -> bool:
+        """A handler of this slot begins: what was finished before it must not wait for its end. Whether that is new."""
+        late = self._channel_of[slot.held.shard].late
+        if slot in late or slot.held.finished_at is None:
+            return False
+        late[slot] = self._clock() + ACK_AFTER_S
+        return True
 
     def stuck(self, slot: Slot, since: float) -> None:
         """The handler that began then hangs, or ignores the end of its time: its lease is renewed once more."""
@@ -282,6 +293,17 @@ class Slots:
         """Something is due in this shard, or somewhere."""
         for one in self._shards if shard is None else (self._shards[shard],):
             one.hint()
+
+    def hinted(self, channel: Channel, name: str | None) -> bool:
+        """A hint came from this list of the channel, or None: perhaps one was lost. Whether a free slot claims then."""
+        is_wanted = self.listens(channel)
+        found = [shard for shard in channel.shards if name in (None, shard.acks.keys.dispatch)]
+        for shard in found:
+            shard.hint()
+        if len(self.channels) == 1:
+            return is_wanted
+        shares = self.shares(self._clock())
+        return any(shares.get(shard) for shard in found)
 
     def take_events(self) -> tuple[list[tuple[str, str, bool]], list[Halted], list[Began | Ended], list[Slot]]:
         """Events that are not logged yet; they are the caller's then."""
@@ -296,7 +318,7 @@ class Slots:
             if shard.is_idle and now >= shard.due_at:
                 shard.hint()
         answers: Answers = []
-        if self._asking and not any(shard.is_asked for shard in self._shards):
+        if self._is_all_idle():
             due_s = min(shard.due_at for shard in self._shards) - now
             nothing = Claimed([], due_s, all(shard.is_empty for shard in self._shards))
             answers += [(slot, nothing) for slot in self._asking]
@@ -312,28 +334,35 @@ class Slots:
             slot.question = None
         return answers
 
+    def _is_all_idle(self) -> bool:
+        """Whether those that ask are to hear that nothing is due."""
+        return bool(self._asking) and not any(shard.is_asked for shard in self._shards)
+
     def fail(self, error: BaseException) -> Answers:
         """A thread that asks the server is over: so is each slot that waits for it."""
         return [(slot, error) for slot in self.all if slot.question is not None]
 
     # -- one trip -------------------------------------------------------------------------------------------------
 
-    def due_at(self, channel: Channel, now: float) -> float:
-        """When there is something to do on it, or `ready`, if nobody asks before."""
+    def due_at(self, channel: Channel, now: float, shares: Mapping[Shard, int]) -> float:
+        """When there is something to do on it, or `ready`, if nobody asks before. `shares` of now."""
         if channel.out:
             return float("inf")
         is_free = bool(self._asking or self._waiting)
         if channel.asking or channel.stuck or any(shard.acks or shard.ended for shard in channel.shards):
             return now
-        if is_free and (self.is_ending or any(self._shares(channel, now))):
+        if is_free and (self.is_ending or self._is_all_idle() or any(shares.get(shard) for shard in channel.shards)):
             return now
         times = [next(iter(planned.values())) for planned in channel.planned if planned]
         if self._ticks(channel):
             times.append(self._ticked_at + TICK_S)
         if is_free:
             times.append(self._until)
-            if self._left(now):
-                times += [one.due_at if one.is_idle else max(one.claims_from, now + SLOW_S) for one in channel.shards]
+            for shard in channel.shards:
+                if shard in shares:
+                    times.append(now + SLOW_S)
+                elif shard.is_idle or shard.claims_from > now:
+                    times.append(shard.due_at if shard.is_idle else shard.claims_from)
         return min(times, default=float("inf"))
 
     def _ticks(self, channel: Channel) -> bool:
@@ -360,47 +389,43 @@ class Slots:
         for slot in _due(channel.renewals, now):
             if not slot.held.is_stuck and any(group.is_open for group in slot.held.groups):
                 parts[slot.held.shard].renewed.append(slot)
-        for part, share in zip(parts.values(), self._shares(channel, now), strict=True):
-            part.claims = share
+        shares = self.shares(now)
+        for part in parts.values():
+            part.claims = shares.get(part.shard, 0)
         is_taken = any(one.out and one.out.has_room and one.is_sure(now) for one in self.channels)
         room, left, messages = 0 if is_taken else self.suspects.room(), self._left(now), 0
-        free, ordered = (
-            chain(self._asking, self._waiting),
-            sorted(parts.values(), key=lambda one: self._turn(one.shard)),
-        )
-        self._trips += 1
-        for part in ordered:
+        free = chain(self._asking, self._waiting)
+        for part in sorted(parts.values(), key=lambda one: one.shard.turn(now)):
             claimants = [*islice(free, min(part.claims, left - messages))]
-            messages += self._fill(part, claimants, room, left - messages)
+            messages += self._fill(part, claimants, room, left - messages, now)
             room = 0 if claimants else room
         asked = [part for part in parts.values() if part.calls or part.ended]
         trip = Trip(asked, settled, now, messages, has_room=bool(messages) and not is_taken)
         channel.out = trip if asked or settled else None
         return channel.out
 
-    def _turn(self, shard: Shard) -> tuple[int, int]:
-        return shard.claimed_in, (shard.number + self._trips) % len(self._shards)
+    def shares(self, now: float) -> dict[Shard, int]:
+        """From which shards to claim now, and for how many free slots; 0: if what is sure to come does not."""
+        shares: dict[Shard, int] = {}
+        if not ((self._asking or self._waiting) and self._left(now)):
+            return shares
+        able = list[Shard]()
+        for channel in self.channels:
+            found = () if channel.out else [shard for shard in channel.shards if shard.may_claim(now)]
+            if channel.is_away:  # besides: it may never come
+                shares.update(dict.fromkeys(found, 1))
+            else:
+                able += found
+        free = len(self._asking)
+        if not all(shard.is_idle for shard in able):
+            free += len(self._waiting)
+        able.sort(key=lambda shard: shard.turn(now))
+        left = free - sum(one.out.claims for one in self.channels if one.out and one.is_sure(now))
+        for number, shard in enumerate(able[:free]):
+            shares[shard] = max(0, min(self._most_groups, (left - number - 1) // len(able) + 1))
+        return shares
 
-    def _shares(self, channel: Channel, now: float) -> list[int]:
-        """For how many free slots to claim from each of its shards."""
-        shares = dict.fromkeys(channel.shards, 0)
-        able = [one for one in channel.shards if one.may_claim(now)] if self._left(now) else []
-        if able:
-            promised = 0
-            if len(self.channels) > 1 and not channel.is_away:
-                promised = sum(one.out.claims for one in self.channels if one.out and one.is_sure(now))
-                others = [one for one in self.channels if one is not channel and not (one.out or one.is_away)]
-                able += [shard for other in others for shard in other.shards if shard.may_claim(now)]
-            free = len(self._asking) - promised
-            if not all(shard.is_idle for shard in able):
-                free += len(self._waiting)
-            able.sort(key=self._turn)
-            for number, shard in enumerate(able[: max(free, 0)]):
-                if shard in shares:
-                    shares[shard] = min(self._most_groups, (free - number - 1) // len(able) + 1)
-        return [*shares.values()]
-
-    def _fill(self, part: Part, claimants: list[Slot], room: int, left: int) -> int:
+    def _fill(self, part: Part, claimants: list[Slot], room: int, left: int, now: float) -> int:
         """Make its calls, for at most this many suspects and messages; returns how many messages it may take."""
         shard, messages = part.shard, 0
         part.claims = len(claimants)
@@ -417,7 +442,7 @@ class Slots:
         for slot in part.stuck:
             part.calls.append(renew(keys, _open(slot), lease_s, alone=True))
         if claimants:
-            shard.claimed_in = self._trips
+            shard.claimed_at = now
             wanted = [limits_of(slot) for slot in claimants]
             count, running = len(wanted), bool(self.suspects.running)
             each = min(sorted(limits.messages for limits in wanted)[count // 2], min(MAX_CLAIMED, left) // count)
@@ -476,7 +501,7 @@ class Slots:
         """The trip that is out was not answered. Those that ask for a group go on asking: other shards may have one;
         but not at an error that stays.
         """
-        trip, channel.out, channel.is_away = channel.out, None, True
+        trip, channel.out, channel.is_away = channel.out, None, len(self.channels) > 1
         assert trip
         asked = [*trip.settled]
         for part in trip.parts:

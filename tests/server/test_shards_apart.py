@@ -23,7 +23,7 @@ from ..support.background import Background
 SHARDS, FROZEN, FREEZE_S, PATIENCE_S = 4, 1, 30.0, 3.0
 GROUPS = [next(str(n) for n in range(1000) if shard_of(str(n), SHARDS) == shard) for shard in range(SHARDS)]
 """One of each shard."""
-KINDS = pytest.mark.parametrize(("kind", "concurrency"), [("threads", 3), ("loop", 1), ("loop", 3)])
+KINDS = pytest.mark.parametrize(("kind", "concurrency"), [("plain", 1), ("plain", 3), ("loop", 1), ("loop", 3)])
 
 
 class Nodes(Endpoint):

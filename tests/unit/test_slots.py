@@ -119,7 +119,10 @@ class Process:
 
     @property
     def due_at(self) -> float:
-        return self.slots.due_at(self.channel, self.now)
+        return self.due_at_time(self.now)
+
+    def due_at_time(self, now: float) -> float:
+        return self.slots.due_at(self.channel, now, self.slots.shares(now))
 
 
 def test_one_claim_serves_all_that_ask() -> None:
@@ -203,7 +206,7 @@ def test_leases_are_renewed_in_one_call_at_a_third_of_their_time() -> None:
         one.append(group, "m")
     one.claims()
     one.trip()
-    at = one.slots.due_at(one.channel, one.now + RELEASE_S)
+    at = one.due_at_time(one.now + RELEASE_S)
     for slot in one.all:
         slot.held.begin(0)
     one.now += RELEASE_S
@@ -269,7 +272,7 @@ def test_nothing_is_claimed_for_slots_that_take_no_answer() -> None:
     one.now += RELEASE_S
     one.slots.hint()
     assert one.trip()[0] == ["ack"], "it is released, and no other slot gets it"
-    assert not one.slots.waits
+    assert not one.slots.listens(one.channel)
     assert one.due_at > one.now
     one.claims(one.all[0])  # it has come to its answer
     assert one.trip()[0] == ["claim"]

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Literal
 
 from sequencer.client import Sequencer
+from sequencer.consume.apart import ApartConsumer
 from sequencer.consume.slots import SlotConsumer
 from sequencer.consume.threads import Consumer
 from sequencer.errors import OutcomeUnknown, Park, Retry, SequencerError, ServerUnavailable, SetAside
@@ -121,7 +122,8 @@ class Cast:
         process, rng = Process(f"c{number}.{life}"), self.stage.rng
         limits = rng.choice((ClaimLimits(), ClaimLimits(1, 1), ClaimLimits(2, 4)))
         concurrency = rng.randrange(2, 6) if rng.random() < WITH_SLOTS else None
-        kind: Any = SlotConsumer if concurrency else Consumer
+        single: Any = ApartConsumer if self.play.are_apart and len(self.shards) > 1 else Consumer
+        kind = SlotConsumer if concurrency else single
         options = ConsumerOptions(lease_s=self.play.lease_s, limits=limits, concurrency=concurrency)
 
         def run() -> None:

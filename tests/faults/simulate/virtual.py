@@ -18,7 +18,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, cast
 
-from sequencer.consume import hub, perform, renewer, slots, threads, time_limit
+from sequencer.consume import apart, hub, perform, renewer, slots, threads, time_limit
 from sequencer.net import blocking, link, repeats, wait
 
 from .stage import Actor, Crashed, Stage, current_stage
@@ -199,8 +199,8 @@ def virtual() -> Iterator[None]:
     """Inside, actors that run the library's code do so in virtual time; other threads notice nothing."""
     places: list[tuple[Any, str, Any]] = [
         (threads, "time", VirtualTime),
-        *((module, "time", VirtualTime) for module in (hub, slots, perform, time_limit)),
-        *((module, "threading", VirtualThreading) for module in (hub, slots, time_limit)),
+        *((module, "time", VirtualTime) for module in (apart, hub, slots, perform, time_limit)),
+        *((module, "threading", VirtualThreading) for module in (apart, hub, slots, time_limit)),
         *((module, "queues", VirtualQueues) for module in (hub, slots)),
         (renewer, "threading", VirtualThreading),
         (renewer, "time", VirtualTime),
