@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ..values.message import PastAttempt
 from ..values.views import as_json
 from .commands import end_command, with_commands
-from .refusals import CHECK
+from .refusals import without_commands
 from .templates import NO_COMMANDS, Commands, Fields, Wording, fill, filled_commands
 from .words import numbers
 
@@ -63,7 +63,7 @@ class Explanation:
     @property
     def sentence(self) -> str:
         """One sentence for people, without commands."""
-        return self._whole.partition(CHECK)[0]
+        return without_commands(self._whole)
 
     @property
     def text(self) -> str:

@@ -49,11 +49,16 @@ def _question(fields: Fields) -> str:
     )
 
 
-CHECK = "; check whether it took effect"
+_CHECK = "; check whether it took effect"
+
+
+def without_commands(text: str) -> str:
+    """What a failure with an unresolved step says, where forms stand beside it."""
+    return text.partition(_CHECK)[0]
 
 
 def _step_unknown(fields: Fields) -> str:
-    known = CHECK + "; if it did: {{{done}}}; if it did not: {{{again}}}"
+    known = _CHECK + "; if it did: {{{done}}}; if it did not: {{{again}}}"
     return _question(fields) + known.format(**answer_commands(is_dead=fields["is_dead"]))
 
 

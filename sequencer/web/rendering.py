@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse
 
 from ..texts.answers import answer_text
 from ..texts.changes import SAID
+from ..texts.refusals import without_commands
 from ..texts.words import duration, many, moment, named, plain
 from ..values.version import VERSION
 from ..values.views import as_json
@@ -77,7 +78,7 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_FILTERS = (duration, moment, ago, many, named, count, score, json_line, lines, bar, rates)
+_FILTERS = (without_commands, duration, moment, ago, many, named, count, score, json_line, lines, bar, rates)
 TEMPLATES.filters.update({one.__name__: one for one in _FILTERS})
 TEMPLATES.globals.update(version=VERSION, STATES=STATES, TROUBLE=TROUBLE, UNRETRYABLE=UNRETRYABLE)
 TEMPLATES.globals.update(answer_text=answer_text, as_json=as_json)

@@ -154,6 +154,7 @@ def test_unresolved_steps_are_answered_in_one_form(seq: Sequencer, browser: Brow
     seq.consume(until_empty=True)
     page = browser.http.get(f"/q/jobs/group?{urlencode(OF_GROUP, doseq=True)}").text
     assert (page.count('name="answer"'), page.count('name="result"')) == (2, 2)
+    assert "sequencer resume" not in page.partition("<details")[0], "forms stand in place of commands"
     seen = SEEN | {"step": ["charge", "refund"], "attempt": [1, 1]}
     typed = {"answer": ["done", "again"], "result": ['{"paid": 3}', ""]}
     assert browser.post("resume", **SEEN) == 409
