@@ -124,7 +124,16 @@ pytestmark = pytest.mark.nightly
 @pytest.mark.parametrize(
     "words",
     [
-        *("policies --variants sequence,bodies", "skew", "timers", "consumers", "fairness", "growth", "handlers"),
+        *(
+            "policies --variants sequence,bodies",
+            "skew",
+            "timers",
+            "consumers",
+            "dashboard",
+            "fairness",
+            "growth",
+            "handlers",
+        ),
         *("latency --cache nothing-here", "memory", "outbox", "pools", "steps"),
     ],
 )
