@@ -24,8 +24,8 @@ from ..values.views import Consumers, GroupInfo, Page
 from .queues import client_of, sampler_of
 from .rendering import GAP, page
 
-PARKED_SEEN = 200
-"""Parked groups that the page of a queue counts by error: 600 small reads, shared by all viewers."""
+PARKED_SEEN = 100
+"""Parked groups that the page of a queue counts by error: three small reads each, shared by all viewers."""
 ERRORS_SHOWN = 8
 HISTORY_SHOWN = 50
 LATE_S = 10.0
