@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,16 @@ import pytest
 
 from sequencer import Sequencer
 from sequencer.errors import SequencerError
+from sequencer.store.group import encode_group, shard_of
 from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
 from ..support.cluster import Cluster, SlotMove, run_cluster, slot_of
 from ..support.invariants import check_invariants
-from ..support.judge.history import Recorder, read_events
+from ..support.judge.history import Event, Recorder, read_events
 from ..support.judge.judgement import Judgement, judge
 from .conftest import Cli
+from .test_concurrency_storms import p99
 from .test_real_log import EVENTS, real_log
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
@@ -117,12 +119,12 @@ class Storm:
         return True
 
     @contextmanager
-    def appending(self, items: Iterable[Item], per_s: float) -> Iterator[threading.Thread]:
-        """In a thread, one by one and in batches; to the end of the items, or of the block if they have none."""
+    def appending(self, items: Iterable[Item], per_s: float, most: int = 20) -> Iterator[threading.Thread]:
+        """In a thread, one by one and `most` at once; to the end of the items, or of the block if they have none."""
         left, over = iter(items), threading.Event()
 
         def append() -> None:
-            while not over.is_set() and (some := [*itertools.islice(left, self.random.choice((1, 1, 1, 20)))]):
+            while not over.is_set() and (some := [*itertools.islice(left, self.random.choice((1, 1, 1, most)))]):
                 self.append(some)
                 over.wait(len(some) / per_s)
 
@@ -143,7 +145,7 @@ class Storm:
         return sorted({str(name, "utf-8") for some in names for name in some})
 
     def fault(self, kind: str) -> None:
-        """To a node or a slot of the queue; `moved` and `migrated` are none to the judge."""
+        """To a slot of the queue, or its node. `moved` and `migrated` are none to the judge."""
         slot, at = self.random.choice(self.slots()), time.monotonic()
         was = self.cluster.owner(slot)
         if kind == "moved":
@@ -153,17 +155,17 @@ class Storm:
         elif kind == "killed":
             self.cluster.kill(was)
             self.cluster.wait_promoted(slot, was)
-            self._note(kind, at)
+            self._note(kind, slot, at)
             self.cluster.restart(was)
         elif kind == "frozen":
             with self.cluster.frozen(was):
                 owner = self.cluster.wait_promoted(slot, was)
             self.cluster.wait_owner(slot, owner)  # until it hears that, it leases groups of its own
-            self._note(kind, at)
+            self._note(kind, slot, at)
         self.cluster.wait_whole()
 
-    def _note(self, kind: str, at: float) -> None:
-        self._recorder.note("fault", at=at, until=time.monotonic(), who="", kind=kind)
+    def _note(self, kind: str, slot: int, at: float) -> None:
+        self._recorder.note("fault", at=at, until=time.monotonic(), who="", kind=kind, id=str(slot))
 
     def _move(self, slot: int) -> None:
         """In stages, with pauses between them."""
@@ -186,6 +188,23 @@ class Storm:
         print(f"{judged.messages} messages, {judged.runs} runs, {told}, {dict(judged.effects)}")
         print(f"longest append {self.longest_s:.2f} s, repeated {dict(self.again)}")
         return judged, again, [*self._broken()]
+
+    def waits(self, nodes: dict[str, int], owners: dict[int, int]) -> tuple[list[float], list[float]]:
+        """From append to handler, in calm times and while another node than the group's was away."""
+        asked, begun, found = dict[str, Event](), dict[str, float](), (list[float](), list[float]())
+        faults = list[Event]()
+        for event in read_events(self._directory.glob("*.events")):
+            if event.what == "fault":
+                faults.append(event)
+            elif event.what == "appending" and event.group in nodes:
+                asked.setdefault(event.id, event)
+            elif event.what == "begun":
+                begun.setdefault(event.id, event.at)
+        for id, event in asked.items():
+            away = [owners[int(one.id)] for one in faults if one.at <= event.at <= one.until]
+            if not away or nodes[event.group] not in away:
+                found[bool(away)].append(begun[id] - event.at)
+        return found
 
     def _is_empty(self) -> bool:
         assert self._running.process.poll() is None, self._running.stderr
@@ -212,11 +231,14 @@ def storm(request: pytest.FixtureRequest, cli: Cli, namespace: str) -> Iterator[
         cli.close()
 
 
+def endless(groups: list[str]) -> Iterator[Item]:
+    return ({"group": groups[n % len(groups)], "id": f"{groups[0]}-{n}"} for n in itertools.count())
+
+
 @pytest.mark.parametrize("storm", [(0, {"shards": 1})], indirect=True)
 @pytest.mark.parametrize("how", ["moved", "migrated"])
 def test_slots_that_move_lose_and_repeat_nothing(storm: Storm, how: str) -> None:
-    endless = ({"group": f"g{n % 97}", "id": str(n)} for n in itertools.count())
-    with storm.appending(endless, 500):
+    with storm.appending(endless([f"g{n}" for n in range(97)]), 500):
         for _ in range(MOVES):
             storm.fault(how)
     judged, again, broken = storm.judged()
@@ -244,3 +266,28 @@ def test_the_real_log_survives_moves_and_deaths_of_primaries(storm: Storm) -> No
     assert {"killed", "frozen"} <= {*judged.effects}
     assert not broken
     assert not [*storm.seq.parked()]
+
+
+FAULTS = int(os.environ.get("NODE_FAULTS", "3"))
+SHARDS = 16
+
+
+@pytest.mark.parametrize("storm", [(1, {"shards": SHARDS, "wait_replicas": 1})], indirect=True)
+@pytest.mark.parametrize("kind", ["killed", "frozen"])
+def test_a_primary_that_dies_holds_back_only_its_own_shards(storm: Storm, kind: str) -> None:
+    """From append to handler, of the groups of the other primaries: nearly as before. One producer a primary."""
+    owners = {slot: storm.cluster.owner(slot) for slot in storm.slots()}
+    slots = [slot_of(keys.schedule) for keys in storm.seq._session._shards]
+    nodes = {group: owners[slots[shard_of(encode_group((group,)), SHARDS)]] for group in map(str, range(200))}
+    with ExitStack() as stack:
+        for node in {*nodes.values()}:
+            mine = [group for group in nodes if nodes[group] == node]
+            stack.enter_context(storm.appending(endless(mine), 40, most=1))
+        for _ in range(FAULTS):
+            threading.Event().wait(CALM_S)
+            storm.fault(kind)
+    judged, _, broken = storm.judged()
+    assert (judged.losses, judged.disorder, judged.unexplained, broken) == (0, 0, 0, []), judged.cases
+    before, meanwhile = storm.waits(nodes, owners)
+    print(f"{kind}: p99 {p99(before):.3f} s before, {p99(meanwhile):.3f} s meanwhile, of {len(meanwhile)}")
+    assert p99(meanwhile) <= 2 * p99(before) + 0.02
