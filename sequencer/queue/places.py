@@ -7,14 +7,15 @@ equal scores by halving. An offset would not do: each that goes before it moves 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
 from ..calls.net_protocol import Command, Reader
 from ..errors import ConfigurationError
 from ..store.keys import ShardKeys
 from ..store.replies import scored
+from ..values.views import Page
 from .pages import read
 
 MAX_PAGE = 500
@@ -23,6 +24,7 @@ LOOKED = 2000
 """Most entries read for one page; where fewer fit, the page is short."""
 SLACK = 10
 """Members read on both sides of a page, for those that come and go while its rank is on its way."""
+T = TypeVar("T")
 Place = tuple[float, bytes]
 FIRST: Place = (-math.inf, b"")
 
@@ -56,6 +58,17 @@ def place_of(after: str | None, first: Place) -> Place:
     if not comma or math.isnan(place[0]):
         raise ConfigurationError("place_invalid", value=after)
     return place
+
+
+async def each(read_page: Callable[..., Awaitable[Page[T]]], limit: int, after: str | None = None) -> AsyncIterator[T]:
+    """Those of all pages, at most `limit`, read while they are iterated."""
+    while limit:
+        page = await read_page(limit=min(MAX_PAGE, limit), after=after)
+        for one in page.items:
+            yield one
+        limit, after = limit - len(page.items), page.after
+        if after is None:
+            return
 
 
 def in_shards(rows: Iterable[Row]) -> dict[ShardKeys, list[Row]]:

@@ -18,7 +18,7 @@ from ..errors import ConfigurationError, InvalidMessage, SequencerError, ServerE
 from ..viewers import QueueGone, Viewers
 from . import append, changes, find, pages, watched
 from .access import Access, Who
-from .queues import viewers_of
+from .queues import sampler_of
 from .rendering import ROOM, page
 from .sampler import Sampler
 
@@ -69,14 +69,14 @@ def dashboard(
         exception_handlers={SequencerError: _refused, HTTPException: _refused},
         lifespan=lifespan,
     )
-    app.state.viewers, app.state.sampler = viewers, Sampler(viewers)
+    app.state.sampler = Sampler(viewers)
     return app
 
 
 def _refused(request: Request, error: Exception) -> Response:
     """An error in its own words: the server is away, a name is wrong, or what was to be changed has changed."""
     if isinstance(error, QueueGone):
-        viewers_of(request).forget()
+        sampler_of(request).viewers.forget()
         if request.method == "GET":  # what has its name now is seen by the next look
             return RedirectResponse(str(request.url), 303)
     if isinstance(error, HTTPException):

@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from ..client import Sequencer
 from ..errors import InvalidMessage, SequencerError
-from .queues import client_of, sampler_of, viewers_of
+from .queues import client_of, sampler_of
 from .rendering import href, page
 
 MOST_CHARACTERS = 2_000
@@ -58,7 +58,7 @@ def readings(text: str) -> list[Wanted]:
 
 def find(request: Request) -> Response:
     text = request.query_params.get("q", "").strip()
-    wanted, viewers = readings(text), viewers_of(request)
+    wanted, viewers = readings(text), sampler_of(request).viewers
     hits = [hit for name in viewers.names() for hit in _hits(viewers.client(name), wanted)]
     if len(hits) == 1:
         base, (name, group, id, _) = request.scope.get("root_path", ""), hits[0]

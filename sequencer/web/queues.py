@@ -6,13 +6,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from ..client import Sequencer
-from ..viewers import Viewers
 from .sampler import Sampler
-
-
-def viewers_of(request: Request) -> Viewers:
-    viewers: Viewers = request.app.state.viewers
-    return viewers
 
 
 def sampler_of(request: Request) -> Sampler:
@@ -22,7 +16,7 @@ def sampler_of(request: Request) -> Sampler:
 
 def client_of(request: Request) -> Sequencer:
     """Raises HTTPException 404 for a queue that is not shown, ServerError."""
-    viewers, name = viewers_of(request), request.path_params["queue"]
+    viewers, name = sampler_of(request).viewers, request.path_params["queue"]
     if name not in viewers.known and name not in viewers.names():
         raise HTTPException(404, f"There is no queue {name} here.")
     return viewers.client(name)

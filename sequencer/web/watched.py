@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from ..errors import SequencerError
 from ..texts.refusals import refusal_text
-from .queues import sampler_of, viewers_of
+from .queues import sampler_of
 
 
 def live(_: Request) -> Response:
@@ -20,7 +20,7 @@ def ready(request: Request) -> Response:
 
     def answers() -> bool:
         try:
-            viewers_of(request).stored()
+            sampler_of(request).viewers.stored()
         except SequencerError:
             return False
         return True
@@ -36,7 +36,7 @@ def metrics(request: Request) -> Response:
         from ..metrics.families import exposition
     except ModuleNotFoundError as error:
         return PlainTextResponse(refusal_text("metrics_missing", {"error": str(error)}), 501)
-    text, kind = exposition(QueueCollector(viewers_of(request)), request.headers.get("accept", ""))
+    text, kind = exposition(QueueCollector(sampler_of(request).viewers), request.headers.get("accept", ""))
     return Response(text, headers={"content-type": kind})
 
 

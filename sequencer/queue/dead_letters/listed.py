@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from ...errors import ConfigurationError
@@ -21,7 +22,7 @@ from ...store.replies import text
 from ...values.checks import check_error, check_integer, check_limit, fits_error
 from ...values.views import DeadLetter, Page
 from ..pages import batches, read
-from ..places import FIRST, LOOKED, MAX_PAGE, Place, Row, in_shards, place_of, rows_behind
+from ..places import FIRST, LOOKED, MAX_PAGE, Place, Row, each, in_shards, place_of, rows_behind
 from ..session import Session
 from ..steps.record_steps import record_steps
 
@@ -124,13 +125,8 @@ async def dead(
     ServerError.
     """
     check_limit(limit)
-    found = list[DeadLetter]()
-    while True:
-        most = min(MAX_PAGE, limit - len(found))
-        page = await dead_page(session, group, id=id, error=error, limit=most, after=after, newest_first=False)
-        found, after = found + page.items, page.after
-        if after is None or len(found) == limit:
-            return found
+    read_page = partial(dead_page, session, group, id=id, error=error, newest_first=False)
+    return [one async for one in each(read_page, limit, after)]
 
 
 async def count_dead(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from heapq import nsmallest
 
 from ...calls.net_protocol import Command, Net
@@ -19,7 +20,7 @@ from ...store.replies import Reading, text
 from ...values.checks import MAX_LIMIT, check_choice, check_integer, check_limit
 from ...values.views import GroupInfo, GroupState, Page
 from ..pages import batches, read, scan
-from ..places import FIRST, LOOKED, MAX_PAGE, Place, Row, behind, in_shards, place_of, rows_behind
+from ..places import FIRST, LOOKED, MAX_PAGE, Place, Row, behind, each, in_shards, place_of, rows_behind
 from ..session import Session
 from ..state import group_state
 from ..views import held_leases, leases_of, now_of
@@ -67,12 +68,7 @@ async def groups(
     `after`: the `place` of the last one of the list before. Raises ConfigurationError, ServerError.
     """
     check_limit(limit)
-    found = list[GroupInfo]()
-    while True:
-        page = await group_page(session, state, limit=min(PAGE, limit - len(found)), after=after)
-        found, after = found + page.items, page.after
-        if after is None or len(found) == limit:
-            return found
+    return [one async for one in each(partial(group_page, session, state), limit, after)]
 
 
 def parked(session: Session, *, limit: int | None = None) -> AsyncIterator[GroupInfo]:
@@ -83,18 +79,7 @@ def parked(session: Session, *, limit: int | None = None) -> AsyncIterator[Group
     """
     if limit is not None:
         check_limit(limit)
-    return _parked(session, MAX_LIMIT if limit is None else limit)
-
-
-async def _parked(session: Session, limit: int) -> AsyncIterator[GroupInfo]:
-    left, after = limit, None
-    while left:
-        page = await group_page(session, "parked", limit=min(PAGE, left), after=after)
-        for info in page.items:
-            yield info
-        left, after = left - len(page.items), page.after
-        if after is None:
-            return
+    return each(partial(group_page, session, "parked"), MAX_LIMIT if limit is None else limit)
 
 
 async def parked_names(net: Net, keys: ShardKeys) -> AsyncIterator[list[bytes]]:
