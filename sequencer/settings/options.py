@@ -101,7 +101,10 @@ class QueueOptions:
     id_by: str | None = option(text("the name of a body field"), None, "Body field that is the id.", APPEND)
     score_by: str | None = option(text("the name of a body field"), None, "Body field that is the score.", APPEND)
     shards: int | None = option(
-        whole(1, MAX_SHARDS), None, "Number of shards, fixed at first use. Without it, the queue's own, else 1.", APPEND
+        whole(1, MAX_SHARDS),
+        None,
+        "Number of shards, fixed at first use. Without it, the queue's own, else 1; 16 in a cluster.",
+        APPEND,
     )
     max_attempts: int = option(
         whole(1, 9999), 5, "Attempts per message, including the first, before `on_failure` applies.", CONSUMERS

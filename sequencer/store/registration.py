@@ -112,7 +112,7 @@ def spread_tags(namespace: str, queue: str, shards: int) -> tuple[str, ...]:
 def new_tags(options: QueueOptions, *, is_cluster: bool) -> tuple[str, ...]:
     """The tags of a queue that nobody has registered yet."""
     if is_cluster:
-        return spread_tags(options.namespace, options.queue, options.shards or 1)
+        return spread_tags(options.namespace, options.queue, options.shards or CLUSTER_SHARDS)
     return plain_tags(options.shards or 1)
 
 

@@ -63,7 +63,9 @@ async def arrived(session: Session) -> int:
 
 
 async def _memory(session: Session) -> float | None:
-    """The part of the server's maxmemory in use; None where it has none, or does not tell."""
+    """The part of the server's maxmemory in use, of a cluster that of the fullest node; None where it has none, or does
+    not tell.
+    """
 
     def share(said: bytes) -> float | None:
         info = parse_info(said.decode("utf-8", "replace"))
@@ -71,6 +73,8 @@ async def _memory(session: Session) -> float | None:
         return int(info["used_memory"]) / most if most else None
 
     try:
-        return await read(session.net, share, ("INFO", "memory"))
+        async with session.net.alone() as alone:
+            shares = [await read(node, share, ("INFO", "memory")) for node in await alone.nodes()]
     except ServerError:
         return None
+    return max((one for one in shares if one is not None), default=None)
