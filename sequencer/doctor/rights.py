@@ -43,7 +43,7 @@ WISHED: dict[Role, list[str]] = {
     "append": ["CLUSTER|SLOTS"],
     "consume": ["CLIENT|SETNAME", "CLUSTER|SLOTS"],
     "operate": ["CLUSTER|SLOTS"],
-    "admin": ["CLIENT|LIST", "CLIENT|SETNAME", "CLUSTER|SLOTS"],
+    "admin": ["CLIENT|LIST", "CLIENT|SETNAME", "CLUSTER|NODES", "CLUSTER|SLOTS"],
 }
 """What a role does without where it may not, to say that a connection is a consumer's, and to see which are; and what
 it needs on a cluster alone.

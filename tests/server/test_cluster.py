@@ -70,7 +70,7 @@ def test_tasks_share_a_line_to_each_node_while_slots_move(cluster: Cluster, name
         handled.append(message.body)
 
     async def use() -> None:
-        async with AsyncSequencer("q", given, namespace=namespace, call_timeout=20) as seq:
+        async with AsyncSequencer("q", given, namespace=namespace, shards=1, call_timeout=20) as seq:
             for n in range(0, 200, 5):
                 found = await asyncio.gather(*(seq.append(n + i, "g", id=str(n + i), score=n + i) for i in range(5)))
                 assert {one.outcome for one in found} == {"stored"}
@@ -89,7 +89,7 @@ def test_tasks_share_a_line_to_each_node_while_slots_move(cluster: Cluster, name
 
 @pytest.mark.nightly
 def test_a_slot_that_stays_on_its_way_is_named_when_the_time_is_over(cluster: Cluster, namespace: str) -> None:
-    options: Any = {"namespace": namespace, "call_timeout": 0.3}
+    options: Any = {"namespace": namespace, "shards": 1, "call_timeout": 0.3}
 
     async def append() -> None:
         async with AsyncSequencer("q", cluster.url, **options) as seq:
