@@ -49,18 +49,16 @@ def nodes_of(link: Link) -> tuple[list[Node], list[Finding]]:
 
 
 def of_server(node: Node) -> Iterator[Finding]:
-    cli = admin_command(node.link)
-    return server_findings(node.info, node.config, node.ahead_s, cli, is_cluster=node.is_of_cluster)
+    return server_findings(node.info, node.config, node.ahead_s, admin_command(node.link))
 
 
 def said_of(node: Node, nodes: Sequence[Node], found: Iterable[Finding]) -> Iterator[Finding]:
-    """What was found of one of these servers. Of a cluster what is well is said once, and a node is named else."""
+    """What was found of one of these servers. Of a cluster what is well is said once; else the node is named."""
     for one in found:
-        if one.level == "ok" and node is nodes[0]:
+        if not node.is_of_cluster or (one.level == "ok" and node is nodes[0]):
             yield one
-        elif one.level != "ok":
-            name = {"node": node.link.endpoint.name} if node.is_of_cluster else {}
-            yield replace(one, fields={**one.fields, **name})
+        elif one.level != "ok" and one.code != "cluster":
+            yield replace(one, fields={**one.fields, "node": node.link.endpoint.name})
 
 
 def cluster_findings(nodes: Sequence[Node]) -> Iterator[Finding]:

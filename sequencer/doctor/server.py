@@ -121,21 +121,13 @@ def server_facts(link: Link) -> tuple[dict[str, str], dict[str, str], float]:
 
 
 def server_findings(
-    info: Mapping[str, str],
-    config: Mapping[str, str],
-    ahead_s: float,
-    cli: str = "redis-cli",
-    *,
-    is_cluster: bool = False,
+    info: Mapping[str, str], config: Mapping[str, str], ahead_s: float, cli: str = "redis-cli"
 ) -> Iterator[Finding]:
-    """What INFO, settings and clock say of a server; `cli`: how a line for a shell that fixes it begins. Pure.
-
-    `is_cluster`: it is examined as a node of one.
-    """
+    """What INFO, settings and clock say of a server; `cli`: how a line for a shell that fixes it begins. Pure."""
     if not info:
         yield finding("info denied")
         return
-    broken = {one.check: one for one in reversed(_broken(info, cli=cli)) if not (is_cluster and one.code == "cluster")}
+    broken = {one.check: one for one in reversed(_broken(info, cli=cli))}
     is_valkey = "valkey_version" in info
     version = info["valkey_version"] if is_valkey else info.get("redis_version", "?")
     yield broken.get("version") or finding("version", product="Valkey" if is_valkey else "Redis", version=version)
