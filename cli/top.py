@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import curses
 import sys
 import textwrap
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
 
@@ -148,15 +148,18 @@ def top(
     clients = clients_of(queue, redis, namespace)
     shown = Top(clients, clients[0] if queue else None)
     if sys.stdin.isatty() and sys.stdout.isatty():
-        curses.wrapper(_run, shown, period_s)
+        import curses  # here alone: a Python may be built without it
+
+        curses.wrapper(_run, curses, shown, period_s)
     else:
         shown.look()
         typer.echo(shown.text())
 
 
-def _run(screen: Any, shown: Top, period_s: float) -> None:
-    curses.curs_set(0)
+def _run(screen: Any, curses: Any, shown: Top, period_s: float) -> None:
     curses.set_escdelay(25)
+    with suppress(curses.error):  # of a terminal that can't
+        curses.curs_set(0)
     next_at, is_shown = 0.0, True
     while is_shown:
         rows, columns = screen.getmaxyx()
@@ -168,7 +171,8 @@ def _run(screen: Any, shown: Top, period_s: float) -> None:
         lines = [part for line in text.splitlines() for part in textwrap.wrap(line, columns - 1) or [""]]
         screen.erase()
         for at, line in enumerate(lines[:rows]):
-            screen.addnstr(at, 0, line, columns - 1)
+            with suppress(curses.error):  # wide characters may need more room
+                screen.addnstr(at, 0, line, columns - 1)
         screen.timeout(max(0, round(1000 * (next_at - time.monotonic()))))
         try:
             key = screen.getkey()
