@@ -27,7 +27,9 @@ from sequencer.net.link import Link
 from sequencer.texts.words import CONTROL
 from sequencer.viewers import Viewers
 from sequencer.web import Token, dashboard, find
-from sequencer.web.sampler import PERIOD_S, SHARE, Sampler
+from sequencer.web import sampler as sampling
+from sequencer.web.charts import rates
+from sequencer.web.sampler import PERIOD_S, SHARE, Rates, Sampler
 from tests.support.browse import browse
 from tests.support.command_counts import commands_of
 from tests.support.handling import Make, fail
@@ -118,8 +120,10 @@ def test_each_page_answers_asks_for_nothing_else_and_changes_no_key(scene: Seque
 
 
 def test_what_stands_still_is_shown_by_error_with_one_example(scene: Sequencer) -> None:
-    page = Read(browse(scene).get("/q/jobs/").text)
+    with browse(scene) as http:
+        page = Read(http.get("/q/jobs/").text)
     assert "2 parked, 1 due, 1 waiting" in page.text
+    assert rates([Rates(0, 0, 0), Rates(2, 4, 2)], 100, 10).count("polyline") == 2
     assert scene.explain(("a", 1)).sentence in page.text
     (retry,) = [one for one in page.actions if "/resume" in one]
     assert parse_qs(urlsplit(retry).query) == {"g": ["a", "1"], "id": ["a1"]}
@@ -171,7 +175,10 @@ def test_what_is_not_there(scene: Sequencer, make: Make, link: Link) -> None:
 # -- what it costs, and while the server is away --------------------------------------------------------------------
 
 
-def test_many_tabs_ask_the_server_no_more_than_one(scene: Sequencer, namespace: str, link: Link) -> None:
+def test_many_tabs_ask_the_server_no_more_than_one(
+    scene: Sequencer, namespace: str, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "FEW", 0)  # so the backlog is counted once, and kept
     now = [100.0]
     sampler = Sampler(Viewers(None, scene.endpoint, namespace), lambda: now[0])
     for after_s, is_asked in ((0, True), (2, True), (0, False), (1.9, False)):
