@@ -38,8 +38,7 @@ class OneError(NamedTuple):
 
     error: str
     groups: int
-    example: GroupInfo
-    sentence: str
+    example: Explanation
 
 
 class Work(NamedTuple):
@@ -64,12 +63,9 @@ def queue(request: Request) -> Response:
 
 def _work(client: Sequencer) -> Work:
     parked = client.group_page("parked", limit=PARKED_SEEN)
-    by_error = [(one.failure.type if one.failure else GAP, one) for one in parked.items]
-    examples = dict(reversed(by_error))
-    errors = [
-        OneError(error, count, examples[error], client.explain(examples[error].group).sentence)
-        for error, count in Counter(error for error, _ in by_error).most_common(ERRORS_SHOWN)
-    ]
+    by_error = [(one.failure.type if one.failure else GAP, one.group) for one in parked.items]
+    examples, counts = dict(reversed(by_error)), Counter(error for error, _ in by_error)
+    errors = [OneError(*one, client.explain(examples[one[0]])) for one in counts.most_common(ERRORS_SHOWN)]
     first_due = [client.explain(one.group) for one in client.group_page("due", limit=1).items]
     late = next((one for one in first_due if one.fields.get("waits_s", 0.0) > LATE_S), None)
     return Work(errors, parked, late, client.consumers(), client.policy)
