@@ -87,6 +87,7 @@ def test_the_choice_follows_its_group(top: Top, seq: Sequencer) -> None:
     assert top.client is None
 
 
+@pytest.mark.slow
 def test_on_a_terminal_it_takes_the_whole_screen_and_gives_it_back(
     make: Make, server: EmbeddedServer, namespace: str
 ) -> None:
