@@ -4,7 +4,9 @@ server a client takes.
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import redis
 from redis.connection import DefaultParser
 
 import sequencer
-from sequencer import EmbeddedServer, Sequencer, SequencerError
+from sequencer import AsyncSequencer, EmbeddedServer, Sequencer, SequencerError
 from sequencer.errors import (
     ConfigurationError,
     DataError,
@@ -103,6 +105,27 @@ def test_a_url_may_give_its_own_timeouts() -> None:
     assert (connection.socket_timeout, connection.socket_connect_timeout) == (0.25, 0.25)
     both = Endpoint.from_url("redis://127.0.0.1:1?socket_timeout=0.25&socket_connect_timeout=2").make()
     assert (both.socket_timeout, both.socket_connect_timeout) == (0.25, 2.0)
+
+
+@pytest.mark.slow
+def test_a_call_ends_in_its_time_with_all_its_repeats(proxy: FaultProxy, namespace: str) -> None:
+    """Of a server that says nothing: three attempts would take three times as long."""
+
+    async def append() -> None:
+        async with AsyncSequencer("q", proxy.url, namespace=namespace, call_timeout=0.4) as awaited:
+            await awaited.connect()
+            proxy.add("black hole", seconds=60)
+            await awaited.append(1, "g")
+
+    with Sequencer("q", f"{proxy.url}?socket_timeout=30", namespace=namespace, call_timeout=0.4) as seq:
+        seq.append(1, "g")
+        proxy.add("black hole", seconds=60)
+        for call in (lambda: seq.append(1, "g"), lambda: asyncio.run(append())):
+            began = time.monotonic()
+            with pytest.raises(OutcomeUnknown):
+                call()
+            assert 0.4 <= time.monotonic() - began < 1.2
+            proxy.clear()
 
 
 @pytest.mark.parametrize("policy", ["volatile-lru", "volatile-ttl"])
