@@ -16,6 +16,7 @@ from sequencer.net.blocking import BlockingNet, finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.queue import counts
 from sequencer.queue.alerts import facts, pending_news
+from sequencer.queue.alerts.incidents import alerts
 from sequencer.queue.consumers import consumers
 from sequencer.queue.dead_letters.listed import count_dead, dead, dead_page
 from sequencer.queue.groups.listed import group_page, groups, parked
@@ -118,6 +119,7 @@ VIEWS: dict[str, Callable[[Session], Any]] = {
     "news": lambda one: pending_news.news_of(one, "hook", {}),
     "sweep": pending_news.forget_resumed,
     "arrived": facts.arrived,
+    "alerts": alerts,
 }
 
 

@@ -31,14 +31,16 @@ async def sent(session: Session, grant: Grant) -> bool:
 async def alerts(session: Session) -> list[Incident]:
     """The incidents of the queue that are open, or over, with a target still to be notified.
 
-    They are kept up to date by a master (`sequencer run`) or `sequencer watch`. Raises ServerError.
+    They are kept up to date by a master (`sequencer run`) or `sequencer watch`. None are known while the first shard,
+    which keeps them, is the one in a cluster that can't be reached. Raises ServerError.
     """
 
     def incidents(words: Sequence[bytes]) -> list[Incident]:
         found = [_incident(session, text(kind), loads_words(record)) for kind, record in pairs(words)]
         return sorted(found, key=lambda one: one.opened_at)
 
-    return await read(session.net, incidents, ("HGETALL", (await _first(session)).alerts))
+    first = (await session.reachable()).shards[0]
+    return await read(session.net, incidents, ("HGETALL", first.alerts)) if first.is_first else []
 
 
 def key_of(namespace: str, queue: str, kind: str, opened_us: int) -> str:
