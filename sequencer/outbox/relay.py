@@ -157,8 +157,16 @@ class Relay:
                 pause_s = POLL_S[0] if stored else min(2 * pause_s, POLL_S[1]) if self._is_leading else BEAT_S / 2
                 if stored:
                     continue
-            self._stopping.wait(pause_s)
+            self._pause(pause_s)
         self._resign()
+
+    def _pause(self, seconds: float) -> None:
+        """Where a trigger of PostgreSQL notifies, and psycopg hears it: until rows wait."""
+        if self._is_leading and callable(getattr(self._connection, "notifies", None)):
+            with suppress(Exception):  # the next round says what is wrong
+                list(self._connection.notifies(timeout=seconds, stop_after=1))
+                return
+        self._stopping.wait(seconds)
 
     def round(self) -> int:
         """Send what waits, at most ROUND rows; how many were stored. Raises RelayOutdated, and errors of the driver
@@ -374,9 +382,10 @@ class Relay:
     def _connected(self) -> Any:
         connection = self._connect()
         dialect, execute = opened(connection)
-        for statement in sql.SESSION[dialect]:
+        listens = [sql.LISTEN] if callable(getattr(connection, "notifies", None)) else []
+        for statement in [*sql.SESSION[dialect], *listens]:
             with suppress(Exception):  # MySQL has no time limit, as MariaDB has
-                execute(statement, ())
+                execute(sql.Statements(dialect, self._prefix).text(statement), ())
         connection.commit()
         return connection
 

@@ -98,6 +98,8 @@ SESSION: dict[Dialect, tuple[str, ...]] = {
 MOST_COUNTED = 100_000
 """Rows of a kind: to count all would take a second for millions."""
 
+LISTEN = "LISTEN {p}outbox"
+
 # -- of the relay -----------------------------------------------------------------------------------------------
 _MINE = "queue = ? AND part = ?"
 _ROW = "id, grp, mid, score, envelope, due, ledger, batch"

@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from sequencer.errors import LeaseLost, MessageNotFound, RelayOutdated
 from sequencer.net.link import Link
 from sequencer.outbox import Inbox, relay
 from sequencer.testing import wait_until
+from tests.support.databases import Database
 
 from .conftest import Tables
 
@@ -120,6 +123,36 @@ def test_another_relay_takes_over(tables: Tables, seq: Sequencer, start: Callabl
     wait_until(lambda: ids(seq) == ["m1", "m2", "m3", "m4"], 30)
     first.terminate()
     assert first.wait(30) == 0
+
+
+TRIGGER = (
+    "CREATE FUNCTION {p}notify() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NOTIFY {p}outbox; RETURN NULL; END'",
+    "CREATE TRIGGER {p}notify AFTER INSERT ON {p}outbox EXECUTE FUNCTION {p}notify()",
+)
+
+
+@pytest.mark.nightly
+def test_a_trigger_wakes_the_relay(
+    databases: Callable[[str], Database], make: Any, seq: Sequencer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "POLL_S", (60.0, 60.0))
+    tables = Tables(databases("postgresql"), make)
+    tables.append("m1")
+    one = tables.relay()
+    thread = threading.Thread(target=one.run)
+    thread.start()
+    wait_until(lambda: ids(seq) == ["m1"], 30)
+    tables.append("m2")
+    with pytest.raises(AssertionError):
+        wait_until(lambda: ids(seq) == ["m1", "m2"], 1)
+    for statement in TRIGGER:
+        tables.db.query(statement.format(p=tables.prefix))
+    tables.append("m3")
+    wait_until(lambda: ids(seq) == ["m1", "m2", "m3"], 30)
+    one.stop()
+    tables.append("m4")
+    thread.join(30)
+    assert not thread.is_alive()
 
 
 def test_a_relay_that_ends_leaves_its_place(tables: Tables) -> None:
