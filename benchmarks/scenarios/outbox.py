@@ -93,33 +93,32 @@ class Tables:
         self.connection.commit()
         return float(rows), float(found)
 
-    def fill(self, count: int) -> None:
-        for start in range(0, count, MANY):
+    def fill(self, count: int, first: int = 0) -> None:
+        for start in range(first, first + count, MANY):
             items = [{"body": BODY, "group": f"g{number % GROUPS}"} for number in range(start, start + MANY)]
             self.outbox.append_many(self.connection, items)
             self.connection.commit()
 
-    def drop(self) -> None:
+    def close(self) -> None:
         names = [f"{self.prefix}{name}" for name in ("relays", *NAMES)]
         for name in [*names, f"business_{self.prefix}", f"plain_{self.prefix}"]:
             self.execute(f"DROP TABLE IF EXISTS {name}", ())
         self.connection.commit()
+        self.connection.close()
 
 
 def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> list[Run]:
     def run(case: str, turn: Turn) -> Run:
         with tempfile.TemporaryDirectory(prefix="sequencer-bench-") as directory:
-            tables = Tables(parameters.db or f"sqlite:///{directory}/bench.db")
-            with Sequencer("bench", url, namespace=tables.prefix[:-1]) as queue, closing(tables.connection):
-                single: dict[str, float] = {}
-                try:
-                    delays = _latency(tables, queue, parameters)
-                    _append(tables, parameters, single)
-                    _relay(tables, queue, parameters, single)
-                    _day(tables, queue, parameters.day, single)
-                finally:
-                    tables.drop()
-                    queue.delete()
+            single, db = dict[str, float](), parameters.db or f"sqlite:///{directory}/bench.db"
+            with closing(Tables(db)) as tables, Sequencer("bench", url, namespace=tables.prefix[:-1]) as queue:
+                delays = _latency(tables, queue, parameters)
+                _append(tables, parameters, single)
+                _relay(tables, queue, parameters, single)
+                queue.delete()
+            with closing(Tables(db)) as tables, Sequencer("bench", url, namespace=tables.prefix[:-1]) as queue:
+                _day(tables, queue, parameters.day, single)
+                queue.delete()
         problem = "" if len(delays) == parameters.probes else f"{len(delays)} of {parameters.probes} probes arrived"
         samples = {"latency ms": delays}
         return Run(case=case, turn=turn, messages=parameters.messages, problem=problem, single=single, samples=samples)
@@ -174,7 +173,7 @@ def _day(tables: Tables, queue: Sequencer, count: int, single: dict[str, float])
 
     for number in range(0, count, MANY):
         passed = number
-        tables.fill(MANY)
+        tables.fill(MANY, number)
         handled(number)
         while relay.round():
             pass

@@ -27,6 +27,10 @@ class Types(NamedTuple):
     blob: str
     after: str
     now: str
+    unsent: str
+    """Of `batch`. For "= 0" PostgreSQL reads all rows by their ids, also those that are kept, while its statistics say
+    that most are not sent.
+    """
     first: str
     """Before the count of rows that are deleted: with it MySQL looks at those only, and not at rows that callers lock.
     """
@@ -39,6 +43,7 @@ TYPES: dict[Dialect, Types] = {
         "bytea",
         "WITH (autovacuum_vacuum_scale_factor = 0.01)",
         "extract(epoch FROM clock_timestamp())::double precision",
+        "BETWEEN 0 AND 0",
         "--",
     ),
     "mysql": Types(
@@ -47,6 +52,7 @@ TYPES: dict[Dialect, Types] = {
         "longblob",
         "ENGINE = InnoDB DEFAULT CHARSET = utf8mb4",
         "UNIX_TIMESTAMP(NOW(6))",
+        "= 0",
         "ORDER BY id LIMIT",
     ),
     "sqlite": Types(
@@ -55,6 +61,7 @@ TYPES: dict[Dialect, Types] = {
         "blob",
         "WITHOUT ROWID",
         "((julianday('now') - 2440587.5) * 86400.0)",
+        "= 0",
         "--",
     ),
 }
@@ -113,14 +120,14 @@ SAVE = f"UPDATE {{p}}relays SET batch = ?, since = ?, sent = ?, seen = {{now}} W
 RESIGN = f"UPDATE {{p}}relays SET token = '' WHERE {_MINE} AND token = ?"
 RENEW = f"UPDATE {{p}}relays SET generation = ?, sent = '{{{{}}}}', token = '' WHERE {_MINE}"
 UNSENT = (
-    f"SELECT {_ROW} FROM {{p}}outbox WHERE {_MINE} AND batch = 0"
-    f" AND grp NOT IN (SELECT grp FROM {{p}}outbox WHERE {_MINE} AND batch = -1) ORDER BY id LIMIT ?"
+    f"SELECT {_ROW} FROM {{p}}outbox WHERE {_MINE} AND batch {{unsent}}"
+    f" AND grp NOT IN (SELECT grp FROM {{p}}outbox WHERE {_MINE} AND batch = -1) ORDER BY batch, id LIMIT ?"
 )
 ASSIGNED = f"SELECT {_ROW} FROM {{p}}outbox WHERE {_MINE} AND batch >= ? ORDER BY batch, id"
 AFTER = f"SELECT {_ROW} FROM {{p}}outbox WHERE {_MINE} AND batch > ? AND id > ? ORDER BY id LIMIT ?"
 HOLD = "UPDATE {p}outbox SET batch = -1, held = ? WHERE id = ?"
 KEPT = f"SELECT id FROM {{p}}outbox WHERE {_MINE} AND batch BETWEEN 1 AND ? ORDER BY batch, id LIMIT ?"
-OLDEST = f"SELECT {{now}} - at FROM {{p}}outbox WHERE {_MINE} AND batch = 0 ORDER BY id LIMIT 1"
+OLDEST = f"SELECT {{now}} - at FROM {{p}}outbox WHERE {_MINE} AND batch {{unsent}} ORDER BY batch, id LIMIT 1"
 HELD = (
     f"SELECT id, grp, mid, held, {{now}} - at FROM {{p}}outbox WHERE {_MINE} AND batch = -1 AND id > ?"
     " ORDER BY id LIMIT ?"

@@ -71,7 +71,7 @@ def producer(db: str, *, control: str, **_: Any) -> None:
 
 def relay(db: str, redis: str, *, control: str, **_: Any) -> None:
     if control == "order":
-        sql.UNSENT = sql.UNSENT.replace("ORDER BY id", "ORDER BY id DESC")
+        sql.UNSENT = sql.UNSENT.replace("ORDER BY batch, id", "ORDER BY id DESC")
     keep: Any = 0.0 if control == "keep" else "until_done"
     Relay(connector(db), Sequencer("jobs", redis, shards=2), keep=keep).run()
 

@@ -194,5 +194,5 @@ def test_a_rule_that_is_taken_away_shows(tmp_path: Path, monkeypatch: pytest.Mon
     if rule == "token":
         monkeypatch.setattr(Relay, "_save", anybody_saves)
     if rule == "order":
-        monkeypatch.setattr(sql, "UNSENT", sql.UNSENT.replace("ORDER BY id", "ORDER BY id DESC"))
+        monkeypatch.setattr(sql, "UNSENT", sql.UNSENT.replace("ORDER BY batch, id", "ORDER BY id DESC"))
     assert is_caught(tmp_path / "db", **controls.get(rule, {}))
