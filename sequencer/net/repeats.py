@@ -136,10 +136,13 @@ def round_trip(
     rounds, pauses = ROUNDS, None
     while failed := [i for i, one in enumerate(replies) if isinstance(one, Exception)]:
         undone = [i for i in failed if is_undone(replies[i])]
-        if not undone or rounds < 0 or time.monotonic() - began >= server.total_s:
+        is_away = any(isinstance(replies[i], NotHere) and not replies[i].is_known_where for i in undone)
+        is_over = time.monotonic() - began >= server.total_s
+        # A lost script is always sent once more: this process may have been paused meanwhile.
+        if not undone or rounds < 0 or (is_over and (is_away or rounds < ROUNDS)):
             break
         pauses = pauses or delays()
-        if any(isinstance(replies[i], NotHere) and not replies[i].is_known_where for i in undone):
+        if is_away:
             yield next(pauses)
         else:
             rounds -= 1

@@ -100,10 +100,12 @@ class Wire:
         return answer
 
 
-def exchanged(calls: Any, *answers: Any, **options: Any) -> tuple[list[list[str]], list[Any], int]:
+def exchanged(
+    calls: Any, *answers: Any, total_s: float = math.inf, **options: Any
+) -> tuple[list[list[str]], list[Any], int]:
     """What is sent in each round trip where the scripts are known, the values, and how many replicas confirmed it."""
     wire = Wire([*answers])
-    link = Link(cast(Any, SimpleNamespace(connect=lambda: wire, name="s", total_s=math.inf, attempts=3)))
+    link = Link(cast(Any, SimpleNamespace(connect=lambda: wire, name="s", total_s=total_s, attempts=3)))
     link.connection()
     link._known |= {"inspect", "claim"}
     values = link.run(calls, **options)
@@ -116,8 +118,11 @@ def test_a_script_is_sent_in_full_once_on_a_connection() -> None:
     assert [ASK.known_command(known) for _ in range(2)] == [ASK.eval_command(), ASK.eval_command(is_known=True)]
 
 
-def test_only_calls_whose_script_was_lost_are_sent_again_and_wait_again() -> None:
-    sent, values, confirmed = exchanged([ASK, TAKE, ASK], b"a", NOSCRIPT, b"c", 2, b"b", 1, wait=(2, 100))
+@pytest.mark.parametrize("total_s", [math.inf, 0.0])
+def test_only_calls_whose_script_was_lost_are_sent_again_and_wait_again(total_s: float) -> None:
+    """Also where the time for it was over, as for a process that was paused."""
+    answers = (b"a", NOSCRIPT, b"c", 2, b"b", 1)
+    sent, values, confirmed = exchanged([ASK, TAKE, ASK], *answers, wait=(2, 100), total_s=total_s)
     assert sent == [["EVALSHA", "EVALSHA", "EVALSHA", "WAIT"], ["EVAL", "WAIT"]]
     assert (values, confirmed) == (["a", "b", "c"], 1)
 
