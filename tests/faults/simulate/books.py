@@ -139,8 +139,8 @@ class Account:
     def begun(self, group: str, message: Any) -> None:
         """A handler run of this message begins."""
         member = f"{message.stamp:0{STAMP_DIGITS}d}{message.id}"
-        most = self.most_attempts + any(step.has_check for step in self.play.steps)
-        """A check is asked after the last attempt, too."""
+        most = self.most_attempts + bool(self.play.steps)
+        """A step may have attempts left, or a check, where another one has none."""
         if message.attempt > most:
             self.wrong(f"{group}/{message.id} began attempt {message.attempt}; {most} is the most")
         if message.redriven and (group, member) not in self.redriven:
