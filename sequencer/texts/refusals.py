@@ -171,7 +171,7 @@ REFUSALS: dict[str, Wording] = {
     "form_incomplete": "the form has no {name!r}; open its page again",
     "answer_invalid": "a result is not JSON, or an attempt is not a number ({error}); text needs quotes: '\"p9\"'",
     "gap_changed": "group {group} does not wait for these numbers any more; check again",
-    "count_changed": "{seen:value} was given, and {now:,} match now; nothing was changed; check again",
+    "count_changed": "the confirmed number is {seen:value}, but {now:,} match now; nothing was changed; check again",
     "search_runs": "someone else is searching for an id; try again in a moment",
     "web_missing": "the dashboard needs {module}, which is not installed: pip install starlette jinja2 uvicorn",
     "address_unusable": "can't listen on {address}: {error}",

@@ -153,11 +153,11 @@ def test_once_the_head_has_changed_its_form_is_inert_and_changes_nothing(
     seq.consume(fail, until_empty=True)
     form = page.locator("form[action*='/skip']")
     soon(lambda: form.evaluate("form => form.closest('[inert]') != null"), page, "an inert form", 5)
-    assert page.get_by_role("link", name="Look again").is_visible()
+    assert page.get_by_role("link", name="Reload").is_visible()
     with page.expect_navigation():
         form.evaluate("form => form.submit()")  # as a click just before would
     assert "'m1'" in page.inner_text("main")
-    page.get_by_role("link", name="Look at the group again").click()
+    page.get_by_role("link", name="Back to the group").click()
     assert page.get_by_role("button", name=re.compile("^Skip m2")).is_visible()
     assert (state(seq, parked), state(seq, parked, "m2")) == ("handled", "parked")
 

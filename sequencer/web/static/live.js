@@ -1,6 +1,6 @@
 // Asks for this page again and replaces the regions marked data-live with their newer copies. A region that has the
 // focus or a selection in it is left alone. What acts (data-acts) is never replaced: once what it acts on has changed,
-// it becomes inert, and a link says to look again. Nothing is asked while the page is hidden.
+// it becomes inert, and a link offers to reload. Nothing is asked while the page is hidden.
 const PERIOD_MS = 2000, SHARE = 4, stale = document.getElementById("stale");
 const all = (name) => document.querySelectorAll(`[data-${name}]`);
 const same = (root, name, one) => root.querySelector(`[data-${name}="${CSS.escape(one.dataset[name])}"]`);
@@ -31,7 +31,7 @@ const update = async () => {
     else stale.textContent = page.querySelector(".sentence")?.textContent ?? `Status ${answer.status}`;
     stale.hidden = answer.ok;
   } catch {
-    stale.textContent = "The dashboard does not answer. What you see is from before.";
+    stale.textContent = "The dashboard is not responding; this page is out of date.";
     stale.hidden = false;
   }
   setTimeout(next, Math.max(PERIOD_MS, SHARE * (performance.now() - began)));
