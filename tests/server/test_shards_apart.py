@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sequencer import EmbeddedServer, Message, Sequencer
+from sequencer.drain import slots
 from sequencer.net.endpoint import Endpoint
+from sequencer.net.wait import Waiter
+from sequencer.settings.pace import IDLE_S
 from sequencer.store.group import shard_of
 from sequencer.testing import wait_until
 from tests.support.handling import Make
@@ -73,9 +79,8 @@ def freeze(nodes: Nodes) -> None:
     nodes.proxies[FROZEN].add("black hole", seconds=FREEZE_S)
 
 
-@pytest.mark.slow
-@KINDS
-def test_a_silent_shard_holds_back_nobody_else(make: Make, nodes: Nodes, kind: str, concurrency: int) -> None:
+def others_go_on(make: Make, nodes: Nodes, kind: str, concurrency: int) -> Handled:
+    """While a shard is silent, each message of the others is handled within PATIENCE_S."""
     producer, handled = make("wide", shards=SHARDS), Handled(kind)
     append(producer, 0)
     with Background(make("wide", redis=nodes), handled.handle, concurrency=concurrency, lease=60):
@@ -87,4 +92,76 @@ def test_a_silent_shard_holds_back_nobody_else(make: Make, nodes: Nodes, kind: s
         assert handled.of[FROZEN] == [0]
         nodes.proxies[FROZEN].clear()
         wait_until(lambda: len(handled.of[FROZEN]) == 30, PATIENCE_S)
-    assert handled.of == [[*range(30)]] * SHARDS
+    return handled
+
+
+@pytest.mark.slow
+@KINDS
+def test_a_silent_shard_holds_back_nobody_else(make: Make, nodes: Nodes, kind: str, concurrency: int) -> None:
+    assert others_go_on(make, nodes, kind, concurrency).of == [[*range(30)]] * SHARDS
+
+
+@pytest.mark.nightly
+def test_a_slot_that_waits_for_each_claim_is_held_back(
+    make: Make, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A control."""
+    monkeypatch.setattr(slots, "SLOW_S", 60.0)
+    with pytest.raises(AssertionError, match="not within"):
+        others_go_on(make, nodes, "plain", 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_pushed_back", [True, False])
+def test_who_is_busy_keeps_no_hint_from_others(
+    make: Make, nodes: Nodes, monkeypatch: pytest.MonkeyPatch, is_pushed_back: bool
+) -> None:
+    """Two of three consumers hang in a handler, and still listen to the other shards."""
+    if not is_pushed_back:  # a control: then others find it when they ask again, in IDLE_S
+        monkeypatch.setattr(Waiter, "push_back", lambda self: None)
+    producer, busy, over, took_s = make("wide", shards=SHARDS), list[int](), threading.Event(), list[float]()
+
+    def handle(message: Message) -> None:
+        if message.body is None:
+            busy.append(1)
+            over.wait(30)
+        else:
+            took_s.append(time.monotonic() - message.body)
+
+    producer.append(None, group=GROUPS[0])
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(Background(make("wide", redis=nodes), handle, lease=60))
+        stack.callback(over.set)
+        producer.append(None, group=GROUPS[1])
+        wait_until(lambda: len(busy) == 2)
+        for number in range(1, 31):
+            producer.append(time.monotonic(), group=f"{GROUPS[2 + number % 2]}")
+            wait_until(lambda number=number: len(took_s) == number)  # type: ignore[misc]
+    assert (max(took_s) < IDLE_S / 2) is is_pushed_back, sorted(took_s)[-5:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("concurrency", [None, 3])
+def test_limits_hold_over_all_shards(make: Make, nodes: Nodes, concurrency: int | None) -> None:
+    seq = make("wide", shards=SHARDS)
+    seq.append_many({"body": n, "group": n % 12} for n in range(60))
+
+    def consume(**options: Any) -> tuple[str, int]:
+        done = make("wide", redis=nodes).consume(lambda _: None, concurrency=concurrency, **options)
+        return done.reason, done.handled
+
+    assert consume(max_messages=7) == ("recycled", 7)
+    assert consume(until_empty=True) == ("drained", 53)
+    freeze(nodes)
+    began = time.monotonic()
+    assert consume(max_age=0.3) == ("recycled", 0)
+    assert time.monotonic() - began < FREEZE_S / 2
+
+
+@pytest.mark.slow
+def test_a_signal_ends_a_handler_that_waits(make: Make, nodes: Nodes) -> None:
+    make("wide", shards=SHARDS).append(1, group="g")
+    seq = make("wide", redis=nodes, max_attempts=1)
+    assert seq.consume(lambda _: time.sleep(30), handler_timeout=0.2, until_empty=True).failed == 1
+    assert [info.failure.type for info in seq.parked() if info.failure] == ["HandlerTimeout"]

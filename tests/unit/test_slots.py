@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,11 +17,12 @@ from sequencer.calls.append import append
 from sequencer.calls.call import Call
 from sequencer.drain.batch import BatchSize
 from sequencer.drain.effects import Flush, SettleAndClaim, Wait
-from sequencer.drain.slots import SUSPECTS_AGAIN_S, Answers, Channel, Slot, Slots, Trip
+from sequencer.drain.slots import SLICE_S, SLOW_S, SUSPECTS_AGAIN_S, Answers, Channel, Slot, Slots, Trip
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.pace import ACK_AFTER_S, IDLE_S, RELEASE_S
 from sequencer.store.item import Item
+from sequencer.store.keys import shard_keys
 
 from ..support.machine import ConsumersMachine
 from ..support.model.shard import ModelShard
@@ -357,3 +359,174 @@ def test_a_refusal_by_one_shard_is_told_a_slot_that_claims_from_another() -> Non
     trip()
     assert [group for group, _, _ in slots.refusals] == ["a"]
     assert one.held.lost == 1
+
+
+# -- shards on several nodes ------------------------------------------------------------------------------------------
+
+
+class Apart:
+    """Slots over shards that are channels of their own: each has a trip that is out until it is said how it ends."""
+
+    def __init__(self, count: int, shards: int = 3, **options: Any) -> None:
+        self.shards, self.now = [ModelShard() for _ in range(shards)], 1000.0
+        keys = [shard_keys("n", "q", shard) for shard in range(shards)]
+        given: Any = {"max_attempts": 5, "is_patient": True, "clock": lambda: self.now, "are_apart": True, **options}
+        self.slots = Slots(keys, "q", "me", 9.0, **given)
+        self.all = [self.slots.new() for _ in range(count)]
+
+    def append(self, shard: int, *groups: str) -> None:
+        self.run(shard, append(self.slots.acks[shard].keys, [Item(group, "m", "", b"[1]") for group in groups]))
+
+    def run(self, shard: int, call: Call[Any]) -> Any:
+        self.shards[shard].now_us = round(self.now * 1e6)
+        return self.shards[shard].run(call)
+
+    def ask(self, slot: Slot) -> None:
+        self.slots.ask(slot, SettleAndClaim(0, ClaimLimits(1, 4, 9999)))
+
+    def set_out(self, *shards: int) -> list[list[str]]:
+        """The scripts of the trip that sets out for each of these shards; none where there is nothing to ask."""
+        trips = [self.slots.trip(self.slots.channels[shard], self.now) for shard in shards]
+        return [[call.script for call in trip.calls] if trip else [] for trip in trips]
+
+    def end(self, shard: int) -> Answers:
+        channel = self.slots.channels[shard]
+        assert channel.out
+        return self.slots.answered(channel, [self.run(shard, call) for call in channel.out.calls], self.now)
+
+    def settle_down(self) -> Answers:
+        """Trips until nobody wants one."""
+        answers: Answers = []
+        for _ in range(20):
+            for shard in range(len(self.shards)):
+                answers += self.end(shard) if self.set_out(shard) != [[]] else []
+        return answers
+
+
+def test_a_silent_shard_holds_a_slot_for_a_moment_and_once() -> None:
+    one = Apart(1)
+    for shard in range(3):
+        one.append(shard, f"g{shard}")
+    one.ask(one.all[0])
+    assert one.set_out(0, 1, 2) == [["claim"], [], []], "one slot, one claim"
+    one.now += SLOW_S
+    assert one.set_out(1) == [["claim"]]
+    assert [slot.held.shard for slot, _ in one.end(1)] == [1]
+    finish(one.all[0])
+    one.ask(one.all[0])
+    assert one.set_out(1, 2)[1] == ["claim"], "the silent one is not waited for again"
+
+
+def test_groups_that_come_late_are_released_if_nobody_is_free() -> None:
+    one = Apart(1)
+    one.append(0, "late")
+    one.append(1, "soon")
+    one.ask(one.all[0])
+    one.set_out(0)
+    one.now += SLOW_S
+    one.set_out(1)
+    one.end(1)
+    assert one.end(0) == []
+    assert one.set_out(0) == [["ack"]]
+    one.end(0)
+    assert not one.shards[0].leases
+    assert one.all[0].held.groups[0].leased.key == "soon"
+
+
+def test_a_shard_that_is_away_is_asked_besides_and_leaves_slots_to_others() -> None:
+    one = Apart(1)
+    one.append(1, "g")
+    one.ask(one.all[0])
+    one.set_out(0)
+    assert one.slots.lost(one.slots.channels[0], ServerUnavailable("away")) == [], "it goes on asking"
+    assert one.set_out(0, 1) == [["claim"], ["claim"]]
+    assert [slot.held.shard for slot, _ in one.end(1)] == [1]
+
+
+def test_leases_are_renewed_while_another_shard_is_silent() -> None:
+    one = Apart(2)
+    one.append(0, "a")
+    one.append(1, "b")
+    for slot in one.all:
+        one.ask(slot)
+    one.settle_down()
+    for slot in one.all:
+        slot.held.begin(0)
+    one.slots.stuck(next(slot for slot in one.all if slot.held.shard == 0), one.now)
+    one.now += 3.0
+    assert one.set_out(0, 1) == [["renew"], ["renew"]]
+    one.end(1)
+    assert {slot.held.shard: slot.held.deadline for slot in one.all} == {0: 1009.0, 1: 1012.0}
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_a_renewal_that_is_answered_late_says_nothing_of_the_next_group(
+    monkeypatch: pytest.MonkeyPatch, is_checked: bool
+) -> None:
+    """The lease of that counts from its claim, which may have set out before the renewal."""
+    if not is_checked:  # a control
+        monkeypatch.setattr(Slots, "_works_on", lambda self, channel, slot: slot.is_busy)
+    one = Apart(1)
+    one.append(0, "a")
+    one.append(1, "b")
+    one.ask(one.all[0])
+    one.set_out(0)
+    one.now += SLOW_S
+    one.set_out(1)
+    one.end(0)
+    one.all[0].held.begin(0)
+    one.now += 3.0
+    assert one.set_out(0) == [["renew"]]
+    finish(one.all[0])
+    one.ask(one.all[0])
+    assert len(one.end(1)) == 1
+    with nullcontext() if is_checked else pytest.raises(AssertionError):
+        one.end(0)
+        assert one.all[0].held.deadline == 1000.0 + SLOW_S + 9.0
+
+
+def test_a_slot_hears_that_nothing_is_due_once_all_shards_said_so() -> None:
+    one = Apart(1, is_patient=False)
+    one.ask(one.all[0])
+    assert one.set_out(0)
+    assert one.end(0) == []
+    assert one.set_out(1)
+    assert one.end(1) == []
+    assert one.set_out(2)
+    ((slot, claimed),) = one.end(2)
+    assert (slot, claimed.groups, claimed.is_empty) == (one.all[0], [], True)
+    one.ask(slot)
+    assert one.set_out(0) == [["claim"]], "what ends by itself asks again"
+
+
+def test_a_hint_is_for_its_shard_and_of_use_while_a_slot_is_free() -> None:
+    one = Apart(1)
+    one.ask(one.all[0])
+    one.settle_down()
+    one.slots.ask(one.all[0], Wait(5.0, 0, ClaimLimits(1, 4, 9999)))
+    first, second = one.slots.channels[:2]
+    assert one.slots.listens(second)
+    one.append(1, "g")
+    assert one.slots.hinted(second, one.slots.acks[1].keys.dispatch)
+    assert one.set_out(0, 1, 2) == [[], ["claim"], []]
+    one.end(1)
+    assert one.slots.listens(first), "also while no slot is free"
+    assert not one.slots.hinted(first, one.slots.acks[0].keys.dispatch), "another consumer may use it"
+    assert not one.slots.listens(first), "it is known"
+    finish(one.all[0])
+    one.ask(one.all[0])
+    assert one.set_out(0, 1) == [[], ["ack", "claim"]], "in one trip"
+    one.now += SLICE_S
+    one.end(1)
+    assert one.set_out(0) == [["claim"]]
+
+
+def test_messages_are_counted_over_all_shards() -> None:
+    one = Apart(3, max_messages=2)
+    for shard in range(3):
+        one.append(shard, "a", "b", "c", "d")
+    for slot in one.all:
+        one.ask(slot)
+    taken = one.settle_down()
+    assert len(taken) == 2
+    assert sum(len(shard.leases) for shard in one.shards) == 2
