@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from sequencer.doctor.rights import missing_rights
-from sequencer.errors import DataError, ServerNotUsable, ServerUnavailable
+from sequencer.errors import ConfigurationError, DataError, ServerNotUsable, ServerUnavailable
 from sequencer.queue.registry.index import queue_names
 from sequencer.queue.session import Session
 from sequencer.settings.policy import Policy
 from sequencer.store.keys import index_key, registry_key, shard_keys
+from sequencer.store.registration import spread_tags
 
 from ..support.listed_net import ListedNet, run
 from ..support.model.clients import ModelNet, connected, looked, made, session
@@ -138,6 +139,22 @@ def test_a_server_is_checked_with_each_look_and_one_without_info_is_not() -> Non
         check(b"role:slave\r\n", seq)  # that may change again
     with refused(ServerNotUsable, "is_replica"):
         check(b"role:slave\r\n", made()[2])
+
+
+@pytest.mark.parametrize(
+    ("asked", "tags"), [({}, spread_tags("n", "q", 16)), ({"shards": 2}, spread_tags("n", "q", 2))]
+)
+def test_a_new_queue_in_a_cluster_has_spread_shards_and_what_is_registered_wins(
+    asked: Any, tags: tuple[str, ...]
+) -> None:
+    server, net, seq = made(**asked)
+    net.is_cluster = True
+    assert run(seq.shards("append")) == [shard_keys("n", "q", tag) for tag in tags]
+    assert server.hashes[REGISTRY]["table"] == " ".join(tags)
+    assert run(session(net).shards("append")) == run(seq.shards())
+    if asked:
+        with refused(ConfigurationError, "option_fixed", before=2, value=16):
+            run(session(net, shards=16).shards("append"))
 
 
 def away(net: ModelNet, *keys: str) -> None:
