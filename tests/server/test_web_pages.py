@@ -185,6 +185,7 @@ def test_many_tabs_ask_the_server_no_more_than_one(
         now[0] += after_s
         asked = commands_of(link, lambda: [sampler.overview() for _ in range(10)]).total()
         assert 5 < asked < 100 if is_asked else asked == 0
+    assert [one.info and one.info.backlog for one in sampler.overview().queues] == [4]
     shared = [sampler.once("x", object) for _ in range(10)]
     assert len(set(shared)) == 1
     sampler.changed()
