@@ -110,7 +110,8 @@ class Session:
             raise errors[0]
         found = Unreachable(tuple(errors), str(next(iter(errors.values())))) if errors else None
         if found and found.shards != self._away:
-            log_event(event("shards unreachable", self.options.queue, unreachable=[*found.shards], error=found.error))
+            about: Any = {"unreachable": [*found.shards], "error": found.error, "namespace": self.options.namespace}
+            log_event(event("shards unreachable", self.options.queue, **about))
         self._away = tuple(errors)
         return Reachable([keys for shard, keys in enumerate(shards) if shard not in errors], found)
 
