@@ -87,10 +87,19 @@ def test_who_stays_comes_once_while_others_come_and_go(
     check_once(members, changes, size, backwards=backwards)
 
 
+MANY = {b"g%02d" % number: float(number) for number in range(40)}
+
+
+def first_nine_go(at: int) -> Changes:
+    return [*[(set[bytes](), Members())] * at, ({*sorted(MANY)[:9]}, {})]
+
+
+def test_those_behind_come_once_whenever_many_before_them_go() -> None:
+    for at in range(50):
+        check_once(MANY, first_nine_go(at), 4, backwards=False)
+
+
 def test_a_control_that_pages_by_offset_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    members = {b"g%02d" % number: float(number) for number in range(40)}
-    changes: Changes = [(set(), {})] * 20 + [({b"g%02d" % number for number in range(9)}, {})]
-    check_once(members, changes, 4, backwards=False)
     read = [0]
 
     async def by_offset(net: Any, key: str, place: Any, size: int, **_: Any) -> list[Any]:
@@ -100,7 +109,7 @@ def test_a_control_that_pages_by_offset_is_found(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(places, "behind", by_offset)
     with pytest.raises(AssertionError):
-        check_once(members, changes, 4, backwards=False)
+        check_once(MANY, first_nine_go(20), 4, backwards=False)
 
 
 def test_a_place_of_which_nothing_is_left_is_found_in_a_few_reads_among_many_of_its_score() -> None:
