@@ -263,7 +263,7 @@ class Hub:
             except SequencerError:  # a hint may be lost with it
                 time.sleep(RECONNECT.base_s)
             with self.lock:
-                is_wanted = self._slots.hinted(asker.channel, waiter.hint and waiter.hint[0].decode())
+                is_wanted = self._slots.hinted(asker.channel, waiter.hinted)
                 self._update_listening()
                 self._wake()
             if not is_wanted:

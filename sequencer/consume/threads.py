@@ -190,8 +190,10 @@ class Consumer(AnyConsumer, Performer):
             self.events.reached()
         return None if claimed is None else self._took(claimed)
 
-    def _wait(self, effect: Wait) -> Claimed | None:
-        """Until a hint comes, and with what was claimed then. That lease is counted from before the wait."""
+    def _wait(self, effect: Wait) -> Claimed | int | None:
+        """Until a hint comes, and with what was claimed then. That lease is counted from before the wait. Of several
+        shards, with the one that the hint is for.
+        """
         shard, seconds, call = effect.shard, effect.seconds, None
         asked_at = time.monotonic()
         with self._renewer.lock:
@@ -203,7 +205,9 @@ class Consumer(AnyConsumer, Performer):
             else:
                 self.link.refresh()  # the claim that follows the wait goes over it
         claimed = self._waiter.wait(seconds, lambda: self._runner.is_stopping, call)
-        if claimed is None or shard is None:
+        if shard is None:
+            return self._waiter.hinted
+        if claimed is None:
             return None
         with self._renewer.lock:
             self._held.take(shard, claimed.groups, asked_at, time.monotonic())

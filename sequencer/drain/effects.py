@@ -36,6 +36,7 @@
                             None claim from it right then                                         or None
     Sleep(seconds)          sleep without asking the server; unless `is_whole`, a stop ends it    None
 
+With shard None, Wait may be answered with the number of the shard that the hint was for.
 SettleAndClaim, Ahead, Flush, Note and Wait raise ServerUnavailable into the generator.
 """
 

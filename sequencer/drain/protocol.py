@@ -85,8 +85,11 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
                 if options.max_age_s is not None:
                     seconds = max(0.0, min(seconds, born + options.max_age_s - clock()))
                 try:
-                    # A hint does not say to a claim which of several shards it is for.
-                    claimed_while_waiting = yield Wait(seconds, shard if shards == 1 else None, size.first_limits(left))
+                    answer = yield Wait(seconds, shard if shards == 1 else None, size.first_limits(left))
+                    if isinstance(answer, int):
+                        shard = answer
+                    else:
+                        claimed_while_waiting = answer
                 except ServerUnavailable:
                     yield Sleep(RECONNECT.base_s)
                 idle.clear()

@@ -294,10 +294,10 @@ class Slots:
         for one in self._shards if shard is None else (self._shards[shard],):
             one.hint()
 
-    def hinted(self, channel: Channel, name: str | None) -> bool:
-        """A hint came from this list of the channel, or None: perhaps one was lost. Whether a free slot claims then."""
+    def hinted(self, channel: Channel, place: int | None) -> bool:
+        """A hint came for this shard of the channel; None: one may be lost. Whether a free slot claims then."""
         is_wanted = self.listens(channel)
-        found = [shard for shard in channel.shards if name in (None, shard.acks.keys.dispatch)]
+        found = channel.shards if place is None else [channel.shards[place]]
         for shard in found:
             shard.hint()
         if len(self.channels) == 1:

@@ -80,6 +80,11 @@ class Waiter:
             raise
         return None if claimed is UNDONE else claimed
 
+    @property
+    def hinted(self) -> int | None:
+        """Which list the last hint came from, if one did."""
+        return self._lists.index(self.hint[0].decode()) if self.hint else None
+
     def push_back(self) -> None:
         """Nobody here has a use for the hint that was popped: it may wake another consumer."""
         if self.hint:

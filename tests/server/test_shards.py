@@ -7,11 +7,14 @@ from functools import partial
 
 import pytest
 
-from sequencer.calls.claim import claim
+from sequencer.calls.claim import Claimed, claim
+from sequencer.drain.effects import SettleAndClaim, Wait
 from sequencer.drain.held import Held
+from sequencer.drain.protocol import drain
+from sequencer.drain.steps.runner import StepRunner
 from sequencer.errors import BatchRefused, ConfigurationError
 from sequencer.net.link import Link
-from sequencer.settings.options import ClaimLimits
+from sequencer.settings.options import ClaimLimits, ConsumerOptions, QueueOptions
 from sequencer.store.group import shard_of
 from sequencer.store.keys import shard_keys
 from tests.support.handling import Make
@@ -69,3 +72,14 @@ def test_whoever_is_idle_is_told_of_a_group_given_back_unless_its_own_shard_is_c
     assert sending
     link.run(sending.calls)
     assert link.command("LLEN", shards[0].dispatch) == hints
+
+
+def test_the_shard_of_a_hint_is_claimed_from_first() -> None:
+    held, now = Held([shard_keys("n", "q", shard) for shard in range(5)], 60.0), partial(float, 0)
+    effects = drain(StepRunner(held, QueueOptions(queue="q"), None, "me", now, now, now), ConsumerOptions())
+    effect = next(effects)
+    while isinstance(effect, SettleAndClaim):
+        effect = effects.send(Claimed([]))
+    assert isinstance(effect, Wait)
+    claims = [effects.send(3), effects.send(Claimed([]))]
+    assert [claim.shard for claim in claims if isinstance(claim, SettleAndClaim)] == [3, 4]
