@@ -104,7 +104,7 @@ def token(tables: Tables) -> str:
 
 
 def test_another_relay_takes_over(tables: Tables, seq: Sequencer, start: Callable[[], subprocess.Popen[bytes]]) -> None:
-    """From one that is killed, and from one that is frozen, ."""
+    """From one that is killed, and from one that is frozen."""
     first = start()
     tables.append("m1")
     wait_until(lambda: ids(seq) == ["m1"], 30)
