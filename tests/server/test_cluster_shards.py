@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,10 @@ from sequencer import Sequencer
 from sequencer.doctor.diagnose import diagnose, is_healthy
 from sequencer.errors import OutcomeUnknown, SequencerError
 from sequencer.net.endpoint import Endpoint
+from sequencer.outbox import Outbox, Relay
+from sequencer.outbox.operate import Operated
 from sequencer.store.keys import guard_key
+from sequencer.testing import wait_until
 
 from ..support.cluster import Cluster, SlotMove, run_cluster, slot_of
 from ..support.refused import refused
@@ -150,3 +155,38 @@ def test_a_node_whose_scripting_another_program_broke_is_named() -> None:
             within_patience(lambda: seq.append_many(items))
         assert f"127.0.0.1:{port}" in caught.value.fields["error"]
         assert within_patience(seq.info).backlog == MESSAGES
+
+
+@pytest.mark.parametrize("fault", [killed, frozen, half_moved])
+def test_a_relay_waits_for_a_shard_that_is_away(nodes: Cluster, tmp_path: Path, fault: Fault) -> None:
+    def connect() -> Any:
+        return sqlite3.connect(tmp_path / "db")
+
+    name, groups = f"relayed-{fault.__name__}", [f"g{number}" for number in range(50)]
+    outbox, operated = Outbox(name), Operated(connect, name)
+    operated.create()
+
+    def append(id: str) -> None:
+        with connect() as connection:
+            outbox.append_many(connection, [{"body": {}, "group": group, "id": id} for group in groups])
+
+    with Sequencer(name, nodes.url, shards=SHARDS) as seq:
+        relay = Relay(connect, seq)
+        append("a")
+        assert relay.round() == 50
+        append("b")
+        with fault(nodes, slots(seq)[0]), pytest.raises(SequencerError):
+            relay.round()
+        append("c")
+
+        def is_sent() -> bool:
+            with suppress(SequencerError):
+                while relay.round():
+                    pass
+                return operated.status()[0].unsent == 0
+            return False
+
+        wait_until(is_sent, 30)
+        relay.stop()
+        relay.run()
+        assert {tuple(message.id for message in seq.peek(group)) for group in groups} == {("a", "b", "c")}
