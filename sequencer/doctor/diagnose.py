@@ -102,7 +102,8 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, most:
         keys = [shard_keys(namespace, name, tag) for tag in tables.get(name, ())]
         scope, is_whole = Scope(link, namespace, name, keys, repair, most), True
         if not keys:
-            yield scope.found("never used")
+            if name not in tables:
+                yield scope.found("never used")
             continue
         try:
             if is_cluster:
@@ -111,6 +112,8 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, most:
                 away_now = [shard for one in found for shard in one.fields.get("unreachable", ())]
                 is_whole, keys = not away_now, [one for one in keys if one.number not in away_now]
                 scope = replace(scope, shards=keys)
+            if not keys:
+                continue
             check = InvariantCheck(link, keys, repair=repair, nodes=links)
             yield from check_state(scope)
             yield from _invariants(scope, check)

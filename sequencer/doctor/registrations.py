@@ -32,7 +32,7 @@ def check_registrations(
 ) -> Iterator[Finding]:
     """What is wrong of one queue, or of all; `tables` gets the tags of the shards of each. Raises SequencerError."""
     index = index_key(namespace)
-    used, listed, is_foreign = _shards_used(nodes, namespace), list[str](), True
+    used, listed, is_foreign, is_away = _shards_used(nodes, namespace), list[str](), False, False
     try:
         if is_foreign := reply_or_error(link, "TYPE", index)[0] not in (None, b"none", b"hash"):
             yield finding("foreign index", index=index, namespace=namespace, cli=admin_command(link))
@@ -41,6 +41,7 @@ def check_registrations(
     except ServerUnavailable as error:
         if link.endpoint.cluster is None:
             raise
+        is_away = True
         yield finding("not listed", error=str(error))
     for name in sorted({*listed, *used} | ({queue} if queue else set())):
         if queue not in (None, name):
@@ -50,9 +51,10 @@ def check_registrations(
             continue
         one = _Queue(link, namespace, name, used.get(name, set()), tables, repair)
         try:
-            if name in used and name not in listed and not is_foreign and registered(_fields(link, one.registry)):
+            is_hidden = name in used and name not in listed and not (is_foreign or is_away)
+            if is_hidden and registered(_fields(link, one.registry)):
                 yield one.found("not in index", one.is_written("HSET", index, name, INDEX_WORD), index=index)
-            if name in used or name in listed:
+            if name in used or name in listed or is_away:
                 yield from one.check()
         except ServerUnavailable as error:
             if link.endpoint.cluster is None:
