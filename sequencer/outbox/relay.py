@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import orjson
 
@@ -71,16 +71,6 @@ class Row(NamedTuple):
     batch: int
 
 
-class Queue(Protocol):
-    """The queue that a relay sends to."""
-
-    name: str
-
-    def shards_of(self, groups: Sequence[str]) -> list[int]: ...
-    def last_batches(self, relay: str) -> list[int]: ...
-    def send_batches(self, relay: str, batches: Sequence[Numbered]) -> list[int | SequencerError | None]: ...
-
-
 class NotLeading(Exception):
     """Another relay took over."""
 
@@ -91,7 +81,7 @@ class Relay:
     def __init__(
         self,
         connect: Callable[[], Any],
-        queue: Sequencer | Queue,
+        queue: Sequencer | ClientQueue,
         *,
         part: int = 0,
         prefix: str = "sequencer_",

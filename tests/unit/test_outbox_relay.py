@@ -6,7 +6,7 @@ import random
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -63,7 +63,7 @@ class World:
         for statement in self.outbox.ddl("sqlite"):
             self.database.execute(statement)
         self.database.commit()
-        self.relays = [Relay(self.connect, self, keep=keep_s) for _ in range(2)]
+        self.relays = [Relay(self.connect, cast(Any, self), keep=keep_s) for _ in range(2)]
         self.is_quiet, self.depth, self.count = False, 0, 0
         self.active: Relay | None = None
 
