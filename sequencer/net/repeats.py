@@ -83,6 +83,7 @@ class Repeats:
 
 class Server(Protocol):
     total_s: float
+    cluster: Any  # None for one server
 
     @property
     def name(self) -> str: ...
@@ -148,9 +149,9 @@ def round_trip(
             rounds -= 1
         if has_guide and any(is_stale(replies[i]) for i in undone):
             yield None
-        again = yield [*[whole(calls[i]) for i in undone], *waits]
+        again = yield [*[whole(calls[i]) for i in undone], *_asked_again(calls, undone, server, waits), *waits]
         confirmed = again.pop() if wait else 0
-        for i, reply in zip(undone, again, strict=True):
+        for i, reply in zip(undone, again, strict=False):
             replies[i] = reply
     try:
         values = [
@@ -168,6 +169,13 @@ def round_trip(
         failure.answers = values
         raise failure from refused
     return values, confirmed
+
+
+def _asked_again(calls: Sequence[Call[Any]], undone: list[int], server: Server, waits: list[Command]) -> list[Command]:
+    """In a cluster WAIT asks the nodes of its own batch: what brings it to those that did their part before."""
+    if not (waits and server.cluster):
+        return []
+    return [("EXISTS", call.keys[0]) for i, call in enumerate(calls) if i not in undone]
 
 
 def is_undone(reply: Exception) -> bool:

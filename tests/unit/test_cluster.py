@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import redis
-from redis.exceptions import AskError, ClusterDownError, MasterDownError, MovedError, TryAgainError
+from redis.exceptions import AskError, ClusterDownError, MasterDownError, MovedError, NoScriptError, TryAgainError
 
 from sequencer.calls.call import Call
 from sequencer.calls.net_protocol import Command
@@ -239,8 +239,10 @@ def test_repeatable_calls_outlast_a_failover_and_others_say_what_may_have_happen
 
 
 def test_a_write_on_two_nodes_waits_for_replicas_of_both(clock: Any) -> None:
-    _, link = linked(clock, a=[b"one", 2], b=[b"two", 1])
+    nodes, link = linked(clock, a=[b"one", 2], b=[b"two", 1])
     assert (link.run((ASK, ASK_B), wait=(1, 9)), link.confirmed) == (["one", "two"], 1)
+    nodes.answers |= {"a": [b"one", 0, 1, 0], "b": [NoScriptError(), 1, b"two", 1]}
+    assert (link.run((ASK, ASK_B), wait=(1, 9)), link.confirmed) == (["one", "two"], 0), "both are asked again"
 
 
 def test_reads_are_repeated_and_questions_of_rights_stay_as_they_are(clock: Any) -> None:

@@ -105,7 +105,7 @@ def exchanged(
 ) -> tuple[list[list[str]], list[Any], int]:
     """What is sent in each round trip where the scripts are known, the values, and how many replicas confirmed it."""
     wire = Wire([*answers])
-    link = Link(cast(Any, SimpleNamespace(connect=lambda: wire, name="s", total_s=total_s, attempts=3)))
+    link = Link(cast(Any, SimpleNamespace(connect=lambda: wire, name="s", total_s=total_s, attempts=3, cluster=None)))
     link.connection()
     link._known |= {"inspect", "claim"}
     values = link.run(calls, **options)
