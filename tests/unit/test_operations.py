@@ -25,10 +25,13 @@ MODULES = sorted(
     one.name for one in pkgutil.walk_packages(sequencer.queue.__path__, "sequencer.queue.") if not one.ispkg
 )
 WAITS = {"redis", "asyncio", "threading", "time", "socket", "subprocess", "concurrent", "select"}
-AWAITED = ("session", "net", "alone", "search", "chunks")
+AWAITED = ("session", "_session", "net", "alone", "search", "chunks")
 """Parameters of operations whose methods may be awaited."""
-SOURCE = ["anext(self._values, None)", "items"]
-"""An async iterable of the caller's."""
+SOURCES = {
+    "sequencer.queue.append_many": ["anext(self._values, None)", "items"],
+    "sequencer.queue.places": ["read_page(limit=min(MAX_PAGE, limit), after=after)"],
+}
+"""An async iterable of the caller's; an operation that is passed to another."""
 
 
 def imported(source: str) -> set[str]:
@@ -84,7 +87,7 @@ def test_an_operation_waits_for_its_net_only(name: str) -> None:
     module = importlib.import_module(name)
     source = inspect.getsource(module)
     assert not imported(source) & (WAITS | {"net"})
-    assert foreign(source, operations_of(module)) == (SOURCE if name.endswith(".append_many") else [])
+    assert foreign(source, operations_of(module)) == SOURCES.get(name, [])
 
 
 def test_what_waits_for_something_else_is_found() -> None:
