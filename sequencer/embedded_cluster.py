@@ -11,7 +11,7 @@ import os
 import random
 import socket
 import time
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -136,25 +136,18 @@ class EmbeddedCluster:
     def _wait(self, *words: str) -> None:
         """Until all nodes say so. Raises ServerUnavailable."""
         until = time.monotonic() + FORM_S
-        while not all(word in info for info in map(self.info, self.ports) for word in words):
+        while any(word not in info for info in map(self.info, self.ports) for word in words):
             if time.monotonic() > until:
                 raise ServerUnavailable("cluster_not_formed", path=str(self.directory), after_s=FORM_S)
             time.sleep(0.02)
 
 
 def _free_ports(count: int) -> list[int]:
-    """Free on loopback now, and with a free port for the cluster's bus."""
+    """Free on loopback now, as those of their buses are."""
     while True:
         first = random.randrange(FIRST_PORT, LAST_PORT - count)
-        ports = [first + at for at in range(count)]
-        if all(_is_free(port) and _is_free(port + BUS) for port in ports):
+        ports = [*range(first, first + count)]
+        with suppress(OSError), ExitStack() as held:
+            for port in (*ports, *(port + BUS for port in ports)):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
             return ports
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return True
-    return False

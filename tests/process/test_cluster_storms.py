@@ -269,13 +269,15 @@ def test_the_real_log_survives_moves_and_deaths_of_primaries(storm: Storm) -> No
 
 
 FAULTS = int(os.environ.get("NODE_FAULTS", "3"))
-SHARDS = 16
+SHARDS, HELD_BACK_S = 16, 1.0
 
 
 @pytest.mark.parametrize("storm", [(1, {"shards": SHARDS, "wait_replicas": 1})], indirect=True)
 @pytest.mark.parametrize("kind", ["killed", "frozen"])
 def test_a_primary_that_dies_holds_back_only_its_own_shards(storm: Storm, kind: str) -> None:
-    """From append to handler, of the groups of the other primaries: nearly as before. One producer a primary."""
+    """From append to handler, of the groups of the other primaries. One producer a primary. Where shards wait for each
+    other it takes 4 s and more; on a quiet machine at most twice as long as before and 20 ms.
+    """
     owners = {slot: storm.cluster.owner(slot) for slot in storm.slots()}
     slots = [slot_of(keys.schedule) for keys in storm.seq._session._shards]
     nodes = {group: owners[slots[shard_of(encode_group((group,)), SHARDS)]] for group in map(str, range(200))}
@@ -290,4 +292,4 @@ def test_a_primary_that_dies_holds_back_only_its_own_shards(storm: Storm, kind: 
     assert (judged.losses, judged.disorder, judged.unexplained, broken) == (0, 0, 0, []), judged.cases
     before, meanwhile = storm.waits(nodes, owners)
     print(f"{kind}: p99 {p99(before):.3f} s before, {p99(meanwhile):.3f} s meanwhile, of {len(meanwhile)}")
-    assert p99(meanwhile) <= 2 * p99(before) + 0.02
+    assert p99(meanwhile) <= max(HELD_BACK_S, 2 * p99(before))
