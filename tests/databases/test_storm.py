@@ -16,4 +16,5 @@ def test_each_order_has_its_effect_once_and_in_order(kind: str) -> None:
 
 @pytest.mark.parametrize("control", CONTROLS)
 def test_a_rule_that_is_taken_away_shows(control: str) -> None:
-    assert storm("sqlite", messages=500, kills=8, control=control)[CONTROLS[control][0]]
+    """On a busy machine not in each storm: nothing may wait in the queue when it is lost."""
+    assert any(storm("sqlite", 1000, 8, control, seed=seed)[CONTROLS[control][0]] for seed in range(1, 5))
