@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..embedded_cluster import EmbeddedCluster
 from ..server import EmbeddedServer, ServerStatus
+from ..server.cluster import EmbeddedCluster
 from ..texts.words import duration
 from ..values.views import as_json
 from .app import JsonOption, app

@@ -6,9 +6,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from ..client import Sequencer
+from ..client import QueueClients, QueueGone, Sequencer
 from ..errors import SequencerError
-from ..viewers import QueueGone, Viewers
 from .families import BUILD_INFO, Metric, TableCollector
 
 SAMPLE = 1000
@@ -62,23 +61,23 @@ class QueueCollector(TableCollector):
     )
 
     def __init__(
-        self, queues: Viewers | Iterable[str] | None = None, redis: Any = None, *, namespace: str = "sequencer"
+        self, queues: QueueClients | Iterable[str] | None = None, redis: Any = None, *, namespace: str = "sequencer"
     ) -> None:
-        self._viewers = queues if isinstance(queues, Viewers) else Viewers(queues, redis, namespace)
+        self._clients = queues if isinstance(queues, QueueClients) else QueueClients(queues, redis, namespace)
 
     def close(self) -> None:
         """Close the connections; the collector can still be used."""
-        self._viewers.forget()
+        self._clients.forget()
 
     def _fill(self, found: dict[str, Any]) -> None:
         began = time.monotonic()
         for queue in self._names():
-            labels = [queue, self._viewers.namespace]
+            labels = [queue, self._clients.namespace]
             try:
-                self._read(found, labels, self._viewers.client(queue))
+                self._read(found, labels, self._clients.client(queue))
                 found["sequencer_queue_up"].add_metric(labels, 1)
             except QueueGone:
-                self._viewers.forget()
+                self._clients.forget()
             except SequencerError:
                 found["sequencer_queue_up"].add_metric(labels, 0)
         found["sequencer_collect_duration_seconds"].add_metric([], time.monotonic() - began)
@@ -86,9 +85,9 @@ class QueueCollector(TableCollector):
     def _names(self) -> list[str]:
         """While the server is away, those that are known."""
         try:
-            return self._viewers.names()
+            return self._clients.names()
         except SequencerError:
-            return self._viewers.known
+            return self._clients.known
 
     def _read(self, found: dict[str, Any], labels: list[str], client: Sequencer) -> None:
         """Raises SequencerError, with nothing added."""

@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ..client import QueueGone
 from ..errors import (
     BatchRefused,
     ConfigurationError,
@@ -33,7 +34,6 @@ from ..errors import (
 )
 from ..values.json_input import arguments, decoded
 from ..values.views import as_json
-from ..viewers import QueueGone
 from .queues import client_of, sampler_of
 
 MOST_BYTES = 8 * 1024 * 1024
@@ -61,7 +61,7 @@ async def append(request: Request) -> Response:
         options = {name: request.query_params.get(name) == "true" for name in ("replace", "backlog")}
         return _answer(202, await run_in_threadpool(_append, request, text, **options))
     except QueueGone as error:  # or the server lost all, and a consumer brings it back
-        sampler_of(request).viewers.forget()
+        sampler_of(request).clients.forget()
         return _answer(503, {"code": "queue_gone", "text": str(error)}, retry_s=1)
     except HTTPException as error:
         return _answer(error.status_code, {"code": "queue_unknown", "text": error.detail})

@@ -14,8 +14,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
+from ..client import QueueClients, QueueGone
 from ..errors import ConfigurationError, InvalidMessage, SequencerError, ServerError
-from ..viewers import QueueGone, Viewers
 from . import append, changes, find, pages, watched
 from .access import Access, Who
 from .queues import sampler_of
@@ -49,12 +49,12 @@ def dashboard(
     under which it is served, besides loopback; None leaves that to the application that it is mounted in. Nothing
     connects before the first request. Raises ConfigurationError for a wrong name.
     """
-    viewers = Viewers(queues, redis, namespace)
+    clients = QueueClients(queues, redis, namespace)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        viewers.forget()
+        clients.forget()
 
     app = Starlette(
         routes=[
@@ -69,14 +69,14 @@ def dashboard(
         exception_handlers={SequencerError: _refused, HTTPException: _refused},
         lifespan=lifespan,
     )
-    app.state.sampler = Sampler(viewers)
+    app.state.sampler = Sampler(clients)
     return app
 
 
 def _refused(request: Request, error: Exception) -> Response:
     """An error in its own words: the server is away, a name is wrong, or what was to be changed has changed."""
     if isinstance(error, QueueGone):
-        sampler_of(request).viewers.forget()
+        sampler_of(request).clients.forget()
         if request.method == "GET":  # what has its name now is seen by the next look
             return RedirectResponse(str(request.url), 303)
     if isinstance(error, HTTPException):

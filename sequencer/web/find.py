@@ -58,8 +58,8 @@ def readings(text: str) -> list[Wanted]:
 
 def find(request: Request) -> Response:
     text = request.query_params.get("q", "").strip()
-    wanted, viewers = readings(text), sampler_of(request).viewers
-    hits = [hit for name in viewers.names() for hit in _hits(viewers.client(name), wanted)]
+    wanted, clients = readings(text), sampler_of(request).clients
+    hits = [hit for name in clients.names() for hit in _hits(clients.client(name), wanted)]
     if len(hits) == 1:
         base, (name, group, id, _) = request.scope.get("root_path", ""), hits[0]
         return RedirectResponse(href(base, "q", name, "message" if id else "group", g=group, id=id).unescape(), 303)

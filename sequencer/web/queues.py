@@ -16,7 +16,7 @@ def sampler_of(request: Request) -> Sampler:
 
 def client_of(request: Request) -> Sequencer:
     """Raises HTTPException 404 for a queue that is not shown, ServerError."""
-    viewers, name = sampler_of(request).viewers, request.path_params["queue"]
-    if name not in viewers.known and name not in viewers.names():
+    clients, name = sampler_of(request).clients, request.path_params["queue"]
+    if name not in clients.known and name not in clients.names():
         raise HTTPException(404, f"There is no queue {name} here.")
-    return viewers.client(name)
+    return clients.client(name)

@@ -97,7 +97,7 @@ def page(request: Request, template: str, *, status: int = 200, **fields: Any) -
         "asked": {"error": None, **{name: value for name, value in request.query_params.items() if value}},
         "group": tuple(request.query_params.getlist("g")),
         "queue": request.path_params.get("queue"),
-        "namespace": request.app.state.sampler.viewers.namespace,
+        "namespace": request.app.state.sampler.clients.namespace,
         "can_act": getattr(request.state, "role", "look") == "operate",
         "said": SAID.get(request.query_params.get("said", "")),
         "shows_bodies": getattr(request.state, "shows_bodies", False),

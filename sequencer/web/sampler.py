@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
+from ..client import QueueClients, QueueGone
 from ..errors import SequencerError, ServerUnavailable
 from ..values.alerts import Incident
 from ..values.views import QueueInfo, QueueSnapshot
-from ..viewers import QueueGone, Viewers
 
 T = TypeVar("T")
 PERIOD_S = 2.0
@@ -73,8 +73,8 @@ class _Shared:
 
 
 class Sampler:
-    def __init__(self, viewers: Viewers, clock: Callable[[], float] = time.monotonic) -> None:
-        self.viewers, self._clock, self._last = viewers, clock, Overview()
+    def __init__(self, clients: QueueClients, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clients, self._clock, self._last = clients, clock, Overview()
         self._shared: dict[str, _Shared] = {}
 
     def overview(self) -> Overview:
@@ -105,17 +105,17 @@ class Sampler:
 
     def _taken(self) -> Overview:
         try:
-            found = [self._sample(name, self._last.of(name)) for name in self.viewers.names()]
+            found = [self._sample(name, self._last.of(name)) for name in self.clients.names()]
             self._last = Overview(tuple(sorted(found, key=lambda one: one.order)), time.time())
         except QueueGone:
-            self.viewers.forget()
+            self.clients.forget()
         except SequencerError as error:
             return replace(self._last, error=str(error))
         return self._last
 
     def _sample(self, name: str, last: QueueSample) -> QueueSample:
         """With backlog and lag as they were counted last, for BACKLOG_S. Raises ServerUnavailable, QueueGone."""
-        client, known, rates, counted_at = self.viewers.client(name), last.info, last.rates, last.counted_at
+        client, known, rates, counted_at = self.clients.client(name), last.info, last.rates, last.counted_at
         try:
             if known is None or known.groups <= FEW or self._clock() - counted_at >= BACKLOG_S:
                 info, counted_at = client.info(sample=SAMPLE), self._clock()

@@ -20,7 +20,7 @@ def ready(request: Request) -> Response:
 
     def answers() -> bool:
         try:
-            sampler_of(request).viewers.stored()
+            sampler_of(request).clients.stored()
         except SequencerError:
             return False
         return True
@@ -36,7 +36,7 @@ def metrics(request: Request) -> Response:
         from ..metrics.families import exposition
     except ModuleNotFoundError as error:
         return PlainTextResponse(refusal_text("metrics_missing", {"error": str(error)}), 501)
-    text, kind = exposition(QueueCollector(sampler_of(request).viewers), request.headers.get("accept", ""))
+    text, kind = exposition(QueueCollector(sampler_of(request).clients), request.headers.get("accept", ""))
     return Response(text, headers={"content-type": kind})
 
 

@@ -17,7 +17,7 @@ import pytest
 import redis
 
 import sequencer.net.endpoint
-import sequencer.server
+import sequencer.server.embedded
 from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.errors import ServerError, ServerNotUsable, ServerUnavailable
 from sequencer.net.link import CHECK_EVERY_S, REFRESH_EVERY_S
@@ -229,7 +229,7 @@ def test_without_a_usable_binary_the_error_says_what_was_found(
     fake.write_text(f"#!/bin/sh\necho 'Redis server v={on_path} sha=0'\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{home}:/bin:/usr/bin")
-    monkeypatch.setattr(sequencer.server, "_packaged_binary", lambda: None)
+    monkeypatch.setattr(sequencer.server.embedded, "_packaged_binary", lambda: None)
     monkeypatch.setattr(shutil, "which", lambda name: str(fake) if on_path and name == "redis-server" else None)
     with refused(ServerNotUsable, "no_embedded_server") as caught:
         find_binary()
@@ -247,7 +247,7 @@ def test_a_server_that_does_not_start_says_why(home: Path) -> None:
 
 
 def test_a_server_that_stands_still_gets_no_second_one_beside_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sequencer.server, "ANSWER_S", 0.2)
+    monkeypatch.setattr(sequencer.server.embedded, "ANSWER_S", 0.2)
     monkeypatch.setitem(sequencer.net.endpoint.SETTINGS, "socket_timeout", 0.2)
     with EmbeddedServer() as server:
         pid = server.status().pid

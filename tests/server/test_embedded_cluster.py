@@ -7,8 +7,8 @@ import tempfile
 import pytest
 from redis.exceptions import AskError, MovedError
 
-from sequencer.embedded_cluster import EmbeddedCluster
 from sequencer.errors import ConfigurationError, SequencerError, ServerUnavailable
+from sequencer.server.cluster import EmbeddedCluster
 
 from ..support.cluster import Cluster, SlotMove, slot_of
 
@@ -42,7 +42,7 @@ def test_a_start_that_was_interrupted_is_finished_by_the_next(monkeypatch: pytes
         cluster = EmbeddedCluster(directory, 2)
         join = EmbeddedCluster._join
         patch.setattr(EmbeddedCluster, "_join", lambda self, at, ports: at or join(self, at, ports))
-        patch.setattr("sequencer.embedded_cluster.FORM_S", 0.1)
+        patch.setattr("sequencer.server.cluster.FORM_S", 0.1)
         try:
             with pytest.raises(ServerUnavailable) as refused:
                 cluster.start()

@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from sequencer import Sequencer
+from sequencer.client import QueueGone
 from sequencer.errors import NotReplicated, OutcomeUnknown, QueueFull, ServerUnavailable
 from sequencer.net.link import Link
-from sequencer.viewers import QueueGone
 from sequencer.web import Token
 from sequencer.web import append as web_append
 from tests.support.browse import browse

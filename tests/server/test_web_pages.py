@@ -22,10 +22,10 @@ from starlette.testclient import TestClient
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from sequencer import Message, Sequencer
+from sequencer.client import QueueClients
 from sequencer.errors import ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.texts.words import CONTROL
-from sequencer.viewers import Viewers
 from sequencer.web import Token, dashboard, find
 from sequencer.web import sampler as sampling
 from sequencer.web.charts import rates
@@ -180,7 +180,7 @@ def test_many_tabs_ask_the_server_no_more_than_one(
 ) -> None:
     monkeypatch.setattr(sampling, "FEW", 0)  # so the backlog is counted once, and kept
     now = [100.0]
-    sampler = Sampler(Viewers(None, scene.endpoint, namespace), lambda: now[0])
+    sampler = Sampler(QueueClients(None, scene.endpoint, namespace), lambda: now[0])
     for after_s, is_asked in ((0, True), (2, True), (0, False), (1.9, False)):
         now[0] += after_s
         asked = commands_of(link, lambda: [sampler.overview() for _ in range(10)]).total()
@@ -197,7 +197,7 @@ def test_many_tabs_ask_the_server_no_more_than_one(
 def test_a_slow_snapshot_is_taken_less_often(scene: Sequencer, namespace: str, is_away: bool, seconds: float) -> None:
     now, looks = [100.0], list[float]()
 
-    class Slow(Viewers):
+    class Slow(QueueClients):
         def names(self) -> list[str]:
             looks.append(now[0])
             now[0] += 1

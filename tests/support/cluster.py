@@ -13,10 +13,10 @@ from typing import Any
 
 from redis.crc import key_slot
 
-from sequencer.embedded_cluster import EmbeddedCluster
 from sequencer.errors import SequencerError
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
+from sequencer.server.cluster import EmbeddedCluster
 from sequencer.testing import wait_until
 
 NODE_TIMEOUT_S = 1.5

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigurationError
-from ...server import SOCKET_PATH_MAX, default_directory
+from ...server.embedded import SOCKET_PATH_MAX, default_directory
 
 VARIABLE = "NOTIFY_SOCKET"
 ANSWER_S = 5.0

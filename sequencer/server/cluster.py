@@ -15,10 +15,10 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
-from .errors import ConfigurationError, ServerNotUsable, ServerUnavailable
-from .net.endpoint import Endpoint
-from .net.link import Link
-from .server import EmbeddedServer, ServerStatus, default_directory
+from ..errors import ConfigurationError, ServerNotUsable, ServerUnavailable
+from ..net.endpoint import Endpoint
+from ..net.link import Link
+from .embedded import EmbeddedServer, ServerStatus, default_directory
 
 HASH_SLOTS = 16_384
 FIRST_PORT, LAST_PORT, BUS = 7_000, 22_000, 10_000

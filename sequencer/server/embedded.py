@@ -21,10 +21,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from .doctor.server import MIN_VERSION, parse_info, parse_version
-from .errors import ConfigurationError, SequencerError, ServerNotUsable, ServerUnavailable
-from .net.endpoint import Endpoint, check_embedded_allowed
-from .net.link import Link
+from ..doctor.server import MIN_VERSION, parse_info, parse_version
+from ..errors import ConfigurationError, SequencerError, ServerNotUsable, ServerUnavailable
+from ..net.endpoint import Endpoint, check_embedded_allowed
+from ..net.link import Link
 
 log = logging.getLogger("sequencer")
 SOCKET_PATH_MAX = 107  # `sun_path` of a Unix socket address holds 108 bytes with its end
