@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from asyncio import _get_running_loop
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -331,8 +330,7 @@ class QueueClients:
     def __init__(self, names: Iterable[str] | None, redis: Any, namespace: str) -> None:
         self.namespace = check_name("namespace", namespace)
         self._fixed = None if names is None else [check_name("queue", name) for name in names]
-        self._redis, self._lock = redis, threading.Lock()
-        self._clients: dict[str, Sequencer] = {}
+        self._redis, self._clients = redis, dict[str, Sequencer]()
 
     @cached_property
     def _server(self) -> Any:
@@ -352,15 +350,15 @@ class QueueClients:
         return [*self._clients] if self._fixed is None else self._fixed
 
     def client(self, name: str) -> Sequencer:
-        with self._lock:
-            if name not in self._clients:
-                self._clients[name] = Sequencer(name, self._server, namespace=self.namespace)
-                self._clients[name]._session.restores = False
-            return self._clients[name]
+        """The same for all threads: nothing is lost with the one that came second."""
+        if (found := self._clients.get(name)) is None:
+            made = Sequencer(name, self._server, namespace=self.namespace)
+            made._session.restores = False
+            found = self._clients.setdefault(name, made)
+        return found
 
     def forget(self) -> None:
         """Close all connections, as at the end, or where a queue was deleted and perhaps made again."""
-        with self._lock:
-            clients, self._clients = self._clients, {}
+        clients, self._clients = self._clients, {}
         for client in clients.values():
             client.close()
