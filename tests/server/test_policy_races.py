@@ -23,8 +23,8 @@ def after_look(monkeypatch: pytest.MonkeyPatch, others: list[Sequencer]) -> None
     """Let another client connect between the next look at the registry and what follows it."""
     real = generation_search.look_at
 
-    async def slow(*given: Any) -> Any:
-        found = await real(*given)
+    async def slow(*given: Any, **options: Any) -> Any:
+        found = await real(*given, **options)
         if others:
             others.pop().connect()
         return found
