@@ -132,19 +132,26 @@ class Hub:
         self._tell()
 
     def _settle(self, over: Iterable[Slot]) -> None:
-        """Also to a server that must not be used any more: what was handled shall not be handled again."""
         with self.lock:
             for slot in over:
                 slot.held.settle(everything=True)
-        for asker in self._askers:
-            all_acks = [shard.acks for shard in asker.channel.shards]
-            calls = [call for acks in all_acks if acks for call in acks.sending(0, claims_next=None).calls]
-            asker.link.may_check = False
-            try:
-                if calls:
-                    asker.link.run(calls)
-            except SequencerError as error:
-                self._events.emit("groups not released", error=str(error))
+        threads = [threading.Thread(target=self._send_acks, args=(asker,), daemon=True) for asker in self._askers[1:]]
+        for thread in threads:  # at the same time: shards of a node that is frozen would take a call's time limit each
+            thread.start()
+        self._send_acks(self._askers[0])
+        for thread in threads:
+            thread.join()
+
+    def _send_acks(self, asker: Asker) -> None:
+        """Also to a server that must not be used any more: what was handled shall not be handled again."""
+        all_acks = [shard.acks for shard in asker.channel.shards]
+        calls = [call for acks in all_acks if acks for call in acks.sending(0, claims_next=None).calls]
+        asker.link.may_check = False
+        try:
+            if calls:
+                asker.link.run(calls)
+        except SequencerError as error:
+            self._events.emit("groups not released", error=str(error))
 
     # -- the threads that ask -------------------------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ def drain(runner: StepRunner, options: ConsumerOptions) -> Drain:
             with suppress(ServerUnavailable):
                 yield SettleAndClaim(None)
 
-    for _ in range(3):
+    for _ in range(1 if held.shared_acks else 3):  # what worker slots leave is sent at the end of their hub
         try:
             yield SettleAndClaim(None)
             if not any(held.shard_acks):  # nothing is left to be sent again

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from sequencer import EmbeddedServer, Message, Sequencer
+from sequencer.consume.hub import Hub
 from sequencer.drain import slots
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
@@ -168,3 +169,14 @@ def test_a_signal_ends_a_handler_that_waits(make: Make, nodes: Nodes) -> None:
     seq = make("wide", redis=nodes, max_attempts=1)
     assert seq.consume(lambda _: time.sleep(30), handler_timeout=0.2, until_empty=True).failed == 1
     assert [info.failure.type for info in seq.parked() if info.failure] == ["HandlerTimeout"]
+
+
+def test_at_the_end_all_shards_are_asked_at_the_same_time(
+    make: Make, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else those of a frozen node would take the time limit of a call each."""
+    together = threading.Barrier(SHARDS)
+    monkeypatch.setattr(Hub, "_send_acks", lambda self, asker: together.wait(10))
+    make("wide", shards=SHARDS).append(1, group="g")
+    assert make("wide", redis=nodes).consume(lambda _: None, until_empty=True).handled == 1
+    assert not together.broken
