@@ -70,7 +70,7 @@ class SlotMap:
 
     def learn(self, moved: redis.exceptions.MovedError, asked: Place) -> None:
         """Not read again now: a node that has not heard of it yet would take it back."""
-        self._owners[moved.slot_id] = moved.host or asked[0], moved.port
+        self._owners[moved.slot_id] = _named(moved.host.encode()) or asked[0], moved.port
 
     def failed(self, place: Place, now: float) -> None:
         """It can't be reached, or can't serve."""

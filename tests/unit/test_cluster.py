@@ -294,3 +294,10 @@ def test_a_url_names_nodes_user_tls_and_time_limit() -> None:
     assert isinstance(node, redis.SSLConnection)
     endpoint.limit(0.25)
     assert endpoint.cluster.make(("h2", 6379)).socket_timeout == endpoint.make_awaited(B).socket_connect_timeout == 0.25
+
+
+@pytest.mark.parametrize("host", ["", "?"])
+def test_a_move_to_an_unknown_address_is_one_to_another_port_of_that_host(host: str) -> None:
+    known = Cluster([("a", 1)], "name").map
+    known.learn(MovedError(f"{slot_of(KEY_A)} {host}:2"), ("a", 1))
+    assert known.owner(("GET", KEY_A)) == ("a", 2)
