@@ -78,17 +78,19 @@ def groups(request: Request) -> Response:
 
 def group(request: Request) -> Response:
     client, group = client_of(request), _group(request)
-    explained = client.explain(group)
-    failed = explained.fields.get("id") or explained.head_id
-    return page(
-        request,
-        "group.html",
-        explained=explained,
-        failed=failed,
-        head=client.get(group, failed) if failed else None,
-        messages=client.peek(group, limit=20),
-        is_paused=explained.reason == "paused" or bool(explained.fields.get("is_paused")),
-    )
+
+    def seen() -> dict[str, Any]:
+        explained = client.explain(group)
+        failed = explained.fields.get("id") or explained.head_id
+        return {
+            "explained": explained,
+            "failed": failed,
+            "head": client.get(group, failed) if failed else None,
+            "messages": client.peek(group, limit=20),
+            "is_paused": explained.reason == "paused" or bool(explained.fields.get("is_paused")),
+        }
+
+    return page(request, "group.html", **sampler_of(request).once(f"group {client.queue} {group}", seen))
 
 
 def message(request: Request) -> Response:

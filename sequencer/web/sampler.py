@@ -22,6 +22,7 @@ KEPT_S = 15 * 60.0
 BACKLOG_S = 30.0
 """How often backlog and lag are estimated, from SAMPLE groups; a queue with FEW groups is counted each time."""
 SAMPLE, FEW = 1000, 200
+MOST_SHARED = 200  # views that are kept
 
 
 class Rates(NamedTuple):
@@ -85,6 +86,8 @@ class Sampler:
         """What all viewers share for a while; only one of them reads it again, and the others get the last one. Raises
         what `view` raises.
         """
+        if len(self._shared) > MOST_SHARED:
+            self.changed()
         one = self._shared.setdefault(name, _Shared())
         if self._clock() >= one.until and one.lock.acquire(blocking=not one.until):
             try:

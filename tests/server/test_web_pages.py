@@ -191,6 +191,14 @@ def test_many_tabs_ask_the_server_no_more_than_one(
     sampler.changed()
     assert sampler.once("x", object) not in shared
     assert commands_of(link, sampler.overview).total() > 5, "whoever changed something sees it at once"
+    browser = browse(scene)
+
+    def visits(count: int) -> None:
+        for _ in range(count):
+            browser.get("/q/jobs/group?g=a%26g%3D1")
+
+    first, others = commands_of(link, lambda: visits(1)).total(), commands_of(link, lambda: visits(20)).total()
+    assert 2 * first > others
 
 
 @pytest.mark.parametrize(("is_away", "seconds"), [(False, SHARE + 1.0), (True, PERIOD_S + 1.0)])
