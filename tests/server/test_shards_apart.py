@@ -114,7 +114,7 @@ def test_a_slot_that_waits_for_each_claim_is_held_back(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_pushed_back", [True, False])
+@pytest.mark.parametrize("is_pushed_back", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_who_is_busy_keeps_no_hint_from_others(
     make: Make, nodes: Nodes, link: Link, monkeypatch: pytest.MonkeyPatch, is_pushed_back: bool
 ) -> None:
