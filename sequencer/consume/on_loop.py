@@ -143,10 +143,14 @@ class LoopSlot:
     def _call(self, run: asked.Run | None, message: Message, function: Any, *given: Any) -> Any:
         self._consumer.begins(self.slot, message)
         self._message, self._why = message, None
-        self._task = self._consumer.loop.create_task(outcome_of(function, message, *given))
+        self._task = self._consumer.loop.create_task(self._begun(run, function, message, *given))
         self._task.add_done_callback(partial(self._ended, run))
-        self._begin_time(run.timeout_s if run else None)
         return WAITS
+
+    async def _begun(self, run: asked.Run | None, function: Any, *given: Any) -> tuple[Any, BaseException | None]:
+        """Its time begins where it does: not while another handler blocks the loop, which alone is to blame then."""
+        self._begin_time(run.timeout_s if run else None)
+        return await outcome_of(function, *given)
 
     def _begin_time(self, own_s: float | None = None) -> None:
         self._limit_s = seconds = self._consumer.timeout_s if own_s is None else own_s
