@@ -6,7 +6,6 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 import redis
@@ -16,8 +15,8 @@ from ..errors import SequencerError
 from .cluster import Cluster, least
 from .line import Line
 from .link import OneConnection
-from .refusals import NotHere, translate
-from .repeats import elsewhere
+from .refusals import translate
+from .repeats import settle
 from .slots import Place, by_node, guarded
 
 
@@ -109,21 +108,6 @@ class ClusterLine:
 AnyLine = Line | ClusterLine
 
 
-async def settle(line: AnyLine, commands: Sequence[Command], answers: list[Any], until: float, *kinds: Any) -> None:
-    """As of link.py."""
-    kinds = (NotHere, *kinds)
-    if not set(kinds).isdisjoint(map(type, answers)):
-        trip = elsewhere(commands, answers, until, kinds)
-        with suppress(StopIteration):
-            asked = next(trip)
-            while True:
-                if isinstance(asked, list):
-                    asked = trip.send(await line.ask(asked))
-                else:
-                    await asyncio.sleep(asked)
-                    asked = next(trip)
-
-
 class LineAlone(OneConnection):
     """Of a line."""
 
@@ -135,8 +119,8 @@ class LineAlone(OneConnection):
     async def answers(self, commands: Sequence[Command], *kinds: Any) -> list[Any]:
         """`kinds`: of answers for which a command is sent again."""
         try:
-            answers = await self._line.ask(commands)
-            await settle(self._line, commands, answers, min(self._until, time.monotonic() + self._timeout_s), *kinds)
+            answers, until = await self._line.ask(commands), min(self._until, time.monotonic() + self._timeout_s)
+            await settle(commands, answers, until, self._line.ask, asyncio.sleep, *kinds)
         except (redis.RedisError, OSError) as error:
             raise translate(error, self.name) from error
         return self.translated(answers)

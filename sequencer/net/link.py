@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar, Unpack
 
@@ -21,8 +20,8 @@ from ..store.keys import ShardKeys
 from ..store.replies import Reading
 from .cluster import ClusterConnection
 from .endpoint import CALL_TIMEOUT_S, Connection, Endpoint
-from .refusals import NodeAway, NotHere, is_stale, translate
-from .repeats import Repeats, elsewhere, is_undone, round_trip
+from .refusals import NodeAway, is_stale, translate
+from .repeats import Repeats, is_undone, round_trip, settle
 
 T = TypeVar("T")
 RECENT_S = 1.0
@@ -321,7 +320,8 @@ class Link:
         for is_last in (False, True):
             try:
                 replies = self._exchange(connection := self._ready(), commands)
-                settle(commands, replies, self._until, partial(self._exchange, connection), NodeAway)
+                again = partial(self._exchange_again, connection)
+                finish(settle(commands, replies, self._until, again, pause, NodeAway))
                 break
             except (redis.RedisError, OSError) as error:
                 self.close()
@@ -334,6 +334,9 @@ class Link:
             if isinstance(reply, Exception):
                 raise translate(reply, self.endpoint.name) from reply
         return replies
+
+    async def _exchange_again(self, connection: Connection, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        return self._exchange(connection, commands)
 
     def _exchange(
         self, connection: Connection, commands: Sequence[Sequence[Any]], meanwhile: Callable[[], None] | None = None
@@ -390,8 +393,8 @@ class ConnectionAlone(OneConnection):
         try:
             if self.is_given_up:  # the driver would connect again
                 raise redis.ConnectionError
-            answers = self._exchange(commands)
-            settle(commands, answers, min(self._until, time.monotonic() + self._timeout_s), self._exchange, *kinds)
+            answers, until = await self._exchange(commands), min(self._until, time.monotonic() + self._timeout_s)
+            await settle(commands, answers, until, self._exchange, pause, *kinds)
         except BaseException as error:
             self.give_up()
             if isinstance(error, redis.RedisError | OSError):
@@ -399,7 +402,7 @@ class ConnectionAlone(OneConnection):
             raise
         return self.translated(answers)
 
-    def _exchange(self, commands: Sequence[Command]) -> list[Any]:
+    async def _exchange(self, commands: Sequence[Command]) -> list[Any]:
         send(self._connection, commands)
         return receive(self._connection, len(commands))
 
@@ -409,27 +412,9 @@ class ConnectionAlone(OneConnection):
         return [ConnectionAlone(node, name) for name, node in self._connection.primaries()]
 
 
-def settle(
-    commands: Sequence[Sequence[Any]],
-    answers: list[Any],
-    until: float,
-    exchange: Callable[[Any], list[Any]],
-    *kinds: type[Exception],
-) -> None:
-    """Send again what nodes of a cluster did not carry out, or answered with these kinds; the answers take their
-    places.
-    """
-    kinds = (NotHere, *kinds)
-    if not set(kinds).isdisjoint(map(type, answers)):
-        trip = elsewhere(commands, answers, until, kinds)
-        with suppress(StopIteration):
-            asked = next(trip)
-            while True:
-                if isinstance(asked, list):
-                    asked = trip.send(exchange(asked))
-                else:
-                    time.sleep(asked)
-                    asked = next(trip)
+async def pause(seconds: float) -> None:
+    """For what `finish` runs: it waits in the calling thread."""
+    time.sleep(seconds)
 
 
 def finish(operation: Coroutine[Any, Any, T]) -> T:

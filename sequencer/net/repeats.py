@@ -28,7 +28,7 @@ where it writes too: each append does, and of a saved step the next one is asked
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from typing import Any, Protocol
 
 import redis
@@ -95,24 +95,29 @@ generation is to be found first. Returns what each call says, and how many repli
 """
 
 
-def elsewhere(
-    commands: Sequence[Sequence[Any]], answers: list[Any], until: float, kinds: Any = NotHere
-) -> Generator[list[Any] | float, Any, None]:
-    """Send again what nodes of a cluster did not carry out (these `kinds` of answers), `until` that time of the
-    monotonic clock.
+async def settle(
+    commands: Sequence[Sequence[Any]],
+    answers: list[Any],
+    until: float,
+    ask: Callable[[list[Any]], Awaitable[list[Any]]],
+    sleep: Callable[[float], Awaitable[None]],
+    *kinds: type[Exception],
+) -> None:
+    """Send again what nodes of a cluster did not carry out, or answered with these kinds, `until` that time of the
+    monotonic clock; the answers take their places.
 
     At once where its node is known by now, else after a delay. What stands inside a MULTI asks about rights, and stays
     as it is.
     """
     rounds, waits = ROUNDS, delays()
-    while found := [i for i, one in enumerate(answers) if isinstance(one, kinds)]:
+    while found := [i for i, one in enumerate(answers) if isinstance(one, (NotHere, *kinds))]:
         if commands[-1][0] in ("MULTI", "DISCARD") or time.monotonic() >= until:
             return
         if rounds and all(isinstance(one := answers[i], NotHere) and one.is_known_where for i in found):
             rounds -= 1
         else:
-            yield next(waits)
-        for i, answer in zip(found, (yield [commands[i] for i in found]), strict=True):
+            await sleep(next(waits))
+        for i, answer in zip(found, await ask([commands[i] for i in found]), strict=True):
             answers[i] = answer
 
 
