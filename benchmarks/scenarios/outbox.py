@@ -6,7 +6,7 @@ One run, on the database of `--db` (else SQLite in a file), in tables of its own
                 through an outbox, in turns; `of plain %`: of their times
     relay       messages a second from rows that wait into the queue, by one thread; `per cpu s`: by its own CPU time
     latency     from the commit to the begin of a handler, with a relay and a consumer that idle
-    a day       so many messages, as fast as it goes, with clocks that pass a day meanwhile: appended, relayed, deleted
+    a day       N messages, as fast as it goes, with clocks that pass a day meanwhile: appended, relayed, deleted
                 after 10 minutes of it, and noted in an inbox: bytes and rows of each table then, and of the inbox after
                 it was cleaned and half as many came
 """

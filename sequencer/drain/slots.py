@@ -109,7 +109,7 @@ class Part:
     renewed: list[Slot] = field(default_factory=list)
     stuck: list[Slot] = field(default_factory=list)
     """Slots whose leases are renewed for the last time, each alone."""
-    claims: int = 0  # for so many slots
+    claims: int = 0  # number of slots it claims for
     calls: list[Call[Any]] = field(default_factory=list)
     ended: list[Lease] = field(default_factory=list)
 

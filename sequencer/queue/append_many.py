@@ -20,7 +20,7 @@ from .session import Session
 CHUNK, CHUNK_GROUPS = 200, 128
 """Messages, or groups, of one shard a round trip in `append_many`: 1 to 2 ms of the server's time, in which it does
 nothing else. Larger parts gain nothing; a message of another group costs three times as much (benchmark `growth`:
-longest calls). A chunk of several shards has so many for each, at most 1,000 in all.
+longest calls). A queue of several shards has chunks of as many for each, at most 1,000 in all.
 """
 STORED = ("stored", "duplicate", "dropped", "dead_letter")
 """Outcomes of a message that need not be appended again."""

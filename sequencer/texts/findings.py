@@ -243,17 +243,17 @@ FINDINGS: Mapping[str, Kind] = {
     "node away": _problem("cluster", "can't be reached: {error}"),
     "full coverage required": _problem(
         "cluster",
-        "cluster-require-full-coverage is yes: while one shard of the cluster is away, all queues stand still",
+        "cluster-require-full-coverage is yes: while any shard of the cluster is away, all queues stop",
         {"fix": "{cli} CONFIG SET cluster-require-full-coverage no"},
     ),
     "primary without replica": _warning("cluster", "has no replica: while it is away, its shards stand still"),
     "slots moving": _warning(
         "cluster",
-        "hash slots on their way from or to it: {slots:list}; shards in them stand still until the move ends",
+        "hash slots being moved from or to it: {slots:list}; their shards pause until the move ends",
         {"finish": "{cli} --cluster fix {node}"},
     ),
     "scripts broken": _problem(
-        "cluster", "no script runs ({error}): one of another program broke scripting there; restart the node"
+        "cluster", "can no longer run scripts ({error}): a script of another program broke that; restart the node"
     ),
     "node clocks apart": _warning(
         "clock", "{ahead} is {apart_s:.1f} s ahead of {behind}; delays and leases follow the clock of a shard's node"

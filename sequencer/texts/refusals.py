@@ -225,10 +225,10 @@ REFUSALS: dict[str, Wording] = {
     "too_few_replicas": "server {server} has too few replicas and refuses writes; try again ({error})",
     "is_busy": "server {server} is busy with a long script; try again ({error})",
     "is_cluster": _is_cluster,
-    "is_no_cluster": "server {server} is no cluster; connect with redis://HOST:PORT instead ({error})",
+    "is_no_cluster": "server {server} is not a cluster; connect with redis://HOST:PORT instead ({error})",
     "slot_moving": "server {server}: the hash slot of this queue is being moved; try again ({error})",
     "cluster_down": "server {server}: the cluster can't serve this queue's hash slot now; try again ({error})",
-    "scripts_broken": "server {server} runs no script any more, since one of another program broke that; restart it "
+    "scripts_broken": "server {server} can no longer run scripts: a script of another program broke that; restart it "
     "({error})",
     "wrong_type": "server {server}: a key of this queue has the wrong type; was it written by something else? "
     "({error})",
@@ -249,7 +249,7 @@ REFUSALS: dict[str, Wording] = {
     "sentinel_url_unreadable": "server URL {url!r} can't be read; it must be like "
     "redis+sentinel://:PASSWORD@host1:26379,host2/NAME/0, where NAME is what the Sentinels call the primary",
     "cluster_url_unreadable": "server URL {url!r} can't be read; it must be like "
-    "redis+cluster://:PASSWORD@host1:6379,host2:6379/; a cluster has database 0 alone",
+    "redis+cluster://:PASSWORD@host1:6379,host2:6379/; a cluster has only database 0",
     "redis_invalid": "redis={kind} must be a URL, a redis.Redis or redis.RedisCluster client, or None for the embedded "
     "server",
     "blocks_loop": "a Sequencer blocks the running event loop while it waits for the server: use AsyncSequencer there, "

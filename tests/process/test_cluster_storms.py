@@ -184,8 +184,8 @@ class Storm:
         judged = judge(events, ack_s=1.0)
         steps = Counter((event.kind, event.id) for event in events if event.what == "seen")
         again = Counter(kind for kind, _ in steps.elements()) - Counter(kind for kind, _ in steps)
-        told = f"again {judged.duplicates} of {judged.duplicates_allowed}, steps {dict(again)}"
-        print(f"{judged.messages} messages, {judged.runs} runs, {told}, {dict(judged.effects)}")
+        summary = f"again {judged.duplicates} of {judged.duplicates_allowed}, steps {dict(again)}"
+        print(f"{judged.messages} messages, {judged.runs} runs, {summary}, {dict(judged.effects)}")
         print(f"longest append {self.longest_s:.2f} s, repeated {dict(self.again)}")
         return judged, again, [*self._broken()]
 

@@ -158,7 +158,7 @@ class SlotMove:
         self._set(self.source, "MIGRATING", self._cluster.id(self.target))
 
     def keys(self, count: int) -> int:
-        """Move up to so many keys; how many."""
+        """Move up to `count` keys; returns how many it moved."""
         return self.take(self._cluster.command(self.source, "CLUSTER", "GETKEYSINSLOT", self.slot, count))
 
     def take(self, keys: list[Any]) -> int:
