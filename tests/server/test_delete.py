@@ -18,7 +18,7 @@ from sequencer.net.link import Link
 from sequencer.queue.registry import deletion
 from sequencer.queue.registry.index import remove_from_index
 from sequencer.settings.policy import Policy
-from sequencer.store.keys import index_key, registry_key, shard_keys
+from sequencer.store.keys import registry_key, shard_keys
 from sequencer.store.registration import Registration, plain_tags
 from sequencer.testing import wait_until
 
@@ -28,7 +28,7 @@ from ..support.own_server import client
 from ..support.refused import refused
 from ..support.shard import at
 
-REGISTRY, INDEX = registry_key("sequencer", "q"), index_key("sequencer")
+REGISTRY = registry_key("sequencer", "q")
 
 
 # -- delete --------------------------------------------------------------------------------------------------------

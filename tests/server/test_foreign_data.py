@@ -21,8 +21,6 @@ from sequencer.testing.wire import Wire, wired
 from ..support.invariants import check_invariants
 from ..support.refused import refused
 
-STAMP = b"0000000000000001"
-
 
 class Liar(Wire):
     """Puts something else in the place of the so-manieth reply, counted over all connections."""

@@ -54,6 +54,10 @@ def test_what_a_repeat_finds_done_is_done(make: Make, proxy: FaultProxy, monkeyp
     other.reschedule("g", "m1", delay=0)
     seq.consume(fail, until_empty=True)
     seq.skip("g", dead_letter=True)
+    losing(monkeypatch, proxy, "redrive")
+    assert other.redrive(everything=True).redriven == 1
+    seq.consume(fail, until_empty=True)
+    seq.skip("g", dead_letter=True)
     losing(monkeypatch, proxy, "purge")
     assert other.purge(everything=True) == 1
     assert other.purge(everything=True) == 0

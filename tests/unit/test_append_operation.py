@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,38 +14,19 @@ from sequencer.calls.append import append as append_call
 from sequencer.calls.net_protocol import Answer
 from sequencer.errors import (
     BatchRefused,
-    IdConflict,
-    NotReplicated,
-    NumberTaken,
     OutcomeUnknown,
     QueueFull,
     SequencerError,
     ServerUnavailable,
 )
-from sequencer.net.appender import Appender
 from sequencer.queue.append_many import Chunk, Chunks, append_chunk, append_many
 from sequencer.settings.policy import Policy
 from sequencer.store.group import shard_of
 from sequencer.store.item import Item
 from sequencer.store.keys import shard_keys
-from sequencer.values.message import Receipt
 
 from ..support.listed_net import ListedNet, ListedSession, run
 from ..support.refused import refused
-
-STAMP = b"1700000000000042"
-ITEM = Item("g", "x", "1.0", b"[1]")
-
-
-def lost(*, maybe_sent: bool) -> ServerUnavailable:
-    error = ServerUnavailable("reset by peer")
-    error.maybe_sent = maybe_sent
-    return error
-
-
-def marks(*outcomes: Any) -> list[ItemOutcome]:
-    return [ItemOutcome(outcome, 0) for outcome in outcomes]
-
 
 # -- replies -----------------------------------------------------------------------------------------------------
 
@@ -83,52 +62,7 @@ def test_a_reply_of_another_length_is_not_guessed_at(count: int, reply: bytes, w
         read(reply, count, with_stamps=with_stamps)
 
 
-# -- one message ---------------------------------------------------------------------------------------------
-
-
-class Links:
-    """A blocking net of which an append asks one link; it answers from a list."""
-
-    def __init__(self, net: ListedNet) -> None:
-        self._net = net
-        self.confirmed = 0
-
-    @contextmanager
-    def link(self) -> Iterator[Links]:
-        yield self
-
-    def run(self, calls: Any, *, wait: Any = None) -> list[Any]:
-        (call,) = calls
-        answer = run(self._net.ask(call, wait=wait))
-        self.confirmed = answer.confirmed
-        return [answer.value]
-
-
 WAITING: dict[str, Any] = {"wait_replicas": 2, "wait_timeout": 0.5}
-
-
-def one(answer: Any, *, replace: bool = False, **options: Any) -> Receipt:
-    net = ListedNet(answer)
-    session: Any = ListedSession(net, **options)
-    links: Any = Links(net)
-    return Appender(session, links).append(ITEM, replace=replace)
-
-
-def test_what_became_of_one_message() -> None:
-    assert one(b"+" + STAMP) == Receipt("x", int(STAMP), False, "stored")
-    assert one(b"=" + b"0" * 16) == Receipt("x", None, True, "duplicate")
-    assert one(b"~" + STAMP).outcome == "dropped"
-    for sign, error in ((b"!", IdConflict), (b"#", NumberTaken)):
-        with pytest.raises(error):
-            one(sign + STAMP)
-    with pytest.raises(ServerUnavailable):
-        one(lost(maybe_sent=False))
-    with refused(OutcomeUnknown, "append_unknown", replaces=False):
-        one(lost(maybe_sent=True))
-    with refused(OutcomeUnknown, "append_unknown", replaces=True):
-        one(lost(maybe_sent=True), replace=True)
-    with refused(NotReplicated, "not_replicated", confirmed=1, replicas=2, wait_ms=500):
-        one(Answer(marks("stored"), False, 1), **WAITING)
 
 
 # -- a chunk ----------------------------------------------------------------------------------------------------
@@ -151,12 +85,6 @@ def by_shard(outcomes: list[Outcome], shards: int, items: list[Item] = ITEMS) ->
     for item, outcome in zip(items, outcomes, strict=True):
         order.setdefault(run(session.keys_of(item.group)), []).append(ItemOutcome(outcome, 0))
     return Answer(list(order.values()))
-
-
-def test_a_chunk_of_one_shard_is_one_round_trip_and_the_next_is_made_meanwhile() -> None:
-    said: list[str] = []
-    outcomes, net = chunk(by_shard(["stored"] * 8, 1), meanwhile=lambda: said.append("meanwhile"))
-    assert (outcomes, len(net.asked), said) == (["stored"] * 8, 1, ["meanwhile"])
 
 
 def test_what_replaces_is_looked_at_first_and_only_the_storing_waits_and_overlaps() -> None:
@@ -190,7 +118,7 @@ def test_a_shard_undoes_its_own_part_and_the_others_are_stored() -> None:
 @pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize(
     ("failure", "kind", "code"),
-    [(QueueFull("full"), QueueFull, "part_full"), (lost(maybe_sent=False), OutcomeUnknown, "part_unknown")],
+    [(QueueFull("full"), QueueFull, "part_full"), (ServerUnavailable("reset by peer"), OutcomeUnknown, "part_unknown")],
 )
 def test_where_a_part_failed_it_is_said_how_many_are_stored(
     failure: SequencerError, kind: type[SequencerError], code: str, replace: bool
@@ -214,27 +142,11 @@ def test_where_no_part_is_stored_the_failure_is_said_as_it_is() -> None:
     assert caught.value is looked, "a look stores nothing"
 
 
-@pytest.mark.parametrize("replace", [False, True])
-def test_with_skip_the_others_are_stored_at_once(replace: bool) -> None:
-    seen: list[Outcome] = ["stored", "conflict", *["stored"] * 6]  # type: ignore[list-item]
-    outcomes, net = chunk(by_shard(seen, 3), shards=3, on_refused="skip", replace=replace)
-    assert outcomes == seen
-    assert {words[1] for words in net.asked} == {"replace" if replace else "others"}
-
-
 def test_what_only_the_chunk_itself_shows_is_found() -> None:
     """In a sequence a number under two ids, and an id with two numbers."""
     numbers = [Item("a", "x", "1.0", b"[1]"), Item("a", "y", "1.0", b"[1]"), Item("a", "x", "2.0", b"[1]")]
     found, _ = chunk(by_shard(["stored"] * 3, 1, numbers), items=numbers, replace=True, policy=Policy(sequence=True))
     assert found == ["undone", "taken", "taken"]
-
-
-def test_a_chunk_that_is_not_answered_is_told_by_its_first_and_last_id() -> None:
-    with refused(OutcomeUnknown, "append_unknown", id="m0 to m7"):
-        chunk(lost(maybe_sent=True))
-    with refused(NotReplicated, "not_replicated", confirmed=0, replicas=2):
-        chunk(Answer([marks(*["stored"] * 8)], False, 0), given=WAITING)
-    assert chunk(Answer([marks("conflict", *["stored"] * 7)], False, 0), given=WAITING)[0][0] == "conflict"
 
 
 # -- how items are cut into chunks ---------------------------------------------------------------------------------

@@ -6,33 +6,25 @@ from typing import Any
 
 import pytest
 
-from sequencer.errors import ConfigurationError, DataError, ServerNotUsable
+from sequencer.errors import ConfigurationError, ServerNotUsable
 from sequencer.queue import counts
 from sequencer.queue.counts import info
 from sequencer.queue.groups.listed import groups, parked
-from sequencer.queue.views import explain, peek, policy
-from sequencer.settings.policy import Policy
+from sequencer.queue.views import peek
 
-from ..support.listed_net import ListedNet, ListedSession, facts, run, seen
-from ..support.refused import refused
+from ..support.listed_net import ListedNet, ListedSession, run
 
 NOW = 1_700_000_100_000_000
 TIME = [[b"1700000100", b"0"]]
 STAMP = b"1700000097000000"
 LEASE = b"1700000098000000" + b"1host-7"
-RECORD = STAMP + b"0002A[1]"
-NONE: list[Any] = [[]]
 NO_LEASES = [[b"0", []]]
 HIDDEN = ServerNotUsable("no permission")
 """The answer to one who may not see whether anybody consumes."""
 
 
-def session_of(*answers: Any, shards: int = 1, policy: Policy | None = None, fresh: Policy | None = None) -> Any:
-    return ListedSession(ListedNet(*answers, now=10.0), shards=shards, policy=policy, fresh=fresh)
-
-
-def asked(session: Any, name: str) -> list[Any]:
-    return [words for words in session.net.asked if words[0] == name]
+def session_of(*answers: Any) -> Any:
+    return ListedSession(ListedNet(*answers, now=10.0))
 
 
 @pytest.mark.parametrize(
@@ -54,31 +46,9 @@ def test_a_wrong_argument_asks_nothing_of_the_server(
     assert not session.net.asked
 
 
-@pytest.mark.parametrize(
-    ("operation", "answers"),
-    [
-        (groups, [[b"x"]]),
-        (groups, [TIME, [[b"g", b"soon"]]]),
-        *((info, [TIME, [0, 0, 0, 0, stats, 0, [None] * 3, [None] * 3, None, 0]]) for stats in ([b"a", b"x"], [b"a"])),
-    ],
-)
-def test_what_others_wrote_is_an_error_of_ours(operation: Any, answers: list[Any]) -> None:
-    with refused(DataError, "foreign_data", server="listed"):
-        run(operation(session_of(*answers)))
-
-
-def test_a_group_is_explained_by_the_policy_that_the_server_has_now() -> None:
-    later = seen(visible_us=facts().now_us + 5e6)
-    session = session_of(later, policy=Policy(), fresh=Policy(sequence=True, gap_timeout=1000.0))
-    assert run(explain(session, "g")).reason == "gap"
-    assert run(policy(session)).sequence
-
-
-def counted(
-    size: int = 0, due: int = 0, paused: int = 0, parked: int = 0, unclaimed: int = 0, **stats: int
-) -> list[Any]:
+def counted(size: int = 0, due: int = 0, **stats: int) -> list[Any]:
     words = [word for name, count in stats.items() for word in (name.encode(), str(count).encode())]
-    return [size, due, paused, parked, words, 2, [None, None, None], [None, None, None], b"170", paused + unclaimed]
+    return [size, due, 0, 0, words, 2, [None, None, None], [None, None, None], b"170", 0]
 
 
 def test_a_group_that_is_claimed_between_two_counts_makes_none_negative() -> None:
@@ -94,7 +64,7 @@ def test_a_large_queue_is_estimated_from_a_spread_sample(monkeypatch: pytest.Mon
     page = [[[b"a", b"5", b"b", b"6"]], [3, [STAMP + b"m"], 1, [STAMP + b"m"]]]
     session = session_of(TIME, counted(20, 20), NO_LEASES, *page, *page, HIDDEN)
     found = run(info(session))
-    ranges = [words[2:] for words in asked(session, "ZRANGE") if words[2:] != (0, 0)]
+    ranges = [words[2:] for words in session.net.asked if words[0] == "ZRANGE" and words[2:] != (0, 0)]
     assert ranges == [(0, 1, "WITHSCORES"), (10, 11, "WITHSCORES")]
     assert (found.backlog, found.is_estimate) == (40, True)
 
