@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..calls.net_protocol import Alone
 from ..errors import SequencerError, ServerUnavailable
-from ..net.cluster import named
+from ..net.cluster import Cluster, named
 from ..net.endpoint import HASTY_S
 from ..net.link import ConnectionAlone, Link, finish
 from ..store.keys import ShardKeys, guard_key
@@ -21,6 +21,10 @@ MAX_APART_S = 0.5
 """By how much the clocks of nodes may differ before that is said: leases and delays are by the clock of their node."""
 
 
+SAID_OF_NODES = "cluster", "no replicas", "server clock"
+"""Of a node no news, or said in other words."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A server that is examined; of a cluster, a primary alone."""
@@ -29,7 +33,6 @@ class Node:
     info: Mapping[str, str]
     config: Mapping[str, str]
     ahead_s: float
-    is_of_cluster: bool = False
 
 
 def nodes_of(link: Link) -> tuple[list[Node], list[Finding]]:
@@ -40,7 +43,7 @@ def nodes_of(link: Link) -> tuple[list[Node], list[Finding]]:
     for endpoint in link.endpoint.nodes():
         try:
             own = Link(endpoint)
-            found.append(Node(own, *server_facts(own), True))
+            found.append(Node(own, *server_facts(own)))
         except ServerUnavailable as error:
             away.append(finding("node away", node=endpoint.name, error=error.fields["error"]))
     if not found:
@@ -48,37 +51,48 @@ def nodes_of(link: Link) -> tuple[list[Node], list[Finding]]:
     return found, away
 
 
+def of_nodes(nodes: Sequence[Node], examine: Callable[[Node], Iterable[Finding]]) -> Iterator[Finding]:
+    """What holds of all these servers is said once; of anything else, the node is named."""
+    found = [(node, one) for node in nodes for one in examine(node)]
+    counts = Counter(one.text for _, one in found)
+    for node, one in found:
+        if counts[one.text] < len(nodes):
+            yield replace(one, fields={**one.fields, "node": node.link.endpoint.name})
+        elif node is nodes[0]:
+            yield one
+
+
 def of_server(node: Node) -> Iterator[Finding]:
     return server_findings(node.info, node.config, node.ahead_s, admin_command(node.link))
 
 
-def said_of(node: Node, nodes: Sequence[Node], found: Iterable[Finding]) -> Iterator[Finding]:
-    """What was found of one of these servers. Of a cluster what is well is said once; else the node is named."""
-    for one in found:
-        if not node.is_of_cluster or (one.level == "ok" and node is nodes[0]):
-            yield one
-        elif one.level != "ok" and one.code != "cluster":
-            yield replace(one, fields={**one.fields, "node": node.link.endpoint.name})
-
-
-def cluster_findings(nodes: Sequence[Node]) -> Iterator[Finding]:
+def cluster_findings(cluster: Cluster, nodes: Sequence[Node]) -> Iterator[Finding]:
     """What holds of a cluster besides."""
-    replicas = [int(node.info.get("connected_slaves", "0")) for node in nodes]
-    yield finding("nodes", primaries=len(nodes), replicas=sum(replicas))
-    for node, count in zip(nodes, replicas, strict=True):
-        about = {"node": node.link.endpoint.name, "cli": admin_command(node.link)}
-        if node.config.get("cluster-require-full-coverage") == "yes":
-            yield finding("full coverage required", **about)
-        if not count:
-            yield finding("primary without replica", **about)
-        slots, _ = reply_or_error(node.link, "CLUSTER", "NODES")
-        if moving := _moving(slots.decode("utf-8", "replace")) if slots else []:
-            yield finding("slots moving", slots=moving, **about)
-        if error := _script_error(node.link):
-            yield finding("scripts broken", error=error, **about)
+    replicas = sum(int(node.info.get("connected_slaves", "0")) for node in nodes)
+    yield finding("nodes", primaries=len(cluster.map.primaries), replicas=replicas)
+    if count := cluster.map.unassigned:
+        yield finding("slots unassigned", count=count, **_about(nodes[0]))
+    yield from of_nodes(nodes, _of_primary)
     first, *_, last = sorted((node.ahead_s, node.link.endpoint.name) for node in [*nodes, nodes[0]])
     if (apart_s := last[0] - first[0]) > MAX_APART_S:
         yield finding("node clocks apart", apart_s=apart_s, ahead=last[1], behind=first[1])
+
+
+def _of_primary(node: Node) -> Iterator[Finding]:
+    if node.config.get("cluster-require-full-coverage") == "yes":
+        yield finding("full coverage required", **_about(node))
+    if node.info.get("connected_slaves") == "0":
+        yield finding("primary without replica")
+    slots, _ = reply_or_error(node.link, "CLUSTER", "NODES")
+    if moving := _moving(slots.decode("utf-8", "replace")) if slots else []:
+        yield finding("slots moving", slots=moving, **_about(node))
+    if error := _script_error(node.link):
+        yield finding("scripts broken", error=error)
+
+
+def _about(node: Node) -> dict[str, str]:
+    """For a command to fix it."""
+    return {"place": node.link.endpoint.name, "cli": admin_command(node.link)}
 
 
 def _moving(nodes: str) -> list[str]:

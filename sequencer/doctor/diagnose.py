@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from ..errors import DataError, SequencerError, ServerUnavailable
 from ..net.endpoint import Endpoint
@@ -15,7 +16,7 @@ from ..store.keys import shard_keys
 from ..store.replies import Reading
 from ..texts.findings import FINDINGS, Finding, finding
 from ..values.checks import check_name
-from .cluster import cluster_findings, nodes_of, of_server, said_of, shard_findings
+from .cluster import SAID_OF_NODES, Node, cluster_findings, nodes_of, of_nodes, of_server, shard_findings
 from .invariants import InvariantCheck
 from .leases import held_long, parked_groups, without_consumers
 from .registrations import check_registrations
@@ -72,12 +73,12 @@ def memory_trouble(endpoint: Endpoint) -> str:
 
 def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, most: int) -> Iterator[Finding]:
     link.connection()
-    (nodes, away), is_cluster = nodes_of(link), link.endpoint.cluster is not None
+    (nodes, away), cluster = nodes_of(link), link.endpoint.cluster
     links = [node.link for node in nodes]
-    server = [one for node in nodes for one in said_of(node, nodes, of_server(node))]
+    server = [one for one in of_nodes(nodes, of_server) if not (cluster and one.code in SAID_OF_NODES)]
     yield from server
-    if is_cluster:
-        yield from [*away, *cluster_findings(nodes)]
+    if cluster:
+        yield from [*away, *cluster_findings(cluster, nodes)]
     if link.endpoint.sentinels:
         yield from sentinel_findings(link.endpoint.sentinels)
     if any(one.level == "problem" and one.check in ("version", "role", "loading") for one in server):
@@ -91,8 +92,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, most:
     except SequencerError as error:
         denied = str(error)
     queues = sorted(tables) if queue is None else [queue]
-    for node in nodes:
-        yield from said_of(node, nodes, _rights(node.link, namespace, queues or [SCRATCH], may_ask=bool(node.info)))
+    yield from of_nodes(nodes, partial(_rights, namespace, queues or [SCRATCH]))
     if repair and any(is_full(node.info) for node in nodes):
         yield finding("repair needs room", namespace=namespace, queues=[queue] if queue else [])
     if denied:
@@ -106,7 +106,7 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, most:
                 yield scope.found("never used")
             continue
         try:
-            if is_cluster:
+            if cluster:
                 found = [*shard_findings(scope)]
                 yield from found
                 away_now = [shard for one in found for shard in one.fields.get("unreachable", ())]
@@ -133,15 +133,15 @@ def _diagnose(link: Link, namespace: str, queue: str | None, repair: bool, most:
         yield finding("no queues", namespace=namespace)
 
 
-def _rights(link: Link, namespace: str, queues: list[str], *, may_ask: bool) -> Iterator[Finding]:
-    refused: dict[str, Exception] = {}
+def _rights(namespace: str, queues: list[str], node: Node) -> Iterator[Finding]:
+    link, refused = node.link, dict[str, Exception]()
     for queue in queues:
         alone, shards = ConnectionAlone(link.connection(), link.endpoint.name), [shard_keys(namespace, queue, SCRATCH)]
         refused |= finish(refused_commands(alone, namespace, queue, shards, needed("admin")))
         if alone.is_given_up:
             link.close()
     missing = sorted(name if name[0] == "~" else f"+{name.lower()}" for name in refused if is_denied(refused[name]))
-    missing += [] if may_ask else ["+info"]
+    missing += [] if node.info else ["+info"]
     unknown = {name: str(error) for name, error in refused.items() if getattr(error, "code", "") == "command_unknown"}
     if missing:
         yield finding("rights missing", rights=" ".join(missing))

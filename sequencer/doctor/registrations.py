@@ -139,11 +139,12 @@ class _Queue:
 
     def _unknown_shard(self, known: int, tag: str) -> Finding:
         """One that is in no table, so that no client reads it."""
-        keys, to = self.keys(tag), f"{self.name}-shard-{tag}"
+        keys, to = self.keys(tag), "" if self.link.endpoint.cluster else f"{self.name}-shard-{tag}"
         groups, dead = (reply_or_error(self.link, "ZCARD", key)[0] or 0 for key in (keys.schedule, keys.dead))
         more: dict[str, Any] = {"prefix": keys.prefix, "unmoved": (keys.policy, keys.clock), "to": to}
         more["to_prefix"] = shard_keys(self.namespace, to, 0).prefix
-        cli, asks, _ = admin_command(self.link).partition(" --askpass")  # nothing can ask for it inside of pipes
+        # Nothing can ask for a password inside of pipes.
+        cli, asks, _ = admin_command(self.link, keys.policy).partition(" --askpass")
         more |= {"cli": cli, "has_password": bool(asks)}
         return self.found("unknown shard", known=known, shard=keys.number, groups=groups, dead=dead, **more)
 

@@ -191,10 +191,13 @@ def memory_findings(info: Mapping[str, str], cli: str) -> Iterator[Finding]:
     yield finding(code, used=used, maxmemory=limit, refused=refused, cli=cli)
 
 
-def admin_command(link: Link) -> str:
-    """How a line for a shell begins that sends a command to this server and database; it asks for a password."""
+def admin_command(link: Link, key: str = "") -> str:
+    """How a line for a shell begins that sends a command to this server and database; it asks for a password. Of a
+    cluster it names the node that has the key.
+    """
     cluster = link.endpoint.cluster
-    made = cluster.make(cluster.map.places()[0]) if cluster else link.connection()
+    place = cluster and (cluster.map.owner(("GET", key)) or cluster.map.places()[0])
+    made = cluster.make(place) if cluster else link.connection()
     words = ["redis-cli" if which("redis-cli") else "valkey-cli", *(["--tls"] if hasattr(made, "ca_certs") else [])]
     words += ["-c"] if cluster else []
     given = {option: getattr(made, name, None) for name, option in _OPTIONS.items()}

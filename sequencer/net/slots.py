@@ -68,6 +68,11 @@ class SlotMap:
             raise redis.ResponseError("CLUSTERDOWN no node has a hash slot")
         self._owners, self.primaries = owners, [*dict.fromkeys(filter(None, owners))]
 
+    @property
+    def unassigned(self) -> int:
+        """How many hash slots no node has."""
+        return self._owners.count(None)
+
     def learn(self, moved: redis.exceptions.MovedError, asked: Place) -> None:
         """Not read again now: a node that has not heard of it yet would take it back."""
         self._owners[moved.slot_id] = _named(moved.host.encode()) or asked[0], moved.port

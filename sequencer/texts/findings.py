@@ -94,6 +94,16 @@ def _snapshots(fields: Fields) -> str:
     return _SNAPSHOTS.get(fields["save"], "snapshots only: a crash may lose everything since the last one")
 
 
+def _keep_or_delete(fields: Fields) -> dict[str, str]:
+    """Nothing renames keys from one hash slot of a cluster to another."""
+    keep = (
+        "{sequencer configure TO --on-late handle}; " + _KEYS + " | grep -vxF -e '{unmoved[0]}' -e '{unmoved[1]}' | "
+        'while IFS= read -r key; do {cli} RENAME "$key" \'{to_prefix}\'"${{key#*\\}}:}}"; done'
+    )
+    delete = _KEYS + " | tr '\\n' '\\0' | xargs -0 {cli} UNLINK"
+    return {"keep": keep, "delete": delete} if fields["to"] else {"delete": delete}
+
+
 _USED = "{used:,} bytes of maxmemory {maxmemory:,} used{refused:?; it refused {refused:command} since it started}"
 _LOSES = {
     "always": "loses nothing that was acknowledged",
@@ -246,11 +256,16 @@ FINDINGS: Mapping[str, Kind] = {
         "cluster-require-full-coverage is yes: while any shard of the cluster is away, all queues stop",
         {"fix": "{cli} CONFIG SET cluster-require-full-coverage no"},
     ),
-    "primary without replica": _warning("cluster", "has no replica: while it is away, its shards stand still"),
+    "slots unassigned": _problem(
+        "cluster",
+        "{count:hash slot} belong to no node: their shards stand still",
+        {"fix": "{cli} --cluster fix {place}"},
+    ),
+    "primary without replica": _warning("cluster", "no replica: while the primary is away, its shards stand still"),
     "slots moving": _warning(
         "cluster",
         "hash slots being moved from or to it: {slots:list}; their shards pause until the move ends",
-        {"finish": "{cli} --cluster fix {node}"},
+        {"finish": "{cli} --cluster fix {place}"},
     ),
     "scripts broken": _problem(
         "cluster", "can no longer run scripts ({error}): a script of another program broke that; restart the node"
@@ -296,13 +311,8 @@ FINDINGS: Mapping[str, Kind] = {
     "unknown shard": _problem(
         "queues",
         "has {known:shard}, so no client reads shard {shard}: it holds {groups:group} and {dead:dead letter}; "
-        "keep them as queue {to}, or delete them",
-        {
-            "keep": "{sequencer configure TO --on-late handle}; " + _KEYS + " | grep -vxF "
-            "-e '{unmoved[0]}' -e '{unmoved[1]}' | while IFS= read -r key; "
-            'do {cli} RENAME "$key" \'{to_prefix}\'"${{key#*\\}}:}}"; done',
-            "delete": _KEYS + " | tr '\\n' '\\0' | xargs -0 {cli} UNLINK",
-        },
+        "{to:?keep them as queue {to}, or }delete them",
+        _keep_or_delete,
     ),
     "registry lost": _warning(
         "queues",

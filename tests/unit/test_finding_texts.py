@@ -81,6 +81,7 @@ EXAMPLE: dict[str, Any] = {
     "fixable": 1,
     "primaries": 3,
     "slots": ["77", "93"],
+    "place": "10.0.0.1:6379",
     "ahead": "10.0.0.1:6379",
     "behind": "10.0.0.2:6379",
     "apart_s": 1.5,
@@ -94,8 +95,8 @@ NO_QUEUE = {"append-only file", "append-only file without fsync", "snapshots", "
 NO_QUEUE |= {"server clock", "server clock off", "not checked", "not listed", "no queues", "invalid name"}
 
 
-OF_NODE = {"node away", "full coverage required", "primary without replica", "slots moving", "scripts broken"}
-NO_QUEUE |= {"nodes", "node clocks apart", *OF_NODE}
+OF_NODE = {"node away", "full coverage required", "slots moving", "scripts broken"}
+NO_QUEUE |= {"nodes", "node clocks apart", "primary without replica", "slots unassigned", *OF_NODE}
 OF_GROUP = {"messages", "schedule", "leases", "failures", "dead letters"}
 
 

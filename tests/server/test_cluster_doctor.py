@@ -1,0 +1,61 @@
+"""What the doctor says of the nodes of a cluster, and of shards there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sequencer import Sequencer
+from sequencer.doctor.diagnose import diagnose
+from sequencer.net.endpoint import Endpoint
+from sequencer.store.keys import registry_key
+from sequencer.texts.findings import Finding
+
+from ..support.cluster import Cluster, slot_of
+
+pytestmark = pytest.mark.slow
+
+
+def told(cluster: Cluster, namespace: str, code: str) -> list[Finding]:
+    found = diagnose(Endpoint.from_url(cluster.url), namespace, for_program=True)
+    return [one for one in found if one.code == code]
+
+
+def test_what_differs_from_node_to_node_is_said_with_the_node(cluster: Cluster, namespace: str) -> None:
+    def nodes(code: str) -> list[Any]:
+        return [one.fields.get("node", "") for one in told(cluster, namespace, code)]
+
+    names = [f"127.0.0.1:{port}" for port in cluster.ports]
+    assert (nodes("no eviction"), nodes("primary without replica"), nodes("server clock")) == ([""], [""], [])
+    cluster.command(cluster.ports[1], "CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+    try:
+        assert (nodes("no eviction"), nodes("volatile eviction")) == ([names[0], names[2]], [names[1]])
+    finally:
+        cluster.command(cluster.ports[1], "CONFIG", "SET", "maxmemory-policy", "noeviction")
+
+
+def test_hash_slots_of_no_node_are_counted(cluster: Cluster, namespace: str) -> None:
+    slot, other = slot_of(f"{namespace}a"), slot_of(f"{namespace}b")
+    owners = {one: cluster.owner(one) for one in (slot, other)}
+    for port in cluster.ports:
+        cluster.command(port, "CLUSTER", "DELSLOTS", slot, other)
+    try:
+        assert [one.fields["count"] for one in told(cluster, namespace, "slots unassigned")] == [2]
+    finally:
+        for one, owner in owners.items():
+            for port in cluster.ports:
+                cluster.command(port, "CLUSTER", "SETSLOT", one, "NODE", cluster.id(owner))
+    assert told(cluster, namespace, "slots unassigned") == []
+
+
+def test_a_shard_that_no_client_reads_is_deleted_on_its_node(cluster: Cluster, namespace: str) -> None:
+    """Its keys can't be kept by renaming them: they would be in another hash slot."""
+    with Sequencer("q", cluster.url, namespace=namespace, shards=2) as seq:
+        seq.append_many({"body": n, "group": n} for n in range(20))
+        first, second = seq._session._shards
+    for key in (registry_key(namespace, "q"), first.policy):
+        cluster.command(cluster.owner(slot_of(key)), "HSET", key, "table", "0")
+    (found,) = told(cluster, namespace, "unknown shard")
+    assert [*found.commands] == ["delete"]
+    assert f"-p {cluster.owner(slot_of(second.policy))} --scan" in found.commands["delete"]
