@@ -84,11 +84,13 @@ _COLUMNS = "queue, grp, part, mid, score, envelope, due, ledger, at, batch"
 _GIVEN = "?, ?, ?, ?, ?, ?, {now}, 0"
 _INSERT = f"INSERT INTO {{p}}outbox ({_COLUMNS}) VALUES (?, ?, {_GIVEN})"
 _APPEND: dict[Dialect, tuple[str, ...]] = {
-    # The id is drawn after the lock on the group's row was taken: as it is where both are in the same statement.
+    # The id is drawn after the lock on the group's row was taken: `waited` comes first. The row itself stays as it is,
+    # so it leaves no dead ones, and a transaction with an older snapshot may lock it.
     "postgresql": (
-        "WITH locked AS (INSERT INTO {p}groups (queue, grp) VALUES (?, ?) ON CONFLICT (queue, grp)"
-        " DO UPDATE SET grp = excluded.grp RETURNING queue, grp)"
-        f" INSERT INTO {{p}}outbox ({_COLUMNS}) SELECT queue, grp, {_GIVEN} FROM locked",
+        "WITH given (queue, grp) AS (VALUES (?, ?)), locked AS (INSERT INTO {p}groups SELECT * FROM given"
+        " ON CONFLICT (queue, grp) DO UPDATE SET grp = excluded.grp WHERE false RETURNING 1)"
+        f" INSERT INTO {{p}}outbox ({_COLUMNS}) SELECT queue, grp, {_GIVEN}"
+        " FROM given, (SELECT count(*) FROM locked) AS waited",
     ),
     "mysql": ("INSERT INTO {p}groups (queue, grp) VALUES (?, ?) ON DUPLICATE KEY UPDATE grp = grp", _INSERT),
     "sqlite": (_INSERT,),

@@ -119,8 +119,11 @@ def in_opposition(tables: Tables, turn: int) -> None:
     first.close()
 
 
-def test_rows_of_a_group_have_ids_in_the_order_of_commits(tables: Tables) -> None:
-    expected = []
+def test_rows_of_a_group_have_ids_in_the_order_of_commits(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the one that waits has an older snapshot."""
+    tables.append("first")
+    monkeypatch.setenv("PGOPTIONS", "-c default_transaction_isolation=serializable")
+    expected = [("first",)]
     for turn in range(20):
         in_opposition(tables, turn)
         expected += [(f"{turn} {name}",) for name in "abc"]
