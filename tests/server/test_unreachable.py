@@ -15,7 +15,7 @@ from sequencer.errors import ServerUnavailable
 from sequencer.net.blocking import BlockingNet, finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.queue import counts
-from sequencer.queue.alerts import facts, pending_news
+from sequencer.queue.alerts import pending_news
 from sequencer.queue.alerts.incidents import alerts
 from sequencer.queue.consumers import consumers
 from sequencer.queue.dead_letters.listed import count_dead, dead, dead_page
@@ -118,7 +118,6 @@ VIEWS: dict[str, Callable[[Session], Any]] = {
     "amounts": pending_news.amounts,
     "news": lambda one: pending_news.news_of(one, "hook", {}),
     "sweep": pending_news.forget_resumed,
-    "arrived": facts.arrived,
     "alerts": alerts,
 }
 

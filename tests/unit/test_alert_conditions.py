@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.calls.alerts import Condition
-from sequencer.queue.alerts.conditions import QueueFacts, conditions, may_open
+from sequencer.queue.alerts.conditions import QueueFacts, conditions
 from sequencer.queue.alerts.facts import FAILED, Attempts
 from sequencer.settings.policy import Policy
 from sequencer.settings.thresholds import CLOSES_AT, Thresholds
@@ -104,16 +104,6 @@ def test_a_pause_opens_and_closes_nothing_that_waits() -> None:
     snapshot, info = replace(LOOK, waits_s=999.0, is_paused=True), replace(INFO, lag_s=9999.0, is_paused=True)
     found = verdicts(snapshot=snapshot, info=info, no_consumers_s=0.0)
     assert [found[kind] for kind in ("wait", "lag", "no_consumers")] == ["keep"] * 3
-
-
-@pytest.mark.parametrize(
-    ("arrived", "seconds", "may"), [(5, 1.0, True), (4, 1.0, False), (0, 300.0, True), (0, 299.0, False)]
-)
-def test_what_may_have_reached_its_limit_since_it_was_counted(arrived: int, seconds: float, may: bool) -> None:
-    limits = Thresholds(backlog=10, lag=600.0)
-    assert may_open(replace(INFO, backlog=5, lag_s=300.0), limits, arrived, seconds) == may
-    assert not may_open(replace(INFO, backlog=10, lag_s=600.0), limits, arrived, seconds), "it is open already"
-    assert not may_open(replace(INFO, backlog=5, lag_s=300.0), Thresholds(backlog=0, lag=0.0), arrived, seconds)
 
 
 def test_few_attempts_say_nothing() -> None:

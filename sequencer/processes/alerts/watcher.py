@@ -25,7 +25,7 @@ from ...errors import ServerUnavailable
 from ...net.faces import operation
 from ...queue import views
 from ...queue.alerts import facts, incidents, pending_news
-from ...queue.alerts.conditions import QueueFacts, conditions, may_open
+from ...queue.alerts.conditions import QueueFacts, conditions
 from ...queue.session import QueueGone
 from ...texts.events import Event, event
 from ...texts.words import error_text
@@ -71,8 +71,6 @@ class WatchedQueue(Sequencer):
         self.settings = pool.alerts or QueueAlerts()
         self.attempts = facts.Attempts()
         self.seen: tuple[float, QueueSnapshot] | None = None
-        self.known = QueueFacts()
-        self.known_at, self.known_arrived = 0.0, 0
         self.progress: dict[str, dict[str, pending_news.ShardProgress]] = {name: {} for name in self.settings.to}
         """By target and shard: how far parked groups were read."""
         self.minute_at = 0.0
@@ -86,7 +84,6 @@ class WatchedQueue(Sequencer):
     mark_notified = operation(pending_news.mark_notified)
     forget_resumed = operation(pending_news.forget_resumed)
     counted = operation(facts.counted)
-    arrived = operation(facts.arrived)
     no_consumers = operation(views.no_consumers)
 
 
@@ -200,7 +197,8 @@ class Watcher:
                 one.forget_resumed()
         if not has_alerts:
             return
-        counted, limits = self._counted(one, now, is_minute=is_minute), one.settings.limits
+        limits, has_memory = one.settings.limits, one is next(iter(self._queues.values()))
+        counted = one.counted(one.attempts, now, has_memory=has_memory) if is_minute else QueueFacts()
         waits_long = snapshot.due and snapshot.waits_s >= limits.no_consumers > 0
         nobody = one.no_consumers() if waits_long else None
         no_consumers_s = nobody.waits_s if nobody else 0.0
@@ -211,16 +209,6 @@ class Watcher:
         asked_at = time.monotonic()
         for grant in one.take_seen(conditions(known, limits, news), one.settings.to, times):
             self._notify(one, grant, asked_at + START_WITHIN_S)
-
-    def _counted(self, one: WatchedQueue, now: float, *, is_minute: bool) -> QueueFacts:
-        """What is counted each minute, and where that may open an incident; else nothing is known."""
-        arrived, last = one.arrived(), one.known
-        since = (arrived - one.known_arrived, now - one.known_at)
-        if not is_minute and not (last.info and may_open(last.info, one.settings.limits, *since)):
-            return QueueFacts()
-        one.known = one.counted(one.attempts, now, has_memory=one is next(iter(self._queues.values())))
-        one.known_at, one.known_arrived = now, arrived
-        return one.known
 
     def _news(self, one: WatchedQueue, snapshot: QueueSnapshot) -> dict[str, list[str]]:
         """Of which conditions which targets were not notified in full."""

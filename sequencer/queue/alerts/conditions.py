@@ -47,12 +47,6 @@ def conditions(facts: QueueFacts, limits: Thresholds, news: Mapping[str, Sequenc
     return [one._replace(new_to=news.get(one.kind, ())) for one in found]
 
 
-def may_open(info: QueueInfo, limits: Thresholds, arrived: int, seconds: float) -> bool:
-    """Whether backlog or lag may have reached their limits since they were counted, this many messages and s ago."""
-    grown = ((info.backlog, limits.backlog, arrived), (info.lag_s, limits.lag, seconds))
-    return any(value < limit <= value + more for value, limit, more in grown)
-
-
 def _measured(
     kind: str, value: float | None, limit: float, *, is_known: bool = True, **fields: Any
 ) -> Iterator[Condition]:

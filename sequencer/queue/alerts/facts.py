@@ -53,15 +53,6 @@ async def counted(session: Session, attempts: Attempts, now: float, *, has_memor
     return QueueFacts(info=info, policy=policy, memory=memory, tried=tried)
 
 
-async def arrived(session: Session) -> int:
-    """How many messages came so far: appended and redriven. Raises ServerError."""
-    found = await session.read_shards(
-        lambda words: sum(int(word or 0) for word in words),
-        lambda keys: [("HMGET", keys.stats, "appended", "redriven")],
-    )
-    return sum(found.values())
-
-
 async def _memory(session: Session) -> float | None:
     """The part of the server's maxmemory in use, of a cluster that of the fullest node; None where it has none, or does
     not tell.
