@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -40,8 +38,6 @@ class Top:
         """All queues; the one whose groups are shown, if any."""
         self.rows, self.at, self.note, self.state = 20, 0, "", STATES[0]
         self.infos, self.groups = list[QueueInfo](), list[GroupInfo]()
-        self._asked: Callable[[], str] | None = None
-        """What is done if the answer is y."""
 
     @property
     def group(self) -> GroupInfo | None:
@@ -64,12 +60,8 @@ class Top:
 
     def press(self, key: str) -> bool:
         """Do what a key, by its name in curses, is for; False where it ends the program."""
-        asked, self._asked, self.note = self._asked, None, ""
-        one, client = self.group, self.client
-        if asked:
-            if key == "y":
-                self._do(asked)
-        elif key in ("KEY_UP", "KEY_DOWN"):
+        one, client, self.note = self.group, self.client, ""
+        if key in ("KEY_UP", "KEY_DOWN"):
             self._choose(self.at + (1 if key == "KEY_DOWN" else -1))
         elif key in ("KEY_LEFT", "KEY_RIGHT"):
             self.state = STATES[(STATES.index(self.state) + (1 if key == "KEY_RIGHT" else -1)) % len(STATES)]
@@ -78,24 +70,18 @@ class Top:
             self._open(next(one for one in self.clients if one.queue == self.infos[self.at].queue))
         elif key in BACK and client:
             self._open(None)
-        elif one and client and key == "s":
-            self._asked = partial(_skip, client, one)
-            self.note = text_of(client, "skip_question", group=one.group, id=_seen(one))
-        elif one and client and key in ("\n", "r"):
-            self._do(partial(_resume if key == "r" else _explain, client, one))
+        elif key in ("\n", "r") and client and one:
+            try:
+                self.note = client.explain(one.group).text if key == "\n" else _resume(client, one)
+            except SequencerError as error:
+                self.note = str(error)
+            self.look()
         else:
             return key != "q" and key not in BACK
         return True
 
     def _open(self, client: Sequencer | None) -> None:
         self.client, self.at = client, 0
-        self.look()
-
-    def _do(self, change: Callable[[], str]) -> None:
-        try:
-            self.note = change()
-        except SequencerError as error:
-            self.note = str(error)
         self.look()
 
     def text(self) -> str:
@@ -111,24 +97,9 @@ def _worst_first(info: QueueInfo) -> tuple[float, ...]:
     return -held, -float(info.parked > 0), -info.lag_s, -info.backlog
 
 
-def _seen(one: GroupInfo) -> str | None:
-    """The id of the message that failed, else of the head; None of a group that is parked behind a missing number."""
-    return one.failure.id if one.failure else None if one.state == "parked" else one.head_id
-
-
-def _explain(client: Sequencer, one: GroupInfo) -> str:
-    return client.explain(one.group).text
-
-
 def _resume(client: Sequencer, one: GroupInfo) -> str:
     is_resumed = client.resume(one.group, id=one.failure.id if one.failure else None)
     return text_of(client, "resumed" if is_resumed else "already_due", group=one.group)
-
-
-def _skip(client: Sequencer, one: GroupInfo) -> str:
-    """As a dead letter: nothing is lost by a key."""
-    client.skip(one.group, id=_seen(one), dead_letter=True)
-    return text_of(client, "resumed", group=one.group)
 
 
 @app.command()
@@ -141,8 +112,7 @@ def top(
     """Queues and their groups on the whole terminal, refreshed, with keys; printed once where there is no terminal.
 
     Up and down choose; enter opens a queue, or explains a group; left and right change the state that is listed. r
-    resumes a group; s makes its failed head a dead letter, and asks first; q ends. A key acts only on the message that
-    is shown.
+    resumes a group, only as it is shown; q ends.
     """
     period_s = seconds_of("interval", interval, 0.1, 86_400)
     clients = clients_of(queue, redis, namespace)

@@ -50,15 +50,9 @@ def web(
     own = os.environ.get(TOKEN, "")
     token = own or secrets.token_urlsafe(24)
     names = [check_name("queue", name) for name in queues] if queues else None
+    who = Token(look=token) if read_only else Token(token, append=os.environ.get(APPEND_TOKEN, ""))
     hosts = [*(allow_host or []), host]
-    served = dashboard(
-        names,
-        find_server(redis),
-        who=Token(token, append=os.environ.get(APPEND_TOKEN, "")),
-        namespace=namespace,
-        is_read_only=read_only,
-        hosts=hosts,
-    )
+    served = dashboard(names, find_server(redis), who=who, namespace=namespace, hosts=hosts)
     try:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, wraps
 from typing import Any
 
 from opentelemetry.context import Context
@@ -37,27 +36,16 @@ def instrument(seq: Sequencer | AsyncSequencer, tracer_provider: TracerProvider 
     tracer = get_tracer("sequencer", VERSION, tracer_provider)
     fixed = {"messaging.system": "sequencer", "messaging.destination.name": seq.queue}
 
-    @contextmanager
-    def appending(name: str) -> Iterator[Span]:
-        attributes = {**fixed, "messaging.operation.name": name, "messaging.operation.type": "send"}
-        with tracer.start_as_current_span(f"append {seq.queue}", kind=SpanKind.PRODUCER, attributes=attributes) as span:
-            yield span
-
     @seq.around
     def process(given: Message | Batch) -> Iterator[None]:
         messages = given if isinstance(given, Batch) else [given]
         parent, links = _origin(messages)
-        attributes: dict[str, Any] = {
-            **fixed,
-            "messaging.operation.name": "process",
-            "messaging.operation.type": "process",
-            "sequencer.group": messages[0].group,
-            "sequencer.attempt": messages[0].attempt,
-        }
+        about: dict[str, Any] = {"sequencer.group": messages[0].group, "sequencer.attempt": messages[0].attempt}
         if isinstance(given, Batch):
-            attributes["messaging.batch.message_count"] = len(given)
+            about["messaging.batch.message_count"] = len(given)
         else:
-            attributes["messaging.message.id"] = given.id
+            about["messaging.message.id"] = given.id
+        attributes = {**fixed, "messaging.operation.name": "process", "messaging.operation.type": "process", **about}
         name, kind = f"process {seq.queue}", SpanKind.CONSUMER
         with tracer.start_as_current_span(name, parent, kind, attributes, links):
             yield
@@ -74,18 +62,22 @@ def instrument(seq: Sequencer | AsyncSequencer, tracer_provider: TracerProvider 
 
     items.make = make_traced
     for name in ("append", "append_many"):
-        setattr(seq, name, _within(appending, name, getattr(seq, name), is_awaited=isinstance(seq, AsyncSequencer)))
+        attributes = {**fixed, "messaging.operation.name": name, "messaging.operation.type": "send"}
+        span = partial(
+            tracer.start_as_current_span, f"append {seq.queue}", kind=SpanKind.PRODUCER, attributes=attributes
+        )
+        setattr(seq, name, _within(span, getattr(seq, name), is_awaited=isinstance(seq, AsyncSequencer)))
 
 
-def _within(appending: Any, name: str, call: Any, *, is_awaited: bool) -> Any:
-    @functools.wraps(call)
+def _within(appending: Callable[[], Any], call: Any, *, is_awaited: bool) -> Any:
+    @wraps(call)
     def run(*given: Any, **options: Any) -> Any:
-        with appending(name) as span:
+        with appending() as span:
             return _noted(span, call(*given, **options))
 
-    @functools.wraps(call)
+    @wraps(call)
     async def run_awaited(*given: Any, **options: Any) -> Any:
-        with appending(name) as span:
+        with appending() as span:
             return _noted(span, await call(*given, **options))
 
     return run_awaited if is_awaited else run

@@ -16,7 +16,6 @@ from prometheus_client.utils import floatToGoString
 from ..values.durations import RUN_BOUNDS_S
 from ..values.version import VERSION
 
-Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 KINDS: dict[str, Any] = {
     "counter": CounterMetricFamily,
     "gauge": GaugeMetricFamily,
@@ -38,6 +37,10 @@ class Metric(NamedTuple):
     def labels(self) -> tuple[str, ...]:
         return (*(("queue", "namespace") if self.is_of_queue else ()), *filter(None, [self.label]))
 
+    def family(self) -> Any:
+        """Without samples."""
+        return KINDS[self.kind](self.name, self.help, labels=self.labels)
+
 
 BUILD_INFO = Metric("sequencer_build_info", "gauge", "Version of sequencer.", "version", is_of_queue=False)
 
@@ -49,10 +52,10 @@ class TableCollector(Collector, ABC):
 
     def describe(self) -> Iterable[Any]:
         """Nothing is asked for that."""
-        return [KINDS[one.kind](one.name, one.help, labels=one.labels) for one in self.METRICS]
+        return [one.family() for one in self.METRICS]
 
     def collect(self) -> Iterable[Any]:
-        found = {one.name: KINDS[one.kind](one.name, one.help, labels=one.labels) for one in self.METRICS}
+        found = {one.name: one.family() for one in self.METRICS}
         found[BUILD_INFO.name].add_metric([VERSION], 1)
         self._fill(found)
         return [one for one in found.values() if one.samples]
@@ -64,9 +67,8 @@ class TableCollector(Collector, ABC):
 
 def add_runs(family: Any, labels: Sequence[str], runs: Sequence[float]) -> None:
     """Counts by RUN_BOUNDS_S, and behind them the sum."""
-    *counts, sum_s = runs
     bounds = [*map(floatToGoString, RUN_BOUNDS_S), "+Inf"]
-    family.add_metric(labels, [*zip(bounds, accumulate(counts), strict=True)], sum_s)
+    family.add_metric(labels, [*zip(bounds, accumulate(runs[:-1]), strict=True)], runs[-1])
 
 
 def exposition(collector: Collector, accept: str = "") -> tuple[bytes, str]:

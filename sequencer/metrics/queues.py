@@ -71,7 +71,11 @@ class QueueCollector(TableCollector):
 
     def _fill(self, found: dict[str, Any]) -> None:
         began = time.monotonic()
-        for queue in self._names():
+        try:
+            names = self._clients.names()
+        except SequencerError:  # while the server is away, those that are known
+            names = self._clients.known
+        for queue in names:
             labels = [queue, self._clients.namespace]
             try:
                 self._read(found, labels, self._clients.client(queue))
@@ -81,13 +85,6 @@ class QueueCollector(TableCollector):
             except SequencerError:
                 found["sequencer_queue_up"].add_metric(labels, 0)
         found["sequencer_collect_duration_seconds"].add_metric([], time.monotonic() - began)
-
-    def _names(self) -> list[str]:
-        """While the server is away, those that are known."""
-        try:
-            return self._clients.names()
-        except SequencerError:
-            return self._clients.known
 
     def _read(self, found: dict[str, Any], labels: list[str], client: Sequencer) -> None:
         """Raises SequencerError, with nothing added."""
@@ -103,6 +100,5 @@ class QueueCollector(TableCollector):
             value = getattr(info, field)
             found[name].add_metric(labels, value if isinstance(value, int | float) else value is not None)
         found["sequencer_oldest_due_seconds"].add_metric(labels, snapshot.waits_s)
-        found["sequencer_shards_unreachable"].add_metric(
-            labels, len(info.unreachable.shards) if info.unreachable else 0
-        )
+        away = len(info.unreachable.shards) if info.unreachable else 0
+        found["sequencer_shards_unreachable"].add_metric(labels, away)

@@ -22,8 +22,7 @@ REQUEST_S = 10.0
 """Who connects and sends nothing, or does not read, is given up after this time."""
 END_S = 0.1
 """So long an end may wait for its thread."""
-Answer = tuple[int, bytes, str]
-"""Status, text, its type."""
+Said = dict[str, Any]
 
 
 class Health:
@@ -32,11 +31,10 @@ class Health:
     def __init__(self, supervisor: Supervisor[Any]) -> None:
         self._supervisor, self._were_connected = supervisor, False
 
-    def live(self) -> dict[str, Any]:
-        since_s = time.monotonic() - self._supervisor.turned_at
-        return {"ok": since_s < STUCK_S, "loop_turned_s_ago": round(since_s, 1)}
+    def live(self) -> Said:
+        return {"ok": time.monotonic() - self._supervisor.turned_at < STUCK_S}
 
-    def ready(self) -> dict[str, Any]:
+    def ready(self) -> Said:
         """Once all first consumers are connected, as long as the server answers."""
         pools = [*self._supervisor.pools]
         starting = [pool.queue for pool in pools if not (self._were_connected or pool.is_connected)]
@@ -53,15 +51,32 @@ def serving(address: str, supervisor: Supervisor[Any]) -> Iterator[str]:
         from ..metrics.supervisor import SupervisorCollector
     except ImportError as error:
         raise ConfigurationError("metrics_missing", error=str(error)) from error
-    health = Health(supervisor)
     collector = SupervisorCollector(lambda: [pool.numbers for pool in [*supervisor.pools]])
-    views: dict[str, Callable[[str], Answer]] = {
-        "/metrics": lambda accept: (200, *exposition(collector, accept)),
-        "/live": lambda _: _as_json(health.live()),
-        "/ready": lambda _: _as_json(health.ready()),
-    }
+    health = Health(supervisor)
+    views: dict[str, Callable[[], Said]] = {"/live": health.live, "/ready": health.ready}
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = REQUEST_S
+
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            status, text, kind = 404, b"not found\n", "text/plain"
+            if path == "/metrics":
+                status, (text, kind) = 200, exposition(collector, self.headers.get("Accept", ""))
+            elif path in views:
+                said = views[path]()
+                status, text, kind = 200 if said["ok"] else 503, json.dumps(said).encode() + b"\n", "application/json"
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing: probes come each second."""
+
     try:
-        server = _Server(address, views)
+        server = _Server(address, Handler)
     except OSError as error:
         raise ConfigurationError("http_address_refused", address=address, error=str(error)) from error
     threading.Thread(target=server.serve_forever, args=[END_S], name="sequencer-http", daemon=True).start()
@@ -73,38 +88,16 @@ def serving(address: str, supervisor: Supervisor[Any]) -> Iterator[str]:
         server.server_close()
 
 
-def _as_json(said: dict[str, Any]) -> Answer:
-    return 200 if said["ok"] else 503, json.dumps(said).encode() + b"\n", "application/json"
-
-
 class _Server(ThreadingTCPServer):
-    """Raises OSError."""
+    """Raises OSError. Not HTTPServer, which asks the name service for its own name."""
 
     allow_reuse_address = daemon_threads = True
 
-    def __init__(self, address: str, views: dict[str, Callable[[str], Answer]]) -> None:
+    def __init__(self, address: str, handler: type[BaseHTTPRequestHandler]) -> None:
         host, _, port = address.rpartition(":")
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.views = views
-        super().__init__((host.strip("[]"), int(port)), _Handler)
+        super().__init__((host.strip("[]"), int(port)), handler)
         self.name = f"{host}:{self.server_address[1]}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Who asked went away, or was too slow."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-    timeout = REQUEST_S
-
-    def do_GET(self) -> None:
-        view = self.server.views.get(self.path.partition("?")[0])
-        status, text, kind = view(self.headers.get("Accept", "")) if view else (404, b"not found\n", "text/plain")
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing: probes come each second."""

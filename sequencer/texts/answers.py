@@ -67,8 +67,7 @@ ANSWERS: dict[str, Wording] = {
     "interrupted": "interrupted {action} {total:?at {done:,} of {total:,}}{total:!before the first}{is_repeatable:?; "
     "the last request may still take effect; run the command again to continue}",
     # questions
-    "keys": "arrows, enter, backspace; r resume, s skip; q quit",
-    "skip_question": "{id:?Make {id} of group {group} a dead letter?}{id:!Skip what group {group} waits for?} y/n",
+    "keys": "arrows, enter, backspace; r resume; q quit",
     "discard": "Discard the failed heads of {count:group} of queue {queue} for good?",
     "purge": "Delete {count:dead letter} of queue {queue} for good?",
     "delete": "Delete queue {queue}, with {messages:message} and {dead:dead letter}, for good?",

@@ -14,7 +14,7 @@ SAID = {
     "redrive": "The message was put back into its place in the group, with fresh attempts.",
     "purge": "Deleted for good.",
     "probe": "The next message is attempted at once.",
-    "many": "Done. One request works for about five seconds; anything left is listed below.",
+    "many": "Done. One request works for about two seconds; anything left is listed below.",
     "unchanged": "Nothing had to be changed.",
 }
 """By the word in the address: a page shows no other text from there."""

@@ -167,7 +167,6 @@ REFUSALS: dict[str, Wording] = {
     "from a program, send a token: Authorization: Bearer TOKEN",
     "host_unknown": "host {host!r} is not one of this dashboard; allow it with --allow-host",
     "request_too_large": "the request is larger than {most:,} bytes",
-    "request_incomplete": "the request did not arrive within {limit_s:g} s",
     "form_incomplete": "the form has no {name!r}; open its page again",
     "answer_invalid": "a result is not JSON, or an attempt is not a number ({error}); text needs quotes: '\"p9\"'",
     "gap_changed": "group {group} does not wait for these numbers any more; check again",
@@ -176,7 +175,6 @@ REFUSALS: dict[str, Wording] = {
     "web_missing": "the dashboard needs {module}, which is not installed: pip install starlette jinja2 uvicorn",
     "address_unusable": "can't listen on {address}: {error}",
     "token_short": "a token has at least {least} characters",
-    "role_unknown": "`who` returned {role:value}; it returns {known:list}, or None",
     # answers for steps
     "answer_needed": "message {id!r} waits for an answer: {question}",
     "more_answers_needed": "did {steps:list} take effect? Answer for each, by --done or --again: "

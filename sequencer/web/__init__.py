@@ -1,8 +1,7 @@
 """The dashboard: pages that show what queues do and why a group waits, and buttons that change it. Extra `web`.
 
-`dashboard.py` makes the ASGI app, `access.py` knows who may do what, `pages.py` has what is only shown,
-`changes.py` has the buttons, `append.py` takes messages of programs, `watched.py` serves monitoring, `sampler.py` reads
-all queues once for all viewers.
+`dashboard.py` makes the ASGI app, `access.py` knows who may do what, `pages.py` and `find.py` have what is only shown,
+`changes.py` has the buttons, `append.py` takes messages of programs, `sampler.py` reads what all viewers share.
 
 Not here: what it shows (`client.py`), any sentence about a group, a refusal or an alert (`texts`), `sequencer web`
 (`cli`).

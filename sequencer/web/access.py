@@ -9,17 +9,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
-from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.middleware.base import RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.types import ASGIApp
 
 from ..errors import ConfigurationError
 from ..texts.refusals import refusal_text
@@ -33,7 +33,6 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 LEAST_TOKEN = 16
 _OPEN = frozenset({"/live", "/ready"})
 _APPEND = re.compile(r"/q/[^/]+/messages")
-_SAFE = ("GET", "HEAD")
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -58,8 +57,11 @@ class Token:
         if not self._tokens or any(len(token) < LEAST_TOKEN for token in self._tokens.values()):
             raise ConfigurationError("token_short", least=LEAST_TOKEN)
         # The cookie of a token can't be sent as the token, nor is it one after the token was changed.
-        self._cookies = {role: _signed(token) for role, token in self._tokens.items()}
-        self._cookies.pop("append", None)
+        self._cookies: dict[Role, bytes] = {
+            role: hmac.new(token, b"sequencer dashboard", hashlib.sha256).hexdigest().encode()
+            for role, token in self._tokens.items()
+            if role != "append"
+        }
 
     def __call__(self, request: Request) -> Role | None:
         if (given := bearer(request)) is not None:
@@ -69,7 +71,7 @@ class Token:
     def opened(self, request: Request) -> Response | None:
         """Where the address has the right token: the same one without it, with a cookie."""
         role = _fitting(self._tokens, request.query_params.get("token", ""))
-        if role not in self._cookies or request.method not in _SAFE:
+        if role not in self._cookies:
             return None
         query = "&".join(one for one in request.url.query.split("&") if not one.startswith("token="))
         # One slash: an address that begins with two would be another host's.
@@ -85,63 +87,44 @@ class Token:
         return answer
 
 
-class Access(BaseHTTPMiddleware):
-    """The middleware: sets `request.state.role` and `request.state.shows_bodies`, or answers in place of the page.
+@dataclass(frozen=True)
+class Access:
+    """Asked at each request: sets `request.state.role` and `.shows_bodies`, or answers in place of the page.
 
-    `hosts`: names under which it may be reached, besides loopback; None: the application that it is mounted in checks
-    that. `is_read_only`: who may operate may look.
+    `hosts`: the names under which it may be reached; None: the application that it is mounted in checks that.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        who: Who,
-        *,
-        hosts: Iterable[str] | None = None,
-        shows_bodies: bool = False,
-        is_read_only: bool = False,
-    ) -> None:
-        super().__init__(app)
-        self.who, self.shows_bodies, self.is_read_only = who, shows_bodies, is_read_only
-        self.hosts = None if hosts is None else LOOPBACK | {host.lower() for host in hosts}
+    who: Who
+    hosts: frozenset[str] | None = None
+    shows_bodies: bool = False
 
-    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+    async def __call__(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         answer = await self._answer(request) or await call_next(request)
         for name, value in _HEADERS.items():
             answer.headers.setdefault(name, value)
         return answer
 
     async def _answer(self, request: Request) -> Response | None:
-        """What is answered in place of the page, if anything."""
-        host, path = _host_of(request)[0], _path(request)
+        (host, _), path, is_safe = _host_of(request), _path(request), request.method in ("GET", "HEAD")
         is_append = request.method == "POST" and bool(_APPEND.fullmatch(path))
         refused = partial(_refused, is_append)
         if self.hosts is not None and host not in self.hosts:
             return refused(400, "host_unknown", host=host)
-        if path in _OPEN and request.method in _SAFE:
+        if path in _OPEN and is_safe:
             return None
-        if isinstance(self.who, Token) and (opened := self.who.opened(request)):
+        if isinstance(self.who, Token) and is_safe and (opened := self.who.opened(request)):
             return opened
-        role = await self._role(request)
-        if role is None:
-            return refused(401, "access_denied")
-        needed = {"operate", "append" if is_append else "look" if request.method in _SAFE else "operate"}
-        if role not in needed:
-            return refused(403, "role_insufficient", role=role, needed=sorted(needed))
-        if request.method not in _SAFE and not is_own(request):
-            return refused(403, "request_not_ours")
-        request.state.role = role
-        request.state.shows_bodies = role == "operate" or self.shows_bodies
-        return None
-
-    async def _role(self, request: Request) -> Role | None:
         found: Any = await run_in_threadpool(self.who, request)
         role = await found if isawaitable(found) else found
-        if role is not None and role not in get_args(Role):
-            raise ConfigurationError("role_unknown", role=role, known=get_args(Role))
-        if self.is_read_only and role != "look":
-            return "look" if role == "operate" else None
-        return role  # type: ignore[no-any-return]
+        if role is None:
+            return refused(401, "access_denied")
+        needed = {"operate", "append" if is_append else "look" if is_safe else "operate"}
+        if role not in needed:
+            return refused(403, "role_insufficient", role=role, needed=sorted(needed))
+        if not (is_safe or is_own(request)):
+            return refused(403, "request_not_ours")
+        request.state.role, request.state.shows_bodies = role, role == "operate" or self.shows_bodies
+        return None
 
 
 def bearer(request: Request) -> str | None:
@@ -181,10 +164,6 @@ def _refused(is_append: bool, status: int, code: str, **fields: Any) -> Response
     if is_append:
         return JSONResponse({"code": code, "text": text, "fields": fields}, status, headers)
     return PlainTextResponse(text, status, headers)
-
-
-def _signed(token: bytes) -> bytes:
-    return hmac.new(token, b"sequencer dashboard", hashlib.sha256).hexdigest().encode()
 
 
 def _host_of(request: Request) -> tuple[str, int | None]:

@@ -7,7 +7,6 @@ of typos.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,11 +33,9 @@ from ..errors import (
 )
 from ..values.json_input import arguments, decoded
 from ..values.views import as_json
-from .queues import client_of, sampler_of
+from .sampler import client_of, sampler_of
 
 MOST_BYTES = 8 * 1024 * 1024
-BODY_S = 30.0
-"""Until the whole request has to be there."""
 REFUSALS: Sequence[tuple[type[SequencerError], int, int | None]] = (
     (InvalidMessage, 422, None),
     (IdConflict, 409, None),
@@ -51,15 +48,12 @@ REFUSALS: Sequence[tuple[type[SequencerError], int, int | None]] = (
     (SequencerError, 500, None),
 )
 """The status of each kind, and after how many seconds the request is worth repeating: others won't pass then either."""
-BY_CODE = {"request_too_large": 413, "request_incomplete": 408}
 
 
 async def append(request: Request) -> Response:
     """202 with what `append` or `append_many` returns; else the refusal: code, text and fields."""
     try:
-        text = await body_of(request, MOST_BYTES)
-        options = {name: request.query_params.get(name) == "true" for name in ("replace", "backlog")}
-        return _answer(202, await run_in_threadpool(_append, request, text, **options))
+        return _answer(202, await run_in_threadpool(_append, request, await body_of(request, MOST_BYTES)))
     except QueueGone as error:  # or the server lost all, and a consumer brings it back
         sampler_of(request).clients.forget()
         return _answer(503, {"code": "queue_gone", "text": str(error)}, retry_s=1)
@@ -68,25 +62,25 @@ async def append(request: Request) -> Response:
     except SequencerError as error:
         cause = error.refused[0].error if isinstance(error, BatchRefused) else error
         status, retry_s = next((status, retry_s) for kind, status, retry_s in REFUSALS if isinstance(cause, kind))
-        return _answer(BY_CODE.get(error.code, status), _refusal(error), retry_s=retry_s)
+        return _answer(status, _refusal(error), retry_s=retry_s)
 
 
 async def body_of(request: Request, most: int) -> bytes:
-    """Raises InvalidMessage."""
+    """Raises InvalidMessage for more; HTTPException where the sender has gone."""
     text = bytearray()
     try:
-        async with asyncio.timeout(BODY_S):
-            async for part in request.stream():
-                text += part
-                if len(text) > most:
-                    raise InvalidMessage("request_too_large", most=most)
-    except (TimeoutError, ClientDisconnect):
-        raise InvalidMessage("request_incomplete", limit_s=BODY_S) from None
+        async for part in request.stream():
+            text += part
+            if len(text) > most:
+                raise InvalidMessage("request_too_large", most=most)
+    except ClientDisconnect:
+        raise HTTPException(400) from None
     return bytes(text)
 
 
-def _append(request: Request, text: bytes, *, replace: bool, backlog: bool) -> Any:
+def _append(request: Request, text: bytes) -> Any:
     client, value = client_of(request), decoded(text)
+    replace, backlog = (request.query_params.get(name) == "true" for name in ("replace", "backlog"))
     if not isinstance(value, list):
         return as_json(client.append(**arguments(value), replace=replace, backlog=backlog))
     messages = [arguments(one) for one in value]

@@ -26,13 +26,13 @@ from ..errors import ConfigurationError, OutcomeUnknown, SequencerError
 from ..texts.events import event, log_event
 from .access import name_of
 from .append import body_of
-from .queues import client_of, sampler_of
 from .rendering import href
+from .sampler import client_of, sampler_of
 
 MOST_BYTES = 100_000
 """Of what is typed: the result of a step may be long."""
-BULK_S = 5.0
-"""How long one request changes many groups; the page of the dry run then shows what is left."""
+BULK_S = 2.0
+"""How long one request changes many groups, less than an end waits for it; the dry run then shows what is left."""
 REDRIVE_RATE = 10_000.0
 
 
@@ -94,11 +94,9 @@ def skip(asked: Asked) -> object:
 
 def answer(asked: Asked) -> object:
     """For all unresolved steps of a message: of each its `step`, the `attempt` that was seen, `answer` and `result`."""
-    given = [asked.fields.get(name, []) for name in ("step", "attempt", "answer", "result")]
-    if not given[0] or len(set(map(len, given))) > 1:
-        raise ConfigurationError("form_incomplete", name="step")
-    steps = [*zip(*given, strict=True)]
+    given = [asked.all(name) for name in ("step", "attempt", "answer", "result")]
     try:
+        steps = [*zip(*given, strict=True)]
         attempts = {step: int(attempt) for step, attempt, *_ in steps}
         done = {step: orjson.loads(result.strip() or "null") for step, _, said, result in steps if said == "done"}
     except ValueError as error:
@@ -155,29 +153,27 @@ async def change(request: Request) -> Response:
 def _change(request: Request, typed: str) -> Response:
     # What was seen, in the query, comes before what is typed.
     fields = parse_qs(typed, keep_blank_values=True) | parse_qs(request.url.query, keep_blank_values=True)
-    client, verb = client_of(request), request.path_params["verb"]
-    asked = Asked(client, name_of(request), fields)
+    asked, verb = Asked(client_of(request), name_of(request), fields), request.path_params["verb"]
     try:
-        done = VERBS[verb](asked)
+        is_changed = VERBS[verb](asked) is not False
     except OutcomeUnknown as error:
         _log(asked, verb, error=str(error))
         raise
-    if done is not False:
+    if is_changed:
         _log(asked, verb)
     sampler_of(request).changed()
-    name, _, many = verb.partition("-")
-    about = {"do": name, "error": fields.get("error"), "said": "many"} if many else {"g": fields.get("g"), "said": verb}
-    about |= {"said": "unchanged"} if done is False else {}
-    page = many or ("group" if "g" in fields else "")
-    to = href(request.scope.get("root_path", ""), "q", client.queue, page, **about)
+    name, _, page = verb.partition("-")
+    about = {"do": name, "error": fields.get("error")} if page else {"g": fields.get("g")}
+    said = "unchanged" if not is_changed else page or verb
+    page = page or ("group" if "g" in fields else "")
+    to = href(request.scope.get("root_path", ""), "q", asked.client.queue, page, **about, said=said)
     return RedirectResponse(to.unescape(), 303)
 
 
 def _log(asked: Asked, verb: str, **fields: Any) -> None:
     fields |= {"action": verb, "who": asked.who, "count": asked.count, "group": asked.fields.get("g")}
     fields |= {"id": asked.fields.get("id", [None])[0], "namespace": asked.client.options.namespace}
-    given = {name: value for name, value in fields.items() if value is not None}
-    log_event(event("operator", asked.client.queue, **given))
+    log_event(event("operator", asked.client.queue, **{name: one for name, one in fields.items() if one is not None}))
 
 
 routes = [Route("/q/{queue}/{verb}", change, methods=["POST"])]

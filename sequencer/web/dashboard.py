@@ -1,26 +1,28 @@
-"""The ASGI app: routes, who may, and what an error becomes."""
+"""The ASGI app: routes, what an error becomes, and what programs ask that watch it: /live and /ready, which anybody
+may ask and say no more, and /metrics.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
-from starlette.routing import Mount
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ..client import QueueClients, QueueGone
 from ..errors import ConfigurationError, InvalidMessage, SequencerError, ServerError
-from . import append, changes, find, pages, watched
-from .access import Access, Who
-from .queues import sampler_of
+from ..texts.refusals import refusal_text
+from . import append, changes, find, pages
+from .access import LOOPBACK, Access, Who
 from .rendering import ROOM, page
-from .sampler import Sampler
+from .sampler import Sampler, sampler_of
 
 TITLES = {
     400: "This can't be asked",
@@ -37,7 +39,6 @@ def dashboard(
     who: Who,
     namespace: str = "sequencer",
     shows_bodies: bool = False,
-    is_read_only: bool = False,
     hosts: Iterable[str] | None = None,
 ) -> Starlette:
     """The dashboard as an ASGI app: run it by itself, or mount it in FastAPI, Starlette or Django.
@@ -45,31 +46,26 @@ def dashboard(
     `queues`: the names of those to show; without them all of the namespace. `redis`: as for Sequencer. `who`: a
     function of the request, plain or async, that returns "operate" for who may change things, "look" for who may see
     them, "append" for a program that only appends, None for anybody else; or a `Token`. There is no default.
-    `shows_bodies`: bodies of messages also for "look". `is_read_only`: nobody may change anything. `hosts`: the names
-    under which it is served, besides loopback; None leaves that to the application that it is mounted in. Nothing
-    connects before the first request. Raises ConfigurationError for a wrong name.
+    `shows_bodies`: bodies of messages also for "look". `hosts`: the names under which it is served, besides loopback;
+    None leaves that to the application that it is mounted in. Nothing connects before the first request. Raises
+    ConfigurationError for a wrong name.
     """
-    clients = QueueClients(queues, redis, namespace)
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        yield
-        clients.forget()
-
+    names = None if hosts is None else LOOPBACK | {host.lower() for host in hosts}
     app = Starlette(
         routes=[
             *pages.routes,
             *find.routes,
-            *watched.routes,
             *append.routes,
             *changes.routes,
+            Route("/live", live),
+            Route("/ready", ready),
+            Route("/metrics", metrics),
             Mount("/static", StaticFiles(directory=ROOM / "static"), name="static"),
         ],
-        middleware=[Middleware(Access, who=who, hosts=hosts, shows_bodies=shows_bodies, is_read_only=is_read_only)],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=Access(who, names, shows_bodies))],
         exception_handlers={SequencerError: _refused, HTTPException: _refused},
-        lifespan=lifespan,
     )
-    app.state.sampler = Sampler(clients)
+    app.state.sampler = Sampler(QueueClients(queues, redis, namespace))
     return app
 
 
@@ -85,3 +81,32 @@ def _refused(request: Request, error: Exception) -> Response:
         is_wrong = isinstance(error, ConfigurationError | InvalidMessage)
         status, text = 503 if isinstance(error, ServerError) else 400 if is_wrong else 409, str(error)
     return page(request, "error.html", status=status, title=TITLES.get(status, "Refused"), text=text)
+
+
+def live(_: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+def ready(request: Request) -> Response:
+    """Whether the server answers; asked once for all who ask within a second or so, since anybody may."""
+
+    def answers() -> bool:
+        try:
+            sampler_of(request).clients.stored()
+        except SequencerError:
+            return False
+        return True
+
+    if sampler_of(request).once("ready", answers):
+        return PlainTextResponse("ok\n")
+    return PlainTextResponse("the server does not answer\n", 503)
+
+
+def metrics(request: Request) -> Response:
+    try:
+        from ..metrics import QueueCollector
+        from ..metrics.families import exposition
+    except ModuleNotFoundError as error:
+        return PlainTextResponse(refusal_text("metrics_missing", {"error": str(error)}), 501)
+    text, kind = exposition(QueueCollector(sampler_of(request).clients), request.headers.get("accept", ""))
+    return Response(text, headers={"content-type": kind})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -17,12 +17,9 @@ from starlette.routing import Route
 
 from ..client import Sequencer
 from ..errors import MessageNotFound
-from ..settings.policy import Policy
-from ..texts.explanations import Explanation
 from ..values.history import OUTCOMES
-from ..values.views import Consumers, GroupInfo, Page
-from .queues import client_of, sampler_of
 from .rendering import GAP, page
+from .sampler import client_of, sampler_of
 
 PARKED_SEEN = 100
 """Parked groups that the page of a queue counts by error: three small reads each, shared by all viewers."""
@@ -30,26 +27,6 @@ ERRORS_SHOWN = 8
 HISTORY_SHOWN = 50
 LATE_S = 10.0
 """So long a group may be due before the page says why it waits."""
-MANY = ("resume", "skip", "redrive", "purge")
-
-
-class OneError(NamedTuple):
-    """Parked groups of one error, with one of them explained."""
-
-    error: str
-    groups: int
-    example: Explanation
-
-
-class Work(NamedTuple):
-    """What stands still in a queue, who works on it, and by which policy."""
-
-    errors: list[OneError]
-    parked: Page[GroupInfo]
-    """That were counted by error."""
-    late: Explanation | None
-    consumers: Consumers
-    policy: Policy
 
 
 def queues(request: Request) -> Response:
@@ -58,17 +35,22 @@ def queues(request: Request) -> Response:
 
 def queue(request: Request) -> Response:
     client = client_of(request)
-    return _page(request, "queue.html", work=sampler_of(request).once(f"work {client.queue}", lambda: _work(client)))
+    return _page(request, "queue.html", **sampler_of(request).once(f"work {client.queue}", lambda: _work(client)))
 
 
-def _work(client: Sequencer) -> Work:
+def _work(client: Sequencer) -> dict[str, Any]:
+    """What stands still in a queue, by error with one group explained; who works on it, and by which policy."""
     parked = client.group_page("parked", limit=PARKED_SEEN)
     by_error = [(one.failure.type if one.failure else GAP, one.group) for one in parked.items]
     examples, counts = dict(reversed(by_error)), Counter(error for error, _ in by_error)
-    errors = [OneError(*one, client.explain(examples[one[0]])) for one in counts.most_common(ERRORS_SHOWN)]
     first_due = [client.explain(one.group) for one in client.group_page("due", limit=1).items]
-    late = next((one for one in first_due if one.fields.get("waits_s", 0.0) > LATE_S), None)
-    return Work(errors, parked, late, client.consumers(), client.policy)
+    return {
+        "parked": parked,
+        "errors": [(*one, client.explain(examples[one[0]])) for one in counts.most_common(ERRORS_SHOWN)],
+        "late": next((one for one in first_due if one.fields.get("waits_s", 0.0) > LATE_S), None),
+        "consumers": client.consumers(),
+        "policy": client.policy,
+    }
 
 
 def groups(request: Request) -> Response:
@@ -78,19 +60,20 @@ def groups(request: Request) -> Response:
 
 def group(request: Request) -> Response:
     client, group = client_of(request), _group(request)
+    seen = sampler_of(request).once(f"group {client.queue} {group}", lambda: _seen(client, group))
+    return page(request, "group.html", **seen)
 
-    def seen() -> dict[str, Any]:
-        explained = client.explain(group)
-        failed = explained.fields.get("id") or explained.head_id
-        return {
-            "explained": explained,
-            "failed": failed,
-            "head": client.get(group, failed) if failed else None,
-            "messages": client.peek(group, limit=20),
-            "is_paused": explained.reason == "paused" or bool(explained.fields.get("is_paused")),
-        }
 
-    return page(request, "group.html", **sampler_of(request).once(f"group {client.queue} {group}", seen))
+def _seen(client: Sequencer, group: tuple[str, ...]) -> dict[str, Any]:
+    explained = client.explain(group)
+    failed = explained.fields.get("id") or explained.head_id
+    return {
+        "explained": explained,
+        "failed": failed,
+        "head": client.get(group, failed) if failed else None,
+        "messages": client.peek(group, limit=20),
+        "is_paused": explained.reason == "paused" or bool(explained.fields.get("is_paused")),
+    }
 
 
 def message(request: Request) -> Response:
@@ -114,16 +97,14 @@ def history(request: Request) -> Response:
 
 def many(request: Request) -> Response:
     """What a change of many groups or dead letters would do."""
-    client, do, error = client_of(request), _asked(request, "do"), _asked(request, "error")
-    if do not in MANY:
-        raise HTTPException(404, "There is no such change.")
-    summary = None
+    client, do, error, summary = client_of(request), _asked(request, "do"), _asked(request, "error"), None
     if do in ("resume", "skip"):
         run = client.resume_many if do == "resume" else client.skip_many
         summary = run(error=error, everything=error is None, dry_run=True)
-    return page(
-        request, "many.html", summary=summary, count=summary.chosen if summary else client.count_dead(error=error)
-    )
+    elif do not in ("redrive", "purge"):
+        raise HTTPException(404, "There is no such change.")
+    count = summary.chosen if summary else client.count_dead(error=error)
+    return page(request, "many.html", summary=summary, count=count)
 
 
 def _asked(request: Request, name: str) -> Any:

@@ -8,7 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
-from ..client import QueueClients, QueueGone
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from ..client import QueueClients, QueueGone, Sequencer
 from ..errors import SequencerError, ServerUnavailable
 from ..values.alerts import Incident
 from ..values.views import QueueInfo, QueueSnapshot
@@ -132,3 +135,16 @@ class Sampler:
         if info.append_rate is not None and info.handle_rate is not None:
             rates = (*rates, Rates(time.time(), info.append_rate, info.handle_rate))[-int(KEPT_S / PERIOD_S) :]
         return QueueSample(name, info, snapshot, incidents, rates, "", counted_at)
+
+
+def sampler_of(request: Request) -> Sampler:
+    sampler: Sampler = request.app.state.sampler
+    return sampler
+
+
+def client_of(request: Request) -> Sequencer:
+    """Of the queue in the address. Raises HTTPException 404 for one that is not shown, ServerError."""
+    clients, name = sampler_of(request).clients, request.path_params["queue"]
+    if name not in clients.known and name not in clients.names():
+        raise HTTPException(404, f"There is no queue {name} here.")
+    return clients.client(name)

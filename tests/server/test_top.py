@@ -56,23 +56,19 @@ def test_the_worst_queue_stands_first_and_is_opened(top: Top, seq: Sequencer) ->
     assert not top.press("q")
 
 
-def test_a_key_acts_on_the_chosen_group_and_a_skip_is_asked_about(top: Top, seq: Sequencer) -> None:
-    press(top, "\n", "KEY_DOWN", "s", "x")
-    assert (chosen(top), seq.count_dead(), len(seq.peek("b"))) == ("b", 0, 2)
-    press(top, "s", "y")
-    assert ([one.message.id for one in seq.dead()], chosen(top)) == (["b1"], "c")
-    press(top, "r")
-    assert [one.group for one in seq.parked()] == [("a",)]
+def test_a_key_acts_on_the_chosen_group(top: Top, seq: Sequencer) -> None:
+    press(top, "\n", "KEY_DOWN", "r", "x")
+    assert ([one.group for one in seq.parked()], chosen(top)) == ([("a",), ("c",)], "c")
     press(top, "KEY_LEFT", "KEY_LEFT", "KEY_LEFT")
-    assert (top.state, len(top.groups)) == ("due", 2)
+    assert (top.state, len(top.groups)) == ("due", 1)
 
 
 def test_a_message_that_was_not_shown_is_left_alone(top: Top, seq: Sequencer) -> None:
-    press(top, "\n", "s")
+    press(top, "\n")
     seq.skip("a", id="a1")
     seq.consume(fail, until_empty=True)  # its head is another one now
-    press(top, "y")
-    assert (seq.count_dead(), [one.id for one in seq.peek("a")]) == (0, ["a2"])
+    press(top, "r")
+    assert next((one.group, one.failure and one.failure.id) for one in seq.parked()) == (("a",), "a2")
     assert "a2" in top.note
 
 
