@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -33,9 +32,6 @@ from .declared import served, takes
 from .output import FINE, PARKED, WRONG_USE, json_text, say
 from .queues import log_unused
 from .summary import look_at, say_left, summarize
-
-SUMMARY_S = 2.0
-"""How long signals are ignored while the summary is printed."""
 
 
 @app.command()
@@ -103,7 +99,7 @@ def _supervise(config: WorkerConfig, processes: int, http: str | None, as_json: 
             supervisor = Supervisor([pool])
             with served(http, supervisor):
                 status = supervisor.run()
-            _end_at_signals(status)
+            _ignore_signals()
         left = look_at(client)
         if (config.until_empty or config.until_idle) and status == FINE and left and left.parked:
             status = PARKED
@@ -123,18 +119,12 @@ def _is_default(url: str) -> bool:
     return False
 
 
-def _end_at_signals(status: int) -> None:
-    """The consumers have ended: a signal changes nothing about how it went. Only where it takes long to say that, since
-    the server does not answer or nobody reads, it ends us.
+def _ignore_signals() -> None:
+    """The consumers have ended: a signal changes nothing about how it went, and the summary takes no longer than a call
+    to the server.
     """
-    until = time.monotonic() + SUMMARY_S
-
-    def end(*_: object) -> None:
-        if time.monotonic() > until:
-            os._exit(status)
-
     for number in stop_signals_in_use():
-        signal.signal(number, end)
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _say_started(config: WorkerConfig, processes: int, server: str) -> None:

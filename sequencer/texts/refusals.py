@@ -459,7 +459,6 @@ REFUSALS: dict[str, Wording] = {
     "import_too_slow": "{app:?app {app} }{app:!its app }was not imported within {limit_s:g} s (start_timeout)",
     "check_type": "{name} is not a function, but of type {type}",
     "check_result_invalid": "{name} returned {value:value}, which is neither text nor None",
-    "exec_invalid": "the command to run for each message is empty or contains a NUL: {command!r}",
     "shell_missing": "a command for each message needs {shell}: {error}",
     "command_not_found": "command {command!r}{line:?, the first word of {line!r},} is not found or not executable",
     "command_failed": "{command!r} ended with {status:ending}",

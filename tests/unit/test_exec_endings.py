@@ -96,12 +96,8 @@ def test_a_first_word_that_is_or_may_be_a_command_passes(command: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [
-        *("nosuch", " nosuch x", "A=1 nosuch", "nosuch; ls", "nosuch|ls", "nosuch>x", "/bin/nosuch", "--version"),
-        *("", "\n\t", "cat\0"),
-    ],
+    ["nosuch", " nosuch x", "A=1 nosuch", "nosuch; ls", "nosuch|ls", "nosuch>x", "/bin/nosuch", "--version"],
 )
 def test_a_first_word_that_is_no_command_is_refused(command: str) -> None:
-    is_readable = command.strip() and "\0" not in command
-    with refused(HandlerNotFound, "command_not_found" if is_readable else "exec_invalid"):
+    with refused(HandlerNotFound, "command_not_found"):
         check_command(command)
