@@ -42,7 +42,9 @@ def history(
     found = client.history(group or None, since=since, until=until, outcome=outcome, kind=kind)
     shown = list(islice(found, limit))
     more = f"showing the newest {limit:,}; for more use --limit, or narrow down with --since and --until"
-    return Answer(shown, _table(shown) or _nothing(client), more if found else "")
+    if not shown and not client.policy.history_window:
+        return Answer(shown, text_of(client, "no_history"))
+    return Answer(shown, _table(shown) or "no such messages in the history", more if found else "")
 
 
 def _table(infos: list[MessageInfo]) -> str:
@@ -63,10 +65,6 @@ def _table(infos: list[MessageInfo]) -> str:
         for info in infos
     ]
     return table(rows, "body, consumer, attempts, kind, took, note, ended", cut="note")
-
-
-def _nothing(client: Sequencer) -> str:
-    return "no such messages in the history" if client.policy.history_window else text_of(client, "no_history")
 
 
 @queue_command(app)

@@ -29,10 +29,6 @@ class Ack(NamedTuple):
     next: str = ""  # of a group that is kept: the member that its consumer handles next, or ""
     endings: Sequence[EndingSaid] = ()  # what history says of each of its members, where one is kept
 
-    @property
-    def what_then(self) -> str:
-        return "1" if self.release else self.next or "0"
-
 
 class Acked(NamedTuple):
     """The entries refused for their token, and whether groups are due, or the head of a kept group is another."""
@@ -116,7 +112,7 @@ def _parse_nacked(reply: Any) -> Nacked:
 
 def ack(keys: ShardKeys, acks: Sequence[Ack], *, hint: bool = True) -> Call[Acked]:
     """Remove handled messages and release groups."""
-    rows = [(a.group, a.token, a.what_then, a.mark, a.late, len(a.members)) for a in acks]
+    rows = [(a.group, a.token, "1" if a.release else a.next or "0", a.mark, a.late, len(a.members)) for a in acks]
     words = [*zip(*rows, strict=True), [member for a in acks for member in a.members]]
     endings = [one.endings for one in acks]
 

@@ -9,9 +9,10 @@ from typing import Any
 from zlib import crc32
 
 from ..settings.options import MAX_PARTS, queue_options
-from ..store.item import ARGUMENTS, Group, Id, Item, ItemMaker, Score
+from ..store.item import Group, Id, Item, ItemMaker, Score
 from ..values.checks import check_choice, check_integer
 from ..values.durations import Duration
+from ..values.json_input import ARGUMENTS
 from .drivers import marked, opened
 from .sql import DIALECTS, Dialect, Statements, appending
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
@@ -85,11 +86,7 @@ async def rows_behind(
     rows = list[Row]()
     for keys in shards:
         rows += [Row(*one, keys) for one in await behind(net, getattr(keys, name), place, size, backwards=backwards)]
-    return sorted(rows, key=_place, reverse=backwards)[:size]
-
-
-def _place(row: Row) -> Place:
-    return row.place
+    return sorted(rows, key=attrgetter("place"), reverse=backwards)[:size]
 
 
 async def behind(net: Reader, key: str, place: Place, size: int, *, backwards: bool = False) -> list[Place]:

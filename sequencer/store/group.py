@@ -14,17 +14,13 @@ MAX_GROUP_BYTES = 512
 _UNSAFE = re.compile(r"[%:\x00-\x1f\x7f]")
 
 
-def _escape(match: re.Match[str]) -> str:
-    return f"%{ord(match[0]):02X}"
-
-
 def _part(part: Any) -> str:
     kind = type(part)
     if kind is int and part.bit_length() < 64:
         return str(part)
     if kind is not str or not part or not part.isascii():
         part = checked_text("group", part, MAX_GROUP_BYTES, InvalidGroup)
-    return part if part.isalnum() else _UNSAFE.sub(_escape, part)
+    return part if part.isalnum() else _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", part)
 
 
 def encode_group(group: Any) -> str:

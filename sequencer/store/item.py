@@ -19,6 +19,7 @@ from ..errors import InvalidBody, InvalidGroup, InvalidId, InvalidMessage, Inval
 from ..settings.body_fields import BodyFields
 from ..settings.options import QueueOptions
 from ..values.checks import nearest
+from ..values.json_input import ARGUMENTS
 from ..values.score_units import MIN_TIME, unit_of
 from .envelope import encode_due, encode_envelope, encode_id, encode_score
 from .group import encode_group
@@ -29,8 +30,6 @@ Group = Sequence[str | int | UUID] | str | int | UUID
 Score = float | int | datetime | str
 """A number, or a point in time: an aware datetime, or ISO 8601 text with its zone."""
 Id = str | int | UUID
-ARGUMENTS = ("body", "group", "id", "score", "headers", "delay", "at", "done")
-"""Of an item of `append_many`, in the order in which `make` takes them."""
 FIELDS = frozenset(ARGUMENTS)
 
 

@@ -245,10 +245,6 @@ def _of_handler(fields: Fields) -> dict[str, str]:
     return _inspect(fields) | ({} if fields.get("is_killed") else {"kill": end_command(fields["owner"])})
 
 
-def _of_new(fields: Fields) -> dict[str, str]:
-    return {"delete": "sequencer delete QUEUE"} if fields["near"] else {}
-
-
 # -- the list ---------------------------------------------------------------------------------------------------------
 
 
@@ -540,7 +536,7 @@ EVENTS: Mapping[str, Kind] = {
         "a client used a queue that did not exist; at INFO unless another queue has a similar name",
         "near",
         "{near:?did you mean {near!r}?}",
-        _of_new,
+        lambda fields: {"delete": "sequencer delete QUEUE"} if fields["near"] else {},
     ),
     "queue restored": _warning(
         "the server had lost the queue's shards and policy; a client restored them",

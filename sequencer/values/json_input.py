@@ -16,6 +16,7 @@ _MAYBE_LARGE = re.compile(rb"[0-9]{19}")
 LARGEST, SMALLEST = 2**64 - 1, -(2**63)
 """What JSON of a body can hold as a whole number here; orjson makes a float of what lies beyond."""
 ARGUMENTS = ("body", "group", "id", "score", "headers", "delay", "at", "done")
+"""Of `append`, in the order in which `ItemMaker.make` takes them."""
 
 
 def decoded(text: bytes) -> Any:

@@ -61,11 +61,6 @@ def taken() -> tuple[WorkerConfig, int, list[Any]]:
     return config, report_fd, rest
 
 
-def _start(plan: PoolPlan, every_s: float | None, report_fd: int) -> subprocess.Popen[bytes]:
-    """A process that calls the check again and again with `every_s`, and examines once without."""
-    return start_beside(MODULE, plan, report_fd, plan.check, every_s)
-
-
 @dataclass(frozen=True, slots=True)
 class Examined:
     queue: str
@@ -99,7 +94,7 @@ def examine_all(plan: RunPlan) -> list[Examined]:
 
 def examine(plan: PoolPlan) -> Examined:
     read_fd, write_fd = os.pipe()
-    process = _start(plan, None, write_fd)
+    process = start_beside(MODULE, plan, write_fd, plan.check, None)
     os.close(write_fd)
     code = "app_ended_process"
     try:
@@ -131,7 +126,9 @@ class CheckProcess:
             self.close()
         if self._plan.check and self._process is None and now >= self._starts_at:
             with suppress(OSError):
-                self._process = _start(self._plan, self._plan.check_every_s, self._report_fd)
+                self._process = start_beside(
+                    MODULE, self._plan, self._report_fd, self._plan.check, self._plan.check_every_s
+                )
             self._starts_at = now + AGAIN_S
 
     def replace(self, plan: PoolPlan) -> None:
@@ -163,6 +160,7 @@ class CheckProcess:
 
 
 def main() -> None:
+    """Call the check again and again with `every_s`; without, examine once."""
     config, report_fd, (check, every_s) = taken()
     if every_s is None:
         os.write(report_fd, json.dumps(asdict(_examined(config, check))).encode() + b"\n")

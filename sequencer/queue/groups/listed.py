@@ -10,6 +10,7 @@ import math
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from heapq import nsmallest
+from operator import attrgetter
 
 from ...calls.net_protocol import Command, Net
 from ...store.failure import decode_failure
@@ -113,11 +114,7 @@ async def _rows(
         rows = [row for keys in shards for row in await _paused_rows(net, keys, place, size)]
     else:
         return await rows_behind(net, shards, "schedule", place, size)
-    return nsmallest(size, (row for row in rows if row.place > place), key=_place)
-
-
-def _place(row: Row) -> Place:
-    return row.place
+    return nsmallest(size, (row for row in rows if row.place > place), key=attrgetter("place"))
 
 
 async def _leased_rows(net: Net, keys: ShardKeys, now: int) -> list[Row]:
