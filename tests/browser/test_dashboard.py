@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -185,9 +181,12 @@ def test_odd_names_are_text(escape: bool, tabs: Tabs, seq: Any, monkeypatch: pyt
         )
         assert (found[0].endswith("· sequencer"), found[1:]) == (True, [0, []])
 
+    def handle(message: Any) -> None:
+        raise ValueError(message.group[0])
+
     for group in ODD:
         seq.append({"<b>": group[0]}, group=group, id=group[1])
-        seq.consume(lambda message: fail(message._replace(body=message.group)), until_empty=True)
+    seq.consume(handle, until_empty=True)
     for group in ODD:
         for path in (f"/find?q={quote(group[0])}", address(group, "message", id=group[1]), address(group)):
             check(path)
@@ -232,7 +231,7 @@ def test_another_site_may_lead_here_and_change_nothing(
     assert state(seq, parked) == "parked"
 
 
-# -- the cost of watching, and the end ------------------------------------------------------------------------------
+# -- the cost of watching -------------------------------------------------------------------------------------------
 
 
 def test_many_tabs_cost_redis_what_one_does_and_none_nothing(
@@ -254,22 +253,3 @@ def test_many_tabs_cost_redis_what_one_does_and_none_nothing(
     until = time.monotonic() + 3
     wait_until(lambda: time.monotonic() > until)
     assert taken == []
-
-
-def test_sigterm_ends_it_within_4_s_while_a_tab_is_open(chromium: Any, seq: Any, namespace: str) -> None:
-    seq.append(1, group="g")
-    words = [str(Path(sys.executable).with_name("sequencer")), "web", "--port", "0", "--namespace", namespace]
-    words += ["--redis", seq.seq.endpoint.url]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            assert process.stdout is not None
-            page = chromium.new_page()
-            page.goto(process.stdout.readline().strip())
-            page.wait_for_timeout(3000)  # it has polled
-            began = time.monotonic()
-            process.send_signal(signal.SIGTERM)
-            process.wait(20)
-            assert time.monotonic() - began < 4
-            page.context.close()
-        finally:
-            process.kill()

@@ -33,13 +33,12 @@ OF_POOL = SupervisorCollector(lambda: [POOL])
 
 
 def samples(collector: QueueCollector) -> dict[tuple[Any, ...], float]:
-    """Name and words of each sample, and its value; without the namespace."""
-    found = {}
-    for family in collector.collect():
-        for sample in family.samples:
-            words = sorted((name, word) for name, word in sample.labels.items() if name != "namespace")
-            found[(sample.name, *(word for _, word in words))] = sample.value
-    return found
+    """Name and words of each sample but the namespace, and its value."""
+    found = [sample for family in collector.collect() for sample in family.samples]
+    return {
+        (one.name, *(word for name, word in sorted(one.labels.items()) if name != "namespace")): one.value
+        for one in found
+    }
 
 
 @pytest.fixture
@@ -47,9 +46,6 @@ def collector(server: EmbeddedServer, namespace: str) -> Any:
     made = QueueCollector(redis=server.url, namespace=namespace)
     yield made
     made.close()
-
-
-# -- queues ---------------------------------------------------------------------------------------------------------
 
 
 def test_what_happened_to_messages_and_what_is_there(make: Make, collector: QueueCollector) -> None:
@@ -119,16 +115,9 @@ def test_prometheus_takes_texts_and_rules(make: Make, collector: QueueCollector)
     assert b'le="+Inf",namespace="n",queue="jobs"} 16.0' in texts[1]
     if not (promtool := shutil.which("promtool")):
         pytest.skip("promtool (Debian: prometheus) is not installed")
-    for words, text in (
-        (["metrics"], texts[0]),
-        (["metrics"], texts[1]),
-        (["rules", str(DOCS / "alert-rules.yml")], b""),
-    ):
+    for words, text in (*((["metrics"], text) for text in texts), (["rules", str(DOCS / "alert-rules.yml")], b"")):
         done = subprocess.run([promtool, "check", *words], input=text, capture_output=True, check=False)
         assert (done.returncode, done.stderr) == (0, b"")
-
-
-# -- what docs/ name ------------------------------------------------------------------------------------------------
 
 
 def metric_of(name: str) -> Metric | None:
@@ -140,19 +129,16 @@ def wrong_in(expression: str) -> Iterator[str]:
     for name, matchers in re.findall(r"(sequencer_\w+)(?:\{(.*?)\})?", expression):
         if (metric := metric_of(name)) is None:
             yield name
-            continue
-        for label, word in re.findall(r'(\w+)!?=~?"(.*?)"', matchers):
+        for label, word in re.findall(r'(\w+)!?=~?"(.*?)"', matchers) if metric else ():
             if label not in metric.labels or (label == metric.label and word not in metric.words):
                 yield f"{name}: {label}={word}"
-    for label in (label for names in re.findall(r"by \((.*?)\)", expression) for label in names.split(", ")):
-        if not any(label in ("le", "instance", *metric.labels) for metric in KNOWN.values()):
-            yield label
+    known = {"le", "instance", *(label for metric in KNOWN.values() for label in metric.labels)}
+    yield from (name for by in re.findall(r"by \((.*?)\)", expression) for name in by.split(", ") if name not in known)
 
 
 def test_board_and_rules_name_what_is_exported() -> None:
-    board = [
-        one["expr"] for panel in json.loads((DOCS / "grafana.json").read_text())["panels"] for one in panel["targets"]
-    ]
+    panels = json.loads((DOCS / "grafana.json").read_text())["panels"]
+    board = [one["expr"] for panel in panels for one in panel["targets"]]
     text = (DOCS / "alert-rules.yml").read_text()
     rules = re.findall(r"expr: (?:\|\n)?(.*?)\n +(?:for|labels):", text, re.DOTALL)
     assert [wrong for one in board + rules for wrong in wrong_in(one)] == []
@@ -160,9 +146,6 @@ def test_board_and_rules_name_what_is_exported() -> None:
     assert len(rules) == text.count("expr:") > 0
     control = 'sum by (group) (rate(sequencer_tries_total[5m])) / sequencer_groups{state="stuck"}'
     assert [*wrong_in(control)] == ["sequencer_tries_total", "sequencer_groups: state=stuck", "group"]
-
-
-# -- how long handlers took -----------------------------------------------------------------------------------------
 
 
 async def ignore_awaited(_: Message) -> None:
@@ -183,11 +166,16 @@ def with_steps(seq: Sequencer) -> None:
         seq.step(name=name)(lambda message: None)
 
 
+def fail_last(message: Message) -> None:
+    if message.body == 5:
+        fail(message)
+
+
 @pytest.mark.parametrize(
     ("handler", "options", "count"),
     [
-        (lambda message: fail(message) if message.body == 5 else None, {}, 7),
-        (lambda message: fail(message) if message.body == 5 else None, {"concurrency": 3}, 7),
+        (fail_last, {}, 7),
+        (fail_last, {"concurrency": 3}, 7),
         (ignore_awaited, {}, 6),
         (ignore_steps, {}, 6),
         (with_batches, None, 3),

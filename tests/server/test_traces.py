@@ -32,9 +32,6 @@ TRACES: list[dict[str, str]] = [
 NASTY = ["", "\n", 'x\n{"traceparent":"y"}', '"traceparent"', "]\n{}", "\\n", "\u2028", "é" * 50, " "]
 
 
-# -- headers --------------------------------------------------------------------------------------------------------
-
-
 def content(chance: random.Random) -> tuple[Any, dict[str, str]]:
     """A body and headers, of few kinds: two of them are often the same."""
     text = chance.choice(NASTY)
@@ -105,9 +102,6 @@ def test_the_same_id_twice_in_one_call_over_several_shards(make: Make) -> None:
     items = [{"body": 1, "group": "g", "id": "a", "headers": trace} for trace in TRACES]
     receipt = make(shards=3).append_many([*items, *({"body": 1, "group": str(n)} for n in range(9))])
     assert (receipt.appended, receipt.duplicates) == (10, 3)
-
-
-# -- spans ----------------------------------------------------------------------------------------------------------
 
 
 class Bench:
@@ -184,20 +178,18 @@ def test_on_an_event_loop_too(traced: Bench, server: EmbeddedServer) -> None:
     assert len(appends) == 2
 
 
-def test_later_attempts_link_and_a_failure_shows(traced: Bench) -> None:
+def test_later_attempts_and_what_waited_long_link_and_a_failure_shows(
+    traced: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     traced.seq.append({"user": 7}, id="a")
     first, second = traced.handled(lambda message: fail(message) if message.attempt == 1 else None)
-    (append,) = traced.spans("append")
     assert (first.status.status_code, [event.name for event in first.events]) == (StatusCode.ERROR, ["exception"])
     assert second.status.status_code is StatusCode.UNSET
-    assert [origin(first), origin(second)] == [(ids(append.context), []), (None, [ids(append.context)])]
-
-
-def test_a_message_that_waited_long_links(traced: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traces, "CHILD_S", 0.0)
-    traced.seq.append({"user": 7})
-    (process,), (append,) = traced.handled(ignore), traced.spans("append")
-    assert origin(process) == (None, [ids(append.context)])
+    traced.seq.append({"user": 7}, id="b")
+    late, (append, other) = traced.handled(ignore)[-1], traced.spans("append")
+    links = [(ids(append.context), []), (None, [ids(append.context)]), (None, [ids(other.context)])]
+    assert [origin(span) for span in (first, second, late)] == links
 
 
 def test_a_batch_links_to_all_who_appended(traced: Bench) -> None:
