@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from ..client import Sequencer, list_queues
+from ..client import QueueClients, Sequencer, list_queues
 from ..errors import ConfigurationError, DataError, SequencerError, ServerNotUsable
 from ..processes.logs import emit_of_service
 from ..texts.events import event
@@ -37,9 +37,8 @@ def clients_of(queue: str | None, redis: str | None, namespace: str) -> list[Seq
         client = Sequencer(queue, redis, namespace=namespace)
         require_queue(client)
         return [client]
-    found = list[Sequencer]()
-    for name in list_queues(redis, namespace):
-        client = Sequencer(name, redis, namespace=namespace)
+    clients, found = QueueClients(None, redis, namespace), list[Sequencer]()
+    for client in map(clients.client, clients.names()):
         try:
             _ = client.policy
             found.append(client)

@@ -62,8 +62,10 @@ def info(
     infos = [client.info() for client in clients]
     ours = [as_json(one) | {"policy": as_json(client.policy)} for one, client in zip(infos, clients, strict=True)]
     Answer(ours if queue is None else ours[0], queues_text(infos) or "no queues").show(json)
+    if json or any(one.unreachable for one in infos):
+        return
     with suppress(SequencerError):  # doctor names missing rights
-        if not json and (said := memory_trouble(find_server(redis))):
+        if said := memory_trouble(find_server(redis)):
             say(f"memory: {said}")
 
 

@@ -18,12 +18,14 @@ async def consumers(session: Session) -> Consumers:
 
     It reads all leases: about a millisecond per thousand.
     """
-    options, shards, net = session.options, (await session.reachable()).shards, session.net
+    options, net, (shards, unreachable) = session.options, session.net, await session.reachable()
     now, held = await now_of(net), dict[bytes, Held]()
     for keys in shards:
         held |= await held_leases(net, keys, await leases_of(net, keys), now)
-    async with net.alone() as alone:
-        clients = await clients_named(alone, consumer_name(options.namespace, options.queue))
+    clients = None
+    if not unreachable:
+        async with net.alone() as alone:
+            clients = await clients_named(alone, consumer_name(options.namespace, options.queue))
     with Reading(net.name):
         by_owner: dict[str, list[tuple[int, bytes, float]]] = {}
         for group, (lease, until_us) in held.items():

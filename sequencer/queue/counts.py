@@ -84,9 +84,7 @@ async def info(session: Session, *, sample: int | None = None) -> QueueInfo:
         totals=dict(totals),
         append_rate=append_rate,
         handle_rate=handle_rate,
-        no_consumers=await no_consumers(session)
-        if counts["due"] and not counts["leased"] and not unreachable
-        else None,
+        no_consumers=await no_consumers(session) if counts["due"] and not counts["leased"] else None,
         outage=first and replace(first, shards=len(outages)),
         history=least and replace(least, messages=sum(one.messages for one in histories)),
         unreachable=unreachable,

@@ -87,8 +87,12 @@ def _with_fields(found: Explanation, **more: Any) -> Explanation:
 
 
 async def no_consumers(session: Session) -> NoConsumers | None:
-    """Whether groups are due and nobody consumes; None also where the user may not see that. Raises ServerError."""
-    options, shards = session.options, (await session.reachable()).shards
+    """Whether groups are due and nobody consumes; None also where the user may not see that, or a shard can't be
+    reached, in which somebody may have a group in progress. Raises ServerError.
+    """
+    options, (shards, unreachable) = session.options, await session.reachable()
+    if unreachable:
+        return None
     async with session.net.alone() as alone:
         with Reading(session.net.name):
             return await find_no_consumers(alone, shards, options.namespace, options.queue)

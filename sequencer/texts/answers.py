@@ -16,7 +16,8 @@ _ANSWERED = (
 
 def _connections(found: Fields) -> str:
     is_known = found["connections"] is not None
-    return "{connections:open connection}" if is_known else "connections are unknown (no right to CLIENT LIST)"
+    unknown = "connections are unknown (no right to CLIENT LIST, or a node is away)"
+    return "{connections:open connection}" if is_known else unknown
 
 
 _TARGET = "{group:?group {group}}{group:!queue {queue}}"

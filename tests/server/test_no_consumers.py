@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -14,8 +15,10 @@ from sequencer.doctor.leases import NO_CONSUMERS_S, find_no_consumers
 from sequencer.doctor.rights import acl_rules
 from sequencer.errors import SequencerError
 from sequencer.net.link import ConnectionAlone, Link, finish
+from sequencer.queue.session import Reachable, Session
 from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.texts.findings import Finding
+from sequencer.values.views import Unreachable
 from tests.support.handling import Make
 
 
@@ -68,6 +71,20 @@ def test_who_holds_a_group_of_any_shard_serves_them_all(make: Make, link: Link, 
         due = next(group.group for group in seq.groups("due"))
         assert (seq.info().no_consumers, seq.explain(due).reason, told(seq)) == (None, "due", [])
     assert seq.info().no_consumers is not None
+
+
+def test_while_a_shard_is_away_nobody_knows_whether_its_groups_are_in_progress(
+    make: Make, link: Link, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seq = make(shards=2)
+    seq.append_many({"body": n, "group": n} for n in range(8))
+    wait_for(link, namespace, 90, *link.command("ZRANGE", shard_keys(namespace, "jobs", 0).schedule, 0, -1))
+    due = next(group.group for group in seq.groups("due"))
+    assert seq.explain(due).reason == "no consumers"
+    seen = Reachable(seq._session._shards[:1], Unreachable((1,), "a node is away"))
+    monkeypatch.setattr(Session, "reachable", AsyncMock(return_value=seen))
+    found = seq.consumers()
+    assert (seq.info().no_consumers, seq.explain(due).reason, found.connections) == (None, "due", None)
 
 
 @pytest.mark.parametrize("what", ["queue", "group"])

@@ -30,7 +30,7 @@ def plan_of(seq: Sequencer, queue: str, alerts: QueueAlerts | None = None, *targ
 
 def watched(seq: Sequencer, queue: str = "jobs") -> WatchedQueue:
     """A watcher's client of a queue on the server of another client."""
-    return WatchedQueue(plan_of(seq, queue).pools[0])
+    return WatchedQueue(plan_of(seq, queue).pools[0], seq.endpoint)
 
 
 class Recorder:

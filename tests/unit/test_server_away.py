@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.calls.alerts import Grant
+from sequencer.errors import ServerUnavailable
 from sequencer.processes.alerts.notice import Origin, notice_of
 from sequencer.processes.alerts.sender import ALL_ATTEMPTS_S, Sender
 from sequencer.processes.alerts.server_away import HOLD_S, AwayIncident
 from sequencer.processes.alerts.settings import QueueAlerts
 from sequencer.processes.alerts.targets import Command
-from sequencer.processes.alerts.watcher import Watcher
+from sequencer.processes.alerts.watcher import WatchedQueue, Watcher
 from sequencer.processes.master.plan import PoolPlan, RunPlan
 from sequencer.processes.worker.config import WorkerConfig
 from sequencer.settings.thresholds import Thresholds
@@ -122,8 +123,8 @@ def test_a_message_is_begun_soon_enough_to_end_with_its_hold(tmp_path: Path, mon
     monkeypatch.setattr(Sender, "offer", lambda self, until, notice, on_sent: untils.append(until))
     target = Command(name="chat", words=("true",), directory=tmp_path, hidden=frozenset(), timeout_s=1.0)
     alerts = QueueAlerts(limits=Thresholds(away=1e-9), to=("chat",))
-    pool = PoolPlan(config=WorkerConfig(queue="orders", url=f"unix://{tmp_path}/none"), alerts=alerts)
-    plan = RunPlan(path=tmp_path / "sequencer.toml", pools=(pool,), targets=(target,))
+    pool, url = PoolPlan(config=WorkerConfig(queue="orders"), alerts=alerts), f"unix://{tmp_path}/none"
+    plan = RunPlan(path=tmp_path / "sequencer.toml", redis=url, pools=(pool,), targets=(target,))
     watcher = Watcher(plan, emit=lambda event: None, away=AwayIncident())
     watcher.round()
     watcher.round()
@@ -131,6 +132,27 @@ def test_a_message_is_begun_soon_enough_to_end_with_its_hold(tmp_path: Path, mon
     watcher.close()
     (until,) = untils
     assert until <= ended + HOLD_S - ALL_ATTEMPTS_S
+
+
+def test_one_queue_that_is_answered_does_not_end_what_another_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be on other nodes of a cluster."""
+    events, away = list[str](), {"a"}
+
+    def watch(_: Watcher, one: WatchedQueue, now: float) -> None:
+        if one.queue in away:
+            raise ServerUnavailable("unreachable", server="node", error="refused")
+
+    monkeypatch.setattr(Watcher, "_watch", watch)
+    pools = tuple(PoolPlan(config=WorkerConfig(queue=name)) for name in "ab")
+    plan = RunPlan(path=Path("sequencer.toml"), redis="redis://localhost:1", pools=pools)
+    watcher = Watcher(plan, emit=lambda event: events.append(event.name))
+    for _ in range(3):
+        watcher.round()
+    assert (events, watcher._server.is_away) == (["server lost"], True)
+    away.clear()
+    watcher.round()
+    watcher.close()
+    assert (events, watcher._server.is_away) == (["server lost", "server back"], False)
 
 
 @pytest.mark.slow

@@ -19,9 +19,10 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...calls.alerts import AlertTimes, Grant
-from ...client import Sequencer
+from ...client import Sequencer, find_server
 from ...consume.emitter import EventEmitter, ServerAway
 from ...errors import ServerUnavailable
+from ...net.endpoint import Endpoint
 from ...net.faces import operation
 from ...queue import views
 from ...queue.alerts import facts, incidents, pending_news
@@ -64,8 +65,8 @@ class Local(NamedTuple):
 class WatchedQueue(Sequencer):
     """The client of one queue, with what a watcher asks and what it saw. It does not restore what was deleted."""
 
-    def __init__(self, pool: PoolPlan) -> None:
-        super().__init__(pool.queue, pool.config.url, namespace=pool.config.namespace)
+    def __init__(self, pool: PoolPlan, server: Endpoint) -> None:
+        super().__init__(pool.queue, server, namespace=pool.config.namespace)
         self._session.restores = False
         self.pool = pool
         self.settings = pool.alerts or QueueAlerts()
@@ -106,10 +107,11 @@ class Watcher:
         self._origin = Origin(plan.namespace, plan.environment, socket.gethostname(), str(plan.path), apps)
         self._every_s, self._local, self._away = plan.check_every_s, local, away
         self._emit = emit or EventEmitter("", log=log).emit
-        self._queues = {pool.queue: WatchedQueue(pool) for pool in plan.pools}
+        self._endpoint = find_server(plan.redis)  # of all: what one learned of a cluster's nodes, the others know
+        self._queues = {pool.queue: WatchedQueue(pool, self._endpoint) for pool in plan.pools}
         self._alerting = {pool.queue: pool.alerts for pool in plan.pools if pool.alerts}
         self._senders = {one.name: Sender(one, self._say_failed) for one in plan.targets}
-        self._ends = threading.Event()
+        self._ends, self._lost = threading.Event(), ""
         self._server = ServerAway(lambda name, **fields: self._emit(event(name, "", **fields)))
 
     def start(self) -> None:
@@ -151,7 +153,7 @@ class Watcher:
                 self._report_trouble(one, None)
             except QueueGone:
                 one.close()
-                self._queues[name] = WatchedQueue(one.pool)
+                self._queues[name] = WatchedQueue(one.pool, self._endpoint)
             except Exception as error:
                 self._report_trouble(one, error)
 
@@ -168,15 +170,16 @@ class Watcher:
 
     def _report_trouble(self, one: WatchedQueue, trouble: Exception | None) -> None:
         now, away = time.monotonic(), trouble if isinstance(trouble, ServerUnavailable) else None
-        if away:
-            self._server.lost(str(away), away.code, now)
+        if away:  # of a cluster, perhaps only the node with what this queue needs
+            self._server.lost(str(away), away.code, now, id(one.pool))
+            self._lost = error_text(away)
         else:
-            self._server.back(now)
+            self._server.back(now, id(one.pool))
         if trouble and not away and (one.trouble is None or isinstance(one.trouble, ServerUnavailable)):
             self._emit(event("supervisor error", one.queue, error=trouble, what="watching the queue"))
         one.trouble = trouble
         if self._away is not None:
-            self._send_away(self._away, now, error_text(away) if away else "")
+            self._send_away(self._away, now, self._lost if self._server.is_away else "")
 
     def wait_sent(self, longest_s: float) -> None:
         """Until what was to be sent is sent, or could not be."""
