@@ -18,6 +18,7 @@ from redis.exceptions import AskError, MovedError, TryAgainError
 from sequencer import calls
 from sequencer.calls.call import Call
 from sequencer.calls.examine import repair
+from sequencer.calls.net_protocol import Command
 from sequencer.calls.settle import Ack, Nack
 from sequencer.errors import SequencerError
 from sequencer.net.link import Link
@@ -80,8 +81,7 @@ class Trials:
     """One shard's keys, on one node or on both; what each call of a script does to them."""
 
     def __init__(self, cluster: Cluster, key: str) -> None:
-        self._cluster, self._slot = cluster, slot_of(key)
-        self.move = SlotMove(cluster, self._slot)
+        self.move = SlotMove(cluster, slot_of(key))
         self.nodes = self.source, self.target = cluster.link(self.move.source), cluster.link(self.move.target)
         self.counts: Counter[str] = Counter()
         self._whole: State = {}
@@ -94,43 +94,35 @@ class Trials:
 
     def stage(self, moved: list[bytes]) -> None:
         """The slot is open, and these keys have moved."""
-        self._stable()
-        for node in self.nodes:
-            node.command("FLUSHALL")
+        self.clear()
         self.source.commands([("RESTORE", key, 0, data) for key, data in self._whole.items()])
         self.move.open()
         self.move.take(moved)
 
     def run(self, name: str, call: Call[Any], way: str, moved: list[bytes], *, is_guarded: bool) -> None:
         """Count what came of it. A change is counted by the call's name, and undone."""
-        before, answer = self._state(), self._asked(call, way, is_guarded)
-        kind = "refused" if isinstance(answer, AskError | MovedError | TryAgainError) else "ran"
-        if isinstance(answer, Exception) and kind == "ran":
-            kind = "error"
+        before, answer = self._state(), self._asked(at(call, NOW_US).eval_command(), way, is_guarded)
+        is_refused = isinstance(answer, AskError | MovedError | TryAgainError)
+        kind = "refused" if is_refused else "error" if isinstance(answer, Exception) else "ran"
         self.counts[kind] += 1
-        if kind == "ran" and 0 < len(moved) < len(self._whole):
-            self.counts["ran on a half"] += 1
+        self.counts["ran on a half"] += kind == "ran" and 0 < len(moved) < len(self._whole)
         after = self._state()
         if after == before:
             return
         self.counts["torn" if kind == "error" else f"changed by {name}"] += 1
-        self._stable()
+        self.move.stable()
         self.source.commands([("RESTORE", key, 0, data, "REPLACE") for key, data in after[1].items()])
         self.counts["broken"] += bool(check_invariants(self.source, [KEYS]))
         self.stage(moved)
 
-    def end(self) -> None:
-        self._stable()
+    def clear(self) -> None:
+        self.move.stable()
         for node in self.nodes:
             node.command("FLUSHALL")
-            node.close()
 
-    def _asked(self, call: Call[Any], way: str, is_guarded: bool) -> Any:
-        command = at(call, NOW_US).eval_command()
+    def _asked(self, command: Command, way: str, is_guarded: bool) -> Any:
         command = guarded(command) if is_guarded else command
-        answer = None
-        if way != "target":
-            answer = self._answer(self.source, [command])
+        answer = None if way == "target" else self._answer(self.source, [command])
         if way == "target" or (way == "follow" and isinstance(answer, AskError)):
             answer = self._answer(self.target, [("ASKING",), command])
         return answer
@@ -148,10 +140,6 @@ class Trials:
         keys = node.command("KEYS", "*")
         dumps = node.commands([words for key in keys for words in (("ASKING",), ("DUMP", key))])
         return dict(zip(keys, dumps[1::2], strict=True))
-
-    def _stable(self) -> None:
-        for port in (self.move.source, self.move.target):
-            self._cluster.command(port, "CLUSTER", "SETSLOT", self._slot, "STABLE")
 
 
 @pytest.fixture(scope="module", params=["embedded", "/usr/bin/redis-server"])
@@ -174,7 +162,9 @@ def tried(cluster: Cluster, *, is_guarded: bool, ways: tuple[str, ...]) -> Count
                     for way in ways:
                         trials.run(name, call, way, order[:count], is_guarded=is_guarded)
         counts += trials.counts
-        trials.end()
+        trials.clear()
+        for node in trials.nodes:
+            node.close()
     return counts
 
 

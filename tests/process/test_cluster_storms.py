@@ -159,7 +159,8 @@ class Storm:
             self.cluster.restart(was)
         elif kind == "frozen":
             with self.cluster.frozen(was):
-                owner = self.cluster.wait_promoted(slot, was)
+                self.cluster.wait_promoted(slot, was)
+                owner = self.cluster.owner(slot)
             self.cluster.wait_owner(slot, owner)  # until it hears that, it leases groups of its own
             self._note(kind, slot, at)
         self.cluster.wait_whole()

@@ -23,64 +23,59 @@ NODE_TIMEOUT_S = 1.5
 FAILOVER_S = 30.0
 
 
+def slot_of(key: str) -> int:
+    return int(key_slot(key.encode()))
+
+
 class Cluster(EmbeddedCluster):
     """Nodes go by their ports, keys by their hash slots."""
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
-        self.pids: dict[int, int] = {}
-        """Port -> pid, of those that run and are not frozen."""
+    pids: dict[int, int]
+    """Port -> pid, of those that run and are not frozen."""
 
     def start(self) -> bool:
         is_started = super().start()
-        self.pids = {port: status.pid or 0 for port, status in zip(self.ports, self.status(), strict=True)}
+        self.pids = self.running()
         return is_started
+
+    def running(self) -> dict[int, int]:
+        return {port: one.pid for port, one in zip(self.ports, self.status(), strict=True) if one.pid}
 
     # -- who is who ---------------------------------------------------------------------------------------------
 
     def id(self, port: int) -> str:
         return str(self.command(port, "CLUSTER", "MYID"), "ascii")
 
-    def owner(self, slot: int, asked: int | None = None) -> int:
-        """The port of the primary that has the slot, as node `asked` (else the first that runs) sees it."""
-        for first, last, primary, *_ in self.command(asked or next(iter(self.pids)), "CLUSTER", "SLOTS"):
-            if first <= slot <= last:
-                return int(primary[1])
-        raise LookupError(slot)
+    def with_slots(self, asked: int | None = None) -> list[int]:
+        """Those that have hash slots, as node `asked` (else the first that runs) sees it."""
+        rows = self.command(asked or next(iter(self.pids)), "CLUSTER", "SLOTS")
+        return sorted({int(primary[1]) for _, _, primary, *_ in rows})
 
-    def replicas_of(self, port: int) -> list[int]:
-        """Of a primary."""
-        lines = self.command(port, "CLUSTER", "REPLICAS", self.id(port))
-        return [int(str(line, "ascii").split()[1].partition("@")[0].rpartition(":")[2]) for line in lines]
+    def owner(self, slot: int, asked: int | None = None) -> int:
+        """The port of the primary that has the slot, as of `with_slots`."""
+        rows = self.command(asked or next(iter(self.pids)), "CLUSTER", "SLOTS")
+        return next(int(primary[1]) for first, last, primary, *_ in rows if first <= slot <= last)
+
+    def owners(self, slot: int) -> set[int]:
+        """Who has it, as each node that runs sees it."""
+        return {self.owner(slot, one) for one in self.pids}
 
     def link(self, port: int) -> Link:
         """A connection to one node alone, past all routing; the caller closes it."""
         return Link(Endpoint.from_url(self.node(port).url))
 
+    def wait_owner(self, slot: int, port: int) -> None:
+        """Until each node that runs takes that one for the slot's primary."""
+        wait_until(lambda: self.owners(slot) == {port}, FAILOVER_S, f"{port} has slot {slot}")
+
     # -- moves ---------------------------------------------------------------------------------------------------
 
-    def other(self, port: int) -> int:
-        """Another primary: the next by port that has hash slots."""
-        found = sorted({int(row[2][1]) for row in self.command(port, "CLUSTER", "SLOTS")} - {port})
-        return next((one for one in found if one > port), found[0])
-
-    def move(self, slot: int, target: int | None = None) -> int:
-        """Move a slot key by key, at once; where to."""
-        move = SlotMove(self, slot, target)
-        move.open()
-        while move.keys(10):
-            pass
-        move.close()
-        return move.target
-
-    def migrate(self, slot: int, target: int | None = None) -> int:
-        """Move a slot atomically, as Valkey 9 does; where to."""
-        source = self.owner(slot)
-        target = target or self.other(source)
-        self.command(source, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", self.id(target))
-        wait_until(lambda: self._has_migrated(source), FAILOVER_S, f"slot {slot} is migrated")
-        self.wait_owner(slot, target)
-        return target
+    def migrate(self, slot: int) -> None:
+        """Move a slot to another primary atomically, as Valkey 9 does."""
+        move = SlotMove(self, slot)
+        self.command(move.source, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", self.id(move.target))
+        wait_until(lambda: self._has_migrated(move.source), FAILOVER_S, f"slot {slot} is migrated")
+        self.wait_owner(slot, move.target)
 
     def _has_migrated(self, source: int) -> bool:
         """The newest job comes first. Raises AssertionError where it failed."""
@@ -88,12 +83,6 @@ class Cluster(EmbeddedCluster):
         job = {str(name, "ascii"): value for name, value in zip(row[::2], row[1::2], strict=True)}
         assert job["state"] not in (b"failed", b"cancelled"), job
         return bool(job["state"] == b"success")
-
-    def wait_owner(self, slot: int, port: int) -> None:
-        """Until each node that runs takes that one for the slot's primary."""
-        wait_until(
-            lambda: all(self.owner(slot, one) == port for one in self.pids), FAILOVER_S, f"{port} has slot {slot}"
-        )
 
     # -- faults --------------------------------------------------------------------------------------------------
 
@@ -116,12 +105,9 @@ class Cluster(EmbeddedCluster):
             os.kill(pid, signal.SIGCONT)
             self.pids[port] = pid
 
-    def wait_promoted(self, slot: int, was: int) -> int:
-        """Until the nodes that run have another primary for the slot than `was`; which."""
-        wait_until(lambda: {self.owner(slot, one) for one in self.pids} - {was} != set(), FAILOVER_S, "a new primary")
-        found = next(iter({self.owner(slot, one) for one in self.pids} - {was}))
-        self.wait_owner(slot, found)
-        return found
+    def wait_promoted(self, slot: int, was: int) -> None:
+        """Until all nodes that run agree on another primary for the slot than `was`."""
+        wait_until(lambda: len(found := self.owners(slot)) == 1 and was not in found, FAILOVER_S, "a new primary")
 
     def wait_whole(self) -> None:
         """Until all nodes run, and each primary has as many replicas as at the start, up to date."""
@@ -129,7 +115,7 @@ class Cluster(EmbeddedCluster):
 
     def _is_whole(self) -> bool:
         try:
-            primaries = {int(row[2][1]) for row in self.command(self.ports[0], "CLUSTER", "SLOTS")}
+            primaries = {*self.with_slots(self.ports[0])}
             infos = {port: str(self.command(port, "INFO", "replication"), "utf-8") for port in self.ports}
             oks = ["cluster_state:ok\r" in self.info(port) for port in self.ports]
         except SequencerError:
@@ -137,21 +123,16 @@ class Cluster(EmbeddedCluster):
         linked = [port for port, info in infos.items() if "master_link_status:up" in info]
         return all(oks) and not primaries & {*linked} and len(primaries) + len(linked) == len(self.ports)
 
-    def destroy(self) -> None:
-        """All nodes end at once, and their data are deleted."""
-        self.pids = {port: one.pid for port, one in zip(self.ports, self.status(), strict=True) if one.pid}
-        for port in list(self.pids):
-            self.kill(port)
-        shutil.rmtree(self.directory.parent)
-
 
 class SlotMove:
-    """One hash slot on its way from its node to another, key by key: `open`, `keys` again and again, `close`."""
+    """One hash slot on its way to another primary (the next by port), key by key: `open`, `keys` again and again,
+    `close`.
+    """
 
-    def __init__(self, cluster: Cluster, slot: int, target: int | None = None) -> None:
-        self._cluster, self.slot = cluster, slot
-        self.source = cluster.owner(slot)
-        self.target = target or cluster.other(self.source)
+    def __init__(self, cluster: Cluster, slot: int) -> None:
+        self._cluster, self.slot, self.source = cluster, slot, cluster.owner(slot)
+        self._primaries = cluster.with_slots()
+        self.target = self._primaries[(self._primaries.index(self.source) + 1) % len(self._primaries)]
 
     def open(self) -> None:
         self._set(self.target, "IMPORTING", self._cluster.id(self.source))
@@ -169,19 +150,21 @@ class SlotMove:
         return len(keys)
 
     def close(self) -> None:
-        """The target first: a slot without an owner would be worse than one with two."""
+        """Move what is left. The target first: a slot without an owner would be worse than one with two."""
+        while self.keys(100):
+            pass
         owner = self._cluster.id(self.target)
-        others = {row[2][1] for row in self._cluster.command(self.source, "CLUSTER", "SLOTS")}
-        for port in (self.target, self.source, *sorted(others - {self.target, self.source})):
+        for port in dict.fromkeys((self.target, self.source, *self._primaries)):
             self._set(port, "NODE", owner)
         self._cluster.wait_owner(self.slot, self.target)
 
+    def stable(self) -> None:
+        """Neither on its way nor moved, whatever keys the target has."""
+        for port in (self.source, self.target):
+            self._set(port, "STABLE")
+
     def _set(self, port: int, *words: str) -> None:
         self._cluster.command(port, "CLUSTER", "SETSLOT", self.slot, *words)
-
-
-def slot_of(key: str) -> int:
-    return int(key_slot(key.encode()))
 
 
 @contextmanager
@@ -195,4 +178,7 @@ def run_cluster(primaries: int = 3, replicas: int = 0, binary: str | None = None
         made.wait_whole()
         yield made
     finally:
-        made.destroy()
+        made.pids = made.running()
+        for port in [*made.pids]:
+            made.kill(port)
+        shutil.rmtree(directory)

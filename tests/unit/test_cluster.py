@@ -4,7 +4,7 @@ they are told.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,7 +20,6 @@ from sequencer.net import repeats as repeats_module
 from sequencer.net.cluster import Cluster, ClusterConnection
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import ConnectionAlone, Link, finish
-from sequencer.net.refusals import BROKEN
 from sequencer.net.slots import SlotMap, by_node, guarded, key_of, slot_of
 
 from ..support.refused import refused
@@ -36,7 +35,7 @@ MOVED = MovedError(f"{slot_of(KEY_A)} b:2")
 
 
 class Nodes:
-    """Connections to three nodes, which answer by place what they are given; else OK."""
+    """Three nodes, which answer by place what they are given, else OK; and the time."""
 
     def __init__(self, **answers: list[Any]) -> None:
         self.answers, self.log, self.slept, self.time = answers, list[tuple[str, str]](), list[float](), 100.0
@@ -46,12 +45,21 @@ class Nodes:
         self.cluster.make = lambda place, **_: FakeNode(self, place[0])
         self.endpoint = Endpoint(lambda: ClusterConnection(self.cluster), "the cluster", None, cluster=self.cluster)
 
+    def monotonic(self) -> float:
+        return self.time
+
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.time += seconds
 
+    def asked(self, name: str, words: Any) -> Any:
+        self.log.append((name, words[0]))
+        return self.map if words[0] == "CLUSTER" else left.pop(0) if (left := self.answers.get(name)) else b"OK"
+
 
 class FakeNode:
+    """A connection to one."""
+
     def __init__(self, nodes: Nodes, name: str) -> None:
         self.nodes, self.name, self.unread = nodes, name, list[Any]()
 
@@ -62,24 +70,20 @@ class FakeNode:
     def disconnect(self) -> None:
         self.unread.clear()
 
-    def send_command(self, *words: Any, **_: Any) -> None:
-        self.send_packed_command([words])
-
     def pack_commands(self, commands: Any) -> Any:
         return commands
 
     def pack_command(self, *words: Any) -> Any:
         return [words]
 
+    def send_command(self, *words: Any, **_: Any) -> None:
+        self.send_packed_command([words])
+
     def send_packed_command(self, commands: Any, **_: Any) -> None:
-        for words in commands:
-            self.nodes.log.append((self.name, words[0]))
-            left = self.nodes.answers.get(self.name)
-            self.unread.append(self.nodes.map if words[0] == "CLUSTER" else left.pop(0) if left else b"OK")
+        self.unread += [self.nodes.asked(self.name, words) for words in commands]
 
     def read_response(self) -> Any:
-        answer = self.unread.pop(0)
-        if isinstance(answer, Exception):
+        if isinstance(answer := self.unread.pop(0), Exception):
             raise answer
         return answer
 
@@ -87,19 +91,18 @@ class FakeNode:
         return bool(self.unread)
 
 
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The time of the nodes in use."""
-    time = SimpleNamespace()
-    for module in (cluster_module, link_module, repeats_module):
-        monkeypatch.setattr(module, "time", time)
-    return time
+Linked = Callable[..., tuple[Nodes, Link]]
 
 
-def linked(clock: Any, **answers: list[Any]) -> tuple[Nodes, Link]:
-    nodes = Nodes(**answers)
-    clock.monotonic, clock.sleep = lambda: nodes.time, nodes.sleep
-    return nodes, Link(nodes.endpoint)
+@pytest.fixture
+def linked(monkeypatch: pytest.MonkeyPatch) -> Linked:
+    def link(**answers: list[Any]) -> tuple[Nodes, Link]:
+        nodes = Nodes(**answers)
+        for module in (cluster_module, link_module, repeats_module):
+            monkeypatch.setattr(module, "time", nodes)
+        return nodes, Link(nodes.endpoint)
+
+    return link
 
 
 # -- routes -----------------------------------------------------------------------------------------------------
@@ -137,126 +140,96 @@ def test_what_has_no_key_goes_with_its_neighbour_and_a_transaction_stays_on_one_
 
 
 @pytest.mark.parametrize("call", [ASK, TAKE])
-def test_a_call_follows_a_slot_that_moved_at_once(clock: Any, call: Any) -> None:
-    nodes, link = linked(clock, a=[MOVED], b=[b"yes"])
-    assert link.run((call,)) == ["yes"]
-    assert (nodes.log[1:], nodes.slept, link.is_repeat) == ([("a", "EVAL"), ("b", "EVAL")], [], False)
-    link.run((call,))
-    assert nodes.log[-1] == ("b", "EVALSHA")
-    assert nodes.log.count(("c", "CLUSTER")) == 1, "who has not heard of it yet would take it back"
-
-
-@pytest.mark.parametrize("call", [ASK, TAKE])
-@pytest.mark.parametrize("answer", [AskError(f"{slot_of(KEY_A)} b:2"), TryAgainError("keys")])
-def test_a_slot_on_its_way_is_waited_for_on_its_own_node(clock: Any, call: Any, answer: Exception) -> None:
-    nodes, link = linked(clock, a=[answer] * 3 + [b"yes"])
-    assert link.run((call,)) == ["yes"]
-    assert (nodes.log[2:], nodes.slept) == ([("a", "EVAL")] * 3, [0.02, 0.03, 0.045])
-    nodes.answers["a"] = [answer] * 999
-    began = nodes.time
-    with refused(ServerUnavailable, "slot_moving") as caught:
-        link.run((call,))
-    assert caught.value.maybe_sent is False
-    assert 5.0 <= nodes.time - began < 5.25, "one deadline"
-
-
 @pytest.mark.parametrize(
-    ("answer", "code"),
+    ("answer", "asked", "code"),
     [
-        (ClusterDownError("Hash slot not served"), "cluster_down"),
-        (MasterDownError("link down"), "primary_lost"),
-        (redis.ReadOnlyError("READONLY"), "is_replica"),
+        (MOVED, "cab", ""),  # at once
+        (AskError(f"{slot_of(KEY_A)} b:2"), "caa", "slot_moving"),
+        (TryAgainError("keys"), "caa", "slot_moving"),
+        (ClusterDownError("Hash slot not served"), "caba", "cluster_down"),  # b has the map
+        (MasterDownError("link down"), "caba", "primary_lost"),
+        (redis.ReadOnlyError("READONLY"), "caba", "is_replica"),
     ],
 )
-def test_a_node_that_can_not_serve_now_has_the_map_read_again(clock: Any, answer: Exception, code: str) -> None:
-    nodes, link = linked(clock, a=[answer, b"yes"])
-    assert link.run((TAKE,)) == ["yes"]
-    assert nodes.log == [("c", "CLUSTER"), ("a", "EVAL"), ("b", "CLUSTER"), ("a", "EVAL")]
+def test_what_a_node_did_not_carry_out_is_sent_again(
+    linked: Linked, call: Any, answer: Any, asked: str, code: str
+) -> None:
+    nodes, link = linked(a=[answer])
+    assert link.run((call,)) == ["OK"]
+    assert ("".join(node for node, _ in nodes.log), link.is_repeat) == (asked, False)
+    assert nodes.slept == ([0.02] if code else [])
     nodes.answers["a"] = [answer] * 999
-    with refused(ServerUnavailable, code):
-        link.run((TAKE,))
+    began = nodes.time
+    if not code:
+        link.run((call,))
+        assert nodes.log[len(asked) :] == [("b", "EVALSHA")], "who has not heard of it yet would take it back"
+        return
+    with refused(ServerUnavailable, code) as caught:
+        link.run((call,))
+    assert (caught.value.maybe_sent, 5.0 <= nodes.time - began < 5.25) == (False, True), "one deadline"
 
 
-def test_a_lost_node_fails_its_own_commands_alone(clock: Any) -> None:
-    nodes, link = linked(clock, a=[LOST, b"late"], b=[b"two"])
-    alone = ConnectionAlone(link.connection(), "s")
-    one, two, three = finish(alone.answers([("GET", KEY_A), ("GET", KEY_B), ("GET", KEY_A)]))
-    assert (one.code, one.maybe_sent, two, three.code) == ("unreachable", True, b"two", "unreachable")
-    nodes.time += 1
-    assert finish(alone.read([("GET", KEY_A)])) == [b"OK"], "an answer to an earlier question is read by nobody"
+def test_repeatable_calls_outlast_a_failover_and_others_say_what_may_have_happened(linked: Linked) -> None:
+    nodes, link = linked(a=[LOST] * 5)
+    assert (link.run((ASK,)), link.is_repeat) == (["OK"], True)
+    assert nodes.slept[:3] == [0.02, 0.03, 0.045]
+    for call, lost, maybe_sent, took_s in ((TAKE, [LOST], True, 0.0), (ASK, [], False, 5.0)):
+        nodes.answers["a"], began = lost, nodes.time
+        nodes.down |= set() if lost else {"a"}
+        with refused(ServerUnavailable, "unreachable") as caught:
+            link.run((call,))
+        assert (caught.value.maybe_sent, took_s <= nodes.time - began < took_s + 0.25) == (maybe_sent, True)
 
 
 @pytest.mark.parametrize("how", ["down", "silent", "cut"])
-def test_a_node_that_is_away_is_not_asked_again_at_once(clock: Any, how: str) -> None:
+def test_a_node_that_is_away_fails_its_own_commands_and_is_not_asked_again_at_once(linked: Linked, how: str) -> None:
     """One that is silent would take the whole time limit of each question. A connection that is cut is replaced."""
-    nodes, link = linked(clock, a=[LOST if how == "cut" else redis.TimeoutError("silent")])
+    nodes, link = linked(a=[LOST if how == "cut" else redis.TimeoutError("silent"), b"late"])
     nodes.down |= {"a"} if how == "down" else set()
     alone = ConnectionAlone(link.connection(), "s")
-    ask = [("GET", KEY_A), ("GET", KEY_B)]
-    assert [getattr(one, "code", one) for one in finish(alone.answers(ask))] == ["unreachable", b"OK"]
+    ask = [("GET", KEY_A), ("GET", KEY_B), ("GET", KEY_A)]
+    one, two, three = finish(alone.answers(ask))
+    assert (one.code, one.maybe_sent, two, three.code) == ("unreachable", how != "down", b"OK", "unreachable")
     nodes.down, nodes.answers["a"] = set(), []
     nodes.log.clear()
-    first, second = finish(alone.answers(ask))
-    assert (getattr(first, "code", first), second) == ("unreachable" if how != "cut" else b"OK", b"OK")
-    assert nodes.log.count(("a", "GET")) == (how == "cut")
+    first, *_ = finish(alone.answers(ask))
+    assert getattr(first, "code", first) == ("unreachable" if how != "cut" else b"OK")
+    assert nodes.log.count(("a", "GET")) == 2 * (how == "cut")
     nodes.time += cluster_module.AWAY_S
-    assert finish(alone.answers(ask)) == [b"OK", b"OK"]
+    assert finish(alone.answers(ask)) == [b"OK"] * 3, "an answer to an earlier question is read by nobody"
 
 
-def test_a_node_on_which_no_script_runs_any_more_is_named(clock: Any) -> None:
-    broken = redis.ResponseError(f"Attempted to access {BROKEN} script: on @user_script:1")
-    _, link = linked(clock, a=[broken])
-    with refused(ServerNotUsable, "scripts_broken") as caught:
-        link.run((ASK, ASK_B))
-    assert "a:1" in caught.value.fields["server"]
-    assert caught.value.answers == [None, "OK"]
-
-
-def test_an_answer_is_read_where_its_command_went(clock: Any) -> None:
-    """Twin of a reader by place: the node's connection is replaced while an answer is on its way."""
-    _, link = linked(clock, a=[b"old", b"new"])
+@pytest.mark.parametrize("is_by_place", [False, True])
+def test_an_answer_is_read_where_its_command_went(linked: Linked, monkeypatch: Any, is_by_place: bool) -> None:
+    """The node's connection is replaced while an answer is on its way."""
+    if is_by_place:  # a control
+        read = ClusterConnection._read
+        monkeypatch.setattr(ClusterConnection, "_read", lambda self, place, _: read(self, place, self._nodes[place]))
+    _, link = linked(a=[b"old", b"new"])
     connection: Any = link.connection()
     connection.send_command("GET", KEY_A)
-    old = connection._nodes.pop(A)
+    del connection._nodes[A]
     connection.send_command("GET", KEY_A)
-    assert connection._nodes[A] is not old
-    assert [connection.read_response() for _ in range(2)] == [b"old", b"new"]
+    assert (connection.read_response() == b"old") is not is_by_place
 
 
-def test_repeatable_calls_outlast_a_failover_and_others_say_what_may_have_happened(clock: Any) -> None:
-    nodes, link = linked(clock, a=[LOST] * 5 + [b"yes"])
-    assert (link.run((ASK,)), link.is_repeat) == (["yes"], True)
-    assert nodes.slept[:3] == [0.02, 0.03, 0.045]
-    nodes.answers["a"] = [LOST]
-    with refused(ServerUnavailable, "unreachable") as caught:
-        link.run((TAKE,))
-    assert caught.value.maybe_sent
-    nodes.down.add("a")
-    began = nodes.time
-    with refused(ServerUnavailable, "unreachable") as caught:
-        link.run((ASK,))
-    assert (caught.value.maybe_sent, 5.0 <= nodes.time - began < 5.25) == (False, True)
-
-
-def test_a_write_on_two_nodes_waits_for_replicas_of_both(clock: Any) -> None:
-    nodes, link = linked(clock, a=[b"one", 2], b=[b"two", 1])
+def test_a_write_on_two_nodes_waits_for_replicas_of_both(linked: Linked) -> None:
+    nodes, link = linked(a=[b"one", 2], b=[b"two", 1])
     assert (link.run((ASK, ASK_B), wait=(1, 9)), link.confirmed) == (["one", "two"], 1)
     nodes.answers |= {"a": [b"one", 0, 1, 0], "b": [NoScriptError(), 1, b"two", 1]}
     assert (link.run((ASK, ASK_B), wait=(1, 9)), link.confirmed) == (["one", "two"], 0), "both are asked again"
 
 
-def test_reads_are_repeated_and_questions_of_rights_stay_as_they_are(clock: Any) -> None:
-    nodes, link = linked(clock, a=[MOVED, b"again"], b=[b"found", LOST])
-    assert link.command("GET", KEY_A) == b"found"
-    assert link.command("GET", KEY_A) == b"again"
-    alone = ConnectionAlone(link.connection(), "s")
+def test_reads_are_repeated_and_questions_of_rights_stay_as_they_are(linked: Linked) -> None:
+    nodes, link = linked(a=[MOVED, b"again"], b=[b"found", LOST])
+    assert [link.command("GET", KEY_A), link.command("GET", KEY_A)] == [b"found", b"again"]
     nodes.answers["a"] = [b"OK", MOVED, b"OK"]
-    answers = finish(alone.answers([("MULTI",), ("GET", KEY_A), ("DISCARD",)]))
+    answers = finish(ConnectionAlone(link.connection(), "s").answers([("MULTI",), ("GET", KEY_A), ("DISCARD",)]))
     assert (answers[1].code, len(answers)) == ("slot_moving", 3)
 
 
-def test_the_map_is_read_from_a_node_that_did_not_fail(clock: Any) -> None:
-    nodes, link = linked(clock)
+def test_the_map_is_read_from_a_node_that_did_not_fail(linked: Linked) -> None:
+    nodes, link = linked()
     link.connection()
     nodes.down |= {"c", "a"}
     nodes.cluster.map.failed(C, nodes.time)
@@ -264,8 +237,8 @@ def test_the_map_is_read_from_a_node_that_did_not_fail(clock: Any) -> None:
     assert nodes.log[1:] == [("b", "CLUSTER"), ("b", "GET")]
 
 
-def test_one_server_is_no_cluster(clock: Any) -> None:
-    nodes, link = linked(clock)
+def test_one_server_is_no_cluster(linked: Linked) -> None:
+    nodes, link = linked()
     nodes.map = redis.ResponseError("ERR This instance has cluster support disabled")
     with refused(ServerNotUsable, "is_no_cluster"):
         link.command("GET", KEY_A)
