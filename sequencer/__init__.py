@@ -2,9 +2,7 @@
 that methods return in `sequencer.values`; the rooms of the code are described in `README.md` beside this file.
 """
 
-from .texts.explanations import Explanation
-from .texts.findings import Finding as Finding
-from .values import version  # noqa: F401 - it refuses systems that we do not run on
+from .values.version import VERSION as __version__
 
 # isort: split
 from .async_client import AsyncSequencer
@@ -18,17 +16,12 @@ from .settings.body_fields import BodyFields
 from .settings.options import ClaimLimits, QueueOptions, QueueSettings
 from .settings.policy import Policy
 from .texts.events import Event
+from .texts.explanations import Explanation
+from .texts.findings import Finding as Finding
 from .values.batch import Batch
 from .values.history import MessageInfo
 from .values.message import BatchReceipt, ConsumeSummary, Failure, Message, Receipt, Refused, StepCall
-from .values.version import VERSION as __version__
 from .values.views import DeadLetter, GroupInfo, QueueInfo
-
-# isort: split
-# What is rarely named: it is in `sequencer.values`, and stays here.
-from .values.views import Gap as Gap
-from .values.views import OutageInfo as OutageInfo
-from .values.views import Redriven as Redriven
 
 __all__ = [
     "AsyncLease",

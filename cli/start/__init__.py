@@ -19,11 +19,6 @@ GIVEN = "_SEQUENCER_REDIS_IS_OF_THE_CALL"
 
 def main() -> None:
     """Run the command line; the exit status is the command's."""
-    if sys.platform == "win32":
-        try:
-            import sequencer  # noqa: F401 - it refuses this system
-        except ImportError as error:
-            sys.exit(f"error: {error}")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if os.getpid() == 1:  # of a container: there signals that nobody handles do nothing

@@ -286,7 +286,6 @@ REFUSALS: dict[str, Wording] = {
     # values that callers give, options and policies
     "duration_invalid": "{name}={value:value} must be a duration{high:? from {low:,.10g} to {high:,.10g} s}: a number "
     "of seconds, or text like 90s, 5m, 2h, 1d or 500ms{high:!; at most 100 years}",
-    "windows_unsupported": "sequencer runs on Linux and macOS; on Windows, run it in WSL or in a container",
     "value_invalid": "{name}{is_secret:!={value:value}} must be {wanted}",
     "name_invalid": "{name} {value:value} must be 1 to {most} characters, only letters, digits, '_', '.' and '-'",
     "not_whole": "{name}={value:value} must be a whole number{high:? from {low} to {high}}",

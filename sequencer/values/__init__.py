@@ -2,9 +2,8 @@
 here; those that most programs need are in `sequencer`, too.
 
 Not here: what lies in Redis (`store`), how a queue is set (`settings`).
-In it too: texts that values and messages share (`text`, `commands`), the names of consumers (`owner`), the versions of
-Python and systems (`version`).
-The rule: values hold data and decide nothing; `version` refuses a system, and `owner` says what is held for too long.
+In it too: the names of consumers (`owner`), and the version.
+The rule: values hold data and decide nothing; `owner` says what is held for too long.
 """
 
 from .alerts import Incident

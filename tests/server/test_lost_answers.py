@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from redis._parsers import _RESP2Parser
 
-from sequencer import Gap, Sequencer, calls
+from sequencer import Sequencer, calls
 from sequencer.errors import MessageNotFound, OutcomeUnknown, ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import ShardKeys
 from sequencer.testing import wait_until
 from sequencer.testing.wire import wired
+from sequencer.values import Gap
 from tests.support.handling import Make, drain, fail
 from tests.support.proxy.fault_proxy import FaultProxy
 

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import redis
 
-from sequencer import EmbeddedServer, Gap, Message, Sequencer
+from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.errors import IdConflict, InvalidScore, NotParked, NumberTaken
 from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys
 from sequencer.testing import wait_until
+from sequencer.values import Gap
 from tests.support.handling import Make, drain_once
 
 from ..support.background import Background

@@ -7,7 +7,8 @@ import json
 import orjson
 import pytest
 
-from sequencer import DeadLetter, Failure, Gap, Message, MessageInfo, Receipt
+from sequencer import DeadLetter, Failure, Message, MessageInfo, Receipt
+from sequencer.values import Gap
 from sequencer.values.views import as_json
 
 BODY = {"n": [1, {"deep": [2]}]}
