@@ -21,7 +21,6 @@ from sequencer import (
     Event,
     Explanation,
     Finding,
-    Gap,
     GroupInfo,
     Lease,
     Message,
@@ -30,7 +29,6 @@ from sequencer import (
     Policy,
     QueueInfo,
     Receipt,
-    Redriven,
     Retry,
     Sequencer,
     SetAside,
@@ -40,7 +38,7 @@ from sequencer import (
 from sequencer.errors import BatchRefused, IdConflict, OutcomeUnknown
 from sequencer.testing import Drained, MemoryQueue, assert_order, wait_until
 from sequencer.values.history import MessageSteps, Skipped
-from sequencer.values.views import Consumers, Page
+from sequencer.values.views import Consumers, Gap, Page, Redriven
 
 seq = Sequencer(
     "orders",

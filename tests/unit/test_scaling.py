@@ -1,4 +1,4 @@
-"""How many consumers a pool should have, in virtual time: random looks, loads as they come, and negative control."""
+"""How many consumers a pool should have, in virtual time: loads as they come, and negative controls."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ import pytest
 
 from sequencer.processes.master import scaling
 from sequencer.processes.master.scaling import PoolSnapshot, Scaler
-
-from ..support.examples import examples
 
 CHECK_S, START_S = 2.0, 0.5
 Arrival = tuple[float, str, float]
@@ -51,9 +49,9 @@ class Walk:
 class PoolLoad:
     """One run. `kills`: who leaves is killed, as a control."""
 
-    def __init__(self, scaler: Scaler, arrivals: Iterable[Arrival], *, cpu: float = 0.0, kills: bool = False) -> None:
+    def __init__(self, scaler: Scaler, arrivals: Iterable[Arrival], *, kills: bool = False) -> None:
         self.scaler, self.walk = scaler, Walk()
-        self._arrivals, self._cpu, self._kills = deque(sorted(arrivals)), cpu, kills
+        self._arrivals, self._kills = deque(sorted(arrivals)), kills
         self._workers: list[Worker] = []
         self._due: deque[tuple[float, str]] = deque()
         """Groups that wait, since when."""
@@ -131,7 +129,6 @@ class PoolLoad:
             starting=sum(one.works_from > now for one in self._workers),
             leaving=len(self._workers) - len(staying),
             busy=self._busy_s / CHECK_S,
-            cpu=self._cpu,
         )
         change = self.scaler.decide(snapshot)
         if change > 0:
@@ -164,16 +161,15 @@ class PoolLoad:
 
 
 HOUR_S = 3600.0
-LOADS, PHASES = 5_000, 15
 MOST_REVERSALS = 12
 
 
-def visits(seed: int, *, rate: float = 1.1, mean_s: float = 5.0, hours: float = 4.0) -> list[Arrival]:
+def visits(seed: int, hours: float = 4.0) -> list[Arrival]:
     """Messages of a group each, at random; 1.1 a second of 5 s each are 5.5 erlang."""
     chance, at = random.Random(seed), 0.0
     found: list[Arrival] = []
-    while (at := at + chance.expovariate(rate)) < hours * HOUR_S:
-        found.append((at, f"g{len(found)}", chance.expovariate(1 / mean_s)))
+    while (at := at + chance.expovariate(1.1)) < hours * HOUR_S:
+        found.append((at, f"g{len(found)}", chance.expovariate(1 / 5.0)))
     return found
 
 
@@ -184,77 +180,6 @@ def batches(count: int, every_s: float, messages: int, seconds: float) -> list[A
 def hot(messages: int) -> list[Arrival]:
     """One group with very many messages."""
     return [(1.0 + 1e-6 * n, "hot", 0.5) for n in range(messages)]
-
-
-class RandomWalk:
-    """A scaler asked by looks at random, of a pool that does what it says. Raises AssertionError."""
-
-    def __init__(self, seed: int) -> None:
-        self._chance = random.Random(seed)
-        self._least = self._chance.choice([0, 0, 1, 2, 4])
-        self._most = self._least + self._chance.choice([0, 1, 3, 8])
-        self._scaler = Scaler(self._least, self._most, self._chance.choice([0.5, 1.0, 30.0]))
-        self._now, self._size, self._leaving, self._left_at = 0.0, 0, 0, -100.0
-        self._waits_s = 0.0
-
-    def run(self) -> None:
-        for _ in range(PHASES):
-            phase = self._chance.choice(["idle", "busy", "waiting", "flood", "frozen", "one group"])
-            for _ in range(self._chance.choice([1, 3, 9])):
-                self._step(phase)
-
-    def _step(self, phase: str) -> None:
-        chance = self._chance
-        pause_s = chance.choice([2.0, 2.0, 10.0, 90.0])
-        self._now += pause_s
-        due = {"waiting": chance.randint(1, 3), "flood": chance.randint(1, 500), "frozen": 5}.get(phase, 0)
-        self._waits_s = self._waits_s + pause_s if due else 0.0
-        self._leaving -= chance.randint(0, self._leaving)
-        snapshot = PoolSnapshot(
-            now=self._now,
-            due=due,
-            waits_s=self._waits_s,
-            processes=self._size + self._leaving,
-            starting=chance.randint(0, self._size),
-            leaving=self._leaving,
-            busy=0.0 if phase == "idle" else chance.uniform(0, self._size),
-            is_frozen=phase == "frozen",
-            cpu=chance.choice([0.3, 0.89, 0.95]),
-            room=chance.choice([-1, 0, 2, 100]),
-        )
-        change = self._scaler.decide(snapshot)
-        self._check(snapshot, change)
-        self._size += change
-        if change < 0:
-            self._leaving, self._left_at = self._leaving + 1, self._now
-
-    def _check(self, snapshot: PoolSnapshot, change: int) -> None:
-        if problem := self._problem(snapshot, change):
-            raise AssertionError(f"{problem}: {change} at {snapshot} for {self._least} to {self._most}")
-
-    def _problem(self, snapshot: PoolSnapshot, change: int) -> str:
-        size = self._size + change
-        if not min(self._size, self._least) <= size <= self._most or change < -1:
-            return "out of bounds"
-        if change < 0 and snapshot.is_frozen:
-            return "down while frozen"
-        if change < 0 and self._now - self._left_at < scaling.REST_S:
-            return "two leave"
-        is_free = size <= self._least or not snapshot.processes  # the others leave room for that
-        if change > 0 and not is_free and (change > snapshot.room or snapshot.processes + change > self._most):
-            return "more than there is room for"
-        if change <= 0 or self._size < self._least:
-            return ""
-        if change > snapshot.due:
-            return "more than groups that wait"
-        is_unfit = snapshot.is_frozen or snapshot.cpu > scaling.BUSY_CPU
-        return "up while that can't help" if snapshot.processes and is_unfit else ""
-
-
-@pytest.mark.slow
-def test_random_walks_keep_every_rule() -> None:
-    for seed in range(examples(LOADS)):
-        RandomWalk(seed).run()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -317,7 +242,13 @@ def test_what_waited_for_one_that_is_there_now_is_no_reason_for_another() -> Non
 
 @pytest.mark.parametrize(
     ("more", "change"),
-    [({"due": 2, "starting": 1}, 1), ({"room": 1}, 1), ({"cpu": 0.95}, 0), ({"processes": 11, "leaving": 6}, 1)],
+    [
+        ({"due": 2, "starting": 1}, 1),
+        ({"room": 1}, 1),
+        ({"cpu": 0.95}, 0),
+        ({"is_frozen": True}, 0),
+        ({"processes": 11, "leaving": 6}, 1),
+    ],
 )
 def test_a_step_up_is_no_larger_than_what_can_help(more: dict[str, Any], change: int) -> None:
     assert decide(at(0, 10, **more)) == [0, change]
@@ -327,6 +258,7 @@ def test_a_pool_gives_back_what_is_above_its_least_where_the_host_has_too_many()
     crowded = [replace(WAITING, now=now, due=9, processes=5, leaving=0, room=-1) for now in (0.0, 10.0, 12.0, 20.0)]
     assert decide(crowded, Scaler(1, 12, 1.0)) == [0, -1, 0, -1]
     assert decide(crowded, Scaler(5, 12, 1.0)) == [0, 0, 0, 0]
+    assert decide([replace(one, is_frozen=True) for one in crowded], Scaler(1, 12, 1.0)) == [0, 0, 0, 0]
 
 
 def by_backlog(snapshot: Callable[[], int]) -> Any:
@@ -367,8 +299,6 @@ class Hasty(Scaler):
         return -1
 
 
-def test_a_scaler_that_goes_down_two_at_a_time_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{__name__}.Scaler", Hasty)
-    with pytest.raises(AssertionError, match="two leave"):
-        for seed in range(100):
-            RandomWalk(seed).run()
+def test_a_scaler_that_goes_down_two_at_a_time_is_found() -> None:
+    walk = PoolLoad(Hasty(1, 12, 1.0), visits(0, hours=0.5)).run(HOUR_S)
+    assert any("two consumers left" in one for one in walk.problems)
