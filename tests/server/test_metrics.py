@@ -129,7 +129,8 @@ def wrong_in(expression: str) -> Iterator[str]:
     for name, matchers in re.findall(r"(sequencer_\w+)(?:\{(.*?)\})?", expression):
         if (metric := metric_of(name)) is None:
             yield name
-        for label, word in re.findall(r'(\w+)!?=~?"(.*?)"', matchers) if metric else ():
+            continue
+        for label, word in re.findall(r'(\w+)!?=~?"(.*?)"', matchers):
             if label not in metric.labels or (label == metric.label and word not in metric.words):
                 yield f"{name}: {label}={word}"
     known = {"le", "instance", *(label for metric in KNOWN.values() for label in metric.labels)}
