@@ -37,7 +37,9 @@ def append(
         Literal["ndjson", "csv"] | None, Option("--input", help="Format; without it, .csv files are CSV.")
     ] = None,
     on_error: Annotated[OnError, Option(help="What to do at a bad line.")] = "stop",
-    chunk: Annotated[int, Option(min=1, max=1000, help="Lines per round trip; never more than 1 MiB.")] = LINES,
+    chunk: Annotated[
+        int | None, Option(min=1, max=1000, help="Lines per round trip, at most 1 MiB. Default: 200 a shard.")
+    ] = None,
     replace: Annotated[bool, Option("--replace", help="Replace a pending message with the same id.")] = False,
     from_line: Annotated[int, Option(min=1, help="Start at this line of the input; the first is 1.")] = 1,
     redis: RedisOption = None,
@@ -89,7 +91,7 @@ def append(
         why, status = f"error: {tally.problem}", WRONG_USE
         why += "" if tally.end else "; --on-error skip skips such lines"
     if why:
-        last, perhaps = tally.last_line, tally.chunk if is_unknown or tally.is_partial else 0
+        last, perhaps = tally.last_line, (tally.chunk or LINES) if is_unknown or tally.is_partial else 0
         # Not a run from the beginning: it would add again what was handled longer than `dedup_window` ago.
         say(answer_text("broken_off", why=why, last=last, next=last + 1, refused=tally.refused, perhaps=perhaps))
         tally.refused += bool(tally.problem)
@@ -110,7 +112,7 @@ def _some(numbered: Iterator[tuple[int, Any]], tally: Tally) -> list[tuple[int, 
         for number, line in numbered:
             some.append((number, line))
             size += len(line) if isinstance(line, bytes) else sum(map(len, line))
-            if len(some) == tally.chunk or size >= CALL_BYTES:
+            if len(some) == (tally.chunk or LINES) or size >= CALL_BYTES:
                 break
     except InvalidMessage as error:
         tally.end = str(error)

@@ -14,8 +14,8 @@ from ..texts.words import plain
 from ..values.message import BatchReceipt
 from .output import say
 
-LINES = 128
-"""In one call, and in its chunk unless they are large: where one is refused, nothing of its chunk is stored."""
+LINES = 1000
+"""In one call at most, as many as a chunk of a queue of many shards has."""
 OnError = Literal["stop", "skip"]
 
 
@@ -26,8 +26,8 @@ class Tally:
     queue: Sequencer
     on_error: OnError = "stop"
     replace: bool = False
-    chunk: int = LINES
-    """The most lines in one call."""
+    chunk: int | None = None
+    """As of append_many: where a line is refused, its shard stores nothing of its chunk."""
     appended: int = 0
     duplicates: int = 0
     refused: int = 0
