@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from sequencer.errors import InvalidBody
 
 from ..support.examples import examples
-from .input import calls, cli, records
+from .input import calls, records
 from .input.bench import Bench, bench
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1200)]
@@ -40,10 +40,6 @@ def search(inputs: Any, check: Callable[[Any], bool], at_night: int) -> None:
 
 def test_an_append_is_whole_or_leaves_nothing(made: Bench) -> None:
     search(calls.appends(), lambda value: calls.check_appends(value, made), 1000)
-
-
-def test_a_command_line_ends_with_a_code_and_a_sentence(made: Bench) -> None:
-    search(cli.lines(), lambda value: cli.check_line(value, made), 500)
 
 
 def test_records_changed_by_others_raise_our_own_errors(made: Bench) -> None:
@@ -75,18 +71,3 @@ def test_a_method_that_lets_out_a_foreign_error_is_caught(made: Bench, monkeypat
     monkeypatch.setattr(records, "methods", lambda *_: {"info": {}.popitem})
     with pytest.raises(KeyError):
         records.check_records(({}, [records.Damage("SET", "@clock", b"1")]), made)
-
-
-@pytest.mark.parametrize(
-    ("code", "out", "err"),
-    [
-        (1, "", "Traceback (most recent call last):\n  File ...\nValueError: x\n"),
-        (7, "", "error: x\n"),
-        (2, "", ""),
-        (2, "", "error: a\nb\n"),
-        (0, "\x1b[2J", ""),
-    ],
-)
-def test_a_bad_end_of_a_command_is_caught(code: int, out: str, err: str) -> None:
-    with pytest.raises(AssertionError):
-        cli.judge(code, out, err)

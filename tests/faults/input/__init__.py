@@ -1,1 +1,1 @@
-"""Odd values, command lines and records."""
+"""Odd values and records."""

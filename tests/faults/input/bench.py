@@ -19,15 +19,13 @@ from sequencer.store.keys import ShardKeys, shard_keys
 from ...support.invariants import check_invariants
 
 NAMESPACE, QUEUE = "input", "jobs"
-NOISY = ("clock", "stats", "memory")
-"""Keys of a shard that a refused append may move: ticks and counts, nothing of a message."""
 
 
 class Bench:
     """The server, a plain link to it, and the keys of the queue's only shard."""
 
-    def __init__(self, server: EmbeddedServer, directory: Path) -> None:
-        self.url, self.directory = server.url, directory
+    def __init__(self, server: EmbeddedServer) -> None:
+        self.url = server.url
         self.endpoint = Endpoint.from_url(server.url)
         self.link = Link(self.endpoint)
         self.keys: ShardKeys = shard_keys(NAMESPACE, QUEUE, 0)
@@ -40,10 +38,9 @@ class Bench:
         """Delete everything: the server is our own."""
         self.link.command("FLUSHALL")
 
-    def everything(self, *, noisy: bool = False) -> dict[bytes, bytes]:
-        """Every key with its content, as one comparable value; without ticks and counts unless `noisy`."""
-        skipped = set() if noisy else {f"{self.keys.prefix}{name}".encode() for name in NOISY}
-        names = [name for name in self.link.command("KEYS", "*") if name not in skipped]
+    def everything(self) -> dict[bytes, bytes]:
+        """Every key with its content, as one comparable value."""
+        names = self.link.command("KEYS", "*")
         values = self.link.commands([("DUMP", name) for name in names]) if names else []
         return dict(zip(names, values, strict=True))
 
@@ -64,7 +61,7 @@ def bench() -> Iterator[Bench]:
     log.setLevel(logging.CRITICAL + 1)
     try:
         with EmbeddedServer(directory) as server:
-            made = Bench(server, directory)
+            made = Bench(server)
             try:
                 yield made
             finally:

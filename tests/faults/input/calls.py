@@ -42,7 +42,7 @@ def check_appends(given: tuple[int, Sequence[Call]], bench: Bench, wrap: Any = N
     with bench.client(**QUEUES[options]) as client:
         client.connect()
         for name, arguments in calls:
-            before = bench.everything(noisy=True)
+            before = bench.everything()
             try:
                 _call(wrap(client) if wrap else client, client, name, arguments)
             except SequencerError as error:
@@ -67,7 +67,7 @@ def _call(used: Any, client: Sequencer, name: str, arguments: Any) -> None:
 def _check_refused(bench: Bench, before: Mapping[bytes, bytes], error: SequencerError) -> None:
     if isinstance(error, BatchRefused) and error.stored:
         return
-    after = bench.everything(noisy=True)
+    after = bench.everything()
     if not isinstance(error, InvalidMessage):  # the server said no: it may count that
         noisy = {name for name in {*before, *after} if name.endswith((b":clock", b":stats", b":memory"))}
         before, after = ({k: v for k, v in side.items() if k not in noisy} for side in (before, after))
